@@ -1,0 +1,40 @@
+# `make demo` shows gpuq at work, `make test` checks it; both set up first.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+BIN := .venv/bin
+
+.PHONY: setup demo test lint lock soak bench clean
+
+setup: .venv/.done
+
+.venv/.done: requirements.lock pyproject.toml
+	$(PYTHON) -c 'import sys; sys.exit("gpuq needs Python 3.11 or newer, this is " + sys.version) if sys.version_info < (3, 11) else None'
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --require-hashes --only-binary :all: -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+demo: setup
+	$(BIN)/python -m workloads.demo
+
+test: setup lint
+	$(BIN)/python -m pytest -m "not soak"
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+soak: setup
+	$(BIN)/python -m pytest -m soak
+
+bench: setup
+	$(BIN)/python -m benchmarks
+
+# Every wheel from the package index, with its hashes, for the oldest Python we support.
+lock:
+	uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-header \
+	    --all-extras --group dev --output-file requirements.lock pyproject.toml
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,200 @@
+"""What the record promises, and the rows it hands out. `sql.py` keeps the promise on SQLite and on PostgreSQL.
+
+All calls block; daemons call them from a thread of their own. Each call is one transaction. Times are Unix seconds,
+memory is bytes, and what is unknown is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from gpuq.core.attempt import AttemptId
+from gpuq.core.device import Device
+from gpuq.core.job import JobId, JobState
+from gpuq.submission import JobRecord
+
+
+class JobRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One job as the record has it. `verdict` is a plain Verdict; `record` is what was submitted."""
+
+    id: JobId
+    record: JobRecord
+    state: JobState
+    state_since: float
+    attempt: int
+    alone: bool
+    cancel_requested: bool
+    verdict: dict[str, Any] | None
+    reason: str | None
+
+
+class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One attempt: what was known at launch, and what really happened. Plain bodies, as journalled."""
+
+    job: JobId
+    number: int
+    host: str
+    devices: tuple[str, ...]
+    launched_at: float
+    launch: dict[str, Any]
+    """The plain `Launch` action: attempt, promised memory, forecast, verdict."""
+    features: dict[str, Any]
+    """The job's features as they were at launch; never recomputed."""
+    model_version: str | None
+    claimed_at: float | None = None
+    boot_id: str | None = None
+    started_at: float | None = None
+    log_path: str | None = None
+    ended_at: float | None = None
+    ending: str | None = None
+    exit_code: int | None = None
+    reason: str | None = None
+    measurement: dict[str, Any] | None = None
+    actual: dict[str, Any] | None = None
+    """What `gpuq show` calls `actual`: peaks, rates, slowdown with its interval, partners."""
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody asked for something, and was told yes: it is handled once, however often Redis rings."""
+
+    id: int
+    verb: str
+    """`submit`, `cancel`, `hold`, `release` (job set) or `model` (version in `body`)."""
+    job: JobId | None
+    by: str
+    at: float
+    body: dict[str, Any]
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the journal: an event or an action, with the time it was applied at."""
+
+    seq: int
+    at: float
+    name: str
+    body: Any
+    jobs: tuple[int, ...] = ()
+    """The jobs it speaks of, for `story` and the event stream; empty for reports and wakes."""
+
+
+class JobChange(msgspec.Struct, frozen=True, kw_only=True):
+    """The fields of a job row that the dispatcher owns, as they are from now on."""
+
+    id: JobId
+    state: JobState
+    state_since: float
+    attempt: int
+    alone: bool
+    cancel_requested: bool
+    verdict: dict[str, Any] | None
+    reason: str | None
+
+
+class Commit(msgspec.Struct, kw_only=True):
+    """Everything one turn of the ring changes, in one transaction."""
+
+    entries: list[Entry] = []
+    jobs: list[JobChange] = []
+    held: list[tuple[tuple[JobId, ...], dict[str, Any]]] = []
+    """(jobs, verdict): only the verdict of these jobs changes."""
+    launched: list[AttemptRow] = []
+    started: list[tuple[AttemptId, float, str]] = []
+    """(attempt, started_at, log_path)."""
+    ended: list[tuple[AttemptId, dict[str, Any]]] = []
+    """(attempt, {ended_at, ending, exit_code, reason, measurement, actual})."""
+    devices: list[Device] = []
+    hosts: dict[str, tuple[str, int]] = {}
+    """host -> (boot_id, highest spool number committed)."""
+    handled: list[int] = []
+    """Ids of requests."""
+
+
+class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker needs to start an attempt that it has just claimed."""
+
+    attempt: AttemptId
+    record: JobRecord
+    devices: tuple[str, ...]
+    promised: tuple[int, ...]
+    shares: bool
+
+
+class Store(Protocol):
+    """The record. Implementations raise `gpuq.errors.Unreachable` when the database does not answer."""
+
+    # For the API: any number of processes.
+    def add_jobs(self, records: Sequence[JobRecord]) -> list[JobId]:
+        """Commit submissions and a `submit` request for each; ids in order. A known (owner, idempotency key) gives its job."""
+        ...
+
+    def add_request(self, verb: str, job: JobId | None, by: str, at: float, body: Mapping[str, Any]) -> int:
+        """Commit a request; its id."""
+        ...
+
+    def job(self, job: JobId) -> JobRow | None: ...
+
+    def jobs(
+        self,
+        *,
+        ids: Sequence[JobId] | None = None,
+        states: Sequence[JobState] | None = None,
+        owner: str | None = None,
+        after: JobId | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
+    ) -> list[JobRow]: ...
+
+    def count_by_state(self) -> dict[JobState, int]: ...
+
+    def attempts(self, job: JobId) -> list[AttemptRow]:
+        """All attempts of a job, first one first."""
+        ...
+
+    def devices(self) -> list[Device]: ...
+
+    def journal(
+        self, *, after: int, limit: int, job: JobId | None = None, only_jobs: bool = False
+    ) -> list[Entry]:
+        """Entries with seq > after, in order; `only_jobs` leaves out those that speak of no job."""
+        ...
+
+    # For the dispatcher: one process.
+    def requests(self, limit: int) -> list[Request]:
+        """Requests not yet handled, oldest first."""
+        ...
+
+    def commit(self, commit: Commit) -> None:
+        """All of it or nothing. A journal number already taken raises Conflict: another dispatcher runs."""
+        ...
+
+    def live_attempts(self) -> list[AttemptRow]:
+        """Attempts without an end."""
+        ...
+
+    def hosts(self) -> dict[str, tuple[str, int]]:
+        """host -> (boot_id, highest spool number committed)."""
+        ...
+
+    def last_seq(self) -> int:
+        """The newest journal number; 0 for an empty journal."""
+        ...
+
+    def prune_journal(self, before: int) -> int:
+        """Delete entries with seq < before; how many."""
+        ...
+
+    # For learning.
+    def finished_attempts(self, *, since: float = 0.0, limit: int | None = None) -> list[tuple[JobRow, AttemptRow]]:
+        """Ended attempts that started, oldest end first, with their jobs."""
+        ...
+
+    # For the workers.
+    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> LaunchSpec | None:
+        """The fenced start: one UPDATE that only succeeds once, for the job's current attempt, on the host it was ordered
+        to, while the job is STARTING. None if any of that does not hold: then the order is dropped."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,65 @@
+"""One start of a job on its devices, and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from gpuq.core.device import DeviceId, HostId
+from gpuq.core.forecast import UNKNOWN, Forecast
+from gpuq.core.job import JobId, KindId
+
+
+class AttemptId(NamedTuple):
+    """(job, attempt) names every event and action."""
+
+    job: JobId
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.job}-{self.number}"
+
+
+class StopReason(StrEnum):
+    """Why gpuq stops an attempt."""
+
+    CANCELLED = "cancelled"
+    PREEMPTED = "preempted"
+    # The host does not report an attempt it was ordered to start: it is told never to start it.
+    MISSING = "missing"
+
+
+class Ending(StrEnum):
+    """How an attempt ended, in the worker's words: what it saw, not what it means for the job."""
+
+    EXITED = "exited"
+    TIMED_OUT = "timed out"
+    OUT_OF_MEMORY = "out of memory"
+    STOPPED = "stopped"
+    NEVER_STARTED = "never started"
+    LOST = "lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A resident of its devices from the moment it is ordered until its end is known.
+
+    `promised` is the memory in bytes promised on each of `devices`, in their order: the upper forecast, or the whole
+    device when nothing is known. `live_memory` is the last measured value, None before the first.
+    """
+
+    id: AttemptId
+    kind: KindId
+    host: HostId
+    devices: tuple[DeviceId, ...]
+    promised: tuple[int, ...]
+    shares: bool
+    launched_at: float
+    forecast: Forecast = UNKNOWN
+    max_slowdown: float | None = None
+    started_at: float | None = None
+    last_reported: float | None = None
+    live_memory: int | None = None
+    stopping: StopReason | None = None
+    had_partner: bool = False

@@ -1,0 +1,124 @@
+"""Everything that happens, in the past tense. Frozen; carries ids and values, never objects that can act.
+
+An event reaches the core through one inbox, with the time it is applied at and a sequence number given by the shell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuq.core.attempt import AttemptId, Ending
+from gpuq.core.device import Device, DeviceId, HostId, Reading
+from gpuq.core.job import Job, JobId
+from gpuq.core.measurement import Measurement
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A job was committed to the record."""
+
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """Somebody who may asked for a job's end."""
+
+    job: JobId
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class HoldRequested:
+    """Somebody who may asked that a waiting job not start."""
+
+    job: JobId
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRequested:
+    """Somebody who may let a held job go on."""
+
+    job: JobId
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentReport:
+    """One attempt that a host still answers for, with what it uses and how far it is."""
+
+    attempt: AttemptId
+    memory_bytes: int | None
+    utilization_pct: float | None
+    steps: int | None
+    rate: float | None
+    started_at: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class HostReported:
+    """A host's full report: all its devices, all its residents. What is not in it is not there."""
+
+    host: HostId
+    boot_id: str
+    at: float
+    devices: tuple[Device, ...]
+    readings: tuple[tuple[DeviceId, Reading], ...]
+    residents: tuple[ResidentReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """An attempt's process runs."""
+
+    attempt: AttemptId
+    at: float
+    pid: int
+    log_path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """An attempt is over, and nothing of it is left. `exit_code` is 128+n for signal n, None when unknown."""
+
+    attempt: AttemptId
+    at: float
+    ending: Ending
+    exit_code: int | None
+    reason: str
+    measurement: Measurement
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFailed:
+    """An order could not be given; nothing was started."""
+
+    attempt: AttemptId
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPublished:
+    """A new model serves forecasts from now on."""
+
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Woke:
+    """Time has passed."""
+
+
+Event = (
+    Submitted
+    | CancelRequested
+    | HoldRequested
+    | ReleaseRequested
+    | HostReported
+    | Started
+    | Exited
+    | LaunchFailed
+    | ModelPublished
+    | Woke
+)

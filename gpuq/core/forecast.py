@@ -1,0 +1,58 @@
+"""What the core asks of a predictor, and what it gets back: plain data, so that a table, a model and an oracle are alike.
+
+`None` means unknown, and unknown blocks sharing. Evidence says in words what the numbers rest on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpuq.core.job import KindId
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What would a job of this signature need on this type of device, and what would it cost beside these kinds?"""
+
+    signature: str
+    kind: KindId
+    device_type: str
+    beside: tuple[KindId, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PairCost:
+    """What is known of the newcomer beside one resident kind. A slowdown is time together / time alone; 1.0 is none."""
+
+    beside: KindId
+    newcomer: float | None
+    newcomer_upper: float | None
+    resident: float | None
+    resident_upper: float | None
+    unsafe: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The answer to one question. Percent of the device, bytes, seconds; `upper_*` is the calibrated upper bound."""
+
+    peak_utilization_pct: float | None = None
+    peak_memory_bytes: int | None = None
+    upper_memory_bytes: int | None = None
+    expected_slowdown: float | None = None
+    upper_slowdown: float | None = None
+    duration_p50_s: float | None = None
+    duration_p90_s: float | None = None
+    evidence: str = "none"
+    model_version: str | None = None
+    pairs: tuple[PairCost, ...] = field(default=())
+
+    @property
+    def known(self) -> bool:
+        """Whether there is enough to let this job share."""
+        return self.peak_utilization_pct is not None and self.upper_memory_bytes is not None
+
+
+Answers = Mapping[Question, Forecast]
+UNKNOWN = Forecast()

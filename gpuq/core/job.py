@@ -1,0 +1,69 @@
+"""A job as the core sees it: who waits for what, and how far it has come.
+
+The command, directory and environment are not here: the core never needs them. They stay in the record.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NewType
+
+JobId = NewType("JobId", int)
+KindId = NewType("KindId", str)
+
+
+class JobState(StrEnum):
+    """Slurm's words, so that scripts port."""
+
+    PENDING = "PENDING"
+    HELD = "HELD"
+    STARTING = "STARTING"
+    RUNNING = "RUNNING"
+    COMPLETING = "COMPLETING"
+    COMPLETED = "COMPLETED"
+    FAILED = "FAILED"
+    CANCELLED = "CANCELLED"
+    TIMEOUT = "TIMEOUT"
+    OUT_OF_MEMORY = "OUT_OF_MEMORY"
+    PREEMPTED = "PREEMPTED"
+    NODE_FAIL = "NODE_FAIL"
+
+
+WAITING = frozenset({JobState.PENDING, JobState.HELD})
+ACTIVE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.COMPLETING})
+ENDED = frozenset(JobState) - WAITING - ACTIVE
+
+
+class Sharing(StrEnum):
+    """What the submitter allows."""
+
+    AUTO = "auto"
+    NEVER = "never"
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One submission.
+
+    `signature` is the kind plus the features that forecasts depend on: jobs of one signature get one forecast.
+    `attempt` is the number of the last attempt, 0 before the first; it is the epoch that fences a start.
+    `alone` is set after the job ran out of memory beside a partner: it gets a device to itself from then on.
+    """
+
+    id: JobId
+    kind: KindId
+    signature: str
+    owner: str
+    submitted_at: float
+    priority: int = 0
+    sharing: Sharing = Sharing.AUTO
+    max_slowdown: float | None = None
+    declared_memory: int | None = None
+    device_count: int = 1
+    requeue_on_node_fail: bool = False
+    state: JobState = JobState.PENDING
+    since: float = 0.0
+    attempt: int = 0
+    alone: bool = False
+    cancel_requested: bool = False

@@ -1,0 +1,43 @@
+"""What was measured of one attempt: its peaks, and its progress under each set of partners.
+
+Arrives from the worker that watched it. What could not be measured is None. From the segments come the alone rate, the
+shared rate and the slowdown, each with what its uncertainty needs; `slowdown.py` does that arithmetic.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuq.core.attempt import AttemptId
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Progress while the partners were exactly `partners` (empty: alone), summed over windows of a few seconds.
+
+    `windows` counts them; `rate_sum` and `rate_square_sum` are the sums of each window's steps/s and of its square.
+    """
+
+    partners: tuple[AttemptId, ...]
+    seconds: float
+    steps: int
+    windows: int
+    rate_sum: float
+    rate_square_sum: float
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What the worker saw of one attempt, up to now or over its whole life.
+
+    `peak_utilization_pct` is the 95th percentile of 5 s means after the first step; `peak_memory_bytes` the highest
+    reading. `steps` is None for a job that gives no progress signal.
+    """
+
+    peak_utilization_pct: float | None = None
+    peak_memory_bytes: int | None = None
+    steps: int | None = None
+    first_step_at: float | None = None
+    segments: tuple[Segment, ...] = ()
+    partners: tuple[AttemptId, ...] = ()
+    energy_joules: float | None = None

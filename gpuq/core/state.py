@@ -1,0 +1,279 @@
+"""The state, and the only function that writes it.
+
+Two rules. Everything that changes the state is an event or an action given to `apply`, with the time; `decide` and `ask`
+only read. And `apply` accepts a repeated or late event: what is no longer true is ignored, so that a message delivered
+twice is harmless. It returns whether anything changed.
+
+A job stays in the state until it is archived; its past stays in the record. Actions are applied before they are
+performed: `Launch` promises the memory at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from gpuq.core.actions import Action, Archive, Hold, Launch, Requeue, Stop
+from gpuq.core.attempt import Attempt, AttemptId, Ending, StopReason
+from gpuq.core.device import Device, DeviceId, Host, HostId, Reading
+from gpuq.core.events import (
+    CancelRequested,
+    Event,
+    Exited,
+    HoldRequested,
+    HostReported,
+    LaunchFailed,
+    ModelPublished,
+    ReleaseRequested,
+    Started,
+    Submitted,
+    Woke,
+)
+from gpuq.core.job import ACTIVE, ENDED, Job, JobId, JobState
+from gpuq.core.transitions import Step, allows, next_state
+from gpuq.core.verdict import Verdict
+
+
+@dataclass
+class State:
+    """All that the core knows. Jobs not yet archived, attempts not yet ended, devices, hosts, latest readings."""
+
+    jobs: dict[JobId, Job] = field(default_factory=dict)
+    attempts: dict[AttemptId, Attempt] = field(default_factory=dict)
+    devices: dict[DeviceId, Device] = field(default_factory=dict)
+    readings: dict[DeviceId, Reading] = field(default_factory=dict)
+    hosts: dict[HostId, Host] = field(default_factory=dict)
+    verdicts: dict[JobId, Verdict] = field(default_factory=dict)
+    residents: dict[DeviceId, tuple[AttemptId, ...]] = field(default_factory=dict)
+
+    def residents_of(self, device: DeviceId) -> tuple[Attempt, ...]:
+        """The attempts now on `device`, oldest first."""
+        return tuple(self.attempts[attempt] for attempt in self.residents.get(device, ()))
+
+    def partners_of(self, attempt: Attempt) -> tuple[AttemptId, ...]:
+        """The other residents of the attempt's devices."""
+        others = {other for device in attempt.devices for other in self.residents.get(device, ())}
+        return tuple(sorted(others - {attempt.id}))
+
+
+def apply(state: State, item: Event | Action, now: float) -> bool:
+    """Change `state` by one event or action. Returns whether it changed anything."""
+    match item:
+        case Submitted(job=job):
+            return _admit_job(state, job)
+        case CancelRequested(job=job_id):
+            return _request_cancel(state, job_id, now)
+        case HoldRequested(job=job_id):
+            return _step(state, job_id, Step.HOLD, now)
+        case ReleaseRequested(job=job_id):
+            return _step(state, job_id, Step.RELEASE, now)
+        case HostReported():
+            return _record_report(state, item, now)
+        case Started():
+            return _record_start(state, item, now)
+        case Exited():
+            return _end_attempt(state, item, now)
+        case LaunchFailed(attempt=attempt_id):
+            return _return_to_queue(state, attempt_id, now)
+        case Launch(attempt=attempt):
+            return _launch(state, attempt, now)
+        case Hold(jobs=jobs, verdict=verdict):
+            return _hold(state, jobs, verdict)
+        case Stop(attempt=attempt_id, reason=reason):
+            return _stop(state, attempt_id, reason, now)
+        case Requeue(job=job_id, alone=alone):
+            return _requeue(state, job_id, alone, now)
+        case Archive(job=job_id):
+            state.verdicts.pop(job_id, None)
+            return state.jobs.pop(job_id, None) is not None
+        case ModelPublished() | Woke():
+            return False
+
+
+# --- jobs ----------------------------------------------------------------------------------------------------------
+
+
+def _admit_job(state: State, job: Job) -> bool:
+    if job.id in state.jobs:
+        return False
+    state.jobs[job.id] = job
+    return True
+
+
+def _step(state: State, job_id: JobId, step: Step, now: float) -> bool:
+    job = state.jobs.get(job_id)
+    if job is None or not allows(job.state, step):
+        return False
+    state.jobs[job_id] = replace(job, state=next_state(job.state, step), since=now)
+    if step is not Step.STOP:
+        state.verdicts.pop(job_id, None)
+    return True
+
+
+def _request_cancel(state: State, job_id: JobId, now: float) -> bool:
+    job = state.jobs.get(job_id)
+    if job is None or job.state in ENDED or job.cancel_requested:
+        return False
+    state.jobs[job_id] = replace(job, cancel_requested=True)
+    if job.state not in ACTIVE:
+        _step(state, job_id, Step.CANCEL, now)
+    return True
+
+
+def _hold(state: State, jobs: Iterable[JobId], verdict: Verdict) -> bool:
+    waiting = [job for job in jobs if job in state.jobs and state.jobs[job].state is JobState.PENDING]
+    state.verdicts.update(dict.fromkeys(waiting, verdict))
+    return bool(waiting)
+
+
+def _requeue(state: State, job_id: JobId, alone: bool, now: float) -> bool:
+    if not _step(state, job_id, Step.REQUEUE, now):
+        return False
+    job = state.jobs[job_id]
+    state.jobs[job_id] = replace(job, alone=job.alone or alone)
+    return True
+
+
+# --- attempts ------------------------------------------------------------------------------------------------------
+
+
+def _launch(state: State, attempt: Attempt, now: float) -> bool:
+    job = state.jobs.get(attempt.id.job)
+    if job is None or attempt.id.number != job.attempt + 1 or not allows(job.state, Step.LAUNCH):
+        return False
+    _step(state, job.id, Step.LAUNCH, now)
+    state.jobs[job.id] = replace(state.jobs[job.id], attempt=attempt.id.number)
+    state.attempts[attempt.id] = attempt
+    for device in attempt.devices:
+        state.residents[device] = (*state.residents.get(device, ()), attempt.id)
+        _mark_partners(state, device)
+    return True
+
+
+def _mark_partners(state: State, device: DeviceId) -> None:
+    residents = state.residents[device]
+    if len(residents) > 1:
+        for resident in residents:
+            state.attempts[resident] = replace(state.attempts[resident], had_partner=True)
+
+
+def _record_start(state: State, event: Started, now: float) -> bool:
+    attempt = state.attempts.get(event.attempt)
+    if attempt is None or attempt.started_at is not None:
+        return False
+    state.attempts[event.attempt] = replace(attempt, started_at=event.at, last_reported=now)
+    _step(state, event.attempt.job, Step.START, now)
+    return True
+
+
+def _stop(state: State, attempt_id: AttemptId, reason: StopReason, now: float) -> bool:
+    attempt = state.attempts.get(attempt_id)
+    if attempt is None or attempt.stopping is not None:
+        return False
+    state.attempts[attempt_id] = replace(attempt, stopping=reason)
+    _step(state, attempt_id.job, Step.STOP, now)
+    return True
+
+
+def _end_attempt(state: State, event: Exited, now: float) -> bool:
+    attempt = state.attempts.get(event.attempt)
+    if attempt is None:
+        return False
+    job = state.jobs[event.attempt.job]
+    step = _meaning_of(event, attempt, job)
+    if step is Step.REQUEUE:
+        return _return_to_queue(state, event.attempt, now)
+    _remove(state, attempt)
+    return _step(state, job.id, step, now)
+
+
+def _meaning_of(event: Exited, attempt: Attempt, job: Job) -> Step:
+    """What the worker's word means for the job, given what gpuq had asked of the attempt."""
+    match event.ending:
+        case Ending.NEVER_STARTED:
+            return Step.CANCEL if job.cancel_requested else Step.REQUEUE
+        case Ending.LOST:
+            return Step.LOSE
+        case Ending.TIMED_OUT:
+            return Step.TIME_OUT
+        case Ending.OUT_OF_MEMORY:
+            return Step.RUN_OUT_OF_MEMORY
+        case Ending.STOPPED if attempt.stopping is StopReason.PREEMPTED:
+            return Step.PREEMPT
+        case Ending.STOPPED if attempt.stopping is not None or job.cancel_requested:
+            return Step.CANCEL
+        case _:
+            return Step.COMPLETE if event.exit_code == 0 else Step.FAIL
+
+
+def _return_to_queue(state: State, attempt_id: AttemptId, now: float) -> bool:
+    """Nothing of the attempt ever ran: the job waits again, or ends if its end was asked for meanwhile."""
+    attempt = state.attempts.get(attempt_id)
+    if attempt is None:
+        return False
+    _remove(state, attempt)
+    cancelled = state.jobs[attempt_id.job].cancel_requested
+    return _step(state, attempt_id.job, Step.CANCEL if cancelled else Step.REQUEUE, now)
+
+
+def _remove(state: State, attempt: Attempt) -> None:
+    del state.attempts[attempt.id]
+    for device in attempt.devices:
+        left = tuple(other for other in state.residents[device] if other != attempt.id)
+        if left:
+            state.residents[device] = left
+        else:
+            del state.residents[device]
+
+
+# --- hosts ---------------------------------------------------------------------------------------------------------
+
+
+def _record_report(state: State, report: HostReported, now: float) -> bool:
+    state.hosts[report.host] = Host(report.host, report.boot_id, now)
+    for device in report.devices:
+        state.devices[device.id] = device
+    for device_id in [d.id for d in state.devices.values() if d.host == report.host]:
+        state.readings.pop(device_id, None)
+    # The age of a reading is judged by our own clock, from when it was heard: hosts' clocks may differ.
+    state.readings.update({device: replace(reading, at=now) for device, reading in report.readings})
+    for resident in report.residents:
+        attempt = state.attempts.get(resident.attempt)
+        if attempt is not None and attempt.host == report.host:
+            state.attempts[attempt.id] = replace(
+                attempt, last_reported=now, live_memory=resident.memory_bytes
+            )
+    return True
+
+
+# --- invariants ----------------------------------------------------------------------------------------------------
+
+
+def validate(state: State) -> None:
+    """Assert what must hold after every `apply`. Memory is never promised twice; a job has at most one live attempt."""
+    for job in state.jobs.values():
+        alive = [attempt for attempt in state.attempts if attempt.job == job.id]
+        if job.state in ACTIVE:
+            assert alive == [AttemptId(job.id, job.attempt)], f"{job.id} is {job.state} with attempts {alive}"
+        else:
+            assert not alive, f"{job.id} is {job.state} but {alive} live"
+    for attempt in state.attempts.values():
+        assert len(attempt.devices) == len(attempt.promised) > 0
+        assert attempt.id.job in state.jobs, f"{attempt.id} has no job"
+        for device in attempt.devices:
+            assert attempt.id in state.residents[device], f"{attempt.id} is not on {device}"
+    for device, residents in state.residents.items():
+        assert residents, f"{device} has an empty list of residents"
+        assert len(set(residents)) == len(residents)
+        assert all(resident in state.attempts for resident in residents)
+        _validate_promises(state, device)
+    for job_id in state.verdicts:
+        assert state.jobs[job_id].state is JobState.PENDING, f"{job_id} has a verdict but does not wait"
+
+
+def _validate_promises(state: State, device: DeviceId) -> None:
+    residents = state.residents_of(device)
+    promised = sum(a.promised[a.devices.index(device)] for a in residents)
+    total = state.devices[device].total_memory
+    assert promised <= total, f"{device}: {promised} bytes promised of {total}"
+    assert len(residents) == 1 or all(a.shares for a in residents), f"{device} is shared by one that must not"

@@ -1,0 +1,102 @@
+"""Every error a person can meet, each with its fix.
+
+    GpuqError
+    ├── BadInput            exit 2    what was asked makes no sense as written
+    │   └── BadSettings               the settings file or an environment variable is wrong
+    ├── NotFound            exit 3    no such job, device or model
+    ├── Unreachable         exit 4    the daemon, Redis or the database does not answer
+    ├── NotPermitted        exit 5    the caller may not do this
+    ├── Conflict            exit 6    the job is past the point where this could be done
+    ├── NeverFits           exit 7    no known device could ever run this job
+    └── Failure             exit 1    gpuq itself could not do its part
+        └── SchemaMismatch            the database is older or newer than this gpuq
+
+Arrives: a sentence with the values that matter. Leaves: the same object in the CLI, the API and the log.
+An error never carries secrets; `fix` says what to do next.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class GpuqError(Exception):
+    """Something went wrong inside gpuq."""
+
+    exit_code: ClassVar[int] = 1
+    http_status: ClassVar[int] = 500
+    fix: str = "Run `gpuq doctor`; it checks each part and names the fix."
+
+    def __init__(self, message: str | None = None, *, fix: str | None = None) -> None:
+        super().__init__(message or (self.__doc__ or "").strip().splitlines()[0])
+        if fix is not None:
+            self.fix = fix
+
+    @property
+    def message(self) -> str:
+        """One sentence with the values that matter."""
+        return str(self.args[0])
+
+
+class BadInput(GpuqError):
+    """What was asked makes no sense as written."""
+
+    exit_code = 2
+    http_status = 422
+    fix = "Correct the value and run the command again; `gpuq VERB --help` shows what it takes."
+
+
+class BadSettings(BadInput):
+    """The settings are wrong."""
+
+    fix = "Correct or remove the named setting; docs/operations.md lists them all."
+
+
+class NotFound(GpuqError):
+    """There is no such thing."""
+
+    exit_code = 3
+    http_status = 404
+    fix = "`gpuq queue --all` lists every job."
+
+
+class Unreachable(GpuqError):
+    """The daemon does not answer."""
+
+    exit_code = 4
+    http_status = 503
+    fix = "Start it with `gpuq up`, or set GPUQ_HOME to the home of one that is running."
+
+
+class NotPermitted(GpuqError):
+    """The caller may not do this."""
+
+    exit_code = 5
+    http_status = 403
+    fix = "Use the Unix socket as the user who runs gpuq, or send the token from $GPUQ_HOME/token."
+
+
+class Conflict(GpuqError):
+    """The job is past the point where this could be done."""
+
+    exit_code = 6
+    http_status = 409
+    fix = "`gpuq show ID` tells the job's state."
+
+
+class NeverFits(GpuqError):
+    """No known device could ever run this job."""
+
+    exit_code = 7
+    http_status = 422
+    fix = "Ask for less, or add a larger device; `gpuq gpus` shows what there is."
+
+
+class Failure(GpuqError):
+    """gpuq itself could not do its part."""
+
+
+class SchemaMismatch(Failure):
+    """The database does not have the schema this gpuq works with."""
+
+    fix = "Run `gpuq db upgrade` if the database is older; install the newer gpuq if it is newer."

@@ -1,0 +1,110 @@
+"""Where one gpuq keeps its things. Standard library only: the CLI and the shim start through here.
+
+`$GPUQ_HOME`, else `$XDG_STATE_HOME/gpuq`, else `~/.local/state/gpuq`. Everything under it is private to its owner.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Home:
+    """The folders and files of one gpuq."""
+
+    root: Path
+
+    @classmethod
+    def from_environment(cls, environ: dict[str, str] | None = None) -> Home:
+        """The home that this environment names."""
+        values = os.environ if environ is None else environ
+        if values.get("GPUQ_HOME"):
+            return cls(Path(values["GPUQ_HOME"]).expanduser().absolute())
+        state = values.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+        return cls(Path(state) / "gpuq")
+
+    @property
+    def settings_file(self) -> Path:
+        """The settings, TOML; absent means defaults."""
+        return self.root / "config.toml"
+
+    @property
+    def database(self) -> Path:
+        """The record, when it is SQLite."""
+        return self.root / "gpuq.db"
+
+    @property
+    def token_file(self) -> Path:
+        """The bearer token that TCP callers need."""
+        return self.root / "token"
+
+    @property
+    def order_key_file(self) -> Path:
+        """The key that launch orders are signed with."""
+        return self.root / "order.key"
+
+    @property
+    def run(self) -> Path:
+        """Sockets, locks and pid files: meaningless after a reboot."""
+        return self.root / "run"
+
+    @property
+    def api_socket(self) -> Path:
+        """The HTTP endpoint's Unix socket."""
+        return self.run / "api.sock"
+
+    @property
+    def redis_socket(self) -> Path:
+        """The embedded Redis server's Unix socket."""
+        return self.run / "redis.sock"
+
+    @property
+    def redis_data(self) -> Path:
+        """The embedded Redis server's append-only file."""
+        return self.root / "redis"
+
+    @property
+    def models(self) -> Path:
+        """The model shelf."""
+        return self.root / "models"
+
+    @property
+    def attempts(self) -> Path:
+        """One folder per attempt that ran on this host: order, log, progress, exit status."""
+        return self.root / "attempts"
+
+    @property
+    def spool(self) -> Path:
+        """Worker events not yet known to be committed."""
+        return self.root / "spool"
+
+    @property
+    def logs(self) -> Path:
+        """What gpuq's own processes had to say."""
+        return self.root / "logs"
+
+    def attempt(self, job: int, number: int) -> Path:
+        """The folder of one attempt."""
+        return self.attempts / f"{job}-{number}"
+
+    def create(self) -> None:
+        """Make the folders, readable by the owner alone."""
+        for folder in (self.root, self.run, self.redis_data, self.models, self.attempts, self.spool, self.logs):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def private_secret(path: Path) -> str:
+    """The secret in `path`, made at the first call; 256 random bits as text, mode 0600 from the first moment."""
+    import secrets
+
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path.read_text().strip()
+    with os.fdopen(descriptor, "w") as file:
+        file.write(secrets.token_urlsafe(32) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    return path.read_text().strip()

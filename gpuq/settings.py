@@ -1,0 +1,170 @@
+"""Every setting, read once at start and passed down.
+
+From `$GPUQ_HOME/config.toml`, one table per group; an environment variable `GPUQ_GROUP_FIELD` (as in
+`GPUQ_ADMISSION_MAX_SLOWDOWN`) overrides it. `GPUQ_REDIS_URL` and `GPUQ_DATABASE_URL` name outside servers.
+docs/operations.md lists each field with its default; a test compares the two.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from gpuq.errors import BadSettings
+from gpuq.home import Home
+
+
+@dataclass(frozen=True)
+class Admission:
+    """When a second job may join a busy device."""
+
+    residents_per_device: int = 2
+    """Jobs on one device at most. Beyond two, measured gains shrink and the blame for a slowdown blurs."""
+    utilization_pct: float = 100.0
+    """The sum of predicted peak utilisations may not exceed this. At 100 the rule was right in 85 to 100% of measured pairs."""
+    memory_headroom: float = 0.10
+    """Share of a device's memory left free when two share: together they used more than the sum of both in 3 of 4 pairs."""
+    max_slowdown: float = 1.15
+    """Slowdown budget of a job that names none: 1.15 is 15% slower than alone."""
+    stale_after_s: float = 10.0
+    """A device whose last reading is older admits nobody."""
+    patience_s: float = 1800.0
+    """A job that waited this long gets the next device kept free for it, so that small jobs cannot starve it."""
+    start_grace_s: float = 5.0
+    """An ordered attempt that its host does not report after this long is sent again, and then given up."""
+    candidates_per_job: int = 8
+    """Shared places tried for one job in one pass, best first."""
+
+
+@dataclass(frozen=True)
+class Devices:
+    """Which devices a host offers."""
+
+    backend: str = "auto"
+    """`nvml`, `cpu`, or `auto`: NVIDIA GPUs if the driver answers, else CPU devices."""
+    cpu_count: int = 1
+    """How many CPU devices to make of the machine's cores."""
+    cpu_cores: int = 0
+    """Cores per CPU device; 0 shares all cores out evenly."""
+    cpu_memory_fraction: float = 0.9
+    """Share of the machine's memory that CPU devices may promise together."""
+
+
+@dataclass(frozen=True)
+class Worker:
+    """How a host runs jobs."""
+
+    host: str = field(default_factory=socket.gethostname)
+    """This host's name: letters, digits, `.`, `_` and `-`."""
+    sample_every_s: float = 1.0
+    """Time between two readings. Drivers average over up to a second, so faster gives nothing new."""
+    grace_s: float = 10.0
+    """Time between SIGTERM and SIGKILL when a job is stopped."""
+    log_limit_bytes: int = 64 * 2**20
+    """Log kept per attempt: the first half, and the latest of the rest."""
+    hook: bool = True
+    """Count training steps through a small module on the job's PYTHONPATH."""
+
+
+@dataclass(frozen=True)
+class Api:
+    """The HTTP endpoint."""
+
+    host: str = "127.0.0.1"
+    """Address for TCP. Anything but loopback needs TLS in front."""
+    port: int = 8780
+    """TCP port; 0 picks a free one."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Further values of the Host header to accept, beside loopback names."""
+
+
+@dataclass(frozen=True)
+class Learning:
+    """How forecasts are made."""
+
+    quantile: float = 0.95
+    """Upper bounds are meant to hold this often."""
+    minimum_attempts: int = 8
+    """Finished attempts needed before a model is trained."""
+    keep_versions: int = 10
+    """Model versions kept on the shelf."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All groups, and where things are."""
+
+    home: Home
+    redis_url: str | None
+    database_url: str
+    admission: Admission = field(default_factory=Admission)
+    devices: Devices = field(default_factory=Devices)
+    worker: Worker = field(default_factory=Worker)
+    api: Api = field(default_factory=Api)
+    learning: Learning = field(default_factory=Learning)
+
+    @property
+    def effective_redis_url(self) -> str:
+        """The named server, or the embedded one's socket."""
+        return self.redis_url or f"unix://{self.home.redis_socket}"
+
+
+GROUPS: dict[str, type] = {
+    "admission": Admission,
+    "devices": Devices,
+    "worker": Worker,
+    "api": Api,
+    "learning": Learning,
+}
+
+
+def load(environ: Mapping[str, str] | None = None) -> Settings:
+    """The settings that this environment and its home's file give. Raises BadSettings."""
+    values = dict(os.environ if environ is None else environ)
+    home = Home.from_environment(values)
+    table = _read_file(home.settings_file)
+    groups = {name: _group(name, cls, table.get(name, {}), values) for name, cls in GROUPS.items()}
+    return Settings(
+        home=home,
+        redis_url=values.get("GPUQ_REDIS_URL") or None,
+        database_url=values.get("GPUQ_DATABASE_URL") or f"sqlite:///{home.database}",
+        **groups,
+    )
+
+
+def _read_file(path: Path) -> dict[str, Any]:
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSettings(f"{path} is not valid TOML: {error}", fix=f"Correct {path}, or move it away.") from error
+    except OSError as error:
+        raise BadSettings(f"{path} cannot be read: {error.strerror}", fix=f"Make {path} readable.") from error
+    unknown = sorted(set(table) - set(GROUPS))
+    if unknown:
+        raise BadSettings(f"{path} has an unknown table [{unknown[0]}]; known: {', '.join(GROUPS)}.")
+    return table
+
+
+def _group(name: str, cls: type, table: Any, environ: Mapping[str, str]) -> Any:
+    if not isinstance(table, dict):
+        raise BadSettings(f"`{name}` in the settings must be a table.")
+    known = {f.name for f in fields(cls)}
+    unknown = sorted(set(table) - known)
+    if unknown:
+        raise BadSettings(f"[{name}] has no setting `{unknown[0]}`; known: {', '.join(sorted(known))}.")
+    overrides = {
+        key: environ[f"GPUQ_{name}_{key}".upper()] for key in known if f"GPUQ_{name}_{key}".upper() in environ
+    }
+    try:
+        return msgspec.convert({**table, **overrides}, cls, strict=False)
+    except msgspec.ValidationError as error:
+        raise BadSettings(f"[{name}]: {error}.") from error

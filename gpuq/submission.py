@@ -1,0 +1,77 @@
+"""What a user hands in, and what is kept of it: the noun between the CLI, the API, the record and the worker.
+
+The core sees only the part it decides on (`core.job.Job`); the worker gets the part it runs.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from gpuq.core.job import Job, JobId, KindId, Sharing
+
+# One JSON body stays small enough to read by hand; ARG_MAX on Linux is 2 MiB for arguments and environment together.
+MAX_ARGUMENTS = 4096
+MAX_TEXT = 131_072
+
+Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=r"^[^\x00]*$")]
+
+
+class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The body of `POST /api/v1/jobs`. Memory in bytes, time in seconds, slowdown as a ratio (1.15 is 15% slower)."""
+
+    command: Annotated[tuple[Text, ...], Meta(min_length=1, max_length=MAX_ARGUMENTS)]
+    cwd: Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"^/[^\x00]*$")]
+    env: dict[Text, Annotated[str, Meta(max_length=MAX_TEXT, pattern=r"^[^\x00]*$")]] = {}
+    name: Annotated[str, Meta(max_length=200, pattern=r"^[^\x00-\x1f]*$")] | None = None
+    project: Annotated[str, Meta(max_length=200)] | None = None
+    kind: Annotated[str, Meta(min_length=1, max_length=400)] | None = None
+    script: Annotated[str, Meta(max_length=4096)] | None = None
+    script_sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")] | None = None
+    git_sha: Annotated[str, Meta(max_length=64)] | None = None
+    git_dirty: bool | None = None
+    priority: Annotated[int, Meta(ge=-1000, le=1000)] = 0
+    share: Sharing = Sharing.AUTO
+    max_slowdown: Annotated[float, Meta(ge=1.0, le=5.0)] | None = None
+    gpu_memory: Annotated[int, Meta(gt=0)] | None = None
+    gpus: Annotated[int, Meta(ge=1, le=64)] = 1
+    time_limit_s: Annotated[float, Meta(gt=0)] | None = None
+    hold: bool = False
+    requeue_on_node_fail: bool = False
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A submission with what gpuq made of it, before the record gives it an id.
+
+    `signature` and `features` come from `learn.kind.describe`; `owner` and `uid` from the kernel, never from the body.
+    """
+
+    submission: Submission
+    owner: str
+    uid: int | None
+    kind: str
+    signature: str
+    features: dict[str, Any]
+    submitted_at: float
+    idempotency_key: str | None = None
+
+
+def to_core(job_id: JobId, record: JobRecord) -> Job:
+    """The part of a submission that the core decides on, as it is when new."""
+    asked = record.submission
+    return Job(
+        id=job_id,
+        kind=KindId(record.kind),
+        signature=record.signature,
+        owner=record.owner,
+        submitted_at=record.submitted_at,
+        priority=asked.priority,
+        sharing=asked.share,
+        max_slowdown=asked.max_slowdown,
+        declared_memory=asked.gpu_memory,
+        device_count=asked.gpus,
+        requeue_on_node_fail=asked.requeue_on_node_fail,
+        since=record.submitted_at,
+    )
