@@ -161,9 +161,7 @@ def _group(name: str, cls: type, table: Any, environ: Mapping[str, str]) -> Any:
     unknown = sorted(set(table) - known)
     if unknown:
         raise BadSettings(f"[{name}] has no setting `{unknown[0]}`; known: {', '.join(sorted(known))}.")
-    overrides = {
-        key: environ[f"GPUQ_{name}_{key}".upper()] for key in known if f"GPUQ_{name}_{key}".upper() in environ
-    }
+    overrides = {key: environ[f"GPUQ_{name}_{key}".upper()] for key in known if f"GPUQ_{name}_{key}".upper() in environ}
     try:
         return msgspec.convert({**table, **overrides}, cls, strict=False)
     except msgspec.ValidationError as error:

@@ -1,10 +1,10 @@
 """One outside thing per module. Adapters do not know each other; each outside library has one home here.
 
-    store/          SQLAlchemy: the record
-    stream.py       redis: the inbox, the waiting queue, the live view
-    redis_server.py the embedded Redis server as our supervised child
-    queue.py        rq: the bell to the hosts
-    nvml.py         nvidia-ml-py: GPUs
-    cpu.py          CPU core sets as devices
-    process.py      process trees in /proc, signals, supervised children
+store/          SQLAlchemy: the record
+stream.py       redis: the inbox, the waiting queue, the live view
+redis_server.py the embedded Redis server as our supervised child
+queue.py        rq: the bell to the hosts
+nvml.py         nvidia-ml-py: GPUs
+cpu.py          CPU core sets as devices
+process.py      process trees in /proc, signals, supervised children
 """

@@ -155,9 +155,7 @@ class Store(Protocol):
 
     def devices(self) -> list[Device]: ...
 
-    def journal(
-        self, *, after: int, limit: int, job: JobId | None = None, only_jobs: bool = False
-    ) -> list[Entry]:
+    def journal(self, *, after: int, limit: int, job: JobId | None = None, only_jobs: bool = False) -> list[Entry]:
         """Entries with seq > after, in order; `only_jobs` leaves out those that speak of no job."""
         ...
 
