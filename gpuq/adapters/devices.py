@@ -1,0 +1,67 @@
+"""What a device backend answers: which devices, who uses how much of them now, and how a job is put on them.
+
+`nvml.py` answers for NVIDIA GPUs, `cpu.py` for sets of CPU cores. A reading that cannot be taken is None; a backend whose
+driver fails leaves the device out of `readings` and never raises from `read`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from gpuq.core.attempt import AttemptId
+from gpuq.core.device import Device, DeviceId, Reading
+
+
+@dataclass(frozen=True, slots=True)
+class Resident:
+    """An attempt on this host: the root of its process tree (the shim) and its devices."""
+
+    attempt: AttemptId
+    root_pid: int
+    devices: tuple[DeviceId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What one attempt uses now: bytes and percent of its devices."""
+
+    memory_bytes: int | None
+    utilization_pct: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One look at everything."""
+
+    readings: Mapping[DeviceId, Reading]
+    usage: Mapping[AttemptId, Usage]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """How a job is put on devices: variables for its environment, and cores to pin it to (None: no pinning)."""
+
+    env: Mapping[str, str]
+    cores: tuple[int, ...] | None
+
+
+class Backend(Protocol):
+    """Every device backend, and its stand-in in tests."""
+
+    def devices(self) -> tuple[Device, ...]:
+        """The devices of this host, in a stable order."""
+        ...
+
+    def read(self, now: float, residents: Sequence[Resident]) -> Snapshot:
+        """One look; called about once a second."""
+        ...
+
+    def placement(self, devices: Sequence[DeviceId]) -> Placement:
+        """How to put a job on these devices. Raises `gpuq.errors.NotFound` for a device that is not here."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the driver."""
+        ...
