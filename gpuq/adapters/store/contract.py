@@ -138,7 +138,7 @@ class Store(Protocol):
         """One job, or None."""
         ...
 
-    def jobs(  # noqa: PLR0913 - each is one optional condition
+    def jobs(
         self,
         *,
         ids: Sequence[JobId] | None = None,
