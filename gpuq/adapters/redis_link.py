@@ -18,7 +18,7 @@ from redis.retry import Retry
 
 from gpuq.errors import BadSettings, Unreachable
 
-ANSWER_WITHIN_S = 5.0
+ANSWER_WITHIN_S = 3.0
 _MAX_CONNECTIONS = 32
 # The library may not repeat a command by itself: a repeated XREADGROUP would skip what was in the lost answer. Callers
 # repeat.
