@@ -11,12 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
-import redis
 
+from gpuq.adapters.redis_link import blocking_client
 from gpuq.adapters.redis_server import end_stale, executable, prepare, wait_ready
 from gpuq.adapters.supervise import supervise
 from gpuq.errors import BadSettings, Conflict, Unreachable
 from gpuq.home import Home
+from gpuq.settings import load
 from tests.support.redis import ThrowawayRedis
 
 
@@ -61,14 +62,15 @@ def test_preparing_again_keeps_the_file_private(tmp_path):
     assert mode(home.run / "redis.conf") == 0o600
 
 
-def test_a_home_with_odd_characters_works():
+async def test_a_home_with_odd_characters_works():
     server = ThrowawayRedis()
-    server.home = Home(server.home.root / 'a "b" \\ ü #1')
+    server.home = Home(server.home.root / 'a "b" \\ ü #1 ?x %41')
     server.home.create()
     try:
         server.spawn()
-        until(server.home.redis_socket.exists)
-        with redis.Redis(unix_socket_path=str(server.home.redis_socket)) as client:
+        url = load({"GPUQ_HOME": str(server.home.root)}).effective_redis_url
+        await wait_ready(url, 10.0)
+        with blocking_client(url) as client:
             assert Path(client.config_get("dir")["dir"]) == server.home.redis_data.resolve()
     finally:
         server.kill()
