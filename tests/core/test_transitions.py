@@ -10,7 +10,7 @@ from gpuq.core.job import ACTIVE, ENDED, WAITING, JobState
 from gpuq.core.transitions import TRANSITIONS, IllegalStepError, Step, allows, next_state
 
 
-@pytest.mark.parametrize(("state", "step"), itertools.product(JobState, Step))
+@pytest.mark.parametrize(("state", "step"), list(itertools.product(JobState, Step)))
 def test_every_pair_is_either_in_the_table_or_refused(state: JobState, step: Step) -> None:
     if (state, step) in TRANSITIONS:
         assert next_state(state, step) is TRANSITIONS[state, step]
