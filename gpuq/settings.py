@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -113,7 +114,7 @@ class Settings:
     @property
     def effective_redis_url(self) -> str:
         """The named server, or the embedded one's socket."""
-        return self.redis_url or f"unix://{self.home.redis_socket}"
+        return self.redis_url or f"unix://{quote(str(self.home.redis_socket))}"
 
 
 GROUPS: dict[str, type] = {
