@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from gpuq.core.attempt import Attempt
 from gpuq.core.device import Device, Reading
@@ -18,7 +19,7 @@ from gpuq.core.limits import Limits
 from gpuq.core.verdict import Numbers, Rule, Verdict
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Place:
     """A device as one pass sees it: who is there, the fresh reading (None when missing or old), who it is kept for."""
 
@@ -31,7 +32,7 @@ class Place:
         """The memory promised to one resident on this device."""
         return attempt.promised[attempt.devices.index(self.device.id)]
 
-    @property
+    @cached_property
     def committed_memory(self) -> int:
         """Bytes that are spoken for: per resident the larger of promised and live, plus foreign use."""
         ours = sum(max(self.promised_here(a), a.live_memory or 0) for a in self.residents)
@@ -39,7 +40,7 @@ class Place:
             return ours
         return max(ours + (self.reading.foreign_memory or 0), self.reading.used_memory or 0)
 
-    @property
+    @cached_property
     def committed_utilization(self) -> float:
         """Percent that is spoken for; infinite when a resident's need is not known."""
         foreign = (self.reading.foreign_utilization_pct if self.reading else None) or 0.0

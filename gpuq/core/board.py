@@ -36,9 +36,11 @@ class Board:
         self._idle = {p.device.id: p for p in self._places.values() if not p.residents and p.reading}
         least_loaded_first = sorted(self._shareable(), key=lambda p: (p.committed_utilization, p.device.id))
         self._shareable_places = {place.device.id: place for place in least_loaded_first}
-        self._busy = [p for p in self._places.values() if p.residents]
+        self._busy = {p.device.id: p for p in self._places.values() if p.residents}
+        self._given: set[DeviceId] = set()
         self._refused: dict[Likeness, Verdict] = {}
         self._placed: set[JobId] = set()
+        self._alone: dict[tuple[str, str], Forecast] = {}
 
     def place(self, device: DeviceId) -> Place:
         """A device as this pass sees it now."""
@@ -51,7 +53,16 @@ class Board:
 
     def forecast(self, job: Job, place: Place) -> Forecast:
         """The answer to this job on this device beside who is there; the answer alone where no pair was asked about."""
-        return self.answers.get(question(job, place)) or self.answers.get(question_alone(job, place.device), UNKNOWN)
+        together = self.answers.get(question(job, place)) if place.residents else None
+        return together or self.forecast_alone(job, place.device)
+
+    def forecast_alone(self, job: Job, device: Device) -> Forecast:
+        """The answer to this job with a device of this type to itself."""
+        key = (job.signature, device.type)
+        found = self._alone.get(key)
+        if found is None:
+            found = self._alone[key] = self.answers.get(question_alone(job, device), UNKNOWN)
+        return found
 
     @property
     def shares(self) -> bool:
@@ -66,18 +77,27 @@ class Board:
             found = True
             yield place
         if not found and self._busy:
-            yield next(iter(self._shareable_places.values()), self._busy[0])
+            yield next(iter((self._shareable_places or self._busy).values()))
 
     def shared_options(self, job: Job) -> list[Place]:
         """Busy places where the job fits by utilisation and memory, the least loaded first."""
-        return list(islice(filter(partial(self._fits_beside, job), self._shareable_places.values()), self._at_most))
+        return list(islice(self._places_to_join(job), self.limits.candidates_per_job))
+
+    def _places_to_join(self, job: Job) -> Iterator[Place]:
+        limits = self.limits
+        for place in self._shareable_places.values():
+            forecast = self.forecast_alone(job, place.device)
+            peak, needed = forecast.peak_utilization_pct, needed_memory(job, forecast)
+            if peak is None or needed is None or not may_share(job, forecast):
+                continue
+            if place.committed_utilization > limits.utilization_pct:
+                return  # the places only get more loaded from here on
+            room = place.device.total_memory * (1 - limits.memory_headroom) - place.committed_memory
+            if peak + place.committed_utilization <= limits.utilization_pct and needed <= room:
+                yield place
 
     def _idle_options(self, job: Job) -> list[Place]:
-        return list(islice(filter(partial(self._fits_alone, job), self._idle.values()), self._at_most))
-
-    @property
-    def _at_most(self) -> int:
-        return self.limits.candidates_per_job
+        return list(islice(filter(partial(self._fits_alone, job), self._idle.values()), self.limits.candidates_per_job))
 
     def refused(self, job: Job) -> Verdict | None:
         """The verdict that jobs like this one already got in this pass."""
@@ -91,7 +111,12 @@ class Board:
         """The job got these devices: nobody else gets them in this pass, since the answers no longer speak of them."""
         self._placed.add(job.id)
         for device in devices:
+            self._given.add(device)
             self._close(device)
+
+    def given(self, device: DeviceId) -> bool:
+        """Whether the device got a job in this pass."""
+        return device in self._given
 
     def placed(self, job: Job) -> bool:
         """Whether the job got its devices in this pass."""
@@ -105,6 +130,7 @@ class Board:
     def _close(self, device: DeviceId) -> None:
         self._idle.pop(device, None)
         self._shareable_places.pop(device, None)
+        self._busy.pop(device, None)
 
     def _place(self, device: Device) -> Place:
         return Place(device, self.state.residents_of(device.id), self._fresh_reading(device.id))
@@ -121,15 +147,6 @@ class Board:
 
     def _fits_alone(self, job: Job, place: Place) -> bool:
         return (job.declared_memory or 0) + place.committed_memory <= place.device.total_memory
-
-    def _fits_beside(self, job: Job, place: Place) -> bool:
-        forecast = self.answers.get(question_alone(job, place.device), UNKNOWN)
-        if not may_share(job, forecast):
-            return False
-        load = (forecast.peak_utilization_pct or 0.0) + place.committed_utilization
-        needed = needed_memory(job, forecast) or 0
-        room = place.device.total_memory * (1 - self.limits.memory_headroom) - place.committed_memory
-        return load <= self.limits.utilization_pct and needed <= room
 
 
 def likeness(job: Job) -> Likeness:

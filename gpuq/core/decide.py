@@ -90,7 +90,10 @@ def _admissions(board: Board, policy: Policy, cause: int) -> list[Action]:
 
 
 def _dispose(board: Board, job: Job, devices: tuple[Device, ...]) -> Verdict:
-    """All or nothing: the first refusal settles it."""
+    """All or nothing: the first refusal settles it. Whatever the policy proposes, a device is given once in a pass."""
+    for device in devices:
+        if board.given(device.id):
+            return Verdict(False, Rule.RESOURCES, device.id, (("given_in_this_pass", 1),))
     places = [board.place(device.id) for device in devices]
     verdicts = [admit(job, board.forecast(job, place), place, board.limits) for place in places]
     return next((verdict for verdict in verdicts if not verdict.admitted), verdicts[0])

@@ -248,7 +248,9 @@ def _record_report(state: State, report: HostReported, now: float) -> bool:
     for resident in report.residents:
         attempt = state.attempts.get(resident.attempt)
         if attempt is not None and attempt.host == report.host:
-            state.attempts[attempt.id] = replace(attempt, last_reported=now, live_memory=resident.memory_bytes)
+            state.attempts[attempt.id] = replace(
+                attempt, last_reported=now, live_memory=resident.memory_bytes, voiding=False
+            )
     return True
 
 
