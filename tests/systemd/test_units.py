@@ -181,3 +181,18 @@ def test_user_and_folders_are_made_as_the_units_need_them(units, tmp_path):
         assert (tmp_path / "var/lib/gpuq/run/api.sock").exists() is kept
     modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in ("var/lib/gpuq", "etc/gpuq/environment")}
     assert modes == {"var/lib/gpuq": 0o700, "etc/gpuq/environment": 0o640}
+
+
+@pytest.mark.parametrize("module", ["gpuq.daemon.main", "gpuq.adapters.redis_server"])
+def test_what_may_not_compile_does_not_need_to(module):
+    """MemoryDenyWriteExecute, asked of the kernel directly: what these units run must load under it."""
+    deny = (
+        "import ctypes, os, sys\n"
+        "denied = ctypes.CDLL(None).prctl(65, 1, 0, 0, 0) == 0  # PR_SET_MDWE\n"
+        "os.execv(sys.executable, [sys.executable, '-c', sys.argv[1]]) if denied else sys.exit(77)"
+    )
+    check = f"import mmap\ntry: mmap.mmap(-1, 4096, prot=7)\nexcept PermissionError: import {module}; print('loaded')"
+    done = run(sys.executable, "-c", deny, check)
+    if done.returncode == 77:
+        pytest.skip("this kernel cannot deny it by prctl (Linux 6.3 can)")
+    assert (done.returncode, done.stdout) == (0, "loaded\n"), done.stderr
