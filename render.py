@@ -40,7 +40,9 @@ def fault_of(prefix: Path) -> str | None:
         return f"{prefix} must be an absolute path of letters, digits and / . _ + @ = : - only; install gpuq elsewhere."
     for program in ("python", "gpuq"):
         if not os.access(prefix / "bin" / program, os.X_OK):
-            return f"{prefix}/bin/{program} is not there; first install gpuq: python3 -m venv {prefix}, then pip install."
+            return (
+                f"{prefix}/bin/{program} is not there; first install gpuq: python3 -m venv {prefix}, then pip install."
+            )
     return None
 
 
