@@ -1,0 +1,176 @@
+"""The one RQ worker of a host: `python -m workers.serve_orders`. Messages from Redis arrive; `run_job.run` is called.
+
+Whoever can write to Redis can put anything into an RQ job, and RQ itself would import any function, callback or pickle it
+finds there. So a message is read here and never by RQ: JSON of one shape, one function name, no callbacks, nothing large.
+What is anything else is dropped, and nothing of it is imported. The message is forgotten once it was followed: the
+record is in SQL, and a lost message is rung again.
+
+In this process, not in a forked one: measured from enqueueing to the call, RQ's forking worker takes three times as long,
+and the task only ever starts a shim. A killed RQ worker loses at most the message in its hand.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import uuid
+import zlib
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import redis
+from rq.job import Job
+from rq.queue import Queue
+from rq.serializers import JSONSerializer
+from rq.timeouts import JobTimeoutException, UnixSignalDeathPenalty
+from rq.worker import SimpleWorker
+from rq.worker.base import StopRequested
+
+from gpuq import settings as settings_module
+from gpuq import wire
+from gpuq.errors import GpuqError
+from gpuq.settings import Settings
+from workers import run_job
+
+log = logging.getLogger("gpuq.serve_orders")
+
+LARGEST_MESSAGE = 65_536
+ORDER_TIMEOUT_S = 20
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
+# So long does one blocking read last, plus fifteen seconds: a connection that died silently is noticed after that.
+_WORKER_TTL_S = 45
+_FORBIDDEN = ("success_callback_name", "failure_callback_name", "stopped_callback_name", "webhooks", "dependency_ids")
+
+
+class Message(Job):  # type: ignore[misc]  # rq is not typed
+    """An RQ job as we read it: either `argument` is the signed order, or `refusal` says why there is none."""
+
+    argument: Any = None
+    refusal: str | None = "it was not read"
+
+    @classmethod
+    def fetch(cls, id: str, connection: redis.Redis | None = None, serializer: Any = None) -> Message:  # noqa: A002
+        """Read the message; whatever is wrong with it is a refusal, never an error."""
+        message: Message = cls("unreadable", connection=connection, serializer=JSONSerializer)
+        assert connection is not None
+        try:
+            message.set_id(id)
+            message.restore(connection.hgetall(message.key))
+        except (ValueError, TypeError, redis.ResponseError) as error:
+            message.refusal = f"it cannot be read: {error}"
+        return message
+
+    def restore(self, raw_data: dict[bytes, bytes]) -> None:
+        """Take only what we need from the hash in Redis."""
+        try:
+            self.argument = _argument_in(raw_data)
+            self.refusal = None
+        except _RefusedError as refused:
+            self.refusal = str(refused)
+
+
+class _RefusedError(Exception):
+    """This message is not for us."""
+
+
+def _argument_in(raw: dict[bytes, bytes]) -> Any:
+    for field in _FORBIDDEN:
+        if raw.get(field.encode(), b"") not in (b"", b"[]"):
+            raise _RefusedError(f"it has a field {field}")
+    try:
+        call = json.loads(_unpacked(raw.get(b"data", b"")))
+    except (ValueError, RecursionError) as error:
+        raise _RefusedError("its data is not JSON") from error
+    match call:
+        case [wire.TASK, None, [argument], {}] if not call[3]:
+            return argument
+        case [str(name), *_]:
+            raise _RefusedError(f"it calls {name[:100]!r}")
+    raise _RefusedError("it is not a call")
+
+
+def _unpacked(data: bytes) -> bytes:
+    if len(data) > LARGEST_MESSAGE:
+        raise _RefusedError(f"it has {len(data)} bytes")
+    try:
+        unpacker = zlib.decompressobj()
+        plain = unpacker.decompress(data, LARGEST_MESSAGE)
+    except zlib.error:
+        return data
+    if unpacker.unconsumed_tail:
+        raise _RefusedError(f"it unpacks to more than {LARGEST_MESSAGE} bytes")
+    return plain
+
+
+class OrderWorker(SimpleWorker):  # type: ignore[misc]  # rq is not typed
+    """RQ's loop and registration, with our reading of messages, and without its commands, suspension and registries."""
+
+    job_class = Message
+    log_job_description = False
+    max_connection_wait_time = _LONGEST_PAUSE_S
+    _following = False
+
+    def __init__(self, queue: str, connection: redis.Redis, follow: Callable[[Any], None], name: str) -> None:
+        super().__init__(
+            [queue],
+            name=name,
+            connection=connection,
+            serializer=JSONSerializer,
+            log_job_description=False,
+            worker_ttl=_WORKER_TTL_S,
+        )
+        self._follow = follow
+
+    def execute_job(self, job: Message, queue: Queue) -> None:
+        """Follow one message, then forget it."""
+        self._following = True
+        try:
+            if job.refusal is None:
+                self._try(job)
+            else:
+                log.warning("message %.100s was refused: %s", job.id, job.refusal)
+            with self.connection.pipeline(transaction=False) as pipe:
+                pipe.delete(job.key)
+                pipe.lrem(queue.intermediate_queue_key, 1, job.id)
+                pipe.execute()
+        finally:
+            self._following = False
+
+    def _try(self, job: Message) -> None:
+        try:
+            with UnixSignalDeathPenalty(ORDER_TIMEOUT_S, JobTimeoutException):
+                self._follow(job.argument)
+        except JobTimeoutException:
+            log.error("message %s took longer than %s s and was given up", job.id, ORDER_TIMEOUT_S)
+        except Exception:  # noqa: BLE001 - one order that shows a fault of ours must not keep the next one waiting
+            log.exception("message %s failed", job.id)
+
+    def request_stop(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature is RQ's
+        """Finish the message in hand, then end."""
+        self._stop_requested = True
+        if not self._following:
+            raise StopRequested
+
+    def run_maintenance_tasks(self) -> None:
+        """Forget what a killed predecessor had in its hand: the dispatcher rings again."""
+        super(SimpleWorker, self).clean_registries if False else None
+        self.last_cleaned_at = _now()
+        for queue in self.queues:
+            self.connection.delete(queue.intermediate_queue_key)
+
+    def check_for_suspension(self, burst: bool) -> None:
+        """`rq suspend` is not ours: gpuq decides in one place what starts."""
+
+    def subscribe(self) -> None:
+        """RQ's remote commands could stop or kill this worker: nobody needs them here."""
+
+
+def _now() -> Any:
+    from rq.utils import now
+
+    return now()
