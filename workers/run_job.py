@@ -72,14 +72,17 @@ def run(signed: Any) -> None:
     context = _contexts[0]
     try:
         order = wire.verify(signed, context.key, context.settings.worker.host)
-    except wire.BadOrder as error:
+    except wire.BadOrderError as error:
         log.warning("an order was refused: %s", error)
         return
     try:
-        if order.verb is wire.Verb.LAUNCH:
-            _launch(context, order)
-        else:
-            _stop(context, order)
+        match order.verb:
+            case wire.Verb.LAUNCH:
+                _launch(context, order)
+            case wire.Verb.STOP:
+                _stop(context, order)
+            case wire.Verb.VOID:
+                _void(context, order.attempt_id)
     except (GpuqError, OSError) as error:
         # Whoever sent the order rings again, or gives the attempt up with a Stop.
         log.warning("%s failed: %s", order.rq_id, error)
@@ -182,20 +185,22 @@ def _device_ids(spec: LaunchSpec) -> tuple[DeviceId, ...]:
     return tuple(DeviceId(device) for device in spec.devices)
 
 
-# --- stop ----------------------------------------------------------------------------------------------------------
+# --- stop, void -----------------------------------------------------------------------------------------------------
 
 
 def _stop(context: Context, order: wire.Order) -> None:
-    attempt = order.attempt_id
-    path = context.settings.home.attempt(*attempt)
-    fence = make_folder(path, attempt)
-    if fence is not None:
-        fence.close_unstarted("stopped before it was started", context.clock())
+    if _void(context, order.attempt_id):
         return
-    folder = AttemptFolder(path, attempt)
+    folder = AttemptFolder(context.settings.home.attempt(*order.attempt_id), order.attempt_id)
     if folder.ended() is not None:
         return
     folder.write_stop("stopped by order", context.clock())
     shim = folder.shim()
     if shim is not None:
         send_signal(shim, signal.SIGTERM)
+
+
+def _void(context: Context, attempt: AttemptId) -> bool:
+    """Close the fence for an attempt that has not begun here; whether that was so."""
+    folder = make_folder(context.settings.home.attempt(*attempt), attempt)
+    return folder is not None and folder.close_unstarted("stopped before it was started", context.clock())

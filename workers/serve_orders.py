@@ -16,7 +16,7 @@ import logging
 import os
 import signal
 import sys
-import threading
+import time
 import uuid
 import zlib
 from collections.abc import Callable
@@ -28,20 +28,24 @@ from rq.job import Job
 from rq.queue import Queue
 from rq.serializers import JSONSerializer
 from rq.timeouts import JobTimeoutException, UnixSignalDeathPenalty
+from rq.utils import now
 from rq.worker import SimpleWorker
 from rq.worker.base import StopRequested
+from rq.worker_registration import clean_worker_registry
 
-from gpuq import settings as settings_module
 from gpuq import wire
 from gpuq.errors import GpuqError
-from gpuq.settings import Settings
+from gpuq.home import private_secret
+from gpuq.settings import Settings, load
 from workers import run_job
+from workers.shims import ShimPool
 
 log = logging.getLogger("gpuq.serve_orders")
 
 LARGEST_MESSAGE = 65_536
 ORDER_TIMEOUT_S = 20
-_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 2.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S, _HEALTHY_AFTER_S = 0.1, 2.0, 10.0
+_CONNECT_WITHIN_S = 3.0
 # So long does one blocking read last, plus fifteen seconds: a connection that died silently is noticed after that.
 _WORKER_TTL_S = 45
 _FORBIDDEN = ("success_callback_name", "failure_callback_name", "stopped_callback_name", "webhooks", "dependency_ids")
@@ -59,7 +63,7 @@ class Message(Job):  # type: ignore[misc]  # rq is not typed
         message: Message = cls("unreadable", connection=connection, serializer=JSONSerializer)
         assert connection is not None
         try:
-            message.set_id(id)
+            message.id = id
             message.restore(connection.hgetall(message.key))
         except (ValueError, TypeError, redis.ResponseError) as error:
             message.refusal = f"it cannot be read: {error}"
@@ -147,7 +151,7 @@ class OrderWorker(SimpleWorker):  # type: ignore[misc]  # rq is not typed
                 self._follow(job.argument)
         except JobTimeoutException:
             log.error("message %s took longer than %s s and was given up", job.id, ORDER_TIMEOUT_S)
-        except Exception:  # noqa: BLE001 - one order that shows a fault of ours must not keep the next one waiting
+        except Exception:
             log.exception("message %s failed", job.id)
 
     def request_stop(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature is RQ's
@@ -157,11 +161,11 @@ class OrderWorker(SimpleWorker):  # type: ignore[misc]  # rq is not typed
             raise StopRequested
 
     def run_maintenance_tasks(self) -> None:
-        """Forget what a killed predecessor had in its hand: the dispatcher rings again."""
-        super(SimpleWorker, self).clean_registries if False else None
-        self.last_cleaned_at = _now()
+        """Forget what a killed predecessor had in its hand, the dispatcher rings again; and workers that are no more."""
         for queue in self.queues:
             self.connection.delete(queue.intermediate_queue_key)
+            clean_worker_registry(queue)
+        self.last_cleaned_at = now()
 
     def check_for_suspension(self, burst: bool) -> None:
         """`rq suspend` is not ours: gpuq decides in one place what starts."""
@@ -169,8 +173,83 @@ class OrderWorker(SimpleWorker):  # type: ignore[misc]  # rq is not typed
     def subscribe(self) -> None:
         """RQ's remote commands could stop or kill this worker: nobody needs them here."""
 
+    def _install_signal_handlers(self) -> None:
+        """OrderService has them."""
 
-def _now() -> Any:
-    from rq.utils import now
 
-    return now()
+class OrderService:
+    """Keeps an OrderWorker at work, through every absence of Redis, until SIGTERM."""
+
+    def __init__(self, url: str, host: str, follow: Callable[[Any], None]) -> None:
+        self._url, self._host, self._follow = url, host, follow
+        self._worker: OrderWorker | None = None
+        self._stopping = False
+
+    def run(self) -> None:
+        """Work until told to stop."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        pause = _FIRST_PAUSE_S
+        while not self._stopping:
+            began = time.monotonic()
+            try:
+                self._work()
+                if not self._stopping:
+                    pause = _FIRST_PAUSE_S if time.monotonic() - began > _HEALTHY_AFTER_S else pause * 2
+                    time.sleep(min(pause, _LONGEST_PAUSE_S))
+            except StopRequested:
+                break
+
+    def _work(self) -> None:
+        try:
+            connection = redis.Redis.from_url(self._url, socket_connect_timeout=_CONNECT_WITHIN_S)
+            name = f"{self._host}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+            self._worker = OrderWorker(wire.queue_name(self._host), connection, self._follow, name)
+            self._worker.work(logging_level="WARNING")
+        except (redis.RedisError, OSError) as error:
+            log.warning("Redis is not usable, orders wait: %s", error)
+        finally:
+            self._worker = None
+
+    def _stop(self, signum: int, frame: FrameType | None) -> None:
+        self._stopping = True
+        if self._worker is None:
+            raise StopRequested
+        self._worker.request_stop(signum, frame)
+
+
+def main() -> int:
+    """Serve this host's orders until told to stop; the exit code."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    try:
+        settings = load()
+        settings.home.create()
+        context = _context(settings)
+        run_job.configure(context)
+        context.shims.warm()
+        OrderService(settings.effective_redis_url, settings.worker.host, run_job.run).run()
+        context.shims.close()
+    except GpuqError as error:
+        log.error("%s %s", error.message, error.fix)
+        return error.exit_code
+    return 0
+
+
+def _context(settings: Settings) -> run_job.Context:
+    from gpuq.adapters.store import open_store
+    from workers.sample import open_backend
+
+    return run_job.Context(
+        settings=settings,
+        key=private_secret(settings.home.order_key_file),
+        store=open_store(settings.database_url),
+        backend=open_backend(settings),
+        shims=ShimPool(settings.home.logs / "shims.log"),
+    )
+
+
+if __name__ == "__main__":
+    # By its real name, so that what is set there is what the orders find.
+    from workers import serve_orders
+
+    sys.exit(serve_orders.main())

@@ -22,7 +22,7 @@ class WaitingShim:
 
     def __init__(self, log: Path) -> None:
         """Start it; what it has to say about itself goes to `log`. Raises OSError."""
-        with open(log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as errors:  # noqa: PTH123
+        with open(log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_SHIM)],
                 stdin=subprocess.PIPE,
