@@ -18,9 +18,11 @@ from gpuq.adapters.stream import RedisStream
 from gpuq.api.app import make_app
 from gpuq.api.context import Parts
 from gpuq.api.identity import read_token
+from gpuq.api.models import ShelfModels
 from gpuq.api.server import serve
 from gpuq.errors import GpuqError
 from gpuq.learn.kind import describe
+from gpuq.learn.shelf import Shelf
 from gpuq.settings import Settings, load
 
 
@@ -56,7 +58,9 @@ async def _run(settings: Settings) -> None:
 
 def connect(settings: Settings) -> Parts:
     """The real parts. Raises Unreachable or SchemaMismatch when the record cannot be used."""
-    return Parts(settings, open_store(settings.database_url), RedisStream(settings.effective_redis_url), describe)
+    store = open_store(settings.database_url)
+    models = ShelfModels(store, Shelf(settings.home.models), settings.learning)
+    return Parts(settings, store, RedisStream(settings.effective_redis_url), describe, models)
 
 
 def _say(text: str) -> None:
