@@ -167,7 +167,9 @@ def test_a_small_device_is_passed_over_for_one_that_fits() -> None:
 
 
 def test_a_job_that_no_device_could_ever_hold_is_told_so_with_the_missing_number() -> None:
-    play = Playbook().happen(Submitted(a_job(1, declared_memory=30 * GIB))).settle().happen(a_report(a_device())).settle()
+    play = (
+        Playbook().happen(Submitted(a_job(1, declared_memory=30 * GIB))).settle().happen(a_report(a_device())).settle()
+    )
 
     verdict = play.verdict(1)
     assert verdict is not None
