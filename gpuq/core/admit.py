@@ -68,13 +68,13 @@ def may_share(job: Job, forecast: Forecast) -> bool:
 
 def fits_ever(job: Job, devices: Sequence[Device]) -> Verdict | None:
     """None if some device could run the job with nobody else there; else why not, with the missing number."""
-    if not devices:
-        return None
     if job.device_count > 1:
         return Verdict(False, Rule.NEVER_FITS, None, (("wanted_devices", job.device_count), ("devices_per_job", 1)))
-    largest = max(device.total_memory for device in devices)
     wanted = job.declared_memory
-    if wanted is None or wanted <= largest:
+    if wanted is None or not devices:
+        return None
+    largest = max(device.total_memory for device in devices)
+    if wanted <= largest:
         return None
     numbers = (("needed_bytes", wanted), ("largest_device_bytes", largest), ("missing_bytes", wanted - largest))
     return Verdict(False, Rule.NEVER_FITS, None, numbers)

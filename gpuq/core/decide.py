@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuq.core.actions import Action, Archive, Hold, Launch, Requeue, Stop, Void
-from gpuq.core.admit import Place, admit, may_share, needed_memory
+from gpuq.core.admit import Place, admit, fits_ever, may_share, needed_memory
 from gpuq.core.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.board import Board
 from gpuq.core.device import Device
@@ -136,10 +136,11 @@ def _holds(board: Board, cause: int) -> Iterator[Hold]:
     """One Hold per new verdict, for all the jobs it is new for."""
     fresh: dict[Verdict, list[JobId]] = {}
     otherwise = _nothing_open(board)
+    devices = list(board.state.devices.values())
     for job in board.waiting:
         if board.placed(job):
             continue
-        verdict = board.refused(job) or otherwise
+        verdict = fits_ever(job, devices) or board.refused(job) or otherwise
         known = board.state.verdicts.get(job.id)
         if known is None or (known.rule, known.device) != (verdict.rule, verdict.device):
             fresh.setdefault(verdict, []).append(job.id)

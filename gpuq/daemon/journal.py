@@ -14,10 +14,21 @@ from typing import Any
 
 from gpuq.adapters.store.contract import Entry
 from gpuq.codec import from_plain, noun, plain, to_plain
-from gpuq.core.actions import Action, Archive, Hold, Launch
+from gpuq.core.actions import Action, Archive, Hold, Launch, Requeue, Stop, Void
 from gpuq.core.attempt import Attempt
 from gpuq.core.device import Device, DeviceId, Host, Reading
-from gpuq.core.events import Event, HostReported, Submitted
+from gpuq.core.events import (
+    CancelRequested,
+    Event,
+    Exited,
+    HoldRequested,
+    HostReported,
+    ModelPublished,
+    ReleaseRequested,
+    Started,
+    Submitted,
+    Woke,
+)
 from gpuq.core.job import Job, JobId
 from gpuq.core.state import State, apply
 from gpuq.core.verdict import Verdict
@@ -116,10 +127,19 @@ def jobs_of(item: Event | Action) -> tuple[int, ...]:
             return (attempt.id.job,)
         case Archive(job=job_id):
             return (job_id,)
-        case _:
-            about = getattr(item, "attempt", None)
-            job = getattr(item, "job", None) if about is None else about.job
-            return () if job is None else (job,)
+        case (
+            CancelRequested(job=job_id) | HoldRequested(job=job_id) | ReleaseRequested(job=job_id) | Requeue(job=job_id)
+        ):
+            return (job_id,)
+        case (
+            Started(attempt=attempt_id)
+            | Exited(attempt=attempt_id)
+            | Stop(attempt=attempt_id)
+            | Void(attempt=attempt_id)
+        ):
+            return (attempt_id.job,)
+        case HostReported() | ModelPublished() | Woke():
+            return ()
 
 
 def _names_all(newer: HostReported, older: HostReported) -> bool:

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from gpuq.adapters.store.contract import Store
 from gpuq.core.attempt import AttemptId
 from gpuq.core.forecast import Forecast, Question
 from gpuq.core.job import JobId, KindId
+from gpuq.core.slowdown import Rate
 from gpuq.learn.history import History, outcome_from_rows
 from gpuq.learn.predictor import Predictor
 from gpuq.learn.shelf import Shelf
@@ -58,17 +61,18 @@ class Learner:
         """A forecast for each question."""
         return self._predictor.answer(questions)
 
-    def alone_rate(self, kind: KindId, device_type: str) -> float | None:
-        """The kind's usual progress with no partner, steps/s; None if never measured."""
-        return self._history.alone_rate(kind, device_type)
+    def alone_rate(self, kind: KindId, device_type: str) -> Rate | None:
+        """The kind's usual progress with no partner, over its latest runs; None if never measured."""
+        runs = self._history.runs(kind, device_type)
+        return Rate.of([run.alone_rate for run in runs if run.alone_rate is not None])
 
-    def learn(self, attempt: AttemptId) -> None:
-        """Take up what the record now says of a finished attempt. Blocks."""
+    def learn(self, attempt: AttemptId, end: Mapping[str, Any]) -> None:
+        """Take up a finished attempt: its launch from the record, its end as it is about to be recorded. Blocks."""
         job_row = self._store.job(attempt.job)
         rows = [row for row in self._store.attempts(attempt.job) if row.number == attempt.number]
         if job_row is None or not rows:
             return
-        outcome = outcome_from_rows(job_row, rows[0], self._device_types())
+        outcome = outcome_from_rows(job_row, msgspec.structs.replace(rows[0], **end), self._device_types())
         if outcome is not None:
             self._predictor.learn(outcome)
 

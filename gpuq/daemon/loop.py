@@ -119,6 +119,7 @@ class Dispatcher:
         turn = Turn(self.parts.clock(), list(messages))
         await self._take_in(turn, look_at_requests)
         changed = [event for event in turn.events if self._apply(event, turn.now)]
+        await self._learn_from_ends()
         if self._pass_is_due(changed, turn.now):
             await self._decide(turn)
         await self._commit(turn)
@@ -201,9 +202,6 @@ class Dispatcher:
             await self._until_it_works(partial(self.parts.store.commit, commit))
 
     async def _after_commit(self, turn: Turn) -> None:
-        for event in turn.events:
-            if isinstance(event, Exited):
-                await self._learn(event)
         orders = self.parts.performer.due(self.state, turn.now)
         if orders:
             await self.parts.run_blocking(self.parts.performer.ring, orders, self.journal.seq, turn.now)
@@ -240,11 +238,13 @@ class Dispatcher:
 
     def _actual_of(self, event: Exited, attempt: Attempt) -> dict[str, Any]:
         device = self.state.devices[attempt.devices[0]]
-        usual_rate = self.parts.learner.alone_rate(attempt.kind, device.type)
-        return actual(event.measurement, device, self.parts.learner.kinds, usual_rate)
+        kind_alone = self.parts.learner.alone_rate(attempt.kind, device.type)
+        return actual(event.measurement, device, self.parts.learner.kinds, kind_alone)
 
-    async def _learn(self, event: Exited) -> None:
-        await self._until_it_works(partial(self.parts.learner.learn, event.attempt))
+    async def _learn_from_ends(self) -> None:
+        """Own history counts at once: an attempt that ended is learned from before the next decision."""
+        for end in self.recorder.ends():
+            await self._until_it_works(partial(self.parts.learner.learn, *end))
 
     async def _until_it_works(self, work: Callable[[], T]) -> T:
         """Run blocking work in the database thread; while the database is away, wait and try again."""

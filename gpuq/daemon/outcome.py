@@ -12,18 +12,18 @@ from typing import Any
 from gpuq.core.device import Device
 from gpuq.core.job import JobId, KindId
 from gpuq.core.measurement import Measurement
-from gpuq.core.slowdown import rates, slowdown
+from gpuq.core.slowdown import Rate, rates, slowdown
 
 
 def actual(
     measurement: Measurement,
     device: Device | None,
     kinds: Mapping[JobId, KindId],
-    usual_alone_rate: float | None,
+    kind_alone: Rate | None,
 ) -> dict[str, Any]:
     """The `actual` of one attempt, in JSON types; null for what was not measured."""
     measured = rates(measurement)
-    cost = slowdown(measurement, usual_alone_rate)
+    cost = slowdown(measurement, kind_alone)
     partners = sorted({partner.job for partner in measurement.partners})
     return {
         "peak_utilization_pct": measurement.peak_utilization_pct,

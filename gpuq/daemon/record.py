@@ -12,7 +12,7 @@ from typing import Any
 from gpuq.adapters.store.contract import AttemptRow, Commit, JobChange
 from gpuq.codec import plain
 from gpuq.core.actions import Action, Archive, Hold, Launch, Requeue
-from gpuq.core.attempt import Attempt
+from gpuq.core.attempt import Attempt, AttemptId
 from gpuq.core.device import Device, DeviceId
 from gpuq.core.events import Event, Exited, HostReported, Started
 from gpuq.core.job import JobId
@@ -33,6 +33,7 @@ class Recorder:
         self._devices: dict[DeviceId, Device] = {}
         self._reasons: dict[JobId, str] = {}
         self._leaving: Attempt | None = None
+        self._ends: list[tuple[AttemptId, dict[str, Any]]] = []
         self.commit = Commit()
         self._changes: dict[JobId, JobChange] = {}
 
@@ -57,13 +58,21 @@ class Recorder:
                 self.commit.started.append((attempt, at, log_path))
             case Exited():
                 self._reasons[item.attempt.job] = item.reason
-                self.commit.ended.append((item.attempt, self._end(item)))
+                end = self._end(item)
+                self.commit.ended.append((item.attempt, end))
+                started_at = self._leaving.started_at if self._leaving else None
+                self._ends.append((item.attempt, {**end, "started_at": started_at}))
             case Requeue(job=job, reason=reason):
                 self._reasons[job] = reason
             case _:
                 pass
         for job_id in jobs_of(item):
             self._note_job(JobId(job_id), state)
+
+    def ends(self) -> list[tuple[AttemptId, dict[str, Any]]]:
+        """The ends of this turn that were not asked for yet, as attempt rows will show them, `started_at` included."""
+        ends, self._ends = self._ends, []
+        return ends
 
     def take(self) -> Commit:
         """The commit of this turn; the next one starts empty."""

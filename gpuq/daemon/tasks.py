@@ -22,12 +22,15 @@ class Tasks:
 
     async def run_until(self, stop: asyncio.Event) -> None:
         """Wait for `stop`, or for a task to end; then cancel them all. Raises what the first failed task raised."""
-        stopping = asyncio.create_task(stop.wait(), name="stop")
-        done, _ = await asyncio.wait({*self._tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
-        for task in self._tasks - done:
+        stopping = asyncio.create_task(_wait_for(stop), name="stop")
+        done, waiting = await asyncio.wait({*self._tasks, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        for task in waiting:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for task in done & self._tasks:
             log.error("task ended: %s", task.get_name(), extra={"action": "task_ended"})
             task.result()
+
+
+async def _wait_for(event: asyncio.Event) -> None:
+    await event.wait()

@@ -166,6 +166,17 @@ def test_a_small_device_is_passed_over_for_one_that_fits() -> None:
     assert play.launched() == {1: "zlarge"}
 
 
+def test_a_job_that_no_device_could_ever_hold_is_told_so_with_the_missing_number() -> None:
+    play = (
+        Playbook().happen(Submitted(a_job(1, declared_memory=30 * GIB))).settle().happen(a_report(a_device())).settle()
+    )
+
+    verdict = play.verdict(1)
+    assert verdict is not None
+    assert verdict.rule is Rule.NEVER_FITS
+    assert dict(verdict.numbers)["missing_bytes"] == 6 * GIB
+
+
 def test_a_device_used_up_by_foreign_processes_is_passed_over() -> None:
     full = a_reading(used_memory=20 * GIB, foreign_memory=20 * GIB)
     report = a_report(a_device("gpu0"), a_device("gpu1"), readings={"gpu0": full})
