@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -62,18 +63,19 @@ class Server:
 
     def start(self) -> None:
         settings = ("listen_addresses=", f"unix_socket_directories={self.folder}", "fsync=off", "full_page_writes=off")
-        self._process = subprocess.Popen(
-            [self._binaries / "postgres", "-D", self._data, *(word for value in settings for word in ("-c", value))],
-            cwd=self.folder,
-            stdout=subprocess.DEVNULL,
-            stderr=(self.folder / "log").open("ab"),
-            **self._as_user,
-        )
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._binaries / "postgres", "-D", self._data, *(word for value in settings for word in ("-c", value))],
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+                **self._as_user,
+            )
         self._wait_until_it_answers(deadline=time.monotonic() + 30)
 
     def stop(self) -> None:
-        """An immediate stop, as a crash would be."""
-        self._process.kill() if self._process.poll() is not None else self._process.send_signal(3)
+        """An immediate stop: connections break off, nothing is written any more."""
+        self._process.send_signal(signal.SIGQUIT)
         self._process.wait(timeout=20)
 
     def remove(self) -> None:
