@@ -4,14 +4,15 @@ contract.py  what is promised, and the rows handed out      sql.py       the cal
 schema.py    the tables                                     submit.py    submissions and requests
 rows.py      nouns to columns and back                      turn.py      one turn of the ring
 database.py  connections and transactions                   journal.py   the journal
-faults.py    a driver's complaint as an error with a fix    migrate.py   upgrade, check
+faults.py    a driver's complaint as an error with a fix    revision.py  does the schema fit
+migrate.py   upgrade, downgrade, check; the command line
 """
 
 from __future__ import annotations
 
 from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.database import Database
-from gpuq.adapters.store.migrate import check_in
+from gpuq.adapters.store.revision import check
 from gpuq.adapters.store.sql import SqlStore
 
 __all__ = ["open_store"]
@@ -24,7 +25,7 @@ def open_store(database_url: str) -> Store:
     """
     database = Database(database_url)
     try:
-        check_in(database)
+        check(database)
     except BaseException:
         database.close()
         raise

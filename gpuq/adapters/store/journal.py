@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, delete, func, insert, select
+from sqlalchemy import Connection, Select, delete, func, insert, select
 from sqlalchemy.exc import IntegrityError
 
 from gpuq.adapters.store.contract import Entry
@@ -126,5 +126,6 @@ def _values(entry: Entry) -> dict[str, Any]:
     }
 
 
-def _entry(row: Row[Any]) -> Entry:
-    return Entry(seq=row.seq, at=row.at, name=row.name, body=from_json(row.body), jobs=unpack(row.jobs))
+def _entry(row: Sequence[Any]) -> Entry:
+    seq, at, name, jobs, body = row
+    return Entry(seq=seq, at=at, name=name, body=from_json(body), jobs=unpack(jobs))

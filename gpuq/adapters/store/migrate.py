@@ -12,24 +12,24 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, inspect, text
+from sqlalchemy import Connection, text
 
 import gpuq
 from gpuq import settings
+from gpuq.adapters.store import revision as schema_revision
 from gpuq.adapters.store.database import Database, create_file
 from gpuq.adapters.store.schema import HEAD
-from gpuq.errors import Failure, GpuqError, SchemaMismatch
+from gpuq.errors import Failure, GpuqError
 
 if TYPE_CHECKING:
     from alembic.config import Config
 
 _LOCK = 0x67707571
 """The number of our advisory lock on PostgreSQL: "gpuq"."""
-_NEWER = "Install the gpuq that upgraded it, or a newer one."
 
 
 def upgrade(database_url: str) -> None:
@@ -37,12 +37,12 @@ def upgrade(database_url: str) -> None:
     found = revision(database_url)
     if found == HEAD:
         return
-    _refuse_newer(found)
+    schema_revision.refuse_newer(found)
     from alembic import command
 
     with exclusive(database_url) as connection:
         # Another process may have upgraded it, even further than we can, while this one waited.
-        _refuse_newer(_read(connection))
+        schema_revision.refuse_newer(schema_revision.read(connection))
         command.upgrade(_alembic(connection), HEAD)
 
 
@@ -56,60 +56,28 @@ def downgrade(database_url: str, to: str) -> None:
 
 def revision(database_url: str) -> str | None:
     """The schema revision of a database; None if there is no database or nothing in it yet."""
-    database = Database(database_url)
-    try:
-        return revision_in(database)
-    finally:
-        database.close()
+    with closing(Database(database_url)) as database:
+        return schema_revision.revision(database)
 
 
 def check(database_url: str) -> None:
     """Raises SchemaMismatch, which says which side is older, unless the database has our schema."""
-    database = Database(database_url)
-    try:
-        check_in(database)
-    finally:
-        database.close()
-
-
-def check_in(database: Database) -> None:
-    """The same for a database that is open already."""
-    found = revision_in(database)
-    if found is None:
-        raise SchemaMismatch(
-            f"{database.label} has not been set up yet.", fix="Run `gpuq db upgrade`; it makes the tables."
-        )
-    _refuse_newer(found)
-    if found != HEAD:
-        sentence = (
-            f"The database is older than this gpuq: it has schema {found}, gpuq {gpuq.__version__} works with {HEAD}."
-        )
-        raise SchemaMismatch(sentence, fix="Run `gpuq db upgrade`.")
-
-
-def revision_in(database: Database) -> str | None:
-    """The schema revision of a database that is open already."""
-    if database.is_sqlite and not database.path.exists():
-        return None
-    with database.reading() as connection:
-        return _read(connection)
+    with closing(Database(database_url)) as database:
+        schema_revision.check(database)
 
 
 @contextmanager
 def exclusive(database_url: str) -> Iterator[Connection]:
     """A transaction to change the schema in: alone, and made with an empty file where SQLite has none yet."""
-    database = Database(database_url, upgrading=True)
-    if database.is_sqlite:
-        create_file(database.path)
-    try:
+    with closing(Database(database_url, upgrading=True)) as database:
+        if database.is_sqlite:
+            create_file(database.path)
         with database.writing() as connection:
             if not database.is_sqlite:
                 connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
             yield connection
             if database.is_sqlite and connection.exec_driver_sql("PRAGMA foreign_key_check").first():
                 raise Failure(f"{database.label} would hold rows that point nowhere: the schema stays as it was.")
-    finally:
-        database.close()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -137,20 +105,6 @@ def _alembic(connection: Connection) -> Config:
     config.set_main_option("script_location", str(folder).replace("%", "%%"))
     config.attributes["connection"] = connection
     return config
-
-
-def _read(connection: Connection) -> str | None:
-    if not inspect(connection).has_table("alembic_version"):
-        return None
-    return connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
-
-
-def _refuse_newer(found: str | None) -> None:
-    if found is not None and found > HEAD:
-        sentence = (
-            f"The database is newer than this gpuq: it has schema {found}, gpuq {gpuq.__version__} works with {HEAD}."
-        )
-        raise SchemaMismatch(sentence, fix=_NEWER)
 
 
 if __name__ == "__main__":

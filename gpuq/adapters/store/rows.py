@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-from sqlalchemy import Row
 
 from gpuq.adapters.store.contract import AttemptRow, JobChange, JobRow, Request
 from gpuq.adapters.store.schema import attempts, job_records, jobs, requests
@@ -85,7 +84,7 @@ def record_of(job: JobId, text: str) -> JobRecord:
         raise Failure(f"The record of job {job} cannot be read: {error}.") from error
 
 
-def job_row(row: Row[Any] | Sequence[Any]) -> JobRow:
+def job_row(row: Sequence[Any]) -> JobRow:
     """A job from its JOB_COLUMNS."""
     job, state, since, attempt, alone, cancel_requested, verdict, reason, record = row
     return JobRow(
@@ -115,7 +114,7 @@ def change_values(change: JobChange) -> dict[str, Any]:
     }
 
 
-def attempt_row(row: Row[Any] | Sequence[Any]) -> AttemptRow:
+def attempt_row(row: Sequence[Any]) -> AttemptRow:
     """An attempt from its ATTEMPT_COLUMNS."""
     values = tuple(row)
     plain = dict(zip(_PLAIN_ATTEMPT, values, strict=False))
@@ -135,7 +134,7 @@ def attempt_values(attempt: AttemptRow) -> dict[str, Any]:
     }
 
 
-def request_row(row: Row[Any]) -> Request:
+def request_row(row: Sequence[Any]) -> Request:
     """A request from its REQUEST_COLUMNS."""
     number, verb, job, by, at, body = row
     return Request(id=number, verb=verb, job=job, by=by, at=at, body=from_json(body))

@@ -12,6 +12,8 @@ What is filtered or sorted has a column of its own; the rest is JSON as text. Th
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -42,7 +44,7 @@ metadata = MetaData(
 Number: TypeEngine[int] = BigInteger().with_variant(Integer, "sqlite")
 
 
-def _where(condition: str) -> dict[str, object]:
+def _where(condition: str) -> dict[str, Any]:
     return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
 
 

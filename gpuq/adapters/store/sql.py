@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Select, func, select, update
+from sqlalchemy import ColumnElement, Select, func, select, union_all, update
 
 from gpuq.adapters.store import journal, submit, turn
 from gpuq.adapters.store.contract import AttemptRow, Commit, Entry, JobRow, LaunchSpec, Request
@@ -23,6 +23,7 @@ from gpuq.adapters.store.rows import (
     job_row,
     record_of,
     request_row,
+    to_json,
 )
 from gpuq.adapters.store.schema import attempts, devices, hosts, job_records, jobs, requests
 from gpuq.core.attempt import AttemptId
@@ -63,7 +64,8 @@ class SqlStore:
         if job is not None and not _is_id(job):
             raise NotFound(f"There is no job {job}.")
         with self._database.writing() as connection:
-            return submit.add_request(connection, verb, job, by, at, body)
+            asked = {"verb": verb, "job": job, "by": by, "at": at, "body": to_json(dict(body))}
+            return submit.add_request(connection, asked)
 
     def job(self, job: JobId) -> JobRow | None:
         """A job, or None if there is none of that id."""
@@ -81,11 +83,13 @@ class SqlStore:
         newest_first: bool = False,
     ) -> list[JobRow]:
         """Jobs by id. `after` is the last id of the page before; with `newest_first` the next page has lower ones."""
-        query = _by_id(newest_first, after)
+        order = jobs.c.id.desc() if newest_first else jobs.c.id
+        conditions = [jobs.c.owner == owner] if owner is not None else []
+        if after is not None:
+            conditions.append(jobs.c.id < after if newest_first else jobs.c.id > after)
         if states is not None:
-            query = query.where(jobs.c.state.in_([state.value for state in states]))
-        if owner is not None:
-            query = query.where(jobs.c.owner == owner)
+            conditions.append(_in_states(states, conditions, order, limit))
+        query = _JOBS.where(*conditions).order_by(order)
         if ids is None:
             return self._read_jobs([query.limit(limit)])
         wanted = sorted({job for job in ids if _is_id(job)}, reverse=newest_first)
@@ -203,11 +207,20 @@ def _is_id(job: int) -> bool:
     return 0 < job <= _MAX_ID
 
 
-def _by_id(newest_first: bool, after: JobId | None) -> Select[Any]:
-    query = _JOBS.order_by(jobs.c.id.desc() if newest_first else jobs.c.id)
-    if after is None:
-        return query
-    return query.where(jobs.c.id < after if newest_first else jobs.c.id > after)
+def _in_states(
+    states: Sequence[JobState],
+    conditions: Sequence[ColumnElement[bool]],
+    order: ColumnElement[int],
+    limit: int | None,
+) -> ColumnElement[bool]:
+    """That a job is in one of `states`. For a page, the best of each state are picked by index, before any row is read."""
+    if limit is None or len(states) < 2:
+        return jobs.c.state.in_([state.value for state in states])
+    each = (
+        select(jobs.c.id).where(*conditions, jobs.c.state == state.value).order_by(order).limit(limit).subquery()
+        for state in states
+    )
+    return jobs.c.id.in_(union_all(*(select(best.c.id) for best in each)))
 
 
 def _spec(attempt: AttemptId, devices_text: str, launch_text: str, record_text: str) -> LaunchSpec:

@@ -1,7 +1,7 @@
 """How submissions and requests enter the record, in the transaction they are given.
 
-Whoever submits takes the one row of `numbers` first and keeps it to the end of the transaction: ids are handed out without gaps, in
-the order of commits, and an idempotency key is looked up when no other submission can be under way.
+Whoever submits takes the one row of `numbers` first and keeps it to the end of the transaction: ids are handed out without
+gaps, in the order of commits, and an idempotency key is looked up when no other submission can be under way.
 """
 
 from __future__ import annotations
@@ -43,17 +43,15 @@ def add_jobs(connection: Connection, records: Sequence[JobRecord]) -> list[JobId
     return ids
 
 
-def add_request(
-    connection: Connection, verb: str, job: JobId | None, by: str, at: float, body: Mapping[str, Any]
-) -> int:
-    """A request's row; its id. Raises NotFound if there is no such job."""
-    number = connection.execute(_TAKE).one().last_request + 1
+def add_request(connection: Connection, asked: Mapping[str, Any]) -> int:
+    """A request's row of verb, job, by, at and body; its id. Raises NotFound if there is no such job."""
+    _, last_request = connection.execute(_TAKE).one()
+    number = int(last_request) + 1
     connection.execute(update(numbers).values(last_request=number))
-    values = {"id": number, "verb": verb, "job": job, "by": by, "at": at, "body": to_json(dict(body))}
     try:
-        connection.execute(insert(requests), [values])
+        connection.execute(insert(requests), [{**asked, "id": number}])
     except IntegrityError as error:
-        raise NotFound(f"There is no job {job}.") from error
+        raise NotFound(f"There is no job {asked['job']}.") from error
     return number
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from sqlalchemy import Connection, Table, Update, bindparam, delete, insert, update
@@ -18,7 +19,7 @@ from gpuq.adapters.store.contract import AttemptRow, Commit
 from gpuq.adapters.store.rows import attempt_values, change_values, clean, to_json, to_optional_json
 from gpuq.adapters.store.schema import attempts, devices, hosts, jobs, requests
 from gpuq.core.attempt import AttemptId
-from gpuq.core.job import JobId
+from gpuq.core.job import JobId, JobState
 from gpuq.errors import Conflict, Failure
 
 # Old builds of SQLite take 999 values in one statement.
@@ -34,6 +35,7 @@ _CHANGE_JOB = (
         }
     )
 )
+_HOLD = update(jobs).where(jobs.c.state == JobState.PENDING.value)
 _ONE_ATTEMPT = (attempts.c.job == bindparam("of_job"), attempts.c.number == bindparam("of_number"))
 _START_ATTEMPT = update(attempts).where(*_ONE_ATTEMPT).values(started_at=bindparam("at"), log_path=bindparam("log"))
 _END_ATTEMPT = (
@@ -46,14 +48,12 @@ _END_ATTEMPT = (
 def write(connection: Connection, turn: Commit) -> None:
     """All changes of a turn. Raises Conflict if another dispatcher has written meanwhile."""
     journal.append(connection, turn.entries)
-    _hold(connection, turn.held)
     _update(connection, _CHANGE_JOB, [change_values(change) for change in turn.jobs])
+    _hold(connection, turn.held)
     _launch(connection, turn.launched)
     _update(connection, _START_ATTEMPT, [_started(*started) for started in turn.started])
     _update(connection, _END_ATTEMPT, [_ended(*ended) for ended in turn.ended])
-    _upsert(
-        connection, devices, [{name: getattr(device, name) for name in devices.c.keys()} for device in turn.devices]
-    )
+    _upsert(connection, devices, [asdict(device) for device in turn.devices])
     _upsert(connection, hosts, [{"host": h, "boot_id": boot, "spooled": n} for h, (boot, n) in turn.hosts.items()])
     for ids in chunks(turn.handled):
         connection.execute(delete(requests).where(requests.c.id.in_(ids)))
@@ -65,13 +65,14 @@ def chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
 
 
 def _hold(connection: Connection, held: Sequence[tuple[Sequence[JobId], Mapping[str, Any]]]) -> None:
+    """Give waiting jobs their latest verdict. A job that the same turn took out of the queue has none any more."""
     by_verdict: dict[str, list[JobId]] = defaultdict(list)
     latest = {job: to_json(verdict) for ids, verdict in held for job in ids}
     for job, verdict in latest.items():
         by_verdict[verdict].append(job)
     for verdict, ids in by_verdict.items():
         for chunk in chunks(ids):
-            connection.execute(update(jobs).where(jobs.c.id.in_(chunk)).values(verdict=verdict))
+            connection.execute(_HOLD.where(jobs.c.id.in_(chunk)).values(verdict=verdict))
 
 
 def _launch(connection: Connection, launched: Sequence[AttemptRow]) -> None:
