@@ -15,15 +15,22 @@ import numpy as np
 
 from gpuq.learn.history import Known
 
-# Below this no kind is near: half of what either job is known by is not shared.
-NEAR_ENOUGH = 0.5
+# Below this no kind is near. With the weights below: the same script with a model of the same family and up to twice the
+# batch is near; another script in the same folder, or a script of the same name elsewhere, is not.
+NEAR_ENOUGH = 0.4
 NEIGHBOURS = 3
 # Four doublings of the batch size halve the likeness.
 _DOUBLINGS_TO_HALVE = 4.0
 # One of the two shows its batch size, the other does not.
 _UNKNOWN_BATCH = 0.7
-# What a job is made of says more about its needs than who sent it.
-WEIGHTS: Mapping[str, float] = {"model": 4.0, "family": 3.0, "kind": 3.0, "script": 2.0, "precision": 1.5}
+# What a job is made of says more about its needs than who sent it, or which options its script happens to take.
+WEIGHTS: Mapping[str, float] = {
+    **{"script": 4.0, "model": 3.0, "family": 3.0, "kind": 3.0, "folder": 2.0, "project": 2.0},
+    **{"precision": 1.0, "word": 1.0, "option": 0.5, "owner": 0.5},
+}
+# Every second script is called one of these.
+_SAYS_LITTLE = frozenset(f"script:{word}" for word in ("train", "main", "run", "fit", "test", "job", "script", "start"))
+_LITTLE = 0.5
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -102,7 +109,7 @@ class Places:
 
 def token_weight(token: str) -> float:
     """How much a shared token says, by where it stood."""
-    return WEIGHTS.get(token.partition(":")[0], 1.0)
+    return _LITTLE if token in _SAYS_LITTLE else WEIGHTS.get(token.partition(":")[0], _LITTLE)
 
 
 def total_weight(tokens: Sequence[str]) -> float:

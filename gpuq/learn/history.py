@@ -18,6 +18,7 @@ from gpuq.core.attempt import Ending
 from gpuq.learn.outcome import AttemptSide, JobSide, Outcome, outcome_from_rows
 
 RUNS_KEPT = 64
+PARTIAL_KEPT = 16
 PAIRS_KEPT = 16
 KINDS_KEPT = 20_000
 
@@ -61,6 +62,11 @@ class Run:
     shared: bool
     attempt: tuple[int, int] | None
 
+    @property
+    def complete(self) -> bool:
+        """Whether both peaks of the whole job were measured."""
+        return self.whole and self.peak_utilization_pct is not None and self.peak_memory_bytes is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
@@ -77,6 +83,17 @@ class _Runs:
     # them out.
     alone: deque[Run] = field(default_factory=lambda: deque(maxlen=RUNS_KEPT))
     shared: deque[Run] = field(default_factory=lambda: deque(maxlen=RUNS_KEPT))
+    # Neither must runs that did not show both peaks of the whole job: what is known stays known.
+    partial: deque[Run] = field(default_factory=lambda: deque(maxlen=PARTIAL_KEPT))
+
+    def all(self) -> list[Run]:
+        return [*self.partial, *self.alone, *self.shared]
+
+    def add(self, run: Run) -> None:
+        if not run.complete:
+            self.partial.append(run)
+        else:
+            (self.shared if run.shared else self.alone).append(run)
 
 
 class History:
@@ -109,9 +126,9 @@ class History:
         key = (outcome.kind, outcome.device_type)
         runs = self._runs.setdefault(key, _Runs())
         self._runs.move_to_end(key)
-        if outcome.attempt is not None and any(run.attempt == outcome.attempt for run in (*runs.alone, *runs.shared)):
+        if outcome.attempt is not None and any(run.attempt == outcome.attempt for run in runs.all()):
             return False
-        (runs.shared if outcome.shared else runs.alone).append(_run(outcome))
+        runs.add(_run(outcome))
         self._learn_pairs(outcome)
         if len(self._runs) > KINDS_KEPT:
             self._runs.popitem(last=False)
@@ -132,9 +149,19 @@ class History:
                 }
 
     def runs(self, kind: str, device_type: str) -> list[Run]:
-        """The kind's latest runs on this type of device: those alone first, each oldest first."""
+        """The kind's latest runs on this type of device: incomplete, alone, shared, each oldest first."""
         runs = self._runs.get((kind, device_type))
-        return [] if runs is None else [*runs.alone, *runs.shared]
+        return [] if runs is None else runs.all()
+
+    def comparable(self, kind: str, device_type: str, known: Known) -> tuple[list[Run], bool]:
+        """The runs to foretell a job from, and whether they are of the same work: script and batch size alike.
+
+        Where no run is, all of the kind's runs stand in; unfinished ones never do. Runs with both peaks go first.
+        """
+        whole = [run for run in self.runs(kind, device_type) if run.whole]
+        usable = [run for run in whole if run.complete] or whole
+        same = [run for run in usable if run.known.same_work(known)]
+        return (same, True) if same else (usable, False)
 
     def alone_rate(self, kind: str, device_type: str) -> float | None:
         """The kind's usual progress with no partner, steps/s: the median of its latest runs; None if never measured."""

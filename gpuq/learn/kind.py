@@ -16,7 +16,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gpuq.learn.arguments import Argument, parse, text_shape
+from gpuq.learn.arguments import Argument, parse
 from gpuq.submission import Submission
 
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
@@ -93,6 +93,8 @@ def _target(submission: Submission) -> tuple[str, Sequence[str]]:
         script = _absolute(submission.script, submission.cwd)
         places = (i for i, word in enumerate(command) if _absolute(word, submission.cwd) == script)
         return _readable(script), command[next(places, 0) + 1 :]
+    if not command:
+        return "", ()
     head = posixpath.basename(command[0]) or command[0]
     if _RUNNER.match(head):
         found = _run_by_interpreter(command, submission.cwd)
@@ -183,7 +185,7 @@ def _words(text: str) -> list[str]:
 
 def _number(shown: str | None) -> float | None:
     """The size that a shown value stands for; of several, as in 224x224, their geometric mean."""
-    if shown is None or text_shape(shown) == "<text>":
+    if shown is None:
         return None
     values = [float(part) for part in re.findall(r"\d+(?:\.\d+)?", shown)]
     if not values or any(value <= 0 for value in values):

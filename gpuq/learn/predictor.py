@@ -39,6 +39,7 @@ class Predictor:
         # Forecasts are kept per kind, so that a finished attempt only costs those of its own kind.
         self._answers: dict[str, dict[tuple[str, str], Forecast]] = {}
         self._pairs: dict[tuple[str, str, str], PairCost] = {}
+        self._kept = 0
         self.use(model)
 
     @property
@@ -66,7 +67,8 @@ class Predictor:
         """A finished attempt counts at once."""
         if self.history.learn(outcome):
             self._answers.pop(outcome.kind, None)
-            self._pairs.clear()
+            if outcome.partner_kinds or outcome.slowdowns:
+                self._pairs.clear()
 
     def answer(self, questions: Iterable[Question]) -> dict[Question, Forecast]:
         """A forecast for each question; what there is no evidence for stays None."""
@@ -79,13 +81,22 @@ class Predictor:
         return self._beside(self._alone(kind, Known.of(features), device_type), kind, device_type, beside)
 
     def _forecast(self, question: Question) -> Forecast:
-        answers = self._answers.setdefault(question.kind, {})
         key = (question.signature, question.device_type)
-        alone = answers.get(key)
+        alone = self._answers.get(question.kind, {}).get(key)
         if alone is None:
+            self._make_room()
             known = self._known.get(question.signature, _NO_FEATURES)
-            alone = answers[key] = self._alone(question.kind, known, question.device_type)
+            alone = self._alone(question.kind, known, question.device_type)
+            self._answers.setdefault(question.kind, {})[key] = alone
         return self._beside(alone, question.kind, question.device_type, question.beside)
+
+    def _make_room(self) -> None:
+        """Jobs come and go; what is kept of their signatures must not grow with them."""
+        self._kept += 1
+        if self._kept > _SIGNATURES_KEPT:
+            self._answers.clear()
+            self._pairs.clear()
+            self._kept = 0
 
     def _beside(self, alone: Forecast, kind: str, device_type: str, beside: tuple[str, ...]) -> Forecast:
         if not beside:
@@ -104,17 +115,14 @@ class Predictor:
 
     def _alone(self, kind: str, known: Known, device_type: str) -> Forecast:
         runs = self.history.runs(kind, device_type)
-        own = self._from_own(runs, known)
+        own = self._from_own(*self.history.comparable(kind, device_type, known), runs, known)
         if not own.known:
             places = self._places.get(device_type)
             placed = None if places is None else places.place(known)
             own = own if placed is None else self._from_cluster(placed, runs, known)
         return replace(own, model_version=self._version)
 
-    def _from_own(self, runs: list[Run], known: Known) -> Forecast:
-        whole = [run for run in runs if run.whole]
-        same = [run for run in whole if run.known.same_work(known)]
-        used = same or whole
+    def _from_own(self, used: list[Run], same: bool, runs: list[Run], known: Known) -> Forecast:
         if not used:
             return UNKNOWN
         point, upper = self._own_memory(used, runs, known, changed=not same)

@@ -136,9 +136,9 @@ def _calibrate(
     predictor = Predictor(History(), None, learning)
     for outcome in outcomes:
         forecast = predictor.forecast_for(outcome.kind, outcome.features, outcome.device_type)
+        _, same = predictor.history.comparable(outcome.kind, outcome.device_type, Known.of(outcome.features))
         if outcome.whole and outcome.peak_memory_bytes and forecast.upper_memory_bytes:
-            level = changed if " of " in forecast.evidence else own
-            level[outcome.kind].append(outcome.peak_memory_bytes / forecast.upper_memory_bytes)
+            (own if same else changed)[outcome.kind].append(outcome.peak_memory_bytes / forecast.upper_memory_bytes)
         predictor.learn(outcome)
     return Calibration(
         own=_factor(own, learning.quantile),
