@@ -125,7 +125,7 @@ class Client:
         finally:
             self._connection.close()
 
-    def piece(self, path: str, **query: object) -> tuple[bytes, Mapping[str, str]]:
+    def piece(self, path: str, **query: object) -> tuple[bytes, http.client.HTTPMessage]:
         """The bytes at `path`, and the answer's headers."""
         response = self._send("GET", with_query(path, query), None, {"Accept": "*/*"})
         raw = self._read(response)
