@@ -15,12 +15,18 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from gpuq.errors import BadInput, Conflict, Failure, GpuqError, NeverFits, NotFound, NotPermitted, Unreachable
 from gpuq.home import Home
 
-Record = dict[str, Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing `typing` would cost the fast path some milliseconds
+    from typing import Any
+
+    Record = dict[str, Any]
+else:
+    Record = dict
+
 TIMEOUT_S = 30.0
 RETRY_S = 10.0
 _BY_EXIT_CODE: dict[int, type[GpuqError]] = {

@@ -10,7 +10,6 @@ import re
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 UNKNOWN = "-"
 CODES = {
@@ -162,17 +161,19 @@ def shorten(text: str, width: int) -> str:
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
-@dataclass(frozen=True)
 class Column:
     """One column of a table. For space, a `luxury` goes first; then cells are cut, but not below `least`; then columns
     are given up in the order of `give_up` (0: never).
     """
 
-    title: str
-    right: bool = False
-    least: int | None = None
-    give_up: int = 0
-    luxury: bool = False
+    def __init__(
+        self, title: str, *, right: bool = False, least: int | None = None, give_up: int = 0, luxury: bool = False
+    ) -> None:
+        self.title = title
+        self.right = right
+        self.least = least
+        self.give_up = give_up
+        self.luxury = luxury
 
 
 def table(
