@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
 
+from gpuq.cli.format import terminal_width
 from gpuq.errors import BadInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 
 class Parser(argparse.ArgumentParser):
@@ -18,7 +22,7 @@ class Parser(argparse.ArgumentParser):
             usage=usage,
             epilog=epilog,
             allow_abbrev=False,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_formatter,
         )
         self.add_argument("--json", action="store_true", help="print JSON, the same as the HTTP API's")
         self.add_argument(
@@ -58,6 +62,11 @@ class Parser(argparse.ArgumentParser):
 
     def _takes_value(self, option: str) -> bool:
         return any(option in action.option_strings and action.nargs != 0 for action in self._actions)
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    """argparse's own, told the width: to find it out itself it would import shutil and three compressors."""
+    return argparse.RawDescriptionHelpFormatter(prog, width=min(100, terminal_width()) - 2)
 
 
 def add_ids(parser: Parser, *, optional: bool = False) -> None:

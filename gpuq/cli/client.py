@@ -15,12 +15,18 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from gpuq.errors import BadInput, Conflict, Failure, GpuqError, NeverFits, NotFound, NotPermitted, Unreachable
 from gpuq.home import Home
 
-Record = dict[str, Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing `typing` would cost the fast path some milliseconds
+    from typing import Any
+
+    Record = dict[str, Any]
+else:
+    Record = dict
+
 TIMEOUT_S = 30.0
 RETRY_S = 10.0
 _BY_EXIT_CODE: dict[int, type[GpuqError]] = {
@@ -125,7 +131,7 @@ class Client:
         finally:
             self._connection.close()
 
-    def piece(self, path: str, **query: object) -> tuple[bytes, Mapping[str, str]]:
+    def piece(self, path: str, **query: object) -> tuple[bytes, http.client.HTTPMessage]:
         """The bytes at `path`, and the answer's headers."""
         response = self._send("GET", with_query(path, query), None, {"Accept": "*/*"})
         raw = self._read(response)

@@ -52,16 +52,14 @@ def run(words: list[str]) -> int:
 
 def screen(checks: list[Check], width: int, colour: bool) -> list[str]:
     """One line per check, the fix under it."""
-    from textwrap import wrap
-
     styles = {OK: "32", NOTE: "33", BROKEN: "31"}
     lines = []
     for check in checks:
-        found = wrap(fmt.clean(check.found), width - 24) or [""]
+        found = fmt.wrapped(fmt.clean(check.found), width - 24)
         lines.append(f"{fmt.paint(f'{check.status:<6}', styles[check.status], colour)}  {check.part:<14}  {found[0]}")
         lines += [" " * 24 + part for part in found[1:]]
         if check.fix and check.status != OK:
-            lines += [" " * 24 + part for part in wrap(f"→ {check.fix}", width - 24)]
+            lines += [" " * 24 + part for part in fmt.wrapped(f"→ {check.fix}", width - 24)]
     return lines
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from textwrap import wrap
-
 from gpuq.cli import format as fmt
 from gpuq.cli import verdicts
 from gpuq.cli.arguments import Parser, add_id, one_id
@@ -28,29 +26,32 @@ def run(words: list[str]) -> int:
 
 def screen(told: Record, width: int, colour: bool) -> list[str]:
     """The answer first, then what it rests on."""
-    lines = [part for line in _answer(told) for part in wrap(line, width)]
-    lines[0] = fmt.paint(lines[0], "1", colour)
+    headline = f"job {told['id']} {_headline(told)}"
+    lines = [part for line in _answer(told, headline) for part in fmt.wrapped(line, width)]
+    if lines[0].startswith(headline):
+        lines[0] = fmt.paint(headline, "1", colour) + lines[0][len(headline) :]
     return [*lines, *section("expected of it", forecast_facts(told.get("forecast"), width), colour)]
 
 
-def _answer(told: Record) -> list[str]:
-    verdict = told.get("verdict")
-    lines = [f"job {told['id']} {_headline(told)}"]
+def _answer(told: Record, headline: str) -> list[str]:
+    verdict, waits = told.get("verdict"), told["state"] in _WAITING
     if verdict:
-        lines += verdicts.lines(verdict)
-    elif told.get("sentence"):
-        lines.append(fmt.clean(told["sentence"]))
+        first, *others = verdicts.lines(verdict)
+        # A refusal names its rule; a reason to run reads on: "runs beside 41 because …".
+        lines = [f"{headline}: {first}" if waits else f"{headline} because {first}", *others]
+    else:
+        lines = [f"{headline}.", *([fmt.clean(told["sentence"])] if told.get("sentence") else [])]
     if told.get("position") is not None:
         lines.append(f"It is number {told['position']} of {told.get('waiting') or '?'} waiting jobs.")
     return lines
 
 
 def _headline(told: Record) -> str:
-    state, verdict = told["state"], told.get("verdict")
+    state = told["state"]
     if state in _WAITING:
-        return f"waits: {verdict['rule']}" if verdict and not verdict["admitted"] else f"waits ({state})"
+        return "waits" if told.get("verdict") else f"waits ({state})"
     partners = " and ".join(map(str, told.get("partners") or []))
     where = f" on {fmt.device_name(told['device'])}" if told.get("device") else ""
     if state in {"STARTING", "RUNNING", "COMPLETING"}:
-        return f"runs{where} beside {partners}" if partners else f"runs{where}, alone"
-    return f"is {state}; it was{where}" if where else f"is {state}"
+        return f"runs{where} beside {partners}" if partners else f"runs{where} alone"
+    return f"is {state}; it ran{where}" if where else f"is {state}"

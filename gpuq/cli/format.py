@@ -6,10 +6,10 @@ Unknown (None) is shown as `-`, never as 0. Names come from users: what would mo
 from __future__ import annotations
 
 import os
+import re
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 UNKNOWN = "-"
 CODES = {
@@ -66,6 +66,25 @@ def duration(seconds: float | None) -> str:
     if days:
         return f"{days}-{hours:02}:{minutes:02}:{left:02}"
     return f"{hours}:{minutes:02}:{left:02}" if hours else f"{minutes}:{left:02}"
+
+
+def about(seconds: float) -> str:
+    """`40s`, `48m`, `1h40m`, `2d3h`: an estimate is not told to the second."""
+    minutes = round(seconds / 60)
+    if seconds < 60:
+        return f"{max(0, round(seconds))}s"
+    if minutes < 60:
+        return f"{minutes}m"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}h{minutes:02}m" if hours < 24 else f"{hours // 24}d{hours % 24}h"
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The text in lines of at most `width`; a number stays with its unit."""
+    from textwrap import wrap
+
+    glued = re.sub(r"(?<=\d) (?=[KMGT]iB)", "\x1f", text)
+    return [line.replace("\x1f", " ") for line in wrap(glued, max(20, width), break_on_hyphens=False)] or [""]
 
 
 def when(value: object) -> float | None:
@@ -142,14 +161,19 @@ def shorten(text: str, width: int) -> str:
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
 
 
-@dataclass(frozen=True)
 class Column:
-    """One column of a table. It is given up for space in the order of `give_up` (0: never), never cut below `least`."""
+    """One column of a table. For space, a `luxury` goes first; then cells are cut, but not below `least`; then columns
+    are given up in the order of `give_up` (0: never).
+    """
 
-    title: str
-    right: bool = False
-    least: int | None = None
-    give_up: int = 0
+    def __init__(
+        self, title: str, *, right: bool = False, least: int | None = None, give_up: int = 0, luxury: bool = False
+    ) -> None:
+        self.title = title
+        self.right = right
+        self.least = least
+        self.give_up = give_up
+        self.luxury = luxury
 
 
 def table(
@@ -157,16 +181,20 @@ def table(
 ) -> list[str]:
     """Lines of an aligned table that fits `width`. `styles` are ANSI styles of the rows; none: plain text.
 
-    To fit, first the space between columns shrinks, then columns with a `least` are cut, then columns are given up.
+    To fit, first the space between columns shrinks, then the columns say what they can spare.
     """
     kept = list(range(len(columns)))
     widths = [max(len(column.title), *(len(row[i]) for row in rows), 1) for i, column in enumerate(columns)]
-    gap = "  "
-    while _total(widths, kept, gap) > width:
+    natural, gap = list(widths), "  "
+    while (excess := _total(widths, kept, gap) - width) > 0:
+        if _drop_luxury(columns, kept):
+            continue
         if gap == "  ":
             gap = " "
-        elif not _cut(columns, widths, kept, _total(widths, kept, gap) - width) and not _give_up(columns, kept):
-            break
+        elif not _cut(columns, widths, kept, excess):
+            if not _give_up(columns, kept):
+                break
+            widths = list(natural)
     lines = [_line(columns, [column.title for column in columns], widths, kept, gap)]
     lines += [_line(columns, row, widths, kept, gap) for row in rows]
     if not styles:
@@ -185,6 +213,13 @@ def _cut(columns: Sequence[Column], widths: list[int], kept: Sequence[int], exce
             widths[i] = max(least, widths[i] - excess)
             return True
     return False
+
+
+def _drop_luxury(columns: Sequence[Column], kept: list[int]) -> bool:
+    luxury = [i for i in kept if columns[i].luxury]
+    for i in luxury:
+        kept.remove(i)
+    return bool(luxury)
 
 
 def _give_up(columns: Sequence[Column], kept: list[int]) -> bool:

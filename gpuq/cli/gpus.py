@@ -27,23 +27,24 @@ def run(words: list[str]) -> int:
 
 def screen(devices: Sequence[Record], width: int, colour: bool) -> list[str]:
     """The table's lines."""
+    foreign = any(device.get("foreign_memory_bytes") for device in devices)
     columns = [
         fmt.Column("DEVICE"),
         fmt.Column("KIND", least=8),
-        *([fmt.Column("", give_up=1)] if colour else []),
+        *([fmt.Column("", luxury=True)] if colour else []),
         fmt.Column("UTIL", right=True),
         fmt.Column("MEMORY", right=True),
-        fmt.Column("PROMISED", right=True, give_up=3),
-        fmt.Column("FOREIGN", right=True, give_up=2),
+        fmt.Column("PROMISED", right=True, give_up=1),
+        *([fmt.Column("FOREIGN", right=True)] if foreign else []),
         fmt.Column("JOBS", least=12),
     ]
     several = len({device["host"] for device in devices}) > 1
-    rows = [_row(device, several, colour) for device in devices]
+    rows = [_row(device, several, colour, foreign) for device in devices]
     styles = [_style(device) for device in devices] if colour else []
     return fmt.table(columns, rows, width, styles)
 
 
-def _row(device: Record, several_hosts: bool, colour: bool) -> tuple[str, ...]:
+def _row(device: Record, several_hosts: bool, with_bar: bool, with_foreign: bool) -> tuple[str, ...]:
     short = fmt.device_name(device["id"])
     name = f"{fmt.clean(device['host'])}/{short}" if several_hosts else short
     utilization = device.get("utilization_pct")
@@ -51,11 +52,11 @@ def _row(device: Record, several_hosts: bool, colour: bool) -> tuple[str, ...]:
     return (
         name,
         fmt.clean(device["kind"]),
-        *([fmt.bar(None if utilization is None else utilization / 100, _BAR)] if colour else []),
+        *([fmt.bar(None if utilization is None else utilization / 100, _BAR)] if with_bar else []),
         fmt.percent(utilization),
-        f"{_gib(device.get('used_memory_bytes'))} / {_gib(total)}",
+        f"{_gib(device.get('used_memory_bytes')).removesuffix('G')}/{_gib(total)}",
         _gib(device.get("promised_memory_bytes")),
-        _foreign(device.get("foreign_memory_bytes")),
+        *([_foreign(device.get("foreign_memory_bytes"))] if with_foreign else []),
         "  ".join(_resident(resident) for resident in device["residents"]) or "idle",
     )
 

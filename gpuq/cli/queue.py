@@ -20,7 +20,7 @@ _COLUMNS = (
     fmt.Column("ST"),
     fmt.Column("GPU"),
     fmt.Column("SHARE", give_up=4),
-    fmt.Column("MEM now/pred", give_up=5),
+    fmt.Column("MEM/PRED", give_up=5),
     fmt.Column("UTIL", right=True, give_up=2),
     fmt.Column("SLOW", right=True, give_up=1),
     fmt.Column("TIME", right=True),
@@ -33,7 +33,8 @@ def run(words: list[str]) -> int:
     """List jobs."""
     parser = Parser(
         "queue",
-        "List waiting and running jobs. MEM and UTIL: now, and the predicted peak; SLOW: measured, ~ predicted.",
+        "List waiting and running jobs. MEM/PRED: memory now and its predicted peak; SLOW: how much slower than alone,\n"
+        "~ while only predicted; LEFT: the expected time to the end, of a waiting job its whole run.",
     )
     add_ids(parser, optional=True)
     parser.add_argument("-a", "--all", action="store_true", help="everybody's jobs in every state, ended ones too")
@@ -131,11 +132,8 @@ def _share(job: Record) -> str:
 def _memory(now: float | None, predicted: float | None) -> str:
     if now is None and predicted is None:
         return "-"
-    return f"{_short(now)}/{_short(predicted)}"
-
-
-def _short(value: float | None) -> str:
-    return "?" if value is None else fmt.gib(value, "G")
+    left, right = ("?" if value is None else fmt.gib(value, "G") for value in (now, predicted))
+    return f"{left.removesuffix(right[-1])}/{right}"
 
 
 def _slow(job: Record, actual: Record, forecast: Record) -> str:
@@ -159,7 +157,7 @@ def _left(job: Record, forecast: Record, now: float) -> str:
     if expected is None or job["state"] not in LIVE:
         return "-"
     left = expected if started is None else expected - (now - started)
-    return f"~{fmt.duration(left)}" if left > 0 else "soon"
+    return f"~{fmt.about(left)}" if left > 0 else "soon"
 
 
 def _first(*values: float | None) -> float | None:

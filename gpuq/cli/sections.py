@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from textwrap import wrap
 
 from gpuq.cli import format as fmt
 from gpuq.cli.client import Record
@@ -17,7 +16,7 @@ def facts(pairs: Iterable[tuple[str, str | None]], width: int) -> list[str]:
     for label, value in pairs:
         if value is None:
             continue
-        parts = wrap(value, max(20, width - _LABEL - 2), break_on_hyphens=False) or [""]
+        parts = fmt.wrapped(value, width - _LABEL - 2)
         lines.append(f"  {label:<{_LABEL - 2}}  {parts[0]}")
         lines += [f"{'':<{_LABEL + 2}}{part}" for part in parts[1:]]
     return lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 from gpuq.cli import format as fmt
@@ -52,6 +53,7 @@ def _what(job: Record) -> list[tuple[str, str | None]]:
         ("started", fmt.local_time(job["started_at"]) if job.get("started_at") else None),
         ("ended", fmt.local_time(job["ended_at"]) if job.get("ended_at") else None),
         ("ran for", _ran_for(job)),
+        ("running for", _runs_since(job)),
         ("exit code", None if job.get("exit_code") is None else str(job["exit_code"])),
         ("reason", _text(job.get("reason")) if not job.get("verdict") or job["verdict"].get("admitted") else None),
         ("asked for", _asked_for(job)),
@@ -75,11 +77,9 @@ def _where(job: Record) -> list[tuple[str, str | None]]:
 
 
 def _why(job: Record, width: int) -> list[str]:
-    from textwrap import wrap
-
     if not job.get("verdict"):
         return []
-    return [part for line in verdicts.lines(job["verdict"]) for part in wrap(line, width - 2)]
+    return [part for line in verdicts.lines(job["verdict"]) for part in fmt.wrapped(line, width - 2)]
 
 
 def _comparison(job: Record) -> Iterator[str]:
@@ -97,8 +97,9 @@ def _comparison(job: Record) -> Iterator[str]:
     ]
     yield f"  {'':<16}  {'EXPECTED':>10}  {'AT MOST':>10}  {'MEASURED':>14}"
     for label, expected, upper, measured, text in rows:
-        cells = (text(source.get(name)) if name else "" for source, name in ((forecast, expected), (forecast, upper)))
-        first, second = cells
+        if expected is None and actual.get(measured) is None:
+            continue
+        first, second = (text(forecast.get(name)) if name else "" for name in (expected, upper))
         yield f"  {label:<16}  {first:>10}  {second:>10}  {text(actual.get(measured)):>14}".rstrip()
     if actual.get("partners"):
         yield f"  partners: {', '.join(fmt.clean(partner) for partner in actual['partners'])}"
@@ -148,6 +149,11 @@ def _between(start: object, end: object) -> float | None:
 def _ran_for(job: Record) -> str | None:
     ran = _between(job.get("started_at"), job.get("ended_at"))
     return None if ran is None else fmt.duration(ran)
+
+
+def _runs_since(job: Record) -> str | None:
+    started = fmt.when(job.get("started_at"))
+    return None if started is None or job.get("ended_at") else fmt.duration(time.time() - started)
 
 
 def _asked_for(job: Record) -> str | None:

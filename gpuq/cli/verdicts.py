@@ -39,7 +39,7 @@ def lines(verdict: Record) -> list[str]:
         text = [fmt.clean(verdict.get("sentence") or number_list(verdict))]
     else:
         where = f" on {fmt.clean(verdict['device'])}" if verdict.get("device") else ""
-        text = [f"{rule}{where}: {fmt.clean(told)}"]
+        text = [fmt.clean(told) if admitted else f"{rule}{where}: {fmt.clean(told)}"]
     if not admitted and rule in WHAT_HELPS:
         text.append(WHAT_HELPS[rule])
     return text
@@ -104,13 +104,13 @@ def _fits(n: Record) -> str:
     slowdown = n.get("expected_slowdown")
     expected = "not measured yet" if slowdown is None else f"{fmt.slowdown(slowdown)} expected"
     return (
-        f"beside job {_jobs(n['beside'])}; peak utilisation {_load(n)}; memory {_memory(n)}; "
+        f"it fitted beside job {_jobs(n['beside'])}: peak utilisation {_load(n)}; memory {_memory(n)}; "
         f"slowdown {expected}, budget {fmt.slowdown(n['budget'])}."
     )
 
 
 def _idle(n: Record) -> str:
-    return f"nobody else was there; {fmt.gib(n['needed_bytes'])} needed of {fmt.gib(n['total_bytes'])}."
+    return f"nobody else was on the device; {fmt.gib(n['needed_bytes'])} needed of {fmt.gib(n['total_bytes'])}."
 
 
 def _first_run(n: Record) -> str:
