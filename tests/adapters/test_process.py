@@ -53,7 +53,9 @@ def test_nobody_has_a_pid_that_is_free() -> None:
 
 
 @pytest.mark.parametrize("by_kernel", [True, False])
-def test_descendants_are_found_with_and_without_the_kernels_list(monkeypatch: pytest.MonkeyPatch, by_kernel: bool) -> None:
+def test_descendants_are_found_with_and_without_the_kernels_list(
+    monkeypatch: pytest.MonkeyPatch, by_kernel: bool
+) -> None:
     monkeypatch.setattr(process, "kernel_lists_children", lambda: by_kernel)
     with subprocess.Popen([sys.executable, "-c", TREE], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
@@ -64,7 +66,11 @@ def test_descendants_are_found_with_and_without_the_kernels_list(monkeypatch: py
         assert root is not None
         assert process.kill_tree(root)
         assert len(found) == 4
-        assert all(process.identify(pid) is None or not process.is_alive(one) for pid in found for one in process.identities([pid]))
+        assert all(
+            process.identify(pid) is None or not process.is_alive(one)
+            for pid in found
+            for one in process.identities([pid])
+        )
 
 
 def test_processes_are_found_by_the_environment_they_were_started_with() -> None:

@@ -7,11 +7,12 @@ import os
 import signal
 import sys
 import time
+from pathlib import Path
 
 import pytest
-from tests.workers.conftest import SHIM, Attempt, gone, python, wait_for
 
 from gpuq.core.attempt import Ending
+from tests.workers.conftest import SHIM, Attempt, gone, python, wait_for
 from workers import shim_end
 
 
@@ -108,7 +109,7 @@ def test_started_names_the_process_and_the_shim(attempt: Attempt) -> None:
     started = attempt.started()
     assert attempt.shim is not None
     assert started["shim_pid"] == attempt.shim.pid
-    with open(f"/proc/{started['pid']}/stat") as file:
+    with Path(f"/proc/{started['pid']}/stat").open() as file:
         assert int(file.read().rpartition(")")[2].split()[19]) == started["start_ticks"]
 
 
@@ -273,7 +274,7 @@ def test_the_shim_is_small_and_loads_nothing_of_gpuq(attempt: Attempt) -> None:
     attempt.order("sleep", "60").start()
     attempt.started()
     assert attempt.shim is not None
-    with open(f"/proc/{attempt.shim.pid}/status") as file:
+    with Path(f"/proc/{attempt.shim.pid}/status").open() as file:
         resident_kib = int(file.read().split("VmRSS:")[1].split()[0])
     assert resident_kib < 20_000
     sources = [path.read_text() for path in [SHIM, *SHIM.parent.glob("shim_*.py")]]

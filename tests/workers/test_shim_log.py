@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.workers.conftest import Attempt, python
 
+from tests.workers.conftest import Attempt, python
 from workers.shim_log import BoundedLog
 
 
