@@ -115,16 +115,14 @@ def _launch(context: Context, order: wire.Order) -> None:
 
 
 def _hand_over(context: Context, folder: AttemptFolder, spec: LaunchSpec, placement: Placement) -> None:
-    for last_try in (False, True):
-        shim = context.shims.take()
+    shim = context.shims.take()
+    try:
         folder.write_order(order_file(context.settings, spec, placement, shim.identity))
-        try:
-            shim.hand(folder.path)
-        except BrokenPipeError:
-            if last_try:
-                raise
-        else:
-            return
+        shim.hand(folder.path)
+    except BaseException:
+        # A shim that got no folder must not wait for ever: then the attempt would look alive.
+        shim.dismiss()
+        raise
 
 
 def order_file(settings: Settings, spec: LaunchSpec, placement: Placement, shim: Identity) -> OrderFile:

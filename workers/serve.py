@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from systemd_watchdog import WatchDog
@@ -35,6 +35,7 @@ from workers.watch import SamplerLike, Watch
 log = logging.getLogger("gpuq.serve")
 
 _LOOK_EVERY_S, _REPORT_EVERY_S, _PING_EVERY_S = 0.1, 1.0, 1.0
+_FIRST_SAMPLE_WITHIN_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class WorkerService:
         settings = parts.settings
         self._host = HostId(settings.worker.host)
         self._spool = Spool(settings.home.spool, settings.worker.host)
-        self._watch = Watch(parts.sampler, settings.worker.sample_every_s)
+        self._watch = Watch(parts.sampler, parts.devices, settings.worker.sample_every_s)
         self._residents = Residents(settings.home.attempts, self._spool, self._watch.finish, settings.worker.grace_s)
         self._delivery = Delivery(self._spool, parts.inbox, settings.worker.host)
         self._systemd = WatchDog()
@@ -65,6 +66,8 @@ class WorkerService:
         """Serve until `stop` is set. A part that fails ends the whole, so that supervision starts it afresh."""
         await self._delivery.catch_up()
         await self._residents.look()
+        with suppress(TimeoutError):  # so that the first report has devices in it
+            await asyncio.wait_for(self._sample(), _FIRST_SAMPLE_WITHIN_S)
         work = [
             self._every(_LOOK_EVERY_S, self._residents.look),
             self._every(_LOOK_EVERY_S, self._delivery.turn),
@@ -107,7 +110,7 @@ class WorkerService:
             host=self._host,
             boot_id=boot_id(),
             at=time.time(),
-            devices=self._parts.devices(),
+            devices=self._watch.devices,
             readings=tuple(sample.readings) if sample else (),
             residents=tuple(
                 rows.get(attempt) or ResidentReport(attempt, None, None, None, None, started_at)

@@ -58,7 +58,7 @@ class Message(Job):  # type: ignore[misc]  # rq is not typed
     refusal: str | None = "it was not read"
 
     @classmethod
-    def fetch(cls, id: str, connection: redis.Redis | None = None, serializer: Any = None) -> Message:  # noqa: A002
+    def fetch(cls, id: str, connection: redis.Redis | None = None, serializer: Any = None) -> Message:  # noqa: A002, ARG003
         """Read the message; whatever is wrong with it is a refusal, never an error."""
         message: Message = cls("unreadable", connection=connection, serializer=JSONSerializer)
         assert connection is not None
@@ -69,7 +69,7 @@ class Message(Job):  # type: ignore[misc]  # rq is not typed
             message.refusal = f"it cannot be read: {error}"
         return message
 
-    def restore(self, raw_data: dict[bytes, bytes]) -> None:
+    def restore(self, raw_data: dict[Any, Any]) -> None:
         """Take only what we need from the hash in Redis."""
         try:
             self.argument = _argument_in(raw_data)
@@ -82,7 +82,7 @@ class _RefusedError(Exception):
     """This message is not for us."""
 
 
-def _argument_in(raw: dict[bytes, bytes]) -> Any:
+def _argument_in(raw: dict[Any, Any]) -> Any:
     for field in _FORBIDDEN:
         if raw.get(field.encode(), b"") not in (b"", b"[]"):
             raise _RefusedError(f"it has a field {field}")
@@ -249,7 +249,4 @@ def _context(settings: Settings) -> run_job.Context:
 
 
 if __name__ == "__main__":
-    # By its real name, so that what is set there is what the orders find.
-    from workers import serve_orders
-
-    sys.exit(serve_orders.main())
+    sys.exit(main())

@@ -74,11 +74,10 @@ class OomWatch:
         return now is not None and self._before is not None and now > self._before
 
     def _read(self) -> int | None:
-        with suppress(OSError, ValueError):
-            with open(self._path, "rb") as file:  # noqa: PTH123 - pathlib costs the shim start time and memory
-                for line in file:
-                    if line.startswith(b"oom_kill "):
-                        return int(line.split()[1])
+        with suppress(OSError, ValueError), open(self._path, "rb") as file:  # noqa: PTH123
+            for line in file:
+                if line.startswith(b"oom_kill "):
+                    return int(line.split()[1])
         return None
 
 

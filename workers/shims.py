@@ -14,6 +14,7 @@ from pathlib import Path
 
 from gpuq.adapters.process import Identity, identify
 
+_ENDS_WITHIN_S = 2.0
 _SHIM = Path(__file__).with_name("shim.py")
 
 
@@ -49,6 +50,15 @@ class WaitingShim:
         with suppress(OSError):
             self._process.stdin.close()
 
+    def end(self) -> None:
+        """Dismiss it and see it off; only for one that has no attempt."""
+        self.dismiss()
+        try:
+            self._process.wait(_ENDS_WITHIN_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
     def is_gone(self) -> bool:
         """Whether it has ended; reads its exit status if so, which no zombie outlives."""
         return self._process.poll() is not None
@@ -79,5 +89,5 @@ class ShimPool:
     def close(self) -> None:
         """Dismiss the waiting shim; those at work stay."""
         if self._waiting is not None:
-            self._waiting.dismiss()
+            self._waiting.end()
             self._waiting = None

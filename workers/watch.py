@@ -17,6 +17,7 @@ import msgspec
 
 from gpuq import codec
 from gpuq.core.attempt import AttemptId
+from gpuq.core.device import Device
 from gpuq.core.measurement import Measurement
 from workers.attempts import AttemptFolder
 from workers.sample import Sample, WatchedResident
@@ -42,8 +43,9 @@ class SamplerLike(Protocol):
 class Watch:
     """The sampler in its thread."""
 
-    def __init__(self, sampler: SamplerLike, every_s: float, clock: Callable[[], float] = time.time) -> None:
-        self._sampler, self._every_s, self._clock = sampler, every_s, clock
+    def __init__(self, sampler: SamplerLike, list_devices: Callable[[], tuple[Device, ...]], every_s: float) -> None:
+        self._sampler, self._list_devices, self._every_s = sampler, list_devices, every_s
+        self.devices: tuple[Device, ...] = ()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sampler")
         self._newest: tuple[float, Sample] | None = None
         self._sampled: set[AttemptId] = set()
@@ -60,8 +62,11 @@ class Watch:
         """Take one sample; returns when it is there."""
         loop = asyncio.get_running_loop()
         self._sampled.update(resident.attempt for resident in residents)
-        sample = await loop.run_in_executor(self._thread, self._sampler.sample, self._clock(), residents)
-        self._newest = (time.monotonic(), sample)
+        self._newest = await loop.run_in_executor(self._thread, self._take, residents)
+
+    def _take(self, residents: Sequence[WatchedResident]) -> tuple[float, Sample]:
+        self.devices = self._list_devices()
+        return time.monotonic(), self._sampler.sample(time.time(), residents)
 
     async def finish(self, folder: AttemptFolder) -> Measurement:
         """The final measurement of an attempt; what earlier processes measured, or nothing, if it cannot be had now."""
