@@ -44,7 +44,7 @@ class Stream(Protocol):
         """The waiting jobs' ids in the dispatcher's order."""
         ...
 
-    async def add(self, message: Message) -> object:
+    async def add(self, message: Message, /) -> object:
         """Put one message into the dispatcher's inbox."""
         ...
 

@@ -1,6 +1,6 @@
 """`GET /api/v1/jobs/{id}/logs`: what a job wrote, also while it writes.
 
-Without `follow`: the bytes from `offset` on, at most `limit`, and `X-Gpuq-Next-Offset` to go on from. With
+Without `follow`: the bytes from `offset` on; with a `limit`, also `X-Gpuq-Next-Offset` to go on from. With
 `follow=1`: chunks until the job has ended and everything it wrote is sent; a job that starts again is followed into
 its next attempt.
 """
@@ -34,14 +34,15 @@ async def output(request: web.Request) -> web.StreamResponse:
     if number is not None and number not in [attempt.number for attempt in attempts]:
         raise NotFound(f"Job {row.id} has no attempt {number}.", fix=f"`gpuq show {row.id}` lists its attempts.")
     offset = asked.whole(request, "offset", 0, -_MAX_LIMIT, 10**18 - 1) or 0
-    limit = asked.whole(request, "limit", _MAX_LIMIT, 1, _MAX_LIMIT) or _MAX_LIMIT
+    limit = asked.whole(request, "limit", None, 1, _MAX_LIMIT)
     last = number or row.attempt
     await _check_there(context, row, attempts, last)
     if offset < 0:
         end = await context.read(logs.length, context.settings.home.attempts, row.id, last)
         offset = max(0, end + offset)
-    if asked.flag(request, "follow"):
-        return await _Follower(context, request, row.id, last, offset, only=number is not None).run()
+    follow = asked.flag(request, "follow")
+    if follow or limit is None:
+        return await _Sender(context, request, row.id, last, offset, only=number is not None, follow=follow).run()
     return await _piece(context, row.id, last, offset, limit)
 
 
@@ -71,8 +72,8 @@ async def _piece(context: Context, job: int, number: int, offset: int, limit: in
 
 
 @dataclass
-class _Follower:
-    """One caller who follows one job."""
+class _Sender:
+    """One caller who reads one job's output, to where it is now or until the job has ended."""
 
     context: Context
     request: web.Request
@@ -80,6 +81,7 @@ class _Follower:
     number: int
     offset: int
     only: bool
+    follow: bool
 
     async def run(self) -> web.StreamResponse:
         answer = web.StreamResponse(headers={"Content-Type": _MEDIA_TYPE, "X-Gpuq-Offset": str(self.offset)})
@@ -93,6 +95,9 @@ class _Follower:
         return answer
 
     async def _send(self, answer: web.StreamResponse) -> None:
+        if not self.follow:
+            await self._drain(answer)
+            return
         while self._wanted():
             # Asked before the last look: what was written before the end is then surely seen.
             over, newest = await self._ended()

@@ -21,13 +21,13 @@ _REF = "#/components/schemas/{name}"
 def document(routes: Iterable[Route] = ROUTES) -> bytes:
     """The document of these routes."""
     routes = tuple(routes)
-    types = [found for route in routes for found in (route.body, route.gives) if found is not None]
+    types = [found for route in routes for found in (*_each(route.body), *_each(route.gives))]
     schemas, components = msgspec.json.schema_components([Problem, *types], ref_template=_REF)
     problem, known = schemas[0], iter(schemas[1:])
     paths: dict[str, dict[str, Any]] = {}
     for route in routes:
-        body = next(known) if route.body is not None else None
-        gives = next(known) if route.gives is not None else {"type": "string"}
+        body = _one_of([next(known) for _ in _each(route.body)])
+        gives = _one_of([next(known) for _ in _each(route.gives)]) or {"type": "string"}
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, body, gives, problem)
     return msgspec.json.encode(
         {
@@ -65,6 +65,14 @@ def _operation(route: Route, body: Any, gives: Any, problem: Any) -> dict[str, A
     if route.public:
         operation["security"] = []
     return operation
+
+
+def _each(types: Any) -> tuple[Any, ...]:
+    return () if types is None else types if isinstance(types, tuple) else (types,)
+
+
+def _one_of(schemas: list[Any]) -> Any:
+    return {"oneOf": schemas} if len(schemas) > 1 else schemas[0] if schemas else None
 
 
 def _operation_id(route: Route) -> str:

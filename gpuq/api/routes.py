@@ -47,7 +47,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One line of the table. `body` and `gives` are types; `gives` is None for answers that are no JSON."""
+    """One line of the table. `body` and `gives` are types, a tuple for one of several; None for what is no JSON."""
 
     method: str
     path: str
@@ -96,7 +96,7 @@ ROUTES: tuple[Route, ...] = (
         f"{API}/jobs",
         handlers_submit.submit,
         "Queue one job, or a list of up to 10,000.",
-        Submitted | SubmittedMany,
+        (Submitted, SubmittedMany),
         status=201,
         body=Submission | list[Submission],
         takes=_KEY,

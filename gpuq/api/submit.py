@@ -32,7 +32,7 @@ class Record(Protocol):
 class Bell(Protocol):
     """Where the ring goes."""
 
-    async def add(self, message: Message) -> object:
+    async def add(self, message: Message, /) -> object:
         """Put one message into the dispatcher's inbox. Raises Unreachable."""
         ...
 

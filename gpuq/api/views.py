@@ -21,9 +21,9 @@ from gpuq.api.schema import (
     ResidentView,
     VerdictView,
 )
-from gpuq.api.words import RULES, rfc3339, rfc3339_or_none, sentence
+from gpuq.api.words import RULES, STATES, rfc3339, rfc3339_or_none, sentence
 from gpuq.core.device import Device
-from gpuq.core.job import ENDED, WAITING
+from gpuq.core.job import ENDED, WAITING, JobState
 
 _FORECAST_KEYS = ForecastView.__struct_fields__
 _ACTUAL: dict[str, Any] = {
@@ -181,6 +181,8 @@ def reason(row: JobRow, placed: AttemptRow | None) -> str | None:
 
 def reason_in_words(row: JobRow) -> str:
     """A waiting job's reason, for the page."""
+    if row.state is JobState.HELD:
+        return STATES[row.state]
     verdict = verdict_view(row.verdict)
     if verdict is not None:
         return verdict.sentence

@@ -22,15 +22,21 @@ class Bar:
     note: str
 
 
-def colour(job: int) -> str:
-    """The class of a job's colour."""
-    return f"c{job % _COLOURS}"
+def shades(device: DeviceView) -> list[str]:
+    """A colour for each resident: by its id, so that it stays, and never the same for two on one device."""
+    taken: list[int] = []
+    for resident in device.residents:
+        number = resident.job % _COLOURS
+        while number in taken and len(taken) < _COLOURS:
+            number = (number + 1) % _COLOURS
+        taken.append(number)
+    return [f"c{number}" for number in taken]
 
 
 def utilization_bar(device: DeviceView) -> Bar:
     """Load now, stacked by job; the ghost is the sum of the predicted peaks."""
     used = device.utilization_pct
-    parts = [(colour(r.job), r.utilization_pct or 0.0) for r in device.residents]
+    parts = [(shade, r.utilization_pct or 0.0) for r, shade in zip(device.residents, shades(device), strict=True)]
     known = sum(width for _, width in parts)
     if used is not None and used > known:
         parts.append(("other", used - known))
@@ -44,8 +50,9 @@ def utilization_bar(device: DeviceView) -> Bar:
 def memory_bar(device: DeviceView) -> Bar:
     """Memory now, stacked by job; the ghost is what is promised."""
     total = device.total_memory_bytes
-    parts = [(colour(r.job), 100 * (r.memory_bytes or 0) / total) for r in device.residents] if total else []
-    known = sum(r.memory_bytes or 0 for r in device.residents)
+    sizes = [r.memory_bytes or 0 for r in device.residents]
+    parts = [(shade, 100 * size / total) for size, shade in zip(sizes, shades(device), strict=True)] if total else []
+    known = sum(sizes)
     used = device.used_memory_bytes
     if used is not None and used > known and total:
         parts.append(("other", 100 * (used - known) / total))

@@ -12,7 +12,7 @@ from html import escape
 from typing import Any
 
 from gpuq.api.live import Live
-from gpuq.api.page.bars import Bar, colour, memory_bar, utilization_bar
+from gpuq.api.page.bars import Bar, memory_bar, shades, utilization_bar
 from gpuq.api.schema import DeviceView, ForecastView, JobLine, ResidentView
 from gpuq.api.words import duration, memory
 from gpuq.core.job import ACTIVE, ENDED, JobState
@@ -107,7 +107,7 @@ def _devices(page: Page) -> str:
 
 
 def _card(device: DeviceView) -> str:
-    residents = "".join(_resident(resident) for resident in device.residents)
+    residents = "".join(_resident(one, shade) for one, shade in zip(device.residents, shades(device), strict=True))
     rows = f"<ul>{residents}</ul>" if residents else f'<p class="empty">{_idle(device)}</p>'
     silent = "" if device.read_at else ' <span class="tag bad">silent</span>'
     return (
@@ -122,6 +122,8 @@ def _company(device: DeviceView) -> str:
     count = len(device.residents)
     if count > 1:
         return f'<span class="tag share">{count} share</span>'
+    if device.foreign_memory_bytes:
+        return '<span class="tag bad">foreign process</span>'
     return '<span class="tag">alone</span>' if count else '<span class="tag">idle</span>'
 
 
@@ -136,27 +138,25 @@ def _meter(name: str, bar: Bar) -> str:
     )
 
 
-def _resident(resident: ResidentView) -> str:
+def _resident(resident: ResidentView, shade: str) -> str:
     forecast = resident.forecast or ForecastView()
-    facts = [
-        _pair("memory", memory(resident.memory_bytes), memory(forecast.peak_memory_bytes)),
-        _pair("load", percent(resident.utilization_pct), percent(forecast.peak_utilization_pct)),
-    ]
-    if resident.rate is not None:
-        facts.append(f"{resident.rate:.1f} steps/s")
-    if resident.partners and forecast.expected_slowdown is not None:
-        facts.append(f"predicted {_slowdown(forecast.expected_slowdown)}")
+    facts = _fact("memory", memory(resident.memory_bytes), f"{memory(forecast.peak_memory_bytes)} predicted")
+    facts += _fact("load", percent(resident.utilization_pct), f"{percent(forecast.peak_utilization_pct)} predicted")
+    rate = "–" if resident.rate is None else f"{resident.rate:.1f}/s"
+    facts += _fact("steps", rate, "" if resident.steps is None else f"{resident.steps:,} done")
     if resident.partners:
-        facts.append("with " + ", ".join(f"#{partner}" for partner in resident.partners))
+        facts += _fact("slowdown", _slowdown(forecast.expected_slowdown), "predicted")
+    partners = ", ".join(f"#{partner}" for partner in resident.partners)
+    company = f'<span class="with">with {partners}</span>' if partners else ""
     name = escape(resident.name or "unnamed")
     return (
-        f'<li><span class="swatch {colour(resident.job)}" aria-hidden="true"></span><b>#{resident.job}</b> '
-        f'<span class="jobname">{name}</span><span class="facts">{" · ".join(facts)}</span></li>'
+        f'<li><p><span class="swatch {shade}" aria-hidden="true"></span><b>#{resident.job}</b> '
+        f'<span class="jobname">{name}</span>{company}</p><dl class="facts">{facts}</dl></li>'
     )
 
 
-def _pair(name: str, now: str, predicted: str) -> str:
-    return f'{name} <b>{now}</b> <span class="of">of {predicted} predicted</span>'
+def _fact(name: str, now: str, beside: str) -> str:
+    return f'<div><dt>{name}</dt><dd><b>{now}</b><span class="of">{beside}</span></dd></div>'
 
 
 # --- tables --------------------------------------------------------------------------------------------------------
