@@ -61,7 +61,7 @@ class Site:
             self.process = subprocess.Popen(
                 argv, env=self.env, stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True
             )
-        wait_for(lambda: self.get("/livez")[0] == 200, 60, lambda: self.output.read_text())
+        wait_for(lambda: self.get("/livez")[0] == 200, 60, self.output.read_text)
 
     def down(self, number: signal.Signals = signal.SIGINT) -> int:
         """Ctrl-C, and wait for the end."""
