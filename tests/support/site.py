@@ -56,6 +56,8 @@ class Site:
 
     def up(self, *arguments: str) -> None:
         """Start, and wait until it takes submissions."""
+        if self.process is not None:
+            self.process.wait(10)
         with self.output.open("ab") as output:
             argv = [sys.executable, "-m", "gpuq.daemon.up", "--port", "0", *arguments]
             self.process = subprocess.Popen(
@@ -76,6 +78,8 @@ class Site:
                 self.process.wait(20)
             except subprocess.TimeoutExpired:
                 self.process.kill()
+        if self.process is not None:
+            self.process.wait(10)
         for pid in self.processes():
             kill(pid)
         wait_for(lambda: not list(self.processes()), 10)
