@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import multiprocessing
+import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from gpuq.adapters.store import open_store
+from gpuq.adapters.store import database, open_store
 from gpuq.adapters.store.contract import AttemptRow, Commit, LaunchSpec, Store
+from gpuq.adapters.store.migrate import upgrade
 from gpuq.core.attempt import AttemptId
 from gpuq.core.job import ACTIVE, ENDED, JobId, JobState
 from tests.adapters.store.samples import WAITS, a_change, a_record, an_attempt, an_end, an_entry, launched
@@ -224,3 +228,44 @@ def test_processes_write_side_by_side_and_claims_have_one_winner(store: Store, d
     assert sorted(attempt for _, won in results for attempt in won) == list(range(1, 26))
     assert sum(request.verb == "cancel" for request in store.requests(1000)) == 75
     assert store.last_seq() == seq
+
+
+# --- by index, not by reading everything
+
+
+@pytest.mark.parametrize(
+    ("call", "index"),
+    [
+        (lambda s: s.jobs(states=[JobState.PENDING]), "ix_jobs_state_id"),
+        (lambda s: s.jobs(states=list(ENDED), limit=50, newest_first=True), "ix_jobs_state_id"),
+        (lambda s: s.jobs(owner="ada", limit=50, newest_first=True), "ix_jobs_owner_id"),
+        (lambda s: s.jobs(ids=[JobId(1), JobId(2)]), "PRIMARY KEY"),
+        (lambda s: s.count_by_state(), "ix_jobs_state_id"),
+        (lambda s: s.add_jobs([a_record("key")]), "uq_jobs_owner_idempotency_key"),
+        (lambda s: s.live_attempts(), "ix_attempts_live"),
+        (lambda s: s.finished_attempts(limit=10), "ix_attempts_finished"),
+        (lambda s: s.journal(after=0, limit=10, only_jobs=True), "ix_journal_of_jobs"),
+        (lambda s: s.journal(after=0, limit=10, job=JobId(1)), "ix_journal_of_one_job"),
+        (lambda s: s.journal(after=0, limit=10, job=JobId(1)), "ix_journal_of_many_jobs"),
+    ],
+)
+def test_sqlite_finds_rows_by_index(
+    tmp_path: Path, call: Callable[[Store], object], index: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/gpuq.db"
+    upgrade(url)
+    said: list[str] = []
+    real = database._connect
+
+    def connect(path: Path, upgrading: bool) -> sqlite3.Connection:
+        connection = real(path, upgrading)
+        connection.set_trace_callback(said.append)
+        return connection
+
+    monkeypatch.setattr(database, "_connect", connect)
+    with closing(open_store(url)) as store:
+        call(store)
+    with closing(sqlite3.connect(tmp_path / "gpuq.db")) as reader:
+        queries = [each for each in said if each.lstrip().startswith("SELECT") and "FROM sqlite" not in each]
+        plan = "\n".join(str(row[3]) for query in queries for row in reader.execute(f"EXPLAIN QUERY PLAN {query}"))
+    assert index in plan
