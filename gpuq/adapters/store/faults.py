@@ -66,7 +66,9 @@ _POSTGRESQL: dict[str, _Meaning] = {
     "55P03": _BUSY,
     "40": _BUSY,
     "25P03": _BUSY,
-    "25006": _READ_ONLY,
+    "25006": _Meaning(
+        Failure, "{label} is read-only.", "Point GPUQ_DATABASE_URL at the primary server, or end its read-only mode."
+    ),
     "42501": _READ_ONLY,
     "28": _Meaning(
         Unreachable, "{label} lets nobody in: {detail}.", "Correct the user and password in GPUQ_DATABASE_URL."

@@ -65,7 +65,12 @@ class Server:
         settings = ("listen_addresses=", f"unix_socket_directories={self.folder}", "fsync=off", "full_page_writes=off")
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [self._binaries / "postgres", "-D", self._data, *(word for value in settings for word in ("-c", value))],
+                [
+                    self._binaries / "postgres",
+                    "-D",
+                    self._data,
+                    *(word for value in settings for word in ("-c", value)),
+                ],
                 cwd=self.folder,
                 stdout=log,
                 stderr=log,

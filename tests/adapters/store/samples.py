@@ -14,7 +14,8 @@ from gpuq.core.verdict import Rule, Verdict
 from gpuq.submission import JobRecord, Submission
 
 ADMITTED = Verdict(True, Rule.FITS, DeviceId("gpu0"), (("free_bytes", 123),))
-WAITS = plain(Verdict(False, Rule.RESOURCES, None, (("free_bytes", 1), ("ratio", 0.5), ("load_pct", None))))
+_NUMBERS = [["free_bytes", 1], ["ratio", 0.5], ["load_pct", None]]
+WAITS = {"admitted": False, "rule": Rule.RESOURCES.value, "device": None, "numbers": _NUMBERS}
 
 
 def a_record(key: str | None = None, owner: str = "ada", **submitted: Any) -> JobRecord:
