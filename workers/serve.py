@@ -11,6 +11,7 @@ import fcntl
 import logging
 import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -60,10 +61,13 @@ class WorkerService:
         self._watch = Watch(parts.sampler, parts.devices, settings.worker.sample_every_s)
         self._residents = Residents(settings.home.attempts, self._spool, self._watch.finish, settings.worker.grace_s)
         self._delivery = Delivery(self._spool, parts.inbox, settings.worker.host)
-        self._systemd = WatchDog()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set. A part that fails ends the whole, so that supervision starts it afresh."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link:
+            await self._run(stop, WatchDog(link))
+
+    async def _run(self, stop: asyncio.Event, systemd: WatchDog) -> None:
         await self._delivery.catch_up()
         await self._residents.look()
         with suppress(TimeoutError):  # so that the first report has devices in it
@@ -73,11 +77,11 @@ class WorkerService:
             self._every(_LOOK_EVERY_S, self._delivery.turn),
             self._every(self._parts.settings.worker.sample_every_s, self._sample),
             self._every(_REPORT_EVERY_S, self._report),
-            self._every(_PING_EVERY_S, self._ping),
+            self._every(_PING_EVERY_S, _asynchronous(systemd.ping)),
         ]
         if self._parts.orders is not None:
             work.append(supervise(self._parts.orders, stop, log.warning))
-        self._systemd.ready()
+        systemd.ready()
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(one) for one in work]
@@ -99,9 +103,6 @@ class WorkerService:
     async def _report(self) -> None:
         await self._delivery.report(self.report())
 
-    async def _ping(self) -> None:
-        self._systemd.ping()
-
     def report(self) -> wire.Report:
         """All devices, readings and residents as of now. What ended is not in it any more once its end is in the spool."""
         sample = self._watch.sample
@@ -118,6 +119,13 @@ class WorkerService:
             ),
         )
         return wire.Report(self._host, self._spool.last, codec.plain(event))
+
+
+def _asynchronous(act: Callable[[], object]) -> Callable[[], Awaitable[object]]:
+    async def acted() -> object:
+        return act()
+
+    return acted
 
 
 @contextmanager
