@@ -31,7 +31,10 @@ def test_short_output_is_kept_whole(tmp_path: Path) -> None:
 
 
 def last_part(folder: Path) -> bytes:
-    return [b"", *stored(folder).values()][-1]
+    try:
+        return [b"", *stored(folder).values()][-1]
+    except FileNotFoundError:
+        return b""  # a segment was deleted while we looked
 
 
 @pytest.mark.parametrize("chunk", [1, 7, 1000, 100_000])
