@@ -287,7 +287,7 @@ def test_a_database_that_is_not_set_up_is_a_failure_with_its_fix(settings: Setti
 
 def test_tensorflow_is_not_loaded_and_serving_needs_no_scikit_learn():
     code = (
-        "import sys, gpuq.learn.predictor, gpuq.learn.shelf, gpuq.learn.served, gpuq.learn.kind;"
+        "import sys, gpuq.learn.predictor, gpuq.learn.shelf, gpuq.learn.kind;"
         "assert 'sklearn' not in sys.modules; import gpuq.daemon.retrain; assert 'tensorflow' not in sys.modules;"
         "assert 'sklearn' not in sys.modules"
     )
