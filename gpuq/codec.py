@@ -29,9 +29,10 @@ def from_plain(name: str, body: Any) -> Event | Action:
     if name not in _KNOWN:
         raise ValueError(f"unknown noun {name!r}")
     try:
-        return msgspec.convert(body, _KNOWN[name], strict=False)
+        item: Event | Action = msgspec.convert(body, _KNOWN[name], strict=False)
     except msgspec.ValidationError as error:
         raise ValueError(f"{name}: {error}") from error
+    return item
 
 
 def plain(noun: Any) -> Any:

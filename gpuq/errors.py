@@ -17,7 +17,9 @@ An error never carries secrets; `fix` says what to do next.
 
 from __future__ import annotations
 
-from typing import ClassVar
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # `typing` costs every start of the command some milliseconds
+    from typing import ClassVar
 
 
 class GpuqError(Exception):

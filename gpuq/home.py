@@ -6,15 +6,25 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
 
-@dataclass(frozen=True)
 class Home:
-    """The folders and files of one gpuq."""
+    """The folders and files of one gpuq. No dataclass: importing those would double the start of the command."""
 
-    root: Path
+    __slots__ = ("root",)
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Home) and other.root == self.root
+
+    def __hash__(self) -> int:
+        return hash((Home, self.root))
+
+    def __repr__(self) -> str:
+        return f"Home({self.root!r})"
 
     @classmethod
     def from_environment(cls, environ: dict[str, str] | None = None) -> Home:

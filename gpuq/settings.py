@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -28,9 +29,9 @@ class Admission:
     residents_per_device: int = 2
     """Jobs on one device at most. Beyond two, measured gains shrink and the blame for a slowdown blurs."""
     utilization_pct: float = 100.0
-    """The sum of predicted peak utilisations may not exceed this. At 100 the rule was right in 85 to 100% of measured pairs."""
+    """The sum of predicted peak utilisations may not exceed this. At 100 it was right in 85 to 100% of measured pairs."""
     memory_headroom: float = 0.10
-    """Share of a device's memory left free when two share: together they used more than the sum of both in 3 of 4 pairs."""
+    """Share of a device's memory left free when two share: together 3 of 4 pairs used more than the sum of both."""
     max_slowdown: float = 1.15
     """Slowdown budget of a job that names none: 1.15 is 15% slower than alone."""
     stale_after_s: float = 10.0
@@ -113,7 +114,7 @@ class Settings:
     @property
     def effective_redis_url(self) -> str:
         """The named server, or the embedded one's socket."""
-        return self.redis_url or f"unix://{self.home.redis_socket}"
+        return self.redis_url or f"unix://{quote(str(self.home.redis_socket))}"
 
 
 GROUPS: dict[str, type] = {

@@ -1,7 +1,7 @@
 """What travels over Redis: signed orders to the hosts, envelopes back. Ids and measurements only, never a command.
 
-An order names a job and an attempt; the host looks the command up in the record. It is signed, because the JSON in Redis
-would otherwise let whoever can write there start things: RQ itself imports any function name it finds.
+An order names a job and an attempt; the host looks the command up in the record. It is signed, because the JSON in
+Redis would otherwise let whoever can write there start things: RQ itself imports any function name it finds.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ class Verb(StrEnum):
 
     LAUNCH = "launch"
     STOP = "stop"
+    VOID = "void"
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -66,25 +67,26 @@ class SignedOrder(msgspec.Struct, frozen=True):
     signature: str
 
 
-class BadOrder(Exception):
+class BadOrderError(Exception):
     """An order that this host will not follow: malformed, not signed with our key, or meant for another host."""
 
 
 def sign(order: Order, key: str) -> dict[str, Any]:
     """The order as the one JSON argument of the RQ task."""
-    return msgspec.to_builtins(SignedOrder(order, _digest(order, key)))
+    plain: dict[str, Any] = msgspec.to_builtins(SignedOrder(order, _digest(order, key)))
+    return plain
 
 
 def verify(plain: Any, key: str, host: str) -> Order:
-    """The order, if it is sound, signed with `key` and meant for `host`. Raises BadOrder."""
+    """The order, if it is sound, signed with `key` and meant for `host`. Raises BadOrderError."""
     try:
         signed = msgspec.convert(plain, SignedOrder, strict=True)
     except msgspec.ValidationError as error:
-        raise BadOrder(f"not an order: {error}") from error
+        raise BadOrderError(f"not an order: {error}") from error
     if not hmac.compare_digest(signed.signature, _digest(signed.order, key)):
-        raise BadOrder("the signature does not match")
+        raise BadOrderError("the signature does not match")
     if signed.order.host != host:
-        raise BadOrder(f"meant for host {signed.order.host}")
+        raise BadOrderError(f"meant for host {signed.order.host}")
     return signed.order
 
 
@@ -125,6 +127,7 @@ def encode(message: Message) -> bytes:
 def decode(raw: bytes) -> Message:
     """The message in `raw`. Raises ValueError."""
     try:
-        return _decoder.decode(raw)
+        message: Message = _decoder.decode(raw)
     except msgspec.MsgspecError as error:
         raise ValueError(f"not a message: {error}") from error
+    return message

@@ -52,7 +52,9 @@ async def supervise(spec: ChildSpec, stop: asyncio.Event, say: Callable[[str], N
             await ended
             return
         pause = _FIRST_PAUSE_S if loop.time() - started > _HEALTHY_AFTER_S else min(pause * 2, _LONGEST_PAUSE_S)
-        say(f"{spec.name} ended with {child.returncode}; starting it again in {pause:.1f} s, its output is in {spec.log}")
+        say(
+            f"{spec.name} ended with {child.returncode}; starting it again in {pause:.1f} s, its output is in {spec.log}"
+        )
         await _sleep_unless(stop, pause)
 
 

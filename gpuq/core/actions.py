@@ -40,6 +40,14 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
+class Void:
+    """Never start this attempt, if you have not: its host does not report it. A running one is left alone."""
+
+    attempt: AttemptId
+    cause: int
+
+
+@dataclass(frozen=True, slots=True)
 class Requeue:
     """Put an ended job back among the waiting, alone on a device from now on if `alone`."""
 
@@ -57,4 +65,4 @@ class Archive:
     cause: int
 
 
-Action = Launch | Hold | Stop | Requeue | Archive
+Action = Launch | Hold | Stop | Void | Requeue | Archive

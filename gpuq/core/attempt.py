@@ -26,8 +26,6 @@ class StopReason(StrEnum):
 
     CANCELLED = "cancelled"
     PREEMPTED = "preempted"
-    # The host does not report an attempt it was ordered to start: it is told never to start it.
-    MISSING = "missing"
 
 
 class Ending(StrEnum):
@@ -46,7 +44,8 @@ class Attempt:
     """A resident of its devices from the moment it is ordered until its end is known.
 
     `promised` is the memory in bytes promised on each of `devices`, in their order: the upper forecast, or the whole
-    device when nothing is known. `live_memory` is the last measured value, None before the first.
+    device when nothing is known. `live_memory` is the last measured value, None before the first. `voiding` says that the
+    host was told never to start it, because it does not report it.
     """
 
     id: AttemptId
@@ -62,4 +61,5 @@ class Attempt:
     last_reported: float | None = None
     live_memory: int | None = None
     stopping: StopReason | None = None
+    voiding: bool = False
     had_partner: bool = False

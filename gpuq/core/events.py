@@ -91,14 +91,6 @@ class Exited:
 
 
 @dataclass(frozen=True, slots=True)
-class LaunchFailed:
-    """An order could not be given; nothing was started."""
-
-    attempt: AttemptId
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
 class ModelPublished:
     """A new model serves forecasts from now on."""
 
@@ -118,7 +110,6 @@ Event = (
     | HostReported
     | Started
     | Exited
-    | LaunchFailed
     | ModelPublished
     | Woke
 )

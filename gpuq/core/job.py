@@ -49,6 +49,7 @@ class Job:
     `signature` is the kind plus the features that forecasts depend on: jobs of one signature get one forecast.
     `attempt` is the number of the last attempt, 0 before the first; it is the epoch that fences a start.
     `alone` is set after the job ran out of memory beside a partner: it gets a device to itself from then on.
+    `had_partner` tells of the last attempt.
     """
 
     id: JobId
@@ -66,4 +67,5 @@ class Job:
     since: float = 0.0
     attempt: int = 0
     alone: bool = False
+    had_partner: bool = False
     cancel_requested: bool = False

@@ -26,4 +26,6 @@ class Proposal:
 class Policy(Protocol):
     """Proposes; never disposes."""
 
-    def __call__(self, board: Board) -> Iterator[Proposal]: ...
+    def __call__(self, board: Board) -> Iterator[Proposal]:
+        """Proposals, best first."""
+        ...

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from gpuq.core.actions import Action, Archive, Hold, Launch, Requeue, Stop
+from gpuq.core.actions import Action, Archive, Hold, Launch, Requeue, Stop, Void
 from gpuq.core.attempt import Attempt, AttemptId, Ending, StopReason
 from gpuq.core.device import Device, DeviceId, Host, HostId, Reading
 from gpuq.core.events import (
@@ -22,7 +22,6 @@ from gpuq.core.events import (
     Exited,
     HoldRequested,
     HostReported,
-    LaunchFailed,
     ModelPublished,
     ReleaseRequested,
     Started,
@@ -56,7 +55,7 @@ class State:
         return tuple(sorted(others - {attempt.id}))
 
 
-def apply(state: State, item: Event | Action, now: float) -> bool:
+def apply(state: State, item: Event | Action, now: float) -> bool:  # noqa: C901, PLR0912 - one case per noun
     """Change `state` by one event or action. Returns whether it changed anything."""
     match item:
         case Submitted(job=job):
@@ -73,14 +72,14 @@ def apply(state: State, item: Event | Action, now: float) -> bool:
             return _record_start(state, item, now)
         case Exited():
             return _end_attempt(state, item, now)
-        case LaunchFailed(attempt=attempt_id):
-            return _return_to_queue(state, attempt_id, now)
         case Launch(attempt=attempt):
             return _launch(state, attempt, now)
         case Hold(jobs=jobs, verdict=verdict):
             return _hold(state, jobs, verdict)
         case Stop(attempt=attempt_id, reason=reason):
             return _stop(state, attempt_id, reason, now)
+        case Void(attempt=attempt_id):
+            return _void(state, attempt_id)
         case Requeue(job=job_id, alone=alone):
             return _requeue(state, job_id, alone, now)
         case Archive(job=job_id):
@@ -161,7 +160,7 @@ def _record_start(state: State, event: Started, now: float) -> bool:
     attempt = state.attempts.get(event.attempt)
     if attempt is None or attempt.started_at is not None:
         return False
-    state.attempts[event.attempt] = replace(attempt, started_at=event.at, last_reported=now)
+    state.attempts[event.attempt] = replace(attempt, started_at=event.at, last_reported=now, voiding=False)
     _step(state, event.attempt.job, Step.START, now)
     return True
 
@@ -175,6 +174,14 @@ def _stop(state: State, attempt_id: AttemptId, reason: StopReason, now: float) -
     return True
 
 
+def _void(state: State, attempt_id: AttemptId) -> bool:
+    attempt = state.attempts.get(attempt_id)
+    if attempt is None or attempt.voiding:
+        return False
+    state.attempts[attempt_id] = replace(attempt, voiding=True)
+    return True
+
+
 def _end_attempt(state: State, event: Exited, now: float) -> bool:
     attempt = state.attempts.get(event.attempt)
     if attempt is None:
@@ -184,15 +191,16 @@ def _end_attempt(state: State, event: Exited, now: float) -> bool:
     if step is Step.REQUEUE:
         return _return_to_queue(state, event.attempt, now)
     _remove(state, attempt)
+    state.jobs[job.id] = replace(job, had_partner=attempt.had_partner)
     return _step(state, job.id, step, now)
 
 
 def _meaning_of(event: Exited, attempt: Attempt, job: Job) -> Step:
     """What the worker's word means for the job, given what gpuq had asked of the attempt."""
     match event.ending:
-        case Ending.NEVER_STARTED:
+        case Ending.NEVER_STARTED if attempt.started_at is None:
             return Step.CANCEL if job.cancel_requested else Step.REQUEUE
-        case Ending.LOST:
+        case Ending.NEVER_STARTED | Ending.LOST:
             return Step.LOSE
         case Ending.TIMED_OUT:
             return Step.TIME_OUT
@@ -240,7 +248,9 @@ def _record_report(state: State, report: HostReported, now: float) -> bool:
     for resident in report.residents:
         attempt = state.attempts.get(resident.attempt)
         if attempt is not None and attempt.host == report.host:
-            state.attempts[attempt.id] = replace(attempt, last_reported=now, live_memory=resident.memory_bytes)
+            state.attempts[attempt.id] = replace(
+                attempt, last_reported=now, live_memory=resident.memory_bytes, voiding=False
+            )
     return True
 
 

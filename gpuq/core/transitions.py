@@ -63,7 +63,7 @@ TRANSITIONS: Mapping[tuple[JobState, Step], JobState] = {
 }
 
 
-class IllegalStep(Exception):
+class IllegalStepError(Exception):
     """A job was asked to do what its state does not allow."""
 
     def __init__(self, state: JobState, step: Step) -> None:
@@ -73,11 +73,11 @@ class IllegalStep(Exception):
 
 
 def next_state(state: JobState, step: Step) -> JobState:
-    """The state that `step` leads to from `state`. Raises IllegalStep."""
+    """The state that `step` leads to from `state`. Raises IllegalStepError."""
     try:
         return TRANSITIONS[state, step]
     except KeyError:
-        raise IllegalStep(state, step) from None
+        raise IllegalStepError(state, step) from None
 
 
 def allows(state: JobState, step: Step) -> bool:

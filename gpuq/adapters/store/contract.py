@@ -134,7 +134,9 @@ class Store(Protocol):
         """Commit a request; its id."""
         ...
 
-    def job(self, job: JobId) -> JobRow | None: ...
+    def job(self, job: JobId) -> JobRow | None:
+        """One job, or None."""
+        ...
 
     def jobs(
         self,
@@ -145,15 +147,21 @@ class Store(Protocol):
         after: JobId | None = None,
         limit: int | None = None,
         newest_first: bool = False,
-    ) -> list[JobRow]: ...
+    ) -> list[JobRow]:
+        """Jobs that meet every condition given, by id."""
+        ...
 
-    def count_by_state(self) -> dict[JobState, int]: ...
+    def count_by_state(self) -> dict[JobState, int]:
+        """How many jobs are in each state."""
+        ...
 
     def attempts(self, job: JobId) -> list[AttemptRow]:
         """All attempts of a job, first one first."""
         ...
 
-    def devices(self) -> list[Device]: ...
+    def devices(self) -> list[Device]:
+        """Every device ever reported."""
+        ...
 
     def journal(self, *, after: int, limit: int, job: JobId | None = None, only_jobs: bool = False) -> list[Entry]:
         """Entries with seq > after, in order; `only_jobs` leaves out those that speak of no job."""
@@ -195,4 +203,6 @@ class Store(Protocol):
         to, while the job is STARTING. None if any of that does not hold: then the order is dropped."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of the database."""
+        ...

@@ -1,0 +1,167 @@
+"""Processes in /proc: who is who, who descends from whom, and signals that cannot hit the wrong one.
+
+A pid alone names nobody: pids are used again. A process is named by (boot id, pid, start ticks); every signal goes through
+a pidfd that was checked against the start ticks. Standard library only. A process that cannot be read counts as gone.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+_PROC = Path("/proc")
+# Fields of /proc/PID/stat, counted after the command's closing bracket.
+_STATE, _PARENT, _START_TICKS = 0, 1, 19
+
+
+class Identity(NamedTuple):
+    """One process on one boot of this machine."""
+
+    boot_id: str
+    pid: int
+    start_ticks: int
+
+
+@lru_cache(maxsize=1)
+def boot_id() -> str:
+    """The id of this boot, from the kernel."""
+    return (_PROC / "sys/kernel/random/boot_id").read_text().strip()
+
+
+def start_ticks(pid: int) -> int | None:
+    """When the process started, in clock ticks since boot; None if there is no such process."""
+    fields = _stat(pid)
+    return None if fields is None else int(fields[_START_TICKS])
+
+
+def identify(pid: int) -> Identity | None:
+    """The identity of the process that has this pid now; None if there is none."""
+    ticks = start_ticks(pid)
+    return None if ticks is None else Identity(boot_id(), pid, ticks)
+
+
+def is_alive(identity: Identity) -> bool:
+    """Whether this very process still runs. A zombie does not: it has ended and only waits to be read."""
+    if identity.boot_id != boot_id():
+        return False
+    fields = _stat(identity.pid)
+    return fields is not None and int(fields[_START_TICKS]) == identity.start_ticks and fields[_STATE] not in "ZX"
+
+
+def send_signal(identity: Identity, number: signal.Signals) -> bool:
+    """Send a signal to this very process; whether it could be sent."""
+    if identity.boot_id != boot_id():
+        return False
+    try:
+        descriptor = os.pidfd_open(identity.pid)
+    except OSError:
+        return False
+    try:
+        # The pidfd pins the process: if the ticks still agree now, the signal cannot reach a successor of the pid.
+        if start_ticks(identity.pid) != identity.start_ticks:
+            return False
+        signal.pidfd_send_signal(descriptor, number)
+    except OSError:
+        return False
+    finally:
+        os.close(descriptor)
+    return True
+
+
+def descendants(pid: int) -> list[int]:
+    """The pids of all processes below `pid`, parents before children; zombies included."""
+    found: list[int] = []
+    waiting = [pid]
+    children = _children_by_kernel if kernel_lists_children() else _children_by_scan()
+    while waiting:
+        below = children(waiting.pop())
+        found += below
+        waiting += below
+    return found
+
+
+def kill_tree(root: Identity, within_s: float = 5.0) -> bool:
+    """SIGKILL the process and all below it until none is left; False if some outlived `within_s` seconds."""
+    deadline = time.monotonic() + within_s
+    doomed: set[Identity] = {root}
+    while True:
+        if is_alive(root):
+            doomed.update(identities(descendants(root.pid)))
+        alive = [one for one in doomed if is_alive(one)]
+        if not alive:
+            return True
+        for one in alive:
+            # Those below may fork until they are hit, so the list is taken anew each round, before its root is gone.
+            doomed.update(identities(descendants(one.pid)))
+        for one in doomed:
+            send_signal(one, signal.SIGKILL)
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+
+
+def identities(pids: Iterable[int]) -> list[Identity]:
+    """The identities of those of `pids` that still exist."""
+    return [known for pid in pids if (known := identify(pid)) is not None]
+
+
+def with_environment(wanted: Mapping[str, str]) -> list[Identity]:
+    """Our own user's living processes that were started with all of `wanted` in their environment, except this one."""
+    entries = {f"{name}={value}".encode() for name, value in wanted.items()}
+    found = []
+    for pid in _all_pids():
+        known = identify(pid)
+        if known is not None and pid != os.getpid() and entries <= _environment(pid) and is_alive(known):
+            found.append(known)
+    return found
+
+
+def _environment(pid: int) -> set[bytes]:
+    with suppress(OSError):
+        folder = _PROC / str(pid)
+        if folder.stat().st_uid == os.getuid():
+            return set((folder / "environ").read_bytes().split(b"\0"))
+    return set()
+
+
+def _stat(pid: int) -> list[str] | None:
+    try:
+        text = (_PROC / str(pid) / "stat").read_text(errors="replace")
+    except OSError:
+        return None
+    # The command's name is in brackets and may hold anything, brackets included.
+    return text[text.rindex(")") + 2 :].split()
+
+
+@lru_cache(maxsize=1)
+def kernel_lists_children() -> bool:
+    """Whether this kernel has /proc/PID/task/TID/children (CONFIG_PROC_CHILDREN)."""
+    return (_PROC / f"self/task/{os.getpid()}/children").exists()
+
+
+def _children_by_kernel(pid: int) -> list[int]:
+    found: list[int] = []
+    with suppress(OSError):
+        for task in (_PROC / str(pid) / "task").iterdir():
+            with suppress(OSError):
+                found += map(int, (task / "children").read_text().split())
+    return found
+
+
+def _children_by_scan() -> Callable[[int], list[int]]:
+    below: dict[int, list[int]] = {}
+    for pid in _all_pids():
+        fields = _stat(pid)
+        if fields is not None:
+            below.setdefault(int(fields[_PARENT]), []).append(pid)
+    return lambda pid: below.get(pid, [])
+
+
+def _all_pids() -> list[int]:
+    return [int(entry.name) for entry in os.scandir(_PROC) if entry.name.isdigit()]

@@ -1,0 +1,193 @@
+"""One database, SQLite or PostgreSQL: its address made sound, its connections set up, its transactions, its faults translated.
+
+SQLite runs in WAL mode and syncs every commit; a writer takes the write lock at its beginning and waits up to five seconds
+for it, so that several processes write side by side. PostgreSQL runs at READ COMMITTED with the same patience. Nothing here knows
+a table.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from gpuq.adapters.store.faults import translate
+from gpuq.errors import BadSettings
+
+PATIENCE_S = 5.0
+"""How long a writer waits for another one."""
+UPGRADE_PATIENCE_S = 60.0
+"""How long an upgrade waits: another process may be upgrading a large database."""
+ABANDONED_S = 60.0
+"""After this long without a word within a transaction PostgreSQL gives up on a client: it may be stopped, and holds locks."""
+_WRITES = "gpuq_writes"
+_FIX = "Set GPUQ_DATABASE_URL to sqlite:////absolute/path/gpuq.db or postgresql://user:password@host/database."
+
+
+class Database:
+    """A pool of connections to one database. Use it in the process that made it: open another one after a fork."""
+
+    def __init__(self, database_url: str, *, upgrading: bool = False) -> None:
+        self.url = parse(database_url)
+        self.is_sqlite = self.url.get_backend_name() == "sqlite"
+        self.label = describe(self.url)
+        make = _sqlite_engine if self.is_sqlite else _postgresql_engine
+        self._engine = make(self.url, upgrading)
+
+    @property
+    def path(self) -> Path:
+        """The SQLite file."""
+        return Path(self.url.database or "")
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """A transaction that only reads. Raises Unreachable or Failure."""
+        with self._transaction(writes=False) as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """A transaction that writes: kept whole when the block ends, undone when it raises. Raises Unreachable or Failure."""
+        with self._transaction(writes=True) as connection:
+            yield connection
+
+    def close(self) -> None:
+        """Let all connections go."""
+        self._engine.dispose()
+
+    @contextmanager
+    def _transaction(self, *, writes: bool) -> Iterator[Connection]:
+        try:
+            with self._engine.connect() as connection:
+                connection.execution_options(**{_WRITES: writes})
+                with connection.begin():
+                    yield connection
+        except SQLAlchemyError as error:
+            raise translate(error, self.label) from error
+
+
+def parse(database_url: str) -> URL:
+    """The address with the driver we use. Raises BadSettings for what is no address of a database that gpuq can use."""
+    try:
+        url = make_url(database_url)
+    except (ArgumentError, ValueError) as error:
+        # The address may hold a password: it is not repeated.
+        raise BadSettings("GPUQ_DATABASE_URL is not an address of a database.", fix=_FIX) from error
+    match url.get_backend_name():
+        case "sqlite":
+            return url.set(drivername="sqlite", database=_sqlite_path(url.database))
+        case "postgresql" | "postgres":
+            return url.set(drivername="postgresql+psycopg")
+        case other:
+            raise BadSettings(f"gpuq keeps its record in SQLite or PostgreSQL, not in `{other}`.", fix=_FIX)
+
+
+def describe(url: URL) -> str:
+    """A name for people: without user, password and options."""
+    if url.get_backend_name() == "sqlite":
+        return f"The record {url.database}"
+    at = url.host or url.query.get("host") or "this machine"
+    return f"The PostgreSQL database {url.database or url.username or 'postgres'} at {at}{f':{url.port}' if url.port else ''}"
+
+
+def _sqlite_path(database: str | None) -> str:
+    if not database or database.startswith((":memory:", "file:")):
+        raise BadSettings("The record must be a file: several processes share it.", fix=_FIX)
+    return str(Path(database).expanduser().absolute())
+
+
+# --- SQLite --------------------------------------------------------------------------------------------------------
+
+
+def _sqlite_engine(url: URL, upgrading: bool) -> Engine:
+    path = Path(url.database or "")
+    engine = create_engine(url, creator=lambda: _connect(path, upgrading), pool_size=8)
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        # A reader that turns writer in mid-transaction fails at once where another has written: writers say so first.
+        writes = connection.get_execution_options().get(_WRITES, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _connect(path: Path, upgrading: bool) -> sqlite3.Connection:
+    patience = UPGRADE_PATIENCE_S if upgrading else PATIENCE_S
+    connection = sqlite3.connect(
+        f"file:{quote(str(path))}?mode=rw", uri=True, timeout=patience, isolation_level=None, check_same_thread=False
+    )
+    try:
+        _enter_wal_mode(connection)
+        connection.execute("PRAGMA synchronous=FULL")
+        # SQLite changes most tables by making them anew, and would take the rows that point to the old one along.
+        connection.execute(f"PRAGMA foreign_keys={'OFF' if upgrading else 'ON'}")
+        connection.execute(f"PRAGMA journal_size_limit={64 * 2**20}")
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _enter_wal_mode(connection: sqlite3.Connection) -> None:
+    """Turn a new file into a WAL database. SQLite does not wait for others here, so we do."""
+    deadline = time.monotonic() + PATIENCE_S
+    while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def create_file(path: Path) -> None:
+    """Make an empty SQLite file that only its owner can read; one that is there stays. Raises BadSettings."""
+    try:
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise BadSettings(
+            f"{path} cannot be made: {error.strerror}.", fix=f"Make {path.parent} and let gpuq write there."
+        ) from error
+
+
+# --- PostgreSQL ----------------------------------------------------------------------------------------------------
+
+
+def _postgresql_engine(url: URL, upgrading: bool) -> Engine:
+    try:
+        engine = create_engine(
+            url,
+            isolation_level="READ COMMITTED",
+            pool_pre_ping=True,
+            pool_size=8,
+            connect_args={"connect_timeout": round(PATIENCE_S), "application_name": "gpuq"},
+        )
+    except ImportError as error:
+        fix = "Install it: pip install 'gpuq-daemon[postgresql]'."
+        raise BadSettings("The driver for PostgreSQL is not installed.", fix=fix) from error
+    patience = UPGRADE_PATIENCE_S if upgrading else PATIENCE_S
+    event.listen(engine, "connect", lambda connection, _record: _set_up_session(connection, patience))
+    return engine
+
+
+def _set_up_session(connection: DBAPIConnection, patience_s: float) -> None:
+    cursor = connection.cursor()
+    cursor.execute(
+        "SELECT set_config('lock_timeout', %s, false), set_config('idle_in_transaction_session_timeout', %s, false)",
+        (f"{patience_s:.0f}s", f"{ABANDONED_S:.0f}s"),
+    )
+    # What we say yes to must be on disk, also where the server's own default is weaker.
+    cursor.execute(
+        "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+    )
+    cursor.close()
+    connection.commit()

@@ -1,0 +1,131 @@
+"""The journal's lines: one row per entry, and the look-up of all entries that speak of one job.
+
+Nearly every entry names one job and is found by its index. A Hold names up to thousands, and they are one row too: the
+ids stand in it as runs (",5-900,903,"), with the lowest and highest in columns. Looking a job up reads the few
+entries whose span holds it, and keeps those whose runs do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from sqlalchemy import Connection, Select, delete, func, insert, select
+from sqlalchemy.exc import IntegrityError
+
+from gpuq.adapters.store.contract import Entry
+from gpuq.adapters.store.rows import from_json, to_json
+from gpuq.adapters.store.schema import journal
+from gpuq.core.job import JobId
+from gpuq.errors import Conflict
+
+_COLUMNS = (journal.c.seq, journal.c.at, journal.c.name, journal.c.jobs, journal.c.body)
+_LAST = select(func.max(journal.c.seq))
+_RUN = re.compile(r"(\d+)-(\d+)")
+_PAGE = 200
+_OVERTAKEN = "Stop the other dispatcher, or let it run and stop this one: only one may write the journal."
+
+
+def append(connection: Connection, entries: Sequence[Entry]) -> None:
+    """Write new entries. Raises Conflict if the journal has come as far already, by another hand."""
+    if not entries:
+        return
+    first, last = min(entry.seq for entry in entries), last_seq(connection)
+    if first <= last:
+        raise Conflict(f"Another dispatcher runs: journal number {first} is taken, the last is {last}.", fix=_OVERTAKEN)
+    try:
+        connection.execute(insert(journal), [_values(entry) for entry in entries])
+    except IntegrityError as error:
+        raise Conflict(f"Another dispatcher runs: it just took journal number {first}.", fix=_OVERTAKEN) from error
+
+
+def last_seq(connection: Connection) -> int:
+    """The newest number; 0 for an empty journal."""
+    return connection.execute(_LAST).scalar() or 0
+
+
+def read(connection: Connection, *, after: int, limit: int, only_jobs: bool) -> list[Entry]:
+    """Entries with seq > after, in order."""
+    query = select(*_COLUMNS)
+    if only_jobs:
+        query = query.where(journal.c.first_job.is_not(None))
+    return [_entry(row) for row in connection.execute(_page(query, after, limit))]
+
+
+def read_job(connection: Connection, job: JobId, *, after: int, limit: int) -> list[Entry]:
+    """Entries with seq > after that speak of `job`, in order."""
+    alone = select(journal.c.seq).where(journal.c.first_job == journal.c.last_job, journal.c.first_job == job)
+    seqs = list(connection.execute(_page(alone, after, limit)).scalars())
+    # Of the others only those are wanted that come before the page is full.
+    end = seqs[-1] if len(seqs) == limit else None
+    seqs.extend(islice(_among_many(connection, job, after, end), limit))
+    return _fetch(connection, sorted(seqs)[:limit])
+
+
+def prune(connection: Connection, before: int) -> int:
+    """Delete entries with seq < before; how many. The newest stays: its number fences the dispatchers."""
+    return connection.execute(delete(journal).where(journal.c.seq < min(before, last_seq(connection)))).rowcount
+
+
+def pack(jobs: Sequence[int]) -> str | None:
+    """Ids as runs, in their order: (5, 6, 7, 3) is ",5-7,3,". None for no ids."""
+    runs: list[list[int]] = []
+    for job in jobs:
+        if runs and job == runs[-1][1] + 1:
+            runs[-1][1] = job
+        else:
+            runs.append([job, job])
+    return f",{','.join(str(a) if a == b else f'{a}-{b}' for a, b in runs)}," if runs else None
+
+
+def unpack(text: str | None) -> tuple[int, ...]:
+    """The ids that `pack` packed."""
+    if text is None:
+        return ()
+    runs = (run.partition("-") for run in text.strip(",").split(","))
+    return tuple(job for first, _, last in runs for job in range(int(first), int(last or first) + 1))
+
+
+def contains(text: str, job: int) -> bool:
+    """Whether `job` is among the packed ids, without unpacking them."""
+    return f",{job}," in text or any(int(run[1]) <= job <= int(run[2]) for run in _RUN.finditer(text))
+
+
+def _among_many(connection: Connection, job: JobId, after: int, end: int | None) -> Iterator[int]:
+    """Numbers of the entries that name several jobs, this one too."""
+    spans = select(journal.c.seq, journal.c.jobs).where(
+        journal.c.first_job < journal.c.last_job, journal.c.first_job <= job, journal.c.last_job >= job
+    )
+    spans = spans if end is None else spans.where(journal.c.seq < end)
+    while page := connection.execute(_page(spans, after, _PAGE)).all():
+        yield from (row.seq for row in page if contains(row.jobs, job))
+        after = page[-1].seq
+
+
+def _page(query: Select[Any], after: int, limit: int) -> Select[Any]:
+    return query.where(journal.c.seq > after).order_by(journal.c.seq).limit(limit)
+
+
+def _fetch(connection: Connection, seqs: Sequence[int]) -> list[Entry]:
+    query = select(*_COLUMNS).order_by(journal.c.seq)
+    pages = (seqs[start : start + _PAGE] for start in range(0, len(seqs), _PAGE))
+    return [_entry(row) for page in pages for row in connection.execute(query.where(journal.c.seq.in_(page)))]
+
+
+def _values(entry: Entry) -> dict[str, Any]:
+    return {
+        "seq": entry.seq,
+        "at": entry.at,
+        "name": entry.name,
+        "first_job": min(entry.jobs, default=None),
+        "last_job": max(entry.jobs, default=None),
+        "jobs": pack(entry.jobs),
+        "body": to_json(entry.body),
+    }
+
+
+def _entry(row: Sequence[Any]) -> Entry:
+    seq, at, name, jobs, body = row
+    return Entry(seq=seq, at=at, name=name, body=from_json(body), jobs=unpack(jobs))

@@ -1,0 +1,111 @@
+"""Bringing a database to the schema this gpuq works with, and refusing one that has another.
+
+    python -m gpuq.adapters.store.migrate [URL]            upgrade; without URL, the database that the settings name
+    python -m gpuq.adapters.store.migrate --check [URL]    only say whether it fits
+
+The steps are Alembic's, in `migrations/`. All pending steps are one transaction behind a lock, so two processes may start at once
+and a failed step leaves the schema that was. Alembic is only loaded to change something.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, text
+
+import gpuq
+from gpuq import settings
+from gpuq.adapters.store import revision as schema_revision
+from gpuq.adapters.store.database import Database, create_file
+from gpuq.adapters.store.schema import HEAD
+from gpuq.errors import Failure, GpuqError
+
+if TYPE_CHECKING:
+    from alembic.config import Config
+
+_LOCK = 0x67707571
+"""The number of our advisory lock on PostgreSQL: "gpuq"."""
+
+
+def upgrade(database_url: str) -> None:
+    """Bring a database to our schema, from nothing or from any older one. Raises SchemaMismatch if it is newer."""
+    found = revision(database_url)
+    if found == HEAD:
+        return
+    schema_revision.refuse_newer(found)
+    from alembic import command
+
+    with exclusive(database_url) as connection:
+        # Another process may have upgraded it, even further than we can, while this one waited.
+        schema_revision.refuse_newer(schema_revision.read(connection))
+        command.upgrade(_alembic(connection), HEAD)
+
+
+def downgrade(database_url: str, to: str) -> None:
+    """Take a database back to revision `to`; "base" drops everything. What only the newer schema can hold is lost."""
+    from alembic import command
+
+    with exclusive(database_url) as connection:
+        command.downgrade(_alembic(connection), to)
+
+
+def revision(database_url: str) -> str | None:
+    """The schema revision of a database; None if there is no database or nothing in it yet."""
+    with closing(Database(database_url)) as database:
+        return schema_revision.revision(database)
+
+
+def check(database_url: str) -> None:
+    """Raises SchemaMismatch, which says which side is older, unless the database has our schema."""
+    with closing(Database(database_url)) as database:
+        schema_revision.check(database)
+
+
+@contextmanager
+def exclusive(database_url: str) -> Iterator[Connection]:
+    """A transaction to change the schema in: alone, and made with an empty file where SQLite has none yet."""
+    with closing(Database(database_url, upgrading=True)) as database:
+        if database.is_sqlite:
+            create_file(database.path)
+        with database.writing() as connection:
+            if not database.is_sqlite:
+                connection.execute(text("SELECT pg_advisory_xact_lock(:lock)"), {"lock": _LOCK})
+            yield connection
+            if database.is_sqlite and connection.exec_driver_sql("PRAGMA foreign_key_check").first():
+                raise Failure(f"{database.label} would hold rows that point nowhere: the schema stays as it was.")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line; the exit status."""
+    parser = argparse.ArgumentParser(prog="python -m gpuq.adapters.store.migrate", description="Upgrade gpuq's record.")
+    parser.add_argument("url", nargs="?", help="the database; without it, the one that the settings name")
+    parser.add_argument("--check", action="store_true", help="change nothing; say whether the schema fits")
+    asked = parser.parse_args(arguments)
+    try:
+        url = asked.url or settings.load().database_url
+        check(url) if asked.check else upgrade(url)
+    except GpuqError as error:
+        sys.stderr.write(f"{error.message}\n{error.fix}\n")
+        return error.exit_code
+    sys.stdout.write(f"The record has schema {HEAD}.\n")
+    return 0
+
+
+def _alembic(connection: Connection) -> Config:
+    from alembic.config import Config
+
+    config = Config()
+    # `migrations` lies beside `gpuq`, in a checkout and where it is installed.
+    folder = Path(gpuq.__file__).parent.parent / "migrations"
+    config.set_main_option("script_location", str(folder).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,49 @@
+"""Which schema a database has, and whether it is the one this gpuq works with. Only reads."""
+
+from __future__ import annotations
+
+from sqlalchemy import Connection, inspect, text
+
+import gpuq
+from gpuq.adapters.store.database import Database
+from gpuq.adapters.store.schema import HEAD
+from gpuq.errors import SchemaMismatch
+
+
+def check(database: Database) -> None:
+    """Raises SchemaMismatch, which says which side is older, unless the database has our schema."""
+    found = revision(database)
+    if found is None:
+        sentence = f"{database.label} has not been set up yet."
+        raise SchemaMismatch(sentence, fix="Run `gpuq db upgrade`; it makes the tables.")
+    refuse_newer(found)
+    if found != HEAD:
+        sentence = f"The database is older than this gpuq: it has schema {found}, {_ours()}."
+        raise SchemaMismatch(sentence, fix="Run `gpuq db upgrade`.")
+
+
+def refuse_newer(found: str | None) -> None:
+    """Raises SchemaMismatch if a later gpuq made this schema."""
+    if found is not None and found > HEAD:
+        sentence = f"The database is newer than this gpuq: it has schema {found}, {_ours()}."
+        raise SchemaMismatch(sentence, fix="Install the gpuq that upgraded it, or a newer one.")
+
+
+def revision(database: Database) -> str | None:
+    """The schema revision of a database; None if there is no database or nothing in it yet."""
+    if database.is_sqlite and not database.path.exists():
+        return None
+    with database.reading() as connection:
+        return read(connection)
+
+
+def read(connection: Connection) -> str | None:
+    """The same within a transaction."""
+    if not inspect(connection).has_table("alembic_version"):
+        return None
+    found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return None if found is None else str(found)
+
+
+def _ours() -> str:
+    return f"gpuq {gpuq.__version__} works with {HEAD}"

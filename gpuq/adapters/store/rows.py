@@ -1,0 +1,140 @@
+"""Between the nouns of the contract and the columns of the tables: JSON text in and out, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from gpuq.adapters.store.contract import AttemptRow, JobChange, JobRow, Request
+from gpuq.adapters.store.schema import attempts, job_records, jobs, requests
+from gpuq.core.job import JobId, JobState
+from gpuq.errors import Failure
+from gpuq.submission import JobRecord
+
+_RECORD = msgspec.json.Decoder(JobRecord)
+_DEVICES = msgspec.json.Decoder(tuple[str, ...])
+_ENCODER = msgspec.json.Encoder()
+
+JOB_COLUMNS = (
+    jobs.c.id,
+    jobs.c.state,
+    jobs.c.state_since,
+    jobs.c.attempt,
+    jobs.c.alone,
+    jobs.c.cancel_requested,
+    jobs.c.verdict,
+    jobs.c.reason,
+    job_records.c.record,
+)
+REQUEST_COLUMNS = (requests.c.id, requests.c.verb, requests.c.job, requests.c.by, requests.c.at, requests.c.body)
+_PLAIN_ATTEMPT = (
+    "job",
+    "number",
+    "host",
+    "launched_at",
+    "model_version",
+    "claimed_at",
+    "boot_id",
+    "started_at",
+    "log_path",
+    "ended_at",
+    "ending",
+    "exit_code",
+    "reason",
+)
+_JSON_ATTEMPT = ("launch", "features", "measurement", "actual")
+ATTEMPT_COLUMNS = tuple(attempts.c[name] for name in (*_PLAIN_ATTEMPT, "devices", *_JSON_ATTEMPT))
+
+
+def to_json(value: object) -> str:
+    """Any noun or plain value as JSON text."""
+    return _ENCODER.encode(value).decode()
+
+
+def to_optional_json(value: object) -> str | None:
+    """The same, where None stays unknown."""
+    return None if value is None else to_json(value)
+
+
+def from_json(text: str) -> Any:
+    """The plain value of JSON text that we wrote. Raises Failure if somebody else changed it."""
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise Failure(f"The record holds text that is not JSON: {error}.") from error
+
+
+def from_optional_json(text: str | None) -> Any:
+    """The same, where None is unknown."""
+    return None if text is None else from_json(text)
+
+
+def clean(text: str | None) -> str | None:
+    """Text that PostgreSQL can hold: it knows no NUL, and a reason may quote whatever a program said."""
+    return None if text is None else text.replace("\x00", "\ufffd")
+
+
+def record_of(job: JobId, text: str) -> JobRecord:
+    """What was submitted. Raises Failure if it cannot be read."""
+    try:
+        return _RECORD.decode(text)
+    except msgspec.DecodeError as error:
+        raise Failure(f"The record of job {job} cannot be read: {error}.") from error
+
+
+def job_row(row: Sequence[Any]) -> JobRow:
+    """A job from its JOB_COLUMNS."""
+    job, state, since, attempt, alone, cancel_requested, verdict, reason, record = row
+    return JobRow(
+        id=job,
+        record=record_of(job, record),
+        state=JobState(state),
+        state_since=since,
+        attempt=attempt,
+        alone=alone,
+        cancel_requested=cancel_requested,
+        verdict=from_optional_json(verdict),
+        reason=reason,
+    )
+
+
+def change_values(change: JobChange) -> dict[str, Any]:
+    """A job's changed columns, and its id as `changed`."""
+    return {
+        "changed": change.id,
+        "state": change.state.value,
+        "state_since": change.state_since,
+        "attempt": change.attempt,
+        "alone": change.alone,
+        "cancel_requested": change.cancel_requested,
+        "verdict": to_optional_json(change.verdict),
+        "reason": clean(change.reason),
+    }
+
+
+def attempt_row(row: Sequence[Any]) -> AttemptRow:
+    """An attempt from its ATTEMPT_COLUMNS."""
+    values = tuple(row)
+    plain = dict(zip(_PLAIN_ATTEMPT, values, strict=False))
+    documents = values[len(_PLAIN_ATTEMPT) + 1 :]
+    json = {name: from_optional_json(text) for name, text in zip(_JSON_ATTEMPT, documents, strict=True)}
+    return AttemptRow(**plain, devices=_DEVICES.decode(values[len(_PLAIN_ATTEMPT)]), **json)
+
+
+def attempt_values(attempt: AttemptRow) -> dict[str, Any]:
+    """An attempt's columns."""
+    return {
+        **{name: getattr(attempt, name) for name in _PLAIN_ATTEMPT},
+        "log_path": clean(attempt.log_path),
+        "reason": clean(attempt.reason),
+        "devices": to_json(attempt.devices),
+        **{name: to_optional_json(getattr(attempt, name)) for name in _JSON_ATTEMPT},
+    }
+
+
+def request_row(row: Sequence[Any]) -> Request:
+    """A request from its REQUEST_COLUMNS."""
+    number, verb, job, by, at, body = row
+    return Request(id=number, verb=verb, job=job, by=by, at=at, body=from_json(body))

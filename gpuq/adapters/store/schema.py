@@ -1,0 +1,163 @@
+"""The tables of the record, for SQLite and PostgreSQL alike. `migrations/` makes them; nothing here creates anything.
+
+What is filtered or sorted has a column of its own; the rest is JSON as text. Three tables need a word:
+
+- `numbers` has one row: the last job id and the last request id given out. Whoever submits locks it first, so ids come in
+  the order of commits, and the look-up of an idempotency key sees every submission before it, on both databases.
+- `job_records` is apart from `jobs`, because a submission carries a whole environment: a new verdict for thousands of
+  waiting jobs rewrites the small rows only.
+- `journal` names jobs by the lowest and highest id in columns, and all of them as runs in `jobs` ("5-900,903"). Nearly every
+  entry names one job and is found by an index; a Hold may name thousands and still is one row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    Table,
+    Text,
+    text,
+)
+from sqlalchemy.types import TypeEngine
+
+HEAD = "0001"
+"""The schema revision this gpuq works with. Revisions are numbers of four digits, each one higher than the one before."""
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+# SQLite knows only INTEGER as an alias of its row number.
+Number: TypeEngine[int] = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _where(condition: str) -> dict[str, Any]:
+    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
+
+
+numbers = Table(
+    "numbers",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("last_job", Number, nullable=False),
+    Column("last_request", Number, nullable=False),
+)
+
+jobs = Table(
+    "jobs",
+    metadata,
+    Column("id", Number, primary_key=True, autoincrement=False),
+    Column("owner", Text, nullable=False),
+    Column("idempotency_key", Text),
+    Column("state", Text, nullable=False),
+    Column("state_since", Double, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("alone", Boolean, nullable=False),
+    Column("cancel_requested", Boolean, nullable=False),
+    Column("verdict", Text),
+    Column("reason", Text),
+    Index("ix_jobs_state_id", "state", "id"),
+    Index("ix_jobs_owner_id", "owner", "id"),
+    Index(
+        "uq_jobs_owner_idempotency_key",
+        "owner",
+        "idempotency_key",
+        unique=True,
+        **_where("idempotency_key IS NOT NULL"),
+    ),
+)
+
+job_records = Table(
+    "job_records",
+    metadata,
+    Column("job", Number, ForeignKey("jobs.id"), primary_key=True, autoincrement=False),
+    Column("record", Text, nullable=False),
+)
+
+attempts = Table(
+    "attempts",
+    metadata,
+    Column("job", Number, ForeignKey("jobs.id"), primary_key=True, autoincrement=False),
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("host", Text, nullable=False),
+    Column("devices", Text, nullable=False),
+    Column("launched_at", Double, nullable=False),
+    Column("model_version", Text),
+    Column("claimed_at", Double),
+    Column("boot_id", Text),
+    Column("started_at", Double),
+    Column("ended_at", Double),
+    Column("ending", Text),
+    Column("exit_code", Integer),
+    Column("log_path", Text),
+    Column("reason", Text),
+    Column("launch", Text, nullable=False),
+    Column("features", Text, nullable=False),
+    Column("measurement", Text),
+    Column("actual", Text),
+    Index("ix_attempts_live", "job", "number", **_where("ended_at IS NULL")),
+    Index(
+        "ix_attempts_finished",
+        "ended_at",
+        "job",
+        "number",
+        **_where("ended_at IS NOT NULL AND started_at IS NOT NULL"),
+    ),
+)
+
+requests = Table(
+    "requests",
+    metadata,
+    Column("id", Number, primary_key=True, autoincrement=False),
+    Column("verb", Text, nullable=False),
+    Column("job", Number, ForeignKey("jobs.id")),
+    Column("by", Text, nullable=False),
+    Column("at", Double, nullable=False),
+    Column("body", Text, nullable=False),
+)
+
+journal = Table(
+    "journal",
+    metadata,
+    Column("seq", Number, primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("first_job", Number),
+    Column("last_job", Number),
+    Column("jobs", Text),
+    Column("body", Text, nullable=False),
+    Index("ix_journal_of_jobs", "seq", **_where("first_job IS NOT NULL")),
+    Index("ix_journal_of_one_job", "first_job", "seq", **_where("first_job = last_job")),
+    Index("ix_journal_of_many_jobs", "seq", "first_job", "last_job", **_where("first_job < last_job")),
+)
+
+hosts = Table(
+    "hosts",
+    metadata,
+    Column("host", Text, primary_key=True),
+    Column("boot_id", Text, nullable=False),
+    Column("spooled", Number, nullable=False),
+)
+
+devices = Table(
+    "devices",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("host", Text, nullable=False),
+    Column("backend", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("total_memory", Number, nullable=False),
+)

@@ -1,0 +1,234 @@
+"""The record, kept with SQLAlchemy Core on SQLite and PostgreSQL. `contract.py` says what each call promises.
+
+Arrives: calls of the API, the dispatcher, the trainer and the workers, from any number of processes. Each is one transaction
+of its own. Every fault leaves as an error of `gpuq.errors`, and then nothing of the call was kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import ColumnElement, Select, func, select, union_all, update
+
+from gpuq.adapters.store import journal, submit, turn
+from gpuq.adapters.store.contract import AttemptRow, Commit, Entry, JobRow, LaunchSpec, Request
+from gpuq.adapters.store.database import Database
+from gpuq.adapters.store.rows import (
+    ATTEMPT_COLUMNS,
+    JOB_COLUMNS,
+    REQUEST_COLUMNS,
+    attempt_row,
+    from_json,
+    job_row,
+    record_of,
+    request_row,
+    to_json,
+)
+from gpuq.adapters.store.schema import attempts, devices, hosts, job_records, jobs, requests
+from gpuq.core.attempt import AttemptId
+from gpuq.core.device import Device
+from gpuq.core.job import JobId, JobState
+from gpuq.errors import NotFound
+from gpuq.submission import JobRecord
+
+_JOBS = select(*JOB_COLUMNS).join(job_records, job_records.c.job == jobs.c.id)
+_ATTEMPTS = select(*ATTEMPT_COLUMNS)
+_FINISHED = (
+    select(*JOB_COLUMNS, *ATTEMPT_COLUMNS)
+    .join(job_records, job_records.c.job == jobs.c.id)
+    .join(attempts, attempts.c.job == jobs.c.id)
+    .where(attempts.c.ended_at.is_not(None), attempts.c.started_at.is_not(None))
+    .order_by(attempts.c.ended_at, attempts.c.job, attempts.c.number)
+)
+_MAX_ID = 2**63 - 1
+
+
+class SqlStore:
+    """A `Store`. Safe to use from several threads; open another one after a fork."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    # --- for the API
+
+    def add_jobs(self, records: Sequence[JobRecord]) -> list[JobId]:
+        """Commit submissions and a `submit` request for each; ids in order. A known (owner, idempotency key) gives its job."""
+        if not records:
+            return []
+        with self._database.writing() as connection:
+            return submit.add_jobs(connection, records)
+
+    def add_request(self, verb: str, job: JobId | None, by: str, at: float, body: Mapping[str, Any]) -> int:
+        """Commit a request; its id. Raises NotFound if there is no such job."""
+        if job is not None and not _is_id(job):
+            raise NotFound(f"There is no job {job}.")
+        with self._database.writing() as connection:
+            asked = {"verb": verb, "job": job, "by": by, "at": at, "body": to_json(dict(body))}
+            return submit.add_request(connection, asked)
+
+    def job(self, job: JobId) -> JobRow | None:
+        """A job, or None if there is none of that id."""
+        rows = self.jobs(ids=[job])
+        return rows[0] if rows else None
+
+    def jobs(
+        self,
+        *,
+        ids: Sequence[JobId] | None = None,
+        states: Sequence[JobState] | None = None,
+        owner: str | None = None,
+        after: JobId | None = None,
+        limit: int | None = None,
+        newest_first: bool = False,
+    ) -> list[JobRow]:
+        """Jobs by id. `after` is the last id of the page before; with `newest_first` the next page has lower ones."""
+        order = jobs.c.id.desc() if newest_first else jobs.c.id
+        conditions = [jobs.c.owner == owner] if owner is not None else []
+        if after is not None:
+            conditions.append(jobs.c.id < after if newest_first else jobs.c.id > after)
+        if states is not None:
+            conditions.append(_in_states(states, conditions, order, limit))
+        query = _JOBS.where(*conditions).order_by(order)
+        if ids is None:
+            return self._read_jobs([query.limit(limit)])
+        wanted = sorted({job for job in ids if _is_id(job)}, reverse=newest_first)
+        return self._read_jobs([query.where(jobs.c.id.in_(chunk)) for chunk in turn.chunks(wanted)])[:limit]
+
+    def count_by_state(self) -> dict[JobState, int]:
+        """How many jobs there are of each state; states without a job are left out."""
+        query = select(jobs.c.state, func.count()).group_by(jobs.c.state)
+        with self._database.reading() as connection:
+            return {JobState(state): count for state, count in connection.execute(query)}
+
+    def attempts(self, job: JobId) -> list[AttemptRow]:
+        """All attempts of a job, first one first."""
+        if not _is_id(job):
+            return []
+        return self._read_attempts(_ATTEMPTS.where(attempts.c.job == job))
+
+    def devices(self) -> list[Device]:
+        """All devices that ever were committed, by host and id."""
+        query = select(devices).order_by(devices.c.host, devices.c.id)
+        with self._database.reading() as connection:
+            return [Device(**row._mapping) for row in connection.execute(query)]
+
+    def journal(self, *, after: int, limit: int, job: JobId | None = None, only_jobs: bool = False) -> list[Entry]:
+        """Entries with seq > after, in order; `only_jobs` leaves out those that speak of no job."""
+        with self._database.reading() as connection:
+            if job is None:
+                return journal.read(connection, after=after, limit=limit, only_jobs=only_jobs)
+            return journal.read_job(connection, job, after=after, limit=limit) if _is_id(job) else []
+
+    # --- for the dispatcher
+
+    def requests(self, limit: int) -> list[Request]:
+        """Requests not yet handled, oldest first."""
+        query = select(*REQUEST_COLUMNS).order_by(requests.c.id).limit(limit)
+        with self._database.reading() as connection:
+            return [request_row(row) for row in connection.execute(query)]
+
+    def commit(self, commit: Commit) -> None:
+        """All of it or nothing. A journal number already taken raises Conflict: another dispatcher runs."""
+        with self._database.writing() as connection:
+            turn.write(connection, commit)
+
+    def live_attempts(self) -> list[AttemptRow]:
+        """Attempts without an end."""
+        return self._read_attempts(_ATTEMPTS.where(attempts.c.ended_at.is_(None)))
+
+    def hosts(self) -> dict[str, tuple[str, int]]:
+        """host -> (boot_id, highest spool number committed)."""
+        with self._database.reading() as connection:
+            return {row.host: (row.boot_id, row.spooled) for row in connection.execute(select(hosts))}
+
+    def last_seq(self) -> int:
+        """The newest journal number; 0 for an empty journal."""
+        with self._database.reading() as connection:
+            return journal.last_seq(connection)
+
+    def prune_journal(self, before: int) -> int:
+        """Delete entries with seq < before; how many. The newest entry always stays: its number fences the dispatchers."""
+        with self._database.writing() as connection:
+            return journal.prune(connection, before)
+
+    # --- for learning
+
+    def finished_attempts(self, *, since: float = 0.0, limit: int | None = None) -> list[tuple[JobRow, AttemptRow]]:
+        """Attempts that started and ended at `since` or later, oldest end first, with their jobs."""
+        query = _FINISHED.where(attempts.c.ended_at >= since).limit(limit)
+        split = len(JOB_COLUMNS)
+        with self._database.reading() as connection:
+            return [(job_row(row[:split]), attempt_row(row[split:])) for row in connection.execute(query)]
+
+    # --- for the workers
+
+    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> LaunchSpec | None:
+        """The fenced start: only the first claim of a job's current attempt, on its host, while it is STARTING, gets a spec."""
+        if not _is_id(attempt.job):
+            return None
+        mine = (attempts.c.job == attempt.job, attempts.c.number == attempt.number)
+        current = select(jobs.c.id).where(
+            jobs.c.id == attempt.job, jobs.c.state == JobState.STARTING.value, jobs.c.attempt == attempt.number
+        )
+        fence = update(attempts).where(
+            *mine,
+            attempts.c.host == host,
+            attempts.c.claimed_at.is_(None),
+            attempts.c.ended_at.is_(None),
+            current.exists(),
+        )
+        order = (
+            select(attempts.c.devices, attempts.c.launch, job_records.c.record)
+            .join(job_records, job_records.c.job == attempts.c.job)
+            .where(*mine)
+        )
+        with self._database.writing() as connection:
+            if connection.execute(fence.values(claimed_at=at, boot_id=boot_id)).rowcount != 1:
+                return None
+            return _spec(attempt, *connection.execute(order).one())
+
+    def close(self) -> None:
+        """Let all connections go."""
+        self._database.close()
+
+    def _read_jobs(self, queries: Sequence[Select[Any]]) -> list[JobRow]:
+        with self._database.reading() as connection:
+            return [job_row(row) for query in queries for row in connection.execute(query)]
+
+    def _read_attempts(self, query: Select[Any]) -> list[AttemptRow]:
+        ordered = query.order_by(attempts.c.job, attempts.c.number)
+        with self._database.reading() as connection:
+            return [attempt_row(row) for row in connection.execute(ordered)]
+
+
+def _is_id(job: int) -> bool:
+    """Whether a database could know this number at all."""
+    return 0 < job <= _MAX_ID
+
+
+def _in_states(
+    states: Sequence[JobState],
+    conditions: Sequence[ColumnElement[bool]],
+    order: ColumnElement[int],
+    limit: int | None,
+) -> ColumnElement[bool]:
+    """That a job is in one of `states`. For a page, the best of each state are picked by index, before any row is read."""
+    if limit is None or len(states) < 2:
+        return jobs.c.state.in_([state.value for state in states])
+    each = (
+        select(jobs.c.id).where(*conditions, jobs.c.state == state.value).order_by(order).limit(limit).subquery()
+        for state in states
+    )
+    return jobs.c.id.in_(union_all(*(select(best.c.id) for best in each)))
+
+
+def _spec(attempt: AttemptId, devices_text: str, launch_text: str, record_text: str) -> LaunchSpec:
+    ordered = from_json(launch_text)["attempt"]
+    return LaunchSpec(
+        attempt=attempt,
+        record=record_of(attempt.job, record_text),
+        devices=tuple(from_json(devices_text)),
+        promised=tuple(ordered["promised"]),
+        shares=ordered["shares"],
+    )

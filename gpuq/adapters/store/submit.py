@@ -1,0 +1,109 @@
+"""How submissions and requests enter the record, in the transaction they are given.
+
+Whoever submits takes the one row of `numbers` first and keeps it to the end of the transaction: ids are handed out without
+gaps, in the order of commits, and an idempotency key is looked up when no other submission can be under way.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, insert, select, update
+from sqlalchemy.exc import IntegrityError
+
+from gpuq.adapters.store.rows import to_json
+from gpuq.adapters.store.schema import job_records, jobs, numbers, requests
+from gpuq.adapters.store.turn import CHUNK
+from gpuq.core.job import JobId, JobState
+from gpuq.errors import NotFound
+from gpuq.submission import JobRecord
+
+_TAKE = select(numbers.c.last_job, numbers.c.last_request).with_for_update()
+
+Key = tuple[str, str]
+
+
+def add_jobs(connection: Connection, records: Sequence[JobRecord]) -> list[JobId]:
+    """Rows and a `submit` request for each record whose (owner, idempotency key) is new; the job of each record, in order."""
+    last_job, last_request = connection.execute(_TAKE).one()
+    known = _known(connection, {key for record in records if (key := _key(record))})
+    ids, new = _number(records, known, last_job)
+    if new:
+        asked = range(last_request + 1, last_request + 1 + len(new))
+        connection.execute(update(numbers).values(last_job=max(new), last_request=asked[-1]))
+        connection.execute(insert(jobs), [_job_values(job, record) for job, record in new.items()])
+        connection.execute(
+            insert(job_records), [{"job": job, "record": to_json(record)} for job, record in new.items()]
+        )
+        connection.execute(
+            insert(requests), [_submit_values(*each) for each in zip(asked, new, new.values(), strict=True)]
+        )
+    return ids
+
+
+def add_request(connection: Connection, asked: Mapping[str, Any]) -> int:
+    """A request's row of verb, job, by, at and body; its id. Raises NotFound if there is no such job."""
+    _, last_request = connection.execute(_TAKE).one()
+    number = int(last_request) + 1
+    connection.execute(update(numbers).values(last_request=number))
+    try:
+        connection.execute(insert(requests), [{**asked, "id": number}])
+    except IntegrityError as error:
+        raise NotFound(f"There is no job {asked['job']}.") from error
+    return number
+
+
+def _key(record: JobRecord) -> Key | None:
+    return None if record.idempotency_key is None else (record.owner, record.idempotency_key)
+
+
+def _known(connection: Connection, keys: set[Key]) -> dict[Key, JobId]:
+    by_owner: dict[str, list[str]] = defaultdict(list)
+    for owner, key in keys:
+        by_owner[owner].append(key)
+    columns = select(jobs.c.owner, jobs.c.idempotency_key, jobs.c.id)
+    return {
+        (row.owner, row.idempotency_key): row.id
+        for owner, names in by_owner.items()
+        for start in range(0, len(names), CHUNK)
+        for row in connection.execute(
+            columns.where(jobs.c.owner == owner, jobs.c.idempotency_key.in_(names[start : start + CHUNK]))
+        )
+    }
+
+
+def _number(
+    records: Sequence[JobRecord], known: dict[Key, JobId], last_job: int
+) -> tuple[list[JobId], dict[JobId, JobRecord]]:
+    """The job of each record, and the records that are new. A key seen in this batch is known from then on."""
+    ids: list[JobId] = []
+    new: dict[JobId, JobRecord] = {}
+    for record in records:
+        key = _key(record)
+        job = known.get(key) if key else None
+        if job is None:
+            job = JobId(last_job + len(new) + 1)
+            new[job] = record
+            if key:
+                known[key] = job
+        ids.append(job)
+    return ids, new
+
+
+def _job_values(job: JobId, record: JobRecord) -> dict[str, Any]:
+    return {
+        "id": job,
+        "owner": record.owner,
+        "idempotency_key": record.idempotency_key,
+        "state": (JobState.HELD if record.submission.hold else JobState.PENDING).value,
+        "state_since": record.submitted_at,
+        "attempt": 0,
+        "alone": False,
+        "cancel_requested": False,
+    }
+
+
+def _submit_values(number: int, job: JobId, record: JobRecord) -> dict[str, Any]:
+    return {"id": number, "verb": "submit", "job": job, "by": record.owner, "at": record.submitted_at, "body": "{}"}

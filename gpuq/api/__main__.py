@@ -1,0 +1,71 @@
+"""`python -m gpuq.api`: the HTTP endpoint as a process. `--port N` overrides the settings.
+
+Arrives: settings from the environment and the home. Leaves: exit code 0 after SIGTERM or SIGINT, else the error's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+from gpuq.adapters.store import open_store
+from gpuq.adapters.stream import RedisStream
+from gpuq.api.app import make_app
+from gpuq.api.context import Parts
+from gpuq.api.identity import read_token
+from gpuq.api.models import ShelfModels
+from gpuq.api.server import serve
+from gpuq.errors import GpuqError
+from gpuq.learn.kind import describe
+from gpuq.learn.shelf import Shelf
+from gpuq.settings import Settings, load
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run until told to stop; the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m gpuq.api", description="gpuq's HTTP endpoint.")
+    parser.add_argument("--port", type=int, help="TCP port; 0 picks a free one")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    try:
+        settings = load()
+        if options.port is not None:
+            settings = replace(settings, api=replace(settings.api, port=options.port))
+        settings.home.create()
+        asyncio.run(_run(settings))
+    except GpuqError as error:
+        print(f"gpuq: {error.message}\n  {error.fix}", file=sys.stderr)  # noqa: T201
+        return error.exit_code
+    return 0
+
+
+async def _run(settings: Settings) -> None:
+    stop = asyncio.Event()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(signum, stop.set)
+    parts = connect(settings)
+    try:
+        app = make_app(parts, read_token(settings.home.token_file))
+        await serve(app, settings.home, settings.api, stop, _say)
+    finally:
+        parts.store.close()
+
+
+def connect(settings: Settings) -> Parts:
+    """The real parts. Raises Unreachable or SchemaMismatch when the record cannot be used."""
+    store = open_store(settings.database_url)
+    models = ShelfModels(store, Shelf(settings.home.models), settings.learning)
+    return Parts(settings, store, RedisStream(settings.effective_redis_url), describe, models)
+
+
+def _say(text: str) -> None:
+    print(f"gpuq: {text}", file=sys.stderr, flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,70 @@
+"""The application: routes, middlewares and background tasks around one context.
+
+Arrives: the parts and the token. Leaves: an aiohttp application, ready for `server.py` or for a test's client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from aiohttp import web
+
+from gpuq.api import openapi
+from gpuq.api.context import CONTEXT, Context, Parts
+from gpuq.api.identity import identify
+from gpuq.api.problem import problems
+from gpuq.api.routes import ROUTES
+
+# 10,000 submissions of a few KiB each.
+MAX_BODY = 64 * 2**20
+
+_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+}
+
+
+def make_app(parts: Parts, token: str) -> web.Application:
+    """The whole endpoint. `token` is what TCP callers must show."""
+    app = web.Application(middlewares=[problems, identify], client_max_size=MAX_BODY)
+    context = Context(parts, token)
+    context.openapi = openapi.document()
+    app[CONTEXT] = context
+    for route in ROUTES:
+        app.router.add_route(route.method, route.path, route.handler)
+    app.on_response_prepare.append(_add_headers)
+    app.on_shutdown.append(_say_stopping)
+    app.cleanup_ctx.append(_background)
+    return app
+
+
+async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
+    for name, value in _HEADERS.items():
+        response.headers.setdefault(name, value)
+    response.headers.setdefault("Cache-Control", "no-store")
+    response.headers["Server"] = "gpuq"
+
+
+async def _say_stopping(app: web.Application) -> None:
+    """Streams end by themselves when they see this."""
+    app[CONTEXT].stopping.set()
+
+
+async def _background(app: web.Application) -> AsyncIterator[None]:
+    context = app[CONTEXT]
+    committing = asyncio.create_task(context.committer.run())
+    ringing = asyncio.create_task(context.ringer.run())
+    yield
+    context.stopping.set()
+    context.committer.close()
+    await committing
+    ringing.cancel()
+    with suppress(asyncio.CancelledError):
+        await ringing
+    context.readers.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,58 @@
+"""What can never run is refused at submit, with the number that is missing.
+
+Arrives: a submission and the devices the record knows. Leaves: nothing, or NeverFits. While no device is known,
+anything that one device could run is accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gpuq.api.words import memory
+from gpuq.core.device import Device
+from gpuq.errors import NeverFits
+from gpuq.submission import Submission
+
+_REUSE_S = 2.0
+
+
+def check(submission: Submission, devices: Sequence[Device]) -> None:
+    """Raises NeverFits if no set of known devices could ever run this."""
+    if submission.gpus > 1:
+        raise NeverFits(
+            f"The job asks for {submission.gpus} devices; this version places a job on 1, so {submission.gpus - 1} are "
+            f"missing (known devices: {len(devices)}).",
+            fix="Ask for one device with `--gpus 1`.",
+        )
+    if submission.gpu_memory is None or not devices:
+        return
+    largest = max(devices, key=lambda device: device.total_memory)
+    missing = submission.gpu_memory - largest.total_memory
+    if missing > 0:
+        raise NeverFits(
+            f"The job asks for {memory(submission.gpu_memory)} of device memory; the largest device, {largest.id}, has "
+            f"{memory(largest.total_memory)}: {missing} bytes ({memory(missing)}) are missing."
+        )
+
+
+def needs_devices(submission: Submission) -> bool:
+    """Whether the answer depends on which devices there are."""
+    return submission.gpu_memory is not None or submission.gpus > 1
+
+
+class KnownDevices:
+    """The record's devices, read again when older than two seconds: they change rarely, submissions come often."""
+
+    def __init__(self, read: Callable[[], list[Device]], clock: Callable[[], float]) -> None:
+        self._read = read
+        self._clock = clock
+        self._devices: list[Device] = []
+        self._read_at = float("-inf")
+
+    def get(self) -> list[Device]:
+        """The devices. Blocks when it must read."""
+        now = self._clock()
+        if not 0 <= now - self._read_at < _REUSE_S:
+            self._devices = self._read()
+            self._read_at = now
+        return self._devices

@@ -1,0 +1,206 @@
+"""Jobs: lists, one job, why it waits, and what a user may ask of it.
+
+Arrives: ids and filters. Leaves: the structs of `schema.py`. Asking (`cancel`, `hold`, `release`) commits a request and
+rings; the dispatcher carries it out, and we wait a moment for that so that the answer can say so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from aiohttp import web
+
+from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
+from gpuq.api import asked, views
+from gpuq.api.context import Context, context_of
+from gpuq.api.identity import caller_of
+from gpuq.api.reply import reply
+from gpuq.api.schema import Asked, Explanation, JobList
+from gpuq.api.words import STATES
+from gpuq.core.job import ENDED, WAITING, JobId, JobState
+from gpuq.errors import BadInput, Conflict, NotFound, Unreachable
+
+_MAX_LIMIT = 1000
+_DEFAULT_LIMIT = 100
+_DONE_WITHIN_S, _LOOK_EVERY_S = 1, 0.02
+
+
+async def jobs(request: web.Request) -> web.Response:
+    """A page of jobs, newest first unless `order=oldest`."""
+    context = context_of(request)
+    limit = asked.whole(request, "limit", _DEFAULT_LIMIT, 1, _MAX_LIMIT) or _DEFAULT_LIMIT
+    after = asked.whole(request, "after", None, 0, 10**18 - 1)
+    rows, attempts = await context.read(
+        _page,
+        context,
+        {
+            "ids": asked.ids(request),
+            "states": asked.states(request),
+            "owner": _owner(request),
+            "after": after,
+            "limit": limit + 1,
+            "newest_first": _newest_first(request),
+        },
+    )
+    live = (await context.live.read()).view
+    lines = [views.job_line(row, attempts.get(row.id), live) for row in rows[:limit]]
+    return reply(JobList(jobs=lines, next=lines[-1].id if len(rows) > limit else None))
+
+
+async def show(request: web.Request) -> web.Response:
+    """One job with all that is known of it."""
+    context = context_of(request)
+    row, attempts = await find(context, request.match_info["id"])
+    order = await waiting_order(context) if row.state is JobState.PENDING else []
+    live = (await context.live.read()).view
+    view = views.job_view(row, attempts, live, position(order, row.id), await _forecast(context, row))
+    return reply(view)
+
+
+async def explain(request: web.Request) -> web.Response:
+    """Why the job waits, or why it is where it is."""
+    context = context_of(request)
+    row, attempts = await find(context, request.match_info["id"])
+    order = await waiting_order(context) if row.state is JobState.PENDING else []
+    live = (await context.live.read()).view
+    line = views.job_view(row, attempts, live, position(order, row.id), await _forecast(context, row))
+    words = [STATES[row.state]]
+    if line.verdict is not None:
+        words = [line.verdict.sentence] if row.state is JobState.PENDING else [STATES[row.state], line.verdict.sentence]
+    return reply(
+        Explanation(
+            id=row.id,
+            state=row.state,
+            sentence=" ".join(words),
+            verdict=line.verdict,
+            position=line.position,
+            waiting=len(order) if row.state is JobState.PENDING else None,
+            device=line.device,
+            partners=line.partners,
+            forecast=line.forecast,
+            attempts=line.attempts,
+        )
+    )
+
+
+async def cancel(request: web.Request) -> web.Response:
+    """End the job, wherever it is."""
+    return await _ask(request, "cancel")
+
+
+async def hold(request: web.Request) -> web.Response:
+    """Keep a waiting job from starting."""
+    return await _ask(request, "hold")
+
+
+async def release(request: web.Request) -> web.Response:
+    """Let a held job go on."""
+    return await _ask(request, "release")
+
+
+# --- shared with the logs and the page -----------------------------------------------------------------------------
+
+
+async def find(context: Context, text: str) -> tuple[JobRow, list[AttemptRow]]:
+    """The job of that id with its attempts. Raises NotFound."""
+    job = asked.job_id(text)
+    row, attempts = await context.read(_job_with_attempts, context, job)
+    if row is None:
+        raise NotFound(f"There is no job {job}.")
+    return row, attempts
+
+
+async def waiting_order(context: Context) -> list[int]:
+    """The waiting jobs' ids in order; empty when Redis does not answer."""
+    try:
+        return list(await context.parts.stream.waiting())
+    except Unreachable:
+        return []
+
+
+def position(order: Sequence[int], job: JobId) -> int | None:
+    """1 for the job that is next."""
+    return order.index(job) + 1 if job in order else None
+
+
+# --- inside --------------------------------------------------------------------------------------------------------
+
+
+def _owner(request: web.Request) -> str | None:
+    owner = request.query.get("owner", "all")
+    if owner == "all":
+        return None
+    return caller_of(request).user if owner == "me" else owner
+
+
+def _newest_first(request: web.Request) -> bool:
+    order = request.query.get("order", "newest")
+    if order not in ("newest", "oldest"):
+        raise BadInput(f"`order` is {asked.shown(order)}; it must be `newest` or `oldest`.")
+    return order == "newest"
+
+
+def _page(context: Context, filters: dict[str, Any]) -> tuple[list[JobRow], dict[JobId, AttemptRow]]:
+    """Rows and their last attempts: the live ones in one call, an ended job's by its id."""
+    rows = context.store.jobs(**filters)
+    last = {row.job: row for row in context.store.live_attempts()}
+    for row in rows:
+        if row.id not in last and row.state not in WAITING and (found := last_attempt(context.store, row)) is not None:
+            last[row.id] = found
+    return rows, last
+
+
+def last_attempt(store: Store, row: JobRow) -> AttemptRow | None:
+    """The last attempt of a job, if it ever had one. Blocks."""
+    attempts = store.attempts(row.id) if row.attempt else []
+    return attempts[-1] if attempts else None
+
+
+def _job_with_attempts(context: Context, job: JobId) -> tuple[JobRow | None, list[AttemptRow]]:
+    row = context.store.job(job)
+    return row, (context.store.attempts(job) if row is not None and row.attempt else [])
+
+
+async def _forecast(context: Context, row: JobRow) -> dict[str, Any] | None:
+    models = context.parts.models
+    if models is None or row.state not in WAITING:
+        return None
+    return await context.read(models.forecast, row.record)
+
+
+async def _ask(request: web.Request, verb: str) -> web.Response:
+    context = context_of(request)
+    wait = asked.whole(request, "wait", _DONE_WITHIN_S, 0, 60) or 0
+    row, _ = await find(context, request.match_info["id"])
+    _check(verb, row)
+    await context.ask(verb, row.id, caller_of(request).user)
+    state = await _wait_for_change(context, row, wait)
+    done = state is not row.state
+    return reply(Asked(id=row.id, asked=verb, state=state, done=done), 200 if done else 202)
+
+
+def _check(verb: str, row: JobRow) -> None:
+    """Raises Conflict, with a sentence, when the job is past the point where this could be done."""
+    if verb == "cancel" and row.state in ENDED:
+        raise Conflict(f"Job {row.id} has already ended: it is {row.state}.")
+    if verb == "hold" and row.state is not JobState.PENDING:
+        why = "it is held already" if row.state is JobState.HELD else f"it is {row.state}"
+        raise Conflict(f"Job {row.id} cannot be held: {why}. Only a pending job can.")
+    if verb == "release" and row.state is not JobState.HELD:
+        raise Conflict(f"Job {row.id} cannot be released: it is {row.state}. Only a held job can.")
+
+
+async def _wait_for_change(context: Context, before: JobRow, seconds: int) -> JobState:
+    """The job's state after at most `seconds`, earlier when it changes."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    while not context.stopping.is_set():
+        row = await context.read(context.store.job, before.id)
+        if row is not None and row.state is not before.state:
+            return row.state
+        if loop.time() >= deadline:
+            break
+        await asyncio.sleep(_LOOK_EVERY_S)
+    return before.state

@@ -1,0 +1,184 @@
+"""Who is calling, and whether the request may have come from somebody else's web page.
+
+On the Unix socket the kernel says who connected. Over TCP a caller shows the token, or the cookie that the page got
+in exchange for it, with which it may only read; Host and Origin are checked on every method, because a web page that
+can POST to us could run commands. Arrives: a request. Leaves: `request[CALLER]`, or an error. The token itself is
+never compared byte by byte nor logged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import os
+import pwd
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from gpuq.api.context import context_of
+from gpuq.api.problem import Handler, Unauthenticated
+from gpuq.errors import Failure, NotPermitted
+from gpuq.home import private_secret
+
+CALLER: Final = "gpuq.caller"
+PROBES: Final = frozenset({"/livez", "/readyz"})
+_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_PEER = struct.Struct("3i")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A caller we know. `way` is how: `socket`, `token` or `cookie`."""
+
+    user: str
+    uid: int
+    way: str
+
+
+@web.middleware
+async def identify(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Let nobody through whom we do not know; the probes take anyone whose Host and Origin are in order."""
+    connection = _socket_of(request)
+    if connection.family == socket.AF_UNIX:
+        request[CALLER] = caller_at(connection)
+    else:
+        context = context_of(request)
+        check_address(request, connection.getsockname()[1], context.settings.api.allowed_hosts)
+        if request.rel_url.raw_path not in PROBES and not is_exchange(request):
+            request[CALLER] = _caller_over_tcp(request, context.token)
+    return await handler(request)
+
+
+def caller_of(request: web.Request) -> Caller:
+    """The caller of an identified request."""
+    caller = request.get(CALLER)
+    if not isinstance(caller, Caller):
+        raise Unauthenticated
+    return caller
+
+
+def is_exchange(request: web.Request) -> bool:
+    """Whether this is the page's exchange of the token in the address for a cookie; its handler checks the token."""
+    return request.method == "GET" and request.rel_url.raw_path == "/" and "token" in request.rel_url.query
+
+
+def read_token(path: Path) -> str:
+    """The token, made at the first call. An empty file is waited for: another process may be writing it."""
+    for _ in range(50):
+        token = private_secret(path)
+        if len(token) >= 16:
+            return token
+        time.sleep(0.02)
+    raise Failure(f"{path} holds no usable token.", fix=f"Remove {path}; the next start makes a new one.")
+
+
+def token_matches(given: str, token: str) -> bool:
+    """Whether somebody shows the token, in constant time."""
+    return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), token.encode())
+
+
+def cookie_name(token: str) -> str:
+    """Of its own for each gpuq: browsers share cookies between all ports of a machine."""
+    return "gpuq_" + hmac.new(token.encode(), b"gpuq page cookie name", hashlib.sha256).hexdigest()[:8]
+
+
+def cookie_value(token: str) -> str:
+    """What the page's cookie holds: shows knowledge of the token without being it."""
+    return hmac.new(token.encode(), b"gpuq page cookie", hashlib.sha256).hexdigest()
+
+
+# --- the Unix socket -----------------------------------------------------------------------------------------------
+
+
+def caller_at(connection: socket.socket) -> Caller:
+    """Who connected, says the kernel. Only the user who runs gpuq and root may."""
+    _, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
+    if uid not in (0, os.geteuid()):
+        raise NotPermitted(f"User {user_name(uid)} may not use this gpuq; it belongs to {user_name(os.geteuid())}.")
+    return Caller(user_name(uid), uid, "socket")
+
+
+_names: dict[int, str] = {}
+
+
+def user_name(uid: int) -> str:
+    """The name of a user, or the number as text for one without a name."""
+    if uid not in _names:
+        try:
+            _names[uid] = pwd.getpwuid(uid).pw_name
+        except KeyError:
+            _names[uid] = str(uid)
+    return _names[uid]
+
+
+def _socket_of(request: web.Request) -> socket.socket:
+    connection = request.get_extra_info("socket")
+    if connection is None:
+        raise Unauthenticated("The connection is gone.")
+    return connection  # type: ignore[no-any-return]
+
+
+# --- TCP -----------------------------------------------------------------------------------------------------------
+
+
+def check_address(request: web.Request, port: int, allowed: Sequence[str]) -> None:
+    """Host must name us, and Origin, when sent, must be the page we serve. Raises NotPermitted."""
+    hosts = request.headers.getall("Host", [])
+    if len(hosts) != 1 or not host_is_ours(hosts[0], port, allowed):
+        raise NotPermitted(
+            "The Host header does not name this gpuq.",
+            fix="Use 127.0.0.1 or localhost with the right port, or add the name to `allowed_hosts` under [api].",
+        )
+    origins = request.headers.getall("Origin", [])
+    if origins and (len(origins) > 1 or not origin_matches(origins[0], hosts[0])):
+        raise NotPermitted("Another web page may not use this gpuq.", fix="Open gpuq's own page.")
+
+
+def host_is_ours(host: str, port: int, allowed: Sequence[str]) -> bool:
+    """Whether a Host header is a loopback name or address with our port, or one that the settings allow."""
+    host = host.lower()
+    name, colon, digits = host.rpartition(":") if not host.endswith("]") else (host, "", "")
+    if not colon:
+        name, digits = host, "80"
+    if host in (entry.lower() for entry in allowed) or name in (entry.lower() for entry in allowed):
+        return True
+    return digits == str(port) and _is_loopback(name)
+
+
+def origin_matches(origin: str, host: str) -> bool:
+    """Whether an Origin header is the page served under this Host header."""
+    return origin.lower() in (f"http://{host.lower()}", f"https://{host.lower()}")
+
+
+def _is_loopback(name: str) -> bool:
+    if name == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
+    except ValueError:
+        return False
+
+
+def _caller_over_tcp(request: web.Request, token: str) -> Caller:
+    uid = os.geteuid()
+    header = request.headers.get("Authorization")
+    if header is not None:
+        scheme, _, given = header.partition(" ")
+        if scheme.lower() == "bearer" and token_matches(given.strip(), token):
+            return Caller(user_name(uid), uid, "token")
+        raise Unauthenticated("The token is not this gpuq's.")
+    shown = request.cookies.get(cookie_name(token), "")
+    if not shown or not token_matches(shown, cookie_value(token)):
+        raise Unauthenticated("This needs the token.")
+    if request.method not in _SAFE:
+        # Browsers send a cookie to every port of this machine, so another user's server could learn it: it only reads.
+        raise NotPermitted("The page's cookie may only read.", fix="Send the token in the Authorization header.")
+    return Caller(user_name(uid), uid, "cookie")

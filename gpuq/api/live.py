@@ -1,0 +1,128 @@
+"""The live view: what the dispatcher wrote to Redis a moment ago.
+
+Arrives: JSON, or nothing. Leaves: `Live`, whose `view` is None when there is none, when it is too old to be
+believed, or when it cannot be read. A missing view never becomes zeros.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+
+from gpuq.errors import Unreachable
+
+_REUSE_S = 0.2
+
+
+class LiveResident(msgspec.Struct, frozen=True):
+    """An attempt on a device, as last reported."""
+
+    job: int
+    attempt: int
+    memory_bytes: int | None = None
+    utilization_pct: float | None = None
+    steps: int | None = None
+    rate: float | None = None
+    started_at: float | None = None
+    partners: tuple[int, ...] = ()
+
+
+class LiveDevice(msgspec.Struct, frozen=True):
+    """A device, as last read."""
+
+    id: str
+    host: str
+    backend: str
+    type: str
+    total_memory_bytes: int
+    used_memory_bytes: int | None = None
+    promised_memory_bytes: int | None = None
+    foreign_memory_bytes: int | None = None
+    utilization_pct: float | None = None
+    read_at: float | None = None
+    residents: tuple[LiveResident, ...] = ()
+
+
+class LiveDispatcher(msgspec.Struct, frozen=True):
+    """The dispatcher about itself."""
+
+    pid: int | None = None
+    passes: int | None = None
+    pass_seconds: float | None = None
+    model_version: str | None = None
+
+
+class LiveView(msgspec.Struct, frozen=True):
+    """Everything the dispatcher shows, and when it wrote it."""
+
+    at: float
+    dispatcher: LiveDispatcher = LiveDispatcher()
+    devices: tuple[LiveDevice, ...] = ()
+
+    def resident(self, job: int) -> LiveResident | None:
+        """Where this job is now, if it is on a device."""
+        for device in self.devices:
+            for resident in device.residents:
+                if resident.job == job:
+                    return resident
+        return None
+
+
+class Live(msgspec.Struct, frozen=True):
+    """One look at Redis."""
+
+    view: LiveView | None
+    redis_up: bool
+    age_s: float | None = None
+
+
+class ViewSource(Protocol):
+    """Where the view comes from."""
+
+    async def view(self) -> bytes | None:
+        """The latest view as JSON. Raises Unreachable."""
+        ...
+
+
+_decoder = msgspec.json.Decoder(LiveView)
+
+
+class LiveReader:
+    """Reads the view at most five times a second, however many ask."""
+
+    def __init__(self, source: ViewSource, clock: Callable[[], float], stale_after_s: float) -> None:
+        self._source = source
+        self._clock = clock
+        self._stale_after_s = stale_after_s
+        self._last: Live | None = None
+        self._read_at = float("-inf")
+
+    async def read(self) -> Live:
+        """The view of now. Never raises for a Redis that is away."""
+        now = self._clock()
+        if self._last is None or not 0 <= now - self._read_at < _REUSE_S:
+            self._last = await self._look(now)
+            self._read_at = now
+        return self._last
+
+    async def _look(self, now: float) -> Live:
+        try:
+            raw = await self._source.view()
+        except Unreachable:
+            return Live(None, redis_up=False)
+        view = _decode(raw)
+        if view is None:
+            return Live(None, redis_up=True)
+        age = max(0.0, now - view.at)
+        return Live(view if age <= self._stale_after_s else None, redis_up=True, age_s=age)
+
+
+def _decode(raw: bytes | None) -> LiveView | None:
+    if raw is None:
+        return None
+    try:
+        return _decoder.decode(raw)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None

@@ -1,0 +1,121 @@
+"""An attempt's log as one stream of bytes, though it lies in several files.
+
+`output.log` holds the first half of the limit; `output.log.OFFSET` are the latest segments, named by where they
+begin in the whole. What was dropped between them is marked. Arrives: a folder and a logical offset. Leaves: bytes
+and the next offset. The folder belongs to the job, which may put links or pipes there: every file is opened beneath
+it without following links.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+_HEAD = "output.log"
+_SEGMENT = re.compile(r"output\.log\.([0-9]{1,18})")
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """Bytes of a log. `next_offset` is where to go on; `dropped` counts bytes before `data` that are gone."""
+
+    data: bytes
+    next_offset: int
+    dropped: int = 0
+
+    @property
+    def marked(self) -> bytes:
+        """The data, with a line in place of what is gone."""
+        if not self.dropped:
+            return self.data
+        return b"\n[gpuq: %d bytes of output were dropped here]\n" % self.dropped + self.data
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    start: int
+    size: int
+    name: str
+
+
+def exists(attempts: Path, job: int, number: int) -> bool:
+    """Whether the attempt has a folder here."""
+    with _folder(attempts, job, number) as folder:
+        return folder is not None
+
+
+def length(attempts: Path, job: int, number: int) -> int:
+    """Where the log ends now, in logical bytes."""
+    with _folder(attempts, job, number) as folder:
+        return max((piece.start + piece.size for piece in _pieces(folder)), default=0) if folder is not None else 0
+
+
+def read(attempts: Path, job: int, number: int, offset: int, limit: int) -> Chunk:
+    """At most `limit` bytes from the logical `offset` on. An empty chunk means that there is nothing yet."""
+    with _folder(attempts, job, number) as folder:
+        if folder is None:
+            return Chunk(b"", offset)
+        for piece in _pieces(folder):
+            if piece.start + piece.size <= offset:
+                continue
+            start = max(offset, piece.start)
+            data = _bytes_of(folder, piece.name, start - piece.start, min(limit, piece.start + piece.size - start))
+            if data:
+                return Chunk(data, start + len(data), start - offset)
+        return Chunk(b"", offset)
+
+
+@contextmanager
+def _folder(attempts: Path, job: int, number: int) -> Iterator[int | None]:
+    """The attempt's folder as a descriptor, None when it is not there or is no folder."""
+    try:
+        root = os.open(attempts, _DIRECTORY)
+    except OSError:
+        yield None
+        return
+    try:
+        folder = os.open(f"{job}-{number}", _DIRECTORY, dir_fd=root)
+    except OSError:
+        folder = None
+    finally:
+        os.close(root)
+    try:
+        yield folder
+    finally:
+        if folder is not None:
+            os.close(folder)
+
+
+def _pieces(folder: int) -> list[_Piece]:
+    """The files of the log in order."""
+    found = []
+    for name in os.listdir(folder):
+        segment = _SEGMENT.fullmatch(name)
+        if segment is None and name != _HEAD:
+            continue
+        try:
+            status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        except FileNotFoundError:
+            continue
+        if stat.S_ISREG(status.st_mode):
+            found.append(_Piece(int(segment[1]) if segment else 0, status.st_size, name))
+    return sorted(found, key=lambda piece: piece.start)
+
+
+def _bytes_of(folder: int, name: str, position: int, count: int) -> bytes:
+    """Bytes of one file; none when it was rotated away or is not a plain file."""
+    try:
+        file = os.open(name, _FILE, dir_fd=folder)
+    except OSError:
+        return b""
+    try:
+        return os.pread(file, count, position) if stat.S_ISREG(os.fstat(file).st_mode) else b""
+    finally:
+        os.close(file)

@@ -1,0 +1,111 @@
+"""`/metrics`: counts of jobs, devices as last reported, and the dispatcher's own numbers, in Prometheus' text format.
+
+Arrives: the record's counts and the live view. Leaves: text. Base units, `_total` for counters, and never a job id in a
+label. Nothing is kept between two scrapes, so any number of API processes give the same numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+
+import gpuq
+from gpuq.api.context import Context
+from gpuq.api.live import Live, LiveDevice, LiveView
+from gpuq.core.job import ENDED, JobState
+
+MEDIA_TYPE = CONTENT_TYPE_LATEST
+
+
+def render(counts: Mapping[JobState, int], live: Live, context: Context) -> bytes:
+    """Everything known today."""
+    registry = CollectorRegistry()
+    registry.register(_Snapshot(counts, live, context))
+    return generate_latest(registry)
+
+
+class _Snapshot(Collector):
+    def __init__(self, counts: Mapping[JobState, int], live: Live, context: Context) -> None:
+        self._counts = counts
+        self._live = live
+        self._rings_failed = context.ringer.failed
+        self._now = context.now()
+
+    def collect(self) -> Iterable[Metric]:
+        yield from _jobs(self._counts)
+        yield _gauge("gpuq_build_info", "Which gpuq answers.", ("version",), [((gpuq.__version__,), 1)])
+        yield _gauge("gpuq_redis_up", "Whether Redis answers.", (), [((), float(self._live.redis_up))])
+        rings = CounterMetricFamily("gpuq_api_rings_failed", "Rings that this API process could not send.")
+        rings.add_metric((), self._rings_failed)
+        yield rings
+        if self._live.age_s is not None:
+            help_text = "Age of the dispatcher's live view."
+            yield _gauge("gpuq_dispatcher_view_age_seconds", help_text, (), [((), self._live.age_s)])
+        if self._live.view is not None:
+            yield from _dispatcher(self._live.view)
+            yield from _devices(self._live.view.devices, self._now)
+
+
+def _jobs(counts: Mapping[JobState, int]) -> Iterator[Metric]:
+    rows = [((state.value,), float(counts.get(state, 0))) for state in JobState]
+    yield _gauge("gpuq_jobs", "Jobs in the record by state.", ("state",), rows)
+    submitted = CounterMetricFamily("gpuq_jobs_submitted", "Jobs ever committed to the record.")
+    submitted.add_metric((), sum(counts.values()))
+    yield submitted
+    finished = CounterMetricFamily("gpuq_jobs_finished", "Jobs that ended, by outcome.", labels=("outcome",))
+    for state in sorted(ENDED):
+        finished.add_metric((state.value.lower(),), counts.get(state, 0))
+    yield finished
+
+
+def _dispatcher(view: LiveView) -> Iterator[Metric]:
+    dispatcher = view.dispatcher
+    if dispatcher.pass_seconds is not None:
+        rows: list[tuple[tuple[str, ...], float]] = [((), dispatcher.pass_seconds)]
+        yield _gauge("gpuq_schedule_pass_seconds", "Duration of the last scheduling pass.", (), rows)
+    if dispatcher.passes is not None:
+        passes = CounterMetricFamily("gpuq_schedule_passes", "Scheduling passes since the dispatcher started.")
+        passes.add_metric((), dispatcher.passes)
+        yield passes
+    if dispatcher.model_version is not None:
+        yield _gauge("gpuq_model_info", "The serving model.", ("version",), [((dispatcher.model_version,), 1)])
+
+
+def _devices(devices: Iterable[LiveDevice], now: float) -> Iterator[Metric]:
+    devices = list(devices)
+    for name, help_text, value in _DEVICE_GAUGES:
+        rows = [((device.id, device.host), number) for device in devices if (number := value(device)) is not None]
+        yield _gauge(name, help_text, ("gpu", "host"), rows)
+    heard: dict[str, float] = {}
+    for device in devices:
+        if device.read_at is not None:
+            heard[device.host] = max(heard.get(device.host, device.read_at), device.read_at)
+    ages = [((host,), max(0.0, now - at)) for host, at in heard.items()]
+    yield _gauge("gpuq_worker_heartbeat_age_seconds", "Since a host's last reading.", ("host",), ages)
+
+
+def _utilization(device: LiveDevice) -> float | None:
+    return None if device.utilization_pct is None else device.utilization_pct / 100
+
+
+_DEVICE_GAUGES = (
+    ("gpuq_gpu_utilization_ratio", "Utilisation of the device, 0 to 1.", _utilization),
+    ("gpuq_gpu_memory_used_bytes", "Memory in use on the device.", lambda d: d.used_memory_bytes),
+    ("gpuq_gpu_memory_total_bytes", "Memory of the device.", lambda d: d.total_memory_bytes),
+    ("gpuq_gpu_memory_reserved_bytes", "Memory promised to jobs.", lambda d: d.promised_memory_bytes),
+    ("gpuq_gpu_memory_foreign_bytes", "Memory of processes gpuq did not start.", lambda d: d.foreign_memory_bytes),
+    ("gpuq_gpu_jobs", "Jobs on the device.", lambda d: len(d.residents)),
+)
+
+
+def _gauge(
+    name: str, help_text: str, labels: tuple[str, ...], rows: Iterable[tuple[tuple[str, ...], float]]
+) -> GaugeMetricFamily:
+    family = GaugeMetricFamily(name, help_text, labels=labels)
+    for values, number in rows:
+        family.add_metric(values, number)
+    return family

@@ -1,0 +1,86 @@
+"""The page and its two files; also the exchange of the token in the address for a cookie.
+
+Arrives: a browser. Leaves: HTML. The address with the token is left at once by a redirect, so that it stays out of
+sight.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from aiohttp import web
+
+from gpuq.adapters.store.contract import JobRow
+from gpuq.api.context import Context, context_of
+from gpuq.api.handlers_jobs import last_attempt, waiting_order
+from gpuq.api.handlers_system import device_list
+from gpuq.api.identity import cookie_name, cookie_value, is_exchange, token_matches
+from gpuq.api.page.render import Page, Waiting, render
+from gpuq.api.problem import Unauthenticated
+from gpuq.api.schema import JobLine
+from gpuq.api.views import job_line, reason_in_words
+from gpuq.core.job import ENDED, JobId, JobState
+from gpuq.errors import NotFound
+
+_FILES = {"page.js": "text/javascript", "page.css": "text/css", "icon.svg": "image/svg+xml"}
+_WAITING_SHOWN = 50
+_HELD_SHOWN = 20
+_RECENT_SHOWN = 20
+
+
+async def show(request: web.Request) -> web.StreamResponse:
+    """The page as it is now."""
+    context = context_of(request)
+    if is_exchange(request):
+        return _exchange(request, context.token)
+    return web.Response(text=render(await _collect(context)), content_type="text/html")
+
+
+async def static(request: web.Request) -> web.Response:
+    """The script or the style."""
+    name = request.match_info["name"]
+    if name not in _FILES:
+        raise NotFound("There is no such file.", fix="The page uses /static/page.js and /static/page.css.")
+    return web.Response(body=_file(name), content_type=_FILES[name], charset="utf-8")
+
+
+@cache
+def _file(name: str) -> bytes:
+    return (Path(__file__).parent / name).read_bytes()
+
+
+def _exchange(request: web.Request, token: str) -> web.Response:
+    given = request.query.getall("token")
+    if len(given) != 1 or not token_matches(given[0], token):
+        raise Unauthenticated("The token in the address is not this gpuq's.")
+    answer = web.Response(status=303, headers={"Location": "/"})
+    answer.set_cookie(cookie_name(token), cookie_value(token), httponly=True, samesite="Strict", path="/")
+    return answer
+
+
+async def _collect(context: Context) -> Page:
+    live = await context.live.read()
+    order = (await waiting_order(context))[:_WAITING_SHOWN]
+    waiting, recent, counts = await context.read(_rows, context, [JobId(job) for job in order])
+    return Page(
+        now=context.now(),
+        live=live,
+        counts=counts,
+        devices=await device_list(context, live.view),
+        waiting=[Waiting(job_line(row, None, None), reason_in_words(row)) for row in waiting],
+        recent=recent,
+    )
+
+
+def _rows(context: Context, order: list[JobId]) -> tuple[list[JobRow], list[JobLine], dict[JobState, int]]:
+    """Waiting jobs in the dispatcher's order, held ones behind them; jobs that ended lately; how many there are."""
+    store = context.store
+    rank = {job: index for index, job in enumerate(order)}
+    chosen = {"ids": order} if order else {"limit": _WAITING_SHOWN}
+    pending = store.jobs(states=[JobState.PENDING], **chosen)
+    pending.sort(key=lambda row: (rank.get(row.id, len(rank)), row.id))
+    held = store.jobs(states=[JobState.HELD], limit=_HELD_SHOWN)
+    ended = store.jobs(states=sorted(ENDED), limit=_RECENT_SHOWN, newest_first=True)
+    recent = [job_line(row, last_attempt(store, row), None) for row in ended]
+    return [*pending, *held], recent, store.count_by_state()

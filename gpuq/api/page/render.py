@@ -1,0 +1,246 @@
+"""The page as HTML: devices with who shares with whom, the queue with reasons in words, what ended lately.
+
+Arrives: `Page`, all data, no sockets. Leaves: one document. Everything that users wrote is escaped. Bars are SVG with
+attributes, so that the content security policy needs no exception for inline styles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from gpuq.api.live import Live
+from gpuq.api.page.bars import Bar, memory_bar, shades, utilization_bar
+from gpuq.api.schema import DeviceView, ForecastView, JobLine, ResidentView
+from gpuq.api.words import duration, memory
+from gpuq.core.job import ACTIVE, ENDED, JobState
+
+_HEAD = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{title}</title>
+<link rel="icon" href="/static/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="/static/page.css">
+<script src="/static/page.js" defer></script>
+</head>
+"""
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """A waiting job and why it waits."""
+
+    line: JobLine
+    words: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """Everything the page shows."""
+
+    now: float
+    live: Live
+    counts: Mapping[JobState, int]
+    devices: list[DeviceView]
+    waiting: list[Waiting]
+    recent: list[JobLine]
+
+
+def render(page: Page) -> str:
+    """The document."""
+    running = sum(page.counts.get(state, 0) for state in ACTIVE)
+    pending = page.counts.get(JobState.PENDING, 0)
+    return (
+        _HEAD.format(title=f"gpuq: {running} running, {pending} waiting")
+        + '<body>\n<a class="skip" href="#devices">Skip to the devices</a>\n'
+        + _header(page, running, pending)
+        + f"<main>\n{_devices(page)}{_queue(page, pending)}{_recent(page)}</main>\n</body>\n</html>\n"
+    )
+
+
+def stranger(sentence: str) -> str:
+    """What a browser without the cookie sees."""
+    return (
+        _HEAD.format(title="gpuq").replace('<script src="/static/page.js" defer></script>\n', "")
+        + f'<body><main class="stranger"><h1>gpuq</h1><p>{escape(sentence)}</p>'
+        + "<p>Open the address that <code>gpuq up</code> printed: it carries the token.</p></main></body></html>\n"
+    )
+
+
+# --- header --------------------------------------------------------------------------------------------------------
+
+
+def _header(page: Page, running: int, pending: int) -> str:
+    held = page.counts.get(JobState.HELD, 0)
+    ended = sum(page.counts.get(state, 0) for state in ENDED)
+    facts = [(running, "running"), (pending, "waiting"), (held, "held"), (ended, "ended")]
+    counts = "".join(f"<li><b>{number:,}</b> {name}</li>" for number, name in facts if number or name != "held")
+    word, good = _health(page.live)
+    mark = "good" if good else "bad"
+    return (
+        f'<header><h1>gpuq</h1><ul class="counts">{counts}</ul>'
+        f'<p class="health {mark}" role="status"><span class="dot" aria-hidden="true"></span>{escape(word)}</p>'
+        "</header>\n"
+    )
+
+
+def _health(live: Live) -> tuple[str, bool]:
+    if not live.redis_up:
+        return "Redis does not answer: live numbers are missing, submissions are still taken", False
+    if live.view is None:
+        return "The dispatcher is silent: live numbers are missing, submissions are still taken", False
+    return "live", True
+
+
+# --- devices -------------------------------------------------------------------------------------------------------
+
+
+def _devices(page: Page) -> str:
+    cards = "".join(_card(device) for device in page.devices)
+    body = f'<div class="cards">{cards}</div>' if cards else '<p class="empty">No device has reported yet.</p>'
+    return f'<section aria-labelledby="devices"><h2 id="devices" tabindex="-1">Devices</h2>{body}</section>\n'
+
+
+def _card(device: DeviceView) -> str:
+    residents = "".join(_resident(one, shade) for one, shade in zip(device.residents, shades(device), strict=True))
+    rows = f"<ul>{residents}</ul>" if residents else f'<p class="empty">{_idle(device)}</p>'
+    silent = "" if device.read_at else ' <span class="tag bad">silent</span>'
+    return (
+        f'<article class="card" tabindex="0" aria-label="Device {escape(device.id)}">'
+        f"<h3><span>{escape(short(device.id))}</span>{_company(device)}{silent}</h3>"
+        f'<p class="sub">{escape(device.kind)} · {escape(device.host)}</p>'
+        f"{_meter('Utilisation', utilization_bar(device))}{_meter('Memory', memory_bar(device))}{rows}</article>"
+    )
+
+
+def _company(device: DeviceView) -> str:
+    count = len(device.residents)
+    if count > 1:
+        return f'<span class="tag share">{count} share</span>'
+    if device.foreign_memory_bytes:
+        return '<span class="tag bad">foreign process</span>'
+    return '<span class="tag">alone</span>' if count else '<span class="tag">idle</span>'
+
+
+def _idle(device: DeviceView) -> str:
+    return "Nobody is here." if device.read_at else "Nobody reports this device now."
+
+
+def _meter(name: str, bar: Bar) -> str:
+    return (
+        f'<div class="meter"><span class="name">{name}</span><span class="now">{escape(bar.now)}</span>{bar.svg}'
+        f'<span class="note">{escape(bar.note)}</span></div>'
+    )
+
+
+def _resident(resident: ResidentView, shade: str) -> str:
+    forecast = resident.forecast or ForecastView()
+    facts = _fact("memory", memory(resident.memory_bytes), f"{memory(forecast.peak_memory_bytes)} predicted")
+    facts += _fact("load", percent(resident.utilization_pct), f"{percent(forecast.peak_utilization_pct)} predicted")
+    rate = "–" if resident.rate is None else f"{resident.rate:.1f}/s"
+    facts += _fact("steps", rate, "" if resident.steps is None else f"{resident.steps:,} done")
+    if resident.partners:
+        facts += _fact("slowdown", _slowdown(forecast.expected_slowdown), "predicted")
+    partners = ", ".join(f"#{partner}" for partner in resident.partners)
+    company = f'<span class="with">with {partners}</span>' if partners else ""
+    name = escape(resident.name or "unnamed")
+    return (
+        f'<li><p><span class="swatch {shade}" aria-hidden="true"></span><b>#{resident.job}</b> '
+        f'<span class="jobname">{name}</span>{company}</p><dl class="facts">{facts}</dl></li>'
+    )
+
+
+def _fact(name: str, now: str, beside: str) -> str:
+    return f'<div><dt>{name}</dt><dd><b>{now}</b><span class="of">{beside}</span></dd></div>'
+
+
+# --- tables --------------------------------------------------------------------------------------------------------
+
+
+def _queue(page: Page, pending: int) -> str:
+    rows = (
+        (
+            str(index) if waiting.line.state is JobState.PENDING else "held",
+            f"<b>#{waiting.line.id}</b>",
+            _name(waiting.line),
+            escape(waiting.line.owner),
+            duration(page.now - waiting.line.submitted_at_unix),
+            escape(waiting.words),
+        )
+        for index, waiting in enumerate(page.waiting, 1)
+    )
+    heads = ("Place", "Job", "Name", "Owner", "Waiting for", "Why")
+    table = _table(heads, rows, wide=5) if page.waiting else '<p class="empty">Nobody waits.</p>'
+    more = pending - sum(waiting.line.state is JobState.PENDING for waiting in page.waiting)
+    rest = f'<p class="empty">and {more:,} more</p>' if more > 0 else ""
+    return f'<section aria-labelledby="queue"><h2 id="queue">Queue</h2>{table}{rest}</section>\n'
+
+
+def _recent(page: Page) -> str:
+    rows = (
+        (
+            f"<b>#{line.id}</b>",
+            _name(line),
+            f'<span class="state {line.state.value.lower()}">{line.state.value}</span>',
+            escape(short(line.device or "–")),
+            duration(_lasted(line)),
+            _believed(percent, line, "peak_utilization_pct"),
+            _believed(memory, line, "peak_memory_bytes"),
+            _believed(_slowdown, line, "slowdown", "expected_slowdown"),
+        )
+        for line in page.recent
+    )
+    heads = ("Job", "Name", "State", "Device", "Ran for", "Peak load", "Peak memory", "Slowdown")
+    table = _table(heads, rows, wide=1) if page.recent else '<p class="empty">Nothing has ended yet.</p>'
+    note = '<p class="legend">measured, and below it what was predicted before the start</p>' if page.recent else ""
+    return f'<section aria-labelledby="recent"><h2 id="recent">Ended lately</h2>{note}{table}</section>\n'
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[str]], wide: int) -> str:
+    """A table that scrolls by itself on a narrow screen; column `wide` takes the room that is left."""
+    head = "".join(f'<th scope="col"{_wide(index, wide)}>{name}</th>' for index, name in enumerate(heads))
+    body = "".join(
+        "<tr>" + "".join(f"<td{_wide(index, wide)}>{cell}</td>" for index, cell in enumerate(row)) + "</tr>"
+        for row in rows
+    )
+    return f'<div class="scroll" tabindex="0"><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _wide(index: int, wide: int) -> str:
+    return ' class="wide"' if index == wide else ""
+
+
+def _name(line: JobLine) -> str:
+    text = line.name or " ".join(line.command)
+    return f'<span class="jobname" title="{escape(text[:500])}">{escape(text[:80])}</span>'
+
+
+def _lasted(line: JobLine) -> float | None:
+    if line.started_at_unix is None or line.ended_at_unix is None:
+        return None
+    return line.ended_at_unix - line.started_at_unix
+
+
+def _believed(write: Any, line: JobLine, measured: str, predicted: str | None = None) -> str:
+    """What was measured over what had been predicted."""
+    believed = getattr(line.forecast, predicted or measured) if line.forecast else None
+    return f'{write(line.actual.get(measured))}<span class="of">{write(believed)}</span>'
+
+
+def percent(value: float | None) -> str:
+    """A share on a screen."""
+    return "–" if value is None else f"{value:.0f}%"
+
+
+def _slowdown(value: float | None) -> str:
+    return "–" if value is None else f"{value:.2f}×"
+
+
+def short(device: str) -> str:
+    """A device's id without the middle of its UUID."""
+    return device if len(device) <= 20 else f"{device[:12]}…{device[-4:]}"

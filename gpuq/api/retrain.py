@@ -1,0 +1,70 @@
+"""Training, started from the API: one process at a time, its JSON handed on.
+
+Arrives: a wish. Leaves: what `python -m gpuq.daemon.retrain` printed, or its last sentence as an error. TensorFlow and
+scikit-learn stay in that process.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Any, Final
+
+import msgspec
+
+from gpuq.api.context import Context
+from gpuq.errors import Conflict, Failure
+
+MODULE: Final = "gpuq.daemon.retrain"
+
+
+async def retrain(context: Context, *arguments: str) -> Any:
+    """Run the trainer. Raises Conflict while another run of it is under way."""
+    if context.training.locked():
+        raise Conflict(
+            "A training run is already under way.", fix="Wait for it; `gpuq model status` shows its outcome."
+        )
+    async with context.training:
+        child = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            MODULE,
+            *arguments,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env={**os.environ, "GPUQ_HOME": str(context.settings.home.root)},
+        )
+        out, err = await _until_done(child, context.stopping)
+    if child.returncode != 0:
+        raise Failure(f"Training did not succeed: {_last_line(err) or f'exit code {child.returncode}'}")
+    return _parse(out)
+
+
+async def _until_done(child: asyncio.subprocess.Process, stopping: asyncio.Event) -> tuple[bytes, bytes]:
+    """What the trainer printed; it is ended when we are."""
+    talk = asyncio.ensure_future(child.communicate())
+    stop = asyncio.ensure_future(stopping.wait())
+    try:
+        await asyncio.wait({talk, stop}, return_when=asyncio.FIRST_COMPLETED)
+        if not talk.done():
+            child.terminate()
+        return await talk
+    finally:
+        stop.cancel()
+
+
+def _parse(out: bytes) -> Any:
+    lines = [line for line in out.splitlines() if line.strip()]
+    for text in (out, lines[-1] if lines else b""):
+        try:
+            return msgspec.json.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            continue
+    raise Failure("The trainer ended without saying what came of it.")
+
+
+def _last_line(err: bytes) -> str:
+    lines = err.decode("utf-8", "replace").strip().splitlines()
+    return lines[-1][:500].removeprefix("gpuq: ") if lines else ""

@@ -1,0 +1,268 @@
+"""What the API says, as types: the CLI's `--json` prints the same.
+
+Leaves only; nothing arrives but what `views.py` fills in. Times are RFC 3339 in UTC, beside them the raw Unix
+seconds under `*_unix`. Bytes, percent and seconds are named in the key. What is unknown is null, never 0.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from gpuq.core.job import JobState
+
+Numbers = dict[str, float | int | str | None]
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """An error, after RFC 9457. `hint` says what to do next; `exit_code` is what the CLI ends with."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    hint: str
+    exit_code: int
+
+
+class ForecastView(msgspec.Struct, frozen=True, kw_only=True):
+    """What is believed before it happened."""
+
+    peak_utilization_pct: float | None = None
+    peak_memory_bytes: int | None = None
+    upper_memory_bytes: int | None = None
+    expected_slowdown: float | None = None
+    upper_slowdown: float | None = None
+    duration_p50_s: float | None = None
+    duration_p90_s: float | None = None
+    evidence: str | None = None
+    model_version: str | None = None
+
+
+class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
+    """Yes or no, the rule that settled it, its numbers, and the same in words."""
+
+    admitted: bool
+    rule: str
+    numbers: Numbers
+    device: str | None = None
+    sentence: str = ""
+
+
+Actual = Annotated[
+    dict[str, Any],
+    Meta(
+        description="What really happened; null for what was not measured.",
+        extra_json_schema={
+            "properties": {
+                "peak_utilization_pct": {"type": ["number", "null"]},
+                "peak_memory_bytes": {"type": ["integer", "null"]},
+                "alone_rate": {"type": ["number", "null"]},
+                "shared_rate": {"type": ["number", "null"]},
+                "slowdown": {"type": ["number", "null"]},
+                "partners": {"type": "array"},
+            }
+        },
+    ),
+]
+
+
+class LiveNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """What a running job uses at this moment."""
+
+    memory_bytes: int | None
+    utilization_pct: float | None
+    steps: int | None
+    rate: float | None
+
+
+class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
+    """One start of a job: what was known when it was launched, and what came of it."""
+
+    number: int
+    host: str
+    device: str | None
+    devices: list[str]
+    promised_memory_bytes: list[int]
+    shares: bool | None
+    launched_at: str
+    started_at: str | None
+    ended_at: str | None
+    ending: str | None
+    exit_code: int | None
+    reason: str | None
+    log_path: str | None
+    model_version: str | None
+    forecast: ForecastView | None
+    verdict: VerdictView | None
+    actual: Actual
+
+
+class JobLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One job in a list."""
+
+    id: int
+    name: str | None
+    state: JobState
+    reason: str | None
+    owner: str
+    project: str | None
+    kind: str
+    command: list[str]
+    priority: int
+    share: str
+    max_slowdown: float | None
+    submitted_at: str
+    submitted_at_unix: float
+    state_since: str
+    state_since_unix: float
+    started_at: str | None
+    started_at_unix: float | None
+    ended_at: str | None
+    ended_at_unix: float | None
+    cancel_requested: bool
+    attempt: int
+    host: str | None
+    device: str | None
+    devices: list[str]
+    partners: list[int]
+    exit_code: int | None
+    log_path: str | None
+    live: LiveNumbers | None
+    forecast: ForecastView | None
+    verdict: VerdictView | None
+    actual: Actual
+
+
+class JobView(JobLine, frozen=True, kw_only=True):
+    """One job with all that is known of it. Of its environment only the names are told."""
+
+    cwd: str
+    script: str | None
+    script_sha256: str | None
+    git_sha: str | None
+    git_dirty: bool | None
+    environment: list[str]
+    declared_memory_bytes: int | None
+    time_limit_s: float | None
+    requeue_on_node_fail: bool
+    alone: bool
+    position: int | None
+    attempts: list[AttemptView]
+
+
+class JobList(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of jobs. `next` is the cursor for `after`, null on the last page."""
+
+    jobs: list[JobLine]
+    next: int | None
+
+
+class Submitted(msgspec.Struct, frozen=True, kw_only=True):
+    """The id of one committed job."""
+
+    id: int
+
+
+class SubmittedMany(msgspec.Struct, frozen=True, kw_only=True):
+    """The ids of a committed batch, in its order."""
+
+    ids: list[int]
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A request was committed. `done` says whether the dispatcher has already carried it out."""
+
+    id: int
+    asked: str
+    state: JobState
+    done: bool
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a job waits, or why it is where it is, with the numbers."""
+
+    id: int
+    state: JobState
+    sentence: str
+    verdict: VerdictView | None
+    position: int | None
+    waiting: int | None
+    device: str | None
+    partners: list[int]
+    forecast: ForecastView | None
+    attempts: list[AttemptView]
+
+
+class Prediction(msgspec.Struct, frozen=True, kw_only=True):
+    """What would be believed of a submission, without queueing it."""
+
+    kind: str
+    forecast: ForecastView | None
+    never_fits: str | None
+
+
+class ResidentView(msgspec.Struct, frozen=True, kw_only=True):
+    """A job on a device."""
+
+    job: int
+    attempt: int
+    name: str | None
+    memory_bytes: int | None
+    utilization_pct: float | None
+    steps: int | None
+    rate: float | None
+    started_at: str | None
+    partners: list[int]
+    forecast: ForecastView | None
+
+
+class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
+    """A device, and who is on it. `kind` is the product; live numbers are null when nobody reports them."""
+
+    id: str
+    host: str
+    backend: str
+    kind: str
+    total_memory_bytes: int
+    used_memory_bytes: int | None
+    promised_memory_bytes: int | None
+    foreign_memory_bytes: int | None
+    utilization_pct: float | None
+    read_at: str | None
+    residents: list[ResidentView]
+
+
+class Queue(msgspec.Struct, frozen=True, kw_only=True):
+    """Waiting jobs in order. `source` is `redis`, or `record` when Redis has no order to show."""
+
+    waiting: list[int]
+    source: str
+
+
+class EventView(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the journal, as sent over SSE."""
+
+    seq: int
+    at: str
+    name: str
+    jobs: list[int]
+    body: Any
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True):
+    """Fixed words only: `ok`, or what is missing."""
+
+    ready: bool
+    database: str
+    redis: str
+    dispatcher: str
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """Which gpuq answers."""
+
+    version: str
+    api: str

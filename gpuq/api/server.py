@@ -1,0 +1,161 @@
+"""Listening: the Unix socket of the home, a TCP port, and the note that says which.
+
+Any number of API processes may run for one home. One of them, the holder of a lock, owns the Unix socket and the
+note; when it ends, the next takes over. Arrives: settings and an application. Leaves: when `stop` is set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+from aiohttp import web
+from systemd_watchdog import WatchDog
+
+from gpuq.errors import BadSettings, Failure
+from gpuq.home import Home
+from gpuq.settings import Api
+
+_BACKLOG = 1024
+_TAKE_OVER_EVERY_S = 0.5
+_STREAMS_END_WITHIN_S = 3.0
+
+
+def open_tcp(settings: Api) -> socket.socket:
+    """A listening TCP socket. Raises Failure when the port is taken, BadSettings when the address makes no sense."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(
+            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
+    except socket.gaierror as error:
+        raise BadSettings(f"[api] host {settings.host!r} is no address of this machine.") from error
+    except OverflowError as error:
+        raise BadSettings(f"[api] port {settings.port} is no TCP port; it must be from 0 to 65535.") from error
+    except OSError as error:
+        raise _cannot_listen(settings, error) from error
+
+
+def _cannot_listen(settings: Api, error: OSError) -> Failure:
+    if error.errno == errno.EADDRINUSE:
+        return Failure(
+            f"Port {settings.port} on {settings.host} is taken by another program.",
+            fix="Choose another with `gpuq up --port N`, or 0 for a free one.",
+        )
+    return Failure(
+        f"Cannot listen on {settings.host}:{settings.port}: {error.strerror}.",
+        fix="Correct `host` and `port` under [api] in the settings.",
+    )
+
+
+def open_unix(path: Path) -> socket.socket:
+    """A listening Unix socket, mode 0600 from its first moment, in place of a stale one: for the lock's holder only."""
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()
+    server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        server.bind(str(path))
+    except OSError as error:
+        server.close()
+        raise Failure(
+            f"Cannot listen on {path}: {error.strerror or error}.",
+            fix="Set GPUQ_HOME to a shorter path on a local disk; a socket's path may have 107 characters.",
+        ) from error
+    finally:
+        os.umask(before)
+    server.listen(_BACKLOG)
+    return server
+
+
+@dataclass
+class Front:
+    """The lock's holder: owns the Unix socket and `http.json`."""
+
+    home: Home
+    runner: web.AppRunner
+    port: int
+    _lock: int | None = field(default=None, init=False)
+
+    async def take(self) -> bool:
+        """Become the holder if nobody is. Raises Failure when the socket cannot be made."""
+        lock = os.open(self.home.run / "api.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(lock)
+            return False
+        self._lock = lock
+        await web.SockSite(self.runner, open_unix(self.home.api_socket), backlog=_BACKLOG).start()
+        _write_note(self.home, self.port)
+        return True
+
+    async def take_later(self) -> None:
+        """Wait until the holder is gone."""
+        while not await self.take():
+            await asyncio.sleep(_TAKE_OVER_EVERY_S)
+
+    def leave(self) -> None:
+        """Remove what we own."""
+        if self._lock is None:
+            return
+        for path in (self.home.api_socket, note(self.home)):
+            path.unlink(missing_ok=True)
+        os.close(self._lock)
+        self._lock = None
+
+
+def note(home: Home) -> Path:
+    """Where the chosen TCP port is written down."""
+    return home.run / "http.json"
+
+
+def _write_note(home: Home, port: int) -> None:
+    temporary = home.run / f"http.json.{os.getpid()}"
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(msgspec.json.encode({"port": port, "pid": os.getpid()}))
+    temporary.replace(note(home))
+
+
+async def serve(
+    app: web.Application, home: Home, settings: Api, stop: asyncio.Event, say: Callable[[str], None]
+) -> None:
+    """Serve until `stop` is set. Raises Failure when we cannot listen."""
+    tcp = open_tcp(settings)
+    port = tcp.getsockname()[1]
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_STREAMS_END_WITHIN_S, keepalive_timeout=75)
+    await runner.setup()
+    front = Front(home, runner, port)
+    waiting = None
+    try:
+        if not await front.take():
+            say("Another API process holds the Unix socket; this one serves TCP and takes over when that one ends.")
+            waiting = asyncio.create_task(front.take_later())
+        await web.SockSite(runner, tcp, backlog=_BACKLOG).start()
+        say(f"Listening on http://{settings.host}:{port} and {home.api_socket}")
+        await _run_until(stop)
+    finally:
+        if waiting is not None:
+            waiting.cancel()
+        await runner.cleanup()
+        front.leave()
+
+
+async def _run_until(stop: asyncio.Event) -> None:
+    """Tell systemd that we are ready, and now and then that we live, if it asked."""
+    watchdog = WatchDog()
+    watchdog.ready()
+    every = watchdog.timeout / 1_000_000 / 3 if watchdog.is_enabled else None
+    while not stop.is_set():
+        watchdog.notify()
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), every)

@@ -1,0 +1,267 @@
+"""Rows of the record and the live view, made into what the API says.
+
+Arrives: `JobRow`, `AttemptRow`, `LiveView`. Leaves: the structs of `schema.py`. Pure; unknown stays null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpuq.adapters.store.contract import AttemptRow, Entry, JobRow
+from gpuq.api.live import LiveDevice, LiveResident, LiveView
+from gpuq.api.schema import (
+    AttemptView,
+    DeviceView,
+    EventView,
+    ForecastView,
+    JobLine,
+    JobView,
+    LiveNumbers,
+    ResidentView,
+    VerdictView,
+)
+from gpuq.api.words import RULES, STATES, rfc3339, rfc3339_or_none, sentence
+from gpuq.core.device import Device
+from gpuq.core.job import ENDED, WAITING, JobState
+
+_FORECAST_KEYS = ForecastView.__struct_fields__
+_ACTUAL: dict[str, Any] = {
+    "peak_utilization_pct": None,
+    "peak_memory_bytes": None,
+    "alone_rate": None,
+    "shared_rate": None,
+    "slowdown": None,
+    "partners": [],
+}
+
+
+def forecast_view(plain: Mapping[str, Any] | None) -> ForecastView | None:
+    """A plain Forecast, or None for none."""
+    if not plain:
+        return None
+    return ForecastView(**{key: plain.get(key) for key in _FORECAST_KEYS})
+
+
+def verdict_view(plain: Mapping[str, Any] | None) -> VerdictView | None:
+    """A plain Verdict, its pairs of numbers as an object."""
+    if not plain:
+        return None
+    pairs = plain.get("numbers") or ()
+    numbers = dict(pairs)
+    rule, device = str(plain["rule"]), plain.get("device")
+    return VerdictView(
+        admitted=bool(plain["admitted"]),
+        rule=rule,
+        numbers=numbers,
+        device=device,
+        sentence=sentence(rule, numbers, device),
+    )
+
+
+def actual_view(plain: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What was measured; each key the schema names is there."""
+    return {**_ACTUAL, **(plain or {})}
+
+
+def attempt_view(row: AttemptRow) -> AttemptView:
+    """One attempt."""
+    launched = row.launch.get("attempt") or {}
+    forecast = forecast_view(launched.get("forecast"))
+    return AttemptView(
+        number=row.number,
+        host=row.host,
+        device=row.devices[0] if row.devices else None,
+        devices=list(row.devices),
+        promised_memory_bytes=list(launched.get("promised") or ()),
+        shares=launched.get("shares"),
+        launched_at=rfc3339(row.launched_at),
+        started_at=rfc3339_or_none(row.started_at),
+        ended_at=rfc3339_or_none(row.ended_at),
+        ending=row.ending,
+        exit_code=row.exit_code,
+        reason=row.reason,
+        log_path=row.log_path,
+        model_version=row.model_version,
+        forecast=forecast,
+        verdict=verdict_view(row.launch.get("verdict")),
+        actual=actual_view(row.actual),
+    )
+
+
+def job_line(row: JobRow, last: AttemptRow | None, live: LiveView | None) -> JobLine:
+    """One job in a list. `last` is its last attempt."""
+    return JobLine(**_line(row, last, live, None))
+
+
+def job_view(
+    row: JobRow,
+    attempts: Sequence[AttemptRow],
+    live: LiveView | None,
+    position: int | None,
+    forecast: Mapping[str, Any] | None,
+) -> JobView:
+    """One job with all that is known. `forecast` is the one of now, used while the job has no attempt to speak of."""
+    asked = row.record.submission
+    return JobView(
+        **_line(row, attempts[-1] if attempts else None, live, forecast),
+        cwd=asked.cwd,
+        script=asked.script,
+        script_sha256=asked.script_sha256,
+        git_sha=asked.git_sha,
+        git_dirty=asked.git_dirty,
+        environment=sorted(asked.env),
+        declared_memory_bytes=asked.gpu_memory,
+        time_limit_s=asked.time_limit_s,
+        requeue_on_node_fail=asked.requeue_on_node_fail,
+        alone=row.alone,
+        position=position,
+        attempts=[attempt_view(attempt) for attempt in attempts],
+    )
+
+
+def _line(
+    row: JobRow, last: AttemptRow | None, live: LiveView | None, forecast: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """What lists and single jobs say alike. While a job waits, its past attempts are history, not its place."""
+    asked = row.record.submission
+    placed = None if row.state in WAITING else last
+    resident = live.resident(row.id) if live is not None and row.state not in WAITING | ENDED else None
+    launched = (placed.launch.get("attempt") or {}) if placed else {}
+    actual = actual_view(placed.actual if placed else None)
+    return {
+        "id": row.id,
+        "name": asked.name,
+        "state": row.state,
+        "reason": reason(row, placed),
+        "owner": row.record.owner,
+        "project": asked.project,
+        "kind": row.record.kind,
+        "command": list(asked.command),
+        "priority": asked.priority,
+        "share": asked.share.value,
+        "max_slowdown": asked.max_slowdown,
+        **_times(row, placed),
+        "cancel_requested": row.cancel_requested,
+        "attempt": row.attempt,
+        "host": placed.host if placed else None,
+        "device": placed.devices[0] if placed and placed.devices else None,
+        "devices": list(placed.devices) if placed else [],
+        "partners": list(resident.partners) if resident else [],
+        "exit_code": placed.exit_code if placed else None,
+        "log_path": last.log_path if last else None,
+        "live": live_numbers(resident),
+        "forecast": forecast_view(launched.get("forecast") or forecast),
+        "verdict": verdict_view(row.verdict or (placed.launch.get("verdict") if placed else None)),
+        "actual": actual,
+    }
+
+
+def _times(row: JobRow, placed: AttemptRow | None) -> dict[str, Any]:
+    started = placed.started_at if placed else None
+    ended = (placed.ended_at if placed else None) or (row.state_since if row.state in ENDED else None)
+    return {
+        "submitted_at": rfc3339(row.record.submitted_at),
+        "submitted_at_unix": row.record.submitted_at,
+        "state_since": rfc3339(row.state_since),
+        "state_since_unix": row.state_since,
+        "started_at": rfc3339_or_none(started),
+        "started_at_unix": started,
+        "ended_at": rfc3339_or_none(ended),
+        "ended_at_unix": ended,
+    }
+
+
+def reason(row: JobRow, placed: AttemptRow | None) -> str | None:
+    """Why the job is in its state: the rule that keeps it waiting, or how its attempt ended."""
+    if row.state in WAITING:
+        return row.reason or (str(row.verdict["rule"]) if row.verdict else None)
+    return row.reason or (placed.reason if placed else None) or None
+
+
+def reason_in_words(row: JobRow) -> str:
+    """A waiting job's reason, for the page."""
+    if row.state is JobState.HELD:
+        return STATES[row.state]
+    verdict = verdict_view(row.verdict)
+    if verdict is not None:
+        return verdict.sentence
+    return RULES.get(row.reason or "", row.reason or "Not looked at yet") + "."
+
+
+def live_numbers(resident: LiveResident | None) -> LiveNumbers | None:
+    """What a resident uses now."""
+    if resident is None:
+        return None
+    return LiveNumbers(
+        memory_bytes=resident.memory_bytes,
+        utilization_pct=resident.utilization_pct,
+        steps=resident.steps,
+        rate=resident.rate,
+    )
+
+
+def device_views(
+    known: Sequence[Device], live: LiveView | None, names: Mapping[int, str | None], attempts: Mapping[int, AttemptRow]
+) -> list[DeviceView]:
+    """Every device of the record and of the live view, in the order of their ids."""
+    seen = {device.id: device for device in live.devices} if live else {}
+    views = [_live_device(device, names, attempts) for device in seen.values()]
+    views += [_silent_device(device, names, attempts) for device in known if device.id not in seen]
+    return sorted(views, key=lambda view: (view.host, view.id))
+
+
+def _live_device(device: LiveDevice, names: Mapping[int, str | None], attempts: Mapping[int, AttemptRow]) -> DeviceView:
+    return DeviceView(
+        id=device.id,
+        host=device.host,
+        backend=device.backend,
+        kind=device.type,
+        total_memory_bytes=device.total_memory_bytes,
+        used_memory_bytes=device.used_memory_bytes,
+        promised_memory_bytes=device.promised_memory_bytes,
+        foreign_memory_bytes=device.foreign_memory_bytes,
+        utilization_pct=device.utilization_pct,
+        read_at=rfc3339_or_none(device.read_at),
+        residents=[_resident(resident, names, attempts.get(resident.job)) for resident in device.residents],
+    )
+
+
+def _silent_device(device: Device, names: Mapping[int, str | None], attempts: Mapping[int, AttemptRow]) -> DeviceView:
+    """A device nobody reports on now. Who was put on it is still in the record."""
+    here = [row for row in attempts.values() if device.id in row.devices]
+    residents = [LiveResident(job=row.job, attempt=row.number, started_at=row.started_at) for row in here]
+    return DeviceView(
+        id=device.id,
+        host=device.host,
+        backend=device.backend,
+        kind=device.type,
+        total_memory_bytes=device.total_memory,
+        used_memory_bytes=None,
+        promised_memory_bytes=None,
+        foreign_memory_bytes=None,
+        utilization_pct=None,
+        read_at=None,
+        residents=[_resident(resident, names, attempts.get(resident.job)) for resident in residents],
+    )
+
+
+def _resident(resident: LiveResident, names: Mapping[int, str | None], row: AttemptRow | None) -> ResidentView:
+    launched = (row.launch.get("attempt") or {}) if row else {}
+    return ResidentView(
+        job=resident.job,
+        attempt=resident.attempt,
+        name=names.get(resident.job),
+        memory_bytes=resident.memory_bytes,
+        utilization_pct=resident.utilization_pct,
+        steps=resident.steps,
+        rate=resident.rate,
+        started_at=rfc3339_or_none(resident.started_at),
+        partners=list(resident.partners),
+        forecast=forecast_view(launched.get("forecast")),
+    )
+
+
+def event_view(entry: Entry) -> EventView:
+    """One line of the journal."""
+    return EventView(seq=entry.seq, at=rfc3339(entry.at), name=entry.name, jobs=list(entry.jobs), body=entry.body)

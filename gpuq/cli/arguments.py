@@ -1,0 +1,89 @@
+"""What all verbs share of argparse: the common options, errors with their fix, options that end at the script."""
+
+from __future__ import annotations
+
+import argparse
+
+from gpuq.cli.format import terminal_width
+from gpuq.errors import BadInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser for one verb. Options are never guessed from a prefix: a new one would change old scripts."""
+
+    def __init__(self, verb: str, summary: str, *, usage: str | None = None, epilog: str | None = None) -> None:
+        super().__init__(
+            prog=f"gpuq {verb}",
+            description=summary,
+            usage=usage,
+            epilog=epilog,
+            allow_abbrev=False,
+            formatter_class=_formatter,
+        )
+        self.add_argument("--json", action="store_true", help="print JSON, the same as the HTTP API's")
+        self.add_argument(
+            "--host", metavar="URL", help="http://HOST:PORT or unix:///PATH of a gpuq (default: this user's)"
+        )
+        self.add_argument(
+            "--no-color", action="store_true", help="no colour; NO_COLOR in the environment does the same"
+        )
+
+    def error(self, message: str) -> NoReturn:
+        """Raise BadInput instead of printing the whole usage."""
+        raise BadInput(f"{message}.", fix=f"`{self.prog} --help` shows what it takes.")
+
+    def split(self, words: list[str]) -> tuple[list[str], bool, list[str]]:
+        """Our own options, whether `--` ended them, and the command: everything from the first word that is no option.
+
+        argparse would look for our options inside the user's command too.
+        """
+        index = 0
+        while index < len(words):
+            word = words[index]
+            if word == "--":
+                return words[:index], True, words[index + 1 :]
+            if not word.startswith("-") or word == "-":
+                return words[:index], False, words[index:]
+            index += 2 if self._wants_next(word) else 1
+        return words, False, []
+
+    def _wants_next(self, word: str) -> bool:
+        """Whether the value of option `word` is the next word."""
+        if word.startswith("--"):
+            return "=" not in word and self._takes_value(word)
+        for position, letter in enumerate(word[1:], start=1):
+            if self._takes_value(f"-{letter}"):
+                return position == len(word) - 1
+        return False
+
+    def _takes_value(self, option: str) -> bool:
+        return any(option in action.option_strings and action.nargs != 0 for action in self._actions)
+
+
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    """argparse's own, told the width: to find it out itself it would import shutil and three compressors."""
+    return argparse.RawDescriptionHelpFormatter(prog, width=min(100, terminal_width()) - 2)
+
+
+def add_ids(parser: Parser, *, optional: bool = False) -> None:
+    """The job ids, as `42`, `42-50` or `42,44`."""
+    parser.add_argument("ids", nargs="*" if optional else "+", metavar="ID", help="job ids: 42, 42-50 or 42,44")
+
+
+def add_id(parser: Parser) -> None:
+    """One job id."""
+    parser.add_argument("id", metavar="ID", help="a job id")
+
+
+def one_id(word: str) -> int:
+    """The single id in `word`. Raises BadInput."""
+    from gpuq.cli.quantities import parse_ids
+
+    ids = parse_ids([word])
+    if len(ids) != 1:
+        raise BadInput(f"`{word}` names {len(ids)} jobs, and this takes one.", fix="Give one id.")
+    return ids[0]

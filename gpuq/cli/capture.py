@@ -1,0 +1,277 @@
+"""What a submission takes along from where it was typed: command, interpreter, environment, script hash, git state.
+
+Arrives: the words after the options, the environment, the directory. Leaves: the parts of a submission, or
+BadInput with the fix. Only variables on a list go along, and none whose name looks like a secret, unless asked for by name.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+
+from gpuq.errors import BadInput
+
+# fmt: off
+PASSED_NAMES = frozenset({
+    "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH",
+    "PYTHONUNBUFFERED", "PYTHONHASHSEED", "LD_LIBRARY_PATH", "CUDA_HOME", "CUDA_PATH", "CUDA_CACHE_PATH",
+    "HF_HOME", "HF_HUB_CACHE", "HF_DATASETS_CACHE", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "TORCH_HOME",
+    "WANDB_MODE", "WANDB_DIR", "WANDB_PROJECT",
+})
+# fmt: on
+PASSED_PREFIXES = ("LC_", "CONDA_", "XDG_", "KERAS_", "TF_", "JAX_", "XLA_", "PYTORCH_", "TORCH_")
+PASSED_PREFIXES_OF_LIBRARIES = ("OMP_", "MKL_", "OPENBLAS_", "NUMEXPR_", "NCCL_")
+SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL")
+# One string handed to execve may not be longer (MAX_ARG_STRLEN); gpuq.submission has the same number.
+MAX_TEXT = 131_072
+HASHED_BYTES = 16 * 2**20
+_GIT_TIMEOUT_S = 0.5
+_HASH_BLOCK = 2**20
+
+
+@dataclass(frozen=True)
+class Command:
+    """What to start, and the script in it if there is one."""
+
+    words: tuple[str, ...]
+    script: Path | None = None
+
+
+def command(
+    words: Sequence[str], *, verbatim: bool, python: str | None, environ: Mapping[str, str], cwd: Path
+) -> Command:
+    """The command that `words` mean. `verbatim`: they followed `--`. Raises BadInput for what could not start."""
+    if not words:
+        raise BadInput(
+            "there is nothing to run.",
+            fix="Name a script (gpuq submit train.py) or a command (gpuq submit -- CMD ARGS).",
+        )
+    _check_text(words)
+    first = words[0]
+    if not verbatim:
+        path = absolute(first, cwd)
+        if first.endswith(".py"):
+            _check_script(path, cwd)
+            return Command((interpreter(python, path, environ, cwd), str(path), *words[1:]), path)
+        if path.is_file():
+            _check_executable(path, first)
+            return Command((str(path), *words[1:]), path)
+    return Command((_program(first, environ, cwd), *words[1:]), _script_of(words, cwd))
+
+
+def interpreter(asked: str | None, script: Path, environ: Mapping[str, str], cwd: Path) -> str:
+    """The Python to run `script`: the one asked for, the active environment's, a `.venv` beside it, else PATH's.
+
+    The path is kept as it is, links and all: it is how a virtual environment knows itself.
+    """
+    if asked:
+        return _program(asked, environ, cwd)
+    candidates = [
+        Path(environ[name]) / "bin" / "python" for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if environ.get(name)
+    ]
+    candidates += [folder / ".venv" / "bin" / "python" for folder in (script.parent, cwd)]
+    for candidate in candidates:
+        if os.access(candidate, os.X_OK):
+            return str(cwd / candidate)
+    found = shutil.which("python3", path=environ.get("PATH"))
+    if found is None:
+        raise BadInput("there is no python3 on PATH.", fix="Activate an environment, or name one with --python.")
+    return str(cwd / found)
+
+
+def environment(environ: Mapping[str, str], pass_globs: Iterable[str], settings: Iterable[str]) -> dict[str, str]:
+    """The variables that go along: the listed ones, those that match `--pass-env`, and those set with `-e`."""
+    globs = list(pass_globs)
+    env = {
+        name: value
+        for name, value in environ.items()
+        if (is_listed(name) or any(fnmatchcase(name, glob) for glob in globs))
+        and not name.startswith("GPUQ_")
+        and _is_text(name)
+        and _is_text(value)
+        and len(value) <= MAX_TEXT
+    }
+    for setting in settings:
+        env.update([_assignment(setting, environ)])
+    return env
+
+
+def absolute(typed: str, cwd: Path) -> Path:
+    """The absolute path of what was typed, with `..` resolved: it names the script, and so the kind of work."""
+    path = cwd / Path(typed).expanduser()
+    return path.parent.resolve() / path.name if ".." in path.parts else path
+
+
+def is_listed(name: str) -> bool:
+    """Whether a variable goes along unasked."""
+    listed = name in PASSED_NAMES or name.startswith(PASSED_PREFIXES + PASSED_PREFIXES_OF_LIBRARIES)
+    return listed and not any(word in name.upper() for word in SECRET_WORDS)
+
+
+@cache
+def script_sha256(script: Path) -> str | None:
+    """SHA-256 over the first 16 MiB of the script; None if it cannot be read."""
+    from hashlib import sha256
+
+    digest, left = sha256(), HASHED_BYTES
+    try:
+        with script.open("rb") as file:
+            while left and (block := file.read(min(left, _HASH_BLOCK))):
+                digest.update(block)
+                left -= len(block)
+    except OSError:
+        return None
+    return digest.hexdigest()
+
+
+@cache
+def git_state(folder: Path) -> tuple[str | None, bool | None]:
+    """(commit, whether tracked files differ from it) of the work tree around `folder`; None: not quickly known."""
+    if not any((parent / ".git").exists() for parent in (folder, *folder.parents)):
+        return None, None
+    commit = _git(folder, "rev-parse", "--verify", "HEAD")
+    if not commit:
+        return None, None
+    status = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return commit.strip(), None if status is None else bool(status.strip())
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    import subprocess
+
+    # A repository may name programs of its own to run; asking for its state must not start them.
+    safe = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]
+    try:
+        done = subprocess.run(
+            ["git", *safe, "-C", str(folder), *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_GIT_TIMEOUT_S,
+            env={**os.environ, "GIT_OPTIONAL_LOCKS": "0"},
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode("utf-8", "replace")
+
+
+def _program(name: str, environ: Mapping[str, str], cwd: Path) -> str:
+    """The absolute path of a program. Raises BadInput."""
+    if "/" in name:
+        path = absolute(name, cwd)
+        _check_script(path, cwd)
+        _check_executable(path, name)
+        return str(path)
+    found = shutil.which(name, path=environ.get("PATH"))
+    if found is not None:
+        return str(cwd / found)
+    if (cwd / name).exists():
+        raise BadInput(f"there is no command `{name}` on PATH.", fix=f"Write ./{name} for the file here.")
+    raise BadInput(
+        f"there is no script here and no command on PATH named `{name}`.{_nearest(cwd, name)}",
+        fix=f"Check the name; you are in {cwd}.",
+    )
+
+
+def _check_script(path: Path, cwd: Path) -> None:
+    if path.is_dir():
+        raise BadInput(f"{path} is a folder, not a script.", fix="Name the script in it.")
+    try:
+        with path.open("rb"):
+            return
+    except FileNotFoundError:
+        pass
+    except PermissionError:
+        # A program may be executable without being readable; a Python script may not.
+        if os.access(path, os.X_OK) and path.suffix != ".py":
+            return
+        raise BadInput(f"{path} cannot be read.", fix=f"chmod u+r {path}") from None
+    except OSError as error:
+        raise BadInput(f"{path} cannot be opened: {error.strerror}.", fix="Check the path.") from None
+    raise BadInput(
+        f"there is no script {path}.{_nearest(path.parent, path.name)}", fix=f"Check the path; you are in {cwd}."
+    )
+
+
+def _check_executable(path: Path, typed: str) -> None:
+    if not os.access(path, os.X_OK):
+        raise BadInput(
+            f"{path} is not executable.", fix=f"chmod +x {typed}, or name its interpreter: gpuq submit -- bash {typed}"
+        )
+
+
+def _script_of(words: Sequence[str], cwd: Path) -> Path | None:
+    """The script in a command like `python -u train.py`: it tells the kind of work."""
+    if not Path(words[0]).name.startswith("python"):
+        path = absolute(words[0], cwd)
+        return path if "/" in words[0] and path.is_file() else None
+    for word in words[1:]:
+        if word.endswith(".py"):
+            path = absolute(word, cwd)
+            return path if path.is_file() else None
+        if word in {"-m", "-c"} or not word.startswith("-"):
+            return None
+    return None
+
+
+def _nearest(folder: Path, name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, _names(folder), n=1, cutoff=0.7)
+    return f" Did you mean {near[0]}?" if near else ""
+
+
+def _names(folder: Path) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for _, entry in zip(range(1000), _files(entries), strict=False)]
+    except OSError:
+        return []
+
+
+def _files(entries: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
+    return (entry for entry in entries if not entry.name.startswith(".") and entry.is_file())
+
+
+def _assignment(setting: str, environ: Mapping[str, str]) -> tuple[str, str]:
+    name, equals, value = setting.partition("=")
+    if not name or not _is_text(setting):
+        raise BadInput(f"`-e {setting}` names no variable.", fix="Write -e NAME=VALUE, or -e NAME to pass yours.")
+    if not equals:
+        if name not in environ:
+            raise BadInput(f"`-e {name}`: {name} is not set here.", fix=f"Write -e {name}=VALUE.")
+        value = environ[name]
+    return name, value
+
+
+def _check_text(words: Sequence[str]) -> None:
+    for number, word in enumerate(words, start=1):
+        if not _is_text(word):
+            raise BadInput(
+                f"word {number} of the command is not valid UTF-8.", fix="Rename the file or pass the value in a file."
+            )
+        if len(word) > MAX_TEXT:
+            raise BadInput(f"word {number} of the command is longer than 128 KiB.", fix="Pass the value in a file.")
+        if not word and number == 1:
+            raise BadInput("the command's name is empty.", fix="Name a script or a command.")
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def current_folder() -> Path:
+    """Where the command was typed. Raises BadInput if it was deleted meanwhile."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise BadInput("the folder you are in no longer exists.", fix="cd to one that does.") from None

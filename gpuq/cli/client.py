@@ -1,0 +1,286 @@
+"""The HTTP API from the caller's side: `http.client` over the home's Unix socket, or over TCP with the token.
+
+Arrives: a path and plain values. Leaves: plain JSON, or a `gpuq.errors` object made of the server's problem document.
+Nothing is sent twice unless it carries an idempotency key or only reads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from gpuq.errors import BadInput, Conflict, Failure, GpuqError, NeverFits, NotFound, NotPermitted, Unreachable
+from gpuq.home import Home
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # importing `typing` would cost the fast path some milliseconds
+    from typing import Any
+
+    Record = dict[str, Any]
+else:
+    Record = dict
+
+TIMEOUT_S = 30.0
+RETRY_S = 10.0
+_BY_EXIT_CODE: dict[int, type[GpuqError]] = {
+    cls.exit_code: cls for cls in (BadInput, NotFound, Unreachable, NotPermitted, Conflict, NeverFits)
+}
+_BY_STATUS = {
+    400: BadInput,
+    401: NotPermitted,
+    403: NotPermitted,
+    404: NotFound,
+    409: Conflict,
+    413: BadInput,
+    422: BadInput,
+}
+# Linux keeps 108 bytes for a socket's path, the closing zero included.
+_SOCKET_PATH_BYTES = 107
+
+
+class Lost(Unreachable):
+    """The connection broke after the request was sent: it may or may not have been carried out."""
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    """HTTP over a Unix socket."""
+
+    def __init__(self, path: Path, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self.path = path
+
+    def connect(self) -> None:
+        """Connect; a path too long for the kernel is reached through its folder."""
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        if len(os.fsencode(self.path)) <= _SOCKET_PATH_BYTES:
+            self.sock.connect(str(self.path))
+            return
+        folder = os.open(self.path.parent, os.O_PATH | os.O_DIRECTORY)
+        try:
+            self.sock.connect(f"/proc/self/fd/{folder}/{self.path.name}")
+        finally:
+            os.close(folder)
+
+
+class Client:
+    """One gpuq. Keeps its connection between calls."""
+
+    def __init__(self, host: str | None = None, environ: Mapping[str, str] | None = None) -> None:
+        values = dict(os.environ if environ is None else environ)
+        self.address = host or values.get("GPUQ_HOST") or f"unix://{Home.from_environment(values).api_socket}"
+        self._headers = {"Accept": "application/json", "User-Agent": "gpuq"}
+        self._connection = self._open(values)
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> Client:
+        """The gpuq that the command line names."""
+        return cls(options.host)
+
+    def get(self, path: str, **query: object) -> Any:
+        """The JSON at `path`; keys of `query` that are None are left out."""
+        return self._call("GET", with_query(path, query), None, {})
+
+    def look(self, path: str) -> Any:
+        """The JSON at `path`, whatever the status says: a probe that answers 503 has still answered."""
+        return _parse(self._read(self._send("GET", path, None, {})))
+
+    def server_time(self) -> float | None:
+        """The daemon's clock as Unix seconds, from its Date header."""
+        response = self._send("GET", "/livez", None, {})
+        self._read(response)
+        from email.utils import parsedate_to_datetime
+
+        try:
+            return parsedate_to_datetime(response.headers["Date"]).timestamp()
+        except (TypeError, ValueError):
+            return None
+
+    def post(self, path: str, body: object = None, *, key: str | None = None, patient: bool = False) -> Any:
+        """The JSON answer to a POST. With `key`, an answer that was lost is asked for again, for up to ten seconds.
+
+        `patient`: the answer may take minutes.
+        """
+        payload = json.dumps(body).encode()
+        headers = {"Content-Type": "application/json"}
+        if patient:
+            self._connection.timeout = None
+        if key is None:
+            return self._call("POST", path, payload, headers)
+        return self._call_until_answered(path, payload, {**headers, "Idempotency-Key": key})
+
+    def stream(self, path: str, **query: object) -> Iterator[bytes]:
+        """The body at `path` as it comes. Ends when the server closes it; raises Lost when it breaks off."""
+        response = self._send("GET", with_query(path, query), None, {"Accept": "*/*"})
+        if response.status >= 400:
+            raise _problem(response.status, self._read(response))
+        if self._connection.sock is not None:
+            self._connection.sock.settimeout(None)
+        try:
+            while chunk := response.read1(65536):
+                yield chunk
+        except (http.client.HTTPException, OSError) as error:
+            raise Lost(f"The connection to {self.address} broke off.") from error
+        finally:
+            self._connection.close()
+
+    def piece(self, path: str, **query: object) -> tuple[bytes, http.client.HTTPMessage]:
+        """The bytes at `path`, and the answer's headers."""
+        response = self._send("GET", with_query(path, query), None, {"Accept": "*/*"})
+        raw = self._read(response)
+        if response.status >= 400:
+            raise _problem(response.status, raw)
+        return raw, response.headers
+
+    def _call_until_answered(self, path: str, payload: bytes, headers: Mapping[str, str]) -> Any:
+        deadline: float | None = None
+        while True:
+            try:
+                return self._call("POST", path, payload, headers)
+            except Lost:
+                deadline = deadline or time.monotonic() + RETRY_S
+                if time.monotonic() > deadline:
+                    raise
+            except Unreachable:
+                # Only once a request was sent do we insist: before that, nobody heard us and the user is told at once.
+                if deadline is None or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.2)
+
+    def _call(self, method: str, path: str, payload: bytes | None, headers: Mapping[str, str]) -> Any:
+        response = self._send(method, path, payload, headers)
+        raw = self._read(response)
+        if response.status >= 400:
+            raise _problem(response.status, raw)
+        return _parse(raw)
+
+    def _send(
+        self, method: str, path: str, payload: bytes | None, headers: Mapping[str, str]
+    ) -> http.client.HTTPResponse:
+        reused = self._connection.sock is not None
+        if not reused:
+            self._connect()
+        try:
+            self._connection.request(method, path, payload, {**self._headers, **headers})
+            return self._connection.getresponse()
+        except (http.client.HTTPException, OSError) as error:
+            self._connection.close()
+            if reused and method == "GET":
+                return self._send(method, path, payload, headers)
+            raise Lost(
+                f"The connection to {self.address} broke before an answer came: {error or type(error).__name__}.",
+                fix="See with `gpuq queue` whether it was done before you try again.",
+            ) from error
+
+    def _connect(self) -> None:
+        try:
+            self._connection.connect()
+        except OSError as error:
+            self._connection.close()
+            raise _unreachable(self.address, error) from error
+
+    def _read(self, response: http.client.HTTPResponse) -> bytes:
+        try:
+            return response.read()
+        except (http.client.HTTPException, OSError) as error:
+            self._connection.close()
+            raise Lost(f"The answer from {self.address} broke off.") from error
+
+    def _open(self, environ: Mapping[str, str]) -> http.client.HTTPConnection:
+        scheme, _, rest = self.address.partition("://")
+        if scheme == "unix" and rest.startswith("/"):
+            return _UnixConnection(Path(rest), TIMEOUT_S)
+        host, port = _host_and_port(self.address, scheme, rest.rstrip("/"))
+        if scheme == "http" and host not in {"127.0.0.1", "localhost", "::1"}:
+            raise BadInput(
+                f"{self.address} is not this machine, and over plain http your token could be read on the way.",
+                fix="Use https, or a tunnel: ssh -L 8780:localhost:8780 HOST, then --host http://127.0.0.1:8780.",
+            )
+        token = environ.get("GPUQ_TOKEN") or _token_from(Home.from_environment(dict(environ)).token_file)
+        if token:
+            self._headers["Authorization"] = f"Bearer {token}"
+        if scheme == "https":
+            return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S)
+        return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+
+
+def new_key() -> str:
+    """A fresh idempotency key."""
+    return os.urandom(16).hex()
+
+
+def talk(text: str) -> None:
+    """Say something to the person; data goes to stdout, talk to stderr."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def print_json(value: object) -> None:
+    """Print plain JSON for a program to read."""
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def with_query(path: str, query: Mapping[str, object]) -> str:
+    """`path` with those values of `query` that are not None."""
+    given = {name: str(value) for name, value in query.items() if value is not None}
+    if not given:
+        return path
+    from urllib.parse import urlencode
+
+    return f"{path}?{urlencode(given)}"
+
+
+def _host_and_port(address: str, scheme: str, rest: str) -> tuple[str, int | None]:
+    host, colon, port = rest.rpartition(":") if not rest.endswith("]") else (rest, "", "")
+    if not colon:
+        host, port = rest, ""
+    host = host.removeprefix("[").removesuffix("]")
+    if scheme not in {"http", "https"} or not host or "/" in rest or (port and not port.isdecimal()):
+        raise BadInput(
+            f"`{address}` is no address of a gpuq.", fix="Write http://127.0.0.1:8780 or unix:///path/to/api.sock."
+        )
+    return host, int(port) if port else None
+
+
+def _token_from(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding="ascii").strip() or None
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def _parse(raw: bytes) -> Any:
+    if not raw:
+        return None
+    try:
+        return json.loads(raw)
+    except ValueError as error:
+        raise Failure("The answer is not JSON; is this really a gpuq?", fix="Check --host and GPUQ_HOST.") from error
+
+
+def _problem(status: int, raw: bytes) -> GpuqError:
+    """The error in an RFC 9457 problem document, or the best that the status alone allows."""
+    try:
+        body = json.loads(raw)
+    except ValueError:
+        body = None
+    problem: Record = body if isinstance(body, dict) else {}
+    cls = _BY_EXIT_CODE.get(problem.get("exit_code", -1))
+    if cls is None:
+        cls = Failure if "exit_code" in problem else _BY_STATUS.get(status, Unreachable if status == 503 else Failure)
+    detail = problem.get("detail") or problem.get("title") or f"The daemon answered with HTTP status {status}."
+    return cls(str(detail), fix=problem.get("hint"))
+
+
+def _unreachable(address: str, error: OSError) -> GpuqError:
+    if isinstance(error, PermissionError):
+        return NotPermitted(f"{address} belongs to somebody else.", fix="Set GPUQ_HOME to the home of your own gpuq.")
+    if isinstance(error, FileNotFoundError | ConnectionRefusedError):
+        return Unreachable(f"No gpuq is running at {address}.")
+    return Unreachable(f"gpuq at {address} does not answer: {error.strerror or error}.")

@@ -1,0 +1,17 @@
+"""`gpuq db upgrade`: bring the database to the schema of this version. The migration runs in its place."""
+
+from __future__ import annotations
+
+from gpuq.cli.arguments import Parser
+from gpuq.cli.up import become_module
+
+
+def run(words: list[str]) -> int:
+    """Replace this process by the migration."""
+    parser = Parser(
+        "db", "Bring the database ($GPUQ_DATABASE_URL, else the home's SQLite file) to this version's schema."
+    )
+    parser.add_argument("action", choices=["upgrade"], help="what to do")
+    parser.parse_args(words)
+    become_module(["gpuq.adapters.store.migrate"])
+    return 1

@@ -1,0 +1,233 @@
+"""`gpuq doctor`: look at each part, and for what is wrong say what to do. Exit code 1 if something is broken.
+
+Arrives: the home, the machine, the API's own probes. Leaves: one `Check` per part. Looks only; changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from gpuq.cli import format as fmt
+from gpuq.cli.arguments import Parser
+from gpuq.cli.client import Client, Record, print_json
+from gpuq.errors import GpuqError
+from gpuq.home import Home
+
+OK, NOTE, BROKEN = "ok", "note", "broken"
+_MIN_FREE_BYTES = 2**30
+_CLOCK_TOLERANCE_S = 5.0
+_THIS_PROGRAM_IS_FROM = 1_760_000_000
+_UNIT_FOLDERS = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system", "~/.config/systemd/user")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One part: `status` is ok, note (works, but worth knowing) or broken; `fix` says what to do."""
+
+    part: str
+    status: str
+    found: str
+    fix: str | None = None
+
+
+def run(words: list[str]) -> int:
+    """Check everything."""
+    parser = Parser("doctor", "Check each part and name the fix. Exit code 1 if something is broken.")
+    options = parser.parse_args(words)
+    checks = [*local_checks(Home.from_environment()), *daemon_checks(Client.of(options))]
+    if options.json:
+        print_json(
+            {"ok": all(check.status != BROKEN for check in checks), "checks": [asdict(check) for check in checks]}
+        )
+    else:
+        print("\n".join(screen(checks, fmt.terminal_width(), fmt.coloured(options.no_color))))
+    return int(any(check.status == BROKEN for check in checks))
+
+
+def screen(checks: list[Check], width: int, colour: bool) -> list[str]:
+    """One line per check, the fix under it."""
+    styles = {OK: "32", NOTE: "33", BROKEN: "31"}
+    lines = []
+    for check in checks:
+        found = fmt.wrapped(fmt.clean(check.found), width - 24)
+        lines.append(f"{fmt.paint(f'{check.status:<6}', styles[check.status], colour)}  {check.part:<14}  {found[0]}")
+        lines += [" " * 24 + part for part in found[1:]]
+        if check.fix and check.status != OK:
+            lines += [" " * 24 + part for part in fmt.wrapped(f"→ {check.fix}", width - 24)]
+    return lines
+
+
+def local_checks(home: Home) -> list[Check]:
+    """What can be seen without the daemon. A check that itself fails is reported, not raised."""
+    checks: list[tuple[str, Callable[[], Check]]] = [
+        ("home", lambda: _home(home.root)),
+        ("disk", lambda: _disk(home.root)),
+        ("clock", _clock),
+        ("installation", _installation),
+        ("nvml", _nvml),
+        ("cgroup", _cgroup),
+        ("timer", _timer),
+    ]
+    return [_guarded(part, check) for part, check in checks]
+
+
+def daemon_checks(client: Client) -> list[Check]:
+    """What the daemon says of itself."""
+    try:
+        ready: Record = client.look("/readyz")
+        version: Record = client.look("/version")
+    except GpuqError as error:
+        return [Check("api", BROKEN, error.message, error.fix)]
+    answering = f"gpuq {version.get('version') or '(version not told)'} answers at {client.address}"
+    return [Check("api", OK, answering), *_parts(ready), *_clocks_agree(client), *_devices(client)]
+
+
+_FIXES = {
+    "redis": "Start Redis, or unset GPUQ_REDIS_URL so that `gpuq up` runs its own. Submissions are taken meanwhile.",
+    "database": "Look at the database server and its disk; GPUQ_DATABASE_URL names it.",
+    "dispatcher": "Start it: `gpuq up`, or systemctl start gpuqd. Submissions are taken meanwhile.",
+}
+
+
+def _parts(ready: Record) -> Iterator[Check]:
+    for part, word in ready.items():
+        if part == "ready" or not isinstance(word, str):
+            continue
+        fix = "gpuq db upgrade" if word == "schema" else _FIXES.get(part)
+        found = "its schema is not this version's" if word == "schema" else word
+        yield Check(part, OK if word == "ok" else BROKEN, found, None if word == "ok" else fix)
+
+
+def _clocks_agree(client: Client) -> Iterator[Check]:
+    try:
+        theirs = client.server_time()
+    except GpuqError:
+        return
+    if theirs is not None and abs(theirs - time.time()) > _CLOCK_TOLERANCE_S:
+        apart = f"the daemon's clock and this one are {abs(theirs - time.time()):.0f} s apart"
+        yield Check("clocks", NOTE, apart, "Switch on time synchronisation: timedatectl set-ntp true")
+
+
+def _devices(client: Client) -> Iterator[Check]:
+    try:
+        devices: list[Record] = client.get("/api/v1/gpus")
+    except GpuqError as error:
+        yield Check("devices", BROKEN, error.message, error.fix)
+        return
+    silent = [device["id"] for device in devices if device.get("utilization_pct") is None]
+    if not devices:
+        yield Check(
+            "devices", BROKEN, "none: no worker has reported", "Start one: `gpuq up`, or systemctl start gpuq-worker."
+        )
+    elif silent:
+        fix = "Look at the worker on that host; a device without readings admits nobody."
+        yield Check("devices", NOTE, f"{len(devices)}, without a reading: {', '.join(silent)}", fix)
+    else:
+        yield Check("devices", OK, f"{len(devices)}, all with fresh readings")
+
+
+# --- this machine --------------------------------------------------------------------------------------------------
+
+
+def _guarded(part: str, check: Callable[[], Check]) -> Check:
+    try:
+        return check()
+    except OSError as error:
+        return Check(part, NOTE, f"could not be looked at: {error.strerror or error}")
+
+
+def _home(root: Path) -> Check:
+    try:
+        found = root.stat()
+    except FileNotFoundError:
+        return Check("home", NOTE, f"{root} does not exist yet", "`gpuq up` makes it.")
+    if found.st_uid != os.getuid():
+        return Check("home", BROKEN, f"{root} belongs to user {found.st_uid}", "Set GPUQ_HOME to a folder of your own.")
+    if not os.access(root, os.W_OK | os.X_OK):
+        return Check("home", BROKEN, f"{root} cannot be written", f"chmod u+rwx {root}")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        return Check("home", BROKEN, f"{root} is open to others", f"chmod 700 {root}")
+    open_files = [name for name in ("token", "order.key", "gpuq.db") if _open_to_others(root / name)]
+    if open_files:
+        names = " ".join(str(root / name) for name in open_files)
+        return Check("home", BROKEN, f"open to others: {', '.join(open_files)}", f"chmod 600 {names}")
+    return Check("home", OK, str(root))
+
+
+def _open_to_others(path: Path) -> bool:
+    try:
+        return bool(path.stat().st_mode & 0o077)
+    except FileNotFoundError:
+        return False
+
+
+def _disk(root: Path) -> Check:
+    existing = next(folder for folder in (root, *root.parents) if folder.exists())
+    free = shutil.disk_usage(existing).free
+    if free < _MIN_FREE_BYTES:
+        return Check(
+            "disk", BROKEN, f"{fmt.gib(free)} free at {existing}", "Make room: logs and the record live there."
+        )
+    return Check("disk", OK, f"{fmt.gib(free)} free")
+
+
+def _clock() -> Check:
+    if time.time() < _THIS_PROGRAM_IS_FROM:
+        return Check("clock", BROKEN, f"it says {fmt.local_time(time.time())}", "Set it: timedatectl set-ntp true")
+    return Check("clock", OK, fmt.local_time(time.time()))
+
+
+def _installation() -> Check:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        other = version("gpuq")
+    except PackageNotFoundError:
+        return Check("installation", OK, "no other package named gpuq")
+    return Check(
+        "installation",
+        BROKEN,
+        f"the package `gpuq` {other} is installed too; it is an unrelated program with the same module name",
+        "pip uninstall gpuq, then install gpuq-daemon again.",
+    )
+
+
+def _nvml() -> Check:
+    from ctypes.util import find_library
+
+    driver = Path("/proc/driver/nvidia/version").exists()
+    library = find_library("nvidia-ml")
+    if library:
+        return Check("nvml", OK, library)
+    if driver:
+        fix = "Install the driver's NVML library (libnvidia-ml.so.1), of the driver's version."
+        return Check("nvml", BROKEN, "the NVIDIA driver is loaded, but its NVML library is missing", fix)
+    return Check(
+        "nvml", NOTE, "no NVIDIA driver; jobs run on CPU devices", "Install the driver if this machine has a GPU."
+    )
+
+
+def _cgroup() -> Check:
+    if Path("/sys/fs/cgroup/cgroup.controllers").exists():
+        return Check("cgroup", OK, "version 2")
+    return Check(
+        "cgroup",
+        NOTE,
+        "not version 2: jobs run without a scope of their own",
+        "Boot with systemd.unified_cgroup_hierarchy=1.",
+    )
+
+
+def _timer() -> Check:
+    for folder in _UNIT_FOLDERS:
+        if (Path(folder).expanduser() / "gpuq-retrain.timer").exists():
+            return Check("timer", OK, f"gpuq-retrain.timer in {folder}")
+    return Check(
+        "timer", NOTE, "no nightly training", "Install systemd/gpuq-retrain.timer, or run `gpuq model train` at times."
+    )

@@ -1,0 +1,160 @@
+"""The `gpuq` command: finds the verb, imports its module, and turns what goes wrong into a sentence and an exit code.
+
+Arrives: the arguments. Leaves: the exit code. Only the module of the verb asked for is imported, so that `gpuq queue`
+costs a bare interpreter, argparse and http.client. No traceback reaches a user unless GPUQ_DEBUG is set.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+from gpuq.errors import BadInput, GpuqError
+
+# verb -> (module, what it does); the order is that of `gpuq --help`.
+VERBS: dict[str, tuple[str, str]] = {
+    "submit": ("submit", "queue a script or a command"),
+    "run": ("run", "submit, follow the output, exit with the job's code"),
+    "queue": ("queue", "list waiting and running jobs"),
+    "show": ("show", "all facts about one job"),
+    "explain": ("explain", "why a job runs where it runs, or why it waits"),
+    "predict": ("predict", "what gpuq expects of a job, before submitting it"),
+    "logs": ("logs", "a job's output; -f follows it"),
+    "wait": ("wait", "wait for jobs to end; exit with their code"),
+    "cancel": ("cancel", "end jobs, waiting or running"),
+    "hold": ("hold", "keep waiting jobs from starting"),
+    "release": ("release", "let held jobs start"),
+    "gpus": ("gpus", "devices, and who is on them"),
+    "model": ("model", "the prediction model: status, train, rollback"),
+    "doctor": ("doctor", "check each part and name the fix"),
+    "up": ("up", "run gpuq here, in the foreground"),
+    "db": ("db", "bring the database up to date: db upgrade"),
+    "version": ("version", "the version of this command and of the daemon"),
+}
+ALIASES = {"ls": "queue", "ps": "queue", "status": "queue", "kill": "cancel"}
+# Options that may stand before the verb; they are handed to it. True: the option takes a value.
+COMMON_OPTIONS = {"--host": True, "--json": False, "--no-color": False}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run one command. Returns its exit code; never raises."""
+    words = sys.argv[1:] if arguments is None else arguments
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            # Names and paths may hold bytes that the terminal's encoding cannot show: show them escaped.
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+    except GpuqError as error:
+        return _complain(error)
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        return _reader_left()
+    except OSError as error:
+        return _complain(GpuqError(_os_sentence(error)))
+    except Exception as error:  # noqa: BLE001  the last fence: a person gets a sentence
+        return _unexpected(error)
+    return code
+
+
+def _run(words: list[str]) -> int:
+    leading, verb, rest = _find_verb(words)
+    if verb is None:
+        return _without_verb(leading)
+    if verb == "help":
+        return _run([*rest[:1], "--help"])
+    name = ALIASES.get(verb, verb)
+    if name not in VERBS:
+        raise BadInput(f"there is no verb `{verb}`.{_nearest(verb)}", fix="`gpuq --help` lists the verbs.")
+    module = import_module(f"gpuq.cli.{VERBS[name][0]}")
+    code: int = module.run([*leading, *rest])
+    return code
+
+
+def _find_verb(words: list[str]) -> tuple[list[str], str | None, list[str]]:
+    """What stands before the verb, the verb, and the rest."""
+    index = 0
+    while index < len(words) and words[index].startswith("-"):
+        index += 2 if COMMON_OPTIONS.get(words[index]) else 1
+    if index >= len(words):
+        return words, None, []
+    return words[:index], words[index], words[index + 1 :]
+
+
+def _without_verb(leading: list[str]) -> int:
+    if "--version" in leading or "-V" in leading:
+        return _run(["version", *(word for word in leading if word not in {"--version", "-V"})])
+    strange = [word for word in leading if word not in {"-h", "--help"} and word.split("=")[0] not in COMMON_OPTIONS]
+    if strange:
+        raise BadInput(f"there is no option `{strange[0]}` before the verb.", fix="`gpuq --help` lists the verbs.")
+    print(_help())
+    return 0
+
+
+def _help() -> str:
+    verbs = "\n".join(f"  {name:<9} {summary}" for name, (_, summary) in VERBS.items())
+    aliases = ", ".join(f"{alias} = {name}" for alias, name in ALIASES.items())
+    return f"""\
+usage: gpuq [--host URL] [--json] [--no-color] VERB ...
+
+A GPU job queue: two jobs share a GPU only when the numbers allow it.
+
+  gpuq up                           start gpuq on this machine
+  gpuq submit train.py --lr 0.1     queue a script
+  gpuq queue                        see what waits and runs
+
+{verbs}
+
+  also: {aliases}
+
+`gpuq VERB --help` shows what a verb takes.
+exit codes: 0 ok, 1 failure, 2 usage, 3 no such job, 4 daemon unreachable, 5 not permitted,
+6 conflict, 7 can never run; run, wait, logs -f: the job's own, 124 timeout, 125 gpuq's failure."""
+
+
+def _nearest(verb: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(verb, [*VERBS, *ALIASES], n=1)
+    return f" Did you mean `{near[0]}`?" if near else ""
+
+
+def _complain(error: GpuqError) -> int:
+    _say(f"gpuq: {error.message}\n  {error.fix}")
+    return error.exit_code
+
+
+def _os_sentence(error: OSError) -> str:
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}."
+
+
+def _unexpected(error: Exception) -> int:
+    if os.environ.get("GPUQ_DEBUG"):
+        from traceback import print_exception
+
+        print_exception(error)
+        return 1
+    _say(
+        f"gpuq: something unexpected went wrong ({type(error).__name__}: {error}).\n"
+        "  Please report this; set GPUQ_DEBUG=1 for the traceback."
+    )
+    return 1
+
+
+def _say(text: str) -> None:
+    try:
+        print(text, file=sys.stderr)
+    except OSError:
+        _reader_left()
+
+
+def _reader_left() -> int:
+    """Who read our output has gone (`gpuq queue | head`). The interpreter must not complain while it closes down."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 1)
+    os.dup2(null, 2)
+    return 141

@@ -1,0 +1,71 @@
+"""`gpuq model status|train|rollback`: which model serves, train a candidate now, go back to the one before."""
+
+from __future__ import annotations
+
+from gpuq.cli import format as fmt
+from gpuq.cli.arguments import Parser
+from gpuq.cli.client import Client, print_json, talk
+from gpuq.cli.sections import facts
+
+
+def run(words: list[str]) -> int:
+    """Look at the model, or change it."""
+    parser = Parser("model", "The prediction model: what serves, train a candidate now, go back to the one before.")
+    parser.add_argument(
+        "action", nargs="?", choices=["status", "train", "rollback"], default="status", help="default: status"
+    )
+    options = parser.parse_args(words)
+    client = Client.of(options)
+    if options.action == "status":
+        answer = client.get("/api/v1/models")
+    else:
+        if options.action == "train":
+            talk("gpuq: training; this takes a while.")
+        answer = client.post(f"/api/v1/models/{options.action}", {}, patient=True)
+    if options.json:
+        print_json(answer)
+    else:
+        print("\n".join(screen(answer, fmt.terminal_width())))
+    return 0
+
+
+def screen(value: object, width: int) -> list[str]:
+    """Whatever the shelf says, as facts: its keys are the model's own and grow with it."""
+    if not isinstance(value, dict):
+        return [_text(value)]
+    plain = [(_label(name), _text(part, name)) for name, part in value.items() if not isinstance(part, dict | list)]
+    lines = facts([(label, text) for label, text in plain], width)
+    for name, part in value.items():
+        if isinstance(part, dict) and part:
+            lines += ["", f"{_label(name)}:", *screen(part, width)]
+        elif isinstance(part, list) and part:
+            lines += ["", f"{_label(name)}:", *_list(part, width)]
+    return lines or ["no model has been trained yet: `gpuq model train` trains one from what has run"]
+
+
+def _list(items: list[object], width: int) -> list[str]:
+    if not all(isinstance(item, dict) for item in items):
+        return facts([("", ", ".join(map(_text, items)))], width)
+    rows = [item for item in items if isinstance(item, dict)]
+    names = [name for name in rows[0] if not isinstance(rows[0][name], dict | list)]
+    columns = [fmt.Column(_label(name).upper(), least=6) for name in names]
+    return [
+        "  " + line
+        for line in fmt.table(columns, [[_text(row.get(name), name) for name in names] for row in rows], width - 2)
+    ]
+
+
+def _label(name: str) -> str:
+    return fmt.clean(name).replace("_", " ")
+
+
+def _text(value: object, name: str = "") -> str:
+    if value is None:
+        return fmt.UNKNOWN
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float) and name.endswith(("_at", "_unix")):
+        return fmt.local_time(value)
+    if isinstance(value, str) and name.endswith("_at"):
+        return fmt.local_time(value)
+    return f"{value:.4g}" if isinstance(value, float) else fmt.clean(value)

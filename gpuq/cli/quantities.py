@@ -1,0 +1,111 @@
+"""Sizes, durations and slowdowns as people write them. Arrives: text. Leaves: bytes, seconds, a ratio, or BadInput."""
+
+from __future__ import annotations
+
+import re
+
+from gpuq.errors import BadInput
+
+_SIZE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(?:([kmgt])(i?b?)|b)", re.IGNORECASE)
+_POWER = {"K": 1, "M": 2, "G": 3, "T": 4}
+_MAX_SIZE = 2**60
+
+_PARTS = re.compile(r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m(?:in)?)?(?:(\d+(?:\.\d+)?)s)?")
+_CLOCK = re.compile(r"(?:(\d+)-)?(\d+)(?::(\d{1,2}))?(?::(\d{1,2}))?")
+_MINUTES = re.compile(r"\d+(?:\.\d+)?")
+_MAX_DURATION = 10 * 366 * 86400
+
+_NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(\s*%)?")
+
+
+def parse_size(text: str) -> int:
+    """Bytes of `10G`, `512MiB`, `1.5 GB`. `G` and `GiB` are 2**30, `GB` is 10**9, as on a disk's label."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise BadInput(f"`{text}` is not a size.", fix="Write a number with its unit: 10G, 512MiB, 1.5GB.")
+    number, letter, suffix = match.groups()
+    unit = 1
+    if letter:
+        base = 1000 if suffix.upper() == "B" else 1024
+        unit = base ** _POWER[letter.upper()]
+    # The length check keeps a row of a thousand digits from becoming infinity.
+    size = round(float(number) * unit) if len(number) <= 20 else _MAX_SIZE
+    if not 0 < size < _MAX_SIZE:
+        raise BadInput(f"a size of `{text}` makes no sense.", fix="Write a size above 0 and below 1024 PiB.")
+    return size
+
+
+def parse_duration(text: str) -> float:
+    """Seconds of `30` (minutes, as in Slurm), `2h30m`, `45s`, `MM:SS`, `HH:MM:SS`, `D-HH`, `D-HH:MM`, `D-HH:MM:SS`."""
+    seconds = _duration(text.strip().lower())
+    if seconds is None:
+        raise BadInput(f"`{text}` is not a time.", fix="Write 30 (minutes), 2h30m, 45s, 01:30:00 or 1-12:00:00.")
+    if not 0 < seconds <= _MAX_DURATION:
+        raise BadInput(f"a time of `{text}` makes no sense.", fix="Write a time above 0 and below ten years.")
+    return seconds
+
+
+def _duration(text: str) -> float | None:
+    if not text or len(text) > 40:
+        return None
+    if _MINUTES.fullmatch(text):
+        return float(text) * 60
+    if match := _CLOCK.fullmatch(text):
+        return _clock(match)
+    if match := _PARTS.fullmatch(text):
+        return sum(float(part or 0) * unit for part, unit in zip(match.groups(), (86400, 3600, 60, 1), strict=True))
+    return None
+
+
+def _clock(match: re.Match[str]) -> float | None:
+    days, *rest = match.groups()
+    numbers = [int(part) for part in rest if part is not None]
+    if any(part > 59 for part in numbers[1:]):
+        return None
+    # Slurm's reading: after days come hours first; without days two numbers are minutes and seconds.
+    units = (3600, 60, 1) if days is not None or len(numbers) == 3 else (60, 1)
+    return int(days or 0) * 86400 + sum(part * unit for part, unit in zip(numbers, units, strict=False))
+
+
+def parse_slowdown(text: str) -> float:
+    """The ratio time together / time alone of `1.15` or `15%`: 1.15. A bare number above 5 is surely a percentage."""
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None or len(text) > 40:
+        raise BadInput(f"`{text}` is not a slowdown.", fix="Write 15% or 1.15.")
+    number, percent = float(match[1]), match[2]
+    ratio = 1 + number / 100 if percent else number
+    if percent is None and number > 5:
+        raise BadInput(
+            f"a slowdown of {match[1]} would be {match[1]} times as slow.",
+            fix=f"Write {match[1]}% if you mean percent.",
+        )
+    if ratio < 1:
+        raise BadInput(
+            f"a slowdown of {match[1]} is below 1, which would be faster than alone.", fix="Write 15% or 1.15."
+        )
+    if ratio > 5:
+        raise BadInput(f"a slowdown of {text.strip()} is above 5 times as slow.", fix="Write at most 400%.")
+    return ratio
+
+
+def parse_ids(words: list[str]) -> list[int]:
+    """Job ids of `42`, `42-50`, `42,44`, in the order given, each once."""
+    ids: dict[int, None] = {}
+    for word in words:
+        for part in word.split(","):
+            ids.update(dict.fromkeys(_id_range(part)))
+    return list(ids)
+
+
+def _id_range(text: str) -> range:
+    match = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", text.strip())
+    if match is None:
+        raise BadInput(
+            f"`{text}` is not a job id.", fix="Write ids as 42, or a range as 42-50; `gpuq queue` lists them."
+        )
+    first, last = int(match[1]), int(match[2] or match[1])
+    if last < first:
+        raise BadInput(f"the range {text} runs backwards.", fix=f"Write {last}-{first}.")
+    if last - first >= 100_000:
+        raise BadInput(f"the range {text} names more than 100,000 jobs.", fix="Ask for fewer at a time.")
+    return range(first, last + 1)

@@ -1,0 +1,177 @@
+"""Verdicts in words: the rule, the sum behind it, and what would change it.
+
+Arrives: a verdict as the API shows it. Leaves: lines of text. A rule or a number not known here is shown by the server's
+own sentence, so a newer daemon stays readable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpuq.cli import format as fmt
+from gpuq.cli.client import Record
+
+WHAT_HELPS = {
+    "FirstRunExclusive": "A first run is measured alone; after it jobs of this kind can share. --kind names a known kind.",
+    "PredictedLoad": "It starts when a partner ends, or when a device is idle.",
+    "PredictedMemory": "It starts when memory is freed. --gpu-mem lowers the promise if you know it needs less.",
+    "SlowdownBudget": "--max-slowdown allows more, for it and for its partner.",
+    "Exclusive": "It starts when a device is idle; --share auto lets jobs share.",
+    "ForeignProcess": "Somebody uses the device without gpuq; `gpuq gpus` shows how much.",
+    "StaleReading": "The device's host does not report; `gpuq doctor` says why.",
+    "UnsafePair": "It starts when that partner ends, or when another device is idle.",
+    "Reserved": "A job that waited long goes first; then this one.",
+    "NeverFits": "Ask for less memory, or cancel it.",
+    "NoDevices": "Start a worker: `gpuq up`, or the gpuq-worker service.",
+    "Resources": "It starts when a device is free.",
+}
+
+
+def lines(verdict: Record) -> list[str]:
+    """What settled it, with the numbers; then what would change it."""
+    rule, admitted = verdict["rule"], verdict["admitted"]
+    tell = _TELL.get((rule, admitted))
+    try:
+        told = tell(verdict["numbers"]) if tell else None
+    except (KeyError, TypeError):
+        told = None
+    if told is None:
+        text = [fmt.clean(verdict.get("sentence") or number_list(verdict))]
+    else:
+        where = f" on {fmt.clean(verdict['device'])}" if verdict.get("device") else ""
+        text = [fmt.clean(told) if admitted else f"{rule}{where}: {fmt.clean(told)}"]
+    if not admitted and rule in WHAT_HELPS:
+        text.append(WHAT_HELPS[rule])
+    return text
+
+
+def number_list(verdict: Record) -> str:
+    """The rule and its numbers, when the server sent no sentence."""
+    numbers = ", ".join(f"{label(name)} {quantity(name, value)}" for name, value in verdict["numbers"].items())
+    where = f" on {verdict['device']}" if verdict.get("device") else ""
+    return f"{verdict['rule']}{where}: {numbers}." if numbers else f"{verdict['rule']}{where}."
+
+
+def label(name: str) -> str:
+    """A number's name without its unit."""
+    for unit in ("_pct", "_bytes", "_s"):
+        name = name.removesuffix(unit)
+    return name.replace("_", " ")
+
+
+def quantity(name: str, value: object) -> str:
+    """A number by the unit its name ends in."""
+    if not isinstance(value, int | float):
+        return "unknown" if value is None else fmt.clean(value)
+    if name.endswith("_pct"):
+        return fmt.percent(value)
+    if name.endswith("_bytes"):
+        return fmt.gib(value)
+    if name.endswith("_s"):
+        return fmt.duration(value)
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+# --- the sums, per rule; a missing or null number raises and the server's sentence is shown instead -----------------
+
+
+def _load(n: Record) -> str:
+    total = n["newcomer_pct"] + n["committed_pct"]
+    relation = ">" if total > n["limit_pct"] else "<="
+    return f"{n['newcomer_pct']:.0f}% + {n['committed_pct']:.0f}% = {total:.0f}% {relation} {n['limit_pct']:.0f}%"
+
+
+def _memory(n: Record) -> str:
+    headroom = n.get("headroom_bytes") or 0
+    total = n["needed_bytes"] + n["committed_bytes"] + headroom
+    relation = ">" if total > n["total_bytes"] else "<="
+    spare = f" + {fmt.gib(headroom)} kept free" if headroom else ""
+    committed = f"{fmt.gib(n['committed_bytes'])} spoken for"
+    return (
+        f"{fmt.gib(n['needed_bytes'])} + {committed}{spare} = {fmt.gib(total)} {relation} {fmt.gib(n['total_bytes'])}"
+    )
+
+
+def _overload(n: Record) -> str:
+    return f"peak utilisation {_load(n)}, beside job {_jobs(n['residents'])}."
+
+
+def _too_much_memory(n: Record) -> str:
+    return f"memory {_memory(n)}."
+
+
+def _fits(n: Record) -> str:
+    slowdown = n.get("expected_slowdown")
+    expected = "not measured yet" if slowdown is None else f"{fmt.slowdown(slowdown)} expected"
+    return (
+        f"it fitted beside job {_jobs(n['beside'])}: peak utilisation {_load(n)}; memory {_memory(n)}; "
+        f"slowdown {expected}, budget {fmt.slowdown(n['budget'])}."
+    )
+
+
+def _idle(n: Record) -> str:
+    return f"nobody else was on the device; {fmt.gib(n['needed_bytes'])} needed of {fmt.gib(n['total_bytes'])}."
+
+
+def _first_run(n: Record) -> str:
+    return f"too little is known of its kind to share, so it has the device ({fmt.gib(n['total_bytes'])}) alone."
+
+
+def _unknown_partner(n: Record) -> str:
+    if "resident" in n:
+        return f"job {n['resident']} is there, and too little is known of it to give it a partner."
+    return f"no device is idle, and too little is known of its kind to share one (evidence: {n['evidence']})."
+
+
+def _exclusive(n: Record) -> str:
+    return (
+        f"job {n['resident']} does not share." if "resident" in n else "this job does not share, and no device is idle."
+    )
+
+
+def _over_budget(n: Record) -> str:
+    if "resident" in n:
+        return f"it would slow job {n['resident']} by {fmt.slowdown(n['resident_slowdown'])}, {_budget(n)}."
+    return (
+        f"it would run {fmt.slowdown(n['newcomer_slowdown'])} slower beside a job of kind {n['beside']}, {_budget(n)}."
+    )
+
+
+def _budget(n: Record) -> str:
+    return (
+        f"whose budget is {fmt.slowdown(n['budget'])}"
+        if "resident" in n
+        else f"and its budget is {fmt.slowdown(n['budget'])}"
+    )
+
+
+def _full(n: Record) -> str:
+    return f"{n['residents']} jobs are there, and {n['limit']} are the limit."
+
+
+def _unsafe(n: Record) -> str:
+    return f"beside kind {n['beside']} one of the two ran out of memory before."
+
+
+def _never(n: Record) -> str:
+    needed, largest, missing = (fmt.gib(n[name]) for name in ("needed_bytes", "largest_device_bytes", "missing_bytes"))
+    return f"{needed} needed, the largest device has {largest}: {missing} are missing."
+
+
+def _jobs(ids: str) -> str:
+    return " and ".join(ids.split())
+
+
+_TELL: dict[tuple[str, bool], Callable[[Record], str]] = {
+    ("Idle", True): _idle,
+    ("Fits", True): _fits,
+    ("FirstRunExclusive", True): _first_run,
+    ("FirstRunExclusive", False): _unknown_partner,
+    ("Resources", False): _full,
+    ("PredictedMemory", False): _too_much_memory,
+    ("PredictedLoad", False): _overload,
+    ("SlowdownBudget", False): _over_budget,
+    ("Exclusive", False): _exclusive,
+    ("UnsafePair", False): _unsafe,
+    ("NeverFits", False): _never,
+}

@@ -1,0 +1,29 @@
+"""`gpuq version`: the version of this command, and of the daemon if one answers."""
+
+from __future__ import annotations
+
+from gpuq import __version__
+from gpuq.cli.arguments import Parser
+from gpuq.cli.client import Client, Record, print_json
+from gpuq.errors import GpuqError
+
+
+def run(words: list[str]) -> int:
+    """Print both versions."""
+    parser = Parser("version", "The version of this command, and of the daemon if one answers.")
+    options = parser.parse_args(words)
+    daemon = _daemon(Client.of(options))
+    if options.json:
+        print_json({"version": __version__, "daemon": daemon})
+    else:
+        print(f"gpuq {__version__}")
+        print(f"daemon {daemon['version']}" if daemon else "daemon not running")
+    return 0
+
+
+def _daemon(client: Client) -> Record | None:
+    try:
+        answer: Record = client.get("/version")
+    except GpuqError:
+        return None
+    return answer

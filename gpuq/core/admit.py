@@ -1,0 +1,193 @@
+"""May this job have this device now? One function, rules in the order they are asked; the first that says no settles it.
+
+Arrives: a job with its forecast, a device with its residents and its reading, the limits. Leaves: a verdict with numbers.
+Unknown blocks sharing: a job with no evidence, a resident with no evidence, a reading that is missing or old. Memory
+counts as the larger of promised and live, foreign processes included. A resident is never sacrificed for a newcomer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from gpuq.core.attempt import Attempt
+from gpuq.core.device import Device, Reading
+from gpuq.core.forecast import Forecast
+from gpuq.core.job import Job, Sharing
+from gpuq.core.limits import Limits
+from gpuq.core.verdict import Numbers, Rule, Verdict
+
+
+@dataclass(frozen=True)
+class Place:
+    """A device as one pass sees it: who is there, the fresh reading (None when missing or old), who it is kept for."""
+
+    device: Device
+    residents: tuple[Attempt, ...]
+    reading: Reading | None
+    reserved: bool = False
+
+    def promised_here(self, attempt: Attempt) -> int:
+        """The memory promised to one resident on this device."""
+        return attempt.promised[attempt.devices.index(self.device.id)]
+
+    @cached_property
+    def committed_memory(self) -> int:
+        """Bytes that are spoken for: per resident the larger of promised and live, plus foreign use."""
+        ours = sum(max(self.promised_here(a), a.live_memory or 0) for a in self.residents)
+        if self.reading is None:
+            return ours
+        return max(ours + (self.reading.foreign_memory or 0), self.reading.used_memory or 0)
+
+    @cached_property
+    def committed_utilization(self) -> float:
+        """Percent that is spoken for; infinite when a resident's need is not known."""
+        foreign = (self.reading.foreign_utilization_pct if self.reading else None) or 0.0
+        peaks = [a.forecast.peak_utilization_pct for a in self.residents]
+        return foreign + sum(float("inf") if peak is None else peak for peak in peaks)
+
+
+def admit(job: Job, forecast: Forecast, place: Place, limits: Limits) -> Verdict:
+    """The verdict on one job and one device."""
+    return _refuse_unusable(place, limits) or (
+        _admit_beside(job, forecast, place, limits) if place.residents else _admit_alone(job, forecast, place, limits)
+    )
+
+
+def needed_memory(job: Job, forecast: Forecast) -> int | None:
+    """Bytes to promise to this job: what its submitter declared, else the forecast's upper bound, else unknown."""
+    return job.declared_memory if job.declared_memory is not None else forecast.upper_memory_bytes
+
+
+def may_share(job: Job, forecast: Forecast) -> bool:
+    """Whether this job may have a partner at all: allowed by its submitter and its past, and known well enough."""
+    known = forecast.peak_utilization_pct is not None and needed_memory(job, forecast) is not None
+    return known and job.sharing is Sharing.AUTO and not job.alone
+
+
+def fits_ever(job: Job, devices: Sequence[Device]) -> Verdict | None:
+    """None if some device could run the job with nobody else there; else why not, with the missing number."""
+    if job.device_count > 1:
+        return Verdict(False, Rule.NEVER_FITS, None, (("wanted_devices", job.device_count), ("devices_per_job", 1)))
+    wanted = job.declared_memory
+    if wanted is None or not devices:
+        return None
+    largest = max(device.total_memory for device in devices)
+    if wanted <= largest:
+        return None
+    numbers = (("needed_bytes", wanted), ("largest_device_bytes", largest), ("missing_bytes", wanted - largest))
+    return Verdict(False, Rule.NEVER_FITS, None, numbers)
+
+
+def _refuse_unusable(place: Place, limits: Limits) -> Verdict | None:
+    reading = place.reading
+    if reading is None or reading.used_memory is None or reading.foreign_memory is None:
+        return _no(Rule.STALE_READING, place, (("stale_after_s", limits.stale_after_s),))
+    if place.reserved:
+        return _no(Rule.RESERVED, place, (("patience_s", limits.patience_s),))
+    if len(place.residents) >= limits.residents_per_device:
+        return _no(Rule.RESOURCES, place, (("residents", len(place.residents)), ("limit", limits.residents_per_device)))
+    return None
+
+
+def _admit_alone(job: Job, forecast: Forecast, place: Place, limits: Limits) -> Verdict:
+    total, foreign = place.device.total_memory, place.committed_memory
+    needed = needed_memory(job, forecast)
+    headroom = int(total * limits.memory_headroom)
+    numbers = (("needed_bytes", needed), ("committed_bytes", foreign), ("total_bytes", total))
+    if needed is None:
+        if foreign > headroom:
+            return _no(Rule.FOREIGN_PROCESS, place, (*numbers, ("headroom_bytes", headroom)))
+        return Verdict(True, Rule.FIRST_RUN_EXCLUSIVE, place.device.id, numbers)
+    # Alone, a forecast beyond the device is not believed: the job may have all there is. A declared need is.
+    if (job.declared_memory if job.declared_memory is not None else min(needed, total)) + foreign > total:
+        return _no(Rule.PREDICTED_MEMORY, place, numbers)
+    return Verdict(True, Rule.IDLE, place.device.id, numbers)
+
+
+def _admit_beside(job: Job, forecast: Forecast, place: Place, limits: Limits) -> Verdict:
+    return (
+        _refuse_exclusive(job, forecast, place)
+        or _refuse_memory(job, forecast, place, limits)
+        or _refuse_load(forecast, place, limits)
+        or _refuse_pairs(job, forecast, place, limits)
+        or Verdict(True, Rule.FITS, place.device.id, _sharing_numbers(job, forecast, place, limits))
+    )
+
+
+def _refuse_exclusive(job: Job, forecast: Forecast, place: Place) -> Verdict | None:
+    if job.alone or job.sharing is Sharing.NEVER:
+        return _no(Rule.EXCLUSIVE, place, (("newcomer", str(job.id)),))
+    if not may_share(job, forecast):
+        return _no(Rule.FIRST_RUN_EXCLUSIVE, place, (("newcomer", str(job.id)), ("evidence", forecast.evidence)))
+    for resident in place.residents:
+        if not resident.shares:
+            rule = Rule.EXCLUSIVE if resident.forecast.known else Rule.FIRST_RUN_EXCLUSIVE
+            return _no(rule, place, (("resident", str(resident.id.job)), ("evidence", resident.forecast.evidence)))
+    return None
+
+
+def _refuse_memory(job: Job, forecast: Forecast, place: Place, limits: Limits) -> Verdict | None:
+    needed, total = needed_memory(job, forecast), place.device.total_memory
+    if needed is not None and needed + place.committed_memory + int(total * limits.memory_headroom) <= total:
+        return None
+    return _no(Rule.PREDICTED_MEMORY, place, _sharing_numbers(job, forecast, place, limits))
+
+
+def _refuse_load(forecast: Forecast, place: Place, limits: Limits) -> Verdict | None:
+    reading = place.reading
+    if reading is not None and reading.foreign_utilization_pct is None and reading.foreign_memory:
+        return _no(Rule.FOREIGN_PROCESS, place, (("foreign_bytes", reading.foreign_memory), ("foreign_pct", None)))
+    peak = forecast.peak_utilization_pct
+    if peak is not None and peak + place.committed_utilization <= limits.utilization_pct:
+        return None
+    numbers = (
+        ("newcomer_pct", peak),
+        ("committed_pct", place.committed_utilization),
+        ("sum_pct", None if peak is None else peak + place.committed_utilization),
+        ("limit_pct", limits.utilization_pct),
+        ("residents", " ".join(str(a.id.job) for a in place.residents)),
+    )
+    return _no(Rule.PREDICTED_LOAD, place, numbers)
+
+
+def _refuse_pairs(job: Job, forecast: Forecast, place: Place, limits: Limits) -> Verdict | None:
+    """Measured slowdowns, where there are any, against the budget of each who would suffer them."""
+    for cost in forecast.pairs:
+        if cost.unsafe:
+            return _no(Rule.UNSAFE_PAIR, place, (("beside", cost.beside),))
+        budget = _budget(job.max_slowdown, limits)
+        if cost.newcomer is not None and cost.newcomer > budget:
+            numbers: Numbers = (("beside", cost.beside), ("newcomer_slowdown", cost.newcomer), ("budget", budget))
+            return _no(Rule.SLOWDOWN_BUDGET, place, numbers)
+        for resident in place.residents:
+            budget = _budget(resident.max_slowdown, limits)
+            if resident.kind == cost.beside and cost.resident is not None and cost.resident > budget:
+                numbers = (("resident", str(resident.id.job)), ("resident_slowdown", cost.resident), ("budget", budget))
+                return _no(Rule.SLOWDOWN_BUDGET, place, numbers)
+    return None
+
+
+def _budget(own: float | None, limits: Limits) -> float:
+    return limits.max_slowdown if own is None else own
+
+
+def _sharing_numbers(job: Job, forecast: Forecast, place: Place, limits: Limits) -> Numbers:
+    total = place.device.total_memory
+    return (
+        ("newcomer_pct", forecast.peak_utilization_pct),
+        ("committed_pct", place.committed_utilization),
+        ("limit_pct", limits.utilization_pct),
+        ("needed_bytes", needed_memory(job, forecast)),
+        ("committed_bytes", place.committed_memory),
+        ("headroom_bytes", int(total * limits.memory_headroom)),
+        ("total_bytes", total),
+        ("expected_slowdown", forecast.expected_slowdown),
+        ("budget", _budget(job.max_slowdown, limits)),
+        ("beside", " ".join(str(a.id.job) for a in place.residents)),
+    )
+
+
+def _no(rule: Rule, place: Place, numbers: Numbers) -> Verdict:
+    return Verdict(False, rule, place.device.id, numbers)

@@ -1,0 +1,164 @@
+"""One pass's picture of the queue and the devices: what is still open, kept in order so that a pass stays near-linear.
+
+Arrives: the state, which is only read. The board changes as proposals are admitted, and only ever loses room: a signature
+that was refused everywhere stays refused for the rest of the pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+
+from gpuq.core.admit import Place, may_share, needed_memory
+from gpuq.core.device import Device, DeviceId, Reading
+from gpuq.core.forecast import UNKNOWN, Answers, Forecast, Question
+from gpuq.core.job import Job, JobId, JobState
+from gpuq.core.limits import Limits
+from gpuq.core.state import State
+from gpuq.core.verdict import Verdict
+
+# Jobs that get the same answer everywhere: same forecast, same wishes.
+Likeness = tuple[str, str, bool, float | None, int | None]
+
+
+class Board:
+    """What a policy sees, and what `decide` updates."""
+
+    def __init__(self, state: State, answers: Answers, limits: Limits, now: float) -> None:
+        self.state = state
+        self.answers = answers
+        self.limits = limits
+        self.now = now
+        self.waiting = [job for job in state.jobs.values() if job.state is JobState.PENDING]
+        self._places = {device.id: self._place(device) for device in state.devices.values()}
+        self._idle = {p.device.id: p for p in self._places.values() if not p.residents and p.reading}
+        least_loaded_first = sorted(self._shareable(), key=lambda p: (p.committed_utilization, p.device.id))
+        self._shareable_places = {place.device.id: place for place in least_loaded_first}
+        self._busy = {p.device.id: p for p in self._places.values() if p.residents}
+        self._given: set[DeviceId] = set()
+        self._refused: dict[Likeness, Verdict] = {}
+        self._placed: set[JobId] = set()
+        self._alone: dict[tuple[str, str], Forecast] = {}
+
+    def place(self, device: DeviceId) -> Place:
+        """A device as this pass sees it now."""
+        return self._places[device]
+
+    @property
+    def places(self) -> Iterator[Place]:
+        """All devices."""
+        return iter(self._places.values())
+
+    def forecast(self, job: Job, place: Place) -> Forecast:
+        """The answer to this job on this device beside who is there; the answer alone where no pair was asked about."""
+        together = self.answers.get(question(job, place)) if place.residents else None
+        return together or self.forecast_alone(job, place.device)
+
+    def forecast_alone(self, job: Job, device: Device) -> Forecast:
+        """The answer to this job with a device of this type to itself."""
+        key = (job.signature, device.type)
+        found = self._alone.get(key)
+        if found is None:
+            found = self._alone[key] = self.answers.get(question_alone(job, device), UNKNOWN)
+        return found
+
+    @property
+    def shares(self) -> bool:
+        """Whether any busy device is open to a newcomer."""
+        return bool(self._shareable_places)
+
+    def options(self, job: Job) -> Iterator[Place]:
+        """Places worth a verdict, best first: idle ones, then shared ones, each at most `candidates_per_job`. If there is
+        none, one busy place, so that the refusal has its numbers."""
+        found = False
+        for place in (*self._idle_options(job), *self.shared_options(job)):
+            found = True
+            yield place
+        if not found and self._busy:
+            yield next(iter((self._shareable_places or self._busy).values()))
+
+    def shared_options(self, job: Job) -> list[Place]:
+        """Busy places where the job fits by utilisation and memory, the least loaded first."""
+        return list(islice(self._places_to_join(job), self.limits.candidates_per_job))
+
+    def _places_to_join(self, job: Job) -> Iterator[Place]:
+        limits = self.limits
+        for place in self._shareable_places.values():
+            forecast = self.forecast_alone(job, place.device)
+            peak, needed = forecast.peak_utilization_pct, needed_memory(job, forecast)
+            if peak is None or needed is None or not may_share(job, forecast):
+                continue
+            if place.committed_utilization > limits.utilization_pct:
+                return  # the places only get more loaded from here on
+            room = place.device.total_memory * (1 - limits.memory_headroom) - place.committed_memory
+            if peak + place.committed_utilization <= limits.utilization_pct and needed <= room:
+                yield place
+
+    def _idle_options(self, job: Job) -> list[Place]:
+        return list(islice(filter(partial(self._fits_alone, job), self._idle.values()), self.limits.candidates_per_job))
+
+    def refused(self, job: Job) -> Verdict | None:
+        """The verdict that jobs like this one already got in this pass."""
+        return self._refused.get(likeness(job))
+
+    def refuse(self, job: Job, verdict: Verdict) -> None:
+        """Remember why jobs like this one wait; the first reason stays, it is about the best place."""
+        self._refused.setdefault(likeness(job), verdict)
+
+    def place_job(self, job: Job, devices: Iterable[DeviceId]) -> None:
+        """The job got these devices: nobody else gets them in this pass, since the answers no longer speak of them."""
+        self._placed.add(job.id)
+        for device in devices:
+            self._given.add(device)
+            self._close(device)
+
+    def given(self, device: DeviceId) -> bool:
+        """Whether the device got a job in this pass."""
+        return device in self._given
+
+    def placed(self, job: Job) -> bool:
+        """Whether the job got its devices in this pass."""
+        return job.id in self._placed
+
+    def reserve(self, device: DeviceId) -> None:
+        """Keep the device for a job that has waited too long."""
+        self._close(device)
+        self._places[device] = replace(self._places[device], reserved=True)
+
+    def _close(self, device: DeviceId) -> None:
+        self._idle.pop(device, None)
+        self._shareable_places.pop(device, None)
+        self._busy.pop(device, None)
+
+    def _place(self, device: Device) -> Place:
+        return Place(device, self.state.residents_of(device.id), self._fresh_reading(device.id))
+
+    def _fresh_reading(self, device: DeviceId) -> Reading | None:
+        reading = self.state.readings.get(device)
+        return reading if reading and self.now - reading.at <= self.limits.stale_after_s else None
+
+    def _shareable(self) -> Iterator[Place]:
+        for place in self._places.values():
+            open_to_more = 0 < len(place.residents) < self.limits.residents_per_device
+            if open_to_more and place.reading and all(a.shares for a in place.residents):
+                yield place
+
+    def _fits_alone(self, job: Job, place: Place) -> bool:
+        return (job.declared_memory or 0) + place.committed_memory <= place.device.total_memory
+
+
+def likeness(job: Job) -> Likeness:
+    """What makes two waiting jobs get the same verdicts."""
+    return (job.signature, job.sharing, job.alone, job.max_slowdown, job.declared_memory)
+
+
+def question_alone(job: Job, device: Device) -> Question:
+    """What would this job need on this type of device?"""
+    return Question(job.signature, job.kind, device.type)
+
+
+def question(job: Job, place: Place) -> Question:
+    """What would this job need and cost on this device, beside who is there?"""
+    return Question(job.signature, job.kind, place.device.type, tuple(sorted(a.kind for a in place.residents)))

@@ -1,0 +1,164 @@
+"""The slowdown that sharing caused, from what was measured: alone rate / shared rate, with a 95% interval.
+
+Arrives: a `Measurement` (its segments), and what is known of the kind's rate alone on the same type of device. Leaves:
+rates, slowdowns, packing savings. What there is too little evidence for is None; nothing is guessed.
+
+The interval. Each window of a few seconds gives one rate. With the mean m, the sample variance s2 and n windows on each
+side, the ratio R = m_alone / m_shared has, by the delta method on its logarithm,
+
+    var(ln R) = s2_alone / (n_alone * m_alone^2) + s2_shared / (n_shared * m_shared^2)
+
+and the interval is R * exp(-/+ t * sqrt(var)), where t is Student's 97.5% quantile with the degrees of freedom of Welch
+and Satterthwaite. The logarithm keeps the lower end above zero. (Casella and Berger, "Statistical Inference", 5.5.4;
+Welch, Biometrika 34, 1947.) Windows that follow each other are taken as independent, so a job whose speed drifts gets
+an interval that is somewhat too narrow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gpuq.core.attempt import AttemptId
+from gpuq.core.measurement import Measurement, Segment
+
+
+class Basis(StrEnum):
+    """What the alone rate of a slowdown rests on."""
+
+    WITHIN_ATTEMPT = "within attempt"
+    KIND = "kind's alone rate"
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A mean progress in steps/s over `count` windows (or attempts), with their sample variance if there are two."""
+
+    mean: float
+    count: int
+    variance: float | None
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Rate | None:
+        """The rate that these values have together; None for no values, or when the mean is not above zero."""
+        return _rate(len(values), math.fsum(values), math.fsum(value * value for value in values))
+
+    @property
+    def relative_variance(self) -> float | None:
+        """The variance of the mean as a share of the mean's square; None from a single value."""
+        return None if self.variance is None else self.variance / (self.count * self.mean * self.mean)
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Progress of one attempt with no partner and with one, in steps/s; None where there was no whole window."""
+
+    alone: Rate | None
+    shared: Rate | None
+
+    @property
+    def alone_rate(self) -> float | None:
+        """Steps per second with no partner."""
+        return None if self.alone is None else self.alone.mean
+
+    @property
+    def shared_rate(self) -> float | None:
+        """Steps per second with a partner."""
+        return None if self.shared is None else self.shared.mean
+
+
+@dataclass(frozen=True, slots=True)
+class Slowdown:
+    """Time together / time alone. `low` and `high` are the 95% interval, None when a side has a single window."""
+
+    value: float
+    low: float | None
+    high: float | None
+    basis: Basis
+
+
+def rates(measurement: Measurement, beside: Iterable[AttemptId] | None = None) -> Rates:
+    """The two rates of an attempt; `beside` limits the shared one to exactly this set of partners."""
+    wanted = None if beside is None else frozenset(beside)
+    alone = [segment for segment in measurement.segments if not segment.partners]
+    shared = [s for s in measurement.segments if s.partners and (wanted is None or frozenset(s.partners) == wanted)]
+    return Rates(_pooled(alone), _pooled(shared))
+
+
+def slowdown(
+    measurement: Measurement, kind_alone: Rate | None = None, beside: Iterable[AttemptId] | None = None
+) -> Slowdown | None:
+    """What the partners cost this attempt; `kind_alone` is its kind's alone rate on the same type of device.
+
+    Within the attempt when that has two windows alone, else against the kind, else within the attempt after all. None
+    without a shared window or without any alone rate; no interval when either side has a single value.
+    """
+    seen = rates(measurement, beside)
+    if seen.shared is None:
+        return None
+    if seen.alone is not None and (seen.alone.count >= 2 or kind_alone is None):
+        return _ratio(seen.alone, seen.shared, Basis.WITHIN_ATTEMPT)
+    if kind_alone is not None:
+        return _ratio(kind_alone, seen.shared, Basis.KIND)
+    return None
+
+
+def packing_saving(time_together: float, times_alone: Sequence[float]) -> float | None:
+    """The share of time saved by running jobs together rather than one after the other; None when nothing ran alone.
+
+    1 - time together / (sum of the times alone): 0.5 for two equal jobs that do not disturb each other, below 0 when
+    packing cost more than it saved. All times in seconds.
+    """
+    total = math.fsum(times_alone)
+    return 1 - time_together / total if total > 0 else None
+
+
+def _pooled(segments: Sequence[Segment]) -> Rate | None:
+    return _rate(
+        sum(segment.windows for segment in segments),
+        math.fsum(segment.rate_sum for segment in segments),
+        math.fsum(segment.rate_square_sum for segment in segments),
+    )
+
+
+def _rate(count: int, total: float, square_total: float) -> Rate | None:
+    if count < 1 or total <= 0:
+        return None
+    mean = total / count
+    # The difference of two large sums may come out a hair below zero.
+    variance = max(0.0, (square_total - total * mean) / (count - 1)) if count >= 2 else None
+    return Rate(mean, count, variance)
+
+
+def _ratio(alone: Rate, shared: Rate, basis: Basis) -> Slowdown:
+    value = alone.mean / shared.mean
+    sides = (alone.relative_variance, alone.count), (shared.relative_variance, shared.count)
+    known = [(variance, count) for variance, count in sides if variance is not None]
+    if len(known) < 2:
+        return Slowdown(value, None, None, basis)
+    spread = math.fsum(variance for variance, _ in known)
+    if spread == 0:
+        return Slowdown(value, value, value, basis)
+    freedom = spread**2 / math.fsum(variance**2 / (count - 1) for variance, count in known)
+    factor = math.exp(student_quantile(freedom) * math.sqrt(spread))
+    return Slowdown(value, value / factor, value * factor, basis)
+
+
+_QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
+_NORMAL = 1.959964
+
+
+def student_quantile(freedom: float) -> float:
+    """Student's two-sided 95% quantile; the tabled value of the next lower whole number of degrees up to ten.
+
+    Beyond ten by the expansion in 1/freedom (Abramowitz and Stegun, 26.7.5), right to three decimals.
+    """
+    if freedom <= len(_QUANTILES):
+        return _QUANTILES[max(1, int(freedom)) - 1]
+    z = _NORMAL
+    first = (z**3 + z) / 4
+    second = (5 * z**5 + 16 * z**3 + 3 * z) / 96
+    third = (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384
+    return z + first / freedom + second / freedom**2 + third / freedom**3

@@ -1,0 +1,134 @@
+"""The dispatcher process: wiring, start, life, end. `python -m gpuq.daemon`.
+
+At start: one dispatcher per home (a lock), the schema must fit, the state is rebuilt from the record. The parts fail by
+ending the process; whoever supervises it starts it again, and it goes on from the record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from systemd_watchdog import WatchDog
+
+from gpuq.adapters.queue import RqBell
+from gpuq.adapters.store import open_store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.stream import RedisStream
+from gpuq.core.limits import Limits
+from gpuq.daemon.intake import Intake
+from gpuq.daemon.journal import Journal
+from gpuq.daemon.learner import Learner
+from gpuq.daemon.lock import only_one
+from gpuq.daemon.loop import Dispatcher, Parts
+from gpuq.daemon.perform import Performer
+from gpuq.daemon.restore import restore
+from gpuq.daemon.tasks import Tasks
+from gpuq.errors import GpuqError
+from gpuq.home import private_secret
+from gpuq.learn.shelf import Shelf
+from gpuq.policies.packed import packed
+from gpuq.settings import Settings, load
+
+log = logging.getLogger(__name__)
+
+_KEEP_JOURNAL_ENTRIES = 200_000
+_PING_S = 2.0
+
+
+def main() -> int:
+    """Run the dispatcher until it is told to stop; the exit code."""
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s dispatcher %(message)s"
+    )
+    try:
+        settings = load()
+        settings.home.create()
+        with only_one(settings.home.run / "dispatcher.lock", "a dispatcher"):
+            asyncio.run(_run(settings))
+    except GpuqError as error:
+        log.error("%s %s", error.message, error.fix, extra={"action": "refuse"})
+        return error.exit_code
+    return 0
+
+
+async def _run(settings: Settings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    # One thread for everything that blocks: the store is used by one caller at a time.
+    with ThreadPoolExecutor(1, thread_name_prefix="record") as pool:
+
+        async def run_blocking(work: Callable[..., Any], *args: object) -> Any:
+            return await loop.run_in_executor(pool, partial(work, *args))
+
+        store = await run_blocking(open_store, settings.database_url)
+        dispatcher = await run_blocking(_assemble, settings, store, run_blocking)
+        tasks = Tasks()
+        tasks.start("listen", dispatcher.listen())
+        tasks.start("turn", dispatcher.turn_for_ever())
+        tasks.start("watchdog", _tell_systemd(dispatcher))
+        log.info("started with %d jobs and %d attempts", len(dispatcher.state.jobs), len(dispatcher.state.attempts))
+        try:
+            await tasks.run_until(stop)
+        finally:
+            await run_blocking(store.close)
+
+
+def _assemble(settings: Settings, store: Store, run_blocking: Callable[..., Any]) -> Dispatcher:
+    limits = limits_of(settings)
+    learner = Learner(store, Shelf(settings.home.models), settings.learning)
+    learner.catch_up()
+    last_seq = store.last_seq()
+    store.prune_journal(before=last_seq - _KEEP_JOURNAL_ENTRIES)
+    state = restore(store)
+    for row in store.jobs(ids=list(state.jobs)):
+        learner.register(row.id, row.record)
+    key = private_secret(settings.home.order_key_file)
+    parts = Parts(
+        store=store,
+        stream=RedisStream(settings.effective_redis_url),
+        performer=Performer(RqBell(settings.effective_redis_url), key, limits.start_grace_s),
+        learner=learner,
+        policy=packed,
+        limits=limits,
+        clock=time.time,
+        run_blocking=run_blocking,
+    )
+    intake = Intake({host: seq for host, (_, seq) in store.hosts().items()})
+    return Dispatcher(parts, state, Journal(last_seq), intake)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """The admission settings as the core takes them."""
+    asked = settings.admission
+    return Limits(
+        residents_per_device=asked.residents_per_device,
+        utilization_pct=asked.utilization_pct,
+        memory_headroom=asked.memory_headroom,
+        max_slowdown=asked.max_slowdown,
+        stale_after_s=asked.stale_after_s,
+        patience_s=asked.patience_s,
+        start_grace_s=asked.start_grace_s,
+        candidates_per_job=asked.candidates_per_job,
+    )
+
+
+async def _tell_systemd(dispatcher: Dispatcher) -> None:
+    """READY=1, and a ping as long as the ring turns. Without systemd every call does nothing."""
+    notify = WatchDog()
+    notify.ready()
+    seen = -1.0
+    while True:
+        if dispatcher.beat != seen:
+            seen = dispatcher.beat
+            notify.notify()
+        await asyncio.sleep(_PING_S)

@@ -1,0 +1,42 @@
+"""What really happened to an attempt, in the words of `gpuq show`: `actual`, the answer beside the forecast.
+
+The slowdown is measured within the attempt where it had time alone and time with a partner, else against its kind's alone
+rate on the same type of device, else it is unknown. Nothing here is predicted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from gpuq.core.device import Device
+from gpuq.core.job import JobId, KindId
+from gpuq.core.measurement import Measurement
+from gpuq.core.slowdown import Rate, rates, slowdown
+
+
+def actual(
+    measurement: Measurement,
+    device: Device | None,
+    kinds: Mapping[JobId, KindId],
+    kind_alone: Rate | None,
+) -> dict[str, Any]:
+    """The `actual` of one attempt, in JSON types; null for what was not measured."""
+    measured = rates(measurement)
+    cost = slowdown(measurement, kind_alone)
+    partners = sorted({partner.job for partner in measurement.partners})
+    return {
+        "peak_utilization_pct": measurement.peak_utilization_pct,
+        "peak_memory_bytes": measurement.peak_memory_bytes,
+        "steps": measurement.steps,
+        "alone_rate": measured.alone_rate,
+        "shared_rate": measured.shared_rate,
+        "slowdown": cost.value if cost else None,
+        "slowdown_low": cost.low if cost else None,
+        "slowdown_high": cost.high if cost else None,
+        "slowdown_basis": cost.basis if cost else None,
+        "partners": partners,
+        "partner_kinds": [kinds[partner] for partner in partners if partner in kinds],
+        "device_type": device.type if device else None,
+        "energy_joules": measurement.energy_joules,
+    }

@@ -1,0 +1,58 @@
+"""Actions become orders, and orders are sent again until they are seen to have worked.
+
+What is due follows from the state alone: an attempt that no host reports wants its launch rung, a stopping one its stop, a
+voiding one its void. So nothing is forgotten when an order is lost, Redis is flushed or the dispatcher restarts, and an
+order too many finds the fence closed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+from gpuq.adapters.queue import Bell
+from gpuq.core.attempt import Attempt, AttemptId
+from gpuq.core.state import State
+from gpuq.errors import Unreachable
+from gpuq.wire import Order, Verb
+
+log = logging.getLogger(__name__)
+
+_STOP_AGAIN_S = 2.0
+
+
+class Performer:
+    """Rings the hosts. `launch_again_s` is the time after which an unseen order is sent again."""
+
+    def __init__(self, bell: Bell, key: str, launch_again_s: float) -> None:
+        self._bell = bell
+        self._key = key
+        self._again_s = {Verb.LAUNCH: launch_again_s, Verb.STOP: _STOP_AGAIN_S, Verb.VOID: _STOP_AGAIN_S}
+        self._rung: dict[tuple[AttemptId, Verb], tuple[int, float]] = {}
+
+    def due(self, state: State, now: float) -> list[tuple[Attempt, Verb]]:
+        """The orders that the state asks for and that were not sent lately."""
+        wanted = [(attempt, verb) for attempt in state.attempts.values() for verb in _wanted(attempt)]
+        alive = {(attempt.id, verb) for attempt, verb in wanted}
+        self._rung = {key: value for key, value in self._rung.items() if key in alive}
+        return [(a, v) for a, v in wanted if now - self._rung.get((a.id, v), (0, -1e9))[1] >= self._again_s[v]]
+
+    def ring(self, orders: list[tuple[Attempt, Verb]], ring: int, now: float) -> None:
+        """Send orders; `ring` makes their ids new. What cannot be sent now is due again soon. Blocks on Redis."""
+        for attempt, verb in orders:
+            order = Order(attempt.host, attempt.id.job, attempt.id.number, ring, verb)
+            try:
+                self._bell.ring(order, self._key)
+            except Unreachable as error:
+                log.warning("order not sent: %s", error.message, extra={"action": "ring", "attempt": str(attempt.id)})
+                return
+            self._rung[attempt.id, verb] = (ring, now)
+
+
+def _wanted(attempt: Attempt) -> Iterator[Verb]:
+    if attempt.stopping is not None:
+        yield Verb.STOP
+    elif attempt.voiding:
+        yield Verb.VOID
+    elif attempt.started_at is None and attempt.last_reported is None:
+        yield Verb.LAUNCH

@@ -1,0 +1,128 @@
+"""What one turn of the ring changes, gathered into one commit.
+
+Arrives: each event and action right after it was applied, with the state. Leaves: rows as they are from now on. The
+features stored with a launch are those the forecast was made from; they are never computed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gpuq.adapters.store.contract import AttemptRow, Commit, JobChange
+from gpuq.codec import plain
+from gpuq.core.actions import Action, Archive, Hold, Launch, Requeue
+from gpuq.core.attempt import Attempt, AttemptId
+from gpuq.core.device import Device, DeviceId
+from gpuq.core.events import Event, Exited, HostReported, Started
+from gpuq.core.job import JobId
+from gpuq.core.state import State
+from gpuq.daemon.journal import jobs_of
+
+
+class Recorder:
+    """Gathers one turn. `features_of` gives a job's features by its signature; `actual_of` an attempt's outcome."""
+
+    def __init__(
+        self,
+        features_of: Callable[[str], Mapping[str, Any]],
+        actual_of: Callable[[Exited, Attempt], dict[str, Any]],
+    ) -> None:
+        self._features_of = features_of
+        self._actual_of = actual_of
+        self._devices: dict[DeviceId, Device] = {}
+        self._reasons: dict[JobId, str] = {}
+        self._leaving: Attempt | None = None
+        self._ends: list[tuple[AttemptId, dict[str, Any]]] = []
+        self.commit = Commit()
+        self._changes: dict[JobId, JobChange] = {}
+
+    def before(self, item: Event | Action, state: State) -> None:
+        """Look at what is about to be applied: an attempt that ends is not in the state afterwards."""
+        self._leaving = state.attempts.get(item.attempt) if isinstance(item, Exited) else None
+
+    def note(self, item: Event | Action, state: State) -> None:
+        """Take up one item that was just applied."""
+        match item:
+            case Hold(jobs=jobs, verdict=verdict):
+                self.commit.held.append((jobs, plain(verdict)))
+                return
+            case HostReported():
+                self._note_report(item)
+                return
+            case Archive():
+                return
+            case Launch():
+                self.commit.launched.append(self._row(item, state))
+            case Started(attempt=attempt, at=at, log_path=log_path):
+                self.commit.started.append((attempt, at, log_path))
+            case Exited():
+                self._reasons[item.attempt.job] = item.reason
+                end = self._end(item)
+                self.commit.ended.append((item.attempt, end))
+                started_at = self._leaving.started_at if self._leaving else None
+                self._ends.append((item.attempt, {**end, "started_at": started_at}))
+            case Requeue(job=job, reason=reason):
+                self._reasons[job] = reason
+            case _:
+                pass
+        for job_id in jobs_of(item):
+            self._note_job(JobId(job_id), state)
+
+    def ends(self) -> list[tuple[AttemptId, dict[str, Any]]]:
+        """The ends of this turn that were not asked for yet, as attempt rows will show them, `started_at` included."""
+        ends, self._ends = self._ends, []
+        return ends
+
+    def take(self) -> Commit:
+        """The commit of this turn; the next one starts empty."""
+        commit, self.commit = self.commit, Commit()
+        commit.jobs = list(self._changes.values())
+        self._changes = {}
+        self._reasons = {}
+        return commit
+
+    def _note_job(self, job_id: JobId, state: State) -> None:
+        job = state.jobs.get(job_id)
+        if job is None:
+            return
+        verdict = state.verdicts.get(job_id)
+        self._changes[job_id] = JobChange(
+            id=job_id,
+            state=job.state,
+            state_since=job.since,
+            attempt=job.attempt,
+            alone=job.alone,
+            cancel_requested=job.cancel_requested,
+            verdict=plain(verdict) if verdict else None,
+            reason=self._reasons.get(job_id),
+        )
+
+    def _note_report(self, report: HostReported) -> None:
+        for device in report.devices:
+            if self._devices.get(device.id) != device:
+                self._devices[device.id] = device
+                self.commit.devices.append(device)
+
+    def _row(self, launch: Launch, state: State) -> AttemptRow:
+        attempt = launch.attempt
+        return AttemptRow(
+            job=attempt.id.job,
+            number=attempt.id.number,
+            host=attempt.host,
+            devices=attempt.devices,
+            launched_at=attempt.launched_at,
+            launch=plain(launch),
+            features=dict(self._features_of(state.jobs[attempt.id.job].signature)),
+            model_version=attempt.forecast.model_version,
+        )
+
+    def _end(self, event: Exited) -> dict[str, Any]:
+        return {
+            "ended_at": event.at,
+            "ending": event.ending.value,
+            "exit_code": event.exit_code,
+            "reason": event.reason,
+            "measurement": plain(event.measurement),
+            "actual": self._actual_of(event, self._leaving) if self._leaving else None,
+        }

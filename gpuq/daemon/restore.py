@@ -1,0 +1,60 @@
+"""The state, rebuilt from the record: jobs that have not ended, attempts that live, devices. Readings come from the hosts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
+from gpuq.codec import noun
+from gpuq.core.actions import Launch
+from gpuq.core.attempt import Attempt, StopReason
+from gpuq.core.job import ENDED, Job, JobState
+from gpuq.core.state import State
+from gpuq.core.verdict import Verdict
+from gpuq.submission import to_core
+
+
+def restore(store: Store) -> State:
+    """The state as of the last commit."""
+    state = State()
+    state.devices = {device.id: device for device in store.devices()}
+    rows = store.jobs(states=[s for s in JobState if s not in ENDED])
+    state.jobs = {row.id: job_from_row(row) for row in rows}
+    attempts = (attempt_from_row(row) for row in store.live_attempts())
+    _settle(state, (a for a in attempts if a.id.job in state.jobs))
+    state.verdicts = {
+        row.id: noun(row.verdict, Verdict) for row in rows if row.verdict and row.state is JobState.PENDING
+    }
+    return state
+
+
+def job_from_row(row: JobRow) -> Job:
+    """The core's job, as far as it had come."""
+    return replace(
+        to_core(row.id, row.record),
+        state=row.state,
+        since=row.state_since,
+        attempt=row.attempt,
+        alone=row.alone,
+        cancel_requested=row.cancel_requested,
+    )
+
+
+def attempt_from_row(row: AttemptRow) -> Attempt:
+    """The core's attempt, as it was launched and since seen to start."""
+    return replace(noun(row.launch, Launch).attempt, started_at=row.started_at)
+
+
+def _settle(state: State, attempts: Iterable[Attempt]) -> None:
+    """Put the attempts on their devices. A Stop that was under way is known from its job being COMPLETING."""
+    for attempt in sorted(attempts, key=lambda a: (a.launched_at, a.id)):
+        job = state.jobs[attempt.id.job]
+        stopping = StopReason.CANCELLED if job.state is JobState.COMPLETING else None
+        state.attempts[attempt.id] = replace(attempt, stopping=stopping)
+        for device in attempt.devices:
+            state.residents[device] = (*state.residents.get(device, ()), attempt.id)
+    for device, residents in state.residents.items():
+        if len(residents) > 1:
+            for resident in state.residents[device]:
+                state.attempts[resident] = replace(state.attempts[resident], had_partner=True)

@@ -1,0 +1,147 @@
+"""`gpuq up`: the whole of gpuq for one user, in the foreground, with no root and no server.
+
+It starts Redis (unless one is named), brings the database up to date, then keeps the dispatcher, the API and the worker
+service alive. Ctrl-C ends those and leaves the jobs running, each under its shim; the next `gpuq up` takes them up again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import sys
+import time
+from dataclasses import replace
+from typing import TextIO
+
+from gpuq.adapters import redis_server
+from gpuq.adapters.store import open_store
+from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.migrate import upgrade
+from gpuq.adapters.supervise import ChildSpec, python_module, supervise
+from gpuq.core.job import ACTIVE
+from gpuq.daemon.lock import only_one
+from gpuq.errors import Failure, GpuqError
+from gpuq.home import private_secret
+from gpuq.settings import Settings, load
+
+_READY_WITHIN_S = 30.0
+_LOOK_EVERY_S = 0.1
+_STOP_SLACK_S = 10.0
+
+
+def main() -> int:
+    """Run until Ctrl-C or SIGTERM; the exit code."""
+    options = _parse()
+    try:
+        settings = load(_environment(options))
+        settings.home.create()
+        with only_one(settings.home.run / "up.lock", "`gpuq up`"):
+            return asyncio.run(_Up(settings, stop_jobs=options.stop_jobs).run())
+    except GpuqError as error:
+        _say(f"gpuq: {error.message}\n  {error.fix}")
+        return error.exit_code
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="gpuq up", description="Run the whole of gpuq in the foreground.")
+    parser.add_argument("--port", type=int, help="TCP port for HTTP; 0 picks a free one")
+    parser.add_argument("--stop-jobs", action="store_true", help="at the end, end the running jobs too")
+    return parser.parse_args()
+
+
+def _environment(options: argparse.Namespace) -> dict[str, str]:
+    if options.port is not None:
+        os.environ["GPUQ_API_PORT"] = str(options.port)
+    return dict(os.environ)
+
+
+class _Up:
+    def __init__(self, settings: Settings, *, stop_jobs: bool) -> None:
+        self._settings = settings
+        self._home = settings.home
+        self._stop_jobs = stop_jobs
+        self._stops: list[tuple[asyncio.Event, asyncio.Task[None]]] = []
+
+    async def run(self) -> int:
+        """Start all parts, wait for the end, stop all parts in reverse."""
+        asked_to_stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, asked_to_stop.set)
+        try:
+            await self._start()
+            self._greet()
+            await asked_to_stop.wait()
+            await asyncio.to_thread(self._leave)
+        finally:
+            await self._stop_all()
+        return 0
+
+    async def _start(self) -> None:
+        private_secret(self._home.order_key_file)
+        private_secret(self._home.token_file)
+        if self._settings.redis_url is None:
+            redis_server.end_stale(self._home)
+            self._keep(redis_server.prepare(self._home))
+        await redis_server.wait_ready(self._settings.effective_redis_url, _READY_WITHIN_S)
+        await asyncio.to_thread(upgrade, self._settings.database_url)
+        (self._home.run / "http.json").unlink(missing_ok=True)
+        for name, module in (("dispatcher", "gpuq.daemon"), ("worker", "workers"), ("api", "gpuq.api")):
+            self._keep(ChildSpec(name, python_module(module), self._home.logs / f"{name}.log"))
+        await self._wait_for_api()
+
+    def _keep(self, spec: ChildSpec) -> None:
+        stop = asyncio.Event()
+        # Each child's output goes where `gpuq doctor` and people look for it.
+        spec = replace(spec, log=self._home.logs / f"{spec.name}.log")
+        self._stops.append((stop, asyncio.create_task(supervise(spec, stop, _say), name=spec.name)))
+
+    async def _wait_for_api(self) -> None:
+        deadline = time.monotonic() + _READY_WITHIN_S
+        while not (self._home.run / "http.json").exists():
+            if time.monotonic() > deadline:
+                log = self._home.logs / "api.log"
+                raise Failure(
+                    f"the HTTP endpoint did not start within {_READY_WITHIN_S:.0f} s.", fix=f"Look into {log}."
+                )
+            await asyncio.sleep(_LOOK_EVERY_S)
+
+    def _greet(self) -> None:
+        port = json.loads((self._home.run / "http.json").read_text())["port"]
+        _say(f"gpuq is up: home {self._home.root}, http://127.0.0.1:{port}/ (token in {self._home.token_file})")
+        _say("Submit with `gpuq submit train.py`; Ctrl-C ends gpuq and leaves jobs running.")
+
+    def _leave(self) -> None:
+        store = open_store(self._settings.database_url)
+        try:
+            if self._stop_jobs:
+                _end_jobs(store, self._settings.worker.grace_s + _STOP_SLACK_S)
+            running = [str(row.id) for row in store.jobs(states=list(ACTIVE))]
+        finally:
+            store.close()
+        if running:
+            _say(f"Still running, and taken up again by the next `gpuq up`: {', '.join(running)}")
+
+    async def _stop_all(self) -> None:
+        for stop, task in reversed(self._stops):
+            stop.set()
+            await task
+
+
+def _end_jobs(store: Store, within_s: float) -> None:
+    """Ask for the end of every running job, and wait until the record says they ended."""
+    for row in store.jobs(states=list(ACTIVE)):
+        store.add_request("cancel", row.id, "gpuq up --stop-jobs", time.time(), {})
+    deadline = time.monotonic() + within_s
+    while store.jobs(states=list(ACTIVE)) and time.monotonic() < deadline:
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _say(sentence: str, out: TextIO = sys.stderr) -> None:
+    print(sentence, file=out, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

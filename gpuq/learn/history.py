@@ -1,0 +1,198 @@
+"""What has been measured of each kind on each type of device, and what each pair of kinds cost each other.
+
+Arrives: outcomes, from the record at start and one by one as attempts finish. Leaves: the latest runs of a kind, the
+latest slowdowns of a pair, and pairs that ran out of memory together. Bounded: old runs make room for new ones, kinds
+not seen for long for others. Types of device never mix.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from sys import intern
+from typing import Any
+
+from gpuq.core.attempt import Ending
+from gpuq.learn.outcome import AttemptSide, JobSide, Outcome, outcome_from_rows
+
+RUNS_KEPT = 64
+PARTIAL_KEPT = 16
+PAIRS_KEPT = 16
+KINDS_KEPT = 20_000
+
+__all__ = ["History", "Known", "Outcome", "Run", "Slowdown", "outcome_from_rows"]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What forecasts need of a job's features."""
+
+    script_sha256: str | None = None
+    batch_log2: float | None = None
+    tokens: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, features: Mapping[str, Any]) -> Known:
+        """From a features dictionary as it was stored; what is odd in it is taken as unknown."""
+        sha, batch, tokens = (features.get(name) for name in ("script_sha256", "batch_log2", "tokens"))
+        words = tokens if isinstance(tokens, list | tuple) else ()
+        return cls(
+            script_sha256=sha if isinstance(sha, str) else None,
+            batch_log2=float(batch) if isinstance(batch, int | float) and abs(batch) < 64 else None,
+            tokens=tuple(intern(word) for word in words if isinstance(word, str)),
+        )
+
+    def same_work(self, other: Known) -> bool:
+        """Whether script and batch size are alike, as far as both are known."""
+        return _agree(self.script_sha256, other.script_sha256) and _agree(self.batch_log2, other.batch_log2)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One attempt, as far as peaks and durations go. Percent, bytes, seconds."""
+
+    known: Known
+    peak_utilization_pct: float | None
+    peak_memory_bytes: int | None
+    duration_s: float | None
+    alone_rate: float | None
+    whole: bool
+    shared: bool
+    attempt: tuple[int, int] | None
+
+    @property
+    def complete(self) -> bool:
+        """Whether both peaks of the whole job were measured."""
+        return self.whole and self.peak_utilization_pct is not None and self.peak_memory_bytes is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Slowdown:
+    """A kind's measured slowdown beside another: time together / time alone, and its 95% interval where known."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(slots=True)
+class _Runs:
+    # Runs alone are kept apart: they are the ones that show a kind's own peaks, and many shared runs must not push
+    # them out.
+    alone: deque[Run] = field(default_factory=lambda: deque(maxlen=RUNS_KEPT))
+    shared: deque[Run] = field(default_factory=lambda: deque(maxlen=RUNS_KEPT))
+    # Neither must runs that did not show both peaks of the whole job: what is known stays known.
+    partial: deque[Run] = field(default_factory=lambda: deque(maxlen=PARTIAL_KEPT))
+
+    def all(self) -> list[Run]:
+        return [*self.partial, *self.alone, *self.shared]
+
+    def add(self, run: Run) -> None:
+        if not run.complete:
+            self.partial.append(run)
+        else:
+            (self.shared if run.shared else self.alone).append(run)
+
+
+class History:
+    """See the module's own words. Not for more than one thread."""
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[tuple[str, str], _Runs] = OrderedDict()
+        self._slowdowns: OrderedDict[tuple[str, str, str], deque[Slowdown]] = OrderedDict()
+        self._unsafe: set[tuple[str, str, str]] = set()
+
+    @classmethod
+    def from_rows(cls, rows: Iterable[tuple[JobSide, AttemptSide]], device_types: Mapping[str, str]) -> History:
+        """The history that the record's ended attempts add up to, oldest end first.
+
+        Rows that teach nothing are passed over.
+        """
+        outcomes = (outcome_from_rows(job, attempt, device_types) for job, attempt in rows)
+        return cls.from_outcomes(outcome for outcome in outcomes if outcome is not None)
+
+    @classmethod
+    def from_outcomes(cls, outcomes: Iterable[Outcome]) -> History:
+        """The history that these outcomes add up to, in their order."""
+        history = cls()
+        for outcome in outcomes:
+            history.learn(outcome)
+        return history
+
+    def learn(self, outcome: Outcome) -> bool:
+        """Add a finished attempt. False if it is already here: a message may come twice."""
+        key = (outcome.kind, outcome.device_type)
+        runs = self._runs.setdefault(key, _Runs())
+        self._runs.move_to_end(key)
+        if outcome.attempt is not None and any(run.attempt == outcome.attempt for run in runs.all()):
+            return False
+        runs.add(_run(outcome))
+        self._learn_pairs(outcome)
+        if len(self._runs) > KINDS_KEPT:
+            self._runs.popitem(last=False)
+        return True
+
+    def _learn_pairs(self, outcome: Outcome) -> None:
+        for partner, value, low, high in outcome.slowdowns:
+            key = (outcome.kind, partner, outcome.device_type)
+            self._slowdowns.setdefault(key, deque(maxlen=PAIRS_KEPT)).append(Slowdown(value, low, high))
+            self._slowdowns.move_to_end(key)
+        if len(self._slowdowns) > KINDS_KEPT:
+            self._slowdowns.popitem(last=False)
+        if outcome.ending == Ending.OUT_OF_MEMORY and outcome.shared:
+            for partner in outcome.partner_kinds:
+                self._unsafe |= {
+                    (outcome.kind, partner, outcome.device_type),
+                    (partner, outcome.kind, outcome.device_type),
+                }
+
+    def runs(self, kind: str, device_type: str) -> list[Run]:
+        """The kind's latest runs on this type of device: incomplete, alone, shared, each oldest first."""
+        runs = self._runs.get((kind, device_type))
+        return [] if runs is None else runs.all()
+
+    def comparable(self, kind: str, device_type: str, known: Known) -> tuple[list[Run], bool]:
+        """The runs to foretell a job from, and whether they are of the same work: script and batch size alike.
+
+        Where no run is, all of the kind's runs stand in; unfinished ones never do. Runs with both peaks go first.
+        """
+        whole = [run for run in self.runs(kind, device_type) if run.whole]
+        usable = [run for run in whole if run.complete] or whole
+        same = [run for run in usable if run.known.same_work(known)]
+        return (same, True) if same else (usable, False)
+
+    def alone_rate(self, kind: str, device_type: str) -> float | None:
+        """The kind's usual progress with no partner, steps/s: the median of its latest runs; None if never measured."""
+        rates = [run.alone_rate for run in self.runs(kind, device_type) if run.alone_rate is not None]
+        return median(rates) if rates else None
+
+    def slowdowns(self, kind: str, beside: str, device_type: str) -> list[Slowdown]:
+        """How much `kind` was slowed beside the other kind, oldest first."""
+        return list(self._slowdowns.get((kind, beside, device_type), ()))
+
+    def unsafe(self, kind: str, other: str, device_type: str) -> bool:
+        """Whether one of the two ran out of memory beside the other."""
+        return (kind, other, device_type) in self._unsafe
+
+    def kinds(self) -> Iterator[tuple[str, str]]:
+        """All (kind, device type) with a run, the longest unseen first."""
+        return iter(list(self._runs))
+
+
+def _run(outcome: Outcome) -> Run:
+    return Run(
+        known=Known.of(outcome.features),
+        peak_utilization_pct=outcome.peak_utilization_pct,
+        peak_memory_bytes=outcome.peak_memory_bytes,
+        duration_s=outcome.duration_s,
+        alone_rate=outcome.alone_rate,
+        whole=outcome.whole,
+        shared=outcome.shared,
+        attempt=outcome.attempt,
+    )
+
+
+def _agree(one: str | float | None, other: str | float | None) -> bool:
+    return one is None or other is None or one == other

@@ -1,0 +1,197 @@
+"""Which jobs are the same work again, and what can be said of a job before it runs.
+
+Arrives: a submission and its owner. Leaves: the kind (a readable template of the command), the signature (the kind plus
+what forecasts depend on) and the features. Values of arguments are left out, except batch, image and sequence size,
+model and precision: those change what a job needs. Used for training and for serving alike; what is stored at launch is
+never recomputed. Ignores the environment, and never raises on an odd command.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gpuq.learn.arguments import Argument, parse
+from gpuq.submission import Submission
+
+Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
+LONGEST_KIND = 400
+MOST_TOKENS = 128
+
+_RUNNER = re.compile(
+    r"^(python[\d.]*|pypy[\d.]*|ipython[\d.]*|torchrun|accelerate|deepspeed|horovodrun|mpirun|bash|sh|dash|zsh|env|nice"
+    r"|nohup|uv|poetry|pipenv|conda|micromamba|pdm|hatch|Rscript|julia|node)$"
+)
+_SCRIPT = re.compile(r"\.(py|pyc|ipynb|sh|bash|zsh|R|jl|js)$")
+_HOME = re.compile(r"^/(home|Users)/[^/]+/|^/root/")
+_ODD = re.compile(r"[\x00-\x20\x7f-\x9f\ud800-\udfff]+")
+
+
+@dataclass(frozen=True)
+class _Template:
+    """A command with its values masked: what it starts, its options in a fixed order, its positional values."""
+
+    target: str
+    options: dict[str, str | None] = field(default_factory=dict)
+    positional: tuple[str, ...] = ()
+    sizes: dict[str, str] = field(default_factory=dict)
+
+    def text(self) -> str:
+        options = (
+            f"--{name}" if value is None else f"--{name}={value}" for name, value in sorted(self.options.items())
+        )
+        return " ".join((self.target, *options, *self.positional))
+
+
+def describe(submission: Submission, owner: str) -> tuple[str, str, dict[str, Json]]:
+    """(kind, signature, features) of a submission. Never raises.
+
+    `--kind` overrides the kind; two users who name the same kind share its history. A changed script keeps the kind and
+    changes the signature.
+    """
+    template = _template(submission)
+    who = submission.project or owner
+    kind = submission.kind or _short(f"{_plain(who)}:{template.text()}")
+    features = _features(submission, owner, template)
+    digest = hashlib.sha256(json.dumps(features, sort_keys=True).encode("utf-8", "replace")).hexdigest()
+    return kind, f"{kind}#{digest[:16]}", features
+
+
+def _template(submission: Submission) -> _Template:
+    target, rest = _target(submission)
+    options: dict[str, str | None] = {}
+    positional: list[str] = []
+    sizes: dict[str, str] = {}
+    for argument in parse(rest):
+        if argument.name is None:
+            _append_shape(positional, argument)
+        else:
+            options[argument.name] = argument.shown
+        if argument.size is not None and argument.shown is not None:
+            sizes[argument.size] = argument.shown
+    return _Template(target, options, tuple(positional), sizes)
+
+
+def _append_shape(positional: list[str], argument: Argument) -> None:
+    """Several values of one shape in a row are one: how many files there are does not make another kind."""
+    shape = argument.shown or ""
+    if positional and shape.startswith("<") and positional[-1].removesuffix("…") == shape:
+        positional[-1] = f"{shape}…"
+    else:
+        positional.append(shape)
+
+
+def _target(submission: Submission) -> tuple[str, Sequence[str]]:
+    """What runs (script path, module, or the command's head), and the arguments it gets."""
+    command = submission.command
+    if submission.script is not None:
+        script = _absolute(submission.script, submission.cwd)
+        places = (i for i, word in enumerate(command) if _absolute(word, submission.cwd) == script)
+        return _readable(script), command[next(places, 0) + 1 :]
+    if not command:
+        return "", ()
+    head = posixpath.basename(command[0]) or command[0]
+    if _RUNNER.match(head):
+        found = _run_by_interpreter(command, submission.cwd)
+        if found is not None:
+            return found
+    shown = head if "/" not in command[0] else _readable(_absolute(command[0], submission.cwd))
+    return shown, command[1:]
+
+
+def _run_by_interpreter(command: Sequence[str], cwd: str) -> tuple[str, Sequence[str]] | None:
+    """The script, module or code that an interpreter or launcher was asked to run; None if none is to be seen."""
+    for i, word in enumerate(command[1:], start=1):
+        if _SCRIPT.search(word) and not word.startswith("-"):
+            return _readable(_absolute(word, cwd)), command[i + 1 :]
+        if word == "-m" and i + 1 < len(command):
+            return f"-m {_plain(command[i + 1])}", command[i + 2 :]
+        if word == "-c" and i + 1 < len(command):
+            # Code on the command line has no name: its digest stands for it, so that other code is another kind.
+            digest = hashlib.sha256(command[i + 1].encode("utf-8", "replace")).hexdigest()
+            return f"-c {digest[:8]}", command[i + 2 :]
+    return None
+
+
+def _absolute(path: str, cwd: str) -> str:
+    return posixpath.normpath(posixpath.join(cwd, path))
+
+
+def _readable(path: str) -> str:
+    return _plain(_HOME.sub("~/", path))
+
+
+def _plain(text: str) -> str:
+    return _ODD.sub("_", text)
+
+
+def _short(kind: str) -> str:
+    if len(kind) <= LONGEST_KIND:
+        return kind
+    digest = hashlib.sha256(kind.encode("utf-8", "replace")).hexdigest()[:12]
+    return f"{kind[: LONGEST_KIND - 14]}… {digest}"[:LONGEST_KIND]
+
+
+def _features(submission: Submission, owner: str, template: _Template) -> dict[str, Json]:
+    """What forecasts may rest on.
+
+    Sizes that the command does not show are None; values masked in the kind never appear.
+    """
+    sizes = template.sizes
+    return {
+        "owner": _plain(owner),
+        "project": None if submission.project is None else _plain(submission.project),
+        "script": template.target,
+        "script_sha256": submission.script_sha256,
+        "tokens": [*sorted(set(_tokens(submission, owner, template)))[:MOST_TOKENS]],
+        "batch_size": _number(sizes.get("batch")),
+        "batch_log2": _log2(_number(sizes.get("batch"))),
+        "image_size": _number(sizes.get("image")),
+        "sequence_length": _number(sizes.get("sequence")),
+        "model": sizes.get("model"),
+        "precision": sizes.get("precision"),
+        "gpus": submission.gpus,
+    }
+
+
+def _tokens(submission: Submission, owner: str, template: _Template) -> Iterator[str]:
+    """Words that like jobs have in common, each marked with where it stood; `clusters.WEIGHTS` weighs them."""
+    yield f"owner:{_plain(owner)}"
+    if submission.project is not None:
+        yield f"project:{_plain(submission.project)}"
+    folder, _, name = template.target.rpartition("/")
+    yield from (f"script:{word}" for word in _words(_SCRIPT.sub("", name)))
+    yield from (f"folder:{word}" for word in _words(posixpath.basename(folder)))
+    yield from (f"option:{name}" for name in template.options)
+    yield from (f"word:{word.lower()}" for word in template.positional if not word.startswith("<"))
+    if submission.kind is not None:
+        yield from (f"kind:{word}" for word in _words(submission.kind))
+    model = template.sizes.get("model")
+    if model is not None:
+        yield f"model:{model.lower()}"
+        yield from (f"family:{word}" for word in _words(model))
+    if "precision" in template.sizes:
+        yield f"precision:{template.sizes['precision'].lower()}"
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in re.findall(r"[^\W\d_]{2,}", text)]
+
+
+def _number(shown: str | None) -> float | None:
+    """The size that a shown value stands for; of several, as in 224x224, their geometric mean."""
+    if shown is None:
+        return None
+    values = [float(part) for part in re.findall(r"\d+(?:\.\d+)?", shown)]
+    if not values or any(value <= 0 for value in values):
+        return None
+    return round(math.exp(sum(map(math.log, values)) / len(values)), 6)
+
+
+def _log2(value: float | None) -> float | None:
+    return None if value is None else round(math.log2(value), 6)

@@ -1,0 +1,57 @@
+"""A model: what the trainer found, as plain data that goes to JSON and back. No code, no pickles.
+
+Leaves as JSON; comes back with every type checked. Raises ValueError where the text is not a model.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from gpuq.learn.clusters import Cluster
+
+Factor = Annotated[float, Meta(gt=0, le=100)]
+
+
+class Calibration(msgspec.Struct, frozen=True):
+    """By how much to widen (above 1) or narrow (below) the memory bound of each level, found on later attempts.
+
+    `own`: a kind's own runs of the same script and batch size; `changed`: its runs of others; `cluster`: other kinds'
+    runs.
+    """
+
+    own: Factor = 1.0
+    changed: Factor = 1.0
+    cluster: Factor = 1.0
+
+
+class Model(msgspec.Struct, frozen=True, kw_only=True):
+    """See the module's own words. `trained_until` is the end of the last attempt it has seen, Unix seconds."""
+
+    format: int = 1
+    version: str | None = None
+    """Its name on the shelf; None before it is there."""
+    trained_until: float
+    attempts: int
+    quantile: Annotated[float, Meta(gt=0, lt=1)]
+    clusters: dict[str, tuple[Cluster, ...]]
+    """Device type -> its clusters."""
+    calibration: Calibration = Calibration()
+
+
+def to_json(model: Model) -> bytes:
+    """Readable JSON; the same model gives the same bytes."""
+    return msgspec.json.format(msgspec.json.encode(model, order="deterministic"), indent=1)
+
+
+def from_json(text: bytes) -> Model:
+    """The model that `to_json` wrote. Raises ValueError."""
+    try:
+        model = msgspec.json.decode(text, type=Model)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"not a model: {error}") from error
+    if model.format != 1:
+        raise ValueError(f"model format {model.format} is not one this gpuq knows")
+    return model

@@ -1,0 +1,164 @@
+"""What one finished attempt taught: the row that history, training and scoring all work on.
+
+Arrives: an ended attempt and its job as the record has them. Leaves: an `Outcome`, or None where nothing was measured
+or the row cannot be right (a poisoned or damaged row must not teach anything). Features are those stored at launch.
+"""
+
+# ruff: noqa: D102 - the properties below are the fields of rows that contract.py describes.
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from gpuq.core.attempt import Ending
+from gpuq.submission import JobRecord
+
+# No device has more; a larger reading is a fault of the reader.
+_MOST_MEMORY_BYTES = 2**50
+_MOST_SLOWDOWN = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One finished attempt. Percent, bytes, seconds, steps per second; a slowdown is time together / time alone.
+
+    `whole` tells whether the peaks are those of the whole job: it completed, or made measured progress before its end.
+    Else they are only what the job needs at least. `slowdowns` holds (partner's kind, value, low, high).
+    """
+
+    kind: str
+    signature: str
+    script_sha256: str | None
+    device_type: str
+    features: Mapping[str, Any]
+    peak_utilization_pct: float | None
+    peak_memory_bytes: int | None
+    duration_s: float | None
+    alone_rate: float | None
+    shared_rate: float | None
+    slowdowns: tuple[tuple[str, float, float | None, float | None], ...]
+    ending: str
+    shared: bool
+    ended_at: float
+    whole: bool = True
+    partner_kinds: tuple[str, ...] = field(default=())
+    attempt: tuple[int, int] | None = None
+
+
+class JobSide(Protocol):
+    """What is needed of a job's row; `adapters.store.contract.JobRow` has it."""
+
+    @property
+    def record(self) -> JobRecord: ...
+
+
+class AttemptSide(Protocol):
+    """What is needed of an attempt's row; `adapters.store.contract.AttemptRow` has it."""
+
+    @property
+    def job(self) -> int: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def devices(self) -> tuple[str, ...]: ...
+    @property
+    def features(self) -> dict[str, Any]: ...
+    @property
+    def started_at(self) -> float | None: ...
+    @property
+    def ended_at(self) -> float | None: ...
+    @property
+    def ending(self) -> str | None: ...
+    @property
+    def exit_code(self) -> int | None: ...
+    @property
+    def actual(self) -> dict[str, Any] | None: ...
+
+
+def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[str, str]) -> Outcome | None:
+    """The outcome of an ended attempt. None if it never ran, its device's type is unknown, or its row cannot be right.
+
+    `device_types` (device id -> type) is asked only where the row does not name the type itself.
+    """
+    actual, started, ended = attempt.actual, attempt.started_at, attempt.ended_at
+    if not isinstance(actual, Mapping) or ended is None or attempt.ending is None or not math.isfinite(ended):
+        return None
+    device_type = actual.get("device_type") or device_types.get(attempt.devices[0] if attempt.devices else "")
+    if not isinstance(device_type, str):
+        return None
+    completed = attempt.ending == Ending.EXITED and attempt.exit_code == 0
+    alone_rate, shared_rate = _positive(actual.get("alone_rate")), _positive(actual.get("shared_rate"))
+    progressed = alone_rate is not None or shared_rate is not None
+    partner_kinds = _partner_kinds(actual)
+    return Outcome(
+        kind=job.record.kind,
+        signature=job.record.signature,
+        script_sha256=_text(attempt.features.get("script_sha256")),
+        device_type=device_type,
+        features=attempt.features,
+        peak_utilization_pct=_percent(actual.get("peak_utilization_pct")),
+        peak_memory_bytes=_bytes(actual.get("peak_memory_bytes")),
+        duration_s=_positive(ended - started) if completed and started is not None else None,
+        alone_rate=alone_rate,
+        shared_rate=shared_rate,
+        slowdowns=_slowdowns(actual, partner_kinds),
+        ending=attempt.ending,
+        shared=bool(actual.get("partners")) or bool(partner_kinds),
+        ended_at=ended,
+        whole=completed or (progressed and attempt.ending != Ending.OUT_OF_MEMORY),
+        partner_kinds=partner_kinds,
+        attempt=(attempt.job, attempt.number),
+    )
+
+
+def _partner_kinds(actual: Mapping[str, Any]) -> tuple[str, ...]:
+    """Each kind once, sorted: which of them came first is chance."""
+    kinds = actual.get("partner_kinds")
+    if not isinstance(kinds, Sequence) or isinstance(kinds, str):
+        return ()
+    return tuple(sorted({kind for kind in kinds if isinstance(kind, str)}))
+
+
+def _slowdowns(
+    actual: Mapping[str, Any], partner_kinds: tuple[str, ...]
+) -> tuple[tuple[str, float, float | None, float | None], ...]:
+    """The slowdown beside the one kind that shared the device.
+
+    Beside several kinds, nobody knows whose it was: none.
+    """
+    value = _positive(actual.get("slowdown"))
+    if value is None or value > _MOST_SLOWDOWN or len(partner_kinds) != 1:
+        return ()
+    low, high = _positive(actual.get("slowdown_low")), _positive(actual.get("slowdown_high"))
+    return ((partner_kinds[0], value, low if low and low <= value else None, high if high and high >= value else None),)
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+def _positive(value: object) -> float | None:
+    number = _number(value)
+    return number if number is not None and number > 0 else None
+
+
+def _percent(value: object) -> float | None:
+    """Readings a little over the whole device are rounding; twice the device is a fault."""
+    number = _number(value)
+    return min(number, 100.0) if number is not None and 0 <= number <= 200 else None
+
+
+def _bytes(value: object) -> int | None:
+    number = _number(value)
+    return int(number) if number is not None and 0 <= number <= _MOST_MEMORY_BYTES else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,63 @@
+"""Writes the systemd units for a gpuq that is installed under a prefix. Run by path: `python systemd/render.py --help`.
+
+Arrives: the prefix (a virtual environment: `PREFIX/bin/python` has gpuq) and a folder. Leaves: the units in that folder
+with `@BIN@` filled in, and `sysusers.d/gpuq.conf` and `tmpfiles.d/gpuq.conf` beside them. Standard library only; not part of
+the package, because a module named `systemd` belongs to somebody else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+UNIT_TYPES = (".service", ".timer", ".target")
+# systemd would read `%` as a specifier, and spaces, quotes and backslashes as its own syntax.
+SAFE_PATH = re.compile(r"/[A-Za-z0-9/._+@=:-]*")
+
+
+def main() -> int:
+    """The exit code: 0 written, 2 not usable as asked."""
+    parser = argparse.ArgumentParser(description="Write gpuq's systemd units.")
+    parser.add_argument("--prefix", type=Path, required=True, help="where gpuq is installed, like /opt/gpuq")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write to, like /etc/systemd/system")
+    options = parser.parse_args()
+    fault = fault_of(options.prefix)
+    if fault is not None:
+        sys.stderr.write(f"{fault}\n")
+        return 2
+    for path in render(options.prefix, options.out):
+        sys.stdout.write(f"{path}\n")
+    return 0
+
+
+def fault_of(prefix: Path) -> str | None:
+    """Why units cannot be made for this prefix, with the fix; None if they can."""
+    if not SAFE_PATH.fullmatch(str(prefix)):
+        return f"{prefix} must be an absolute path of letters, digits and / . _ + @ = : - only; install gpuq elsewhere."
+    for program in ("python", "gpuq"):
+        if not os.access(prefix / "bin" / program, os.X_OK):
+            return (
+                f"{prefix}/bin/{program} is not there; first install gpuq: python3 -m venv {prefix}, then pip install."
+            )
+    return None
+
+
+def render(prefix: Path, out: Path) -> list[Path]:
+    """Write everything for gpuq in `prefix/bin` to `out`; the files written."""
+    units = {path.name: path for path in sorted(HERE.iterdir()) if path.suffix in UNIT_TYPES}
+    plain = {"sysusers.d/gpuq.conf": HERE / "gpuq.sysusers", "tmpfiles.d/gpuq.conf": HERE / "gpuq.tmpfiles"}
+    written = []
+    for name, source in {**units, **plain}.items():
+        target = out / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(source.read_text(encoding="utf-8").replace("@BIN@", f"{prefix}/bin"), encoding="utf-8")
+        written.append(target)
+    return written
+
+
+if __name__ == "__main__":
+    sys.exit(main())

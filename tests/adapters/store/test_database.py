@@ -1,0 +1,86 @@
+"""Addresses, sessions, and what importing the store costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from gpuq.adapters.store.database import Database, describe, parse
+from gpuq.adapters.store.migrate import upgrade
+from gpuq.errors import BadSettings
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "",
+        "gpuq.db",
+        "mysql://user:pw@host/gpuq",
+        "sqlite://",
+        "sqlite:///:memory:",
+        "sqlite:///file:x?mode=memory&uri=true",
+        "postgresql://user:pw@host:port/gpuq",
+    ],
+)
+def test_what_is_no_usable_address_is_refused_without_its_password(address: str) -> None:
+    with pytest.raises(BadSettings) as error:
+        parse(address)
+    assert "pw" not in error.value.message
+    assert "sqlite:////" in error.value.fix
+
+
+@pytest.mark.parametrize("scheme", ["postgres", "postgresql", "postgresql+psycopg", "postgresql+psycopg2"])
+def test_every_usual_scheme_of_postgresql_is_the_driver_we_have(scheme: str) -> None:
+    assert parse(f"{scheme}://u:p@h/d").drivername == "postgresql+psycopg"
+
+
+def test_a_relative_path_means_the_same_file_everywhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert parse("sqlite:///gpuq.db").database == str(tmp_path / "gpuq.db")
+
+
+def test_people_are_told_where_but_not_with_which_password() -> None:
+    shown = describe(parse("postgresql://ada:s3cret@db.example:5433/gpuq?sslpassword=s4cret"))
+    assert shown == "The PostgreSQL database gpuq at db.example:5433"
+
+
+def test_odd_file_names_work(tmp_path: Path) -> None:
+    (tmp_path / "a b%20?#ü").mkdir()
+    url = f"sqlite:///{tmp_path}/a b%20%3F#ü/gpuq.db"
+    with closing(Database(url)) as database:
+        database.path.parent.mkdir(exist_ok=True)
+    upgrade(url)
+    assert database.path.exists()
+
+
+def test_sqlite_sessions_sync_every_commit(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/gpuq.db"
+    upgrade(url)
+    with closing(Database(url)) as database, database.reading() as connection:
+        pragmas = ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        values = [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in pragmas]
+    assert values == ["wal", 2, 1, 5000]
+
+
+def test_postgresql_sessions_sync_every_commit_whatever_the_server_says(database_url: str) -> None:
+    with closing(Database(database_url)) as database:
+        if database.is_sqlite:
+            pytest.skip("this is about PostgreSQL")
+        weak = parse(database_url).update_query_dict({"options": "-c synchronous_commit=off"})
+        with closing(Database(weak.render_as_string())) as weakened, weakened.reading() as connection:
+            names = ("synchronous_commit", "lock_timeout", "transaction_isolation", "application_name")
+            values = [connection.exec_driver_sql(f"SHOW {name}").scalar() for name in names]
+    assert values == ["on", "5s", "read committed", "gpuq"]
+
+
+def test_the_store_loads_neither_an_orm_nor_alembic() -> None:
+    code = (
+        "import sys, gpuq.adapters.store; "
+        "print([m for m in sys.modules if m.startswith(('sqlalchemy.orm', 'alembic', 'psycopg', 'numpy'))])"
+    )
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert shown.strip() == "[]"

@@ -1,0 +1,232 @@
+"""A database that fails says so in one sentence with a fix, and never says yes."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import psycopg
+import pytest
+
+import gpuq
+from gpuq.adapters.store import database, open_store
+from gpuq.adapters.store.contract import Commit, Store
+from gpuq.adapters.store.database import Database
+from gpuq.adapters.store.migrate import upgrade
+from gpuq.errors import Failure, GpuqError, Unreachable
+from tests.adapters.store.postgresql import Server, why_not
+from tests.adapters.store.samples import a_record, an_entry
+
+ROOT = Path(gpuq.__file__).parent.parent
+
+
+def sound(error: GpuqError) -> bool:
+    """One sentence, a fix, and no SQL in it."""
+    text = error.message
+    return text.endswith(".") and "\n" not in text and bool(error.fix) and not {"INSERT", "SELECT"} & set(text.split())
+
+
+@pytest.fixture
+def sqlite_url(tmp_path: Path) -> str:
+    url = f"sqlite:///{tmp_path}/gpuq.db"
+    upgrade(url)
+    return url
+
+
+def in_every_session(monkeypatch: pytest.MonkeyPatch, pragma: str) -> None:
+    real = database._connect
+
+    def connect(path: Path, upgrading: bool) -> sqlite3.Connection:
+        connection = real(path, upgrading)
+        connection.execute(pragma)
+        return connection
+
+    monkeypatch.setattr(database, "_connect", connect)
+
+
+def test_a_full_database_refuses_and_forgets_nothing(
+    sqlite_url: str, store_of: Callable[[str], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert store_of(sqlite_url).add_jobs([a_record()]) == [1]
+    in_every_session(monkeypatch, "PRAGMA max_page_count=40")
+    full = store_of(sqlite_url)
+    with pytest.raises(Failure, match="full") as error:
+        submit_without_end(full)
+    assert sound(error.value)
+    monkeypatch.undo()
+    rows = store_of(sqlite_url).jobs()
+    assert [row.id for row in rows] == list(range(1, len(rows) + 1))
+    assert len(store_of(sqlite_url).requests(9999)) == len(rows)
+
+
+def submit_without_end(store: Store) -> None:
+    for _ in range(100):
+        store.add_jobs([a_record() for _ in range(100)])
+
+
+ON_A_FULL_DISK = """
+import sys
+from gpuq.adapters.store import open_store
+from gpuq.errors import GpuqError
+from tests.adapters.store.samples import a_record
+store, told = open_store(sys.argv[1]), []
+try:
+    while len(told) < 100_000:
+        told += store.add_jobs([a_record() for _ in range(100)])
+except GpuqError as error:
+    print(type(error).__name__, len(told), error.message, sep="|")
+"""
+
+
+def test_every_job_told_before_the_disk_gave_out_is_there(sqlite_url: str) -> None:
+    """A real process whose files may not grow beyond 1 MiB: write(2) itself fails."""
+
+    def limit() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (2**20, 2**20))
+
+    done = subprocess.run(
+        [sys.executable, "-c", ON_A_FULL_DISK, sqlite_url],
+        cwd=ROOT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        preexec_fn=limit,
+    )
+    kind, told, message = done.stdout.strip().split("|")
+    assert (kind, done.stderr) == ("Failure", "")
+    assert "could not be read or written" in message
+    with closing(open_store(sqlite_url)) as store:
+        assert [row.id for row in store.jobs()] == list(range(1, int(told) + 1))
+        assert int(told) > 0
+
+
+def test_a_read_only_sqlite_refuses(
+    sqlite_url: str, store_of: Callable[[str], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_every_session(monkeypatch, "PRAGMA query_only=ON")
+    store = store_of(sqlite_url)
+    for write in (lambda: store.add_jobs([a_record()]), lambda: store.commit(Commit(entries=[an_entry(1)]))):
+        with pytest.raises(Failure, match="cannot be written") as error:
+            write()
+        assert sound(error.value)
+    assert store.jobs() == []
+
+
+def test_a_read_only_postgresql_refuses(server: Server, store_of: Callable[[str], Store]) -> None:
+    url = server.create_database()
+    upgrade(url)
+    name = url.partition("?")[0].rpartition("/")[2]
+    server.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    store = store_of(url)
+    with pytest.raises(Failure, match="is read-only") as error:
+        store.add_jobs([a_record()])
+    assert sound(error.value)
+    assert store.jobs() == []
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    content = b"not a database" * 1000
+    (tmp_path / "gpuq.db").write_bytes(content)
+    for attempt in (open_store, upgrade):
+        with pytest.raises(Failure, match="damaged") as error:
+            attempt(f"sqlite:///{tmp_path}/gpuq.db")
+        assert sound(error.value)
+        assert str(tmp_path) in error.value.message
+    assert (tmp_path / "gpuq.db").read_bytes() == content
+
+
+def test_a_damaged_sqlite_file(sqlite_url: str, tmp_path: Path) -> None:
+    with closing(open_store(sqlite_url)) as store:
+        store.add_jobs([a_record() for _ in range(500)])
+    path = tmp_path / "gpuq.db"
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + b"\xa5" * (len(content) - 4096))
+    with pytest.raises(Failure, match="damaged") as error, closing(open_store(sqlite_url)) as store:
+        store.jobs()
+    assert sound(error.value)
+    assert "backup" in error.value.fix
+
+
+def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(GpuqError, match="No such file") as error:
+        upgrade(f"sqlite:///{tmp_path}/none/gpuq.db")
+    assert str(tmp_path / "none") in error.value.fix
+
+
+def test_a_lock_held_too_long(
+    sqlite_url: str, store_of: Callable[[str], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_every_session(monkeypatch, "PRAGMA busy_timeout=50")
+    store = store_of(sqlite_url)
+    with closing(Database(sqlite_url)) as other, other.writing():
+        with pytest.raises(Unreachable, match="busy") as error:
+            store.add_jobs([a_record()])
+        assert store.jobs() == [], "readers are not kept waiting"
+    assert sound(error.value)
+    assert store.add_jobs([a_record()]) == [1]
+
+
+def test_a_lock_held_too_long_on_postgresql(
+    server: Server, store_of: Callable[[str], Store], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = server.create_database()
+    upgrade(url)
+    monkeypatch.setattr(database, "PATIENCE_S", 1.0)
+    store = store_of(url)
+    with psycopg.connect(url) as other:
+        other.execute("SELECT * FROM numbers FOR UPDATE")
+        with pytest.raises(Unreachable, match="busy") as error:
+            store.add_jobs([a_record()])
+    assert sound(error.value)
+    assert store.add_jobs([a_record()]) == [1]
+
+
+def test_no_server(tmp_path: Path) -> None:
+    for url in (f"postgresql://ada:s3cret@/gpuq?host={tmp_path}", "postgresql://ada:s3cret@127.0.0.1:1/gpuq"):
+        with pytest.raises(Unreachable, match="does not answer") as error:
+            open_store(url)
+        assert sound(error.value)
+        assert "s3cret" not in error.value.message + error.value.fix
+
+
+def test_no_such_database(server: Server) -> None:
+    with pytest.raises(Unreachable, match="nowhere") as error:
+        open_store(server.url("nowhere"))
+    assert sound(error.value)
+
+
+@pytest.mark.skipif(why_not() is not None, reason=str(why_not()))
+def test_a_server_that_goes_away_and_comes_back() -> None:
+    server = Server()
+    try:
+        url = server.create_database()
+        upgrade(url)
+        with closing(open_store(url)) as store:
+            assert store.add_jobs([a_record()]) == [1]
+            server.stop()
+            with pytest.raises(Unreachable) as error:
+                store.add_jobs([a_record()])
+            assert sound(error.value)
+            server.start()
+            assert store.add_jobs([a_record()]) == [2]
+            assert [row.id for row in store.jobs()] == [1, 2]
+    finally:
+        server.remove()
+
+
+def test_a_record_changed_by_hand_is_a_clear_failure(sqlite_url: str, store_of: Callable[[str], Store]) -> None:
+    store = store_of(sqlite_url)
+    store.add_jobs([a_record()])
+    with closing(Database(sqlite_url)) as each, each.writing() as connection:
+        connection.exec_driver_sql("UPDATE job_records SET record = '{}'")
+    with pytest.raises(Failure, match="record of job 1") as error:
+        store.jobs()
+    assert sound(error.value)

@@ -1,0 +1,271 @@
+"""What the record hands out, and the fenced start."""
+
+from __future__ import annotations
+
+import multiprocessing
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from gpuq.adapters.store import database, open_store
+from gpuq.adapters.store.contract import AttemptRow, Commit, LaunchSpec, Store
+from gpuq.adapters.store.migrate import upgrade
+from gpuq.core.attempt import AttemptId
+from gpuq.core.job import ACTIVE, ENDED, JobId, JobState
+from tests.adapters.store.samples import WAITS, a_change, a_record, an_attempt, an_end, an_entry, launched
+
+
+def ids(store: Store, **conditions: object) -> list[int]:
+    return [row.id for row in store.jobs(**conditions)]  # type: ignore[arg-type]
+
+
+def as_read(attempt: AttemptRow) -> AttemptRow:
+    """JSON knows lists only."""
+    return msgspec.json.decode(msgspec.json.encode(attempt), type=AttemptRow)
+
+
+@pytest.fixture
+def queue(store: Store) -> Store:
+    """Ten jobs of two owners: 1-2 completed, 3 failed, 4 running, 5-10 pending; even ids are bob's."""
+    store.add_jobs([a_record(owner="bob" if number % 2 == 0 else "ada") for number in range(1, 11)])
+    ended = [a_change(1, JobState.COMPLETED), a_change(2, JobState.COMPLETED), a_change(3, JobState.FAILED)]
+    store.commit(Commit(jobs=[*ended, a_change(4, JobState.RUNNING, 1)]))
+    return store
+
+
+def test_an_unknown_job_is_none(store: Store) -> None:
+    for job in (1, 0, -1, 2**63, 10**30):
+        assert store.job(JobId(job)) is None
+        assert store.attempts(JobId(job)) == []
+        assert store.claim(AttemptId(JobId(job), 1), "host", "boot", 1.0) is None
+
+
+def test_jobs_meet_every_condition(queue: Store) -> None:
+    assert ids(queue) == list(range(1, 11))
+    assert ids(queue, states=[JobState.COMPLETED]) == [1, 2]
+    assert ids(queue, states=list(ENDED)) == [1, 2, 3]
+    assert ids(queue, states=list(ACTIVE), owner="ada") == []
+    assert ids(queue, states=[JobState.PENDING], owner="bob") == [6, 8, 10]
+    assert ids(queue, ids=[JobId(n) for n in (10, 4, 4, 99, 1, 10**30)]) == [1, 4, 10]
+    assert ids(queue, ids=[JobId(1), JobId(4)], states=[JobState.RUNNING]) == [4]
+    assert ids(queue, states=[]) == []
+    assert ids(queue, ids=[]) == []
+
+
+def test_jobs_page_in_both_directions(queue: Store) -> None:
+    assert ids(queue, limit=3) == [1, 2, 3]
+    assert ids(queue, limit=3, after=JobId(3)) == [4, 5, 6]
+    assert ids(queue, limit=3, newest_first=True) == [10, 9, 8]
+    assert ids(queue, limit=3, newest_first=True, after=JobId(8)) == [7, 6, 5]
+    assert ids(queue, limit=1, ids=[JobId(7), JobId(3)], newest_first=True) == [7]
+
+
+def test_a_page_of_several_states_is_in_order(queue: Store) -> None:
+    some = [JobState.FAILED, JobState.PENDING, JobState.COMPLETED]
+    assert ids(queue, states=some, limit=4) == [1, 2, 3, 5]
+    assert ids(queue, states=some, limit=4, newest_first=True, after=JobId(6)) == [5, 3, 2, 1]
+    assert ids(queue, states=some, limit=2, owner="ada", after=JobId(1)) == [3, 5]
+
+
+def test_thousands_of_ids_may_be_asked_for(store: Store) -> None:
+    wanted = store.add_jobs([a_record() for _ in range(2500)])
+    assert ids(store, ids=wanted[::-1]) == wanted
+    assert ids(store, ids=wanted, limit=1000, newest_first=True) == wanted[:-1001:-1]
+
+
+def test_jobs_are_counted_by_state(queue: Store) -> None:
+    expected = {JobState.COMPLETED: 2, JobState.FAILED: 1, JobState.RUNNING: 1, JobState.PENDING: 6}
+    assert queue.count_by_state() == expected
+
+
+def test_a_change_is_read_back(store: Store) -> None:
+    (job,) = store.add_jobs([a_record()])
+    change = a_change(job, JobState.HELD, 3, alone=True, cancel_requested=True, verdict=WAITS, reason="because")
+    store.commit(Commit(jobs=[change]))
+    row = store.job(job)
+    assert row is not None
+    assert {name: getattr(row, name) for name in msgspec.structs.asdict(change)} == msgspec.structs.asdict(change)
+
+
+def test_attempts_come_back_as_launched_and_as_ended(store: Store) -> None:
+    first = launched(store)
+    assert store.attempts(first.job) == [as_read(an_attempt(first.job))]
+    assert store.live_attempts() == store.attempts(first.job)
+    end = an_end(exit_code=None, reason="gone\x00", ending="lost", actual=None)
+    store.commit(Commit(ended=[(first, end)], launched=[an_attempt(first.job, 2)]))
+    ended, second = store.attempts(first.job)
+    assert (ended.ended_at, ended.ending, ended.exit_code, ended.reason) == (300.0, "lost", None, "gone\ufffd")
+    assert (ended.measurement, ended.actual) == (end["measurement"], None)
+    assert store.live_attempts() == [second]
+
+
+def test_finished_attempts_are_those_that_started_and_ended(store: Store) -> None:
+    jobs = store.add_jobs([a_record() for _ in range(4)])
+    store.commit(Commit(launched=[an_attempt(job) for job in jobs]))
+    one, two, three, never = (AttemptId(job, 1) for job in jobs)
+    store.commit(Commit(started=[(each, 220.0, "/log") for each in (one, two, three)]))
+    store.commit(Commit(ended=[(one, an_end(330.0)), (two, an_end(310.0)), (never, an_end(320.0))]))
+    finished = store.finished_attempts()
+    assert [(job.id, attempt.job, attempt.ended_at) for job, attempt in finished] == [(2, 2, 310.0), (1, 1, 330.0)]
+    assert finished[0] == (store.job(two.job), store.attempts(two.job)[0])
+    assert len(store.finished_attempts(limit=1)) == 1
+    assert [attempt.job for _, attempt in store.finished_attempts(since=330.0)] == [1]
+
+
+# --- the fenced start
+
+
+def test_a_claim_gives_what_is_needed_to_start(store: Store) -> None:
+    attempt = launched(store)
+    spec = store.claim(attempt, "host", "boot-1", 215.0)
+    assert spec == LaunchSpec(
+        attempt=attempt, record=a_record(), devices=("gpu0", "gpu1"), promised=(2**34, 2**33), shares=True
+    )
+    (row,) = store.attempts(attempt.job)
+    assert (row.claimed_at, row.boot_id) == (215.0, "boot-1")
+
+
+def test_only_the_first_claim_succeeds(store: Store) -> None:
+    attempt = launched(store)
+    assert store.claim(attempt, "host", "boot-1", 215.0) is not None
+    assert store.claim(attempt, "host", "boot-2", 216.0) is None
+    assert store.attempts(attempt.job)[0].boot_id == "boot-1"
+
+
+def test_a_claim_by_another_host_is_dropped(store: Store) -> None:
+    attempt = launched(store)
+    assert store.claim(attempt, "elsewhere", "boot", 215.0) is None
+    assert store.claim(attempt, "host", "boot", 215.0) is not None
+
+
+@pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.STARTING])
+def test_a_claim_is_dropped_unless_the_job_is_starting(store: Store, state: JobState) -> None:
+    attempt = launched(store)
+    store.commit(Commit(jobs=[a_change(attempt.job, state, 1)]))
+    assert store.claim(attempt, "host", "boot", 215.0) is None
+    assert store.attempts(attempt.job)[0].claimed_at is None
+
+
+def test_a_claim_of_an_ended_attempt_is_dropped(store: Store) -> None:
+    attempt = launched(store)
+    store.commit(Commit(ended=[(attempt, an_end())]))
+    assert store.claim(attempt, "host", "boot", 215.0) is None
+
+
+def test_a_claim_of_an_older_or_unknown_attempt_is_dropped(store: Store) -> None:
+    first = launched(store)
+    again = Commit(jobs=[a_change(first.job, JobState.STARTING, 2)], launched=[an_attempt(first.job, 2)])
+    store.commit(again)
+    assert store.claim(first, "host", "boot", 215.0) is None
+    assert store.claim(AttemptId(first.job, 3), "host", "boot", 215.0) is None
+    assert store.claim(AttemptId(first.job, 2), "host", "boot", 215.0) is not None
+
+
+def test_of_many_claims_at_once_one_wins(database_url: str, store_of: Callable[[str], Store]) -> None:
+    stores = [store_of(database_url) for _ in range(6)]
+    for _ in range(10):
+        attempt = launched(stores[0])
+        with ThreadPoolExecutor(6) as threads:
+            claims = list(threads.map(lambda each: each.claim(attempt, "host", "boot", 1.0), stores))  # noqa: B023
+        assert sum(claim is not None for claim in claims) == 1
+
+
+def test_a_stop_and_a_claim_at_once_leave_one_story(database_url: str, store_of: Callable[[str], Store]) -> None:
+    """Whoever is first: an attempt that was ended before its claim is never claimed."""
+    dispatcher, worker = store_of(database_url), store_of(database_url)
+    for seq in range(1, 21):
+        attempt = launched(dispatcher)
+        end = Commit(
+            entries=[an_entry(seq, attempt.job)],
+            jobs=[a_change(attempt.job, JobState.CANCELLED, 1)],
+            ended=[(attempt, an_end())],
+        )
+        with ThreadPoolExecutor(2) as threads:
+            claimed = threads.submit(worker.claim, attempt, "host", "boot", 1.0)
+            threads.submit(dispatcher.commit, end).result()
+        (row,) = dispatcher.attempts(attempt.job)
+        assert row.ended_at == 300.0
+        assert (row.claimed_at is not None) == (claimed.result() is not None)
+        assert worker.claim(attempt, "host", "boot", 2.0) is None
+
+
+# --- several processes
+
+
+def work_like_a_process(url: str, who: int) -> tuple[list[int], list[int]]:
+    """Submits, asks and claims as fast as it can; its jobs, and the attempts it got."""
+    store = open_store(url)
+    mine: list[int] = []
+    won: list[int] = []
+    for number in range(25):
+        mine += store.add_jobs([a_record(f"{who}-{number}"), a_record()])
+        store.add_request("cancel", JobId(mine[-1]), "ada", 1.0, {})
+        if store.claim(AttemptId(JobId(number + 1), 1), "host", f"boot-{who}", 1.0):
+            won.append(number + 1)
+    store.close()
+    return mine, won
+
+
+def test_processes_write_side_by_side_and_claims_have_one_winner(store: Store, database_url: str) -> None:
+    """Three processes and a dispatcher write at once: nothing is lost, nothing fails because another one writes."""
+    for _ in range(25):
+        launched(store)
+    with ProcessPoolExecutor(3, mp_context=multiprocessing.get_context("spawn")) as processes:
+        running = [processes.submit(work_like_a_process, database_url, who) for who in range(3)]
+        seq = 0
+        while not all(each.done() for each in running):
+            seq += 1
+            store.commit(Commit(entries=[an_entry(seq, 1)], hosts={"host": ("boot", seq)}))
+        results = [each.result() for each in running]
+    jobs = [job for mine, _ in results for job in mine]
+    assert sorted(jobs) == list(range(26, 176))
+    assert all(mine == sorted(mine) for mine, _ in results)
+    assert sorted(attempt for _, won in results for attempt in won) == list(range(1, 26))
+    assert sum(request.verb == "cancel" for request in store.requests(1000)) == 75
+    assert store.last_seq() == seq
+
+
+# --- by index, not by reading everything
+
+
+@pytest.mark.parametrize(
+    ("call", "index"),
+    [
+        (lambda s: s.jobs(states=[JobState.PENDING]), "ix_jobs_state_id"),
+        (lambda s: s.jobs(states=list(ENDED), limit=50, newest_first=True), "ix_jobs_state_id"),
+        (lambda s: s.jobs(owner="ada", limit=50, newest_first=True), "ix_jobs_owner_id"),
+        (lambda s: s.jobs(ids=[JobId(1), JobId(2)]), "PRIMARY KEY"),
+        (lambda s: s.count_by_state(), "ix_jobs_state_id"),
+        (lambda s: s.add_jobs([a_record("key")]), "uq_jobs_owner_idempotency_key"),
+        (lambda s: s.live_attempts(), "ix_attempts_live"),
+        (lambda s: s.finished_attempts(limit=10), "ix_attempts_finished"),
+        (lambda s: s.journal(after=0, limit=10, only_jobs=True), "ix_journal_of_jobs"),
+        (lambda s: s.journal(after=0, limit=10, job=JobId(1)), "ix_journal_of_one_job"),
+        (lambda s: s.journal(after=0, limit=10, job=JobId(1)), "ix_journal_of_many_jobs"),
+    ],
+)
+def test_sqlite_finds_rows_by_index(
+    tmp_path: Path, call: Callable[[Store], object], index: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{tmp_path}/gpuq.db"
+    upgrade(url)
+    said: list[str] = []
+    real = database._connect
+
+    def connect(path: Path, upgrading: bool) -> sqlite3.Connection:
+        connection = real(path, upgrading)
+        connection.set_trace_callback(said.append)
+        return connection
+
+    monkeypatch.setattr(database, "_connect", connect)
+    with closing(open_store(url)) as store:
+        call(store)
+    with closing(sqlite3.connect(tmp_path / "gpuq.db")) as reader:
+        queries = [each for each in said if each.lstrip().startswith("SELECT") and "FROM sqlite" not in each]
+        plan = "\n".join(str(row[3]) for query in queries for row in reader.execute(f"EXPLAIN QUERY PLAN {query}"))
+    assert index in plan

@@ -1,0 +1,86 @@
+"""Processes named by boot, pid and start: never the wrong one, and never one left over."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from gpuq.adapters import process
+from gpuq.adapters.process import Identity
+
+TREE = "import os, time\nfor _ in range(2):\n  if os.fork() == 0:\n    os.setsid()\n    os.fork()\n    break\nprint('x', flush=True)\ntime.sleep(300)"
+
+
+@pytest.fixture
+def sleeper() -> Iterator[Identity]:
+    with subprocess.Popen(["sleep", "60"]) as child:
+        identity = process.identify(child.pid)
+        assert identity is not None
+        yield identity
+        child.kill()
+
+
+def test_a_process_lives_until_it_ends_even_as_a_zombie(sleeper: Identity) -> None:
+    assert process.is_alive(sleeper)
+    os.kill(sleeper.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
+    assert process.start_ticks(sleeper.pid) is not None
+    assert not process.is_alive(sleeper)
+
+
+def test_another_boot_or_another_start_is_another_process(sleeper: Identity) -> None:
+    assert not process.is_alive(sleeper._replace(boot_id="other"))
+    assert not process.is_alive(sleeper._replace(start_ticks=sleeper.start_ticks + 1))
+
+
+def test_a_signal_only_reaches_the_very_process(sleeper: Identity) -> None:
+    assert not process.send_signal(sleeper._replace(start_ticks=1), signal.SIGKILL)
+    assert not process.send_signal(sleeper._replace(boot_id="other"), signal.SIGKILL)
+    assert process.is_alive(sleeper)
+    assert process.send_signal(sleeper, signal.SIGKILL)
+    os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
+    assert not process.is_alive(sleeper)
+
+
+def test_nobody_has_a_pid_that_is_free() -> None:
+    assert process.identify(2**22 + 1) is None
+
+
+@pytest.mark.parametrize("by_kernel", [True, False])
+def test_descendants_are_found_with_and_without_the_kernels_list(
+    monkeypatch: pytest.MonkeyPatch, by_kernel: bool
+) -> None:
+    monkeypatch.setattr(process, "kernel_lists_children", lambda: by_kernel)
+    with subprocess.Popen([sys.executable, "-c", TREE], stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        for _ in range(5):
+            child.stdout.readline()
+        found = process.descendants(child.pid)
+        root = process.identify(child.pid)
+        assert root is not None
+        assert process.kill_tree(root)
+        assert len(found) == 4
+        assert all(
+            process.identify(pid) is None or not process.is_alive(one)
+            for pid in found
+            for one in process.identities([pid])
+        )
+
+
+def test_processes_are_found_by_the_environment_they_were_started_with() -> None:
+    mark = {"GPUQ_TEST_MARK": f"{os.getpid()}-{time.monotonic_ns()}"}
+    with subprocess.Popen(["sleep", "60"], env={**os.environ, **mark}) as child:
+        try:
+            deadline = time.monotonic() + 5
+            while not (found := process.with_environment(mark)) and time.monotonic() < deadline:
+                time.sleep(0.01)
+            assert [one.pid for one in found] == [child.pid]
+            assert process.with_environment({**mark, "MORE": "1"}) == []
+        finally:
+            child.kill()

@@ -1,0 +1,200 @@
+"""A real HTTP server on a Unix socket with canned answers, and the real `gpuq` command as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import socketserver
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import pytest
+
+
+@dataclass
+class Request:
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: Any
+
+
+@dataclass
+class Reply:
+    """A canned answer. `raw` is sent instead of JSON; `cut` closes the connection without an answer."""
+
+    body: Any = None
+    status: int = 200
+    raw: bytes | None = None
+    headers: dict[str, str] = field(default_factory=dict)
+    cut: bool = False
+    cut_after: bytes | None = None
+
+
+Answer = Reply | Callable[[Request], Reply]
+
+
+class FakeApi:
+    """Answers by (method, path); remembers what was asked. A list of answers is used up one by one, the last one stays."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.requests: list[Request] = []
+        self.answers: dict[tuple[str, str], list[Answer]] = {}
+
+    def on(self, method: str, path: str, *answers: Any) -> None:
+        self.answers[method, path] = [a if isinstance(a, Reply) or callable(a) else Reply(a) for a in answers]
+
+    def answer(self, request: Request) -> Reply:
+        self.requests.append(request)
+        waiting = self.answers.get((request.method, request.path))
+        if not waiting:
+            return problem(404, 3, f"Nothing is served at {request.path}.", "See the list.")
+        answer = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+        return answer if isinstance(answer, Reply) else answer(request)
+
+    def asked(self, method: str, path: str) -> list[Request]:
+        return [r for r in self.requests if (r.method, r.path) == (method, path)]
+
+
+def problem(status: int, exit_code: int, detail: str, hint: str) -> Reply:
+    body = {"type": "urn:x", "title": "x", "status": status, "detail": detail, "hint": hint, "exit_code": exit_code}
+    return Reply(body, status)
+
+
+@dataclass
+class Done:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+class Command:
+    """Runs the installed `gpuq` as a user would."""
+
+    def __init__(self, home: Path, cwd: Path) -> None:
+        self.cwd = cwd
+        self.program = str(Path(sys.executable).with_name("gpuq"))
+        self.env = {
+            "GPUQ_HOME": str(home),
+            "HOME": str(cwd),
+            "PATH": os.environ["PATH"],
+            "LANG": "C.UTF-8",
+            "TZ": "UTC",
+        }
+
+    def __call__(self, *words: str | bytes, stdin: str | None = None, cwd: Path | None = None, **env: str) -> Done:
+        done = subprocess.run(
+            [self.program, *words],
+            input=None if stdin is None else stdin.encode("utf-8", "surrogateescape"),
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            timeout=20,
+            cwd=cwd or self.cwd,
+            env={**self.env, **env},
+            check=False,
+        )
+        err = done.stderr.decode()
+        assert "Traceback" not in err
+        return Done(done.returncode, done.stdout.decode(errors="surrogateescape"), err)
+
+    def start(self, *words: str, **options: Any) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        defaults = {"stdin": subprocess.DEVNULL, "stdout": pipe, "stderr": pipe, "cwd": self.cwd, "env": self.env}
+        return subprocess.Popen([self.program, *words], **{**defaults, **options})
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    home = tmp_path / "home"
+    (home / "run").mkdir(parents=True, mode=0o700)
+    return home
+
+
+@pytest.fixture
+def gpuq(home: Path, tmp_path: Path) -> Command:
+    work = tmp_path / "work"
+    work.mkdir()
+    return Command(home, work)
+
+
+@pytest.fixture
+def api(home: Path) -> Iterator[FakeApi]:
+    fake = FakeApi(home)
+    with serve(fake, home / "run" / "api.sock"):
+        yield fake
+
+
+class serve:  # noqa: N801  a context manager that reads as a verb
+    """The fake on a Unix socket, until the block ends."""
+
+    def __init__(self, fake: FakeApi, path: Path) -> None:
+        self._path = path
+        self._server = _Server(str(path), _handler(fake))
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+        self._path.unlink(missing_ok=True)
+
+
+class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+    request_queue_size = 64
+
+
+def _handler(fake: FakeApi) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            split = urlsplit(self.path)
+            raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            body = json.loads(raw) if raw else None
+            query = dict(parse_qsl(split.query))
+            self.send(fake.answer(Request(self.command, split.path, query, dict(self.headers), body)))
+
+        do_POST = do_GET  # noqa: N815  the name http.server looks for
+
+        def send(self, reply: Reply) -> None:
+            if reply.cut:
+                self.close_connection = True
+                return
+            raw = reply.raw if reply.raw is not None else json.dumps(reply.body).encode()
+            self.send_response(reply.status)
+            for name, value in reply.headers.items():
+                self.send_header(name, value)
+            if reply.cut_after is not None:
+                self.send_header("Content-Length", str(len(reply.cut_after) + 1))
+                self.end_headers()
+                self.wfile.write(reply.cut_after)
+                self.close_connection = True
+                return
+            self.send_header("Content-Length", str(len(raw)))
+            self.end_headers()
+            self.wfile.write(raw)
+
+        def address_string(self) -> str:
+            return "unix"
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    return Handler

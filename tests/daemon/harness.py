@@ -1,0 +1,115 @@
+"""The dispatcher's ring with everything around it in hand: a real record, twins for Redis and RQ, a clock that is told.
+
+`turn` is one turn of the ring with whatever messages are given; `live` lets a `World` follow its orders and talk back until
+nothing moves any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from gpuq.adapters.queue import MemoryBell
+from gpuq.adapters.store import open_store
+from gpuq.adapters.store.contract import Entry, Store
+from gpuq.adapters.store.migrate import upgrade
+from gpuq.adapters.stream import MemoryStream
+from gpuq.core.job import JobId
+from gpuq.core.limits import Limits
+from gpuq.core.state import validate
+from gpuq.daemon.intake import Intake
+from gpuq.daemon.journal import Journal
+from gpuq.daemon.learner import Learner
+from gpuq.daemon.loop import Dispatcher, Parts
+from gpuq.daemon.perform import Performer
+from gpuq.daemon.restore import restore
+from gpuq.learn.kind import describe
+from gpuq.learn.shelf import Shelf
+from gpuq.policies.packed import packed
+from gpuq.settings import Learning
+from gpuq.submission import JobRecord, Submission
+from gpuq.wire import Message, verify
+from tests.support.world import World
+
+KEY = "a key for orders"
+
+
+async def run_here(work: Callable[..., Any], *args: object) -> Any:
+    """Blocking work, done at once: the tests have no other thread."""
+    return work(*args)
+
+
+class Harness:
+    """One record, one Redis, and a dispatcher that can be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.url = f"sqlite:///{folder}/gpuq.db"
+        upgrade(self.url)
+        self.store: Store = open_store(self.url)
+        self.stream = MemoryStream()
+        self.bell = MemoryBell()
+        self.now = 1000.0
+        self.message_ids = count(1)
+        self.start()
+
+    def start(self) -> None:
+        """A dispatcher begins, from the record alone."""
+        learner = Learner(self.store, Shelf(self.folder / "models"), Learning())
+        learner.catch_up()
+        state = restore(self.store)
+        for row in self.store.jobs(ids=list(state.jobs)):
+            learner.register(row.id, row.record)
+        parts = Parts(
+            store=self.store,
+            stream=self.stream,
+            performer=Performer(self.bell, KEY, Limits().start_grace_s),
+            learner=learner,
+            policy=packed,
+            limits=Limits(),
+            clock=lambda: self.now,
+            run_blocking=run_here,
+        )
+        intake = Intake({host: seq for host, (_, seq) in self.store.hosts().items()})
+        self.dispatcher = Dispatcher(parts, state, Journal(self.store.last_seq()), intake)
+        self.dispatcher.journal.begin(state, self.now)
+
+    def submit(self, script: str = "train.py", **changes: Any) -> JobId:
+        """What the API does: commit, then ring (the ring may be lost)."""
+        submission = Submission(command=("python", f"/home/ada/{script}"), cwd="/home/ada", script=script, **changes)
+        kind, signature, features = describe(submission, "ada")
+        record = JobRecord(
+            submission=submission,
+            owner="ada",
+            uid=1000,
+            kind=kind,
+            signature=signature,
+            features=features,
+            submitted_at=self.now,
+        )
+        return self.store.add_jobs([record])[0]
+
+    async def turn(self, *messages: Message) -> None:
+        await self.dispatcher.turn([(str(next(self.message_ids)), m) for m in messages], look_at_requests=True)
+        validate(self.dispatcher.state)
+
+    async def live(self, world: World, turns: int = 12, seconds: float = 1.0) -> None:
+        """Let the host and the dispatcher talk to each other for a while."""
+        for _ in range(turns):
+            self.now += seconds
+            acknowledged = await self.stream.acknowledged(world.host) or 0
+            await self.turn(*world.messages(acknowledged))
+            self.deliver(world)
+
+    def deliver(self, world: World) -> None:
+        """Let the host pop what was rung."""
+        for _, signed in self.bell.rung.pop(world.host, []):
+            world.follow(verify(signed, KEY, world.host))
+
+    def states(self) -> dict[int, str]:
+        return {row.id: row.state.value for row in self.store.jobs()}
+
+    def journal(self) -> list[Entry]:
+        return self.store.journal(after=0, limit=100_000)

@@ -1,0 +1,62 @@
+"""A small synthetic world: kinds with known needs, from which attempts are drawn with noise."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from functools import cache
+
+from gpuq.learn.kind import describe
+from gpuq.learn.outcome import Outcome
+from gpuq.submission import Submission
+
+GIB = 2**30
+DEVICE = "Test GPU"
+
+
+@dataclass(frozen=True)
+class Work:
+    """One kind's truth: what it needs when it runs."""
+
+    model: str
+    batch: int
+    utilization_pct: float
+    memory_bytes: int
+    noise: float = 0.02
+    script_sha256: str | None = "a" * 64
+
+    def described(self) -> tuple[str, str, dict[str, object]]:
+        return describe(submission(self.model, self.batch, sha=self.script_sha256), "alice")
+
+
+def submission(model: str, batch: int, *, sha: str | None = "a" * 64, lr: str = "0.1") -> Submission:
+    command = ("python", "train.py", "--model", model, "--batch-size", str(batch), "--lr", lr)
+    return Submission(command=command, cwd="/home/alice/vision", script="train.py", script_sha256=sha)
+
+
+@cache
+def _described(work: Work) -> tuple[str, str, dict[str, object]]:
+    return work.described()
+
+
+def run(work: Work, number: int, chance: random.Random, **changes: object) -> Outcome:
+    """One finished attempt of this work; `changes` replace fields."""
+    kind, signature, features = _described(work)
+    values: dict[str, object] = {
+        "kind": kind,
+        "signature": signature,
+        "script_sha256": work.script_sha256,
+        "device_type": DEVICE,
+        "features": features,
+        "peak_utilization_pct": min(100.0, work.utilization_pct * chance.lognormvariate(0, work.noise)),
+        "peak_memory_bytes": round(work.memory_bytes * chance.lognormvariate(0, work.noise)),
+        "duration_s": 60.0 * chance.lognormvariate(0, work.noise),
+        "alone_rate": 10.0,
+        "shared_rate": None,
+        "slowdowns": (),
+        "ending": "exited",
+        "shared": False,
+        "ended_at": 1000.0 + 60 * number,
+        "attempt": (number, 1),
+    }
+    return Outcome(**{**values, **changes})  # type: ignore[arg-type]

@@ -1,0 +1,83 @@
+"""A test of the core reads as a script: what was forecast, what happened, what gpuq does.
+
+Drives the very functions that the daemon drives, with a clock that only moves when told. `validate` runs after each step.
+"""
+
+from __future__ import annotations
+
+from gpuq.core.actions import Action, Hold, Launch
+from gpuq.core.ask import ask
+from gpuq.core.decide import decide
+from gpuq.core.events import Event
+from gpuq.core.forecast import UNKNOWN, Forecast, Question
+from gpuq.core.job import JobId, JobState
+from gpuq.core.limits import Limits
+from gpuq.core.state import State, apply, validate
+from gpuq.core.verdict import Rule, Verdict
+from gpuq.policies.packed import packed
+
+
+class Playbook:
+    """State, forecasts by signature, and time."""
+
+    def __init__(self, limits: Limits | None = None) -> None:
+        self.state = State()
+        self.limits = limits or Limits()
+        self.now = 100.0
+        self.forecasts: dict[str, Forecast] = {}
+        self.together: dict[tuple[str, tuple[str, ...]], Forecast] = {}
+        self.done: list[Action] = []
+
+    def forecast(self, signature: str, forecast: Forecast, beside: tuple[str, ...] = ()) -> Playbook:
+        if beside:
+            self.together[signature, beside] = forecast
+        else:
+            self.forecasts[signature] = forecast
+        return self
+
+    def happen(self, *events: Event, after: float = 0.0) -> Playbook:
+        self.now += after
+        for event in events:
+            apply(self.state, event, self.now)
+            validate(self.state)
+        return self
+
+    def decide(self) -> list[Action]:
+        """One pass; its actions are applied."""
+        answers: dict[Question, Forecast] = {}
+        while questions := ask(self.state, answers, self.limits, self.now):
+            answers.update({question: self._answer(question) for question in questions})
+        actions = decide(self.state, answers, self.limits, packed, self.now, cause=1)
+        for action in actions:
+            assert apply(self.state, action, self.now), f"{action} changed nothing"
+            validate(self.state)
+        self.done += actions
+        return actions
+
+    def settle(self) -> Playbook:
+        """Passes until nothing more is done."""
+        for _ in range(100):
+            if not self.decide():
+                return self
+        raise AssertionError("the core does not come to rest")
+
+    def launched(self) -> dict[int, str]:
+        """job -> first device, for all launches so far."""
+        return {a.attempt.id.job: a.attempt.devices[0] for a in self.done if isinstance(a, Launch)}
+
+    def reason(self, job: int) -> Rule | None:
+        verdict = self.verdict(job)
+        return verdict.rule if verdict else None
+
+    def verdict(self, job: int) -> Verdict | None:
+        """The last one said of a waiting job."""
+        said = [a.verdict for a in self.done if isinstance(a, Hold) and job in a.jobs]
+        return said[-1] if said else None
+
+    def job_state(self, job: int) -> JobState | None:
+        found = self.state.jobs.get(JobId(job))
+        return found.state if found else None
+
+    def _answer(self, question: Question) -> Forecast:
+        alone = self.forecasts.get(question.signature, UNKNOWN)
+        return self.together.get((question.signature, question.beside), alone)

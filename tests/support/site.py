@@ -1,0 +1,200 @@
+"""A whole gpuq for one test: the real `gpuq up` with real processes in a home of its own, and ways to look and to kill.
+
+Everything started under the home carries GPUQ_HOME or GPUQ_JOB_ID in its environment, so `close` can make sure that nothing
+is left behind.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+MODULES = {
+    "dispatcher": "gpuq.daemon",
+    "api": "gpuq.api",
+    "worker": "workers",
+    "orders": "workers.serve_orders",
+    "redis": "redis-server",
+    "up": "gpuq.daemon.up",
+}
+
+
+class Site:
+    """`with Site() as site:` starts it; the end of the block leaves nothing running."""
+
+    def __init__(self, **settings: object) -> None:
+        # Not pytest's tmp_path: a Unix socket's path may not be longer than 107 bytes.
+        self.home = Path(tempfile.mkdtemp(prefix="gq-"))
+        self.env = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("GPUQ_")},
+            "GPUQ_HOME": str(self.home),
+            "GPUQ_DEVICES_BACKEND": "cpu",
+            **{f"GPUQ_{name}".upper(): str(value) for name, value in settings.items()},
+        }
+        self.output = self.home / "up.log"
+        self.process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Site:
+        self.up()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def up(self, *arguments: str) -> None:
+        """Start, and wait until it takes submissions."""
+        if self.process is not None:
+            self.process.wait(10)
+        with self.output.open("ab") as output:
+            argv = [sys.executable, "-m", "gpuq.daemon.up", "--port", "0", *arguments]
+            self.process = subprocess.Popen(
+                argv, env=self.env, stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True
+            )
+        wait_for(lambda: self.get("/livez")[0] == 200, 60, self.output.read_text)
+
+    def down(self, number: signal.Signals = signal.SIGINT) -> int:
+        """Ctrl-C, and wait for the end."""
+        assert self.process is not None
+        self.process.send_signal(number)
+        return self.process.wait(40)
+
+    def close(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(20)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+        if self.process is not None:
+            self.process.wait(10)
+        for pid in self.processes():
+            kill(pid)
+        wait_for(lambda: not list(self.processes()), 10)
+        shutil.rmtree(self.home, ignore_errors=True)
+
+    # --- HTTP over the Unix socket ---------------------------------------------------------------------------------
+
+    def request(
+        self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """(status, JSON). Status 0 when nobody answers."""
+        connection = _UnixConnection(str(self.home / "run" / "api.sock"))
+        try:
+            payload = None if body is None else json.dumps(body)
+            connection.request(method, path, payload, {"Content-Type": "application/json", **(headers or {})})
+            answer = connection.getresponse()
+            raw = answer.read()
+        except (OSError, http.client.HTTPException):
+            return 0, None
+        finally:
+            connection.close()
+        try:
+            return answer.status, json.loads(raw)
+        except ValueError:
+            return answer.status, raw
+
+    def get(self, path: str) -> tuple[int, Any]:
+        return self.request("GET", path)
+
+    def submit(self, *command: str, key: str | None = None, **fields: Any) -> int:
+        """The id of a submission; tries again until it is acknowledged, as a careful client does."""
+        body = {"command": list(command), "cwd": str(self.home), "env": {"PATH": os.environ["PATH"]}, **fields}
+        headers = {"Idempotency-Key": key} if key else {}
+
+        def acknowledged() -> int | None:
+            status, answer = self.request("POST", "/api/v1/jobs", body, headers)
+            assert status in {0, 201, 503}, (status, answer)
+            return answer["id"] if status == 201 else None
+
+        return wait_for(acknowledged, 60)
+
+    def job(self, job: int) -> dict[str, Any]:
+        status, answer = self.get(f"/api/v1/jobs/{job}")
+        return answer if status == 200 else {}
+
+    def wait(self, job: int, *states: str, within_s: float = 60) -> dict[str, Any]:
+        """The job, once it is in one of `states` (default: any end)."""
+        wanted = states or ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL")
+        return wait_for(
+            lambda: found if (found := self.job(job)).get("state") in wanted else None,
+            within_s,
+            lambda: str(self.job(job)),
+        )
+
+    # --- processes -------------------------------------------------------------------------------------------------
+
+    def pids(self, part: str) -> list[int]:
+        """The processes of one part of this site."""
+        return [pid for pid, words in self._commands() if MODULES[part] in (words[0].rsplit("/", 1)[-1], *words[1:3])]
+
+    def kill(self, part: str) -> bool:
+        """SIGKILL one part; whether it was there."""
+        pids = self.pids(part)
+        for pid in pids:
+            kill(pid)
+        return bool(pids)
+
+    def processes(self) -> Iterator[int]:
+        """All processes that belong to this site, jobs included."""
+        mark = f"{self.home}".encode()
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit() and int(entry.name) != os.getpid():
+                try:
+                    if (
+                        mark in (entry / "environ").read_bytes()
+                        and b"Z" not in (entry / "stat").read_bytes().split()[2:3]
+                    ):
+                        yield int(entry.name)
+                except OSError:
+                    continue
+
+    def _commands(self) -> Iterator[tuple[int, list[str]]]:
+        for pid in self.processes():
+            try:
+                words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
+            except OSError:
+                continue
+            yield pid, [word for word in words if word != "-m"]
+
+
+def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+def wait_for(look: Callable[[], T | None], within_s: float, story: Callable[[], str] = lambda: "") -> T:
+    """What `look` gives once it gives something; fails with the story after `within_s`."""
+    deadline = time.monotonic() + within_s
+    while True:
+        found = look()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {within_s} s. {story()}")
+        time.sleep(0.05)
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str) -> None:
+        super().__init__("localhost", timeout=20)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)

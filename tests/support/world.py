@@ -1,0 +1,73 @@
+"""A host made of nothing: it follows orders from a bell, reports, and ends attempts when a test says so.
+
+It keeps the two fences a real host keeps: the record's claim and one folder per attempt.
+"""
+
+from __future__ import annotations
+
+from gpuq.adapters.store.contract import Store
+from gpuq.codec import plain, to_plain
+from gpuq.core.attempt import AttemptId, Ending
+from gpuq.core.device import Device, HostId
+from gpuq.core.events import Event, Exited, HostReported, ResidentReport, Started
+from gpuq.core.measurement import Measurement
+from gpuq.wire import Message, Order, Report, Spooled, Verb
+from tests.support.nouns import a_reading
+
+
+class World:
+    """One host, its devices, and what lives there."""
+
+    def __init__(self, store: Store, *devices: Device, host: str = "host") -> None:
+        self.store = store
+        self.devices = devices
+        self.host = host
+        self.folders: dict[AttemptId, str] = {}
+        self.spool: list[Spooled] = []
+        self.starts: list[AttemptId] = []
+
+    def follow(self, order: Order) -> None:
+        """What the RQ task does."""
+        attempt = order.attempt_id
+        known = self.folders.get(attempt)
+        if order.verb is Verb.LAUNCH:
+            if known is None and self.store.claim(attempt, self.host, "boot-1", 0.0):
+                self.folders[attempt] = "running"
+                self.starts.append(attempt)
+                self._spool(Started(attempt, 0.0, 4242, f"/log/{attempt}"))
+        elif known is None:
+            self.folders[attempt] = "void"
+            self.end(attempt, Ending.NEVER_STARTED, None)
+        elif order.verb is Verb.STOP and known == "running":
+            self.end(attempt, Ending.STOPPED, 143)
+
+    def end(
+        self,
+        attempt: AttemptId,
+        ending: Ending = Ending.EXITED,
+        code: int | None = 0,
+        measurement: Measurement | None = None,
+    ) -> None:
+        """The attempt is over."""
+        self.folders[attempt] = "ended"
+        self._spool(Exited(attempt, 1.0, ending, code, ending.value, measurement or Measurement()))
+
+    def running(self) -> list[AttemptId]:
+        return [attempt for attempt, what in self.folders.items() if what == "running"]
+
+    def messages(self, acknowledged: int) -> list[Message]:
+        """What the host has to say: everything not acknowledged, and a report."""
+        report = HostReported(
+            HostId(self.host),
+            "boot-1",
+            0.0,
+            self.devices,
+            tuple((device.id, a_reading()) for device in self.devices),
+            tuple(ResidentReport(attempt, None, None, None, None, 0.0) for attempt in self.running()),
+        )
+        unacknowledged = [message for message in self.spool if message.seq > acknowledged]
+        return [*unacknowledged, Report(self.host, len(self.spool), plain(report))]
+
+    def _spool(self, event: Event) -> None:
+        name, body = to_plain(event)
+        self.spool.append(Spooled(self.host, len(self.spool) + 1, name, body))

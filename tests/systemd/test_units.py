@@ -1,0 +1,198 @@
+"""The units as an operator gets them: rendered, accepted by systemd, closed as far as they can be, and sparing jobs."""
+
+import configparser
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+RENDER = ROOT / "systemd" / "render.py"
+PREFIX = Path(sys.prefix)
+SERVICES = sorted(path.name for path in (ROOT / "systemd").glob("*.service"))
+REACH = {
+    "gpuqd.service": 1.2,
+    "gpuq-api.service": 1.2,
+    "gpuq-redis.service": 1.2,
+    "gpuq-retrain.service": 1.2,
+    "gpuq-worker.service": 3.5,
+}
+
+needs_analyze = pytest.mark.skipif(
+    shutil.which("systemd-analyze") is None, reason="systemd-analyze is not on this machine (Debian: package systemd)"
+)
+
+
+def run(*command, **options):
+    return subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False, **options)
+
+
+@pytest.fixture(scope="module")
+def units(tmp_path_factory):
+    out = tmp_path_factory.mktemp("units")
+    done = run(sys.executable, RENDER, "--prefix", PREFIX, "--out", out)
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def settings(unit: Path) -> dict[str, list[str]]:
+    """Every `Name=value` of a unit, values in order."""
+    found: dict[str, list[str]] = {}
+    for line in unit.read_text().splitlines():
+        if re.match(r"[A-Za-z]+=", line):
+            name, _, value = line.partition("=")
+            found.setdefault(name, []).append(value)
+    return found
+
+
+def test_rendering_leaves_no_token_and_names_each_file(tmp_path):
+    done = run(sys.executable, RENDER, "--prefix", PREFIX, "--out", tmp_path)
+    written = [Path(line) for line in done.stdout.splitlines()]
+    assert {path.name for path in written} >= {*SERVICES, "gpuq-retrain.timer", "gpuq.target", "gpuq.conf"}
+    assert all("@BIN@" not in path.read_text() for path in written)
+    assert f"ExecStart={PREFIX}/bin/python -m gpuq.daemon\n" in (tmp_path / "gpuqd.service").read_text()
+
+
+@pytest.mark.parametrize("prefix", ["relative", "/opt/my gpuq", "/opt/%h", '/opt/"x"', "/opt/a\nExecStart=/bin/sh"])
+def test_a_prefix_that_systemd_would_misread_is_refused(prefix, tmp_path):
+    done = run(sys.executable, RENDER, "--prefix", prefix, "--out", tmp_path / "out")
+    assert done.returncode == 2
+    assert "must be an absolute path" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_prefix_without_gpuq_is_refused_with_the_fix(tmp_path):
+    done = run(sys.executable, RENDER, "--prefix", tmp_path, "--out", tmp_path / "out")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "first install gpuq" in done.stderr
+
+
+@needs_analyze
+def test_systemd_accepts_every_unit_without_a_word(units):
+    done = run("systemd-analyze", "verify", "--man=no", *sorted(p for p in units.iterdir() if p.is_file()))
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+@needs_analyze
+@pytest.mark.parametrize("fault", ["ExecStart=/not/there", "KillMod=process"])
+def test_the_check_notices_a_bad_unit(units, tmp_path, fault):
+    unit = tmp_path / "gpuqd.service"
+    text = (units / "gpuqd.service").read_text()
+    unit.write_text(re.sub(r"^ExecStart=.*$", fault, text, flags=re.M) if fault.startswith("Exec") else text + fault)
+    done = run("systemd-analyze", "verify", "--man=no", unit)
+    assert done.stdout + done.stderr != ""
+
+
+@needs_analyze
+@pytest.mark.parametrize("service", SERVICES)
+def test_exposure(units, service):
+    """Bare units score 9.6, as slurmd does."""
+    done = run("systemd-analyze", "security", "--offline=true", "--no-pager", units / service)
+    score = re.search(r"Overall exposure level for \S+: ([0-9.]+)", done.stdout)
+    if score is None and "offline" in done.stderr:
+        pytest.skip(f"this systemd-analyze cannot check offline: {done.stderr.strip()}")
+    assert score is not None, done.stdout + done.stderr
+    assert float(score[1]) <= REACH[service], "\n".join(line for line in done.stdout.splitlines() if "✗" in line)
+
+
+def test_a_restart_of_the_worker_spares_the_jobs(units):
+    worker = settings(units / "gpuq-worker.service")
+    assert worker["KillMode"] == ["process"]
+    assert worker["OOMPolicy"] == ["continue"]
+    assert "RemoveIPC" not in worker
+    assert "RuntimeMaxSec" not in worker
+
+
+def test_the_worker_leaves_jobs_what_they_need(units):
+    worker = settings(units / "gpuq-worker.service")
+    assert not {"PrivateDevices", "DeviceAllow", "ProtectHome", "PrivateTmp", "MemoryDenyWriteExecute"} & set(worker)
+    assert not any(value for value in worker["AmbientCapabilities"]), "jobs would inherit it"
+
+
+def test_only_the_worker_sees_devices(units):
+    for service in set(SERVICES) - {"gpuq-worker.service"}:
+        assert settings(units / service)["PrivateDevices"] == ["yes"], service
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_common_to_all(units, service):
+    unit = settings(units / service)
+    assert "PrivateUsers" not in unit, "peer credentials would all read `nobody`"
+    assert unit["User"] == ["gpuq"]
+    assert "GPUQ_HOME=/var/lib/gpuq" in unit["Environment"]
+    assert (unit["StateDirectory"], unit["StateDirectoryMode"], unit["UMask"]) == (["gpuq"], ["0700"], ["0077"])
+    assert (unit["NoNewPrivileges"], unit["CapabilityBoundingSet"]) == (["yes"], [""])
+
+
+@pytest.mark.parametrize("service", ["gpuqd.service", "gpuq-api.service", "gpuq-worker.service"])
+def test_daemons_are_watched(units, service):
+    unit = settings(units / service)
+    assert (unit["Type"], unit["NotifyAccess"], unit["Restart"]) == (["notify"], ["main"], ["always"])
+    assert int(unit["WatchdogSec"][0]) >= 30
+
+
+@pytest.mark.parametrize("service", ["gpuq-retrain.service", "gpuq-api.service", "gpuq-worker.service"])
+def test_where_tensorflow_may_run_it_may_compile(units, service):
+    assert "MemoryDenyWriteExecute" not in settings(units / service)
+
+
+def test_training_is_nightly_spread_and_made_up_for(units):
+    timer = configparser.ConfigParser(interpolation=None)
+    timer.optionxform = str
+    timer.read(units / "gpuq-retrain.timer")
+    assert timer["Timer"]["Persistent"] == "yes"
+    assert timer["Timer"]["RandomizedDelaySec"] == "2h"
+    if shutil.which("systemd-analyze"):
+        done = run("systemd-analyze", "calendar", "--iterations=3", timer["Timer"]["OnCalendar"])
+        assert done.stdout.count("02:00:00") >= 3, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_what_is_started_is_there(units, service):
+    [start] = settings(units / service)["ExecStart"]
+    module = start.split()[-1]
+    found = importlib.util.find_spec(module)
+    if found is not None and found.submodule_search_locations is not None:
+        found = importlib.util.find_spec(f"{module}.__main__")
+    documented = f"`python -m {module}`" in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    assert found is not None or documented, module
+
+
+def test_user_and_folders_are_made_as_the_units_need_them(units, tmp_path):
+    if shutil.which("systemd-sysusers") is None or shutil.which("systemd-tmpfiles") is None:
+        pytest.skip("systemd-sysusers and systemd-tmpfiles are not on this machine")
+    if os.geteuid() != 0:
+        pytest.skip("only root may give files to another user")
+    (tmp_path / "etc").mkdir()
+    made = run("systemd-sysusers", f"--root={tmp_path}", units / "sysusers.d" / "gpuq.conf")
+    assert made.returncode == 0, made.stderr
+    assert "gpuq:" in (tmp_path / "etc/passwd").read_text()
+    (tmp_path / "var/lib/gpuq/run").mkdir(parents=True)
+    (tmp_path / "var/lib/gpuq/run/api.sock").touch()
+    for boot, kept in (([], True), (["--boot"], False)):
+        options = ["--create", "--remove", *boot, f"--root={tmp_path}"]
+        made = run("systemd-tmpfiles", *options, units / "tmpfiles.d" / "gpuq.conf")
+        assert made.returncode == 0, made.stderr
+        assert (tmp_path / "var/lib/gpuq/run/api.sock").exists() is kept
+    modes = {name: (tmp_path / name).stat().st_mode & 0o777 for name in ("var/lib/gpuq", "etc/gpuq/environment")}
+    assert modes == {"var/lib/gpuq": 0o700, "etc/gpuq/environment": 0o640}
+
+
+@pytest.mark.parametrize("module", ["gpuq.daemon.main", "gpuq.adapters.redis_server"])
+def test_what_may_not_compile_does_not_need_to(module):
+    """MemoryDenyWriteExecute, asked of the kernel directly: what these units run must load under it."""
+    deny = (
+        "import ctypes, os, sys\n"
+        "denied = ctypes.CDLL(None).prctl(65, 1, 0, 0, 0) == 0  # PR_SET_MDWE\n"
+        "os.execv(sys.executable, [sys.executable, '-c', sys.argv[1]]) if denied else sys.exit(77)"
+    )
+    check = f"import mmap\ntry: mmap.mmap(-1, 4096, prot=7)\nexcept PermissionError: import {module}; print('loaded')"
+    done = run(sys.executable, "-c", deny, check)
+    if done.returncode == 77:
+        pytest.skip("this kernel cannot deny it by prctl (Linux 6.3 can)")
+    assert (done.returncode, done.stdout) == (0, "loaded\n"), done.stderr

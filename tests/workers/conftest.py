@@ -1,0 +1,137 @@
+"""Homes, orders and waiting for the tests of what runs on a host."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import time
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuq.adapters import process
+from gpuq.home import Home
+from gpuq.settings import Settings, Worker
+
+SHIM = Path(__file__).parents[2] / "workers" / "shim.py"
+
+if importlib.util.find_spec("workers.sample") is None:  # a stand-in until the real sampler is there
+    stand_in: Any = types.ModuleType("workers.sample")
+
+    @dataclass(frozen=True)
+    class WatchedResident:
+        attempt: Any
+        root_pid: int
+        devices: tuple[Any, ...]
+        folder: Path
+        started_at: float
+
+    @dataclass(frozen=True)
+    class Sample:
+        readings: tuple[Any, ...]
+        residents: tuple[Any, ...]
+
+    WatchedResident.__module__ = Sample.__module__ = "workers.sample"
+    stand_in.WatchedResident, stand_in.Sample = WatchedResident, Sample
+    sys.modules["workers.sample"] = stand_in
+
+
+def wait_for(condition: Callable[[], Any], within_s: float = 10.0, what: str = "condition") -> Any:
+    """The first true value of `condition`; fails after the deadline."""
+    deadline = time.monotonic() + within_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < deadline, f"{what} did not come true within {within_s} s"
+        time.sleep(0.01)
+
+
+class Attempt:
+    """An attempt's folder and the shim on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.shim: subprocess.Popen[bytes] | None = None
+
+    def order(self, *command: str, **changes: Any) -> Attempt:
+        values: dict[str, Any] = {
+            "job": 1,
+            "attempt": 1,
+            "command": list(command),
+            "cwd": "/",
+            "env": {"PATH": os.environ["PATH"]},
+            "devices": ["cpu-0"],
+            "cores": None,
+            "time_limit_s": None,
+            "grace_s": 0.3,
+            "log_limit_bytes": 1 << 20,
+            "shim": ["boot", 1, 1],
+        }
+        (self.folder / "order.json").write_text(json.dumps({**values, **changes}))
+        return self
+
+    def start(self) -> Attempt:
+        self.shim = subprocess.Popen([sys.executable, "-I", "-S", str(SHIM), str(self.folder)], start_new_session=True)
+        return self
+
+    def run(self, *command: str, **changes: Any) -> dict[str, Any]:
+        """The exit record of a command that ran under the shim."""
+        self.order(*command, **changes).start()
+        return self.end()
+
+    def end(self, within_s: float = 20.0) -> dict[str, Any]:
+        assert self.shim is not None
+        assert self.shim.wait(within_s) == 0
+        return self.read("exit.json")
+
+    def started(self) -> dict[str, Any]:
+        wait_for((self.folder / "started.json").exists, what="started.json")
+        return self.read("started.json")
+
+    def read(self, name: str) -> dict[str, Any]:
+        values: dict[str, Any] = json.loads((self.folder / name).read_text())
+        return values
+
+    def log(self) -> bytes:
+        return (self.folder / "output.log").read_bytes()
+
+    def stop(self, reason: str = "cancelled") -> None:
+        (self.folder / "stop.json").write_text(json.dumps({"reason": reason, "at": time.time()}))
+
+
+@pytest.fixture
+def attempt(tmp_path: Path) -> Iterator[Attempt]:
+    folder = tmp_path / "1-1"
+    folder.mkdir()
+    made = Attempt(folder)
+    yield made
+    if made.shim is not None and made.shim.poll() is None:
+        identity = process.identify(made.shim.pid)
+        assert identity is not None
+        process.kill_tree(identity)
+        made.shim.wait()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    home = Home(tmp_path / "home")
+    home.create()
+    worker = Worker(host="alpha", grace_s=0.3, sample_every_s=0.05, hook=False)
+    return Settings(home=home, redis_url=None, database_url="sqlite://", worker=worker)
+
+
+def python(code: str) -> tuple[str, str, str]:
+    return (sys.executable, "-c", code)
+
+
+def gone(pid: int) -> bool:
+    known = process.identify(pid)
+    return known is None or not process.is_alive(known)

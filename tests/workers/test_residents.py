@@ -1,0 +1,266 @@
+"""Attempt folders become events: each once, over restarts, killed shims and reboots."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuq import codec
+from gpuq.adapters import process
+from gpuq.core.events import Exited, Started
+from gpuq.core.measurement import Measurement
+from tests.workers.conftest import SHIM, Attempt, gone, python, wait_for
+from tests.workers.twins import attempt_id
+from workers import residents as residents_module
+from workers.attempts import AttemptFolder, Marker
+from workers.residents import Residents
+from workers.spool import Spool
+
+
+class Host:
+    """The part of a worker service that watches folders, restarted at will."""
+
+    def __init__(self, root: Path) -> None:
+        self.attempts, self.spool_folder = root / "attempts", root / "spool"
+        self.attempts.mkdir()
+        self.now = 0.0
+        self.started: list[Attempt] = []
+        self.restart()
+
+    def restart(self) -> None:
+        self.spool = Spool(self.spool_folder, "alpha")
+        self.residents = Residents(self.attempts, self.spool, self.measure, grace_s=0.2)
+
+    async def measure(self, _folder: AttemptFolder) -> Measurement:
+        return Measurement(steps=5)
+
+    def attempt(self, job: int = 1) -> Attempt:
+        folder = self.attempts / f"{job}-1"
+        folder.mkdir()
+        return Attempt(folder)
+
+    def run(self, *command: str, job: int = 1) -> Attempt:
+        """An attempt as the RQ task starts it: with its marks in the environment."""
+        made = self.attempt(job)
+        env = {
+            "PATH": os.environ["PATH"],
+            "GPUQ_JOB_ID": str(job),
+            "GPUQ_ATTEMPT": "1",
+            "GPUQ_PROGRESS": str(made.folder / "progress"),
+        }
+        made.order(*command, env=env, job=job)
+        made.shim = subprocess.Popen([sys.executable, "-I", "-S", str(SHIM)], stdin=subprocess.PIPE)
+        identity = process.identify(made.shim.pid)
+        assert identity is not None
+        assert made.shim.stdin is not None
+        made.order(*command, env=env, job=job, shim=list(identity))
+        made.shim.stdin.write(f"{made.folder}\n".encode())
+        made.shim.stdin.close()
+        self.started.append(made)
+        return made
+
+    def look(self) -> None:
+        asyncio.run(self.residents.look())
+
+    def events(self) -> list[Any]:
+        return [codec.from_plain(m.name, m.body) for m in self.spool.unacknowledged()]
+
+    def look_until(self, condition: Callable[[], Any], what: str) -> None:
+        wait_for(lambda: (self.look(), condition())[1], what=what)
+
+    def settle(self, count: int) -> list[Any]:
+        self.look_until(lambda: len(self.events()) >= count, f"{count} events")
+        for _ in range(3):
+            self.look()
+        assert len(self.events()) == count
+        return self.events()
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    made = Host(tmp_path)
+    yield made
+    for attempt in made.started:
+        assert attempt.shim is not None
+        identity = process.identify(attempt.shim.pid)
+        if identity is not None:
+            process.kill_tree(identity)
+        attempt.shim.wait()
+
+
+def test_a_start_and_an_end_are_reported_once_each(host: Host) -> None:
+    host.run("sh", "-c", "exit 3")
+    started, exited = host.settle(2)
+    assert isinstance(started, Started)
+    assert started.log_path == str(host.attempts / "1-1" / "output.log")
+    assert isinstance(exited, Exited)
+    assert (exited.ending, exited.exit_code, exited.measurement.steps) == ("exited", 3, 5)
+    assert host.residents.present() == {}
+
+
+def test_a_running_attempt_is_present_and_watched(host: Host) -> None:
+    running = host.run("sleep", "60")
+    host.settle(1)
+    assert running.shim is not None
+    (watched,) = host.residents.watched()
+    assert (watched.attempt, watched.root_pid, watched.devices) == (attempt_id(), running.shim.pid, ("cpu-0",))
+    assert host.residents.present() == {attempt_id(): running.started()["at"]}
+
+
+def test_a_job_lives_through_a_restart_and_its_end_is_kept(host: Host) -> None:
+    running = host.run(
+        "sh", "-c", "while [ ! -e go ]; do sleep 0.02; done; exit 9".replace("go", str(host.attempts / "go"))
+    )
+    host.settle(1)
+    host.restart()
+    host.look()
+    assert len(host.events()) == 1, "nothing is said twice"
+    assert list(host.residents.present()) == [attempt_id()]
+    (host.attempts / "go").touch()
+    running.end()  # while nobody looks
+    host.restart()
+    assert [type(event).__name__ for event in host.settle(2)] == ["Started", "Exited"]
+    assert host.events()[1].exit_code == 9
+
+
+@pytest.mark.parametrize("event", ["Started", "Exited"])
+def test_a_crash_between_spool_and_marker_repeats_nothing(host: Host, event: str) -> None:
+    host.run("true").end()
+    host.settle(2)
+    marker = Marker(None, None) if event == "Started" else Marker(1, None)
+    AttemptFolder(host.attempts / "1-1", attempt_id()).mark(marker)
+    if event == "Started":
+        (host.spool_folder / "000000000002.json").unlink()
+    host.restart()
+    assert [message.seq for message in host.spool.unacknowledged()] == ([1] if event == "Started" else [1, 2])
+    assert [type(event).__name__ for event in host.settle(2)] == ["Started", "Exited"]
+
+
+def test_an_acknowledged_end_is_not_reported_again(host: Host) -> None:
+    host.run("true").end()
+    host.settle(2)
+    host.spool.forget(2)
+    host.restart()
+    host.look()
+    assert host.events() == []
+    assert host.residents.present() == {}
+
+
+ESCAPEE = """
+import os, signal, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork():
+        os._exit(0)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    print(os.getpid(), flush=True)
+    time.sleep(300)
+time.sleep(300)
+"""
+
+
+def test_a_killed_shim_is_lost_once_what_it_left_is_ended(host: Host) -> None:
+    running = host.run(*python(ESCAPEE))
+    host.settle(1)
+    wait_for(lambda: (running.folder / "output.log").exists() and running.log().strip())
+    escaped = int(running.log())
+    assert running.shim is not None
+    running.shim.kill()
+    running.shim.wait()
+    host.look()
+    assert not gone(escaped)
+    assert len(host.events()) == 1, "not reported while something of it is alive"
+    exited = host.settle(2)[1]
+    assert gone(escaped)
+    assert gone(running.started()["pid"])
+    assert (exited.ending, exited.exit_code) == ("lost", None)
+    assert "shim was killed" in exited.reason
+
+
+def test_another_gpuqs_attempt_of_the_same_name_is_left_alone(host: Host) -> None:
+    env = {"GPUQ_JOB_ID": "1", "GPUQ_ATTEMPT": "1", "GPUQ_PROGRESS": "/elsewhere/1-1/progress"}
+    with subprocess.Popen(["sleep", "60"], env={**os.environ, **env}) as other:
+        running = host.run("sleep", "60")
+        host.settle(1)
+        assert running.shim is not None
+        running.shim.kill()
+        running.shim.wait()
+        host.settle(2)
+        assert other.poll() is None
+        other.kill()
+
+
+def test_an_attempt_from_before_a_reboot_is_lost(host: Host) -> None:
+    made = host.attempt().order("sleep", "60")
+    record = {"pid": 1, "shim_pid": 1, "start_ticks": 1, "shim_start_ticks": 1, "boot_id": "earlier", "at": 5.0}
+    (made.folder / "started.json").write_text(json.dumps(record))
+    (made.folder / "exit.json.new").write_text(" " * 100)
+    started, exited = host.settle(2)
+    assert (started.at, exited.ending) == (5.0, "lost")
+    assert "restarted" in exited.reason
+
+
+def test_a_shim_that_died_before_the_start_never_started(host: Host) -> None:
+    host.attempt().order("true", shim=[process.boot_id(), 2**22 + 1, 1])
+    (exited,) = host.settle(1)
+    assert exited.ending == "never started"
+
+
+def test_a_folder_without_an_order_is_closed_after_a_while(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(residents_module, "_UNORDERED_FOR_S", 0.2)
+    made = host.attempt()
+    host.look()
+    assert host.events() == []
+    assert list(host.residents.present()) == [attempt_id()]
+    (exited,) = host.settle(1)
+    assert exited.ending == "never started"
+    made.order("true").start()
+    made.end()
+    assert not (made.folder / "started.json").exists(), "a late shim finds the fence closed"
+
+
+def test_a_deleted_folder_of_a_running_job_ends_as_lost(host: Host) -> None:
+    running = host.run("sleep", "60")
+    host.settle(1)
+    assert running.shim is not None
+    pid = running.started()["pid"]
+    running.shim.kill()
+    running.shim.wait()
+    for path in running.folder.iterdir():
+        path.unlink()
+    running.folder.rmdir()
+    assert host.settle(2)[1].ending == "lost"
+    assert gone(pid)
+    assert running.folder.exists()
+
+
+def test_a_full_disk_delays_but_loses_nothing(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    host.run("true").end()
+    real = host.spool.write
+    monkeypatch.setattr(host.spool, "write", lambda _event: (_ for _ in ()).throw(OSError(28, "No space left")))
+    host.look()
+    assert host.events() == []
+    monkeypatch.setattr(host.spool, "write", real)
+    assert [type(event).__name__ for event in host.settle(2)] == ["Started", "Exited"]
+
+
+def test_thousands_of_old_folders_cost_little(host: Host) -> None:
+    for job in range(2, 1002):
+        folder = host.attempts / f"{job}-1"
+        folder.mkdir()
+        (folder / "spooled.json").write_text('{"started":1,"exited":2}')
+    host.look()
+    wait_for(lambda: time.time_ns() - host.attempts.stat().st_mtime_ns > residents_module._SETTLED_NS, what="quiet")
+    began = time.perf_counter()
+    for _ in range(100):
+        host.look()
+    assert (time.perf_counter() - began) / 100 < 0.002

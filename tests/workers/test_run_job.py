@@ -1,0 +1,219 @@
+"""Orders: followed at most once, and never when they are forged, late, or for somebody else."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from gpuq.adapters import process
+from gpuq.errors import Unreachable
+from gpuq.settings import Settings
+from gpuq.wire import Verb
+from tests.workers import twins
+from tests.workers.conftest import wait_for
+from tests.workers.twins import OneClaim, attempt_id, order, spec
+from workers import run_job
+from workers.attempts import AttemptFolder
+
+
+@pytest.fixture
+def folder(settings: Settings) -> Iterator[AttemptFolder]:
+    made = AttemptFolder(settings.home.attempt(1, 1), attempt_id())
+    yield made
+    shim = made.shim()
+    if shim is not None:
+        process.kill_tree(shim)
+
+
+@pytest.fixture(autouse=True)
+def _dismiss() -> Iterator[None]:
+    yield
+    for context in run_job._contexts:
+        context.shims.close()
+        wait_for(
+            lambda shims=context.shims: all(shim.is_gone() for shim in shims._at_work), what="the end of the shims"
+        )
+
+
+def ended(folder: AttemptFolder) -> None:
+    wait_for(folder.ended, what="exit.json")
+
+
+def test_a_launch_starts_the_command(settings: Settings, folder: AttemptFolder) -> None:
+    store = OneClaim(spec(["sh", "-c", "echo $GPUQ_JOB_ID; exit 4"]))
+    twins.context(settings, store)
+    run_job.run(order(Verb.LAUNCH))
+    ended(folder)
+    assert folder.ended().exit_code == 4  # type: ignore[union-attr]
+    assert folder.log_path.read_text() == "1\n"
+    assert store.claims == [(attempt_id(), "alpha", process.boot_id())]
+    assert folder.path.stat().st_mode & 0o777 == 0o700
+    assert (folder.path / "order.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_doubled_launch_starts_once(settings: Settings, folder: AttemptFolder) -> None:
+    ran = settings.home.root / "ran"
+    store = OneClaim(spec(["sh", "-c", f"echo once >> {ran}"]))
+    twins.context(settings, store)
+    for ring in (1, 1, 2):
+        run_job.run(order(Verb.LAUNCH, ring=ring))
+    ended(folder)
+    assert ran.read_text() == "once\n"
+    assert len(store.claims) == 1
+
+
+def test_a_lost_claim_leaves_no_folder(settings: Settings, folder: AttemptFolder) -> None:
+    twins.context(settings, OneClaim())
+    run_job.run(order(Verb.LAUNCH))
+    assert not folder.path.exists()
+
+
+def test_a_stop_before_the_launch_closes_the_fence(settings: Settings, folder: AttemptFolder) -> None:
+    store = OneClaim(spec(["true"]))
+    twins.context(settings, store)
+    run_job.run(order(Verb.STOP))
+    run_job.run(order(Verb.LAUNCH))
+    assert folder.ended().ending == "never started"  # type: ignore[union-attr]
+    assert store.claims == []
+    assert folder.started() is None
+
+
+def test_a_void_closes_the_fence_but_leaves_a_running_attempt_alone(settings: Settings, folder: AttemptFolder) -> None:
+    twins.context(settings, OneClaim(spec(["sleep", "60"])))
+    run_job.run(order(Verb.LAUNCH))
+    wait_for(folder.started)
+    run_job.run(order(Verb.VOID))
+    assert folder.shim_lives()
+    assert not (folder.path / "stop.json").exists()
+    run_job.run(order(Verb.VOID, job=9))
+    other = AttemptFolder(settings.home.attempt(9, 1), attempt_id(9))
+    assert other.ended().ending == "never started"  # type: ignore[union-attr]
+
+
+def test_a_stop_ends_a_running_attempt_within_two_seconds(settings: Settings, folder: AttemptFolder) -> None:
+    twins.context(settings, OneClaim(spec(["sleep", "60"])))
+    run_job.run(order(Verb.LAUNCH))
+    wait_for(folder.started)
+    began = time.monotonic()
+    run_job.run(order(Verb.STOP))
+    run_job.run(order(Verb.STOP, ring=2))
+    ended(folder)
+    assert time.monotonic() - began < 2
+    assert folder.ended().ending == "stopped"  # type: ignore[union-attr]
+
+
+def test_a_stop_right_behind_the_launch_ends_it_too(settings: Settings, folder: AttemptFolder) -> None:
+    """The shim may not have read its order yet; then it dies of the signal, and the worker service closes the attempt."""
+    twins.context(settings, OneClaim(spec(["sleep", "60"])))
+    run_job.run(order(Verb.LAUNCH))
+    run_job.run(order(Verb.STOP))
+    wait_for(lambda: folder.ended() or not folder.shim_lives(), what="an end")
+    wait_for(
+        lambda: process.with_environment({"GPUQ_PROGRESS": str(folder.path / "progress")}) == [], what="no process"
+    )
+
+
+@pytest.mark.parametrize("fault", ["signature", "host", "shape", "key"])
+def test_a_forged_order_is_refused(
+    settings: Settings, folder: AttemptFolder, caplog: pytest.LogCaptureFixture, fault: str
+) -> None:
+    store = OneClaim(spec(["true"]))
+    twins.context(settings, store)
+    signed = {
+        "signature": {**order(Verb.LAUNCH), "order": {**order(Verb.LAUNCH)["order"], "job": 1, "ring": 77}},
+        "host": order(Verb.LAUNCH, host="beta"),
+        "shape": {"order": ["rm", "-rf"]},
+        "key": {**order(Verb.LAUNCH), "signature": "0" * 64},
+    }[fault]
+    run_job.run(signed)
+    assert store.claims == []
+    assert not folder.path.exists()
+    assert len([r for r in caplog.records if r.levelno == logging.WARNING]) == 1
+    assert twins.KEY not in caplog.text
+
+
+def test_a_record_that_does_not_answer_drops_the_order(settings: Settings, folder: AttemptFolder) -> None:
+    store = OneClaim(spec(["true"]))
+    store.down = True
+    twins.context(settings, store)
+    run_job.run(order(Verb.LAUNCH))
+    assert not folder.path.exists()
+    store.down = False
+    run_job.run(order(Verb.LAUNCH, ring=2))
+    ended(folder)
+
+
+def test_what_cannot_be_placed_never_starts(settings: Settings, folder: AttemptFolder) -> None:
+    store = OneClaim(spec(["true"]))
+    context = twins.context(settings, store)
+    context.backend.placement = None  # type: ignore[method-assign,assignment]
+
+    def fails(_devices: object) -> None:
+        raise Unreachable("The driver does not answer.")
+
+    context.backend.placement = fails  # type: ignore[method-assign,assignment]
+    run_job.run(order(Verb.LAUNCH))
+    end = folder.ended()
+    assert end is not None
+    assert end.ending == "never started"
+    assert "driver" in end.reason
+
+
+def test_a_dead_waiting_shim_is_replaced(settings: Settings, folder: AttemptFolder) -> None:
+    context = twins.context(settings, OneClaim(spec(["true"])))
+    context.shims.warm()
+    assert context.shims._waiting is not None
+    waiting = context.shims._waiting
+    waiting._process.kill()
+    waiting._process.wait()
+    run_job.run(order(Verb.LAUNCH))
+    ended(folder)
+    waiting.dismiss()
+
+
+def test_the_environment_is_the_submitters_with_ours_and_without_gpuqs_own(settings: Settings) -> None:
+    theirs = {
+        "PATH": "/opt/bin",
+        "PYTHONPATH": "/their/lib",
+        "CUDA_VISIBLE_DEVICES": "7",
+        "TF_FORCE_GPU_ALLOW_GROWTH": "false",
+        "GPUQ_HOME": "/secret/home",
+        "GPUQ_REDIS_URL": "redis://:password@host",
+        "GPUQ_DATABASE_URL": "postgresql://u:p@host/db",
+        "PYTHONUNBUFFERED": "",
+    }
+    import dataclasses
+
+    hooked = dataclasses.replace(settings, worker=dataclasses.replace(settings.worker, hook=True))
+    os.environ["GPUQ_TEST_SECRET"] = "daemon's own"
+    env = run_job.environment(hooked, spec(["true"], env=theirs), twins.Places().placement(["cpu-0"]))  # type: ignore[list-item]
+    del os.environ["GPUQ_TEST_SECRET"]
+    assert {name: value for name, value in env.items() if name.startswith("GPUQ_")} == {
+        "GPUQ_JOB_ID": "1",
+        "GPUQ_ATTEMPT": "1",
+        "GPUQ_SHARED": "0",
+        "GPUQ_GPU_MEM_BUDGET": str(twins.GIB),
+        "GPUQ_PROGRESS": str(settings.home.attempt(1, 1) / "progress"),
+    }
+    assert env["CUDA_VISIBLE_DEVICES"] == "GPU-1", "the placement wins"
+    assert env["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    assert env["TF_FORCE_GPU_ALLOW_GROWTH"] == "false", "the submitter may opt out"
+    assert env["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
+    assert (env["PATH"], env["PYTHONUNBUFFERED"]) == ("/opt/bin", "")
+    assert env["PYTHONPATH"] == f"{run_job.HOOK_FOLDER}:/their/lib"
+    assert "/secret/home" not in json.dumps(env)
+
+
+def test_the_task_takes_little_time(settings: Settings, folder: AttemptFolder) -> None:
+    """Its budget is 100 ms; a shim that waits already makes that easy."""
+    context = twins.context(settings, OneClaim(spec(["true"])))
+    context.shims.warm()
+    began = time.monotonic()
+    run_job.run(order(Verb.LAUNCH))
+    assert time.monotonic() - began < 0.1
+    ended(folder)

@@ -1,0 +1,215 @@
+"""The worker service as a whole: what ran is told to the dispatcher, whatever else fails around it."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuq import codec
+from gpuq.adapters import process
+from gpuq.adapters.supervise import ChildSpec
+from gpuq.core.events import Exited, HostReported, Started
+from gpuq.settings import Settings
+from gpuq.wire import Verb
+from tests.workers import twins
+from tests.workers.conftest import wait_for
+from tests.workers.twins import Inbox, OneClaim, StillSampler, attempt_id, order, spec
+from workers import run_job, watch
+from workers.attempts import AttemptFolder
+from workers.serve import Parts, WorkerService
+
+
+@pytest.fixture(autouse=True)
+def _no_job_outlives_its_test(settings: Settings) -> Iterator[None]:
+    yield
+    for path in settings.home.attempts.iterdir():
+        shim = AttemptFolder(path, attempt_id()).shim()
+        if shim is not None:
+            process.kill_tree(shim)
+    for context in run_job._contexts:
+        context.shims.close()
+        wait_for(
+            lambda shims=context.shims: all(shim.is_gone() for shim in shims._at_work), what="the end of the shims"
+        )
+
+
+@asynccontextmanager
+async def serving(
+    settings: Settings, inbox: Inbox, sampler: StillSampler | None = None, orders: ChildSpec | None = None
+) -> AsyncIterator[WorkerService]:
+    sampler = sampler or StillSampler()
+    service = WorkerService(Parts(settings, sampler.devices, sampler, inbox, orders))
+    stop = asyncio.Event()
+    running = asyncio.create_task(service.run(stop))
+    try:
+        yield service
+    finally:
+        stop.set()
+        await asyncio.wait_for(running, 10)
+
+
+async def until(condition: Callable[[], Any], what: str, within_s: float = 10.0) -> Any:
+    deadline = time.monotonic() + within_s
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"{what} did not come true within {within_s} s"
+        await asyncio.sleep(0.01)
+    return value
+
+
+def launch(settings: Settings, *command: str) -> None:
+    twins.context(settings, OneClaim(spec(command)))
+    run_job.run(order(Verb.LAUNCH))
+
+
+def committed(inbox: Inbox) -> list[Any]:
+    return [codec.from_plain(message.name, message.body) for message in inbox.committed]
+
+
+def last_report(inbox: Inbox) -> HostReported:
+    return codec.noun(inbox.reports()[-1].body, HostReported)
+
+
+async def test_a_job_is_reported_from_start_to_end(settings: Settings) -> None:
+    inbox = Inbox()
+    async with serving(settings, inbox) as service:
+        launch(
+            settings, "sh", "-c", "while [ ! -e go ]; do sleep 0.02; done".replace("go", str(settings.home.run / "go"))
+        )
+        await until(lambda: committed(inbox), "a start")
+        await until(lambda: last_report(inbox).residents and last_report(inbox).residents[0].steps == 7, "its reading")
+        report = last_report(inbox)
+        assert (report.host, report.boot_id) == ("alpha", process.boot_id())
+        assert [device.id for device in report.devices] == ["cpu-0"]
+        assert [device for device, _ in report.readings] == ["cpu-0"]
+        assert report.residents[0].started_at == committed(inbox)[0].at
+        assert inbox.reports()[-1].last_seq == 1
+        (settings.home.run / "go").touch()
+        await until(lambda: len(committed(inbox)) == 2, "an end")
+        assert codec.noun(service.report().body, HostReported).residents == ()
+    started, exited = committed(inbox)
+    assert isinstance(started, Started)
+    assert isinstance(exited, Exited)
+    assert (exited.exit_code, exited.measurement.steps) == (0, 7)
+
+
+async def test_the_first_report_comes_at_once_and_with_devices(settings: Settings) -> None:
+    inbox = Inbox()
+    began = time.monotonic()
+    async with serving(settings, inbox):
+        await until(inbox.reports, "a report")
+    assert time.monotonic() - began < 0.9
+    assert codec.noun(inbox.reports()[0].body, HostReported).devices
+
+
+async def test_while_redis_is_away_everything_waits_in_the_spool(settings: Settings) -> None:
+    inbox = Inbox()
+    inbox.down = True
+    async with serving(settings, inbox):
+        launch(settings, "true")
+        await until(lambda: len(list(settings.home.spool.glob("*.json"))) == 2, "two spooled events")
+        assert inbox.messages == []
+        inbox.down = False
+        await until(lambda: len(committed(inbox)) == 2, "two committed events")
+        await until(lambda: not list(settings.home.spool.glob("*.json")), "an empty spool")
+
+
+async def test_a_driver_that_hangs_stops_no_event(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its devices have no reading then, so that nobody is admitted; ends are reported without a new measurement."""
+    monkeypatch.setattr(watch, "_FINISH_WITHIN_S", 0.2)
+    release = threading.Event()
+
+    class Hanging(StillSampler):
+        def sample(self, now: float, residents: Any) -> Any:
+            if residents:
+                release.wait(20)
+            return super().sample(now, residents)
+
+    inbox = Inbox()
+    async with serving(settings, inbox, Hanging()) as service:
+        launch(settings, "sh", "-c", "sleep 0.3")
+        await until(lambda: len(committed(inbox)) == 2, "a start and an end")
+        await until(lambda: codec.noun(service.report().body, HostReported).readings == (), "no reading")
+        release.set()
+    assert committed(inbox)[1].measurement.steps is None
+
+
+async def test_the_rq_worker_is_started_again_when_it_dies(settings: Settings, tmp_path: Path) -> None:
+    lives = tmp_path / "lives"
+    orders = ChildSpec("orders", ["sh", "-c", f"echo x >> {lives}; exit 1"], tmp_path / "log")
+    async with serving(settings, Inbox(), orders=orders):
+        await until(lambda: lives.exists() and lives.read_text().count("x") >= 2, "a second life")
+
+
+async def test_systemd_is_told_that_we_are_ready(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "20000")
+        said = b""
+        async with serving(settings, Inbox()):
+            while b"READY=1" not in said or b"WATCHDOG=1" not in said:
+                said += await asyncio.wait_for(asyncio.get_running_loop().sock_recv(systemd, 1000), 5)
+
+
+SERVICE = """
+import asyncio, sys
+from pathlib import Path
+import tests.workers.conftest
+from tests.workers.twins import Inbox, StillSampler
+from gpuq.home import Home
+from gpuq.settings import Settings, Worker
+from workers.serve import Parts, serve
+worker = Worker(host='alpha', grace_s=0.3, sample_every_s=0.05)
+settings = Settings(home=Home(Path(sys.argv[1])), redis_url=None, database_url='sqlite://', worker=worker)
+sampler = StillSampler()
+asyncio.run(serve(Parts(settings, sampler.devices, sampler, Inbox(acknowledges=False), None)))
+"""
+
+
+def test_a_service_killed_at_any_time_loses_no_job_and_no_end(settings: Settings) -> None:
+    """kill -9 before the start is seen, while the job runs, and after its end; the next one tells it all, once."""
+    spooled = settings.home.spool
+    command = [sys.executable, "-c", SERVICE, str(settings.home.root)]
+    go = settings.home.run / "go"
+    launch(settings, "sh", "-c", f"while [ ! -e {go} ]; do sleep 0.02; done; exit 6")
+    with subprocess.Popen(command) as first:
+        wait_for(lambda: len(list(spooled.glob("*.json"))) == 1, what="the start in the spool")
+        first.kill()
+    folder = AttemptFolder(settings.home.attempt(1, 1), attempt_id())
+    assert folder.shim_lives()
+    go.touch()
+    wait_for(folder.ended, what="the end, with no service there")
+    with subprocess.Popen(command) as second:
+        wait_for(lambda: len(list(spooled.glob("*.json"))) == 2, what="the end in the spool")
+        second.terminate()
+        assert second.wait(10) == 0
+    with subprocess.Popen(command) as third:
+        third.terminate()
+        third.wait(10)
+    names = [path.read_text() for path in sorted(spooled.glob("*.json"))]
+    assert ['"Started"' in names[0], '"Exited"' in names[1], '"exit_code":6' in names[1]] == [True] * 3
+
+
+def test_a_second_service_on_one_home_is_told_why_not(settings: Settings) -> None:
+    with (settings.home.run / "worker.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        environment = {**os.environ, "GPUQ_HOME": str(settings.home.root)}
+        asked = subprocess.run([sys.executable, "-m", "workers"], env=environment, capture_output=True, text=True)
+    assert asked.returncode == 6
+    assert "already runs" in asked.stderr
+    assert "Traceback" not in asked.stderr

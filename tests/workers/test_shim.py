@@ -1,0 +1,281 @@
+"""The shim with real processes: exit statuses, the tree's end, limits, stops, and what a job inherits."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gpuq.core.attempt import Ending
+from tests.workers.conftest import SHIM, Attempt, gone, python, wait_for
+from workers import shim_end
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 255])
+def test_the_exit_code_is_kept(attempt: Attempt, code: int) -> None:
+    end = attempt.run("sh", "-c", f"exit {code}")
+    assert (end["ending"], end["exit_code"]) == ("exited", code)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV, signal.SIGTERM])
+def test_a_signal_gives_128_plus_its_number(attempt: Attempt, number: signal.Signals) -> None:
+    end = attempt.run("sh", "-c", f"kill -{int(number)} $$")
+    assert (end["ending"], end["exit_code"]) == ("exited", 128 + number)
+    assert number.name in end["reason"]
+
+
+def test_a_missing_command_is_127_and_says_so_in_the_log(attempt: Attempt) -> None:
+    end = attempt.run("no-such-program-xyz")
+    assert (end["ending"], end["exit_code"]) == ("exited", 127)
+    assert "no-such-program-xyz was not found" in end["reason"]
+    assert b"no-such-program-xyz was not found" in attempt.log()
+    assert not (attempt.folder / "started.json").exists()
+
+
+def test_a_file_without_execute_bit_is_126(attempt: Attempt) -> None:
+    script = attempt.folder / "script"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o600)
+    end = attempt.run(str(script))
+    assert (end["ending"], end["exit_code"]) == ("exited", 126)
+    assert "cannot be executed" in end["reason"]
+
+
+def test_a_file_without_a_first_line_is_126(attempt: Attempt) -> None:
+    script = attempt.folder / "script"
+    script.write_text("hello\n")
+    script.chmod(0o700)
+    assert "#!/usr/bin/env" in attempt.run(str(script))["reason"]
+
+
+def test_a_missing_interpreter_is_named_as_such(attempt: Attempt) -> None:
+    script = attempt.folder / "script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o700)
+    end = attempt.run(str(script))
+    assert end["exit_code"] == 127
+    assert "interpreter" in end["reason"]
+
+
+def test_a_missing_directory_is_told_from_a_missing_command(attempt: Attempt) -> None:
+    end = attempt.run("true", cwd="/no/such/place")
+    assert end["exit_code"] == 126
+    assert "/no/such/place" in end["reason"]
+
+
+def test_cores_that_do_not_exist_are_refused(attempt: Attempt) -> None:
+    end = attempt.run("true", cores=[100_000])
+    assert end["exit_code"] == 126
+    assert "cores" in end["reason"]
+
+
+def test_the_job_gets_exactly_what_was_ordered(attempt: Attempt) -> None:
+    code = (
+        "import json, os, signal, sys\n"
+        "print(json.dumps({'env': dict(os.environ), 'cwd': os.getcwd(), 'argv': sys.argv[1:],\n"
+        " 'fds': sorted(int(f) for f in os.listdir('/proc/self/fd')), 'stdin': os.readlink('/proc/self/fd/0'),\n"
+        " 'cores': sorted(os.sched_getaffinity(0)), 'session': os.getsid(0) == os.getpid(),\n"
+        " 'ignored': open('/proc/self/status').read().split('SigIgn:')[1].split()[0]}))\n"
+    )
+    core = min(os.sched_getaffinity(0))
+    args = ["a b", "*", "$HOME", "é", ""]
+    attempt.run(sys.executable, "-I", "-c", code, *args, env={"ONLY": "this"}, cwd="/usr", cores=[core])
+    seen = json.loads(attempt.log())
+    seen["env"].pop("LC_CTYPE", None)  # Python sets it for itself
+    assert seen["env"] == {"ONLY": "this"}
+    assert (seen["cwd"], seen["argv"], seen["cores"]) == ("/usr", args, [core])
+    assert seen["fds"][:3] == [0, 1, 2]
+    assert len(seen["fds"]) == 4, "the fourth is the listing itself"
+    assert seen["stdin"] == "/dev/null"
+    assert seen["session"]
+    # Python itself ignores SIGPIPE and SIGXFSZ at start; nothing else may be ignored.
+    ours = 1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1)
+    assert int(seen["ignored"], 16) & ~ours == 0
+
+
+def test_a_shell_pipe_breaks_as_it_should(attempt: Attempt) -> None:
+    """SIGPIPE is at its default: `yes | head` ends instead of printing an error for ever."""
+    attempt.run("sh", "-c", "yes | head -n 1; echo after")
+    assert attempt.log() == b"y\nafter\n"
+
+
+def test_started_names_the_process_and_the_shim(attempt: Attempt) -> None:
+    attempt.order("sleep", "60").start()
+    started = attempt.started()
+    assert attempt.shim is not None
+    assert started["shim_pid"] == attempt.shim.pid
+    with Path(f"/proc/{started['pid']}/stat").open() as file:
+        assert int(file.read().rpartition(")")[2].split()[19]) == started["start_ticks"]
+
+
+def test_the_time_limit_ends_the_whole_tree(attempt: Attempt) -> None:
+    began = time.monotonic()
+    end = attempt.run("sh", "-c", "sleep 61 & sleep 62; true", time_limit_s=0.5)
+    assert (end["ending"], end["exit_code"]) == ("timed out", 143)
+    assert 0.5 <= time.monotonic() - began < 5
+
+
+STUBBORN = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for detach in (False, True, True):
+    if os.fork() == 0:
+        if detach:
+            os.setsid()
+            if os.fork():
+                os._exit(0)
+        print(os.getpid(), flush=True)
+        time.sleep(300)
+print(os.getpid(), flush=True)
+time.sleep(300)
+"""
+
+
+def pids_in(attempt: Attempt, count: int) -> list[int]:
+    def found() -> list[int]:
+        lines = attempt.log().split() if (attempt.folder / "output.log").exists() else []
+        return [int(line) for line in lines] if len(lines) == count else []
+
+    pids: list[int] = wait_for(found, what=f"{count} pids in the log")
+    return pids
+
+
+@pytest.mark.parametrize("ring", [True, False])
+def test_a_stop_takes_stubborn_and_detached_children_within_two_seconds(attempt: Attempt, ring: bool) -> None:
+    """Also when the signal to the shim got lost: it looks for the file by itself."""
+    attempt.order(*python(STUBBORN)).start()
+    pids = pids_in(attempt, 4)
+    assert attempt.shim is not None
+    began = time.monotonic()
+    attempt.stop("cancelled by bob")
+    if ring:
+        attempt.shim.send_signal(signal.SIGTERM)
+    end = attempt.end()
+    assert time.monotonic() - began < 2
+    assert (end["ending"], end["exit_code"], end["reason"]) == ("stopped", 137, "cancelled by bob")
+    assert all(gone(pid) for pid in pids)
+
+
+def test_a_polite_job_may_clean_up_within_the_grace(attempt: Attempt) -> None:
+    code = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
+    attempt.order("sh", "-c", code, grace_s=10).start()
+    wait_for(lambda: (attempt.folder / "output.log").exists() and b"ready" in attempt.log())
+    attempt.stop()
+    end = attempt.end()
+    assert (end["ending"], end["exit_code"]) == ("stopped", 0)
+    assert b"saved" in attempt.log()
+
+
+def test_a_paused_job_can_be_stopped_politely(attempt: Attempt) -> None:
+    attempt.order("sleep", "60", grace_s=10).start()
+    os.kill(attempt.started()["pid"], signal.SIGSTOP)
+    attempt.stop()
+    assert attempt.end(5)["exit_code"] == 143
+
+
+def test_what_the_main_process_leaves_behind_is_ended(attempt: Attempt) -> None:
+    code = "setsid sh -c 'echo $$; trap \"\" TERM; while :; do sleep 0.1; done' & sleep 0.3; exit 7"
+    end = attempt.run("sh", "-c", code)
+    assert (end["ending"], end["exit_code"]) == ("exited", 7)
+    assert gone(int(attempt.log()))
+
+
+def test_a_shim_told_to_end_without_a_stop_calls_the_attempt_lost(attempt: Attempt) -> None:
+    """So it is at a shutdown: the job did not fail and nobody cancelled it."""
+    attempt.order("sleep", "60").start()
+    attempt.started()
+    assert attempt.shim is not None
+    attempt.shim.send_signal(signal.SIGTERM)
+    assert attempt.end()["ending"] == "lost"
+
+
+def test_a_killed_shim_takes_the_main_process_with_it(attempt: Attempt) -> None:
+    attempt.order("sleep", "60").start()
+    pid = attempt.started()["pid"]
+    assert attempt.shim is not None
+    attempt.shim.kill()
+    attempt.shim.wait()
+    wait_for(lambda: gone(pid), what="the end of the main process")
+    assert not (attempt.folder / "exit.json").exists()
+
+
+def test_an_attempt_stopped_before_it_began_never_starts(attempt: Attempt) -> None:
+    attempt.stop()
+    end = attempt.run("touch", str(attempt.folder / "ran"))
+    assert end["ending"] == "never started"
+    assert not (attempt.folder / "ran").exists()
+
+
+def test_a_second_shim_on_one_folder_does_nothing(attempt: Attempt) -> None:
+    ran = attempt.folder / "ran"
+    attempt.run("sh", "-c", f"echo once >> {ran}")
+    attempt.start()
+    attempt.end()
+    assert ran.read_text() == "once\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB",
+        "jaxlib.xla_extension.XlaRuntimeError: RESOURCE_EXHAUSTED: Out of memory",
+        "CUDA_ERROR_OUT_OF_MEMORY: out of memory",
+        "error: cudaErrorMemoryAllocation",
+        "Resource exhausted: OOM when allocating tensor",
+    ],
+)
+def test_a_gpu_out_of_memory_is_named(attempt: Attempt, line: str) -> None:
+    end = attempt.run(*python(f"import sys; print({line!r}); print('bye'); sys.exit(1)"))
+    assert (end["ending"], end["exit_code"]) == ("out of memory", 1)
+    assert line[:40] in end["reason"]
+
+
+def test_an_out_of_memory_that_the_job_survived_is_no_failure(attempt: Attempt) -> None:
+    assert attempt.run(*python("print('CUDA out of memory, halving the batch')"))["ending"] == "exited"
+
+
+def test_a_memory_error_ends_as_out_of_memory(attempt: Attempt) -> None:
+    end = attempt.run(*python("raise MemoryError('no room')"))
+    assert (end["ending"], end["exit_code"]) == ("out of memory", 1)
+
+
+def test_a_memory_error_that_is_only_spoken_of_does_not(attempt: Attempt) -> None:
+    assert attempt.run("sh", "-c", "echo 'MemoryError: quoted'; exit 1")["ending"] == "exited"
+
+
+def test_the_kernels_own_kill_is_out_of_memory_only_with_evidence() -> None:
+    assert shim_end.of_own_accord(137, b"", killed_for_memory=True).ending == "out of memory"
+    assert shim_end.of_own_accord(137, b"", killed_for_memory=False).ending == "exited"
+    assert shim_end.of_own_accord(1, b"", killed_for_memory=True).ending == "exited"
+
+
+def test_the_oom_watch_sees_a_rising_counter(tmp_path, monkeypatch) -> None:
+    events = tmp_path / "memory.events"
+    events.write_text("oom 0\noom_kill 4\n")
+    monkeypatch.setattr(shim_end, "_events_file", lambda: str(events))
+    watch = shim_end.OomWatch()
+    watch.look()
+    assert not watch.struck()
+    events.write_text("oom 1\noom_kill 5\n")
+    assert watch.struck()
+
+
+def test_the_words_of_the_shim_are_those_of_the_core() -> None:
+    ours = {shim_end.EXITED, shim_end.TIMED_OUT, shim_end.OUT_OF_MEMORY, shim_end.STOPPED, shim_end.NEVER_STARTED}
+    assert ours | {shim_end.LOST} == {str(ending) for ending in Ending}
+
+
+def test_the_shim_is_small_and_loads_nothing_of_gpuq(attempt: Attempt) -> None:
+    attempt.order("sleep", "60").start()
+    attempt.started()
+    assert attempt.shim is not None
+    with Path(f"/proc/{attempt.shim.pid}/status").open() as file:
+        resident_kib = int(file.read().split("VmRSS:")[1].split()[0])
+    assert resident_kib < 20_000
+    sources = [path.read_text() for path in [SHIM, *SHIM.parent.glob("shim_*.py")]]
+    assert not any("import gpuq" in source or "from gpuq" in source for source in sources)

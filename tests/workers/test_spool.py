@@ -1,0 +1,78 @@
+"""The spool: numbers without gaps, kept over restarts, lost disks and crashes at the worst moment."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpuq import codec
+from gpuq.core.events import Started
+from tests.workers.twins import attempt_id
+from workers import spool as spool_module
+from workers.spool import Spool
+
+
+def event(job: int = 1) -> Started:
+    return Started(attempt_id(job), 1.5, 42, "/log")
+
+
+def test_numbers_count_up_from_one_and_events_come_back_whole(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, "alpha")
+    assert [spool.write(event(job)) for job in (1, 2, 3)] == [1, 2, 3]
+    messages = spool.unacknowledged(after=1)
+    assert [message.seq for message in messages] == [2, 3]
+    assert codec.from_plain(messages[0].name, messages[0].body) == event(2)
+
+
+def test_a_restart_takes_up_what_was_left(tmp_path: Path) -> None:
+    first = Spool(tmp_path, "alpha")
+    for job in range(12):
+        first.write(event(job))
+    first.forget(upto=9)
+    second = Spool(tmp_path, "alpha")
+    assert [message.seq for message in second.unacknowledged()] == [10, 11, 12]
+    assert second.write(event()) == 13
+
+
+def test_an_empty_spool_still_knows_its_number(tmp_path: Path) -> None:
+    first = Spool(tmp_path, "alpha")
+    first.write(event())
+    first.forget(upto=1)
+    assert Spool(tmp_path, "alpha").write(event()) == 2
+
+
+def test_a_crash_while_forgetting_repeats_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = Spool(tmp_path, "alpha")
+    first.write(event())
+    first.write(event())
+    monkeypatch.setattr(Path, "unlink", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        first.forget(upto=2)
+    monkeypatch.undo()
+    for path in tmp_path.glob("*.json"):
+        path.unlink()
+    assert Spool(tmp_path, "alpha").write(event()) == 3
+
+
+def test_an_event_that_cannot_be_written_takes_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = Spool(tmp_path, "alpha")
+    monkeypatch.setattr(spool_module, "write_private", lambda *_: (_ for _ in ()).throw(OSError(28, "No space left")))
+    with pytest.raises(OSError, match="No space"):
+        spool.write(event())
+    monkeypatch.undo()
+    assert spool.write(event()) == 1
+
+
+def test_half_a_file_is_no_event(tmp_path: Path) -> None:
+    Spool(tmp_path, "alpha").write(event())
+    (tmp_path / "000000000002.json.tmp").write_bytes(b'{"host": "al')
+    assert [message.seq for message in Spool(tmp_path, "alpha").unacknowledged()] == [1]
+
+
+def test_a_lost_folder_goes_on_behind_what_the_dispatcher_knows(tmp_path: Path) -> None:
+    spool = Spool(tmp_path, "alpha")
+    spool.at_least(40)
+    assert spool.write(event()) == 41
+    spool.at_least(100)
+    assert spool.write(event()) == 42, "never a gap behind events that are still to be sent"

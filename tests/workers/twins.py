@@ -1,0 +1,117 @@
+"""Small stand-ins for the record, the device backend, the sampler and the inbox."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from workers.sample import Sample
+
+from gpuq import wire
+from gpuq.adapters.devices import Placement
+from gpuq.adapters.store.contract import LaunchSpec
+from gpuq.core.attempt import AttemptId
+from gpuq.core.device import Device, DeviceId, HostId, Reading
+from gpuq.core.events import ResidentReport
+from gpuq.core.job import JobId
+from gpuq.core.measurement import Measurement
+from gpuq.errors import NotFound, Unreachable
+from gpuq.settings import Settings
+from gpuq.submission import JobRecord, Submission
+from workers import run_job
+from workers.shims import ShimPool
+
+KEY = "secret-order-key"
+GIB = 2**30
+
+
+def attempt_id(job: int = 1, number: int = 1) -> AttemptId:
+    return AttemptId(JobId(job), number)
+
+
+def spec(command: Sequence[str], attempt: AttemptId | None = None, **changes: Any) -> LaunchSpec:
+    env: dict[str, str] = changes.pop("env", {})
+    submission = Submission(command=tuple(command), cwd="/", env=env, **changes)
+    record = JobRecord(
+        submission=submission, owner="ann", uid=None, kind="k", signature="s", features={}, submitted_at=1.0
+    )
+    return LaunchSpec(attempt=attempt or attempt_id(), record=record, devices=("cpu-0",), promised=(GIB,), shares=False)
+
+
+class OneClaim:
+    """A record that lets every attempt start once, as SQL does."""
+
+    def __init__(self, *specs: LaunchSpec) -> None:
+        self.specs = {one.attempt: one for one in specs}
+        self.claims: list[tuple[AttemptId, str, str]] = []
+        self.down = False
+
+    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> LaunchSpec | None:
+        if self.down:
+            raise Unreachable("The database does not answer.")
+        self.claims.append((attempt, host, boot_id))
+        return self.specs.pop(attempt, None)
+
+
+class Places:
+    """One device, no pinning, one variable."""
+
+    def __init__(self, env: Mapping[str, str] | None = None) -> None:
+        self.env = env or {"CUDA_VISIBLE_DEVICES": "GPU-1"}
+
+    def placement(self, devices: Sequence[DeviceId]) -> Placement:
+        if list(devices) != ["cpu-0"]:
+            raise NotFound("No such device.")
+        return Placement(self.env, None)
+
+
+class StillSampler:
+    """Readings that never change."""
+
+    def sample(self, now: float, residents: Sequence[Any]) -> Sample:
+        reading = Reading(now, GIB, 12.5, 0)
+        rows = tuple(ResidentReport(r.attempt, GIB, 50.0, 7, 1.5, r.started_at) for r in residents)
+        return Sample(readings=((DeviceId("cpu-0"), reading),), residents=rows)
+
+    def finish(self, attempt: AttemptId) -> Measurement:
+        return Measurement(peak_memory_bytes=GIB, steps=7)
+
+    def devices(self) -> tuple[Device, ...]:
+        return (Device(DeviceId("cpu-0"), HostId("alpha"), "cpu", "cpu-2", 4 * GIB),)
+
+
+class Inbox:
+    """The dispatcher's side: keeps what comes, acknowledges in order if it is told to."""
+
+    def __init__(self, *, acknowledges: bool = True) -> None:
+        self.acknowledges, self.down = acknowledges, False
+        self.messages: list[wire.Message] = []
+        self.committed: list[wire.Spooled] = []
+        self.acknowledged_upto: int | None = None
+
+    async def add(self, *messages: wire.Message) -> None:
+        if self.down:
+            raise Unreachable("Redis is not usable.")
+        for message in messages:
+            self.messages.append(wire.decode(wire.encode(message)))
+            if isinstance(message, wire.Spooled) and message.seq == len(self.committed) + 1 and self.acknowledges:
+                self.committed.append(message)
+                self.acknowledged_upto = message.seq
+
+    async def acknowledged(self, host: str) -> int | None:
+        if self.down:
+            raise Unreachable("Redis is not usable.")
+        return self.acknowledged_upto
+
+    def reports(self) -> list[wire.Report]:
+        return [message for message in self.messages if isinstance(message, wire.Report)]
+
+
+def context(settings: Settings, store: OneClaim, places: Places | None = None) -> run_job.Context:
+    made = run_job.Context(settings, KEY, store, places or Places(), ShimPool(settings.home.logs / "shims.log"))
+    run_job.configure(made)
+    return made
+
+
+def order(verb: wire.Verb, job: int = 1, number: int = 1, ring: int = 1, host: str = "alpha") -> dict[str, Any]:
+    return wire.sign(wire.Order(host, job, number, ring, verb), KEY)

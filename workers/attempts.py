@@ -1,0 +1,178 @@
+"""An attempt's folder, as docs/architecture.md has it: JSON files arrive, typed values leave; and the few files we write.
+
+Its existence is the fence of a start. A file that is missing, torn or makes no sense reads as None. What the shim writes
+is in `shim.py`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from gpuq.adapters.process import Identity, is_alive
+from gpuq.core.attempt import AttemptId, Ending
+from gpuq.core.job import JobId
+from workers.shim_record import Record
+
+
+class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
+    """`order.json`: what to run and how, and the shim that was told to. Time in seconds, memory in bytes."""
+
+    job: int
+    attempt: int
+    command: tuple[str, ...]
+    cwd: str
+    env: dict[str, str]
+    devices: tuple[str, ...]
+    cores: tuple[int, ...] | None
+    time_limit_s: float | None
+    grace_s: float
+    log_limit_bytes: int
+    shim: Identity
+
+
+class StartFile(msgspec.Struct, frozen=True):
+    """`started.json`: the job's process runs."""
+
+    pid: int
+    shim_pid: int
+    start_ticks: int
+    shim_start_ticks: int
+    boot_id: str
+    at: float
+
+    @property
+    def shim(self) -> Identity:
+        """The shim, for as long as this boot lasts."""
+        return Identity(self.boot_id, self.shim_pid, self.shim_start_ticks)
+
+
+class EndFile(msgspec.Struct, frozen=True):
+    """`exit.json`: the attempt is over and nothing of it is left."""
+
+    ending: Ending
+    exit_code: int | None
+    reason: str
+    at: float
+
+
+class Marker(msgspec.Struct, frozen=True):
+    """`spooled.json`: the spool numbers under which the start and the end were written down, None while they were not."""
+
+    started: int | None = None
+    exited: int | None = None
+
+
+T = TypeVar("T")
+
+
+class AttemptFolder:
+    """One attempt's folder."""
+
+    def __init__(self, path: Path, attempt: AttemptId) -> None:
+        self.path = path
+        self.attempt = attempt
+
+    @property
+    def log_path(self) -> Path:
+        """Where the output begins."""
+        return self.path / "output.log"
+
+    def order(self) -> OrderFile | None:
+        """What was ordered."""
+        return self._read("order.json", OrderFile)
+
+    def started(self) -> StartFile | None:
+        """The start, once the process runs."""
+        return self._read("started.json", StartFile)
+
+    def ended(self) -> EndFile | None:
+        """The end, once there is one."""
+        return self._read("exit.json", EndFile)
+
+    def marker(self) -> Marker:
+        """What of it was spooled already."""
+        return self._read("spooled.json", Marker) or Marker()
+
+    def mark(self, marker: Marker) -> None:
+        """Remember what was spooled."""
+        self._write("spooled.json", msgspec.json.encode(marker))
+
+    def write_order(self, order: OrderFile) -> None:
+        """Write what to run, for the owner's eyes only: the environment may hold secrets."""
+        self._write("order.json", msgspec.json.encode(order))
+
+    def write_stop(self, reason: str, at: float) -> None:
+        """Ask the shim to end the attempt."""
+        self._write("stop.json", msgspec.json.encode({"reason": reason, "at": at}))
+
+    def shim(self) -> Identity | None:
+        """The shim that was told to run this attempt."""
+        started = self.started()
+        if started is not None:
+            return started.shim
+        order = self.order()
+        return None if order is None else order.shim
+
+    def shim_lives(self) -> bool:
+        """Whether somebody is still there who will write the end."""
+        shim = self.shim()
+        return shim is not None and is_alive(shim)
+
+    def close_unstarted(self, reason: str, at: float) -> bool:
+        """Say that this attempt never started, if no shim has taken it up; whether we could."""
+        try:
+            record = Record(str(self.path), "exit.json")
+        except FileExistsError:
+            return False
+        record.publish(ending=Ending.NEVER_STARTED, exit_code=None, reason=reason, at=at)
+        return True
+
+    def close_abandoned(self, ending: Ending, reason: str, at: float) -> None:
+        """Write the end in place of a shim that is known to be gone."""
+        (self.path / "exit.json.new").unlink(missing_ok=True)
+        with suppress(FileExistsError):
+            Record(str(self.path), "exit.json").publish(ending=ending, exit_code=None, reason=reason, at=at)
+
+    def _read(self, name: str, cls: type[T]) -> T | None:
+        try:
+            return msgspec.json.decode((self.path / name).read_bytes(), type=cls)
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            return None
+
+    def _write(self, name: str, content: bytes) -> None:
+        write_private(self.path / name, content)
+
+
+def make_folder(path: Path, attempt: AttemptId) -> AttemptFolder | None:
+    """Make the folder: the host's own fence. None if it was there, so that only one caller ever gets it."""
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        return None
+    return AttemptFolder(path, attempt)
+
+
+def folders_in(root: Path) -> Iterator[AttemptFolder]:
+    """Every attempt's folder under `root`; other names are passed over."""
+    with suppress(FileNotFoundError):
+        for entry in os.scandir(root):
+            job, dash, number = entry.name.partition("-")
+            if dash and job.isdecimal() and number.isdecimal():
+                yield AttemptFolder(Path(entry.path), AttemptId(JobId(int(job)), int(number)))
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Write a file of mode 0600 that is there whole or not at all, and on the disk when this returns. Raises OSError."""
+    temporary = path.with_name(path.name + ".tmp")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.rename(path)

@@ -1,0 +1,248 @@
+"""The arithmetic of one attempt's measurement: peaks, and progress per set of partners.
+
+Arrives: one look a second (usage, partners, the step counter). Leaves: a `Measurement`, and the state it is made from as
+plain data, so that a restarted worker service goes on where the last one stopped; the gap between is attributed to no one.
+Knows no clock and no file. Times are CLOCK_MONOTONIC seconds unless they say otherwise.
+
+Peak utilisation is the 95th percentile of 5 s means after the first step (of all of them, without a signal). Beside a
+partner on a device with nothing left to give, a job gets less than it wants: such windows say nothing about its peak. So
+a job that was never alone, on a device that was full for more than one window in twenty, has no known peak.
+
+Progress windows run from one observed step to another at least `window_s` later, so slow steps make longer windows, not
+rates of zero. The first window after the first step is left out (compilation, filling caches), and so is every window in
+which the partners changed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field, replace
+
+from gpuq.core.attempt import AttemptId
+from gpuq.core.measurement import Measurement, Segment
+from workers.progress import Progress
+
+WINDOW_S = 5.0
+_FULL_PCT = 98.0
+_PERCENTILE = 0.95
+_BINS_PER_PCT = 10
+_MOST_SEGMENTS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One attempt at one moment. `at` is wall time, `clock` monotonic; `busy_pct` the mean of its devices'."""
+
+    at: float
+    clock: float
+    memory_bytes: int | None
+    utilization_pct: float | None
+    busy_pct: float | None
+    partners: tuple[AttemptId, ...]
+    progress: Progress | None
+
+
+@dataclass(slots=True)
+class State:
+    """What is kept of an attempt between looks. Histograms count 5 s means in tenths of a percent."""
+
+    alone: dict[int, int] = field(default_factory=dict)
+    shared: dict[int, int] = field(default_factory=dict)
+    full_windows: int = 0
+    peak_memory_bytes: int | None = None
+    steps: int | None = None
+    first_step_at: float | None = None
+    segments: list[Segment] = field(default_factory=list)
+    partners: list[AttemptId] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class _Mean:
+    """The 5 s of utilisation now under way."""
+
+    since: float
+    total: float = 0.0
+    count: int = 0
+    busy: float = 0.0
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """The window of progress now under way: where the counter stood when it began, and beside whom."""
+
+    steps: int
+    since: float
+    partners: tuple[AttemptId, ...]
+
+
+class Meter:
+    """Measures one attempt, look by look."""
+
+    def __init__(self, state: State | None = None, window_s: float = WINDOW_S) -> None:
+        self.state = state or State()
+        self._window_s = window_s
+        self._mean: _Mean | None = None
+        self._window: _Window | None = None
+        self._waiting_since: tuple[int, tuple[AttemptId, ...]] | None = None
+        self._recent: deque[Progress] = deque(maxlen=64)
+        self._last: Look | None = None
+
+    def look(self, look: Look) -> None:
+        """Take one look into account."""
+        state = self.state
+        if look.memory_bytes is not None:
+            state.peak_memory_bytes = max(look.memory_bytes, state.peak_memory_bytes or 0)
+        state.partners.extend(partner for partner in look.partners if partner not in state.partners)
+        if look.progress is not None:
+            self._take_progress(look, look.progress)
+        self._take_utilization(look)
+        self._last = look
+
+    def finish(self, progress: Progress | None) -> Measurement:
+        """The measurement of an attempt that is over; `progress` is the counter's last word."""
+        if self._last is not None and progress is not None:
+            self._take_progress(replace(self._last, progress=progress), progress)
+            self._close_window(progress, self._window_s / 2)
+        elif progress is not None:
+            self.state.steps = progress.steps
+        return self.measurement()
+
+    def measurement(self) -> Measurement:
+        """What is known up to now."""
+        state = self.state
+        return Measurement(
+            peak_utilization_pct=self._peak_utilization(),
+            peak_memory_bytes=state.peak_memory_bytes,
+            steps=state.steps,
+            first_step_at=state.first_step_at,
+            segments=tuple(state.segments),
+            partners=tuple(sorted(state.partners)),
+        )
+
+    def rate(self) -> float | None:
+        """Steps per second over the last few seconds; 0 for a job that has come to a halt, None without a signal."""
+        if len(self._recent) < 2 or self._last is None:
+            return None
+        newest = self._recent[-1]
+        older = [p for p in self._recent if p.last_step_at <= newest.last_step_at - self._window_s]
+        base = older[-1] if older else self._recent[0]
+        rate = (newest.steps - base.steps) / (newest.last_step_at - base.last_step_at)
+        silence = self._last.clock - newest.last_step_at
+        return 0.0 if silence > self._window_s + 3 / rate else rate
+
+    # --- utilisation ---
+
+    def _take_utilization(self, look: Look) -> None:
+        if self._mean is None:
+            self._mean = _Mean(look.clock)
+            return
+        mean = self._mean
+        if look.utilization_pct is not None:
+            mean.total += look.utilization_pct
+            mean.busy += look.busy_pct or 0.0
+            mean.count += 1
+            mean.shared = mean.shared or bool(look.partners)
+        # A look may come a little early; five looks at one a second are one window.
+        if look.clock - mean.since >= 0.9 * WINDOW_S:
+            self._close_mean(mean)
+            self._mean = _Mean(look.clock)
+
+    def _close_mean(self, mean: _Mean) -> None:
+        if not mean.count:
+            return
+        bins = self.state.shared if mean.shared else self.state.alone
+        key = round(_BINS_PER_PCT * mean.total / mean.count)
+        bins[key] = bins.get(key, 0) + 1
+        if mean.shared and mean.busy / mean.count >= _FULL_PCT:
+            self.state.full_windows += 1
+
+    def _peak_utilization(self) -> float | None:
+        alone, shared = _percentile(self.state.alone), _percentile(self.state.shared)
+        if alone is None and shared is None:
+            return self._mean_so_far()
+        if alone is None and self.state.full_windows > (1 - _PERCENTILE) * sum(self.state.shared.values()):
+            return None
+        return max(value for value in (alone, shared) if value is not None)
+
+    def _mean_so_far(self) -> float | None:
+        mean = self._mean
+        if mean is None or not mean.count or (mean.shared and mean.busy / mean.count >= _FULL_PCT):
+            return None
+        return mean.total / mean.count
+
+    # --- progress ---
+
+    def _take_progress(self, look: Look, progress: Progress) -> None:
+        state = self.state
+        if state.first_step_at is None:
+            state.first_step_at = look.at - (look.clock - progress.first_step_at)
+            # What went before was imports and loading; the peak is that of the training.
+            state.alone, state.shared, state.full_windows, self._mean = {}, {}, 0, None
+        state.steps = progress.steps
+        self._remember(progress)
+        window = self._window
+        if window is not None and (window.partners != look.partners or progress.steps < window.steps):
+            self._window = window = None
+        if window is None:
+            self._open_window(look, progress)
+        else:
+            self._close_window(progress, self._window_s)
+
+    def _remember(self, progress: Progress) -> None:
+        if self._recent and progress.steps < self._recent[-1].steps:
+            self._recent.clear()
+        if not self._recent or progress.last_step_at > self._recent[-1].last_step_at:
+            self._recent.append(progress)
+
+    def _open_window(self, look: Look, progress: Progress) -> None:
+        """Begin at the next step that is seen from now on: the step under way may have begun beside other partners."""
+        if self._waiting_since is None or self._waiting_since[1] != look.partners:
+            self._waiting_since = (progress.steps, look.partners)
+            return
+        if progress.last_step_at - progress.first_step_at < self._window_s:
+            return
+        if progress.steps != self._waiting_since[0]:
+            self._window = _Window(progress.steps, progress.last_step_at, look.partners)
+            self._waiting_since = None
+
+    def _close_window(self, progress: Progress, at_least_s: float) -> None:
+        window = self._window
+        if window is None or progress.last_step_at - window.since < at_least_s or progress.steps <= window.steps:
+            return
+        seconds, steps = progress.last_step_at - window.since, progress.steps - window.steps
+        rate = steps / seconds
+        self._add(Segment(window.partners, seconds, steps, 1, rate, rate * rate))
+        self._window = _Window(progress.steps, progress.last_step_at, window.partners)
+
+    def _add(self, new: Segment) -> None:
+        segments = self.state.segments
+        for index, old in enumerate(segments):
+            if old.partners == new.partners:
+                segments[index] = _sum(old, new)
+                return
+        segments.append(new)
+        if len(segments) > _MOST_SEGMENTS:
+            segments.remove(min(segments[:-1], key=lambda segment: (not segment.partners, segment.seconds)))
+
+
+def _sum(one: Segment, other: Segment) -> Segment:
+    return Segment(
+        one.partners,
+        one.seconds + other.seconds,
+        one.steps + other.steps,
+        one.windows + other.windows,
+        one.rate_sum + other.rate_sum,
+        one.rate_square_sum + other.rate_square_sum,
+    )
+
+
+def _percentile(bins: dict[int, int]) -> float | None:
+    """The smallest value that 95% of the means do not exceed; the largest of fewer than twenty."""
+    rank = math.ceil(_PERCENTILE * sum(bins.values()))
+    for key in sorted(bins):
+        rank -= bins[key]
+        if rank <= 0:
+            return key / _BINS_PER_PCT
+    return None

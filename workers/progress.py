@@ -1,0 +1,98 @@
+"""The step counter of a job, from our side: where the hook lies, and what it has counted.
+
+Arrives: the file that `hook/gpuq_progress.py` describes; the job may write anything into it, so nothing in it is believed
+unchecked. Leaves: one `Progress`, None without a signal.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+HOOK_FOLDER = Path(__file__).parent / "hook"
+
+_MAGIC = b"GPUQPRG1"
+_HEADER_SIZE = _SLOT_SIZE = 64
+_SLOTS = 255
+_SLOT = struct.Struct("<IIQdd")
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Steps counted so far; CLOCK_MONOTONIC seconds of the first and of the latest one."""
+
+    steps: int
+    first_step_at: float
+    last_step_at: float
+
+
+def hook_environment(environ: Mapping[str, str], progress_file: Path) -> dict[str, str]:
+    """What the hook needs in a job's environment: itself first on PYTHONPATH, and the name of the counter's file."""
+    rest = environ.get("PYTHONPATH")
+    path = f"{HOOK_FOLDER}{os.pathsep}{rest}" if rest else str(HOOK_FOLDER)
+    return {"PYTHONPATH": path, "GPUQ_PROGRESS": str(progress_file)}
+
+
+def read_progress(path: Path) -> Progress | None:
+    """What the job has counted; None when it has counted nothing, or the file is none of the hook's."""
+    raw = _read_regular_file(path)
+    if len(raw) < _HEADER_SIZE or not raw.startswith(_MAGIC):
+        return None
+    slots = sorted(_slots(raw), key=lambda slot: slot.first_step_at)
+    if not slots:
+        return None
+    groups = [slots[0]]
+    for slot in slots[1:]:
+        if slot.first_step_at <= groups[-1].last_step_at:
+            groups[-1] = _together(groups[-1], slot)
+        else:
+            groups.append(slot)
+    return Progress(sum(group.steps for group in groups), groups[0].first_step_at, groups[-1].last_step_at)
+
+
+def _together(one: Progress, other: Progress) -> Progress:
+    """Processes that count at the same time are ranks of one training: each of them counts every step."""
+    last = max(one.last_step_at, other.last_step_at)
+    return Progress(max(one.steps, other.steps), one.first_step_at, last)
+
+
+def _slots(raw: bytes) -> Iterator[Progress]:
+    used = min(struct.unpack_from("<I", raw, 8)[0], _SLOTS, (len(raw) - _HEADER_SIZE) // _SLOT_SIZE)
+    for index in range(used):
+        _, _, steps, first, last = _SLOT.unpack_from(raw, _HEADER_SIZE + index * _SLOT_SIZE)
+        if 0 < steps < 2**53 and math.isfinite(first) and math.isfinite(last) and 0 < first <= last:
+            yield Progress(steps, first, last)
+
+
+def _read_regular_file(path: Path) -> bytes:
+    """The file's bytes, empty when it is not there or not a plain file. Read once more if a slot was being written."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return b""
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return b""
+        return _read_steady(descriptor)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
+
+
+def _read_steady(descriptor: int) -> bytes:
+    """Two equal looks at the sequence numbers, none odd. A writer killed in the middle leaves one odd for good: take it."""
+    size = _HEADER_SIZE + _SLOTS * _SLOT_SIZE
+    raw = os.pread(descriptor, size, 0)
+    for _ in range(4):
+        again = os.pread(descriptor, size, 0)
+        sequences = raw[_HEADER_SIZE::_SLOT_SIZE]
+        if sequences == again[_HEADER_SIZE::_SLOT_SIZE] and not any(byte & 1 for byte in sequences):
+            return raw
+        raw = again
+    return raw

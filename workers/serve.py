@@ -1,0 +1,182 @@
+"""The worker service: one per host. It watches what runs here, measures it, and tells the dispatcher.
+
+Arrives: attempt folders, readings, acknowledgements. Leaves: a report every second, and the spool's events. It also keeps
+the RQ worker alive, which starts and stops attempts. None of its own ends touches a job: those hang on their shims.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+
+from systemd_watchdog import WatchDog
+
+from gpuq import codec, wire
+from gpuq.adapters.process import boot_id
+from gpuq.adapters.supervise import ChildSpec, python_module, supervise
+from gpuq.core.device import Device, HostId
+from gpuq.core.events import HostReported, ResidentReport
+from gpuq.errors import Conflict, GpuqError
+from gpuq.home import Home
+from gpuq.settings import Settings, load
+from workers.deliver import Delivery, Inbox
+from workers.residents import Residents
+from workers.spool import Spool
+from workers.watch import SamplerLike, Watch
+
+log = logging.getLogger("gpuq.serve")
+
+_LOOK_EVERY_S, _REPORT_EVERY_S, _PING_EVERY_S = 0.1, 1.0, 1.0
+_FIRST_SAMPLE_WITHIN_S = 5.0
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the service is made of; tests put in their own."""
+
+    settings: Settings
+    devices: Callable[[], tuple[Device, ...]]
+    sampler: SamplerLike
+    inbox: Inbox
+    orders: ChildSpec | None
+
+
+class WorkerService:
+    """The host's voice."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        settings = parts.settings
+        self._host = HostId(settings.worker.host)
+        self._spool = Spool(settings.home.spool, settings.worker.host)
+        self._watch = Watch(parts.sampler, parts.devices, settings.worker.sample_every_s)
+        self._residents = Residents(settings.home.attempts, self._spool, self._watch.finish, settings.worker.grace_s)
+        self._delivery = Delivery(self._spool, parts.inbox, settings.worker.host)
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set. A part that fails ends the whole, so that supervision starts it afresh."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link:
+            await self._run(stop, WatchDog(link))
+
+    async def _run(self, stop: asyncio.Event, systemd: WatchDog) -> None:
+        await self._delivery.catch_up()
+        await self._residents.look()
+        with suppress(TimeoutError):  # so that the first report has devices in it
+            await asyncio.wait_for(self._sample(), _FIRST_SAMPLE_WITHIN_S)
+        work = [
+            self._every(_LOOK_EVERY_S, self._residents.look),
+            self._every(_LOOK_EVERY_S, self._delivery.turn),
+            self._every(self._parts.settings.worker.sample_every_s, self._sample),
+            self._every(_REPORT_EVERY_S, self._report),
+            self._every(_PING_EVERY_S, _asynchronous(systemd.ping)),
+        ]
+        if self._parts.orders is not None:
+            work.append(supervise(self._parts.orders, stop, log.warning))
+        systemd.ready()
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(one) for one in work]
+                await stop.wait()
+                for task in tasks[:5]:
+                    task.cancel()
+        finally:
+            self._watch.close()
+
+    async def _every(self, seconds: float, act: Callable[[], Awaitable[object]]) -> None:
+        while True:
+            began = time.monotonic()
+            await act()
+            await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
+
+    async def _sample(self) -> None:
+        await self._watch.look(self._residents.watched())
+
+    async def _report(self) -> None:
+        await self._delivery.report(self.report())
+
+    def report(self) -> wire.Report:
+        """All devices, readings and residents as of now. What ended is not in it any more once its end is in the spool."""
+        sample = self._watch.sample
+        rows = {row.attempt: row for row in sample.residents} if sample else {}
+        event = HostReported(
+            host=self._host,
+            boot_id=boot_id(),
+            at=time.time(),
+            devices=self._watch.devices,
+            readings=tuple(sample.readings) if sample else (),
+            residents=tuple(
+                rows.get(attempt) or ResidentReport(attempt, None, None, None, None, started_at)
+                for attempt, started_at in self._residents.present().items()
+            ),
+        )
+        return wire.Report(self._host, self._spool.last, codec.plain(event))
+
+
+def _asynchronous(act: Callable[[], object]) -> Callable[[], Awaitable[object]]:
+    async def acted() -> object:
+        return act()
+
+    return acted
+
+
+@contextmanager
+def _only_one(home: Home) -> Iterator[None]:
+    """Hold this host's lock; the kernel frees it when we die. Raises Conflict."""
+    descriptor = os.open(home.run / "worker.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        raise Conflict(
+            f"A worker service already runs in {home.root}.", fix="Stop that one first, or set another GPUQ_HOME."
+        ) from None
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+async def serve(parts: Parts) -> None:
+    """Run the service until SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await WorkerService(parts).run(stop)
+
+
+def main() -> int:
+    """The worker service of this host; its exit code."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    try:
+        settings = load()
+        settings.home.create()
+        with _only_one(settings.home):
+            asyncio.run(_serve_for_real(settings))
+    except GpuqError as error:
+        print(f"gpuq worker: {error.message}\n  {error.fix}", file=sys.stderr)  # noqa: T201 - for whoever started us
+        return error.exit_code
+    return 0
+
+
+async def _serve_for_real(settings: Settings) -> None:
+    from gpuq.adapters.stream import RedisStream
+
+    from workers.sample import Sampler, open_backend
+
+    backend = open_backend(settings)
+    stream = RedisStream(settings.effective_redis_url)
+    orders = ChildSpec("orders", python_module("workers.serve_orders"), settings.home.logs / "orders.log")
+    try:
+        await serve(Parts(settings, backend.devices, Sampler(backend), stream, orders))
+    finally:
+        await stream.close()
+        backend.close()

@@ -1,0 +1,234 @@
+"""Parent of one training process: it starts it, keeps its output, ends it when told to, and writes down how it ended.
+
+    python -I -S shim.py ATTEMPT_DIR      or, with no argument, the folder as one line on stdin: a shim started ahead of time
+
+`order.json` arrives in the folder; `started.json`, `output.log` and `exit.json` leave in it (docs/architecture.md). Nothing
+else in gpuq need be alive for that. Standard library only, no gpuq: a shim starts in a moment, stays small and outlives
+every other process of ours. Creating `exit.json.new` is the right to write `exit.json`: who comes second keeps away.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+if __name__ == "__main__":
+    # Last, so that nothing beside us can stand in for the standard library.
+    sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
+
+from workers import shim_child, shim_end, shim_tree
+from workers.shim_log import BoundedLog
+from workers.shim_record import Record
+
+_IDLE_POLL_S, _ENDING_POLL_S, _LOOK_EVERY_S = 0.5, 0.05, 0.3
+_PIPE_BYTES = 1 << 20
+
+
+def main(arguments: list[str]) -> int:
+    """Serve one attempt. The exit code of the shim itself says nothing about the job."""
+    folder = arguments[0] if arguments else sys.stdin.readline().rstrip("\n")
+    if not folder:
+        return 0
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, 0)
+    os.chdir("/")
+    try:
+        exit_record = Record(folder, "exit.json")
+    except FileExistsError:
+        return 0  # somebody has closed this attempt before us
+    Shim(folder, exit_record).serve()
+    return 0
+
+
+class Shim:
+    """One attempt from its order to its exit status."""
+
+    def __init__(self, folder: str, exit_record: Record) -> None:
+        self._folder = folder
+        self._exit = exit_record
+        with open(f"{folder}/order.json", encoding="utf-8") as file:  # noqa: PTH123
+            self._order: dict[str, Any] = json.load(file)
+        self._log = BoundedLog(folder, int(self._order["log_limit_bytes"]))
+        self._memory = shim_end.OomWatch()
+        self._main = 0
+        self._exit_code: int | None = None
+        self._childless = False
+        self._told_to_end = False
+        self._ending: tuple[str, str] | None = None
+        self._kill_at = 0.0
+        self._asked: set[tuple[int, int]] = set()
+        self._look_at = 0.0
+        self._deadline: float | None = None
+
+    def serve(self) -> None:
+        """Run the command to its end and write that down."""
+        if self._stop_reason() is not None:
+            self._write_end(shim_end.Ending(shim_end.NEVER_STARTED, None, "stopped before it was started"))
+            return
+        started = Record(self._folder, "started.json")
+        shim_tree.adopt_orphans()
+        self._listen()
+        output = self._open_pipe()
+        try:
+            self._main = shim_child.start(self._order, output)
+        except shim_child.StartFailed as failure:
+            self._log.write(f"[gpuq] {failure.reason}\n".encode(errors="replace"))
+            self._write_end(shim_end.Ending(shim_end.EXITED, failure.exit_code, failure.reason))
+            return
+        os.close(output)
+        self._say_started(started)
+        self._watch()
+        self._write_end(self._judge())
+
+    # --- start ---
+
+    def _listen(self) -> None:
+        ours, theirs = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._wakeup = ours
+        signal.set_wakeup_fd(theirs, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._told_to_end = True
+        self._look_at = 0.0
+
+    def _open_pipe(self) -> int:
+        self._output, theirs = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._output, False)
+        with suppress(OSError):
+            import fcntl
+
+            fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        return theirs
+
+    def _say_started(self, record: Record) -> None:
+        if self._order.get("time_limit_s") is not None:
+            self._deadline = time.monotonic() + float(self._order["time_limit_s"])
+        with open("/proc/sys/kernel/random/boot_id") as file:  # noqa: PTH123
+            boot_id = file.read().strip()
+        record.publish(
+            pid=self._main,
+            shim_pid=os.getpid(),
+            start_ticks=shim_tree.start_ticks(self._main),
+            shim_start_ticks=shim_tree.start_ticks(os.getpid()),
+            boot_id=boot_id,
+            at=time.time(),
+        )
+
+    # --- watch ---
+
+    def _watch(self) -> None:
+        poller = select.poll()
+        poller.register(self._output, select.POLLIN)
+        poller.register(self._wakeup, select.POLLIN)
+        while self._exit_code is None or not self._childless:
+            pause = _ENDING_POLL_S if self._ending else _IDLE_POLL_S
+            for descriptor, _ in poller.poll(pause * 1000):
+                if descriptor == self._wakeup:
+                    os.read(self._wakeup, 4096)
+                elif not self._pump():
+                    poller.unregister(self._output)
+            self._reap()
+            self._look()
+        for _ in range(_PIPE_BYTES // 4096):
+            if not self._pump():
+                break
+
+    def _pump(self) -> bool:
+        """Move output to the log; False once there is none to come."""
+        try:
+            data = os.read(self._output, _PIPE_BYTES)
+        except BlockingIOError:
+            return False
+        self._log.write(data)
+        return bool(data)
+
+    def _reap(self) -> None:
+        try:
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    self._childless = False
+                    break
+                if pid == self._main and self._exit_code is None:
+                    self._exit_code = shim_end.exit_code_of(status)
+                    self._killed_for_memory = self._memory.struck()
+        except ChildProcessError:
+            self._childless = True
+        if self._exit_code is not None and not self._childless:
+            self._begin_end(shim_end.EXITED, "")
+
+    def _look(self) -> None:
+        """Every so often: is its time over, was it stopped, is the end making progress?"""
+        now = time.monotonic()
+        if now < self._look_at:
+            return
+        self._look_at = now + (_ENDING_POLL_S if self._ending else _LOOK_EVERY_S)
+        self._memory.look()
+        reason = None if self._ending else self._stop_reason()
+        if reason is not None:
+            self._begin_end(shim_end.STOPPED, reason)
+        elif self._told_to_end:
+            self._begin_end(shim_end.LOST, "its shim was told to end, though nobody had stopped the job: a shutdown?")
+        elif self._deadline is not None and now >= self._deadline:
+            self._begin_end(shim_end.TIMED_OUT, f"it ran longer than its limit of {self._order['time_limit_s']:g} s")
+        if self._ending is not None:
+            self._press(now)
+
+    def _stop_reason(self) -> str | None:
+        try:
+            with open(f"{self._folder}/stop.json", encoding="utf-8") as file:  # noqa: PTH123
+                return str(json.load(file)["reason"])
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError):
+            return "stopped"
+
+    # --- end ---
+
+    def _begin_end(self, ending: str, reason: str) -> None:
+        if self._ending is None:
+            self._ending = (ending, reason)
+            self._kill_at = time.monotonic() + float(self._order["grace_s"])
+            self._look_at = 0.0
+
+    def _press(self, now: float) -> None:
+        """SIGTERM to every descendant once; after the grace SIGKILL to all, again and again until none is left."""
+        kill = now >= self._kill_at
+        for one in shim_tree.below(os.getpid()):
+            if kill:
+                shim_tree.send_signal(*one, signal.SIGKILL)
+            elif one not in self._asked:
+                self._asked.add(one)
+                shim_tree.send_signal(*one, signal.SIGTERM)
+                # A process that is paused would only hear of it when it goes on.
+                shim_tree.send_signal(*one, signal.SIGCONT)
+
+    def _judge(self) -> shim_end.Ending:
+        assert self._exit_code is not None
+        ending, reason = self._ending or (shim_end.EXITED, "")
+        if ending == shim_end.EXITED:
+            return shim_end.of_own_accord(self._exit_code, self._log.tail, self._killed_for_memory)
+        return shim_end.Ending(ending, self._exit_code, reason)
+
+    def _write_end(self, end: shim_end.Ending) -> None:
+        reason = end.reason
+        if self._log.lost:
+            lost = f"{self._log.lost} bytes of output could not be written: {self._log.fault}"
+            self._log.close(f"\n[gpuq] {lost}\n")
+            reason = f"{reason}; {lost}"
+        self._log.close()
+        self._exit.publish(ending=end.ending, exit_code=end.exit_code, reason=reason[:600], at=time.time())
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

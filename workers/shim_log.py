@@ -1,0 +1,104 @@
+"""The bounded log of one attempt: what a job prints arrives, files that never exceed the limit together leave.
+
+`output.log` keeps the first half of the limit. What comes later goes to segments `output.log.OFFSET`, named by the offset of
+their first byte in the whole output; old segments are deleted so that the latest half of the limit stays. Bytes are never
+looked at: no line is too long, no encoding wrong. A disk that is full loses output, it never holds up or ends the job.
+Standard library only: this is part of the shim.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable
+
+_SEGMENTS = 8
+_TAIL_BYTES = 16_384
+_RETRY_AFTER_S = 1.0
+
+
+class BoundedLog:
+    """Takes bytes and never raises. `lost` counts the bytes that could not be written, `fault` says why."""
+
+    def __init__(self, folder: str, limit_bytes: int, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._path = os.path.join(folder, "output.log")  # noqa: PTH118 - pathlib costs the shim start time and memory
+        self._head_size = max(1, limit_bytes // 2)
+        self._segment_size = max(1, (limit_bytes - self._head_size) // _SEGMENTS)
+        self._monotonic = monotonic
+        self._segments: deque[str] = deque()
+        self._descriptor: int | None = None
+        self._room = 0
+        self._offset = 0
+        self._retry_at = 0.0
+        self._tail = b""
+        self.lost = 0
+        self.fault: str | None = None
+
+    @property
+    def tail(self) -> bytes:
+        """The last few thousand bytes of output, written or not."""
+        return self._tail
+
+    def write(self, data: bytes) -> None:
+        """Append to the log; what cannot be written is counted and dropped."""
+        self._tail = (self._tail + data[-_TAIL_BYTES:])[-_TAIL_BYTES:]
+        view = memoryview(data)
+        while view:
+            taken = self._put(view) if self._is_open() else 0
+            if not taken:
+                taken = len(view)
+                self.lost += taken
+            self._offset += taken
+            view = view[taken:]
+
+    def close(self, note: str | None = None) -> None:
+        """Append a last line of our own, if there is one, and let go of the file."""
+        if note is not None:
+            self._retry_at = 0.0
+            self.write(note.encode(errors="replace"))
+        self._release()
+
+    def _put(self, view: memoryview) -> int:
+        assert self._descriptor is not None
+        try:
+            written = os.write(self._descriptor, view[: self._room])
+        except OSError as error:
+            self._fail(error)
+            return 0
+        self._room -= written
+        return written
+
+    def _is_open(self) -> bool:
+        """Whether there is a file with room in it; opens the next one where it can."""
+        if self._descriptor is not None and self._room > 0:
+            return True
+        if self._monotonic() < self._retry_at:
+            return False
+        self._release()
+        try:
+            self._open_next()
+        except OSError as error:
+            self._fail(error)
+            return False
+        return True
+
+    def _open_next(self) -> None:
+        path, self._room = self._path, self._head_size
+        if self._offset:
+            path, self._room = f"{self._path}.{self._offset}", self._segment_size
+            if len(self._segments) >= _SEGMENTS:
+                os.unlink(self._segments.popleft())  # noqa: PTH108
+            self._segments.append(path)
+        self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+    def _fail(self, error: OSError) -> None:
+        # The next try opens a new segment under its true offset, so that a reader sees where something is missing.
+        self.fault = error.strerror
+        self._retry_at = self._monotonic() + _RETRY_AFTER_S
+        self._release()
+
+    def _release(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None

@@ -1,0 +1,72 @@
+"""The shim's view of its own process tree: find every descendant, signal it, never a process that only took over its pid.
+
+The shim is a child subreaper, so children that detach themselves (setsid, double fork) come back to it and are found.
+Standard library only, and no gpuq: the shim must start in a moment and stay small. `gpuq.adapters.process` is the rest of
+gpuq's way to look at processes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+from contextlib import suppress
+
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def adopt_orphans() -> None:
+    """From now on, descendants whose parent dies become our own children."""
+    if _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
+
+
+def die_with(parent: int) -> None:
+    """Be killed when the parent is: a job whose exit status nobody can collect any more must not go on unseen."""
+    _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def start_ticks(pid: int) -> int | None:
+    """When the process started, in clock ticks since boot; None if it is gone."""
+    fields = _stat(pid)
+    return None if fields is None else int(fields[19])
+
+
+def below(root: int) -> list[tuple[int, int]]:
+    """(pid, start ticks) of every living descendant of `root`."""
+    children: dict[int, list[tuple[int, int]]] = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib costs the shim start time and memory
+        fields = _stat(int(name)) if name.isdigit() else None
+        if fields is not None:
+            children.setdefault(int(fields[1]), []).append((int(name), int(fields[19])))
+    found = []
+    waiting = [root]
+    while waiting:
+        mine = children.get(waiting.pop(), [])
+        found += mine
+        waiting += [pid for pid, _ in mine]
+    return found
+
+
+def send_signal(pid: int, ticks: int, number: int) -> None:
+    """Signal the process that started at `ticks`; nothing happens if it is gone."""
+    with suppress(OSError):
+        descriptor = os.pidfd_open(pid)
+        try:
+            if start_ticks(pid) == ticks:
+                signal.pidfd_send_signal(descriptor, number)
+        finally:
+            os.close(descriptor)
+
+
+def _stat(pid: int) -> list[bytes] | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+            text = file.read()
+    except OSError:
+        return None
+    # State, parent and so on, after the name in brackets, which may hold anything.
+    return text[text.rindex(b")") + 2 :].split()

@@ -1,0 +1,94 @@
+"""Sampling off the event loop: residents go in, the newest sample and final measurements come out.
+
+A driver may hang in a call. So it is asked from one thread of its own, and whoever waits for it waits only so long: then
+readings are missing (missing readings admit nobody), but starts and ends are still reported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
+
+import msgspec
+
+from gpuq import codec
+from gpuq.core.attempt import AttemptId
+from gpuq.core.device import Device
+from gpuq.core.measurement import Measurement
+from workers.attempts import AttemptFolder
+from workers.sample import Sample, WatchedResident
+
+log = logging.getLogger("gpuq.watch")
+
+_FINISH_WITHIN_S = 5.0
+_SAMPLES_A_READING_LIVES = 3.0
+
+
+class SamplerLike(Protocol):
+    """`workers.sample.Sampler`, or its stand-in in tests."""
+
+    def sample(self, now: float, residents: Sequence[WatchedResident]) -> Sample:
+        """One look at all devices and residents."""
+        ...
+
+    def finish(self, attempt: AttemptId) -> Measurement:
+        """The final measurement of an attempt; it is forgotten then."""
+        ...
+
+
+class Watch:
+    """The sampler in its thread."""
+
+    def __init__(self, sampler: SamplerLike, list_devices: Callable[[], tuple[Device, ...]], every_s: float) -> None:
+        self._sampler, self._list_devices, self._every_s = sampler, list_devices, every_s
+        self.devices: tuple[Device, ...] = ()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="sampler")
+        self._newest: tuple[float, Sample] | None = None
+        self._sampled: set[AttemptId] = set()
+
+    @property
+    def sample(self) -> Sample | None:
+        """The newest sample; None while there is none that is fresh."""
+        if self._newest is None:
+            return None
+        taken, sample = self._newest
+        return sample if time.monotonic() - taken < max(_SAMPLES_A_READING_LIVES * self._every_s, 1.0) else None
+
+    async def look(self, residents: Sequence[WatchedResident]) -> None:
+        """Take one sample; returns when it is there."""
+        loop = asyncio.get_running_loop()
+        self._sampled.update(resident.attempt for resident in residents)
+        self._newest = await loop.run_in_executor(self._thread, self._take, residents)
+
+    def _take(self, residents: Sequence[WatchedResident]) -> tuple[float, Sample]:
+        self.devices = self._list_devices()
+        return time.monotonic(), self._sampler.sample(time.time(), residents)
+
+    async def finish(self, folder: AttemptFolder) -> Measurement:
+        """The final measurement of an attempt; what earlier processes measured, or nothing, if it cannot be had now."""
+        if folder.attempt in self._sampled:
+            self._sampled.discard(folder.attempt)
+            loop = asyncio.get_running_loop()
+            work = loop.run_in_executor(self._thread, self._sampler.finish, folder.attempt)
+            try:
+                return await asyncio.wait_for(work, _FINISH_WITHIN_S)
+            except TimeoutError:
+                log.warning(
+                    "attempt %s: the sampler does not answer; its last saved measurement counts", folder.attempt
+                )
+        return _saved(folder)
+
+    def close(self) -> None:
+        """Let go of the thread, also if it hangs."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _saved(folder: AttemptFolder) -> Measurement:
+    try:
+        return codec.noun(msgspec.json.decode((folder.path / "measure.json").read_bytes()), Measurement)
+    except (OSError, ValueError):
+        return Measurement()
