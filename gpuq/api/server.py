@@ -151,11 +151,18 @@ async def serve(
 
 
 async def _run_until(stop: asyncio.Event) -> None:
-    """Tell systemd that we are ready, and now and then that we live, if it asked."""
-    watchdog = WatchDog()
-    watchdog.ready()
-    every = watchdog.timeout / 1_000_000 / 3 if watchdog.is_enabled else None
-    while not stop.is_set():
-        watchdog.notify()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), every)
+    """Wait. Tell systemd that we are ready, and now and then that we live, if it asked."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
+        watchdog = WatchDog(line)
+        every = watchdog.timeout / 1_000_000 / 3 if watchdog.is_enabled else None
+        _tell(watchdog.ready)
+        while not stop.is_set():
+            _tell(watchdog.notify)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), every)
+
+
+def _tell(say: Callable[[], None]) -> None:
+    """A service manager that does not listen is no reason to stop serving."""
+    with contextlib.suppress(OSError):
+        say()
