@@ -31,6 +31,8 @@ _STREAMS_END_WITHIN_S = 3.0
 
 def open_tcp(settings: Api) -> socket.socket:
     """A listening TCP socket. Raises Failure when the port is taken, BadSettings when the address makes no sense."""
+    if not 0 <= settings.port <= 65535:
+        raise BadSettings(f"[api] port {settings.port} is no TCP port; it must be from 0 to 65535.")
     try:
         family, _, _, _, address = socket.getaddrinfo(
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -38,8 +40,6 @@ def open_tcp(settings: Api) -> socket.socket:
         return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
     except socket.gaierror as error:
         raise BadSettings(f"[api] host {settings.host!r} is no address of this machine.") from error
-    except OverflowError as error:
-        raise BadSettings(f"[api] port {settings.port} is no TCP port; it must be from 0 to 65535.") from error
     except OSError as error:
         raise _cannot_listen(settings, error) from error
 
