@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gpuq.cli.client import Client
-from gpuq.errors import BadInput, NotPermitted, Unreachable
+from gpuq.errors import BadInput, GpuqError, NotPermitted, Unreachable
 from tests.cli import samples
 from tests.cli.conftest import Command, FakeApi, Reply, _handler, serve
 
@@ -109,3 +109,15 @@ def test_a_query_is_escaped(api: FakeApi) -> None:
     with closing(Client(environ={"GPUQ_HOME": str(api.home)})) as client:
         client.get("/one", state="A&B=C", limit=None, flag=1)
     assert api.requests[0].query == {"state": "A&B=C", "flag": "1"}
+
+
+def test_an_error_without_a_problem_document_still_has_its_code(api: FakeApi) -> None:
+    codes = {401: 5, 403: 5, 404: 3, 409: 6, 413: 2, 422: 2, 500: 1, 502: 1, 503: 4}
+    with closing(Client(environ={"GPUQ_HOME": str(api.home)})) as client:
+        for status, code in codes.items():
+            for raw in (b"<html>", b"", b"[1]", b'{"exit_code": "x"}'):
+                api.on("GET", "/one", Reply(raw=raw, status=status))
+                with pytest.raises(GpuqError, match=str(status)) as caught:
+                    client.get("/one")
+                assert caught.value.exit_code == (1 if b"exit_code" in raw else code)
+                assert caught.value.fix
