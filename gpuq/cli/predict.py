@@ -15,7 +15,7 @@ def run(words: list[str]) -> int:
     """Predict. Exit code 7 if the job could never run."""
     parser = Parser(
         "predict",
-        "What gpuq expects of a job, without queueing it. Exit code 7 if it could never run.",
+        "What gpuq expects of a job, without queueing it.\nExit code 7 if it could never run.",
         usage=asking.USAGE.format(verb="predict"),
         epilog=asking.EPILOG,
     )
