@@ -138,7 +138,8 @@ class Site:
 
     def pids(self, part: str) -> list[int]:
         """The processes of one part of this site."""
-        return [pid for pid, words in self._commands() if MODULES[part] in (words[0].rsplit("/", 1)[-1], *words[1:3])]
+        name = MODULES[part]
+        return [pid for pid, words in self._commands() if name in words[1:3] or f"/{name}" in words[0]]
 
     def kill(self, part: str) -> bool:
         """SIGKILL one part; whether it was there."""
