@@ -128,9 +128,11 @@ class Meter:
         newest = self._recent[-1]
         older = [p for p in self._recent if p.last_step_at <= newest.last_step_at - self._window_s]
         base = older[-1] if older else self._recent[0]
-        rate = (newest.steps - base.steps) / (newest.last_step_at - base.last_step_at)
+        steps, seconds = newest.steps - base.steps, newest.last_step_at - base.last_step_at
         silence = self._last.clock - newest.last_step_at
-        return 0.0 if silence > self._window_s + 3 / rate else rate
+        if seconds < 1e-3:
+            return None
+        return 0.0 if steps <= 0 or silence > self._window_s + 3 * seconds / steps else steps / seconds
 
     # --- utilisation ---
 

@@ -169,14 +169,14 @@ def main() -> int:
 
 async def _serve_for_real(settings: Settings) -> None:
     from gpuq.adapters.stream import RedisStream
-
     from workers.sample import Sampler, open_backend
 
     backend = open_backend(settings)
+    sampler = Sampler(backend)
     stream = RedisStream(settings.effective_redis_url)
     orders = ChildSpec("orders", python_module("workers.serve_orders"), settings.home.logs / "orders.log")
     try:
-        await serve(Parts(settings, backend.devices, Sampler(backend), stream, orders))
+        await serve(Parts(settings, backend.devices, sampler, stream, orders))
     finally:
         await stream.close()
-        backend.close()
+        sampler.close()

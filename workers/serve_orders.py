@@ -34,10 +34,13 @@ from rq.worker.base import StopRequested
 from rq.worker_registration import clean_worker_registry
 
 from gpuq import wire
+from gpuq.adapters.redis_link import blocking_client
+from gpuq.adapters.store import open_store
 from gpuq.errors import GpuqError
 from gpuq.home import private_secret
 from gpuq.settings import Settings, load
 from workers import run_job
+from workers.sample import open_backend
 from workers.shims import ShimPool
 
 log = logging.getLogger("gpuq.serve_orders")
@@ -45,7 +48,6 @@ log = logging.getLogger("gpuq.serve_orders")
 LARGEST_MESSAGE = 65_536
 ORDER_TIMEOUT_S = 20
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _HEALTHY_AFTER_S = 0.1, 2.0, 10.0
-_CONNECT_WITHIN_S = 3.0
 # So long does one blocking read last, plus fifteen seconds: a connection that died silently is noticed after that.
 _WORKER_TTL_S = 45
 _FORBIDDEN = ("success_callback_name", "failure_callback_name", "stopped_callback_name", "webhooks", "dependency_ids")
@@ -202,7 +204,7 @@ class OrderService:
 
     def _work(self) -> None:
         try:
-            connection = redis.Redis.from_url(self._url, socket_connect_timeout=_CONNECT_WITHIN_S)
+            connection = blocking_client(self._url)
             name = f"{self._host}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
             self._worker = OrderWorker(wire.queue_name(self._host), connection, self._follow, name)
             self._worker.work(logging_level="WARNING")
@@ -236,9 +238,6 @@ def main() -> int:
 
 
 def _context(settings: Settings) -> run_job.Context:
-    from gpuq.adapters.store import open_store
-    from workers.sample import open_backend
-
     return run_job.Context(
         settings=settings,
         key=private_secret(settings.home.order_key_file),

@@ -11,16 +11,14 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Protocol
 
-import msgspec
-
-from gpuq import codec
 from gpuq.core.attempt import AttemptId
 from gpuq.core.device import Device
 from gpuq.core.measurement import Measurement
 from workers.attempts import AttemptFolder
-from workers.sample import Sample, WatchedResident
+from workers.sample import Sample, WatchedResident, read_measurement
 
 log = logging.getLogger("gpuq.watch")
 
@@ -35,7 +33,7 @@ class SamplerLike(Protocol):
         """One look at all devices and residents."""
         ...
 
-    def finish(self, attempt: AttemptId) -> Measurement:
+    def finish(self, attempt: AttemptId, folder: Path | None = None) -> Measurement:
         """The final measurement of an attempt; it is forgotten then."""
         ...
 
@@ -48,7 +46,6 @@ class Watch:
         self.devices: tuple[Device, ...] = ()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="sampler")
         self._newest: tuple[float, Sample] | None = None
-        self._sampled: set[AttemptId] = set()
 
     @property
     def sample(self) -> Sample | None:
@@ -61,7 +58,6 @@ class Watch:
     async def look(self, residents: Sequence[WatchedResident]) -> None:
         """Take one sample; returns when it is there."""
         loop = asyncio.get_running_loop()
-        self._sampled.update(resident.attempt for resident in residents)
         self._newest = await loop.run_in_executor(self._thread, self._take, residents)
 
     def _take(self, residents: Sequence[WatchedResident]) -> tuple[float, Sample]:
@@ -70,25 +66,14 @@ class Watch:
 
     async def finish(self, folder: AttemptFolder) -> Measurement:
         """The final measurement of an attempt; what earlier processes measured, or nothing, if it cannot be had now."""
-        if folder.attempt in self._sampled:
-            self._sampled.discard(folder.attempt)
-            loop = asyncio.get_running_loop()
-            work = loop.run_in_executor(self._thread, self._sampler.finish, folder.attempt)
-            try:
-                return await asyncio.wait_for(work, _FINISH_WITHIN_S)
-            except TimeoutError:
-                log.warning(
-                    "attempt %s: the sampler does not answer; its last saved measurement counts", folder.attempt
-                )
-        return _saved(folder)
+        loop = asyncio.get_running_loop()
+        work = loop.run_in_executor(self._thread, self._sampler.finish, folder.attempt, folder.path)
+        try:
+            return await asyncio.wait_for(work, _FINISH_WITHIN_S)
+        except TimeoutError:
+            log.warning("attempt %s: the sampler does not answer; its last saved measurement counts", folder.attempt)
+            return read_measurement(folder.path) or Measurement()
 
     def close(self) -> None:
         """Let go of the thread, also if it hangs."""
         self._thread.shutdown(wait=False, cancel_futures=True)
-
-
-def _saved(folder: AttemptFolder) -> Measurement:
-    try:
-        return codec.noun(msgspec.json.decode((folder.path / "measure.json").read_bytes()), Measurement)
-    except (OSError, ValueError):
-        return Measurement()

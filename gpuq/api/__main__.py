@@ -10,6 +10,7 @@ import asyncio
 import logging
 import signal
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -32,6 +33,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--port", type=int, help="TCP port; 0 picks a free one")
     options = parser.parse_args(arguments)
     logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    # What a stranger sends that is no HTTP is answered, and no reason to fill our log.
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     try:
         settings = load()
         if options.port is not None:
@@ -48,19 +51,16 @@ async def _run(settings: Settings) -> None:
     stop = asyncio.Event()
     for signum in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(signum, stop.set)
-    parts = connect(settings)
+    token = read_token(settings.home.token_file)
+    store = open_store(settings.database_url)
+    stream = RedisStream(settings.effective_redis_url)
+    models = ShelfModels(store, Shelf(settings.home.models), settings.learning, time.time)
     try:
-        app = make_app(parts, read_token(settings.home.token_file))
+        app = make_app(Parts(settings, store, stream, describe, models), token)
         await serve(app, settings.home, settings.api, stop, _say)
     finally:
-        parts.store.close()
-
-
-def connect(settings: Settings) -> Parts:
-    """The real parts. Raises Unreachable or SchemaMismatch when the record cannot be used."""
-    store = open_store(settings.database_url)
-    models = ShelfModels(store, Shelf(settings.home.models), settings.learning)
-    return Parts(settings, store, RedisStream(settings.effective_redis_url), describe, models)
+        await stream.close()
+        store.close()
 
 
 def _say(text: str) -> None:

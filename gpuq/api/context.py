@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -40,7 +40,7 @@ class Stream(Protocol):
         """The dispatcher's latest view as JSON, or None."""
         ...
 
-    async def waiting(self) -> list[int]:
+    async def waiting(self) -> Sequence[int]:
         """The waiting jobs' ids in the dispatcher's order."""
         ...
 

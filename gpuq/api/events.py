@@ -15,6 +15,7 @@ from aiohttp_sse import EventSourceResponse
 from gpuq.adapters.store.contract import Entry
 from gpuq.api import asked
 from gpuq.api.context import Context, context_of
+from gpuq.api.problem import break_off
 from gpuq.api.views import event_view
 from gpuq.core.job import JobId
 from gpuq.errors import BadInput, GpuqError
@@ -38,6 +39,8 @@ async def events(request: web.Request) -> web.StreamResponse:
             await _send(context, answer, after, only_jobs=not asked.flag(request, "all"), job=job)
         except (ConnectionError, TimeoutError):
             pass
+        except Exception:  # noqa: BLE001 - the answer has begun, so no problem document can be sent
+            break_off(request)
     return answer
 
 

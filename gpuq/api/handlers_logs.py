@@ -16,6 +16,7 @@ from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.api import asked, logs
 from gpuq.api.context import Context, context_of
 from gpuq.api.handlers_jobs import find
+from gpuq.api.problem import break_off
 from gpuq.core.job import ENDED
 from gpuq.errors import GpuqError, NotFound
 
@@ -92,6 +93,8 @@ class _Sender:
             await answer.write_eof()
         except ConnectionError:
             pass
+        except Exception:  # noqa: BLE001 - the answer has begun, so no problem document can be sent
+            break_off(self.request)
         return answer
 
     async def _send(self, answer: web.StreamResponse) -> None:

@@ -28,7 +28,6 @@ from gpuq.api.problem import Handler, Unauthenticated
 from gpuq.errors import Failure, NotPermitted
 from gpuq.home import private_secret
 
-CALLER: Final = "gpuq.caller"
 PROBES: Final = frozenset({"/livez", "/readyz"})
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _PEER = struct.Struct("3i")
@@ -41,6 +40,9 @@ class Caller:
     user: str
     uid: int
     way: str
+
+
+CALLER: Final = web.RequestKey("caller", Caller)
 
 
 @web.middleware
@@ -60,7 +62,7 @@ async def identify(request: web.Request, handler: Handler) -> web.StreamResponse
 def caller_of(request: web.Request) -> Caller:
     """The caller of an identified request."""
     caller = request.get(CALLER)
-    if not isinstance(caller, Caller):
+    if caller is None:
         raise Unauthenticated
     return caller
 
@@ -162,7 +164,9 @@ def _is_loopback(name: str) -> bool:
     if name == "localhost":
         return True
     try:
-        return ipaddress.ip_address(name.removeprefix("[").removesuffix("]")).is_loopback
+        if name.startswith("["):
+            return ipaddress.IPv6Address(name.removeprefix("[").removesuffix("]")).is_loopback
+        return ipaddress.IPv4Address(name).is_loopback
     except ValueError:
         return False
 

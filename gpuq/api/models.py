@@ -1,16 +1,18 @@
-"""What the model shelf and the record say, for `gpuq model status` and `gpuq predict`. Reads only; the dispatcher decides.
+"""The model shelf as the API shows it, read-only: what serves, and what is believed of a job now.
 
-Arrives: the record and the shelf. Leaves: plain data. It keeps its own predictor, brought up to date from the record before
-each answer, so that it says what the dispatcher would.
+Arrives: the shelf's folder and the record's finished attempts. Leaves: plain data. The dispatcher's forecasts are the ones
+that decide; these are made in the same way from the same record, for people who ask.
 """
 
 from __future__ import annotations
 
-from threading import Lock
+import threading
+from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from gpuq.adapters.store.contract import Store
-from gpuq.codec import plain
 from gpuq.core.forecast import UNKNOWN, Forecast
 from gpuq.learn.history import History
 from gpuq.learn.outcome import outcome_from_rows
@@ -19,36 +21,61 @@ from gpuq.learn.shelf import Shelf
 from gpuq.settings import Learning
 from gpuq.submission import JobRecord
 
+_REUSE_S = 1.0
+_LATE_S = 120.0
+
 
 class ShelfModels:
-    """See the module's own words. Both calls block."""
+    """Forecasts from the record as it was a second ago. Safe to use from several threads."""
 
-    def __init__(self, store: Store, shelf: Shelf, learning: Learning) -> None:
+    def __init__(self, store: Store, shelf: Shelf, learning: Learning, clock: Callable[[], float]) -> None:
         self._store = store
         self._shelf = shelf
+        self._clock = clock
+        self._lock = threading.Lock()
         self._predictor = Predictor(History(), None, learning)
-        self._read_up_to = 0.0
-        self._one_at_a_time = Lock()
+        self._model: str | None = None
+        self._seen_until = 0.0
+        self._seen: dict[tuple[int, int], float] = {}
+        self._caught_up_at = float("-inf")
+        self._types: list[str] = []
 
     def status(self) -> dict[str, Any]:
-        """What serves, since when, and how well."""
+        """The current version, and each version with its card or its problem."""
         return self._shelf.status()
 
     def forecast(self, record: JobRecord) -> dict[str, Any]:
-        """A plain Forecast for this job alone, on the first type of device there is evidence for."""
-        types = dict.fromkeys(device.type for device in self._store.devices())
-        with self._one_at_a_time:
+        """What this job would need alone, on the first type of device for which there is evidence."""
+        with self._lock:
             self._catch_up()
-            found = [self._predictor.forecast_for(record.kind, record.features, type_) for type_ in types]
-        forecast: Forecast = next((f for f in found if f.known), UNKNOWN)
-        body: dict[str, Any] = plain(forecast)
-        return body
+            found = [self._predictor.forecast_for(record.kind, record.features, name) for name in self._types]
+        best: Forecast = next((one for one in found if one.known), found[0] if found else UNKNOWN)
+        plain: dict[str, Any] = msgspec.to_builtins(best)
+        return plain
 
     def _catch_up(self) -> None:
-        self._predictor.use(self._shelf.load_current())
-        types = {device.id: device.type for device in self._store.devices()}
-        for job, attempt in self._store.finished_attempts(since=self._read_up_to):
-            self._read_up_to = max(self._read_up_to, attempt.ended_at or 0.0)
+        now = self._clock()
+        if 0 <= now - self._caught_up_at < _REUSE_S:
+            return
+        self._caught_up_at = now
+        devices = self._store.devices()
+        self._types = list(dict.fromkeys(device.type for device in devices))
+        types = {str(device.id): device.type for device in devices}
+        self._learn(types)
+        if self._shelf.current() != self._model:
+            self._model = self._shelf.current()
+            self._predictor.use(self._shelf.load_serving().model)
+
+    def _learn(self, types: dict[str, str]) -> None:
+        """Take up what ended since the last look, and a little before: ends are committed out of order."""
+        since = max(0.0, self._seen_until - _LATE_S)
+        self._seen = {attempt: ended for attempt, ended in self._seen.items() if ended >= since}
+        for job, attempt in self._store.finished_attempts(since=since):
+            ended = attempt.ended_at or 0.0
+            if (job.id, attempt.number) in self._seen:
+                continue
+            self._seen[job.id, attempt.number] = ended
+            self._seen_until = max(self._seen_until, ended)
             outcome = outcome_from_rows(job, attempt, types)
             if outcome is not None:
                 self._predictor.learn(outcome)

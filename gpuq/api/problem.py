@@ -71,6 +71,13 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
         return response(Failure("Something inside gpuq went wrong; its log has the details."))
 
 
+def break_off(request: web.Request) -> None:
+    """End a stream that failed half way: the caller must not take what came so far for the whole."""
+    _log.exception("%s %s failed half way", request.method, request.rel_url.raw_path)
+    if request.transport is not None:
+        request.transport.abort()
+
+
 def response(error: GpuqError, headers: dict[str, str] | None = None) -> web.Response:
     """The problem document of an error."""
     headers = dict(headers or {})

@@ -31,6 +31,8 @@ _STREAMS_END_WITHIN_S = 3.0
 
 def open_tcp(settings: Api) -> socket.socket:
     """A listening TCP socket. Raises Failure when the port is taken, BadSettings when the address makes no sense."""
+    if not 0 <= settings.port <= 65535:
+        raise BadSettings(f"[api] port {settings.port} is no TCP port; it must be from 0 to 65535.")
     try:
         family, _, _, _, address = socket.getaddrinfo(
             settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -38,8 +40,6 @@ def open_tcp(settings: Api) -> socket.socket:
         return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
     except socket.gaierror as error:
         raise BadSettings(f"[api] host {settings.host!r} is no address of this machine.") from error
-    except OverflowError as error:
-        raise BadSettings(f"[api] port {settings.port} is no TCP port; it must be from 0 to 65535.") from error
     except OSError as error:
         raise _cannot_listen(settings, error) from error
 
@@ -151,11 +151,18 @@ async def serve(
 
 
 async def _run_until(stop: asyncio.Event) -> None:
-    """Tell systemd that we are ready, and now and then that we live, if it asked."""
-    watchdog = WatchDog()
-    watchdog.ready()
-    every = watchdog.timeout / 1_000_000 / 3 if watchdog.is_enabled else None
-    while not stop.is_set():
-        watchdog.notify()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), every)
+    """Wait. Tell systemd that we are ready, and now and then that we live, if it asked."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
+        watchdog = WatchDog(line)
+        every = watchdog.timeout / 1_000_000 / 3 if watchdog.is_enabled else None
+        _tell(watchdog.ready)
+        while not stop.is_set():
+            _tell(watchdog.notify)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(stop.wait(), every)
+
+
+def _tell(say: Callable[[], None]) -> None:
+    """A service manager that does not listen is no reason to stop serving."""
+    with contextlib.suppress(OSError):
+        say()

@@ -18,8 +18,8 @@ from gpuq.errors import BadInput
 USAGE = "gpuq {verb} [OPTIONS] SCRIPT [ARGS...]\n       gpuq {verb} [OPTIONS] -- COMMAND [ARGS...]"
 EPILOG = """\
 Options stand before the script; everything after it is the script's own.
-A .py file is run by --python, else the active environment ($VIRTUAL_ENV, $CONDA_PREFIX), else
-a .venv beside it or here, else python3 on PATH.
+A .py file is run by --python, else by the active environment ($VIRTUAL_ENV,
+$CONDA_PREFIX), else by a .venv beside it or here, else by python3 on PATH.
 """
 
 

@@ -139,6 +139,10 @@ class Client:
             raise _problem(response.status, raw)
         return raw, response.headers
 
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._connection.close()
+
     def _call_until_answered(self, path: str, payload: bytes, headers: Mapping[str, str]) -> Any:
         deadline: float | None = None
         while True:

@@ -9,7 +9,8 @@ from gpuq.cli.up import become_module
 def run(words: list[str]) -> int:
     """Replace this process by the migration."""
     parser = Parser(
-        "db", "Bring the database ($GPUQ_DATABASE_URL, else the home's SQLite file) to this version's schema."
+        "db",
+        "Bring the database to this version's schema.\nIt is $GPUQ_DATABASE_URL, else the SQLite file in the home.",
     )
     parser.add_argument("action", choices=["upgrade"], help="what to do")
     parser.parse_args(words)

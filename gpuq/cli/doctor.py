@@ -20,6 +20,7 @@ from gpuq.errors import GpuqError
 from gpuq.home import Home
 
 OK, NOTE, BROKEN = "ok", "note", "broken"
+_NVML = "libnvidia-ml.so.1"
 _MIN_FREE_BYTES = 2**30
 _CLOCK_TOLERANCE_S = 5.0
 _THIS_PROGRAM_IS_FROM = 1_760_000_000
@@ -199,12 +200,16 @@ def _installation() -> Check:
 
 
 def _nvml() -> Check:
-    from ctypes.util import find_library
+    from ctypes import CDLL
 
     driver = Path("/proc/driver/nvidia/version").exists()
-    library = find_library("nvidia-ml")
-    if library:
-        return Check("nvml", OK, library)
+    # Loaded by the name that the worker's bindings use; nothing in it is called.
+    try:
+        CDLL(_NVML)
+    except OSError:
+        pass
+    else:
+        return Check("nvml", OK, _NVML)
     if driver:
         fix = "Install the driver's NVML library (libnvidia-ml.so.1), of the driver's version."
         return Check("nvml", BROKEN, "the NVIDIA driver is loaded, but its NVML library is missing", fix)

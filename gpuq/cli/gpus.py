@@ -13,7 +13,7 @@ _BAR = 8
 
 def run(words: list[str]) -> int:
     """List devices."""
-    parser = Parser("gpus", "Devices, and who is on them. PROMISED is memory that running jobs may still grow into.")
+    parser = Parser("gpus", "Devices, and who is on them.\nPROMISED: memory that its jobs may grow into.")
     options = parser.parse_args(words)
     devices: list[Record] = Client.of(options).get("/api/v1/gpus")
     if options.json:

@@ -17,7 +17,7 @@ _LAST_TAIL_BYTES = 16 * 2**20
 def run(words: list[str]) -> int:
     """Print or follow a log."""
     parser = Parser(
-        "logs", "A job's output, stdout and stderr together. -f follows it; the exit code is then the job's."
+        "logs", "A job's output, stdout and stderr together.\n-f follows it; the exit code is then the job's."
     )
     add_id(parser)
     parser.add_argument("-f", "--follow", action="store_true", help="go on until the job ends")

@@ -111,8 +111,9 @@ A GPU job queue: two jobs share a GPU only when the numbers allow it.
   also: {aliases}
 
 `gpuq VERB --help` shows what a verb takes.
-exit codes: 0 ok, 1 failure, 2 usage, 3 no such job, 4 daemon unreachable, 5 not permitted,
-6 conflict, 7 can never run; run, wait, logs -f: the job's own, 124 timeout, 125 gpuq's failure."""
+exit codes: 0 ok, 1 failure, 2 usage, 3 no such job, 4 daemon unreachable,
+5 not permitted, 6 conflict, 7 can never run; run, wait, logs -f: the job's own,
+124 time limit, 125 not the job's doing."""
 
 
 def _nearest(verb: str) -> str:

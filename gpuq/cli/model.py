@@ -10,7 +10,7 @@ from gpuq.cli.sections import facts
 
 def run(words: list[str]) -> int:
     """Look at the model, or change it."""
-    parser = Parser("model", "The prediction model: what serves, train a candidate now, go back to the one before.")
+    parser = Parser("model", "The prediction model: what serves, train one now, go back to the one before.")
     parser.add_argument(
         "action", nargs="?", choices=["status", "train", "rollback"], default="status", help="default: status"
     )

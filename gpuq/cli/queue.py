@@ -33,8 +33,9 @@ def run(words: list[str]) -> int:
     """List jobs."""
     parser = Parser(
         "queue",
-        "List waiting and running jobs. MEM/PRED: memory now and its predicted peak; SLOW: how much slower than alone,\n"
-        "~ while only predicted; LEFT: the expected time to the end, of a waiting job its whole run.",
+        "List waiting and running jobs.\n"
+        "MEM/PRED: memory now, and the most expected. SLOW: slower than alone,\n"
+        "with ~ while only expected. LEFT: to the end; of a waiting job its whole run.",
     )
     add_ids(parser, optional=True)
     parser.add_argument("-a", "--all", action="store_true", help="everybody's jobs in every state, ended ones too")

@@ -13,7 +13,7 @@ def run(words: list[str]) -> int:
     """Replace this process by the supervisor."""
     parser = Parser(
         "up",
-        "Run gpuq here, in the foreground: Redis, the dispatcher, a worker and the HTTP endpoint.\n"
+        "Run gpuq here, in the foreground: Redis, dispatcher, worker, HTTP endpoint.\n"
         "Ctrl-C ends it and leaves jobs running; the next `gpuq up` goes on where it was.",
     )
     parser.add_argument("--port", metavar="N", help="TCP port of the HTTP endpoint on 127.0.0.1; 0 picks a free one")

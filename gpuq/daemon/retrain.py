@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import fcntl
 import getpass
-import importlib
 import os
 import sys
 import time
@@ -23,6 +22,7 @@ from typing import Any
 
 import msgspec
 
+from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
 from gpuq.errors import GpuqError
 from gpuq.learn.card import card, card_text
@@ -55,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = load()
         settings.home.create()
-        store = _open_store(settings.database_url)
+        store = open_store(settings.database_url)
         try:
             result = roll_back(settings, store, time.time()) if asked.rollback else train(settings, store, time.time())
         finally:
@@ -208,12 +208,6 @@ def _only_one(path: Path) -> Iterator[bool]:
             yield True
     finally:
         os.close(descriptor)
-
-
-def _open_store(url: str) -> Store:
-    # By name: SQLAlchemy is loaded only when this really runs, and tests bring a store of their own.
-    store: Store = importlib.import_module("gpuq.adapters.store").open_store(url)
-    return store
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -15,7 +15,8 @@ import numpy as np
 
 from gpuq.learn.history import Known
 
-# Below this no kind is near. With the weights below: the same script with a model of the same family and up to twice the
+# Below this no kind is near. With the weights below: the same script with a model of the same family and up to twice
+# the
 # batch is near; another script in the same folder, or a script of the same name elsewhere, is not.
 NEAR_ENOUGH = 0.4
 NEIGHBOURS = 3
@@ -25,8 +26,16 @@ _DOUBLINGS_TO_HALVE = 4.0
 _UNKNOWN_BATCH = 0.7
 # What a job is made of says more about its needs than who sent it, or which options its script happens to take.
 WEIGHTS: Mapping[str, float] = {
-    **{"script": 4.0, "model": 3.0, "family": 3.0, "kind": 3.0, "folder": 2.0, "project": 2.0},
-    **{"precision": 1.0, "word": 1.0, "option": 0.5, "owner": 0.5},
+    "script": 4.0,
+    "model": 3.0,
+    "family": 3.0,
+    "kind": 3.0,
+    "folder": 2.0,
+    "project": 2.0,
+    "precision": 1.0,
+    "word": 1.0,
+    "option": 0.5,
+    "owner": 0.5,
 }
 # Every second script is called one of these.
 _SAYS_LITTLE = frozenset(f"script:{word}" for word in ("train", "main", "run", "fit", "test", "job", "script", "start"))

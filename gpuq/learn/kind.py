@@ -100,7 +100,7 @@ def _target(submission: Submission) -> tuple[str, Sequence[str]]:
         found = _run_by_interpreter(command, submission.cwd)
         if found is not None:
             return found
-    shown = head if "/" not in command[0] else _readable(_absolute(command[0], submission.cwd))
+    shown = _plain(head) if "/" not in command[0] else _readable(_absolute(command[0], submission.cwd))
     return shown, command[1:]
 
 

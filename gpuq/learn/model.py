@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Meta
 
 from gpuq.learn.clusters import Cluster
+from gpuq.learn.peaks import SAME_KIND_MEMORY
 
 Factor = Annotated[float, Meta(gt=0, le=100)]
 
@@ -18,13 +19,28 @@ Factor = Annotated[float, Meta(gt=0, le=100)]
 class Calibration(msgspec.Struct, frozen=True):
     """By how much to widen (above 1) or narrow (below) the memory bound of each level, found on later attempts.
 
-    `own`: a kind's own runs of the same script and batch size; `changed`: its runs of others; `cluster`: other kinds'
-    runs.
+    `scale` is how much the logs of one kind's peak memory differ from run to run, over all kinds: the prior of the
+    bounds. `few`, `some`, `many`: a kind's own runs of the same script and batch size, by how many there are (from 1, 4
+    and 19); `changed`: its runs of others; `cluster`: other kinds' runs.
     """
 
-    own: Factor = 1.0
+    scale: Annotated[float, Meta(ge=0.01, le=2)] = SAME_KIND_MEMORY.scale
+    few: Factor = 1.0
+    some: Factor = 1.0
+    many: Factor = 1.0
     changed: Factor = 1.0
     cluster: Factor = 1.0
+
+    def own(self, runs: int) -> float:
+        """The factor for a bound from this many own runs."""
+        return {"few": self.few, "some": self.some, "many": self.many}[own_level(runs)]
+
+
+def own_level(runs: int) -> str:
+    """Which factor goes with this many own runs: the fewer there are, the more the bound rests on its prior."""
+    if runs < 4:
+        return "few"
+    return "some" if runs < 19 else "many"
 
 
 class Model(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from gpuq.learn.history import History, Known, Run
 from gpuq.learn.interference import combined, pair_cost
 from gpuq.learn.model import Calibration, Model
 from gpuq.learn.outcome import Outcome
-from gpuq.learn.peaks import SAME_KIND_MEMORY, order_statistic, upper_bound
+from gpuq.learn.peaks import SAME_KIND_MEMORY, Prior, order_statistic, upper_bound
 from gpuq.settings import Learning
 
 # The rule adds up peak utilisations of two jobs, so each must rarely be too low; the highest of up to nine runs.
@@ -51,6 +51,7 @@ class Predictor:
         """From now on, answer with this model (None: with history alone)."""
         self._version = None if model is None else model.version
         self._calibration = Calibration() if model is None else model.calibration
+        self._prior = Prior(self._calibration.scale)
         self._places = {} if model is None else {name: Places(found) for name, found in model.clusters.items()}
         self._answers.clear()
 
@@ -146,9 +147,12 @@ class Predictor:
         quantile = self._learning.quantile
         if changed:
             highest = max(values) * _growth(known, max(used, key=lambda run: run.known.batch_log2 or -1).known)
-            upper = upper_bound([highest], quantile, SAME_KIND_MEMORY) * self._calibration.changed
+            upper = (
+                upper_bound([highest], quantile, Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale)))
+                * self._calibration.changed
+            )
             return _ordered(highest, upper, runs, quantile)
-        upper = upper_bound(values, quantile, SAME_KIND_MEMORY) * self._calibration.own
+        upper = upper_bound(values, quantile, self._prior) * self._calibration.own(len(values))
         return _ordered(order_statistic(values, MEMORY_QUANTILE), upper, runs, quantile)
 
     def _from_cluster(self, placed: Placed, runs: list[Run], known: Known) -> Forecast:

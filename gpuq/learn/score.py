@@ -72,7 +72,7 @@ def judge(
         return Judgement(False, "no held-out attempt has both peaks measured", new, old)
     allowed = max(1.0 - learning.quantile, old.memory_under_share or 0.0)
     if (new.memory_under_share or 0.0) > allowed + 1e-9:
-        shares = f"{new.memory_under_share or 0.0:.1%} of held-out attempts, {allowed:.1%} allowed"
+        shares = f"{new.memory_under_share or 0.0:.2%} of held-out attempts, {allowed:.2%} allowed"
         return Judgement(False, f"the candidate's memory bounds fail too often: {shares}", new, old)
     if new.loss >= old.loss * (1 - 1e-6):
         return Judgement(False, f"no better on held-out attempts: loss {new.loss:.4f} against {old.loss:.4f}", new, old)

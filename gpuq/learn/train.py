@@ -10,14 +10,15 @@ import math
 from collections import defaultdict, deque
 from collections.abc import Sequence
 from itertools import pairwise
+from statistics import fmean
 
 import numpy as np
 
 from gpuq.learn.clusters import Cluster, Member, Places
 from gpuq.learn.history import History, Known
-from gpuq.learn.model import Calibration, Model
+from gpuq.learn.model import Calibration, Model, own_level
 from gpuq.learn.outcome import Outcome
-from gpuq.learn.peaks import SAME_CLUSTER_MEMORY, conformal_rank, order_statistic, upper_bound
+from gpuq.learn.peaks import SAME_CLUSTER_MEMORY, SAME_KIND_MEMORY, conformal_rank, order_statistic, upper_bound
 from gpuq.learn.predictor import MEMORY_QUANTILE, UTILIZATION_QUANTILE, Predictor
 from gpuq.settings import Learning
 
@@ -29,11 +30,16 @@ MOST_MEMBERS = 1000
 _ELBOW_GAIN = 0.10
 # Profiles closer than this are alike: without a floor, standardising would turn noise into clusters.
 _LEAST_SPREAD = np.array([5.0, math.log(1.1)])
+# Mean squared distance, in those units, under which all kinds are one cluster.
+_ALIKE = 0.25
 # One kind that floods the queue must not decide how wide everybody's bounds are.
 _SCORES_PER_KIND = 16
 # Bounds narrow by a tenth in one night at most: too wide costs some sharing, too narrow costs a job.
 _NARROWEST = 0.9
+# Fewer repeated runs than this say less about the spread than the prior does.
+_LEAST_REPEATS = 19
 
+Scores = dict[str, deque[float]]
 Points = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 
@@ -105,11 +111,13 @@ def _profiles(members: Sequence[Member]) -> Points:
 
 
 def _label(points: Points) -> list[int]:
-    from sklearn.cluster import KMeans  # noqa: PLC0415 - a second and 60 MiB, for those who train only
+    from sklearn.cluster import KMeans  # a second and 60 MiB, for those who train only
 
     different = len(np.unique(points, axis=0))
     most = max(1, min(MOST_CLUSTERS, len(points) - 1, different))
     fits = [KMeans(n_clusters=k, n_init=10, random_state=0).fit(points) for k in range(1, most + 1)]
+    if fits[0].inertia_ < _ALIKE * len(points):
+        return [0] * len(points)
     chosen = fits[elbow([float(found.inertia_) for found in fits]) - 1]
     return [int(label) for label in chosen.labels_]
 
@@ -127,29 +135,51 @@ def _cluster(members: Sequence[Member], quantile: float) -> Cluster:
 def _calibrate(
     outcomes: Sequence[Outcome], clusters: dict[str, tuple[Cluster, ...]], learning: Learning
 ) -> Calibration:
-    """Split conformal.
-
-    Each attempt scored as truth / bound by what was known before it, and the quantile of the scores.
-    """
-    own: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_SCORES_PER_KIND))
-    changed: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_SCORES_PER_KIND))
-    predictor = Predictor(History(), None, learning)
+    """Split conformal: each attempt scored as truth / bound by what was known before it; the quantile of the scores."""
+    scores: dict[str, Scores] = {level: _no_scores() for level in ("few", "some", "many", "changed")}
+    scale = spread(outcomes)
+    begun = Model(
+        trained_until=0.0, attempts=0, quantile=learning.quantile, clusters={}, calibration=Calibration(scale=scale)
+    )
+    predictor = Predictor(History(), begun, learning)
     for outcome in outcomes:
         forecast = predictor.forecast_for(outcome.kind, outcome.features, outcome.device_type)
-        _, same = predictor.history.comparable(outcome.kind, outcome.device_type, Known.of(outcome.features))
+        known = Known.of(outcome.features)
+        used, same = predictor.history.comparable(outcome.kind, outcome.device_type, known)
         if outcome.whole and outcome.peak_memory_bytes and forecast.upper_memory_bytes:
-            (own if same else changed)[outcome.kind].append(outcome.peak_memory_bytes / forecast.upper_memory_bytes)
+            level = own_level(len(used)) if same else "changed"
+            scores[level][outcome.kind].append(outcome.peak_memory_bytes / forecast.upper_memory_bytes)
         predictor.learn(outcome)
+    factors = {level: _factor(found, learning.quantile) for level, found in scores.items()}
     return Calibration(
-        own=_factor(own, learning.quantile),
-        changed=_factor(changed, learning.quantile),
-        cluster=_factor(_cluster_scores(clusters, learning.quantile), learning.quantile),
+        scale=scale, **factors, cluster=_factor(_cluster_scores(clusters, learning.quantile), learning.quantile)
     )
 
 
-def _cluster_scores(clusters: dict[str, tuple[Cluster, ...]], quantile: float) -> dict[str, deque[float]]:
+def spread(outcomes: Sequence[Outcome]) -> float:
+    """How much the logs of one kind's peak memory differ from run to run, pooled over kinds.
+
+    The prior where few repeat.
+    """
+    latest: dict[tuple[str, str, str | None], deque[float]] = defaultdict(lambda: deque(maxlen=_SCORES_PER_KIND))
+    for outcome in outcomes:
+        if outcome.whole and outcome.peak_memory_bytes:
+            key = (outcome.kind, outcome.device_type, outcome.script_sha256)
+            latest[key].append(math.log(outcome.peak_memory_bytes))
+    freedom = sum(len(logs) - 1 for logs in latest.values())
+    if freedom < _LEAST_REPEATS:
+        return SAME_KIND_MEMORY.scale
+    squares = math.fsum((value - fmean(logs)) ** 2 for logs in latest.values() for value in logs)
+    return round(min(2.0, max(SAME_KIND_MEMORY.scale / 2, math.sqrt(squares / freedom))), 6)
+
+
+def _no_scores() -> Scores:
+    return defaultdict(lambda: deque(maxlen=_SCORES_PER_KIND))
+
+
+def _cluster_scores(clusters: dict[str, tuple[Cluster, ...]], quantile: float) -> Scores:
     """Each kind's memory over the bound that it would get as a new kind: from its cluster's other kinds."""
-    scores: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=_SCORES_PER_KIND))
+    scores = _no_scores()
     for found in clusters.values():
         places = Places(found)
         for member in (member for cluster in found for member in cluster.members):
@@ -162,7 +192,7 @@ def _cluster_scores(clusters: dict[str, tuple[Cluster, ...]], quantile: float) -
     return scores
 
 
-def _factor(scores: dict[str, deque[float]], quantile: float) -> float:
+def _factor(scores: Scores, quantile: float) -> float:
     """What the bound must be multiplied with so that it holds as often as it should.
 
     Too few scores can only widen it.

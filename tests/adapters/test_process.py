@@ -14,7 +14,16 @@ import pytest
 from gpuq.adapters import process
 from gpuq.adapters.process import Identity
 
-TREE = "import os, time\nfor _ in range(2):\n  if os.fork() == 0:\n    os.setsid()\n    os.fork()\n    break\nprint('x', flush=True)\ntime.sleep(300)"
+TREE = """
+import os, time
+for _ in range(2):
+    if os.fork() == 0:
+        os.setsid()
+        os.fork()
+        break
+print('x', flush=True)
+time.sleep(300)
+"""
 
 
 @pytest.fixture

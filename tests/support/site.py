@@ -59,7 +59,7 @@ class Site:
         if self.process is not None:
             self.process.wait(10)
         with self.output.open("ab") as output:
-            argv = [sys.executable, "-m", "gpuq.daemon.up", "--port", "0", *arguments]
+            argv = [sys.executable, "-P", "-m", "gpuq.daemon.up", "--port", "0", *arguments]
             self.process = subprocess.Popen(
                 argv, env=self.env, stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True
             )
@@ -138,7 +138,8 @@ class Site:
 
     def pids(self, part: str) -> list[int]:
         """The processes of one part of this site."""
-        return [pid for pid, words in self._commands() if MODULES[part] in (words[0].rsplit("/", 1)[-1], *words[1:3])]
+        name = MODULES[part]
+        return [pid for pid, words in self._commands() if name in words[1:3] or f"/{name}" in words[0]]
 
     def kill(self, part: str) -> bool:
         """SIGKILL one part; whether it was there."""
@@ -167,7 +168,7 @@ class Site:
                 words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
             except OSError:
                 continue
-            yield pid, [word for word in words if word != "-m"]
+            yield pid, [word for word in words if word not in {"-P", "-m"}]
 
 
 def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
 import sys
 import time
-import types
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,26 +18,6 @@ from gpuq.home import Home
 from gpuq.settings import Settings, Worker
 
 SHIM = Path(__file__).parents[2] / "workers" / "shim.py"
-
-if importlib.util.find_spec("workers.sample") is None:  # a stand-in until the real sampler is there
-    stand_in: Any = types.ModuleType("workers.sample")
-
-    @dataclass(frozen=True)
-    class WatchedResident:
-        attempt: Any
-        root_pid: int
-        devices: tuple[Any, ...]
-        folder: Path
-        started_at: float
-
-    @dataclass(frozen=True)
-    class Sample:
-        readings: tuple[Any, ...]
-        residents: tuple[Any, ...]
-
-    WatchedResident.__module__ = Sample.__module__ = "workers.sample"
-    stand_in.WatchedResident, stand_in.Sample = WatchedResident, Sample
-    sys.modules["workers.sample"] = stand_in
 
 
 def wait_for(condition: Callable[[], Any], within_s: float = 10.0, what: str = "condition") -> Any:

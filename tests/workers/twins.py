@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
-
-from workers.sample import Sample
 
 from gpuq import wire
 from gpuq.adapters.devices import Placement
@@ -19,6 +18,7 @@ from gpuq.errors import NotFound, Unreachable
 from gpuq.settings import Settings
 from gpuq.submission import JobRecord, Submission
 from workers import run_job
+from workers.sample import Sample
 from workers.shims import ShimPool
 
 KEY = "secret-order-key"
@@ -73,7 +73,7 @@ class StillSampler:
         rows = tuple(ResidentReport(r.attempt, GIB, 50.0, 7, 1.5, r.started_at) for r in residents)
         return Sample(readings=((DeviceId("cpu-0"), reading),), residents=rows)
 
-    def finish(self, attempt: AttemptId) -> Measurement:
+    def finish(self, attempt: AttemptId, folder: Path | None = None) -> Measurement:
         return Measurement(peak_memory_bytes=GIB, steps=7)
 
     def devices(self) -> tuple[Device, ...]:

@@ -5,7 +5,8 @@ for PyTorch or Keras to be imported, and lets `gpuq_progress` count then. It imp
 over to the `sitecustomize` that would have been found without it. Python 3.7 and newer, standard library only.
 """
 
-# ruff: noqa: PTH - every process of a job pays for what is imported here, and pathlib is slow to import
+# Every process of a job pays for what is imported here, and pathlib is slow to import.
+# ruff: noqa: PTH100, PTH118, PTH120
 from __future__ import annotations
 
 import os

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pwd
 import shutil
@@ -14,6 +15,8 @@ from pathlib import Path
 import psycopg
 
 _USER = "postgres"
+_LIBC = ctypes.CDLL(None)
+_PR_SET_PDEATHSIG = 1
 
 
 def find_binaries() -> Path | None:
@@ -31,6 +34,11 @@ def why_not() -> str | None:
     if os.geteuid() == 0 and _USER not in {user.pw_name for user in pwd.getpwall()}:
         return f"PostgreSQL refuses to run as root, and there is no user `{_USER}`"
     return None
+
+
+def _end_with_parent() -> None:
+    """Between fork and exec: a test run that is killed takes its server along."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGQUIT)
 
 
 class Server:
@@ -74,6 +82,7 @@ class Server:
                 cwd=self.folder,
                 stdout=log,
                 stderr=log,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - one call into libc, no Python locks taken
                 **self._as_user,
             )
         self._wait_until_it_answers(deadline=time.monotonic() + 30)

@@ -1,0 +1,313 @@
+"""The NVML adapter through the real bindings, over a stand-in driver compiled from C, and on a real GPU where there is one.
+
+Each test runs a few lines in a process of its own, since a driver library is loaded once per process. The lines see a
+`backend`, a `state(...)` that sets what the driver says, and real child processes for residents.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+STUB = Path(__file__).parent / "nvml_stub" / "nvml_stub.c"
+COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+GIB = 2**30
+LOST, UNKNOWN_ERROR, NOT_SUPPORTED, DRIVER_NOT_LOADED = 15, 999, 3, 9
+
+PRELUDE = """
+import json, logging, os, subprocess, sys
+from dataclasses import replace
+from gpuq.adapters import nvml
+from gpuq.adapters.devices import Resident
+from gpuq.core.attempt import AttemptId
+from gpuq.errors import GpuqError
+from gpuq.settings import Worker, load
+
+logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
+settings = replace(load({"GPUQ_HOME": "/nowhere"}), worker=Worker(host="here"))
+A, B = AttemptId(1, 1), AttemptId(2, 1)
+NOW = 1000.0
+
+def state(*lines):
+    open(os.environ["NVML_STUB_STATE"], "w").write("\\n".join(lines) + "\\n")
+
+def tree():
+    "A shim's stand-in and the process under it, until the end of the test."
+    code = "import subprocess, sys; c = subprocess.Popen(['sleep', '60']); print(c.pid, flush=True); c.wait()"
+    root = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True)
+    roots.append(root)
+    return root.pid, int(root.stdout.readline())
+
+def look(*residents, now=NOW):
+    seen = backend.read(now, residents)
+    readings = {device: [r.used_memory, r.utilization_pct, r.foreign_memory, r.foreign_utilization_pct]
+                for device, r in seen.readings.items()}
+    return readings, {str(a): [u.memory_bytes, u.utilization_pct] for a, u in seen.usage.items()}
+
+roots = []
+result = None
+"""
+POSTLUDE = """
+for root in roots:
+    os.killpg(root.pid, 9)
+print(json.dumps(result))
+"""
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if COMPILER is None:
+        pytest.skip("no C compiler (cc, gcc or clang) to build the stand-in driver with")
+    folder = tmp_path_factory.mktemp("nvml")
+    target = folder / "libnvidia-ml.so.1"
+    subprocess.run([COMPILER, "-shared", "-fPIC", "-Werror", "-Wall", "-o", target, STUB], check=True)
+    return folder
+
+
+class Ran:
+    """What a driver process returned, logged, and which driver functions it called."""
+
+    def __init__(self, done: subprocess.CompletedProcess[str], calls: Path) -> None:
+        assert done.returncode == 0, done.stderr
+        self.result: Any = json.loads(done.stdout.splitlines()[-1])
+        self.log = done.stderr
+        self.calls = calls.read_text().split() if calls.exists() else []
+
+
+@pytest.fixture
+def run(library: Path, tmp_path: Path) -> Callable[..., Ran]:
+    """Runs lines against the stand-in, whose first state is `start`."""
+
+    def runner(lines: str, start: str = "", opened: bool = True) -> Ran:
+        (tmp_path / "state").write_text(start)
+        environ = {
+            **os.environ,
+            "LD_LIBRARY_PATH": str(library),
+            "NVML_STUB_STATE": str(tmp_path / "state"),
+            "NVML_STUB_LOG": str(tmp_path / "calls"),
+        }
+        opening = "backend = nvml.open_backend(settings)\n" if opened else ""
+        code = PRELUDE + opening + lines + POSTLUDE
+        done = subprocess.run(
+            [sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60, check=False
+        )
+        return Ran(done, tmp_path / "calls")
+
+    return runner
+
+
+# --- devices -------------------------------------------------------------------------------------------------------
+
+
+def test_two_gpus_without_the_drivers_own_memory(run: Callable[..., Ran]):
+    ran = run("result = [[d.id, d.host, d.backend, d.type, d.total_memory] for d in backend.devices()]")
+    total = 16 * GIB - GIB // 2
+    assert ran.result == [[f"GPU-{index}", "here", "nvml", "NVIDIA Stub 1000", total] for index in range(2)]
+
+
+def test_a_gpu_cut_into_slices_is_offered_as_its_slices(run: Callable[..., Ran]):
+    ran = run(
+        "result = [[d.id, d.type] for d in backend.devices()], look()[0]['MIG-100']",
+        start="device 0 mig 2\ndevice 0 used 7\ndevice 0 utilization 50",
+    )
+    name = "NVIDIA Stub 1000 MIG 1g.8gb"
+    assert ran.result[0] == [["MIG-100", name], ["MIG-101", name], ["GPU-1", "NVIDIA Stub 1000"]]
+    assert ran.result[1] == [7, None, 7, 0.0]
+
+
+def test_placement_is_by_uuid_and_in_bus_order(run: Callable[..., Ran]):
+    ran = run("p = backend.placement(['GPU-1', 'GPU-0']); result = [dict(p.env), p.cores]")
+    assert ran.result == [{"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "GPU-1,GPU-0"}, None]
+
+
+def test_placement_on_a_device_that_is_not_here_is_refused(run: Callable[..., Ran]):
+    lines = (
+        "try: backend.placement(['GPU-7'])\nexcept GpuqError as error: result = [type(error).__name__, error.message]"
+    )
+    assert run(lines).result == ["NotFound", "There is no device GPU-7 on this host."]
+
+
+@pytest.mark.parametrize(
+    ("start", "word"),
+    [(f"fail -1 nvmlInitWithFlags {DRIVER_NOT_LOADED}", "Driver Not Loaded"), ("count 0", "no GPU"),
+     (f"fail 0 * {LOST}\nfail 1 * {LOST}", "no GPU")],
+)  # fmt: skip
+def test_a_driver_without_a_gpu_is_unreachable(run: Callable[..., Ran], start: str, word: str):
+    lines = "try: nvml.open_backend(settings)\nexcept GpuqError as e: result = [type(e).__name__, e.message, e.fix]\n"
+    ran = run(lines, start=start, opened=False)
+    assert ran.result[0] == "Unreachable"
+    assert word in ran.result[1]
+    assert "nvidia-smi" in ran.result[2]
+
+
+def test_one_lost_gpu_does_not_hide_the_other(run: Callable[..., Ran]):
+    ran = run("result = [d.id for d in backend.devices()]", start=f"fail 0 * {LOST}")
+    assert ran.result == ["GPU-1"]
+    assert "GPU 0 is left out" in ran.log
+
+
+# --- readings ------------------------------------------------------------------------------------------------------
+
+
+def test_an_idle_gpu_has_nothing_on_it_and_that_is_known(run: Callable[..., Ran]):
+    assert run("result = look()").result == [{"GPU-0": [0, 0, 0, 0], "GPU-1": [0, 0, 0, 0]}, {}]
+
+
+def test_a_resident_is_the_process_under_its_root_and_the_rest_is_foreign(run: Callable[..., Ran]):
+    ran = run(
+        "root, child = tree(); stranger = tree()[1]\n"
+        "state(f'device 0 used 5000', 'device 0 utilization 90', f'device 0 compute {child} 3000',\n"
+        "      f'device 0 compute {stranger} 1500', f'device 0 sample {child} 999500000 60',\n"
+        "      f'device 0 sample {stranger} 999600000 25')\n"
+        "result = look(Resident(A, root, ('GPU-0',)))"
+    )
+    readings, usage = ran.result
+    assert usage == {"1-1": [3000, 60]}
+    assert readings["GPU-0"] == [5000, 90, 2000, 25]
+
+
+def test_alone_on_a_gpu_its_utilisation_is_the_residents(run: Callable[..., Ran]):
+    ran = run(
+        "root, child = tree()\n"
+        "state('device 0 used 3000', 'device 0 utilization 97', f'device 0 compute {child} 3000')\n"
+        "result = look(Resident(A, root, ('GPU-0',)), Resident(B, 1, ('GPU-1',)))"
+    )
+    assert ran.result == [{"GPU-0": [3000, 97, 0, 0], "GPU-1": [0, 0, 0, 0]}, {"1-1": [3000, 97], "2-1": [0, 0]}]
+
+
+def test_two_residents_are_told_apart_by_their_samples(run: Callable[..., Ran]):
+    ran = run(
+        "one, two = tree(), tree()\n"
+        "state('device 0 used 9000', 'device 0 utilization 99', f'device 0 compute {one[1]} 3000',\n"
+        "      f'device 0 mps {two[1]} 6000', f'device 0 sample {one[1]} 999500000 40')\n"
+        "result = look(Resident(A, one[0], ('GPU-0',)), Resident(B, two[0], ('GPU-0',)))"
+    )
+    assert ran.result[1] == {"1-1": [3000, 40], "2-1": [6000, 0]}
+    assert ran.result[0]["GPU-0"] == [9000, 99, 0, 0]
+
+
+def test_only_samples_since_the_last_look_are_asked_for_and_rubbish_is_not_used(run: Callable[..., Ran]):
+    ran = run(
+        "one, two = tree(), tree()\n"
+        "base = ('device 0 used 9000', f'device 0 compute {one[1]} 3000', f'device 0 compute {two[1]} 6000')\n"
+        "residents = Resident(A, one[0], ('GPU-0',)), Resident(B, two[0], ('GPU-0',))\n"
+        "state(*base, f'device 0 sample {one[1]} 999500000 40', f'device 0 sample {two[1]} 999500000 2147483632')\n"
+        "first = look(*residents)[1]\n"
+        "state(*base, f'device 0 sample {one[1]} 999400000 90', f'device 0 sample {two[1]} 1000900000 30')\n"
+        "result = first, look(*residents, now=NOW + 1)[1], look(*residents, now=NOW + 3.2)[1]"
+    )
+    first, second, third = ran.result
+    assert (first["1-1"][1], first["2-1"][1]) == (40, 0)
+    assert (second["1-1"][1], second["2-1"][1]) == (40, 30)
+    assert (third["1-1"][1], third["2-1"][1]) == (0, 30)
+
+
+def test_what_is_not_supported_is_unknown_and_never_zero(run: Callable[..., Ran]):
+    ran = run(
+        "one, two = tree(), tree()\n"
+        "state('device 0 used 9000', f'device 0 compute {one[1]} 3000', f'device 0 compute {two[1]} unknown',\n"
+        f"      'fail 0 nvmlDeviceGetUtilizationRates {NOT_SUPPORTED}',\n"
+        f"      'fail 0 nvmlDeviceGetProcessUtilization {NOT_SUPPORTED}',\n"
+        f"      'fail 1 nvmlDeviceGetComputeRunningProcesses_v3 {NOT_SUPPORTED}')\n"
+        "result = look(Resident(A, one[0], ('GPU-0',)), Resident(B, two[0], ('GPU-0',)))"
+    )
+    assert ran.result[1] == {"1-1": [3000, None], "2-1": [None, None]}
+    assert ran.result[0]["GPU-0"] == [9000, None, 0, 0]
+    assert ran.result[0]["GPU-1"] == [0, 0, None, None]
+
+
+def test_an_old_driver_without_the_second_memory_call_still_answers(run: Callable[..., Ran]):
+    start = "\n".join(f"fail {index} nvmlDeviceGetMemoryInfo_v2 {NOT_SUPPORTED}" for index in range(2))
+    ran = run("result = [d.total_memory for d in backend.devices()], look()[0]['GPU-0'][0]", start=start)
+    assert ran.result == [[16 * GIB] * 2, GIB // 2]
+
+
+@pytest.mark.parametrize("code", [LOST, UNKNOWN_ERROR])
+def test_a_gpu_that_falls_off_the_bus_is_left_out_logged_once_and_taken_back(run: Callable[..., Ran], code: int):
+    ran = run(
+        "root, child = tree()\n"
+        f"resident = Resident(A, root, ('GPU-0',))\nstate('fail 0 * {code}')\n"
+        "lost = [look(resident) for _ in range(3)]\nstate('device 0 used 5')\nresult = lost, look(resident)"
+    )
+    lost, back = ran.result
+    assert all(list(readings) == ["GPU-1"] and usage == {"1-1": [None, None]} for readings, usage in lost)
+    assert ran.log.count("GPU GPU-0 does not answer") == 1
+    assert "GPU GPU-0 answers again" in ran.log
+    assert back[0]["GPU-0"][0] == 5
+
+
+def test_the_slow_graphics_call_is_made_once_in_ten_seconds(run: Callable[..., Ran]):
+    ran = run(
+        "root, child = tree()\n"
+        "state('device 0 used 900', f'device 0 graphics {child} 700')\n"
+        "result = [look(Resident(A, root, ('GPU-0',)), now=NOW + second)[1]['1-1'][0] for second in range(20)]"
+    )
+    assert ran.calls.count("nvmlDeviceGetComputeRunningProcesses_v3") >= 40
+    # Two GPUs, twice each in twenty looks; the bindings ask once more for the list itself where there is one.
+    assert ran.calls.count("nvmlDeviceGetGraphicsRunningProcesses_v3") == 6
+    assert ran.result == [700] * 20
+
+
+def test_closing_lets_go_of_the_driver(run: Callable[..., Ran]):
+    assert "nvmlShutdown" in run("backend.close()").calls
+
+
+def test_without_the_library_the_backend_is_unreachable_and_auto_takes_the_cpu(tmp_path: Path):
+    code = """
+import sys
+from dataclasses import replace
+from gpuq.adapters import nvml
+from gpuq.errors import Unreachable
+from gpuq.settings import Devices, load
+from workers.sample import open_backend
+settings = replace(load({"GPUQ_HOME": "/nowhere"}), devices=Devices(backend=sys.argv[1]))
+try:
+    print(type(open_backend(settings)).__name__)
+except Unreachable as error:
+    print("Unreachable", error.message)
+"""
+    # A library of that name that is none, found before any real driver.
+    (tmp_path / "libnvidia-ml.so.1").write_text("none")
+    environ = {**os.environ, "LD_LIBRARY_PATH": str(tmp_path)}
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", code, name], env=environ, capture_output=True, text=True, check=True
+        ).stdout
+        for name in ("auto", "cpu", "nvml")
+    ]
+    if "NvmlBackend" in said[0]:
+        pytest.skip("this machine's driver is found in spite of LD_LIBRARY_PATH")
+    assert said[:2] == ["CpuBackend\n", "CpuBackend\n"]
+    assert said[2].startswith("Unreachable The NVIDIA driver does not answer")
+
+
+@pytest.mark.gpu
+def test_a_real_gpu_answers():
+    from gpuq.adapters import nvml
+    from gpuq.errors import Unreachable
+    from gpuq.settings import load
+
+    try:
+        backend = nvml.open_backend(load({"GPUQ_HOME": "/nowhere"}))
+    except Unreachable as error:
+        pytest.skip(f"no NVIDIA GPU here: {error.message}")
+    devices = backend.devices()
+    started = time.perf_counter()
+    readings = backend.read(time.time(), []).readings
+    assert time.perf_counter() - started < 1
+    for device in devices:
+        assert device.id.startswith(("GPU-", "MIG-"))
+        reading = readings[device.id]
+        assert reading.used_memory is not None
+        assert 0 <= reading.used_memory <= device.total_memory
+        assert reading.foreign_memory is not None
+    backend.close()

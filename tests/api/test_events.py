@@ -1,0 +1,98 @@
+"""The journal as a stream: resumable, in order, and without what names no job."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import aiohttp
+import pytest
+
+from gpuq.adapters.store.contract import Entry
+from gpuq.api import events
+from gpuq.errors import Unreachable
+from tests.api.conftest import Endpoint
+
+
+async def take(answer: aiohttp.ClientResponse, count: int) -> list[tuple[int, str, dict[str, Any]]]:
+    """The next events as (id, name, data)."""
+    found: list[tuple[int, str, dict[str, Any]]] = []
+    fields: dict[str, str] = {}
+    async with asyncio.timeout(10):
+        while len(found) < count:
+            line = (await answer.content.readline()).decode().rstrip("\n")
+            if not line and "data" in fields:
+                found.append((int(fields["id"]), fields["event"], json.loads(fields["data"])))
+                fields = {}
+            elif not line.startswith(":"):
+                name, _, value = line.partition(": ")
+                fields[name] = value
+    return found
+
+
+async def test_from_the_beginning_and_on(endpoint: Endpoint) -> None:
+    endpoint.store.tell("Submitted", {"job": 1}, 1)
+    endpoint.store.tell("Woke", {})
+    endpoint.store.tell("Launch", {"cause": 1}, 1)
+    async with endpoint.socket.get("/api/v1/events?after=0") as answer:
+        assert answer.content_type == "text/event-stream"
+        assert [(seq, name) for seq, name, _ in await take(answer, 2)] == [(1, "Submitted"), (3, "Launch")]
+        endpoint.store.tell("Exited", {"text": "two\nlines"}, 1)
+        [(seq, name, data)] = await take(answer, 1)
+    assert (seq, name) == (4, "Exited")
+    assert data["jobs"] == [1]
+    assert data["body"] == {"text": "two\nlines"}
+    assert data["seq"] == 4
+
+
+async def test_nothing_is_missed_or_seen_twice_over_a_reconnect(endpoint: Endpoint) -> None:
+    for number in range(1, 1201):
+        endpoint.store.tell("Submitted", {}, number)
+    async with endpoint.socket.get("/api/v1/events?after=0") as answer:
+        first = [seq for seq, _, _ in await take(answer, 700)]
+    async with endpoint.socket.get("/api/v1/events", headers={"Last-Event-ID": str(first[-1])}) as answer:
+        second = [seq for seq, _, _ in await take(answer, 500)]
+    assert first + second == list(range(1, 1201))
+
+
+async def test_without_a_place_it_begins_now(endpoint: Endpoint) -> None:
+    endpoint.store.tell("Submitted", {}, 1)
+    async with endpoint.socket.get("/api/v1/events") as answer:
+        assert await answer.content.readline() == b": after 1\n"
+        endpoint.store.tell("Submitted", {}, 2)
+        assert [seq for seq, _, _ in await take(answer, 1)] == [2]
+
+
+async def test_one_job_or_all(endpoint: Endpoint) -> None:
+    for jobs in ((1,), (), (2,), (1, 2)):
+        endpoint.store.tell("Hold", {}, *jobs)
+    async with endpoint.socket.get("/api/v1/events?after=0&job=2") as answer:
+        assert [seq for seq, _, _ in await take(answer, 2)] == [3, 4]
+    async with endpoint.socket.get("/api/v1/events?after=0&all=1") as answer:
+        assert [seq for seq, _, _ in await take(answer, 4)] == [1, 2, 3, 4]
+
+
+async def test_a_comment_keeps_the_line_open(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "_HEARTBEAT_S", 0.05)
+    async with endpoint.socket.get("/api/v1/events") as answer, asyncio.timeout(5):
+        await answer.content.readuntil(b"\n\n")
+        assert (await answer.content.readuntil(b"\n\n")).startswith(b": ping")
+    assert events.EventSourceResponse.DEFAULT_PING_INTERVAL == 15
+
+
+async def test_a_record_that_goes_away_and_comes_back(endpoint: Endpoint) -> None:
+    tries: list[int] = []
+    journal = endpoint.store.journal
+
+    def away(**asked: Any) -> list[Entry]:
+        tries.append(1)
+        if len(tries) < 3:
+            raise Unreachable("The database does not answer.")
+        return journal(**asked)
+
+    endpoint.store.journal = away  # type: ignore[method-assign, assignment]
+    endpoint.store.tell("Submitted", {}, 1)
+    async with endpoint.socket.get("/api/v1/events?after=0") as answer:
+        assert [seq for seq, _, _ in await take(answer, 1)] == [1]
+    assert len(tries) >= 3

@@ -1,0 +1,226 @@
+"""Nobody uses the endpoint without being known, and no other web page uses it at all."""
+
+from __future__ import annotations
+
+import os
+import socket
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from gpuq.api import identity
+from gpuq.api.identity import cookie_name, cookie_value, host_is_ours, origin_matches, read_token
+from gpuq.api.routes import ROUTES
+from gpuq.errors import Failure, NotPermitted
+from tests.api.conftest import TOKEN, Endpoint
+
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+PATHS = sorted({route.path for route in ROUTES} | {"/nothing/here", "/api/v1/jobs/1/nothing"})
+PROBES = {("GET", "/livez"), ("GET", "/readyz")}
+
+
+def real(path: str) -> str:
+    return path.replace("{id}", "1").replace("{name}", "page.js")
+
+
+async def status(endpoint: Endpoint, method: str, path: str, headers: dict[str, str] | None = None) -> int:
+    async with endpoint.tcp.request(method, real(path), headers=headers, allow_redirects=False) as answer:
+        return answer.status
+
+
+async def test_no_route_answers_a_stranger_over_tcp(endpoint: Endpoint) -> None:
+    for path in PATHS:
+        for method in METHODS:
+            found = await status(endpoint, method, path)
+            if (method, path) in PROBES:
+                assert found in (200, 503), (method, path)
+            elif path in ("/livez", "/readyz"):
+                assert found == 405, (method, path)
+            else:
+                assert found in (401, 403), (method, path, found)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Bearer wrong",
+        "Bearer ",
+        "Bearer",
+        "",
+        f"Basic {TOKEN}",
+        TOKEN,
+        f"Bearer {TOKEN}x",
+        f"Bearer {TOKEN[:-1]}",
+        "Bearer ü",
+    ],
+)
+async def test_a_wrong_token_is_no_token(endpoint: Endpoint, header: str) -> None:
+    for path in ("/api/v1/jobs", "/metrics", "/"):
+        assert await status(endpoint, "GET", path, {"Authorization": header}) == 401
+
+
+async def test_the_token_opens_every_route(endpoint: Endpoint) -> None:
+    for path in ("/api/v1/jobs", "/metrics", "/", "/version", "/api/v1/gpus"):
+        assert await status(endpoint, "GET", path, endpoint.bearer) == 200
+
+
+async def test_a_foreign_host_or_origin_is_refused_on_every_method_even_with_the_token(endpoint: Endpoint) -> None:
+    wrong = [
+        {"Host": "evil.example"},
+        {"Host": f"evil.example:{endpoint.port}"},
+        {"Host": "127.0.0.1:1"},
+        {"Host": f"127.0.0.1.evil.example:{endpoint.port}"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": f"http://127.0.0.1:{endpoint.port + 1}"},
+        {"Origin": f"http://localhost:{endpoint.port}"},
+    ]
+    for headers in wrong:
+        for method in METHODS:
+            for path in ("/api/v1/jobs", "/api/v1/jobs/1", "/api/v1/events", "/api/v1/models/train", "/livez", "/"):
+                found = await status(endpoint, method, path, {**endpoint.bearer, **headers})
+                assert found == 403, (method, path, headers, found)
+    assert endpoint.store.asked == []
+
+
+async def test_our_own_origin_is_welcome(endpoint: Endpoint) -> None:
+    headers = {**endpoint.bearer, "Origin": f"http://127.0.0.1:{endpoint.port}"}
+    assert await status(endpoint, "GET", "/api/v1/jobs", headers) == 200
+
+
+async def test_two_host_headers_are_refused(endpoint: Endpoint) -> None:
+    with socket.create_connection(("127.0.0.1", endpoint.port)) as raw:
+        raw.sendall(
+            f"GET /livez HTTP/1.1\r\nHost: evil\r\nHost: 127.0.0.1:{endpoint.port}\r\nConnection: close\r\n\r\n".encode()
+        )
+        raw.setblocking(False)
+        import asyncio
+
+        answer = await asyncio.get_running_loop().sock_recv(raw, 4096)
+    assert answer.split()[1] in (b"400", b"403")
+
+
+async def test_the_page_exchanges_the_token_for_a_cookie_that_only_reads(endpoint: Endpoint) -> None:
+    jar = aiohttp.CookieJar(unsafe=True)
+    async with aiohttp.ClientSession(f"http://127.0.0.1:{endpoint.port}", cookie_jar=jar) as browser:
+        async with browser.get("/", params={"token": "wrong"}, allow_redirects=False) as answer:
+            assert answer.status == 401
+        async with browser.get("/", params={"token": TOKEN}, allow_redirects=False) as answer:
+            assert answer.status == 303
+            assert answer.headers["Location"] == "/"
+            said = answer.headers["Set-Cookie"]
+            assert "HttpOnly" in said
+            assert "SameSite=Strict" in said
+            assert TOKEN not in said
+        async with browser.get("/") as answer:
+            assert answer.status == 200
+        for headers in ({}, {"Origin": f"http://127.0.0.1:{endpoint.port}"}):
+            async with browser.post("/api/v1/jobs", json={}, headers=headers) as answer:
+                assert answer.status == 403
+            async with browser.delete("/api/v1/jobs", headers=headers) as answer:
+                assert answer.status == 403
+
+
+async def test_a_forged_cookie_is_refused(endpoint: Endpoint) -> None:
+    for value in ("", "x", TOKEN, cookie_value("another token of this kind")):
+        found = await status(endpoint, "GET", "/", {"Cookie": f"{cookie_name(TOKEN)}={value}"})
+        assert found == 401
+
+
+async def test_a_browser_without_the_cookie_is_told_what_to_open(endpoint: Endpoint) -> None:
+    async with endpoint.tcp.get("/", headers={"Accept": "text/html"}) as answer:
+        assert answer.status == 401
+        assert "gpuq up" in await answer.text()
+
+
+async def test_the_socket_is_private_and_knows_its_caller(endpoint: Endpoint) -> None:
+    path = endpoint.settings.home.api_socket
+    assert path.stat().st_mode & 0o777 == 0o600
+    found, body = await endpoint.post("/api/v1/jobs", {"command": ["x"], "cwd": "/"})
+    assert found == 201
+    assert endpoint.store.rows[body["id"]].record.owner == identity.user_name(os.geteuid())
+
+
+def test_another_user_on_the_socket_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel says who connected; we only change who we believe to be."""
+    left, right = socket.socketpair()
+    with left, right:
+        assert identity.caller_at(left).uid == os.getuid()
+        if os.getuid() == 0:
+            monkeypatch.setattr(identity, "_PEER", _Peer(4242))
+        else:
+            monkeypatch.setattr(os, "geteuid", lambda: 4242)
+        with pytest.raises(NotPermitted):
+            identity.caller_at(left)
+
+
+class _Peer:
+    size = 12
+
+    def __init__(self, uid: int) -> None:
+        self.uid = uid
+
+    def unpack(self, raw: bytes) -> tuple[int, int, int]:
+        return (1, self.uid, 1)
+
+
+@pytest.mark.parametrize(
+    "host", ["localhost:80", "127.0.0.1:80", "[::1]:80", "127.8.9.1:80", "LOCALHOST:80", "localhost", "gpu.lab"]
+)
+def test_hosts_that_are_ours(host: str) -> None:
+    assert host_is_ours(host, 80, ("gpu.lab",))
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "",
+        ":",
+        ":80",
+        "localhost:81",
+        "localhost.evil:80",
+        "evil:80",
+        "0.0.0.0:80",
+        "10.0.0.1:80",
+        "127.0.0.1@evil:80",
+        "::1:80",
+        "[::1",
+        "localhost:080",
+        "gpu.lab.evil",
+        "2130706433:80",
+    ],
+)
+def test_hosts_that_are_not_ours(host: str) -> None:
+    assert not host_is_ours(host, 80, ("gpu.lab",))
+
+
+def test_origins() -> None:
+    assert origin_matches("http://localhost:80", "localhost:80")
+    assert not origin_matches("http://localhost:80.evil", "localhost:80")
+    assert not origin_matches("file://", "localhost:80")
+
+
+def test_an_empty_token_file_is_never_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity.time, "sleep", lambda _: None)
+    (tmp_path / "token").write_text("\n")
+    with pytest.raises(Failure):
+        read_token(tmp_path / "token")
+    made = read_token(tmp_path / "fresh")
+    assert len(made) >= 40
+    assert (tmp_path / "fresh").stat().st_mode & 0o777 == 0o600
+    assert read_token(tmp_path / "fresh") == made
+
+
+async def test_the_token_is_in_no_answer(endpoint: Endpoint) -> None:
+    for path in (
+        "/",
+        "/metrics",
+        "/api/v1/jobs",
+        "/api/v1/openapi.json",
+        f"/?token={TOKEN}",
+        f"/nothing?token={TOKEN}",
+    ):
+        async with endpoint.tcp.get(path, headers=endpoint.bearer, allow_redirects=False) as answer:
+            text = await answer.text() + str(answer.headers)
+        assert TOKEN not in text, path

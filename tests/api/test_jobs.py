@@ -1,0 +1,225 @@
+"""What the JSON says about jobs, devices and the queue."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from gpuq.api.schema import ForecastView
+from gpuq.core.job import JobState
+from gpuq.errors import Unreachable
+from tests.api.conftest import Endpoint
+from tests.api.support import GIB, afternoon, live_device, live_resident, picture, record, row, submission
+
+SHOW = {"id", "name", "state", "kind", "command", "attempts", "device", "devices", "host", "exit_code", "log_path"}
+SHOW |= {"forecast", "verdict", "actual"}
+ACTUAL = {"peak_utilization_pct", "peak_memory_bytes", "alone_rate", "shared_rate", "slowdown", "partners"}
+DEVICE = {"id", "host", "kind", "total_memory_bytes", "used_memory_bytes", "promised_memory_bytes", "utilization_pct"}
+
+
+@pytest.fixture
+def busy(endpoint: Endpoint) -> Endpoint:
+    afternoon(endpoint.store, endpoint.stream)
+    return endpoint
+
+
+async def show(endpoint: Endpoint, job: int) -> dict[str, Any]:
+    status, body = await endpoint.get(f"/api/v1/jobs/{job}")
+    assert status == 200
+    return dict(body)
+
+
+async def test_a_running_job_that_shares(busy: Endpoint) -> None:
+    job = await show(busy, 42)
+    assert set(job) >= SHOW
+    assert (job["state"], job["host"], job["exit_code"]) == ("RUNNING", "rack-3", None)
+    assert job["device"] == job["devices"][0]
+    assert job["device"].startswith("GPU-")
+    assert job["partners"] == [43]
+    assert job["live"]["rate"] == 11.8
+    assert set(job["forecast"]) == set(ForecastView.__struct_fields__)
+    assert job["forecast"]["peak_memory_bytes"] == int(28.5 * GIB)
+    assert job["verdict"]["rule"] == "Fits"
+    assert job["verdict"]["numbers"] == {"load_sum_pct": 88.0}
+    assert job["log_path"].endswith("42-1/output.log")
+    assert datetime.fromisoformat(job["started_at"]).timestamp() == pytest.approx(job["started_at_unix"], abs=0.001)
+    assert set(job["actual"]) >= ACTUAL
+    assert job["attempts"][0]["promised_memory_bytes"] == [job["forecast"]["upper_memory_bytes"]]
+
+
+async def test_an_ended_job_with_what_really_happened(busy: Endpoint) -> None:
+    job = await show(busy, 38)
+    assert (job["state"], job["exit_code"]) == ("COMPLETED", 0)
+    assert job["actual"]["slowdown"] == 1.07
+    assert job["actual"]["alone_rate"] is None
+    assert job["ended_at"] is not None
+    assert job["live"] is None
+
+
+async def test_a_job_that_nobody_has_looked_at_yet_is_full_of_nulls(endpoint: Endpoint) -> None:
+    await endpoint.post("/api/v1/jobs", submission(env={"SECRET": "canary"}))
+    endpoint.context.parts.models.forecast = lambda record: {}  # type: ignore[union-attr, method-assign]
+    job = await show(endpoint, 1)
+    assert set(job) >= SHOW
+    for key in ("name", "device", "host", "exit_code", "log_path", "forecast", "verdict", "started_at", "position"):
+        assert job[key] is None, key
+    assert job["attempts"] == job["devices"] == []
+    assert job["actual"] == {**dict.fromkeys(ACTUAL), "partners": []}
+    assert job["environment"] == ["SECRET"]
+    assert "canary" not in str(job)
+
+
+async def test_a_waiting_job_shows_its_place_and_what_is_believed_now(busy: Endpoint) -> None:
+    job = await show(busy, 49)
+    assert job["position"] == 2
+    assert job["forecast"]["peak_utilization_pct"] == 61.0
+    assert job["reason"] == "SlowdownBudget"
+    busy.stream.down = True
+    assert (await show(busy, 49))["position"] is None
+
+
+async def test_a_requeued_job_has_no_place_but_keeps_its_history(busy: Endpoint) -> None:
+    busy.store.set_state(40, JobState.PENDING)
+    job = await show(busy, 40)
+    assert job["device"] is None
+    assert job["exit_code"] is None
+    assert job["attempts"][0]["exit_code"] == 137
+
+
+async def test_a_stale_or_broken_view_gives_nulls_never_zeros(busy: Endpoint) -> None:
+    old = live_device("GPU-x", 141, 50.0, live_resident(42, 1, 1, 1.0))
+    for broken in (picture(time.time() - 60, old), b"{", b"\xff", b'{"at": "x"}', None):
+        busy.stream.picture = broken
+        busy.context.live._last = None
+        assert (await show(busy, 42))["live"] is None
+        _, devices = await busy.get("/api/v1/gpus")
+        assert [device["used_memory_bytes"] for device in devices] == [None] * 4
+        assert [device["utilization_pct"] for device in devices] == [None] * 4
+
+
+async def test_explanation_of_a_waiting_job(busy: Endpoint) -> None:
+    status, told = await busy.get("/api/v1/jobs/51/explanation")
+    assert status == 200
+    assert told["sentence"] == (
+        "Together, the predicted peak utilisations exceed the limit: sum 131%, limit 100%, beside #44."
+    )
+    assert told["verdict"]["numbers"]["sum_pct"] == 131.0
+    assert (told["position"], told["waiting"]) == (1, 4)
+
+
+async def test_explanation_of_a_running_job_names_its_partners(busy: Endpoint) -> None:
+    _, told = await busy.get("/api/v1/jobs/43/explanation")
+    assert told["partners"] == [42]
+    assert told["sentence"].startswith("It runs. It fits beside")
+
+
+async def test_lists_filter_and_page(busy: Endpoint) -> None:
+    async def ids(query: str) -> list[int]:
+        status, page = await busy.get(f"/api/v1/jobs?{query}")
+        assert status == 200
+        return [job["id"] for job in page["jobs"]]
+
+    assert await ids("state=RUNNING") == [48, 47, 44, 43, 42]
+    assert await ids("state=held,RUNNING&order=oldest&limit=2") == [42, 43]
+    assert await ids("state=ended&order=oldest") == [37, 38, 39, 40, 41]
+    assert await ids("ids=41,37,99999") == [41, 37]
+    assert await ids("owner=nobody") == []
+    assert await ids("owner=ada&state=waiting") == [53, 52, 51, 50, 49]
+    seen, after = [], ""
+    while True:
+        _, page = await busy.get(f"/api/v1/jobs?limit=4{after}")
+        seen += [job["id"] for job in page["jobs"]]
+        if page["next"] is None:
+            break
+        after = f"&after={page['next']}"
+    assert seen == sorted(busy.store.rows, reverse=True)
+
+
+async def test_owner_me_is_the_caller(endpoint: Endpoint) -> None:
+    await endpoint.post("/api/v1/jobs", submission())
+    endpoint.store.rows[2] = row(2, record(time.time()), JobState.PENDING)
+    _, page = await endpoint.get("/api/v1/jobs?owner=me")
+    assert [job["id"] for job in page["jobs"]] == [1]
+
+
+async def test_a_list_shows_exit_codes_of_ended_jobs(busy: Endpoint) -> None:
+    _, page = await busy.get("/api/v1/jobs?ids=40")
+    assert page["jobs"][0]["exit_code"] == 137
+
+
+async def test_devices_with_residents_and_forecasts(busy: Endpoint) -> None:
+    status, devices = await busy.get("/api/v1/gpus")
+    assert status == 200
+    assert len(devices) == 4
+    assert set(devices[0]) >= DEVICE | {"residents"}
+    assert [resident["job"] for resident in devices[0]["residents"]] == [42, 43]
+    assert devices[0]["residents"][0]["name"] == "resnet50-imagenet"
+    assert devices[0]["residents"][0]["forecast"]["peak_utilization_pct"] == 61
+    assert devices[0]["kind"] == "NVIDIA H200"
+    assert devices[3]["residents"] == []
+
+
+async def test_a_device_that_nobody_reports_still_shows_who_was_put_there(busy: Endpoint) -> None:
+    busy.stream.down = True
+    _, devices = await busy.get("/api/v1/gpus")
+    assert devices[0]["promised_memory_bytes"] is None
+    assert [resident["job"] for resident in devices[0]["residents"]] == [42, 43]
+
+
+async def test_the_queue_in_the_dispatchers_order_else_in_the_records(busy: Endpoint) -> None:
+    assert await busy.get("/api/v1/queue") == (200, {"waiting": [51, 49, 50, 53], "source": "redis"})
+    busy.stream.down = True
+    assert await busy.get("/api/v1/queue") == (200, {"waiting": [49, 50, 51, 53], "source": "record"})
+
+
+@pytest.mark.parametrize(
+    ("verb", "job", "status"),
+    [
+        ("cancel", 42, 202),
+        ("cancel", 49, 202),
+        ("cancel", 52, 202),
+        ("cancel", 38, 409),
+        ("hold", 49, 202),
+        ("hold", 52, 409),
+        ("hold", 42, 409),
+        ("hold", 38, 409),
+        ("release", 52, 202),
+        ("release", 49, 409),
+        ("release", 42, 409),
+    ],
+)
+async def test_asking(busy: Endpoint, verb: str, job: int, status: int) -> None:
+    found, body = await busy.post(f"/api/v1/jobs/{job}/{verb}?wait=0")
+    assert found == status
+    if status == 202:
+        assert (body["asked"], body["done"]) == (verb, False)
+        assert [(one.verb, one.job) for one in busy.store.asked] == [(verb, job)]
+        async with asyncio.timeout(5):
+            while not busy.stream.messages:
+                await asyncio.sleep(0.005)
+    else:
+        assert body["exit_code"] == 6
+        assert f"Job {job}" in body["detail"]
+        assert busy.store.asked == []
+
+
+async def test_the_answer_waits_a_moment_for_it_to_be_done(busy: Endpoint) -> None:
+    asking = asyncio.create_task(busy.post("/api/v1/jobs/49/hold?wait=10"))
+    async with asyncio.timeout(5):
+        while not busy.store.asked:
+            await asyncio.sleep(0.005)
+    busy.store.set_state(49, JobState.HELD)
+    assert await asking == (200, {"id": 49, "asked": "hold", "state": "HELD", "done": True})
+
+
+async def test_a_record_that_is_away_is_said_so(busy: Endpoint) -> None:
+    busy.store.refuse = Unreachable("The database does not answer.", fix="Start it.")
+    for path in ("/api/v1/jobs", "/api/v1/jobs/42", "/api/v1/queue", "/metrics", "/"):
+        busy.stream.order = []
+        async with busy.socket.get(path) as answer:
+            told = await answer.json(content_type=None)
+            assert (answer.status, told["exit_code"], told["hint"]) == (503, 4, "Start it."), path

@@ -1,0 +1,158 @@
+"""Logs: one stream of bytes from several files, also while they are written, never a byte from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from gpuq.api import logs
+from gpuq.core.job import JobState
+from tests.api.conftest import Endpoint
+from tests.api.support import attempt, forecast, record, row
+
+NOW = 1_700_000_000.0
+
+
+@pytest.fixture
+def folder(endpoint: Endpoint) -> Path:
+    """Job 7 runs its first attempt."""
+    endpoint.store.rows[7] = row(7, record(NOW), JobState.RUNNING, attempt=1)
+    endpoint.store.tries[7] = [attempt(7, "gpu-0", NOW, forecast(50, 5))]
+    found = endpoint.settings.home.attempt(7, 1)
+    found.mkdir(mode=0o700)
+    return found
+
+
+def end(endpoint: Endpoint, state: JobState = JobState.COMPLETED) -> None:
+    endpoint.store.tries[7][-1] = attempt(7, "gpu-0", NOW, forecast(50, 5), ended_at=NOW + 9, exit_code=0)
+    endpoint.store.set_state(7, state)
+
+
+async def body(endpoint: Endpoint, query: str = "") -> bytes:
+    async with endpoint.socket.get(f"/api/v1/jobs/7/logs{query}") as answer:
+        assert answer.status == 200, await answer.text()
+        return await answer.read()
+
+
+async def test_raw_bytes_whatever_they_are(endpoint: Endpoint, folder: Path) -> None:
+    noise = bytes(range(256)) * 5000
+    (folder / "output.log").write_bytes(noise)
+    assert await body(endpoint) == noise
+    assert await body(endpoint, "?offset=1000&limit=50") == noise[1000:1050]
+    assert await body(endpoint, "?offset=-10") == noise[-10:]
+    assert await body(endpoint, f"?offset={len(noise)}") == b""
+    async with endpoint.socket.get("/api/v1/jobs/7/logs?offset=5&limit=10") as answer:
+        assert answer.headers["X-Gpuq-Next-Offset"] == "15"
+        assert answer.content_type == "application/octet-stream"
+
+
+async def test_segments_are_joined_and_gaps_marked(endpoint: Endpoint, folder: Path) -> None:
+    (folder / "output.log").write_bytes(b"head." * 2)
+    (folder / "output.log.10").write_bytes(b"joins.")
+    (folder / "output.log.100").write_bytes(b"after the gap.")
+    assert await body(endpoint) == (b"head.head.joins.\n[gpuq: 84 bytes of output were dropped here]\nafter the gap.")
+    assert await body(endpoint, "?offset=102") == b"ter the gap."
+    assert await body(endpoint, "?offset=-4") == b"gap."
+
+
+def test_segments_in_the_order_of_their_offsets_not_their_names(tmp_path: Path) -> None:
+    folder = tmp_path / "1-1"
+    folder.mkdir()
+    (folder / "output.log").write_bytes(b"0123456789")
+    for start in (10, 100, 20, 9999999999):
+        (folder / f"output.log.{start}").write_bytes(b"x" * 10)
+    (folder / "output.log.20.tmp").write_bytes(b"never")
+    assert logs.length(tmp_path, 1, 1) == 10_000_000_009
+    chunk = logs.read(tmp_path, 1, 1, 25, 100)
+    assert (len(chunk.data), chunk.next_offset, chunk.dropped) == (5, 30, 0)
+    assert logs.read(tmp_path, 1, 1, 30, 100).dropped == 70
+
+
+async def test_following_a_job_to_its_end(endpoint: Endpoint, folder: Path) -> None:
+    log = folder / "output.log"
+    log.write_bytes(b"one\n")
+    async with endpoint.socket.get("/api/v1/jobs/7/logs?follow=1") as answer, asyncio.timeout(10):
+        assert await answer.content.readexactly(4) == b"one\n"
+        with log.open("ab") as file:
+            file.write(b"two\n")
+        assert await answer.content.readexactly(4) == b"two\n"
+        with log.open("ab") as file:
+            file.write(b"last words")
+        end(endpoint)
+        assert await answer.content.read() == b"last words"
+
+
+async def test_following_a_job_that_waits_and_runs_twice(endpoint: Endpoint) -> None:
+    endpoint.store.rows[7] = row(7, record(NOW), JobState.PENDING)
+    async with endpoint.socket.get("/api/v1/jobs/7/logs?follow=1") as answer, asyncio.timeout(10):
+        for number in (1, 2):
+            folder = endpoint.settings.home.attempt(7, number)
+            folder.mkdir()
+            (folder / "output.log").write_bytes(b"try %d\n" % number)
+            endpoint.store.tries.setdefault(7, []).append(
+                attempt(7, "gpu-0", NOW, forecast(50, 5), number=number, ended_at=NOW + number)
+            )
+            endpoint.store.set_state(7, JobState.PENDING, attempt=number)
+            assert await answer.content.readexactly(6) == b"try %d\n" % number
+        endpoint.store.set_state(7, JobState.COMPLETED)
+        assert await answer.content.read() == b""
+
+
+async def test_one_attempt_is_followed_to_its_own_end(endpoint: Endpoint, folder: Path) -> None:
+    (folder / "output.log").write_bytes(b"first")
+    end(endpoint, JobState.PENDING)
+    async with asyncio.timeout(5):
+        assert await body(endpoint, "?follow=1&attempt=1") == b"first"
+
+
+async def test_a_follower_who_leaves_is_let_go(endpoint: Endpoint, folder: Path) -> None:
+    (folder / "output.log").write_bytes(b"x")
+    async with endpoint.socket.get("/api/v1/jobs/7/logs?follow=1") as answer:
+        assert await answer.content.readexactly(1) == b"x"
+        answer.close()
+    reads: list[int] = []
+    original = endpoint.store.job
+    endpoint.store.job = lambda job: reads.append(job) or original(job)  # type: ignore[method-assign, func-returns-value]
+    async with asyncio.timeout(5):
+        while True:
+            before = len(reads)
+            await asyncio.sleep(0.7)
+            if len(reads) == before:
+                break
+
+
+async def test_a_job_without_output_yet_has_an_empty_log(endpoint: Endpoint) -> None:
+    endpoint.store.rows[7] = row(7, record(NOW), JobState.PENDING)
+    assert await body(endpoint) == b""
+
+
+async def test_a_log_that_is_gone_is_said_so(endpoint: Endpoint, folder: Path) -> None:
+    folder.rmdir()
+    end(endpoint)
+    status, told = await endpoint.get("/api/v1/jobs/7/logs")
+    assert (status, told["exit_code"]) == (404, 3)
+    assert "rack-3" in told["hint"]
+    assert (await endpoint.get("/api/v1/jobs/7/logs?attempt=9"))[0] == 404
+
+
+@pytest.mark.parametrize("name", ["output.log", "output.log.0", "output.log.5"])
+async def test_links_and_pipes_give_nothing(endpoint: Endpoint, folder: Path, tmp_path: Path, name: str) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("canary")
+    for make in (lambda p: p.symlink_to(secret), lambda p: p.symlink_to("/proc/self/environ"), os.mkfifo, Path.mkdir):
+        make(folder / name)  # type: ignore[operator]
+        async with asyncio.timeout(5):
+            assert await body(endpoint) == b""
+        (folder / name).rmdir() if (folder / name).is_dir() else (folder / name).unlink()
+
+
+async def test_a_folder_that_is_a_link_gives_nothing(endpoint: Endpoint, folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "output.log").write_text("canary")
+    folder.rmdir()
+    folder.symlink_to(tmp_path / "other")
+    status, _ = await endpoint.get("/api/v1/jobs/7/logs")
+    assert status == 404

@@ -1,0 +1,194 @@
+"""Bad requests of every sort get a problem document: never a traceback, never a 5xx."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+
+import pytest
+from hypothesis import HealthCheck, given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from gpuq.api.app import MAX_BODY
+from tests.api.conftest import Endpoint
+from tests.api.support import submission
+
+KEYS = {"type", "title", "status", "detail", "hint", "exit_code"}
+
+
+async def problem(endpoint: Endpoint, method: str, path: str, **options: object) -> tuple[int, dict[str, object]]:
+    async with endpoint.socket.request(method, path, **options) as answer:  # type: ignore[arg-type]
+        text = await answer.text()
+        assert answer.status < 500, text
+        assert "Traceback" not in text
+        assert "aiohttp" not in text
+        assert answer.content_type == "application/problem+json", (path, text)
+        body = json.loads(text)
+        assert set(body) == KEYS
+        assert body["status"] == answer.status
+        assert body["detail"]
+        assert body["hint"]
+        return answer.status, body
+
+
+IDS = [
+    "..",
+    "%2e%2e",
+    "%2e%2e%2fetc",
+    "%00",
+    "1%00",
+    "-1",
+    "1.0",
+    "1e3",
+    "0x1",
+    "NaN",
+    "9" * 19,
+    "9" * 4000,
+    "%C3%A9",
+    "%ff",
+    "１",
+    "1%0a",
+    " 1",
+    "1-1",
+    "%2F",
+    "4711",
+    "{id}",
+    "null",
+]
+
+
+@pytest.mark.parametrize("job", IDS)
+@pytest.mark.parametrize("rest", ["", "/logs", "/explanation"])
+async def test_ids_that_name_no_job(endpoint: Endpoint, job: str, rest: str) -> None:
+    from yarl import URL
+
+    url = URL(f"http://gpuq/api/v1/jobs/{job}{rest}", encoded=True)
+    status, _ = await problem(endpoint, "GET", str(url)) if "%" not in job else await problem(endpoint, "GET", url)  # type: ignore[arg-type]
+    assert status in (400, 404)
+
+
+async def test_an_unknown_job_has_exit_code_3(endpoint: Endpoint) -> None:
+    for verb in ("cancel", "hold", "release"):
+        status, body = await problem(endpoint, "POST", f"/api/v1/jobs/99/{verb}")
+        assert (status, body["exit_code"]) == (404, 3)
+        assert "99" in str(body["detail"])
+
+
+BODIES: list[bytes] = [
+    b"",
+    b"{",
+    b"null",
+    b"1",
+    b'"x"',
+    b"\xff\xfe",
+    b'{"command": ["\xff"], "cwd": "/"}',
+    b"[" * 100_000,
+    b'{"a":' * 50_000,
+    b'{"command": [], "cwd": "/"}',
+    b'{"command": "python", "cwd": "/"}',
+    b'{"command": ["x"], "cwd": "relative"}',
+    b'{"command": ["x"], "cwd": "/", "unknown": 1}',
+    b'{"command": ["x"], "cwd": "/", "gpus": "1"}',
+    b'{"command": ["x"], "cwd": "/", "gpus": 1e400}',
+    b'{"command": ["x"], "cwd": "/", "gpu_memory": -1}',
+    b'{"command": ["x"], "cwd": "/", "max_slowdown": 15}',
+    b'{"command": ["x"], "cwd": "/", "max_slowdown": NaN}',
+    b'{"command": ["x\\u0000"], "cwd": "/"}',
+    b'{"command": ["x"], "cwd": "/", "project": "a\\u0000b"}',
+    b'{"command": ["x"], "cwd": "/", "env": {"A": 1}}',
+    b'{"command": ["x"], "cwd": "/", "env": {"A\\u0000": "1"}}',
+    b'[{"command": ["x"], "cwd": "/", "project": "a\\u0000b"}]',
+    b'{"command": ["\\udc00"], "cwd": "/"}',
+    b'[{"command": ["x"], "cwd": "/"}, 3]',
+    b'{"command": ["x"], "cwd": "/"} trailing',
+]
+
+
+@pytest.mark.parametrize("body", BODIES, ids=lambda body: repr(body[:40]))
+@pytest.mark.parametrize("path", ["/api/v1/jobs", "/api/v1/predict"])
+async def test_bad_bodies(endpoint: Endpoint, body: bytes, path: str) -> None:
+    status, told = await problem(endpoint, "POST", path, data=body)
+    assert status in (400, 422)
+    assert told["exit_code"] == 2
+    assert endpoint.store.rows == {}
+
+
+async def test_a_body_that_is_too_large(endpoint: Endpoint) -> None:
+    status, told = await problem(endpoint, "POST", "/api/v1/jobs", data=io.BytesIO(b" " * (MAX_BODY + 1)))
+    assert (status, told["exit_code"]) == (413, 2)
+
+
+async def test_unknown_addresses_and_wrong_methods(endpoint: Endpoint) -> None:
+    assert (await problem(endpoint, "GET", "/api/v2/jobs"))[0] == 404
+    assert (await problem(endpoint, "GET", "/static/../app.py"))[0] == 404
+    assert (await problem(endpoint, "GET", "/static/handlers.py"))[0] == 404
+    status, told = await problem(endpoint, "DELETE", "/api/v1/jobs")
+    assert status == 405
+    assert "GET" in str(told["detail"])
+    async with endpoint.socket.put("/api/v1/jobs") as answer:
+        assert "POST" in answer.headers["Allow"]
+
+
+FILTERS = [
+    "limit=0",
+    "limit=x",
+    "limit=1001",
+    "limit=-1",
+    "limit=١",
+    "after=1.5",
+    "after=%00",
+    "state=SLEEPING",
+    "ids=1,x",
+    "ids=" + ",".join(["1"] * 1001),
+    "order=up",
+]
+
+
+@pytest.mark.parametrize("query", FILTERS, ids=lambda query: query[:20])
+async def test_bad_filters(endpoint: Endpoint, query: str) -> None:
+    status, _ = await problem(endpoint, "GET", f"/api/v1/jobs?{query}")
+    assert status in (404, 422)
+
+
+async def test_bad_ways_to_resume(endpoint: Endpoint) -> None:
+    for after in ("-1", "x", "9" * 19, "²"):
+        assert (await problem(endpoint, "GET", f"/api/v1/events?after={after}"))[0] == 422
+
+
+async def test_requests_that_are_no_http_are_answered_without_a_traceback(endpoint: Endpoint) -> None:
+    for raw in (
+        b"\x00\x01\x02\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET / HTTP/1.1\r\nA" + b"a" * 9000 + b"\r\n\r\n",
+    ):
+        reader, writer = await asyncio.open_unix_connection(str(endpoint.settings.home.api_socket))
+        writer.write(raw)
+        async with asyncio.timeout(5):
+            answer = await reader.read(4096)
+        writer.close()
+        assert b"Traceback" not in answer
+        assert b" 500 " not in answer
+    assert (await endpoint.get("/version"))[0] == 200
+
+
+@hypothesis_settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    changes=st.dictionaries(
+        st.sampled_from(
+            ["command", "cwd", "env", "name", "kind", "gpus", "gpu_memory", "share", "priority", "time_limit_s"]
+        ),
+        st.recursive(
+            st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+            lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+            max_leaves=5,
+        ),
+        max_size=4,
+    )
+)
+async def test_any_json_is_taken_or_refused_but_never_breaks(endpoint: Endpoint, changes: dict[str, object]) -> None:
+    body = json.dumps({**submission(), **changes}).encode()
+    async with endpoint.socket.post("/api/v1/jobs", data=body) as answer:
+        assert answer.status in (201, 400, 422), await answer.text()

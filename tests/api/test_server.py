@@ -1,0 +1,136 @@
+"""Listening: who owns the socket, what happens to a stale one, what a taken port says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from dataclasses import replace
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from gpuq.api.server import note, open_tcp, open_unix
+from gpuq.errors import BadSettings, Failure
+from gpuq.settings import Api, Settings
+from tests.api.conftest import TOKEN, started
+from tests.api.support import MemoryStore, MemoryStream, submission
+
+
+def test_a_taken_port_is_a_clear_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(Failure) as told:
+        open_tcp(Api(port=taken.getsockname()[1]))
+    assert told.value.exit_code == 1
+    assert "taken" in told.value.message
+    assert "--port" in told.value.fix
+
+
+@pytest.mark.parametrize(
+    "api", [Api(host="no.such.host.invalid"), Api(port=70_000), Api(port=-1), Api(host="192.0.2.1")]
+)
+def test_an_address_that_is_not_ours_is_a_clear_error(api: Api) -> None:
+    with pytest.raises((BadSettings, Failure)):
+        open_tcp(api)
+
+
+def test_the_socket_is_private_from_its_first_moment_and_replaces_a_stale_one(tmp_path: Path) -> None:
+    path = tmp_path / "s"
+    stale = socket.socket(socket.AF_UNIX)
+    stale.bind(str(path))
+    stale.close()
+    with open_unix(path):
+        assert path.stat().st_mode & 0o777 == 0o600
+        with socket.socket(socket.AF_UNIX) as caller:
+            caller.connect(str(path))
+
+
+def test_a_path_that_is_too_long_is_a_clear_error(tmp_path: Path) -> None:
+    with pytest.raises(Failure) as told:
+        open_unix(tmp_path / ("x" * 120))
+    assert "GPUQ_HOME" in told.value.fix
+
+
+async def test_two_processes_for_one_home(settings: Settings) -> None:
+    """The second serves TCP, and takes the socket over when the first ends."""
+    home, store = settings.home, MemoryStore()
+    async with started(settings, store, MemoryStream()) as first:
+        port = json.loads(note(home).read_bytes())["port"]
+        other = asyncio.create_task(_second(settings, store))
+        await asyncio.sleep(0)
+        assert (await first.post("/api/v1/jobs", submission()))[0] == 201
+        assert json.loads(note(home).read_bytes())["port"] == port
+        while not _second_ports:
+            await asyncio.sleep(0.01)
+        known = {"Authorization": f"Bearer {TOKEN}"}
+        address = f"http://127.0.0.1:{_second_ports[0]}/version"
+        async with aiohttp.ClientSession(headers=known) as client, client.get(address) as answer:
+            assert answer.status == 200
+    async with asyncio.timeout(10):
+        while not note(home).exists() or json.loads(note(home).read_bytes())["port"] != _second_ports[0]:
+            await asyncio.sleep(0.02)
+    connector = aiohttp.UnixConnector(str(home.api_socket))
+    async with aiohttp.ClientSession(connector=connector) as client, client.get("http://gpuq/api/v1/jobs/1") as answer:
+        assert answer.status == 200
+    _stop_second.set()
+    await asyncio.wait_for(other, 10)
+    assert not home.api_socket.exists()
+    assert not note(home).exists()
+
+
+_second_ports: list[int] = []
+_stop_second = asyncio.Event()
+
+
+async def _second(settings: Settings, store: MemoryStore) -> None:
+    import re
+
+    from gpuq.api.app import make_app
+    from gpuq.api.context import Parts
+    from gpuq.api.server import serve
+    from tests.api.support import describe
+
+    def say(text: str) -> None:
+        if found := re.search(r"http://127\.0\.0\.1:(\d+)", text):
+            _second_ports.append(int(found[1]))
+
+    app = make_app(Parts(settings, store, MemoryStream(), describe), TOKEN)
+    await serve(app, settings.home, settings.api, _stop_second, say)
+
+
+async def test_the_note_and_the_socket_are_gone_after_the_end(settings: Settings) -> None:
+    async with started(settings, MemoryStore(), MemoryStream()):
+        assert note(settings.home).stat().st_mode & 0o777 == 0o600
+    assert not note(settings.home).exists()
+    assert not settings.home.api_socket.exists()
+
+
+async def test_streams_end_when_the_process_does(settings: Settings) -> None:
+    async with started(settings, MemoryStore(), MemoryStream()) as endpoint:
+        answer = await endpoint.socket.get("/api/v1/events")
+        await answer.content.readline()
+        beginning = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - beginning < 2.5
+    answer.close()
+
+
+async def test_systemd_is_told(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        manager.setblocking(False)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "60000")
+        async with started(settings, MemoryStore(), MemoryStream()), asyncio.timeout(5):
+            loop = asyncio.get_running_loop()
+            told = [await loop.sock_recv(manager, 100) for _ in range(4)]
+    assert told[0] == b"READY=1\n"
+    assert told[1:] == [b"WATCHDOG=1\n"] * 3
+
+
+async def test_another_port_may_be_asked_for(settings: Settings) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    async with started(
+        replace(settings, api=replace(settings.api, port=port)), MemoryStore(), MemoryStream()
+    ) as endpoint:
+        assert endpoint.port == port

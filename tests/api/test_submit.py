@@ -1,0 +1,174 @@
+"""Submissions: answered after the commit, grouped, rung once, refused with the reason."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from gpuq.core.device import Device
+from gpuq.core.job import JobState
+from gpuq.errors import Unreachable
+from gpuq.wire import Ring
+from tests.api.conftest import Endpoint
+from tests.api.support import GIB, submission
+
+JOBS = "/api/v1/jobs"
+
+
+async def rung(endpoint: Endpoint, times: int) -> None:
+    async with asyncio.timeout(5):
+        while len(endpoint.stream.messages) < times:
+            await asyncio.sleep(0.005)
+
+
+async def test_one_job(endpoint: Endpoint) -> None:
+    async with endpoint.socket.post(JOBS, json=submission(name="first", priority=3)) as answer:
+        assert answer.status == 201
+        assert answer.headers["Location"] == "/api/v1/jobs/1"
+        assert await answer.json() == {"id": 1}
+    kept = endpoint.store.rows[1].record
+    assert kept.submission.name == "first"
+    assert kept.kind.endswith(":python")
+    assert kept.features == {"arguments": 2}
+    await rung(endpoint, 1)
+    assert endpoint.stream.messages == [Ring()]
+
+
+async def test_a_held_job_waits_for_its_release(endpoint: Endpoint) -> None:
+    await endpoint.post(JOBS, submission(hold=True))
+    assert endpoint.store.rows[1].state is JobState.HELD
+
+
+async def test_ten_thousand_in_one_transaction(endpoint: Endpoint) -> None:
+    status, body = await endpoint.post(JOBS, [submission(name=f"n{n}") for n in range(10_000)])
+    assert status == 201
+    assert body["ids"] == list(range(1, 10_001))
+    assert endpoint.store.batches == [10_000]
+    assert endpoint.store.rows[777].record.submission.name == "n776"
+    await rung(endpoint, 1)
+    assert len(endpoint.stream.messages) == 1
+
+
+async def test_more_than_ten_thousand_and_none_are_refused(endpoint: Endpoint) -> None:
+    for many in ([submission()] * 10_001, []):
+        status, body = await endpoint.post(JOBS, many)
+        assert (status, body["exit_code"]) == (422, 2)
+    assert endpoint.store.rows == {}
+
+
+async def test_one_bad_submission_keeps_the_whole_batch_out(endpoint: Endpoint) -> None:
+    status, body = await endpoint.post(JOBS, [submission(), submission(gpus=0)])
+    assert status == 422
+    assert "$[1].gpus" in body["detail"]
+    assert endpoint.store.rows == {}
+
+
+async def test_what_arrives_during_a_commit_shares_the_next_one(endpoint: Endpoint) -> None:
+    gate = threading.Event()
+    endpoint.store.before_commit = lambda: gate.wait(10) and None
+    first = asyncio.create_task(endpoint.post(JOBS, submission()))
+    while not endpoint.context.committer._thread._work_queue.empty() or not endpoint.context.committer._thread._threads:
+        await asyncio.sleep(0.005)
+    others = [asyncio.create_task(endpoint.post(JOBS, submission(name=f"o{n}"))) for n in range(20)]
+    while len(endpoint.context.committer._asks) < 20:
+        await asyncio.sleep(0.005)
+    gate.set()
+    answers = await asyncio.gather(first, *others)
+    assert [status for status, _ in answers] == [201] * 21
+    assert sorted(body["id"] for _, body in answers) == list(range(1, 22))
+    assert endpoint.store.batches == [1, 20]
+    for status, body in answers[1:]:
+        assert endpoint.store.rows[body["id"]].record.submission.name.startswith("o"), status
+
+
+async def test_each_gets_the_id_of_its_own_job(endpoint: Endpoint) -> None:
+    answers = await asyncio.gather(*(endpoint.post(JOBS, submission(name=f"mine-{n}")) for n in range(50)))
+    for number, (_, body) in enumerate(answers):
+        assert endpoint.store.rows[body["id"]].record.submission.name == f"mine-{number}"
+
+
+async def test_a_record_that_breaks_does_not_take_its_companions_down(endpoint: Endpoint) -> None:
+    endpoint.store.bad = lambda record: record.submission.name == "bad"
+    names = ["a", "bad", "b"]
+    answers = await asyncio.gather(*(endpoint.post(JOBS, submission(name=name)) for name in names))
+    assert [status for status, _ in answers] == [201, 500, 201]
+    assert "secret detail" not in str(answers[1])
+    assert sorted(row.record.submission.name or "" for row in endpoint.store.rows.values()) == ["a", "b"]
+
+
+async def test_a_record_that_is_away_never_says_yes(endpoint: Endpoint) -> None:
+    endpoint.store.refuse = Unreachable("The database does not answer.")
+    status, body = await endpoint.post(JOBS, submission())
+    assert (status, body["exit_code"]) == (503, 4)
+    assert endpoint.store.rows == {}
+    assert endpoint.stream.messages == []
+    endpoint.store.refuse = None
+    assert (await endpoint.post(JOBS, submission()))[0] == 201
+
+
+@pytest.mark.parametrize("way", ["down", "hang"])
+async def test_redis_away_is_still_a_yes(endpoint: Endpoint, way: str) -> None:
+    setattr(endpoint.stream, way, True)
+    async with asyncio.timeout(3):
+        status, body = await endpoint.post(JOBS, submission())
+    assert (status, body) == (201, {"id": 1})
+
+
+async def test_the_same_key_gives_the_same_job(endpoint: Endpoint) -> None:
+    key = {"Idempotency-Key": "k-1"}
+    first = await endpoint.post(JOBS, submission(), headers=key)
+    again = await endpoint.post(JOBS, submission(), headers=key)
+    other = await endpoint.post(JOBS, submission(), headers={"Idempotency-Key": "k-2"})
+    assert first == again == (201, {"id": 1})
+    assert other == (201, {"id": 2})
+    batch = [submission(), submission()]
+    many = [await endpoint.post(JOBS, batch, headers={"Idempotency-Key": "k-3"}) for _ in range(2)]
+    assert many[0] == many[1] == (201, {"ids": [3, 4]})
+
+
+async def test_a_key_that_is_too_long_is_refused(endpoint: Endpoint) -> None:
+    assert (await endpoint.post(JOBS, submission(), headers={"Idempotency-Key": "k" * 201}))[0] == 422
+
+
+async def test_what_can_never_fit_is_refused_with_the_missing_number(endpoint: Endpoint) -> None:
+    endpoint.store.known = [Device(f"gpu-{n}", "h", "nvml", "A", n * GIB) for n in (16, 24)]  # type: ignore[arg-type]
+    status, body = await endpoint.post(JOBS, submission(gpu_memory=30 * GIB))
+    assert (status, body["exit_code"], body["type"]) == (422, 7, "urn:gpuq:never-fits")
+    assert str(6 * GIB) in body["detail"]
+    assert "gpu-24" in body["detail"]
+    assert (await endpoint.post(JOBS, submission(gpu_memory=24 * GIB)))[0] == 201
+    status, body = await endpoint.post(JOBS, [submission(), submission(gpus=2)])
+    assert (status, body["exit_code"]) == (422, 7)
+    assert len(endpoint.store.rows) == 1
+
+
+async def test_with_no_device_known_yet_any_size_is_accepted(endpoint: Endpoint) -> None:
+    assert (await endpoint.post(JOBS, submission(gpu_memory=500 * GIB)))[0] == 201
+
+
+async def test_predict_queues_nothing(endpoint: Endpoint) -> None:
+    endpoint.store.known = [Device("gpu-0", "h", "nvml", "A", 16 * GIB)]  # type: ignore[arg-type]
+    status, body = await endpoint.post("/api/v1/predict", submission(gpu_memory=20 * GIB, kind="mine"))
+    assert status == 200
+    assert body["kind"] == "mine"
+    assert body["forecast"]["peak_utilization_pct"] == 61.0
+    assert "4.0 GiB" in body["never_fits"]
+    assert endpoint.store.rows == {}
+
+
+async def test_what_was_asked_before_the_end_is_committed(settings: object) -> None:
+    from tests.api.conftest import started
+    from tests.api.support import MemoryStore, MemoryStream
+
+    store = MemoryStore()
+    gate = threading.Event()
+    store.before_commit = lambda: gate.wait(10) and None
+    async with started(settings, store, MemoryStream()) as endpoint:  # type: ignore[arg-type]
+        asking = asyncio.create_task(endpoint.post(JOBS, submission()))
+        while endpoint.context.committer._asks == [] and not endpoint.context.committer._thread._threads:
+            await asyncio.sleep(0.005)
+        endpoint.context.stopping.set()
+        gate.set()
+        assert await asking == (201, {"id": 1})

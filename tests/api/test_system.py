@@ -1,0 +1,247 @@
+"""Probes, metrics, models, the document, the page."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from gpuq.api import openapi, retrain
+from gpuq.api.page import render
+from gpuq.api.routes import ROUTES
+from gpuq.core.job import JobState
+from gpuq.errors import SchemaMismatch, Unreachable
+from tests.api.conftest import Endpoint
+from tests.api.support import afternoon, picture, record, row
+
+
+async def ready(endpoint: Endpoint) -> tuple[int, dict[str, object]]:
+    endpoint.context.live._last = None
+    status, body = await endpoint.get("/readyz")
+    return status, body
+
+
+async def test_readyz_names_what_is_missing_in_fixed_words(endpoint: Endpoint) -> None:
+    async with endpoint.tcp.get("/livez") as answer:
+        assert (answer.status, await answer.text()) == (200, "ok\n")
+    assert await ready(endpoint) == (503, {"ready": False, "database": "ok", "redis": "ok", "dispatcher": "absent"})
+    endpoint.stream.picture = picture(time.time())
+    assert (await ready(endpoint))[0] == 200
+    endpoint.stream.picture = picture(time.time() - 100)
+    assert (await ready(endpoint))[1]["dispatcher"] == "stale"
+    endpoint.stream.down = True
+    assert (await ready(endpoint))[1]["redis"] == "unreachable"
+    for error, word in (
+        (SchemaMismatch("secret"), "schema"),
+        (Unreachable("secret"), "unreachable"),
+        (OSError("secret"), "unreachable"),
+    ):
+        endpoint.store.refuse = error
+        status, body = await ready(endpoint)
+        assert (status, body["database"]) == (503, word)
+        assert "secret" not in str(body)
+
+
+async def test_metrics(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    async with endpoint.socket.get("/metrics") as answer:
+        text = await answer.text()
+        assert answer.headers["Content-Type"].startswith("text/plain")
+    families = {family.name: family for family in text_string_to_metric_families(text)}
+    jobs = {sample.labels["state"]: sample.value for sample in families["gpuq_jobs"].samples}
+    assert (jobs["RUNNING"], jobs["PENDING"], jobs["PREEMPTED"]) == (5, 4, 0)
+    assert families["gpuq_jobs_submitted"].samples[0].value == 15
+    finished = {sample.labels["outcome"]: sample.value for sample in families["gpuq_jobs_finished"].samples}
+    assert finished["completed"] == 3
+    used = families["gpuq_gpu_utilization_ratio"].samples
+    assert used[0].value == 0.84
+    assert set(used[0].labels) == {"gpu", "host"}
+    assert families["gpuq_gpu_jobs"].samples[0].value == 2
+    assert families["gpuq_redis_up"].samples[0].value == 1
+    assert families["gpuq_model_info"].samples[0].labels == {"version": "m-7"}
+    assert {label for family in families.values() for sample in family.samples for label in sample.labels} <= {
+        "state", "outcome", "gpu", "host", "version",
+    }  # fmt: skip
+    for family in families.values():
+        assert family.documentation
+
+
+async def test_metrics_leave_out_what_is_unknown(endpoint: Endpoint) -> None:
+    endpoint.stream.down = True
+    async with endpoint.socket.get("/metrics") as answer:
+        text = await answer.text()
+    assert "gpuq_redis_up 0.0" in text
+    assert "gpuq_gpu" not in text
+    assert "gpuq_schedule" not in text
+
+
+async def test_models(endpoint: Endpoint) -> None:
+    assert await endpoint.get("/api/v1/models") == (200, {"serving": "m-7", "versions": ["m-6", "m-7"]})
+
+
+@pytest.fixture
+def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A module in the trainer's place: its text is written by the test."""
+    monkeypatch.setattr(retrain, "MODULE", "trainer_of_the_test")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return tmp_path / "trainer_of_the_test.py"
+
+
+async def test_training_hands_on_what_the_trainer_says(endpoint: Endpoint, trainer: Path) -> None:
+    trainer.write_text(
+        "import sys, json, os; print('talk'); print(json.dumps([sys.argv[1:], os.environ['GPUQ_HOME']]))"
+    )
+    home = str(endpoint.settings.home.root)
+    assert await endpoint.post("/api/v1/models/train") == (200, [[], home])
+    assert await endpoint.post("/api/v1/models/rollback") == (200, [["--rollback"], home])
+
+
+async def test_a_trainer_that_fails_is_an_error_without_its_traceback(endpoint: Endpoint, trainer: Path) -> None:
+    trainer.write_text(
+        "import sys; sys.stderr.write('Traceback (most recent call last):\\nX: nothing to roll back to\\n'); sys.exit(1)"
+    )
+    status, told = await endpoint.post("/api/v1/models/rollback")
+    assert status == 500
+    assert "nothing to roll back to" in told["detail"]
+    assert "Traceback" not in str(told)
+
+
+async def test_one_training_at_a_time(endpoint: Endpoint, trainer: Path, tmp_path: Path) -> None:
+    trainer.write_text(
+        f"import pathlib, time; pathlib.Path({str(tmp_path / 'on')!r}).touch()\n"
+        f"while not pathlib.Path({str(tmp_path / 'off')!r}).exists(): time.sleep(0.01)\nprint('{{}}')"
+    )
+    first = asyncio.create_task(endpoint.post("/api/v1/models/train"))
+    async with asyncio.timeout(10):
+        while not (tmp_path / "on").exists():
+            await asyncio.sleep(0.01)
+    status, told = await endpoint.post("/api/v1/models/train")
+    assert (status, told["exit_code"]) == (409, 6)
+    (tmp_path / "off").touch()
+    assert await first == (200, {})
+
+
+async def test_the_document_names_every_route_and_nothing_else(endpoint: Endpoint) -> None:
+    status, document = await endpoint.get("/api/v1/openapi.json")
+    assert status == 200
+    assert document["openapi"].startswith("3.1")
+    written = {(method.upper(), path) for path, found in document["paths"].items() for method in found}
+    assert written == {(route.method, route.path) for route in ROUTES}
+    ids = [operation["operationId"] for found in document["paths"].values() for operation in found.values()]
+    assert len(ids) == len(set(ids))
+
+
+async def test_the_router_serves_the_table_and_nothing_else(endpoint: Endpoint) -> None:
+    from gpuq.api.app import make_app
+    from tests.api.conftest import TOKEN
+
+    app = make_app(endpoint.context.parts, TOKEN)
+    served = {(route.method, route.resource.canonical) for route in app.router.routes() if route.resource is not None}
+    assert served == {(route.method, route.path) for route in ROUTES}
+
+
+def test_every_reference_in_the_document_leads_somewhere() -> None:
+    text = openapi.document().decode()
+    document = json.loads(text)
+    names = set(re.findall(r"#/components/schemas/(\w+)", text))
+    assert names == set(document["components"]["schemas"])
+    assert {"Submission", "JobView", "Problem", "DeviceView"} <= names
+
+
+async def test_version(endpoint: Endpoint) -> None:
+    import gpuq
+
+    assert await endpoint.get("/version") == (200, {"version": gpuq.__version__, "api": "v1"})
+
+
+class Checker(HTMLParser):
+    """Collects tags and looks for what the content security policy would refuse."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = {name for name, _ in attrs}
+        assert "style" not in names
+        assert not any(name.startswith("on") for name in names)
+        for name, value in attrs:
+            if name in ("src", "href"):
+                assert value is not None
+                assert value.startswith(("/static/", "#"))
+        if tag not in ("meta", "link", "rect"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in ("meta", "link", "rect"):
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+async def page(endpoint: Endpoint) -> str:
+    async with endpoint.socket.get("/") as answer:
+        assert answer.status == 200
+        policy = answer.headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        html = await answer.text()
+    checker = Checker()
+    checker.feed(html)
+    assert checker.open == []
+    return " ".join("".join(checker.text).split())
+
+
+async def test_the_page_shows_devices_queue_and_what_ended(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    text = await page(endpoint)
+    for words in (
+        "5 running",
+        "2 share",
+        "#42 resnet50-imagenet",
+        "with #43",
+        "foreign process",
+        "lstm-weather <b>",
+        "Together, the predicted peak utilisations exceed the limit: sum 131%",
+        "OUT_OF_MEMORY",
+        "27.1 GiB",
+    ):
+        assert words in text, words
+    assert text.index("vit-large") < text.index("whisper-medium") < text.index("new-idea")
+
+
+async def test_the_page_of_an_empty_gpuq_without_redis(endpoint: Endpoint) -> None:
+    endpoint.stream.down = True
+    text = await page(endpoint)
+    for words in ("Redis does not answer", "No device has reported yet", "Nobody waits", "Nothing has ended yet"):
+        assert words in text
+
+
+async def test_what_users_write_is_escaped(endpoint: Endpoint) -> None:
+    evil = '"><script>alert(1)</script>'
+    endpoint.store.rows[1] = row(1, record(time.time(), name=evil, command=[evil]), JobState.PENDING, reason=evil)
+    endpoint.store.rows[2] = row(2, record(time.time(), name=None, command=[evil]), JobState.FAILED)
+    async with endpoint.socket.get("/") as answer:
+        html = await answer.text()
+    assert "<script>alert" not in html
+    await page(endpoint)
+
+
+async def test_the_pages_files(endpoint: Endpoint) -> None:
+    for name, kind in (("page.js", "text/javascript"), ("page.css", "text/css"), ("icon.svg", "image/svg+xml")):
+        async with endpoint.tcp.get(f"/static/{name}", headers=endpoint.bearer) as answer:
+            assert (answer.status, answer.content_type) == (200, kind)
+            assert "http://" not in (await answer.text()).replace("http://www.w3.org/", "")
+
+
+def test_device_ids_are_shortened_in_the_middle() -> None:
+    assert render.short("GPU-8f2c41d0-1b7e-4c55-9a01-000000000003") == "GPU-8f2c41d0…0003"
+    assert render.short("cpu-0") == "cpu-0"

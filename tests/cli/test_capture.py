@@ -1,0 +1,144 @@
+"""What goes along with a submission: interpreter, environment, hash, git state."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gpuq.cli import capture
+from gpuq.errors import BadInput
+
+
+def make_python(folder: Path) -> str:
+    python = folder / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\n")
+    python.chmod(0o755)
+    return str(python)
+
+
+def test_the_interpreter_is_the_nearest_environments(tmp_path: Path) -> None:
+    script = tmp_path / "project" / "train.py"
+    script.parent.mkdir()
+    path_python = tmp_path / "bin" / "python3"
+    make_python(tmp_path)
+    path_python.write_text("#!/bin/sh\n")
+    path_python.chmod(0o755)
+    environ = {"PATH": str(tmp_path / "bin")}
+    find = capture.interpreter
+    assert find(None, script, environ, tmp_path) == str(path_python)
+    here = make_python(tmp_path / ".venv")
+    assert find(None, script, environ, tmp_path) == here
+    beside = make_python(script.parent / ".venv")
+    assert find(None, script, environ, tmp_path) == beside
+    environ["CONDA_PREFIX"] = str(tmp_path / "conda")
+    assert find(None, script, environ, tmp_path) == beside  # an environment that is gone is passed over
+    conda = make_python(tmp_path / "conda")
+    assert find(None, script, environ, tmp_path) == conda
+    environ["VIRTUAL_ENV"] = str(tmp_path / "venv")
+    venv = make_python(tmp_path / "venv")
+    assert find(None, script, environ, tmp_path) == venv
+    assert find(str(path_python), script, environ, tmp_path) == str(path_python)
+
+
+def test_a_virtual_environments_link_is_kept(tmp_path: Path) -> None:
+    """Resolved, it would be the system's Python, without the environment's packages."""
+    real = make_python(tmp_path / "system")
+    link = tmp_path / "venv" / "bin" / "python"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(real)
+    assert capture.interpreter(None, tmp_path / "x.py", {"VIRTUAL_ENV": str(tmp_path / "venv")}, tmp_path) == str(link)
+
+
+def test_no_python_anywhere_is_said(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="no python3 on PATH"):
+        capture.interpreter(None, tmp_path / "x.py", {"PATH": str(tmp_path)}, tmp_path)
+
+
+ENVIRON = {
+    "PATH": "/bin",
+    "LC_ALL": "C",
+    "CONDA_PREFIX": "/conda",
+    "TF_CPP_MIN_LOG_LEVEL": "2",
+    "TF_API_KEY": "s",
+    "CONDA_TOKEN": "s",
+    "XDG_secret": "s",
+    "HF_TOKEN": "s",
+    "AWS_SECRET_ACCESS_KEY": "s",
+    "GPUQ_TOKEN": "s",
+    "GPUQ_HOME": "/h",
+    "MY_FLAG": "1",
+    "CUDA_VISIBLE_DEVICES": "0",
+    "BASH_FUNC_x%%": "() { :; }",
+    "LC_BAD": "\udcff",
+    "XLA_HUGE": "x" * 200_000,
+}
+
+
+def test_only_listed_variables_go_along_and_no_secret() -> None:
+    assert set(capture.environment(ENVIRON, [], [])) == {"PATH", "LC_ALL", "CONDA_PREFIX", "TF_CPP_MIN_LOG_LEVEL"}
+
+
+def test_what_is_asked_for_goes_along() -> None:
+    env = capture.environment(
+        ENVIRON, ["MY_*", "HF_TOKEN"], ["A=b=c", "AWS_SECRET_ACCESS_KEY", "PATH=/other", "EMPTY="]
+    )
+    assert (env["MY_FLAG"], env["HF_TOKEN"], env["AWS_SECRET_ACCESS_KEY"]) == ("1", "s", "s")
+    assert (env["A"], env["PATH"], env["EMPTY"]) == ("b=c", "/other", "")
+
+
+def test_gpuqs_own_token_never_goes_along() -> None:
+    assert not any(name.startswith("GPUQ_") for name in capture.environment(ENVIRON, ["*"], []))
+
+
+@pytest.mark.parametrize("setting", ["=x", "", "NOT_SET"])
+def test_a_setting_that_names_nothing_is_refused(setting: str) -> None:
+    with pytest.raises(BadInput):
+        capture.environment(ENVIRON, [], [setting])
+
+
+def test_the_hash_covers_the_first_16_mib(tmp_path: Path) -> None:
+    small, large = tmp_path / "small.py", tmp_path / "large.py"
+    small.write_bytes(b"pass\n")
+    large.write_bytes(bytes(capture.HASHED_BYTES) + b"more")
+    assert capture.script_sha256(small) == hashlib.sha256(b"pass\n").hexdigest()
+    assert capture.script_sha256(large) == hashlib.sha256(bytes(capture.HASHED_BYTES)).hexdigest()
+    assert capture.script_sha256(tmp_path / "gone.py") is None
+
+
+def test_git_state_is_told_and_never_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capture, "_GIT_TIMEOUT_S", 10.0)
+    assert capture.git_state(tmp_path) == (None, None)
+    work = tmp_path / "work"
+    work.mkdir()
+
+    def git(*words: str) -> str:
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        return subprocess.run(["git", *who, "-C", str(work), *words], capture_output=True, text=True, check=True).stdout
+
+    git("init", "-q")
+    capture.git_state.cache_clear()
+    assert capture.git_state(work) == (None, None)
+    (work / "train.py").write_text("1")
+    git("add", ".")
+    git("commit", "-qm", "one")
+    capture.git_state.cache_clear()
+    commit = git("rev-parse", "HEAD").strip()
+    assert capture.git_state(work) == (commit, False)
+    (work / "train.py").write_text("2")
+    (work / "untracked").write_text("")
+    capture.git_state.cache_clear()
+    assert capture.git_state(work) == (commit, True)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    capture.git_state.cache_clear()
+    assert capture.git_state(work) == (None, None)
+    capture.git_state.cache_clear()
+
+
+def test_dots_in_a_path_do_not_make_another_kind(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    assert capture.absolute("../train.py", tmp_path / "a") == tmp_path.resolve() / "train.py"
+    assert capture.absolute("./train.py", tmp_path) == tmp_path / "train.py"

@@ -1,0 +1,123 @@
+"""Reaching the daemon: the home's socket, long paths, TCP with the token, and what is never sent."""
+
+from __future__ import annotations
+
+import socketserver
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from gpuq.cli.client import Client
+from gpuq.errors import BadInput, GpuqError, NotPermitted, Unreachable
+from tests.cli import samples
+from tests.cli.conftest import Command, FakeApi, Reply, _handler, serve
+
+
+@pytest.fixture
+def port(api: FakeApi) -> Iterator[int]:
+    class Server(socketserver.ThreadingMixIn, socketserver.TCPServer):
+        daemon_threads = True
+        allow_reuse_address = True
+
+    server = Server(("127.0.0.1", 0), _handler(api))
+    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+    thread.start()
+    yield server.server_address[1]
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_over_tcp_the_token_of_the_home_is_sent(gpuq: Command, api: FakeApi, port: int) -> None:
+    api.on("GET", "/api/v1/gpus", samples.DEVICES)
+    (api.home / "token").write_text("from-the-file\n")
+    assert gpuq("--host", f"http://127.0.0.1:{port}", "gpus").code == 0
+    assert api.requests[-1].headers["Authorization"] == "Bearer from-the-file"
+    assert gpuq("gpus", "--host", f"http://localhost:{port}/", GPUQ_TOKEN="from-env").code == 0
+    assert api.requests[-1].headers["Authorization"] == "Bearer from-env"
+
+
+def test_the_host_may_come_from_the_environment(gpuq: Command, api: FakeApi, port: int) -> None:
+    api.on("GET", "/api/v1/gpus", samples.DEVICES)
+    assert gpuq("gpus", GPUQ_HOST=f"http://127.0.0.1:{port}", GPUQ_HOME="/nonexistent").code == 0
+
+
+def test_over_the_socket_no_token_is_sent(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/gpus", samples.DEVICES)
+    (api.home / "token").write_text("secret")
+    gpuq("gpus", GPUQ_TOKEN="secret")
+    assert "Authorization" not in api.requests[-1].headers
+
+
+@pytest.mark.parametrize("host", ["http://example.com:8780", "http://10.0.0.1", "http://[fe80::1]:1"])
+def test_the_token_never_travels_in_the_clear(host: str) -> None:
+    with pytest.raises(BadInput, match="could be read on the way"):
+        Client(host, {"GPUQ_TOKEN": "secret", "GPUQ_HOME": "/nonexistent"})
+
+
+@pytest.mark.parametrize(
+    "host", ["", "localhost:8780", "ftp://x", "http://", "http://a/b", "http://h:port", "unix://relative"]
+)
+def test_what_is_no_address_is_refused(host: str) -> None:
+    if host:
+        with pytest.raises(BadInput, match="no address"):
+            Client(host, {"GPUQ_HOME": "/nonexistent"})
+
+
+def test_a_home_with_a_path_too_long_for_a_socket_is_reached(gpuq: Command, tmp_path: Path) -> None:
+    deep = tmp_path / ("d" * 100) / ("e" * 100)
+    (deep / "run").mkdir(parents=True)
+    fake = FakeApi(deep)
+    fake.on("GET", "/api/v1/gpus", samples.DEVICES)
+    # The server is bound by a short name for the same folder, as the kernel wants it.
+    (tmp_path / "s").symlink_to(deep / "run")
+    with serve(fake, tmp_path / "s" / "api.sock"):
+        done = gpuq("gpus", GPUQ_HOME=str(deep))
+    assert done.code == 0, done.err
+
+
+def test_a_socket_of_somebody_else_is_not_permitted(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    client = Client(environ={"GPUQ_HOME": str(home)})
+    monkeypatch.setattr("gpuq.cli.client._UnixConnection.connect", refuse)
+    with pytest.raises(NotPermitted, match="somebody else"):
+        client.get("/api/v1/gpus")
+
+
+def test_a_get_on_a_connection_that_went_stale_is_sent_again(api: FakeApi) -> None:
+    """The server may close an idle connection at any time; a read is safe to repeat."""
+    api.on("GET", "/one", {"a": 1})
+    api.on("GET", "/two", Reply(cut=True), Reply({"b": 2}))
+    with closing(Client(environ={"GPUQ_HOME": str(api.home)})) as client:
+        assert client.get("/one") == {"a": 1}
+        assert client.get("/two") == {"b": 2}
+
+
+def test_an_answer_that_breaks_off_is_not_taken_for_whole(api: FakeApi) -> None:
+    api.on("GET", "/one", Reply(cut_after=b'{"a": 1}'))
+    with pytest.raises(Unreachable, match="broke off"):
+        Client(environ={"GPUQ_HOME": str(api.home)}).get("/one")
+
+
+def test_a_query_is_escaped(api: FakeApi) -> None:
+    api.on("GET", "/one", {})
+    with closing(Client(environ={"GPUQ_HOME": str(api.home)})) as client:
+        client.get("/one", state="A&B=C", limit=None, flag=1)
+    assert api.requests[0].query == {"state": "A&B=C", "flag": "1"}
+
+
+def test_an_error_without_a_problem_document_still_has_its_code(api: FakeApi) -> None:
+    codes = {401: 5, 403: 5, 404: 3, 409: 6, 413: 2, 422: 2, 500: 1, 502: 1, 503: 4}
+    with closing(Client(environ={"GPUQ_HOME": str(api.home)})) as client:
+        for status, code in codes.items():
+            for raw in (b"<html>", b"", b"[1]", b'{"exit_code": "x"}'):
+                api.on("GET", "/one", Reply(raw=raw, status=status))
+                with pytest.raises(GpuqError, match=str(status)) as caught:
+                    client.get("/one")
+                assert caught.value.exit_code == (1 if b"exit_code" in raw else code)
+                assert caught.value.fix

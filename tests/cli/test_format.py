@@ -1,0 +1,112 @@
+"""Values on the screen, and tables that fit."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuq.cli import format as fmt
+from gpuq.cli import gpus, queue
+from tests.cli import samples
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(None, "-"), (0, "0:00"), (42.9, "0:42"), (3723, "1:02:03"), (2 * 86400 + 61, "2-00:01:01")]
+)
+def test_durations_look_like_slurms(seconds: float | None, text: str) -> None:
+    assert fmt.duration(seconds) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(12, "12s"), (2870, "48m"), (6000, "1h40m"), (51 * 3600, "2d3h")])
+def test_estimates_are_told_roughly(seconds: float, text: str) -> None:
+    assert fmt.about(seconds) == text
+
+
+def test_unknown_is_a_dash_and_never_a_zero() -> None:
+    assert {fmt.gib(None), fmt.percent(None), fmt.slowdown(None), fmt.rate(None), fmt.local_time(None)} == {"-"}
+    assert fmt.gib(0) == "0 MiB"
+
+
+def test_memory_is_told_in_gib_and_small_memory_in_mib() -> None:
+    assert fmt.gib(int(9.1 * 2**30)) == "9.1 GiB"
+    assert fmt.gib(50 * 2**20) == "50 MiB"
+    assert fmt.gib(141 * 2**30, "G") == "141G"
+
+
+def test_a_slowdown_below_one_is_shown_as_measured() -> None:
+    assert fmt.slowdown(1.04) == "4%"
+    assert fmt.slowdown(0.97) == "-3%"
+    assert fmt.slowdown(0.999) == "0%"
+
+
+@given(st.text())
+def test_no_name_can_move_the_cursor(name: str) -> None:
+    assert fmt.clean(name).isprintable()
+
+
+def test_a_lone_surrogate_in_a_name_is_escaped() -> None:
+    assert fmt.clean("a\udc80\x1b[2J") == "a\\udc80\\x1b[2J"
+
+
+@given(st.lists(st.tuples(st.text(max_size=40), st.text(max_size=60)), max_size=5), st.integers(40, 200))
+def test_a_table_fits_its_width(cells: list[tuple[str, str]], width: int) -> None:
+    columns = [fmt.Column("NAME", least=8), fmt.Column("REASON", least=10)]
+    lines = fmt.table(columns, cells, width)
+    assert len(lines) == len(cells) + 1
+    assert all(len(line) <= width for line in lines)
+
+
+@pytest.mark.parametrize("width", [80, 100, 120, 200])
+def test_the_queue_fits_and_keeps_ids_states_and_reasons(width: int) -> None:
+    lines = queue.screen(samples.queue(), width, colour=False, now=samples.NOW)
+    assert all(len(line) <= width for line in lines)
+    assert lines[0].split()[:3] == ["ID", "NAME", "ST"]
+    assert "FirstRunExclusive" in lines[3]
+    assert "PredictedLoad" in lines[4]
+    assert {line.index(" R") for line in lines[1:3]} == {lines[0].index(" ST")}
+
+
+def test_the_queue_at_80_columns() -> None:
+    assert queue.screen(samples.queue(), 80, colour=False, now=samples.NOW) == [
+        "ID NAME        ST GPU  SHARE MEM/PRED UTIL SLOW    TIME   LEFT REASON",
+        "42 resnet      R  cpu0 +43   9.1/9.8G  61%  ~4% 1:12:00   ~48m",
+        "43 bert-ft     R  cpu0 +42   9.1/9.8G  61%  ~4%   20:00 ~1h40m",
+        "44 llama-70b-… PD -    never -           -    -       -      - FirstRunExclusive",
+        "45 gan         PD -    -     ?/9.8G      -    -       - ~2h00m PredictedLoad",
+    ]
+
+
+def test_a_measured_slowdown_takes_the_place_of_the_predicted_one() -> None:
+    measured = {**samples.NO_ACTUAL, "slowdown": 1.07}
+    lines = queue.screen([samples.running(42, actual=measured)], 120, colour=False, now=samples.NOW)
+    assert " 7% " in lines[1]
+    assert "~4%" not in lines[1]
+
+
+def test_a_device_nobody_reads_shows_question_marks() -> None:
+    lines = gpus.screen(samples.DEVICES, 80, colour=False)
+    assert lines[1].split() == [
+        "cpu0",
+        "cpu-2",
+        "94%",
+        "15.0/80.0G",
+        "16.0G",
+        "42",
+        "resnet",
+        "9.1G",
+        "43",
+        "bert-ft",
+        "5.2G",
+    ]
+    assert lines[2].split() == ["3f2a9c1e", "NVIDIA", "H200", "-", "?/141G", "?", "idle"]
+
+
+def test_a_bar_has_the_length_of_its_share() -> None:
+    assert fmt.bar(0.5, 8) == "████    "
+    assert fmt.bar(7.0, 4) == "████"
+    assert fmt.bar(None, 4) == "····"
+
+
+def test_wrapping_keeps_a_number_with_its_unit() -> None:
+    assert fmt.wrapped("aaaaaaaaaaaaaaaaa 80.0 GiB", 22) == ["aaaaaaaaaaaaaaaaa", "80.0 GiB"]

@@ -1,0 +1,182 @@
+"""The command as a process: help, unknown verbs, errors, exit codes, and what it imports."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gpuq.cli.main import ALIASES, VERBS
+from tests.cli import samples
+from tests.cli.conftest import Command, FakeApi, Reply, problem, serve
+
+HEAVY = {
+    "msgspec",
+    "redis",
+    "rq",
+    "sqlalchemy",
+    "aiohttp",
+    "numpy",
+    "psutil",
+    "rich",
+    "typing",
+    "dataclasses",
+    "shutil",
+}
+HEAVY |= {"gpuq.core", "gpuq.settings", "gpuq.submission", "gpuq.codec", "gpuq.api", "gpuq.adapters"}
+
+
+def test_help_lists_every_verb_with_one_line_each(gpuq: Command) -> None:
+    assert gpuq("help", "queue").out == gpuq("queue", "-h").out
+    for words in (["--help"], [], ["help"]):
+        done = gpuq(*words)
+        assert done.code == 0
+        lines = done.out.splitlines()
+        for verb, (_, summary) in VERBS.items():
+            assert sum(line.startswith(f"  {verb} ") and summary in line for line in lines) == 1
+        assert all(len(line) <= 80 for line in lines)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_every_verb_explains_itself_in_80_columns(gpuq: Command, verb: str) -> None:
+    done = gpuq(verb, "--help")
+    assert done.code == 0
+    assert done.out.startswith(f"usage: gpuq {verb}")
+    assert "--json" in done.out
+    assert all(len(line) <= 80 for line in done.out.splitlines())
+
+
+def test_an_unknown_verb_gets_the_nearest_one(gpuq: Command) -> None:
+    done = gpuq("sumbit", "train.py")
+    assert (done.code, done.out) == (2, "")
+    assert done.err == "gpuq: there is no verb `sumbit`. Did you mean `submit`?\n  `gpuq --help` lists the verbs.\n"
+
+
+def test_an_unknown_option_is_a_usage_error(gpuq: Command) -> None:
+    assert gpuq("--jsno", "queue").code == 2
+    done = gpuq("queue", "--al")
+    assert done.code == 2
+    assert done.err.startswith("gpuq: unrecognized arguments: --al")
+
+
+def test_no_daemon_is_one_sentence_its_fix_and_code_4(gpuq: Command) -> None:
+    for words in (["queue"], ["show", "1"], ["submit", "--", "true"], ["logs", "-f", "1"], ["wait", "1"], ["gpus"]):
+        done = gpuq(*words)
+        assert (done.code, done.out) == (4, "")
+        assert done.err.startswith("gpuq: No gpuq is running at unix://")
+        assert "gpuq up" in done.err.splitlines()[1]
+        assert len(done.err.splitlines()) == 2
+
+
+def test_a_socket_nobody_listens_on_is_no_daemon(gpuq: Command, api: FakeApi) -> None:
+    with serve(FakeApi(api.home), api.home / "stale.sock"):
+        pass
+    (api.home / "stale.sock").touch()
+    assert gpuq("--host", f"unix://{api.home}/stale.sock", "queue").code == 4
+
+
+def test_the_servers_problem_is_told_as_it_stands(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/jobs/7", problem(404, 3, "There is no job 7.", "`gpuq queue --all` lists every job."))
+    done = gpuq("show", "7")
+    assert (done.code, done.out) == (3, "")
+    assert done.err == "gpuq: There is no job 7.\n  `gpuq queue --all` lists every job.\n"
+
+
+def test_an_answer_that_is_no_json_is_a_sentence(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/gpus", Reply(raw=b"hello"))
+    done = gpuq("gpus")
+    assert done.code == 1
+    assert "is this really a gpuq" in done.err
+
+
+def test_an_answer_of_a_strange_shape_is_a_sentence_and_debug_shows_the_traceback(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/gpus", [{"nonsense": 1}])
+    done = gpuq("gpus")
+    assert done.code == 1
+    assert "GPUQ_DEBUG=1" in done.err
+    env = {**gpuq.env, "GPUQ_DEBUG": "1"}
+    shown = subprocess.run([gpuq.program, "gpus"], env=env, capture_output=True, text=True, check=False)
+    assert "Traceback" in shown.stderr
+
+
+def test_common_options_may_stand_before_or_after_the_verb(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/gpus", samples.DEVICES)
+    assert gpuq("--json", "gpus").json == gpuq("gpus", "--json").json == samples.DEVICES
+
+
+def test_the_reader_may_leave_early(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/jobs", {"jobs": [samples.job(number) for number in range(5000)], "next": None})
+    shell = subprocess.run(
+        ["/bin/bash", "-c", f"{gpuq.program} queue | head -1; echo ${{PIPESTATUS[0]}}"],
+        env=gpuq.env,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shell.stderr == ""
+    assert shell.stdout.splitlines()[0].startswith("ID")
+    assert shell.stdout.splitlines()[1] == "141"
+
+
+def test_ctrl_c_ends_quietly_with_130(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/jobs", {"jobs": [samples.job(1)], "next": None})
+    process = gpuq.start("wait", "1")
+    while not api.requests:
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert err == b""
+
+
+def test_the_fast_path_imports_nothing_heavy(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/jobs", {"jobs": samples.queue(), "next": None})
+    code = (
+        "import sys; sys.argv = ['gpuq', 'queue']; from gpuq.cli.main import main; code = main();"
+        "print(*sys.modules, file=sys.stderr); sys.exit(code)"
+    )
+    # -S leaves out site-packages' own start-up files, which are not ours to answer for.
+    env = {**gpuq.env, "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run([sys.executable, "-S", "-c", code], env=env, capture_output=True, text=True, check=True)
+    loaded = set(done.stderr.split())
+    assert "gpuq.cli.queue" in loaded
+    assert loaded & HEAVY == set()
+    assert {name for name in loaded if name.startswith("gpuq.cli.")} == {
+        f"gpuq.cli.{name}" for name in ("main", "queue", "arguments", "client", "format")
+    }
+
+
+def test_aliases_do_what_they_stand_for(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/jobs", {"jobs": samples.queue(), "next": None})
+    listing = gpuq("queue", "--json").json
+    for alias in ("ls", "ps", "status"):
+        assert ALIASES[alias] == "queue"
+        assert gpuq(alias, "--json").json == listing
+
+
+@pytest.mark.parametrize("verb", ["up", "db"])
+def test_up_and_db_become_the_daemons_own_module_and_trust_no_file_here(gpuq: Command, verb: str) -> None:
+    """The module is not part of the client; what counts is what is executed, and that the user's folder is not searched."""
+    package = gpuq.cwd / "gpuq"
+    package.mkdir()
+    (package / "__init__.py").write_text("raise SystemExit('the wrong gpuq')")
+    tracer = gpuq.cwd / "sitecustomize.py"
+    tracer.write_text(
+        "import sys; sys.orig_argv[1:2] == ['-P'] and (print(*sys.orig_argv[1:]), sys.stdout.flush(), __import__('os')._exit(9))"
+    )
+    words = ["up", "--port", "0", "--stop-jobs"] if verb == "up" else ["db", "upgrade"]
+    hook = gpuq.cwd / "hook"
+    hook.mkdir()
+    tracer.rename(hook / "sitecustomize.py")
+    done = gpuq(*words, PYTHONPATH=str(hook))
+    assert done.code == 9
+    expected = "-P -m gpuq.daemon.up --port 0 --stop-jobs" if verb == "up" else "-P -m gpuq.adapters.store.migrate"
+    assert done.out.strip() == expected
+
+
+def test_a_bad_port_is_refused_before_anything_starts(gpuq: Command) -> None:
+    for port in ("http", "-1", "70000"):
+        assert gpuq("up", f"--port={port}").code == 2

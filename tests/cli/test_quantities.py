@@ -1,0 +1,125 @@
+"""Sizes, durations, slowdowns and ids as people write them."""
+
+from __future__ import annotations
+
+import math
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuq.cli.quantities import parse_duration, parse_ids, parse_size, parse_slowdown
+from gpuq.errors import BadInput
+
+UNITS = {
+    "K": 2**10,
+    "KiB": 2**10,
+    "KB": 10**3,
+    "M": 2**20,
+    "G": 2**30,
+    "GiB": 2**30,
+    "GB": 10**9,
+    "T": 2**40,
+    "Gi": 2**30,
+}
+
+
+@given(st.integers(1, 1000), st.sampled_from(sorted(UNITS)), st.booleans(), st.booleans())
+def test_a_size_is_its_number_times_its_unit(number: int, unit: str, lower: bool, space: bool) -> None:
+    text = f"{number}{' ' if space else ''}{unit.lower() if lower else unit}"
+    assert parse_size(text) == number * UNITS[unit]
+
+
+@given(st.integers(1, 2**50))
+def test_bytes_survive_the_way_through_text(size: int) -> None:
+    assert parse_size(f"{size}B") == size
+
+
+@pytest.mark.parametrize(
+    "text", ["", "10", "G", "-1G", "10X", "1e3G", "0G", "0.0M", "nan G", "10 G B", "9" * 400 + "G", "1,5G"]
+)
+def test_what_is_no_size_is_refused_with_a_fix(text: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        parse_size(text)
+    assert caught.value.fix
+
+
+@given(st.integers(0, 300), st.integers(0, 23), st.integers(0, 59), st.integers(0, 59))
+def test_slurms_clock_is_read_as_slurm_reads_it(days: int, hours: int, minutes: int, seconds: int) -> None:
+    total = days * 86400 + hours * 3600 + minutes * 60 + seconds
+    if total == 0:
+        return
+    assert parse_duration(f"{days}-{hours:02}:{minutes:02}:{seconds:02}") == total
+    if hours or minutes or seconds:
+        assert parse_duration(f"{hours}:{minutes:02}:{seconds:02}") == total - days * 86400
+        assert parse_duration(f"{hours}h{minutes}m{seconds}s") == total - days * 86400
+
+
+@given(st.integers(1, 10_000))
+def test_a_lone_number_is_minutes(number: int) -> None:
+    assert parse_duration(str(number)) == number * 60
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 5400),
+        ("2h30m", 9000),
+        ("45s", 45),
+        ("1d", 86400),
+        ("10min", 600),
+        ("1.5h", 5400),
+        ("05:30", 330),
+        ("1-12", 129_600),
+    ],
+)
+def test_durations(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0", "h", "1:99", "1:2:3:4", "-5", "2x", "1h1h", "99999999999", "1" * 50, "0s", "30m2h"]
+)
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        parse_duration(text)
+
+
+@given(st.integers(0, 400))
+def test_percent_and_ratio_agree(percent: int) -> None:
+    ratio = parse_slowdown(f"{percent}%")
+    assert math.isclose(ratio, 1 + percent / 100)
+    assert math.isclose(parse_slowdown(f"{ratio:.4f}"), ratio)
+
+
+@given(st.floats(5.001, 1e6))
+def test_a_bare_number_above_five_is_surely_a_percentage(number: float) -> None:
+    with pytest.raises(BadInput, match="times as slow") as caught:
+        parse_slowdown(f"{number:.3f}")
+    assert "%" in caught.value.fix
+
+
+@pytest.mark.parametrize("text", ["", "15 percent", "0.9", "0", "-10%", "401%", "1e1", "nan", "inf%"])
+def test_what_is_no_slowdown_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        parse_slowdown(text)
+
+
+@given(st.text(max_size=30))
+def test_no_text_raises_anything_but_bad_input(text: str) -> None:
+    for parse in (parse_size, parse_duration, parse_slowdown):
+        with suppress(BadInput):
+            assert math.isfinite(parse(text))
+    with suppress(BadInput):
+        assert parse_ids([text])
+
+
+def test_ids_come_as_numbers_ranges_and_lists_each_once() -> None:
+    assert parse_ids(["42", "44-46", "1,2", "45"]) == [42, 44, 45, 46, 1, 2]
+
+
+@pytest.mark.parametrize("word", ["", "x", "4-", "-4", "5-4", "1-1000000", "4.2", "٤", "9" * 30])
+def test_what_is_no_id_is_refused(word: str) -> None:
+    with pytest.raises(BadInput):
+        parse_ids([word])

@@ -1,0 +1,304 @@
+"""The other verbs: what they ask of the API, and what they say."""
+
+from __future__ import annotations
+
+import os
+import pty
+import termios
+from contextlib import suppress
+
+import pytest
+
+from tests.cli import samples
+from tests.cli.conftest import Command, FakeApi, Reply, Request, problem
+
+
+def test_queue_asks_for_my_live_jobs_and_shows_running_ones_first(gpuq: Command, api: FakeApi) -> None:
+    jobs = [samples.job(1), samples.running(2)]
+    api.on("GET", "/api/v1/jobs", {"jobs": jobs, "next": None})
+    done = gpuq("queue")
+    assert api.requests[0].query["owner"] == "me"
+    assert set(api.requests[0].query["state"].split(",")) == {"PENDING", "HELD", "STARTING", "RUNNING", "COMPLETING"}
+    assert [line.split()[0] for line in done.out.splitlines()] == ["ID", "2", "1"]
+    assert [job["id"] for job in gpuq("queue", "--json").json] == [2, 1]
+
+
+def test_queue_all_follows_the_pages_and_sorts_by_id(gpuq: Command, api: FakeApi) -> None:
+    def page(request: Request) -> Reply:
+        after = int(request.query.get("after", 4))
+        return Reply({"jobs": [samples.job(after - 1)], "next": after - 1 if after > 2 else None})
+
+    api.on("GET", "/api/v1/jobs", page)
+    assert [job["id"] for job in gpuq("queue", "--all", "--json").json] == [1, 2, 3]
+    assert api.requests[0].query.get("state") is None
+    assert api.requests[0].query["owner"] == "all"
+    api.requests.clear()
+    assert [job["id"] for job in gpuq("queue", "--all", "-n", "2", "--json").json] == [2, 3]
+
+
+def test_queue_takes_states_by_code(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/jobs", {"jobs": [], "next": None})
+    done = gpuq("queue", "-s", "f,TIMEOUT")
+    assert (done.code, done.out, done.err) == (0, "", "No jobs.\n")
+    assert api.requests[0].query["state"] == "FAILED,TIMEOUT"
+    assert gpuq("queue", "-s", "ASLEEP").code == 2
+
+
+def test_an_empty_queue_says_where_the_past_is(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/jobs", {"jobs": [], "next": None})
+    done = gpuq("queue")
+    assert (done.code, done.out) == (0, "")
+    assert "--all" in done.err
+    assert gpuq("queue", "--json").out == "[]\n"
+
+
+def test_a_name_with_escape_codes_does_not_reach_the_terminal(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/jobs", {"jobs": [samples.job(1, name="\x1b]0;owned\x07\ud800")], "next": None})
+    out = gpuq("queue").out
+    assert "\x1b" not in out
+    assert "\\x1b" in out
+
+
+def test_show_has_every_part(gpuq: Command, api: FakeApi) -> None:
+    actual = {**samples.NO_ACTUAL, "peak_utilization_pct": 57.0, "slowdown": 1.06, "alone_rate": 12.5, "partners": [43]}
+    job = samples.ended(42, "FAILED", 2, actual=actual, partners=[], max_slowdown=1.15, time_limit_s=3600.0)
+    api.on("GET", "/api/v1/jobs/42", job)
+    out = gpuq("show", "42").out
+    for part in (
+        "job 42",
+        "FAILED",
+        "exit code",
+        "box/cpu0",
+        "57%",
+        "6%",
+        "12.5 steps/s",
+        "9.8 GiB",
+        "12 attempts of",
+        "15% at most",
+    ):
+        assert part in out
+    assert all(len(line) <= 80 for line in out.splitlines())
+    assert gpuq("show", "42", "--json").json == job
+
+
+def test_show_lists_attempts_when_there_was_more_than_one(gpuq: Command, api: FakeApi) -> None:
+    attempt = {
+        "number": 1,
+        "device": "box/cpu0",
+        "started_at": "2026-11-20T22:30:00Z",
+        "ended_at": "2026-11-20T22:31:00Z",
+    }
+    attempts = [{**attempt, "ending": "out of memory", "exit_code": 1}, {**attempt, "number": 2}]
+    api.on("GET", "/api/v1/jobs/42", samples.running(42, attempts=attempts))
+    out = gpuq("show", "42").out
+    assert "out of memory" in out
+    assert "2026-11-20 22:30:00  1:00" in out
+
+
+def test_show_of_a_job_that_nothing_is_known_of(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/jobs/1", samples.job(1, name=None))
+    assert "nothing is known of this kind yet" in gpuq("show", "1").out
+
+
+def explanation(job_id: int, state: str, verdict: dict[str, object] | None, **more: object) -> dict[str, object]:
+    told = {
+        "id": job_id,
+        "state": state,
+        "sentence": "It waits.",
+        "verdict": verdict,
+        "position": None,
+        "waiting": None,
+    }
+    return {**told, "device": None, "partners": [], "forecast": None, "attempts": [], **more}
+
+
+def test_explain_shows_the_sum_that_refuses(gpuq: Command, api: FakeApi) -> None:
+    told = explanation(45, "PENDING", samples.OVERLOAD, position=2, waiting=3, forecast=samples.FORECAST)
+    api.on("GET", "/api/v1/jobs/45/explanation", told)
+    out = gpuq("explain", "45", COLUMNS="200").out
+    assert out.startswith(
+        "job 45 waits: PredictedLoad on box/cpu0: peak utilisation 54% + 53% = 107% > 100%, beside job 41.\n"
+    )
+    assert "It is number 2 of 3 waiting jobs." in out
+    assert "9.0 GiB (at most 9.8 GiB)" in out
+    assert gpuq("explain", "45", "--json").json == told
+
+
+def test_explain_says_why_it_runs_beside_another(gpuq: Command, api: FakeApi) -> None:
+    told = explanation(42, "RUNNING", samples.FITS, device="box/cpu0", partners=[43])
+    api.on("GET", "/api/v1/jobs/42/explanation", told)
+    out = gpuq("explain", "42", COLUMNS="300").out
+    assert out.startswith(
+        "job 42 runs on cpu0 beside 43 because it fitted beside job 43: peak utilisation 54% + 33% = 87% <= 100%"
+    )
+    assert "9.8 GiB + 6.0 GiB spoken for + 8.0 GiB kept free = 23.8 GiB <= 80.0 GiB" in out
+
+
+@pytest.mark.parametrize(
+    ("rule", "admitted", "numbers", "expected"),
+    [
+        (
+            "SlowdownBudget",
+            False,
+            {"beside": "k", "newcomer_slowdown": 1.3, "budget": 1.15},
+            "30% slower beside a job of kind k",
+        ),
+        (
+            "SlowdownBudget",
+            False,
+            {"resident": "41", "resident_slowdown": 1.3, "budget": 1.1},
+            "slow job 41 by 30%, whose budget is 10%",
+        ),
+        ("FirstRunExclusive", False, {"newcomer": "45", "evidence": "none"}, "(evidence: none)"),
+        ("FirstRunExclusive", True, {"needed_bytes": None, "committed_bytes": 0, "total_bytes": 2**30}, "alone"),
+        ("Resources", False, {"residents": 2, "limit": 2}, "2 jobs are there, and 2 are the limit"),
+        (
+            "PredictedMemory",
+            False,
+            {"needed_bytes": 2**31, "committed_bytes": 2**30, "total_bytes": 2**31},
+            "= 3.0 GiB > 2.0 GiB",
+        ),
+        ("Exclusive", False, {"newcomer": "45"}, "this job does not share"),
+        ("UnsafePair", False, {"beside": "k"}, "ran out of memory before"),
+        (
+            "PredictedLoad",
+            False,
+            {"newcomer_pct": 54.0, "committed_pct": None, "limit_pct": 100.0, "residents": "41"},
+            "the server's words",
+        ),
+        ("RuleOfTomorrow", False, {"some_bytes": 2**30}, "the server's words"),
+    ],
+)
+def test_every_rule_in_words(
+    gpuq: Command, api: FakeApi, rule: str, admitted: bool, numbers: dict[str, object], expected: str
+) -> None:
+    verdict = {"admitted": admitted, "rule": rule, "device": "d", "numbers": numbers, "sentence": "the server's words"}
+    state = "RUNNING" if admitted else "PENDING"
+    api.on("GET", "/api/v1/jobs/45/explanation", explanation(45, state, verdict))
+    assert expected in gpuq("explain", "45", COLUMNS="300").out
+
+
+def test_predict_exits_with_7_for_what_can_never_run(gpuq: Command, api: FakeApi) -> None:
+    api.on("POST", "/api/v1/predict", {"kind": "k", "forecast": None, "never_fits": "900 GiB are missing."})
+    done = gpuq("predict", "--gpu-mem", "980G", "--", "true")
+    assert done.code == 7
+    assert "900 GiB are missing" in done.out
+    assert api.requests[0].body["gpu_memory"] == 980 * 2**30
+
+
+def test_control_verbs_ask_for_each_job(gpuq: Command, api: FakeApi) -> None:
+    for verb, word in (("cancel", "cancelled"), ("hold", "held"), ("release", "released")):
+        api.on("POST", f"/api/v1/jobs/42/{verb}", {"id": 42, "asked": verb, "state": "PENDING", "done": True})
+        done = gpuq(verb, "42")
+        assert (done.code, done.out, done.err) == (0, "", f"Job 42 is {word}.\n")
+
+
+def test_cancel_goes_on_after_a_failure_and_ends_with_the_worst_code(gpuq: Command, api: FakeApi) -> None:
+    api.on("POST", "/api/v1/jobs/1/cancel", problem(404, 3, "There is no job 1.", "Look."))
+    api.on("POST", "/api/v1/jobs/2/cancel", problem(409, 6, "Job 2 has already ended.", "Look."))
+    api.on("POST", "/api/v1/jobs/3/cancel", Reply({"id": 3, "asked": "cancel", "state": "RUNNING", "done": False}, 202))
+    done = gpuq("kill", "1-3")
+    assert done.code == 6
+    assert "Job 3 will be cancelled in a moment." in done.err
+    assert [r.path for r in api.requests] == [f"/api/v1/jobs/{number}/cancel" for number in (1, 2, 3)]
+
+
+def test_a_job_that_is_being_stopped_is_not_called_cancelled_yet(gpuq: Command, api: FakeApi) -> None:
+    api.on("POST", "/api/v1/jobs/3/cancel", {"id": 3, "asked": "cancel", "state": "COMPLETING", "done": True})
+    assert gpuq("cancel", "3").err == "Job 3 is being stopped.\n"
+
+
+def test_a_cancel_whose_answer_is_lost_is_not_sent_again(gpuq: Command, api: FakeApi) -> None:
+    api.on("POST", "/api/v1/jobs/3/cancel", Reply(cut=True))
+    done = gpuq("cancel", "3")
+    assert done.code == 4
+    assert "before you try again" in done.err
+    assert len(api.requests) == 1
+
+
+def test_gpus_json_is_the_apis(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/gpus", samples.DEVICES)
+    assert gpuq("gpus", "--json").json == samples.DEVICES
+    api.on("GET", "/api/v1/gpus", [])
+    done = gpuq("gpus")
+    assert (done.out, "gpuq doctor" in done.err) == ("", True)
+
+
+def test_model_verbs(gpuq: Command, api: FakeApi) -> None:
+    status = {
+        "serving": "v3",
+        "published_at": 1.0,
+        "scores": {"error": 0.5},
+        "versions": [{"version": "v3", "rows": 9}],
+    }
+    api.on("GET", "/api/v1/models", status)
+    out = gpuq("model").out
+    assert "v3" in out
+    assert "1970-01-01" in out
+    assert gpuq("model", "status", "--json").json == status
+    api.on("POST", "/api/v1/models/train", {"published": False, "why": "not better"})
+    api.on("POST", "/api/v1/models/rollback", problem(409, 6, "There is no version before.", "Train."))
+    done = gpuq("model", "train")
+    assert "not better" in done.out
+    assert gpuq("model", "rollback").code == 6
+    assert gpuq("model", "destroy").code == 2
+
+
+def test_version_works_without_a_daemon(gpuq: Command) -> None:
+    done = gpuq("version", "--json")
+    assert done.code == 0
+    assert done.json["daemon"] is None
+    assert gpuq("--version").out.startswith("gpuq ")
+
+
+def on_a_terminal(gpuq: Command, *words: str, **env: str) -> str:
+    leader, follower = pty.openpty()
+    termios.tcsetwinsize(follower, (24, 80))
+    process = gpuq.start(*words, stdout=follower, env={**gpuq.env, "TERM": "xterm", **env})
+    os.close(follower)
+    said = b""
+    with suppress(OSError):  # how Linux tells that the other end is closed
+        while chunk := os.read(leader, 4096):
+            said += chunk
+    os.close(leader)
+    process.communicate(timeout=10)
+    assert process.returncode == 0
+    return said.decode()
+
+
+def test_colour_is_for_terminals_and_can_be_refused(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/jobs", {"jobs": samples.queue(), "next": None})
+    assert "\x1b[32m42" in on_a_terminal(gpuq, "queue")
+    assert "\x1b" not in on_a_terminal(gpuq, "queue", NO_COLOR="1")
+    assert "\x1b" not in on_a_terminal(gpuq, "queue", TERM="dumb")
+    assert "\x1b" not in on_a_terminal(gpuq, "queue", "--no-color")
+    assert "\x1b" not in gpuq("queue").out
+
+
+def test_the_terminals_width_is_used(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/jobs", {"jobs": samples.queue(), "next": None})
+    plain = on_a_terminal(gpuq, "--no-color", "queue").splitlines()
+    assert max(map(len, plain)) <= 80
+    assert "…" in plain[3]
+    assert "llama-70b-finetune-lora" in gpuq("queue", COLUMNS="160").out
+
+
+def test_the_bar_is_drawn_on_a_wide_terminal_only(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/gpus", samples.DEVICES)
+    assert "███████▌" in on_a_terminal(gpuq, "gpus", COLUMNS="120")
+    assert "█" not in gpuq("gpus", COLUMNS="120").out
+
+
+def test_a_terminal_that_cannot_show_a_character_gets_it_escaped(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/jobs", {"jobs": [samples.job(1, name="größe")], "next": None})
+    done = gpuq("queue", PYTHONIOENCODING="ascii")
+    assert done.code == 0
+    assert "gr\\xf6\\xdfe" in done.out
+
+
+def test_predict_says_whether_the_job_would_share(gpuq: Command, api: FakeApi) -> None:
+    api.on("POST", "/api/v1/predict", {"kind": "k", "forecast": samples.FORECAST, "never_fits": None})
+    assert "may share" in gpuq("predict", "--", "true").out
+    assert "alone, as asked" in gpuq("predict", "--exclusive", "--", "true").out
+    api.on("POST", "/api/v1/predict", {"kind": "k", "forecast": None, "never_fits": None})
+    assert "too little is known" in gpuq("predict", "--", "true").out

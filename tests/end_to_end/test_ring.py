@@ -1,0 +1,179 @@
+"""The whole ring with real processes: submit, run alone, be measured, share, be measured again, learn."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.site import Site, wait_for
+
+STEPS = Path(__file__).with_name("steps.py")
+
+
+def gpuq(site: Site, *arguments: str, code: int = 0) -> str:
+    """The real command, as a user runs it."""
+    done = run(site, *arguments)
+    assert done.returncode == code, (done.returncode, done.stdout, done.stderr)
+    return done.stdout
+
+
+def run(site: Site, *arguments: str) -> subprocess.CompletedProcess[str]:
+    argv = [str(Path(sys.executable).with_name("gpuq")), *arguments]
+    return subprocess.run(argv, env=site.env, capture_output=True, text=True, timeout=90, cwd=site.home, check=False)
+
+
+def show(site: Site, job: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(gpuq(site, "show", job, "--json"))
+    return found
+
+
+def test_the_first_run_is_measured_the_next_two_share_and_the_cost_is_known() -> None:
+    # What else this machine does must not decide the test: the rule on load has its own, in tests/core.
+    with Site(devices_cpu_count=1, devices_cpu_cores=2, admission_utilization_pct=400) as site:
+        submit = ("submit", "--parsable", "--python", sys.executable, str(STEPS))
+        first = gpuq(site, *submit, "16").strip()
+        gpuq(site, "wait", first)
+        alone = show(site, first)
+        assert alone["verdict"]["rule"] == "FirstRunExclusive"
+        assert alone["forecast"]["peak_memory_bytes"] is None
+        assert 5 < alone["actual"]["peak_utilization_pct"] < 60, "less than one of two cores"
+        assert 25 < alone["actual"]["alone_rate"] < 60
+        assert alone["actual"]["slowdown"] is None
+
+        second, third = (gpuq(site, *submit, "18").strip() for _ in range(2))
+        gpuq(site, "wait", second, third)
+
+        for job, partner in ((second, third), (third, second)):
+            found = show(site, job)
+            assert found["forecast"]["evidence"].startswith("own history")
+            assert found["forecast"]["upper_memory_bytes"] >= found["actual"]["peak_memory_bytes"] * 0.9
+            assert found["actual"]["partners"] == [int(partner)]
+            assert 0.7 < found["actual"]["slowdown"] < 1.6
+        assert {show(site, job)["verdict"]["rule"] for job in (second, third)} == {"Idle", "Fits"}
+
+        trained = json.loads(gpuq(site, "model", "train", "--json"))
+        assert trained["published"] is False
+        assert trained["reason"], "three attempts are too few, and it says so"
+        gpus = json.loads(gpuq(site, "gpus", "--json"))
+        assert {"id", "host", "kind", "total_memory_bytes", "used_memory_bytes", "promised_memory_bytes"} <= set(
+            gpus[0]
+        )
+
+
+@pytest.fixture(scope="module")
+def site() -> Any:
+    with Site(devices_cpu_count=2, devices_cpu_cores=1, worker_grace_s=2) as site:
+        yield site
+
+
+def test_a_job_gets_its_environment_and_none_of_ours(site: Site) -> None:
+    job = gpuq(site, "submit", "--parsable", "-e", "COLOUR=blue", "--", "/usr/bin/env").strip()
+    gpuq(site, "wait", job)
+
+    seen = dict(line.split("=", 1) for line in gpuq(site, "logs", job).splitlines() if "=" in line)
+
+    assert seen["COLOUR"] == "blue"
+    assert (seen["GPUQ_JOB_ID"], seen["GPUQ_ATTEMPT"]) == (job, "1")
+    assert seen["TF_FORCE_GPU_ALLOW_GROWTH"] == "true"
+    assert not {"GPUQ_HOME", "GPUQ_REDIS_URL", "GPUQ_DATABASE_URL"} & set(seen)
+    token = (site.home / "token").read_text().strip()
+    assert token not in "".join(seen.values())
+
+
+def test_exit_codes_come_back(site: Site) -> None:
+    failed = gpuq(site, "submit", "--parsable", "--", "/bin/sh", "-c", "exit 7").strip()
+    gpuq(site, "wait", failed, code=7)
+    assert show(site, failed)["state"] == "FAILED"
+
+    late = gpuq(site, "submit", "--parsable", "--time", "0:00:01", "--", "/bin/sleep", "60").strip()
+    gpuq(site, "wait", late, code=124)
+    assert show(site, late)["state"] == "TIMEOUT"
+
+
+def test_a_cancel_works_within_two_seconds_with_every_slot_busy(site: Site) -> None:
+    jobs = [site.submit("/bin/sleep", "60") for _ in range(2)]
+    for job in jobs:
+        site.wait(job, "RUNNING")
+    waiting = site.submit("/bin/sleep", "61", key="one more")
+
+    status, _ = site.request("POST", f"/api/v1/jobs/{jobs[0]}/cancel")
+
+    assert status in {200, 202}
+    assert site.wait(jobs[0], within_s=2)["state"] == "CANCELLED"
+    for job in (jobs[1], waiting):
+        site.request("POST", f"/api/v1/jobs/{job}/cancel")
+        assert site.wait(job, within_s=10)["state"] == "CANCELLED"
+
+
+def test_a_cancel_takes_the_whole_tree(site: Site) -> None:
+    nest = "trap '' TERM; setsid sleep 77 & (sleep 77 &) ; sleep 77 & wait"
+    job = site.submit("/bin/sh", "-c", nest)
+    site.wait(job, "RUNNING")
+
+    gpuq(site, "cancel", str(job))
+
+    assert site.wait(job, within_s=15)["state"] == "CANCELLED"
+    left = [pid for pid in site.processes() if b"sleep\x0077" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    assert left == []
+
+
+def test_hold_release_explain_and_predict(site: Site) -> None:
+    job = gpuq(site, "submit", "--parsable", "--hold", "--", "/bin/true").strip()
+    site.wait(int(job), "HELD", within_s=10)
+    gpuq(site, "release", job)
+    gpuq(site, "wait", job)
+    gpuq(site, "hold", job, code=6)
+    gpuq(site, "show", "99999", code=3)
+    gpuq(site, "logs", "99999", code=3)
+    assert "COMPLETED" in gpuq(site, "explain", job)
+    assert "evidence" in json.loads(gpuq(site, "predict", "--json", "--", "/bin/true"))["forecast"]
+
+
+def test_what_can_never_fit_is_refused_with_the_missing_number(site: Site) -> None:
+    done = run(site, "submit", "--gpu-mem", "900TiB", "--", "/bin/true")
+
+    assert done.returncode == 7
+    assert "missing" in done.stderr
+
+
+def test_ctrl_c_leaves_jobs_running_and_the_next_up_takes_them_up() -> None:
+    with Site() as site:
+        job = site.submit("/bin/sh", "-c", "sleep 5; exit 3")
+        site.wait(job, "RUNNING")
+
+        assert site.down() == 0
+        assert f"next `gpuq up`: {job}" in site.output.read_text()
+        site.up()
+
+        found = site.wait(job)
+        assert (found["state"], found["exit_code"], len(found["attempts"])) == ("FAILED", 3, 1)
+
+
+def test_a_job_that_ends_while_gpuq_is_down_is_found_ended() -> None:
+    with Site() as site:
+        job = site.submit("/bin/sh", "-c", "sleep 2; exit 4")
+        site.wait(job, "RUNNING")
+        site.down()
+        wait_for(lambda: not list(site.processes()), 20)
+
+        site.up()
+
+        found = site.wait(job)
+        assert (found["state"], found["exit_code"]) == ("FAILED", 4)
+
+
+def test_stop_jobs_ends_them() -> None:
+    with Site() as site:
+        site.down()
+        site.up("--stop-jobs")
+        job = site.submit("/bin/sleep", "300")
+        site.wait(job, "RUNNING")
+
+        assert site.down() == 0
+
+        assert list(site.processes()) == []
