@@ -104,8 +104,11 @@ class AttemptFolder:
         self._write("spooled.json", msgspec.json.encode(marker))
 
     def write_order(self, order: OrderFile) -> None:
-        """Write what to run, for the owner's eyes only: the environment may hold secrets."""
-        self._write("order.json", msgspec.json.encode(order))
+        """Write what to run, for the owner's eyes only: the environment may hold secrets.
+
+        Not synced: it speaks of a shim, which no crash of the machine outlives.
+        """
+        write_private(self.path / "order.json", msgspec.json.encode(order), sync=False)
 
     def write_stop(self, reason: str, at: float) -> None:
         """Ask the shim to end the attempt."""
@@ -167,12 +170,13 @@ def folders_in(root: Path) -> Iterator[AttemptFolder]:
                 yield AttemptFolder(Path(entry.path), AttemptId(JobId(int(job)), int(number)))
 
 
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file of mode 0600 that is there whole or not at all, and on the disk when this returns. Raises OSError."""
+def write_private(path: Path, content: bytes, *, sync: bool = True) -> None:
+    """Write a file of mode 0600 that is there whole or not at all; on the disk when this returns, if `sync`. Raises OSError."""
     temporary = path.with_name(path.name + ".tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()
-        os.fsync(file.fileno())
+        if sync:
+            os.fsync(file.fileno())
     temporary.rename(path)
