@@ -9,12 +9,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 
 from gpuq.adapters.process import Identity, identify
 
 _ENDS_WITHIN_S = 2.0
+# The interpreter of the next shim starts when the job just handed over has had the cores to itself for its own start.
+_LATER_S = 0.05
 _SHIM = Path(__file__).with_name("shim.py")
 
 
@@ -71,23 +74,39 @@ class ShimPool:
         self._log = log
         self._waiting: WaitingShim | None = None
         self._at_work: list[WaitingShim] = []
+        self._lock = threading.RLock()
+        self._closed = False
 
     def warm(self) -> None:
-        """See to it that a shim waits, and reap those that have ended."""
-        self._at_work = [shim for shim in self._at_work if not shim.is_gone()]
-        if self._waiting is None or self._waiting.is_gone():
-            self._waiting = WaitingShim(self._log)
+        """See to it that a shim waits, and reap those that have ended. Raises OSError if none can be started."""
+        with self._lock:
+            self._at_work = [shim for shim in self._at_work if not shim.is_gone()]
+            if not self._closed and (self._waiting is None or self._waiting.is_gone()):
+                self._waiting = WaitingShim(self._log)
+
+    def warm_soon(self) -> None:
+        """The same in a moment, from a thread; returns at once."""
+        timer = threading.Timer(_LATER_S, self._try_to_warm)
+        timer.daemon = True
+        timer.start()
 
     def take(self) -> WaitingShim:
         """A shim for one attempt. Raises OSError if none can be started."""
-        self.warm()
-        shim, self._waiting = self._waiting, None
-        assert shim is not None
-        self._at_work.append(shim)
-        return shim
+        with self._lock:
+            self.warm()
+            shim, self._waiting = self._waiting, None
+            assert shim is not None
+            self._at_work.append(shim)
+            return shim
 
     def close(self) -> None:
         """Dismiss the waiting shim; those at work stay."""
-        if self._waiting is not None:
-            self._waiting.end()
-            self._waiting = None
+        with self._lock:
+            self._closed = True
+            if self._waiting is not None:
+                self._waiting.end()
+                self._waiting = None
+
+    def _try_to_warm(self) -> None:
+        with suppress(OSError):  # the next `take` tries again, and says so
+            self.warm()
