@@ -111,7 +111,7 @@ def _launch(context: Context, order: wire.Order) -> None:
     except (GpuqError, OSError) as error:
         log.warning("%s could not be started: %s", order.rq_id, error)
         folder.close_unstarted(f"it could not be started: {error}", context.clock())
-    context.shims.warm()
+    context.shims.warm_soon()
 
 
 def _hand_over(context: Context, folder: AttemptFolder, spec: LaunchSpec, placement: Placement) -> None:

@@ -209,11 +209,14 @@ def test_the_environment_is_the_submitters_with_ours_and_without_gpuqs_own(setti
     assert "/secret/home" not in json.dumps(env)
 
 
-def test_the_task_takes_little_time(settings: Settings, folder: AttemptFolder) -> None:
-    """Its budget is 100 ms; a shim that waits already makes that easy."""
-    context = twins.context(settings, OneClaim(spec(["true"])))
-    context.shims.warm()
-    began = time.monotonic()
-    run_job.run(order(Verb.LAUNCH))
-    assert time.monotonic() - began < 0.1
-    ended(folder)
+def test_the_task_takes_little_time(settings: Settings) -> None:
+    """Its budget is 100 ms; a shim that waits already makes that easy. The best of five, since the machine may be busy."""
+    context = twins.context(settings, OneClaim(*(spec(["true"], attempt_id(job)) for job in range(1, 6))))
+    taken = []
+    for job in range(1, 6):
+        context.shims.warm()
+        began = time.monotonic()
+        run_job.run(order(Verb.LAUNCH, job=job))
+        taken.append(time.monotonic() - began)
+        ended(AttemptFolder(settings.home.attempt(job, 1), attempt_id(job)))
+    assert min(taken) < 0.05
