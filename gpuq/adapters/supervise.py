@@ -32,8 +32,8 @@ class ChildSpec:
 
 
 def python_module(module: str, *arguments: str) -> list[str]:
-    """The argument list that runs one of our modules with this interpreter."""
-    return [sys.executable, "-m", module, *arguments]
+    """The argument list that runs one of our modules with this interpreter; `-P` keeps the current folder out of it."""
+    return [sys.executable, "-P", "-m", module, *arguments]
 
 
 async def supervise(spec: ChildSpec, stop: asyncio.Event, say: Callable[[str], None] = lambda _: None) -> None:

@@ -31,16 +31,18 @@ def foretell(client: Client, body: Record, *, as_json: bool) -> int:
     if as_json:
         print_json(told)
     else:
-        print("\n".join(screen(told, fmt.terminal_width())))
+        print("\n".join(screen(told, fmt.terminal_width(), alone=body["share"] == "never")))
     return _NEVER_FITS if told.get("never_fits") else 0
 
 
-def screen(told: Record, width: int) -> list[str]:
+def screen(told: Record, width: int, *, alone: bool = False) -> list[str]:
     """The kind, the forecast, and what follows from it."""
     forecast = told.get("forecast") or {}
     lines = [f"kind: {fmt.clean(told['kind'])}", *forecast_facts(told.get("forecast"), width)]
     if told.get("never_fits"):
         lines.append(f"It could never run: {fmt.clean(told['never_fits'])}")
+    elif alone:
+        lines.append("It would run alone, as asked.")
     elif forecast.get("peak_utilization_pct") is None or forecast.get("upper_memory_bytes") is None:
         lines.append("It would run alone: too little is known of it to share a device.")
     else:

@@ -92,9 +92,9 @@ class Exited:
 
 @dataclass(frozen=True, slots=True)
 class ModelPublished:
-    """A new model serves forecasts from now on."""
+    """Another model serves forecasts from now on; None: no model, history alone."""
 
-    version: str
+    version: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,7 +81,7 @@ def _events_of(request: Request, rows: dict[JobId, JobRecord]) -> list[Event]:
         case "release" if job is not None:
             return [ReleaseRequested(job, request.by)]
         case "model":
-            return [ModelPublished(str(request.body.get("version")))]
+            return [ModelPublished(request.body.get("version"))]
         case _:
             log.error("request %s is not known: %s", request.id, request.verb, extra={"action": "drop_request"})
             return []

@@ -23,7 +23,7 @@ from gpuq.settings import Learning
 from gpuq.submission import JobRecord
 
 # Outcomes read at start; older ones say little about today's code.
-_HISTORY_AT_START = 20_000
+_HISTORY_AT_START_S = 180 * 86_400.0
 
 
 class Learner:
@@ -38,10 +38,10 @@ class Learner:
         self.kinds: dict[JobId, KindId] = {}
         self.model_version: str | None = None
 
-    def catch_up(self) -> None:
+    def catch_up(self, now: float) -> None:
         """Read the record and the current model. Blocks."""
         types = self._device_types()
-        for job_row, attempt_row in self._store.finished_attempts(limit=_HISTORY_AT_START):
+        for job_row, attempt_row in self._store.finished_attempts(since=now - _HISTORY_AT_START_S):
             outcome = outcome_from_rows(job_row, attempt_row, types)
             if outcome is not None:
                 self._predictor.learn(outcome)

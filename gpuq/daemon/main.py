@@ -86,7 +86,7 @@ async def _run(settings: Settings) -> None:
 def _assemble(settings: Settings, store: Store, run_blocking: Callable[..., Any]) -> Dispatcher:
     limits = limits_of(settings)
     learner = Learner(store, Shelf(settings.home.models), settings.learning)
-    learner.catch_up()
+    learner.catch_up(time.time())
     last_seq = store.last_seq()
     store.prune_journal(before=last_seq - _KEEP_JOURNAL_ENTRIES)
     state = restore(store)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from statistics import median
 from sys import intern
 from typing import Any
@@ -77,23 +77,27 @@ class Slowdown:
     high: float | None
 
 
-@dataclass(slots=True)
 class _Runs:
-    # Runs alone are kept apart: they are the ones that show a kind's own peaks, and many shared runs must not push
-    # them out.
-    alone: deque[Run] = field(default_factory=lambda: deque(maxlen=RUNS_KEPT))
-    shared: deque[Run] = field(default_factory=lambda: deque(maxlen=RUNS_KEPT))
-    # Neither must runs that did not show both peaks of the whole job: what is known stays known.
-    partial: deque[Run] = field(default_factory=lambda: deque(maxlen=PARTIAL_KEPT))
+    """The latest runs of one kind, by what they showed.
+
+    Runs of one sort never push out those of another: many shared runs leave the runs alone, which show a kind's own peaks;
+    and runs that showed little leave those that showed more, so that what is known stays known.
+    """
+
+    __slots__ = ("_by_sort",)
+
+    def __init__(self) -> None:
+        self._by_sort: dict[tuple[bool, ...], deque[Run]] = {}
 
     def all(self) -> list[Run]:
-        return [*self.partial, *self.alone, *self.shared]
+        return [run for runs in self._by_sort.values() for run in runs]
 
     def add(self, run: Run) -> None:
-        if not run.complete:
-            self.partial.append(run)
-        else:
-            (self.shared if run.shared else self.alone).append(run)
+        has_utilization, has_memory = run.peak_utilization_pct is not None, run.peak_memory_bytes is not None
+        sort = (run.whole, has_utilization, has_memory, run.complete and run.shared)
+        if sort not in self._by_sort:
+            self._by_sort[sort] = deque(maxlen=RUNS_KEPT if run.complete else PARTIAL_KEPT)
+        self._by_sort[sort].append(run)
 
 
 class History:
@@ -149,7 +153,7 @@ class History:
                 }
 
     def runs(self, kind: str, device_type: str) -> list[Run]:
-        """The kind's latest runs on this type of device: incomplete, alone, shared, each oldest first."""
+        """The kind's latest runs on this type of device: sort by sort, each oldest first."""
         runs = self._runs.get((kind, device_type))
         return [] if runs is None else runs.all()
 
@@ -161,7 +165,7 @@ class History:
         whole = [run for run in self.runs(kind, device_type) if run.whole]
         usable = [run for run in whole if run.complete] or whole
         same = [run for run in usable if run.known.same_work(known)]
-        return (same, True) if same else (usable, False)
+        return (same, True) if same and (_show_both(same) or not _show_both(usable)) else (usable, False)
 
     def alone_rate(self, kind: str, device_type: str) -> float | None:
         """The kind's usual progress with no partner, steps/s: the median of its latest runs; None if never measured."""
@@ -192,6 +196,12 @@ def _run(outcome: Outcome) -> Run:
         shared=outcome.shared,
         attempt=outcome.attempt,
     )
+
+
+def _show_both(runs: list[Run]) -> bool:
+    """Whether these runs, taken together, show both peaks."""
+    utilization = any(run.peak_utilization_pct is not None for run in runs)
+    return utilization and any(run.peak_memory_bytes is not None for run in runs)
 
 
 def _agree(one: str | float | None, other: str | float | None) -> bool:

@@ -294,3 +294,11 @@ def test_a_terminal_that_cannot_show_a_character_gets_it_escaped(gpuq: Command, 
     done = gpuq("queue", PYTHONIOENCODING="ascii")
     assert done.code == 0
     assert "gr\\xf6\\xdfe" in done.out
+
+
+def test_predict_says_whether_the_job_would_share(gpuq: Command, api: FakeApi) -> None:
+    api.on("POST", "/api/v1/predict", {"kind": "k", "forecast": samples.FORECAST, "never_fits": None})
+    assert "may share" in gpuq("predict", "--", "true").out
+    assert "alone, as asked" in gpuq("predict", "--exclusive", "--", "true").out
+    api.on("POST", "/api/v1/predict", {"kind": "k", "forecast": None, "never_fits": None})
+    assert "too little is known" in gpuq("predict", "--", "true").out

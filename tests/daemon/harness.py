@@ -58,7 +58,7 @@ class Harness:
     def start(self) -> None:
         """A dispatcher begins, from the record alone."""
         learner = Learner(self.store, Shelf(self.folder / "models"), Learning())
-        learner.catch_up()
+        learner.catch_up(self.now)
         state = restore(self.store)
         for row in self.store.jobs(ids=list(state.jobs)):
             learner.register(row.id, row.record)

@@ -239,6 +239,14 @@ def test_bounds_are_ordered_and_more_history_never_unlearns(outcomes: list[Outco
             assert 0 <= answer.peak_utilization_pct <= 100
 
 
+def test_runs_that_showed_little_do_not_push_out_those_that_showed_more():
+    memory_only = runs(RESNET, 1, peak_utilization_pct=None, attempt=(900, 1))
+    utilization_only = runs(RESNET, 1, peak_memory_bytes=None, attempt=(901, 1))
+    unfinished = runs(RESNET, 100, whole=False, peak_memory_bytes=None)
+    of = predictor(*memory_only, *utilization_only, *unfinished)
+    assert forecast(of, RESNET).known
+
+
 @hypothesis_settings(deadline=None, max_examples=30)
 @given(histories())
 def test_the_same_history_gives_the_same_forecast(outcomes: list[Outcome]):

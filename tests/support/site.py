@@ -59,7 +59,7 @@ class Site:
         if self.process is not None:
             self.process.wait(10)
         with self.output.open("ab") as output:
-            argv = [sys.executable, "-m", "gpuq.daemon.up", "--port", "0", *arguments]
+            argv = [sys.executable, "-P", "-m", "gpuq.daemon.up", "--port", "0", *arguments]
             self.process = subprocess.Popen(
                 argv, env=self.env, stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True
             )
@@ -168,7 +168,7 @@ class Site:
                 words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
             except OSError:
                 continue
-            yield pid, [word for word in words if word != "-m"]
+            yield pid, [word for word in words if word not in {"-P", "-m"}]
 
 
 def kill(pid: int, number: signal.Signals = signal.SIGKILL) -> None:
