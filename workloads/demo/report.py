@@ -1,0 +1,138 @@
+"""The demo's arithmetic and tables: forecast against actual, packing saving, what was learned.
+
+Arrives: jobs as `gpuq show --json` prints them, forecasts as `gpuq predict --json` does. Leaves: numbers and rich tables.
+Pure; what is unknown stays unknown and is shown as a dash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+
+Json = Mapping[str, Any]
+UNKNOWN = "–"
+
+
+def duration(job: Json) -> float:
+    """Seconds from the start of the job's process to its end."""
+    return float(job["ended_at_unix"]) - float(job["started_at_unix"])
+
+
+def time_together(jobs: Iterable[Json]) -> float:
+    """Seconds from the first start to the last end."""
+    spans = [(float(job["started_at_unix"]), float(job["ended_at_unix"])) for job in jobs]
+    return max(end for _, end in spans) - min(start for start, _ in spans)
+
+
+def packing_saving(together: Sequence[Json], alone: Sequence[Json]) -> float:
+    """1 - time together / sum of the times alone, from recorded runs of the same work."""
+    return 1.0 - time_together(together) / sum(map(duration, alone))
+
+
+def overlap(job: Json, other: Json) -> float:
+    """Seconds in which both ran; 0 or less is none."""
+    start = max(float(job["started_at_unix"]), float(other["started_at_unix"]))
+    return min(float(job["ended_at_unix"]), float(other["ended_at_unix"])) - start
+
+
+def comparison(jobs: Sequence[Json]) -> Table:
+    """Forecast at launch against what was measured, per job."""
+    table = Table(title="Forecast at launch against what was measured", title_justify="left")
+    table.add_column("job")
+    for heading in ("peak utilisation", "peak memory", "slowdown", "steps/s alone", "steps/s shared"):
+        table.add_column(heading, justify="right")
+    table.add_column("shared with")
+    for job in jobs:
+        table.add_row(*_comparison_row(job))
+    return table
+
+
+def _comparison_row(job: Json) -> list[str]:
+    forecast, actual = job.get("forecast") or {}, job["actual"]
+    foretold = memory(forecast.get("peak_memory_bytes"))
+    bound = forecast.get("upper_memory_bytes")
+    return [
+        f"{job['id']} {job['name']}",
+        f"{percent(forecast.get('peak_utilization_pct'))} → {percent(actual['peak_utilization_pct'])}",
+        f"{foretold}{f' (≤ {memory(bound)})' if bound else ''} → {memory(actual['peak_memory_bytes'])}",
+        f"{ratio(forecast.get('expected_slowdown'))} → {slowdown(actual)}",
+        number(actual["alone_rate"]),
+        number(actual["shared_rate"]),
+        ", ".join(str(partner) for partner in _partners(actual)) or "nobody",
+    ]
+
+
+def _partners(actual: Json) -> list[object]:
+    found = actual.get("partners") or []
+    return [partner["job"] if isinstance(partner, Mapping) else partner for partner in found]
+
+
+def learned(rows: Sequence[tuple[str, str, Json | None]]) -> Table:
+    """What was forecast of the same command at different times: (command, when, forecast)."""
+    table = Table(title="How the forecast changed", title_justify="left")
+    table.add_column("command")
+    table.add_column("asked")
+    for heading in ("peak utilisation", "peak memory", "at most", "duration"):
+        table.add_column(heading, justify="right")
+    table.add_column("evidence")
+    for command, when, forecast in rows:
+        known = forecast or {}
+        table.add_row(
+            command,
+            when,
+            percent(known.get("peak_utilization_pct")),
+            memory(known.get("peak_memory_bytes")),
+            memory(known.get("upper_memory_bytes")),
+            seconds(known.get("duration_p50_s")),
+            short_evidence(known),
+        )
+    return table
+
+
+def short_evidence(forecast: Json) -> str:
+    """The evidence, without the folders in a kind's name, and the model that gave it."""
+    evidence = str(forecast.get("evidence") or "none")
+    words = [word.rpartition("/")[2] for word in evidence.split(" ") if not word.startswith("--")]
+    version = forecast.get("model_version")
+    return " ".join(words) + (f" ({version})" if version else "")
+
+
+def changed(before: Json | None, after: Json | None) -> bool:
+    """Whether the numbers differ, whatever model gave them."""
+    keys = ("peak_utilization_pct", "peak_memory_bytes", "upper_memory_bytes", "duration_p50_s", "evidence")
+    return any((before or {}).get(key) != (after or {}).get(key) for key in keys)
+
+
+def slowdown(actual: Json) -> str:
+    """The measured slowdown with its interval."""
+    value, low, high = actual.get("slowdown"), actual.get("slowdown_low"), actual.get("slowdown_high")
+    if value is None:
+        return UNKNOWN
+    return f"{value:.2f}" if low is None or high is None else f"{value:.2f} [{low:.2f}, {high:.2f}]"
+
+
+def percent(value: float | None) -> str:
+    """Percent of the device."""
+    return UNKNOWN if value is None else f"{value:.0f}%"
+
+
+def memory(value: float | None) -> str:
+    """Bytes as GiB."""
+    return UNKNOWN if value is None else f"{value / 2**30:.2f} GiB"
+
+
+def ratio(value: float | None) -> str:
+    """A slowdown."""
+    return UNKNOWN if value is None else f"{value:.2f}"
+
+
+def number(value: float | None) -> str:
+    """Steps per second."""
+    return UNKNOWN if value is None else f"{value:.1f}"
+
+
+def seconds(value: float | None) -> str:
+    """A duration."""
+    return UNKNOWN if value is None else f"{value:.0f} s"
