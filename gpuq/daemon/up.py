@@ -111,6 +111,8 @@ class _Up:
     def _greet(self) -> None:
         port = json.loads((self._home.run / "http.json").read_text())["port"]
         _say(f"gpuq is up: home {self._home.root}, http://127.0.0.1:{port}/ (token in {self._home.token_file})")
+        if sys.stderr.isatty():
+            _say(f"The page: http://127.0.0.1:{port}/?token={private_secret(self._home.token_file)}")
         _say("Submit with `gpuq submit train.py`; Ctrl-C ends gpuq and leaves jobs running.")
 
     def _leave(self) -> None:
