@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from pathlib import Path
 
@@ -111,6 +110,7 @@ def private_secret(path: Path) -> str:
 
     It appears whole or not at all: several processes may ask at once, and all get the same.
     """
+    import contextlib
     import secrets
 
     if not path.exists():
