@@ -10,6 +10,7 @@ import subprocess
 import sys
 import zlib
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -238,14 +239,15 @@ def test_sigterm_lets_the_order_in_hand_be_finished(worker: Worker) -> None:
 
 def test_a_killed_worker_leaves_neither_its_name_nor_its_message_in_the_way(server: Server, tmp_path: Path) -> None:
     """RQ refuses to start under a name that is taken, and would fail a message left in hand only after minutes."""
-    first = Worker(server, tmp_path)
-    first.prove_alive()
-    first.process.kill()
-    first.process.wait()
-    server.client.rpush(f"rq:queue:{QUEUE}:intermediate", "left-over")
-    second = Worker(server, tmp_path)
-    wait_for(lambda: len(server.client.keys("rq:worker:*")) == 2, what="a second name")
-    second.prove_alive()
-    assert not server.client.exists(f"rq:queue:{QUEUE}:intermediate")
-    first.end()
-    second.end()
+    with ExitStack() as cleanup:
+        first = Worker(server, tmp_path)
+        cleanup.callback(first.end)
+        first.prove_alive()
+        first.process.kill()
+        first.process.wait()
+        server.client.rpush(f"rq:queue:{QUEUE}:intermediate", "left-over")
+        second = Worker(server, tmp_path)
+        cleanup.callback(second.end)
+        wait_for(lambda: len(server.client.keys("rq:worker:*")) == 2, what="a second name")
+        second.prove_alive()
+        assert not server.client.exists(f"rq:queue:{QUEUE}:intermediate")
