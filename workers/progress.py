@@ -19,6 +19,7 @@ HOOK_FOLDER = Path(__file__).parent / "hook"
 _MAGIC = b"GPUQPRG1"
 _HEADER_SIZE = _SLOT_SIZE = 64
 _SLOTS = 255
+_MOST_LOOKS = 100
 _SLOT = struct.Struct("<IIQdd")
 
 
@@ -70,7 +71,7 @@ def _slots(raw: bytes) -> Iterator[Progress]:
 
 
 def _read_regular_file(path: Path) -> bytes:
-    """The file's bytes, empty when it is not there or not a plain file. Read once more if a slot was being written."""
+    """The file's bytes, empty when it is not there or not a plain file. Read again while a slot is being written."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -86,10 +87,14 @@ def _read_regular_file(path: Path) -> bytes:
 
 
 def _read_steady(descriptor: int) -> bytes:
-    """Two equal looks at the sequence numbers, none odd. A writer killed in the middle leaves one odd for good: take it."""
-    size = _HEADER_SIZE + _SLOTS * _SLOT_SIZE
+    """The slots in use, as they are between two steps: no sequence number odd, none changed by a second look.
+
+    A writer killed in the middle leaves one odd for good; then what is there is taken.
+    """
+    used = min(int.from_bytes(os.pread(descriptor, 4, len(_MAGIC)), "little"), _SLOTS)
+    size = _HEADER_SIZE + used * _SLOT_SIZE
     raw = os.pread(descriptor, size, 0)
-    for _ in range(4):
+    for _ in range(_MOST_LOOKS):
         again = os.pread(descriptor, size, 0)
         sequences = raw[_HEADER_SIZE::_SLOT_SIZE]
         if sequences == again[_HEADER_SIZE::_SLOT_SIZE] and not any(byte & 1 for byte in sequences):

@@ -103,6 +103,8 @@ class _Counter:
             self._offset = HEADER_SIZE + used * SLOT_SIZE
             return view
         finally:
+            # Not left to `close`: the map holds a copy of the descriptor, and with it the lock.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
 
