@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -157,11 +158,9 @@ def _short_folder() -> Path:
     if len(str(folder)) <= LONGEST_HOME:
         return folder
     folder.rmdir()
-    return Path(tempfile.mkdtemp(prefix="gpuq-demo-", dir="/tmp"))  # noqa: S108 (mkdtemp makes it private)
+    return Path(tempfile.mkdtemp(prefix="gpuq-demo-", dir="/tmp"))
 
 
 def _kill(pid: int) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from rich import box
 from rich.table import Table
 
 Json = Mapping[str, Any]
@@ -37,30 +38,40 @@ def overlap(job: Json, other: Json) -> float:
     return min(float(job["ended_at_unix"]), float(other["ended_at_unix"])) - start
 
 
+def foreign_load(refused: Json | None, residents: Sequence[Json]) -> float:
+    """Percent of the device that others used when a job was refused: committed, less what the resident was expected to use."""
+    numbers = (refused or {}).get("verdict", {}).get("numbers", {})
+    beside = [job for job in residents if str(job["id"]) == numbers.get("residents")]
+    if numbers.get("committed_pct") is None or not beside:
+        return 0.0
+    expected = (beside[0].get("forecast") or {}).get("peak_utilization_pct") or 0.0
+    return float(max(0.0, numbers["committed_pct"] - expected))
+
+
 def comparison(jobs: Sequence[Json]) -> Table:
-    """Forecast at launch against what was measured, per job."""
-    table = Table(title="Forecast at launch against what was measured", title_justify="left")
+    """Forecast at launch against what was measured, four lines per job."""
+    table = Table(title="Forecast at launch against what was measured", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("job")
-    for heading in ("peak utilisation", "peak memory", "slowdown", "steps/s alone", "steps/s shared"):
-        table.add_column(heading, justify="right")
-    table.add_column("shared with")
+    table.add_column("")
+    table.add_column("forecast", justify="right")
+    table.add_column("measured", justify="right")
     for job in jobs:
-        table.add_row(*_comparison_row(job))
+        for place, row in enumerate(_comparison_rows(job)):
+            table.add_row(f"{job['id']} {job['name']}" if place == 0 else "", *row)
+        table.add_section()
     return table
 
 
-def _comparison_row(job: Json) -> list[str]:
+def _comparison_rows(job: Json) -> list[tuple[str, str, str]]:
     forecast, actual = job.get("forecast") or {}, job["actual"]
-    foretold = memory(forecast.get("peak_memory_bytes"))
     bound = forecast.get("upper_memory_bytes")
+    foretold = memory(forecast.get("peak_memory_bytes")) + (f" (at most {memory(bound)})" if bound else "")
+    beside = ", ".join(str(partner) for partner in _partners(actual)) or "nobody"
     return [
-        f"{job['id']} {job['name']}",
-        f"{percent(forecast.get('peak_utilization_pct'))} → {percent(actual['peak_utilization_pct'])}",
-        f"{foretold}{f' (≤ {memory(bound)})' if bound else ''} → {memory(actual['peak_memory_bytes'])}",
-        f"{ratio(forecast.get('expected_slowdown'))} → {slowdown(actual)}",
-        number(actual["alone_rate"]),
-        number(actual["shared_rate"]),
-        ", ".join(str(partner) for partner in _partners(actual)) or "nobody",
+        ("peak utilisation", percent(forecast.get("peak_utilization_pct")), percent(actual["peak_utilization_pct"])),
+        ("peak memory", foretold, memory(actual["peak_memory_bytes"])),
+        (f"slowdown beside {beside}", ratio(forecast.get("expected_slowdown")), slowdown(actual)),
+        ("steps/s", f"{number(actual['alone_rate'])} alone", f"{number(actual['shared_rate'])} shared"),
     ]
 
 
@@ -71,10 +82,10 @@ def _partners(actual: Json) -> list[object]:
 
 def learned(rows: Sequence[tuple[str, str, Json | None]]) -> Table:
     """What was forecast of the same command at different times: (command, when, forecast)."""
-    table = Table(title="How the forecast changed", title_justify="left")
+    table = Table(title="How the forecast changed", title_justify="left", box=box.SIMPLE_HEAD)
     table.add_column("command")
     table.add_column("asked")
-    for heading in ("peak utilisation", "peak memory", "at most", "duration"):
+    for heading in ("util", "memory", "at most", "time"):
         table.add_column(heading, justify="right")
     table.add_column("evidence")
     for command, when, forecast in rows:
@@ -92,11 +103,10 @@ def learned(rows: Sequence[tuple[str, str, Json | None]]) -> Table:
 
 
 def short_evidence(forecast: Json) -> str:
-    """The evidence, without the folders in a kind's name, and the model that gave it."""
-    evidence = str(forecast.get("evidence") or "none")
-    words = [word.rpartition("/")[2] for word in evidence.split(" ") if not word.startswith("--")]
+    """The evidence without the name of the kind it is nearest to, and the model that was used."""
+    evidence = str(forecast.get("evidence") or "none").partition(", nearest")[0].removeprefix("own ")
     version = forecast.get("model_version")
-    return " ".join(words) + (f" ({version})" if version else "")
+    return f"{evidence}; model {version}" if version else evidence
 
 
 def changed(before: Json | None, after: Json | None) -> bool:

@@ -52,7 +52,7 @@ class Board:
         self._screen = screen
         self._live = Live(console=screen.console, auto_refresh=False) if screen.console.is_terminal else None
         self._next_line_at = 0.0
-        self._last_states: list[object] = []
+        self._last_states: list[tuple[object, object]] = []
 
     def __enter__(self) -> Board:
         if self._live is not None:

@@ -5,10 +5,11 @@ itself is kept to 14 s a job:
 
       0  gpuq starts; meanwhile the segmentation files are written
       5  act 1: three kinds nobody knows, so each runs alone and is thereby measured: 3 x 25 s
-     80  act 2: the same work again. Two share, one is refused a partner, waits, and runs: 55 s
-    135  act 3: forecast against actual, packing saving
-    137  act 4: training, and the forecasts after it: 10 s
-    150  everything is ended
+     80  act 2: the same work again. Two share, one is refused a partner, waits, and runs: 55 s; last, a kind not seen
+         before, alone: 20 s
+    155  act 3: forecast against actual, packing saving
+    157  act 4: training, and the forecasts after it: 10 s
+    170  everything is ended
 
 Act 1 limits each job by time; act 2 gives each exactly the steps it then made, so both acts do the same work.
 """
@@ -31,6 +32,10 @@ from workloads.demo.screen import Screen
 
 FOLDER = Path(segmentation.__file__).parent
 FIRST_RUN_S = 14
+# A new kind among the latest runs lets the judge see whether a model knows more than the record alone.
+NEW_KIND_S = 8
+NEW_KIND_BATCH = 64
+UNSEEN_BATCH = 128
 # No act takes this long on a machine that works; a demo that hangs is ended and says so.
 ACT_WITHIN_S = 300.0
 LOOK_EVERY_S = 1.0
@@ -49,12 +54,13 @@ class Work:
     """One of the training scripts, with the flags that stay the same in all its runs."""
 
     name: str
+    script: str
     flags: tuple[str, ...] = ()
 
     def command(self, *, steps: int = 0, seconds: int = 0, batch_size: int = 32) -> list[str]:
         """The script with its arguments. A limit of 0 is none."""
         limits = ["--steps", str(steps), "--seconds", str(seconds), "--epochs", "1000", "--threads", "1"]
-        return [str(FOLDER / f"{self.name}.py"), "--batch-size", str(batch_size), *self.flags, *limits]
+        return [str(FOLDER / f"{self.script}.py"), "--batch-size", str(batch_size), *self.flags, *limits]
 
 
 @dataclass
@@ -98,9 +104,9 @@ def _tell(screen: Screen) -> None:
         data = gpuq.home / "pets"
         segmentation.prepare(data, 256, 0)
         works = (
-            Work("image_classification"),
-            Work("sentiment"),
-            Work("segmentation", ("--data-dir", str(data), "--storage-mbps", "2.5")),
+            Work("images", "image_classification"),
+            Work("words", "sentiment"),
+            Work("pets", "segmentation", ("--data-dir", str(data), "--storage-mbps", "2.5")),
         )
         gpuq.wait_ready()
         steps = _first_runs(screen, gpuq, works, seen)
@@ -128,8 +134,10 @@ def _second_runs(screen: Screen, gpuq: Gpuq, works: Sequence[Work], steps: Seque
     if seen.refusal is not None:
         screen.say(f"`gpuq explain {b}`:\n{gpuq.run('explain', str(b)).rstrip()}")
     c = _submit(screen, gpuq, third, steps=steps[2])
-    seen.together = _watch(screen, gpuq, [a, b, c], _all_ended)
-    _all_completed(gpuq, seen.together)
+    d = _submit(screen, gpuq, first, seconds=NEW_KIND_S, batch_size=NEW_KIND_BATCH)
+    jobs = _watch(screen, gpuq, [a, b, c, d], _all_ended)
+    _all_completed(gpuq, jobs)
+    seen.together = jobs[:3]
 
 
 def _compare(screen: Screen, seen: Seen) -> None:
@@ -155,37 +163,41 @@ def _say_saving(screen: Screen, who: str, together: Sequence[Json], alone: Seque
 
 def _learn(screen: Screen, gpuq: Gpuq, work: Work, seen: Seen) -> None:
     screen.act("Act 4: training, and what it changed")
-    again, larger = work.command(seconds=FIRST_RUN_S), work.command(seconds=FIRST_RUN_S, batch_size=256)
-    before = [gpuq.ask("predict", "--json", *command)["forecast"] for command in (again, larger)]
+    asked = [work.command(seconds=FIRST_RUN_S), work.command(seconds=FIRST_RUN_S, batch_size=UNSEEN_BATCH)]
+    before = [gpuq.ask("predict", "--json", *command)["forecast"] for command in asked]
     least = SETTINGS["GPUQ_LEARNING_MINIMUM_ATTEMPTS"]
-    screen.say(f"For the demo a model may be trained from {least} attempts (the default asks for 8).")
+    screen.say(f"For the demo a model may be trained from {least} attempts; the default asks for 8.")
     result = gpuq.ask("model", "train", "--json")
-    if result["published"]:
-        screen.say(f"Published model {result['version']}: {result['reason']}.")
-    else:
-        screen.say(f"Not published, and {result['previous'] or 'no model'} serves on: {result['reason']}.")
-    after = [gpuq.ask("predict", "--json", *command)["forecast"] for command in (again, larger)]
+    outcome = f"Published model {result['version']}" if result["published"] else "Not published; nothing changes"
+    screen.say(f"{outcome}: {result['reason']}.")
+    after = [gpuq.ask("predict", "--json", *command)["forecast"] for command in asked]
     rows = [
-        ("the same again", "at its first launch", seen.alone[0]["forecast"]),
-        ("", "at its second launch", seen.together[0]["forecast"]),
+        ("images", "first launch", seen.alone[0]["forecast"]),
+        ("", "second launch", seen.together[0]["forecast"]),
         ("", "before training", before[0]),
         ("", "after training", after[0]),
-        ("batch size 256", "before training", before[1]),
-        ("", "after training", after[1]),
+        (f"batch size {UNSEEN_BATCH},", "before training", before[1]),
+        ("never run", "after training", after[1]),
     ]
     screen.console.print(report.learned(rows))
-    for what, old, new in zip(("of the same again", "of the larger batch"), before, after, strict=True):
-        screen.say(f"The training changed the forecast {what}: {'yes' if report.changed(old, new) else 'no'}.")
+    for what, old, new in zip(("images", f"batch size {UNSEEN_BATCH}"), before, after, strict=True):
+        screen.say(f"Training changed the forecast of {what}: {'yes' if report.changed(old, new) else 'no'}.")
 
 
 def _check(seen: Seen) -> None:
     """The claims, each of which may fail. Raises DemoFailed."""
-    if not _pairs(seen.together):
-        raise DemoFailed("no two jobs shared the device.")
-    if all(job["actual"]["slowdown"] is None for job in seen.together):
-        raise DemoFailed("two jobs shared the device, but no slowdown was measured.")
-    if seen.refusal is None:
-        raise DemoFailed("no job was refused a partner for its predicted load.")
+    claims = [
+        (bool(_pairs(seen.together)), "no two jobs shared the device"),
+        (any(job["actual"]["slowdown"] is not None for job in seen.together), "no slowdown was measured"),
+        (seen.refusal is not None, "no job was refused a partner for its predicted load"),
+    ]
+    broken = [text for holds, text in claims if not holds]
+    if broken:
+        busy = report.foreign_load(seen.refusal, seen.together)
+        hint = (
+            f" Other work kept {busy:.0f}% of the two cores busy; try when the machine is quiet." if busy > 15 else ""
+        )
+        raise DemoFailed(f"{'; '.join(broken)}.{hint}")
 
 
 def _pairs(jobs: Sequence[Json]) -> list[tuple[Json, Json]]:
@@ -198,12 +210,10 @@ def _pairs(jobs: Sequence[Json]) -> list[tuple[Json, Json]]:
     ]
 
 
-def _submit(screen: Screen, gpuq: Gpuq, work: Work, *, steps: int = 0, seconds: int = 0) -> int:
-    number = int(
-        gpuq.run("submit", "--parsable", "--name", work.name, *work.command(steps=steps, seconds=seconds)).strip()
-    )
-    limit = f"{steps} steps" if steps else f"{seconds} s"
-    screen.say(f"gpuq submit {work.name}.py … → job {number} ({limit} of training)")
+def _submit(screen: Screen, gpuq: Gpuq, work: Work, **limits: int) -> int:
+    number = int(gpuq.run("submit", "--parsable", "--name", work.name, *work.command(**limits)))
+    asked = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in limits.items())
+    screen.say(f"gpuq submit {work.script}.py … → job {number} ({asked})")
     return number
 
 
