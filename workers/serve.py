@@ -7,26 +7,24 @@ the RQ worker alive, which starts and stops attempts. None of its own ends touch
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
-import os
 import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from systemd_watchdog import WatchDog
 
 from gpuq import codec, wire
+from gpuq.adapters.lock import only_one
 from gpuq.adapters.process import boot_id
 from gpuq.adapters.supervise import ChildSpec, python_module, supervise
 from gpuq.core.device import Device, HostId
 from gpuq.core.events import HostReported, ResidentReport
-from gpuq.errors import Conflict, GpuqError
-from gpuq.home import Home
+from gpuq.errors import GpuqError
 from gpuq.settings import Settings, load
 from workers.deliver import Delivery, Inbox
 from workers.residents import Residents
@@ -128,23 +126,6 @@ def _asynchronous(act: Callable[[], object]) -> Callable[[], Awaitable[object]]:
     return acted
 
 
-@contextmanager
-def _only_one(home: Home) -> Iterator[None]:
-    """Hold this host's lock; the kernel frees it when we die. Raises Conflict."""
-    descriptor = os.open(home.run / "worker.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise Conflict(
-            f"A worker service already runs in {home.root}.", fix="Stop that one first, or set another GPUQ_HOME."
-        ) from None
-    try:
-        yield
-    finally:
-        os.close(descriptor)
-
-
 async def serve(parts: Parts) -> None:
     """Run the service until SIGTERM or SIGINT."""
     stop = asyncio.Event()
@@ -159,7 +140,7 @@ def main() -> int:
     try:
         settings = load()
         settings.home.create()
-        with _only_one(settings.home):
+        with only_one(settings.home.run / "worker.lock", "A worker service"):
             asyncio.run(_serve_for_real(settings))
     except GpuqError as error:
         print(f"gpuq worker: {error.message}\n  {error.fix}", file=sys.stderr)  # noqa: T201 - for whoever started us

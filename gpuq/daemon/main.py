@@ -18,6 +18,7 @@ from typing import Any
 
 from systemd_watchdog import WatchDog
 
+from gpuq.adapters.lock import only_one
 from gpuq.adapters.queue import RqBell
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
@@ -26,7 +27,6 @@ from gpuq.core.limits import Limits
 from gpuq.daemon.intake import Intake
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.learner import Learner
-from gpuq.daemon.lock import only_one
 from gpuq.daemon.loop import Dispatcher, Parts
 from gpuq.daemon.perform import Performer
 from gpuq.daemon.restore import restore
@@ -51,7 +51,7 @@ def main() -> int:
     try:
         settings = load()
         settings.home.create()
-        with only_one(settings.home.run / "dispatcher.lock", "a dispatcher"):
+        with only_one(settings.home.run / "dispatcher.lock", "A dispatcher"):
             asyncio.run(_run(settings))
     except GpuqError as error:
         log.error("%s %s", error.message, error.fix, extra={"action": "refuse"})

@@ -17,12 +17,12 @@ from dataclasses import replace
 from typing import TextIO
 
 from gpuq.adapters import redis_server
+from gpuq.adapters.lock import only_one
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.migrate import upgrade
 from gpuq.adapters.supervise import ChildSpec, python_module, supervise
 from gpuq.core.job import ACTIVE
-from gpuq.daemon.lock import only_one
 from gpuq.errors import Failure, GpuqError
 from gpuq.home import private_secret
 from gpuq.settings import Settings, load
