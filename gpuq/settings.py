@@ -70,6 +70,8 @@ class Worker:
     """Time between SIGTERM and SIGKILL when a job is stopped."""
     log_limit_bytes: int = 64 * 2**20
     """Log kept per attempt: the first half, and the latest of the rest."""
+    keep_attempts_days: float = 30.0
+    """Folders of ended attempts, with their logs, are removed after this long."""
     hook: bool = True
     """Count training steps through a small module on the job's PYTHONPATH."""
 

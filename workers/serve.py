@@ -27,13 +27,14 @@ from gpuq.core.events import HostReported, ResidentReport
 from gpuq.errors import GpuqError
 from gpuq.settings import Settings, load
 from workers.deliver import Delivery, Inbox
+from workers.prune import prune
 from workers.residents import Residents
 from workers.spool import Spool
 from workers.watch import SamplerLike, Watch
 
 log = logging.getLogger("gpuq.serve")
 
-_LOOK_EVERY_S, _REPORT_EVERY_S, _PING_EVERY_S = 0.1, 1.0, 1.0
+_LOOK_EVERY_S, _REPORT_EVERY_S, _PING_EVERY_S, _PRUNE_EVERY_S = 0.1, 1.0, 1.0, 3600.0
 _FIRST_SAMPLE_WITHIN_S = 5.0
 
 
@@ -70,24 +71,29 @@ class WorkerService:
         await self._residents.look()
         with suppress(TimeoutError):  # so that the first report has devices in it
             await asyncio.wait_for(self._sample(), _FIRST_SAMPLE_WITHIN_S)
-        work = [
+        endless = [
             self._every(_LOOK_EVERY_S, self._residents.look),
             self._every(_LOOK_EVERY_S, self._delivery.turn),
             self._every(self._parts.settings.worker.sample_every_s, self._sample),
             self._every(_REPORT_EVERY_S, self._report),
             self._every(_PING_EVERY_S, _asynchronous(systemd.ping)),
+            self._every(_PRUNE_EVERY_S, self._prune),
         ]
-        if self._parts.orders is not None:
-            work.append(supervise(self._parts.orders, stop, log.warning))
         systemd.ready()
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(one) for one in work]
+                tasks = [group.create_task(one) for one in endless]
+                if self._parts.orders is not None:
+                    group.create_task(supervise(self._parts.orders, stop, log.warning))
                 await stop.wait()
-                for task in tasks[:5]:
+                for task in tasks:
                     task.cancel()
         finally:
             self._watch.close()
+
+    async def _prune(self) -> None:
+        settings = self._parts.settings
+        await asyncio.to_thread(prune, settings.home.attempts, settings.worker.keep_attempts_days, time.time())
 
     async def _every(self, seconds: float, act: Callable[[], Awaitable[object]]) -> None:
         while True:
