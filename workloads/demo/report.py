@@ -48,13 +48,19 @@ def foreign_load(refused: Json | None, residents: Sequence[Json]) -> float:
     return float(max(0.0, numbers["committed_pct"] - expected))
 
 
+def narrow_table(title: str, left: Iterable[str], right: Iterable[str]) -> Table:
+    """A table that fits 80 columns: no frame, numbers to the right."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for heading in left:
+        table.add_column(heading, no_wrap=True)
+    for heading in right:
+        table.add_column(heading, justify="right", no_wrap=True)
+    return table
+
+
 def comparison(jobs: Sequence[Json]) -> Table:
     """Forecast at launch against what was measured, four lines per job."""
-    table = Table(title="Forecast at launch against what was measured", title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("job")
-    table.add_column("")
-    table.add_column("forecast", justify="right")
-    table.add_column("measured", justify="right")
+    table = narrow_table("Forecast at launch against what was measured", ("job", ""), ("forecast", "measured"))
     for job in jobs:
         for place, row in enumerate(_comparison_rows(job)):
             table.add_row(f"{job['id']} {job['name']}" if place == 0 else "", *row)
@@ -70,7 +76,7 @@ def _comparison_rows(job: Json) -> list[tuple[str, str, str]]:
     return [
         ("peak utilisation", percent(forecast.get("peak_utilization_pct")), percent(actual["peak_utilization_pct"])),
         ("peak memory", foretold, memory(actual["peak_memory_bytes"])),
-        (f"slowdown beside {beside}", ratio(forecast.get("expected_slowdown")), slowdown(actual)),
+        (f"slowdown, beside {beside}", ratio(forecast.get("expected_slowdown")), slowdown(actual)),
         ("steps/s", f"{number(actual['alone_rate'])} alone", f"{number(actual['shared_rate'])} shared"),
     ]
 
@@ -82,12 +88,8 @@ def _partners(actual: Json) -> list[object]:
 
 def learned(rows: Sequence[tuple[str, str, Json | None]]) -> Table:
     """What was forecast of the same command at different times: (command, when, forecast)."""
-    table = Table(title="How the forecast changed", title_justify="left", box=box.SIMPLE_HEAD)
-    table.add_column("command")
-    table.add_column("asked")
-    for heading in ("util", "memory", "at most", "time"):
-        table.add_column(heading, justify="right")
-    table.add_column("evidence")
+    table = narrow_table("How the forecast changed", ("", "asked"), ("util", "memory", "at most", "time"))
+    table.add_column("evidence", no_wrap=True)
     for command, when, forecast in rows:
         known = forecast or {}
         table.add_row(
@@ -103,10 +105,8 @@ def learned(rows: Sequence[tuple[str, str, Json | None]]) -> Table:
 
 
 def short_evidence(forecast: Json) -> str:
-    """The evidence without the name of the kind it is nearest to, and the model that was used."""
-    evidence = str(forecast.get("evidence") or "none").partition(", nearest")[0].removeprefix("own ")
-    version = forecast.get("model_version")
-    return f"{evidence}; model {version}" if version else evidence
+    """The evidence without the name of the kind it is nearest to: that is a whole command line."""
+    return str(forecast.get("evidence") or "none").partition(", nearest")[0].removeprefix("own history, ")
 
 
 def changed(before: Json | None, after: Json | None) -> bool:

@@ -79,9 +79,9 @@ class Board:
 
 def table(jobs: Sequence[Json], devices: Sequence[Json]) -> Table:
     """The live view."""
-    found = Table(title="; ".join(map(device_text, devices)), title_justify="left", expand=False)
-    for heading in ("job", "state", "beside", "steps/s", "utilisation", "memory", "why it waits"):
-        found.add_column(heading)
+    title = "; ".join(map(device_text, devices))
+    found = report.narrow_table(title, ("job", "state", "beside"), ("steps/s", "util", "memory"))
+    found.add_column("why it waits", no_wrap=True)
     for job in jobs:
         live = job.get("live") or {}
         found.add_row(

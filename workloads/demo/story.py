@@ -175,9 +175,9 @@ def _learn(screen: Screen, gpuq: Gpuq, work: Work, seen: Seen) -> None:
         ("images", "first launch", seen.alone[0]["forecast"]),
         ("", "second launch", seen.together[0]["forecast"]),
         ("", "before training", before[0]),
-        ("", "after training", after[0]),
-        (f"batch size {UNSEEN_BATCH},", "before training", before[1]),
-        ("never run", "after training", after[1]),
+        ("", "after", after[0]),
+        (f"batch {UNSEEN_BATCH}:", "before training", before[1]),
+        ("never run", "after", after[1]),
     ]
     screen.console.print(report.learned(rows))
     for what, old, new in zip(("images", f"batch size {UNSEEN_BATCH}"), before, after, strict=True):
