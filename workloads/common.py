@@ -121,7 +121,7 @@ def _limit_threads(backend: str, threads: int) -> None:
         tf.config.threading.set_intra_op_parallelism_threads(threads)
         tf.config.threading.set_inter_op_parallelism_threads(threads)
     elif backend == "torch":
-        import torch
+        import torch  # type: ignore[import-not-found, unused-ignore]
 
         torch.set_num_threads(threads)
     else:
@@ -132,18 +132,20 @@ def _progress(options: argparse.Namespace) -> Any:
     """The callback that counts, talks and ends the training. Made here because its base class needs Keras."""
     import keras
 
-    class Progress(keras.callbacks.Callback):
+    class Progress(keras.callbacks.Callback):  # type: ignore[misc]
         steps = 0
         ended = "epochs"
         first_loss: float | None = None
         last_loss: float | None = None
         seconds = 0.0
 
-        def on_train_begin(self, logs: dict[str, float] | None = None) -> None:
+        def on_train_begin(self, logs: object = None) -> None:
+            del logs
             self.began = self.spoke = time.monotonic()
             signal.signal(signal.SIGTERM, lambda *_: self._end("stopped"))
 
         def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
+            del batch  # counts within an epoch only
             now = time.monotonic()
             self.steps += 1
             self.seconds = now - self.began

@@ -67,7 +67,8 @@ def _resampled(images: np.ndarray, matrix: np.ndarray, shift: np.ndarray) -> np.
     number = np.arange(len(images))[:, None]
     at = [[images[number, corner[..., 0] + y, corner[..., 1] + x] for x in (0, 1)] for y in (0, 1)]
     top, bottom = (left * (1 - across) + right * across for left, right in at)
-    return (top * (1 - down) + bottom * down).reshape(images.shape)
+    seen: np.ndarray = (top * (1 - down) + bottom * down).reshape(images.shape)
+    return seen
 
 
 def build_cnn() -> keras.Model:
