@@ -106,7 +106,7 @@ def _tell(screen: Screen) -> None:
         works = (
             Work("images", "image_classification"),
             Work("words", "sentiment"),
-            Work("pets", "segmentation", ("--data-dir", str(data), "--storage-mbps", "2.5")),
+            Work("pets", "segmentation", ("--data-dir", str(data), "--storage-mbps", "1.5")),
         )
         gpuq.wait_ready()
         steps = _first_runs(screen, gpuq, works, seen)
