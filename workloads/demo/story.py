@@ -55,12 +55,14 @@ class Work:
 
     name: str
     script: str
+    batch_size: int
     flags: tuple[str, ...] = ()
 
-    def command(self, *, steps: int = 0, seconds: int = 0, batch_size: int = 32) -> list[str]:
+    def command(self, *, steps: int = 0, seconds: int = 0, batch_size: int | None = None) -> list[str]:
         """The script with its arguments. A limit of 0 is none."""
+        size = str(batch_size or self.batch_size)
         limits = ["--steps", str(steps), "--seconds", str(seconds), "--epochs", "1000", "--threads", "1"]
-        return [str(FOLDER / f"{self.script}.py"), "--batch-size", str(batch_size), *self.flags, *limits]
+        return [str(FOLDER / f"{self.script}.py"), "--batch-size", size, *self.flags, *limits]
 
 
 @dataclass
@@ -104,9 +106,9 @@ def _tell(screen: Screen) -> None:
         data = gpuq.home / "pets"
         segmentation.prepare(data, 256, 0)
         works = (
-            Work("images", "image_classification"),
-            Work("words", "sentiment"),
-            Work("pets", "segmentation", ("--data-dir", str(data), "--storage-mbps", "1.5")),
+            Work("images", "image_classification", 32),
+            Work("words", "sentiment", 32),
+            Work("pets", "segmentation", 8, ("--data-dir", str(data), "--storage-mbps", "1.5")),
         )
         gpuq.wait_ready()
         steps = _first_runs(screen, gpuq, works, seen)
