@@ -23,7 +23,6 @@ from gpuq.adapters.queue import RqBell
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
 from gpuq.adapters.stream import RedisStream
-from gpuq.core.limits import Limits
 from gpuq.daemon.intake import Intake
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.learner import Learner
@@ -84,7 +83,7 @@ async def _run(settings: Settings) -> None:
 
 
 def _assemble(settings: Settings, store: Store, run_blocking: Callable[..., Any]) -> Dispatcher:
-    limits = limits_of(settings)
+    limits = settings.admission
     learner = Learner(store, Shelf(settings.home.models), settings.learning)
     learner.catch_up(time.time())
     last_seq = store.last_seq()
@@ -105,21 +104,6 @@ def _assemble(settings: Settings, store: Store, run_blocking: Callable[..., Any]
     )
     intake = Intake({host: seq for host, (_, seq) in store.hosts().items()})
     return Dispatcher(parts, state, Journal(last_seq), intake)
-
-
-def limits_of(settings: Settings) -> Limits:
-    """The admission settings as the core takes them."""
-    asked = settings.admission
-    return Limits(
-        residents_per_device=asked.residents_per_device,
-        utilization_pct=asked.utilization_pct,
-        memory_headroom=asked.memory_headroom,
-        max_slowdown=asked.max_slowdown,
-        stale_after_s=asked.stale_after_s,
-        patience_s=asked.patience_s,
-        start_grace_s=asked.start_grace_s,
-        candidates_per_job=asked.candidates_per_job,
-    )
 
 
 async def _tell_systemd(dispatcher: Dispatcher) -> None:

@@ -19,6 +19,7 @@ from tests.workers.conftest import wait_for
 from tests.workers.twins import OneClaim, attempt_id, order, spec
 from workers import run_job
 from workers.attempts import AttemptFolder
+from workers.progress import HOOK_FOLDER
 
 
 @pytest.fixture
@@ -205,7 +206,7 @@ def test_the_environment_is_the_submitters_with_ours_and_without_gpuqs_own(setti
     assert env["TF_FORCE_GPU_ALLOW_GROWTH"] == "false", "the submitter may opt out"
     assert env["XLA_PYTHON_CLIENT_PREALLOCATE"] == "false"
     assert (env["PATH"], env["PYTHONUNBUFFERED"]) == ("/opt/bin", "")
-    assert env["PYTHONPATH"] == f"{run_job.HOOK_FOLDER}:/their/lib"
+    assert env["PYTHONPATH"] == f"{HOOK_FOLDER}:/their/lib"
     assert "/secret/home" not in json.dumps(env)
 
 
