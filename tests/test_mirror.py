@@ -25,11 +25,13 @@ ELSEWHERE = {
     "gpuq/core/board.py": "tests/core/test_decide.py",
     # Through the ring that they are parts of.
     "gpuq/daemon/": "tests/daemon/test_loop.py",
+    "gpuq/core/forecast.py": "tests/core/test_admit.py",
     "gpuq/learn/arguments.py": "tests/learn/test_kind.py",
     "gpuq/learn/card.py": "tests/daemon/test_retrain.py",
     "gpuq/learn/clusters.py": "tests/learn/test_predictor.py",
     "gpuq/learn/history.py": "tests/learn/test_predictor.py",
     "gpuq/learn/interference.py": "tests/learn/test_predictor.py",
+    "gpuq/learn/model.py": "tests/learn/test_shelf.py",
     "gpuq/learn/score.py": "tests/learn/test_train.py",
     "gpuq/policies/packed.py": "tests/core/test_decide.py",
     "workers/attempts.py": "tests/workers/test_residents.py",
