@@ -1,7 +1,7 @@
 """Writes the state diagram in docs/terms.md from the table of legal steps. Run by path: `python docs/generate.py [--check]`.
 
-Arrives: `gpuq.core.transitions.TRANSITIONS`. Leaves: the one block of docs/terms.md that begins with `stateDiagram-v2`, made
-anew; with `--check` nothing is written, and the exit code is 1 if the block is not what the table says.
+Arrives: `gpuq.core.transitions.TRANSITIONS`. Leaves: the lines between the two marks in docs/terms.md, made anew; with
+`--check` nothing is written, and the exit code is 1 if they are not what the table says.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from gpuq.core.job import ACTIVE, ENDED, JobState
 from gpuq.core.transitions import TRANSITIONS, Step
 
 TERMS = Path(__file__).resolve().with_name("terms.md")
-_BLOCK = re.compile(r"```mermaid\nstateDiagram-v2\n.*?```", re.DOTALL)
+_BETWEEN_MARKS = re.compile(r"(<!-- transitions:begin[^\n]*-->\n).*?(<!-- transitions:end -->)", re.DOTALL)
 _ORDER = list(JobState)
 
 
 def main() -> int:
-    """The exit code: 0 the block is as it should be, 1 it was not and only `--check` was asked, 2 there is no one block."""
+    """The exit code: 0 all is as it should be, 1 it was not and only `--check` was asked, 2 no marks."""
     parser = argparse.ArgumentParser(description="Write the state diagram in docs/terms.md.")
     parser.add_argument("--check", action="store_true", help="write nothing; exit code 1 if it differs")
     options = parser.parse_args()
     text = TERMS.read_text(encoding="utf-8")
-    if len(_BLOCK.findall(text)) != 1:
-        sys.stderr.write(f"{TERMS.name} must have exactly one block that begins with stateDiagram-v2.\n")
+    if len(_BETWEEN_MARKS.findall(text)) != 1:
+        sys.stderr.write(f"{TERMS.name} must have the marks transitions:begin and transitions:end once.\n")
         return 2
-    wanted = _BLOCK.sub(lambda _: block(), text)
+    wanted = _BETWEEN_MARKS.sub(lambda marks: f"{marks[1]}\n{block()}\n\n{marks[2]}", text)
     if wanted == text:
         return 0
     if options.check:

@@ -96,10 +96,10 @@ def commands_in(text: str) -> Iterator[list[str]]:
         if kind in ("", "sh", "console", "bash", "text"):
             for part in re.split(r"\n|\||&&|;|\$\(", block.replace("\\\n", " ")):
                 words = part.partition("  #")[0].removeprefix("$ ").split()
-                while (words and ("=" in words[0] or words[0] in ("sudo", "-u"))) or (
-                    words[:1] == ["gpuq"] and words[1:2] == [""]
-                ):
-                    words = words[2:] if words[0] == "-u" else words[1:]
+                if words[:2] == ["sudo", "-u"]:
+                    words = words[3:]
+                while words and "=" in words[0]:  # variables before a command
+                    words = words[1:]
                 if words and words[0].rpartition("/")[2] == "gpuq" and "─" not in part:
                     yield words[1:]
     for span in re.findall(r"`(gpuq [^`]+)`", BLOCK.sub("", text)):
@@ -126,7 +126,6 @@ def own_options(words: list[str]) -> list[str]:
 
 def help_of(verb: str | None) -> str:
     words = [verb] if verb in {*VERBS, *ALIASES} else []
-    command = [sys.executable, "-m", "gpuq.cli", *words, "--help"]
     program = "import sys; from gpuq.cli.main import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", program, *words, "--help"]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
@@ -146,8 +145,14 @@ def test_every_verb_and_option_that_a_document_names_exists(document):
 
 
 def test_the_search_for_commands_finds_them():
-    text = "`gpuq frobnicate 1` and\n```sh\nsudo -u gpuq GPUQ_HOME=/x /opt/gpuq/bin/gpuq doctor\nid=$(gpuq submit --bad t.py --own)\n```\n"
-    assert sorted(commands_in(text)) == [["doctor"], ["frobnicate", "1"], ["submit", "--bad", "t.py", "--own)"]]
+    text = """
+`gpuq frobnicate 1` and
+```sh
+sudo -u gpuq GPUQ_HOME=/x /opt/gpuq/bin/gpuq doctor
+chown gpuq file && gpuq submit --bad t.py --own
+```
+"""
+    assert sorted(commands_in(text)) == [["doctor"], ["frobnicate", "1"], ["submit", "--bad", "t.py", "--own"]]
     assert own_options(["submit", "--bad", "t.py", "--own"]) == ["--bad"]
 
 
