@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FILES = [
     ROOT / name
     for name in subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        ["git", "-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard"],
         cwd=ROOT,
         capture_output=True,
         text=True,
