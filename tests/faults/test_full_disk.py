@@ -49,7 +49,7 @@ def test_jobs_end_with_their_exit_code_can_be_cancelled_and_start_once_there_is_
     assert site.wait(asleep, within_s=15)["state"] == "CANCELLED"
 
     waiting = site.submit("/bin/true")
-    wait_for(lambda: (site.home / "attempts" / f"{waiting}-1").exists(), 20)
+    wait_for((site.home / "attempts" / f"{waiting}-1").exists, 20)
     assert site.get("/readyz")[0] == 200
     for path in log_of(site, filler):
         path.unlink()
