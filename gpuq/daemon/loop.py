@@ -27,7 +27,7 @@ from gpuq.core.job import Job, JobState
 from gpuq.core.limits import Limits
 from gpuq.core.policy import Policy
 from gpuq.core.state import State, apply
-from gpuq.daemon.intake import Intake, requested_events
+from gpuq.daemon.intake import REQUESTS_AT_ONCE, Intake, requested_events
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.outcome import actual
@@ -87,6 +87,7 @@ class Dispatcher:
         self._acknowledged: dict[str, int] = dict(intake.taken)
         self._next_pass_at = 0.0
         self._next_view_at = 0.0
+        self._may_be_more = True
         self._inbox: asyncio.Queue[list[tuple[str, Message]]] = asyncio.Queue(maxsize=8)
         self.beat = 0.0
 
@@ -110,7 +111,7 @@ class Dispatcher:
             messages = await self._next_messages()
             ticked = self.parts.clock() - ticked_at >= _TICK_S
             rung = any(isinstance(message, Ring) for _, message in messages)
-            await self.turn(messages, look_at_requests=ticked or rung or not messages)
+            await self.turn(messages, look_at_requests=ticked or rung or self._may_be_more or not messages)
             if ticked:
                 ticked_at = self.parts.clock()
 
@@ -127,10 +128,12 @@ class Dispatcher:
         self.beat = self.parts.clock()
 
     async def _next_messages(self) -> list[tuple[str, Message]]:
-        try:
-            messages = await asyncio.wait_for(self._inbox.get(), _TICK_S)
-        except TimeoutError:
-            return []
+        messages: list[tuple[str, Message]] = []
+        if self._inbox.empty() and not self._may_be_more:
+            try:
+                messages = await asyncio.wait_for(self._inbox.get(), _TICK_S)
+            except TimeoutError:
+                return []
         while not self._inbox.empty():
             messages.extend(self._inbox.get_nowait())
         return messages
@@ -142,6 +145,8 @@ class Dispatcher:
         turn.events += self.intake.worker_events(from_workers)
         if look_at_requests:
             turn.handled, records, events = await self._until_it_works(partial(requested_events, self.parts.store))
+            # Nobody rings for the rest of a large batch: it is fetched with the next turn.
+            self._may_be_more = len(turn.handled) == REQUESTS_AT_ONCE
             for job, record in records.items():
                 self.parts.learner.register(job, record)
             turn.events += events

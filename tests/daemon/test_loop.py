@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from gpuq.core.attempt import AttemptId, Ending
 from gpuq.core.job import JobId, JobState
 from gpuq.core.measurement import Measurement, Segment
+from gpuq.daemon import loop
+from gpuq.daemon.intake import REQUESTS_AT_ONCE
 from gpuq.daemon.journal import replay
 from gpuq.errors import Unreachable
 from tests.daemon.harness import Harness
@@ -263,3 +267,21 @@ async def test_an_unknown_request_and_a_broken_event_stop_nobody(harness: Harnes
     assert harness.store.requests(10) == []
     assert isinstance(job, int)
     assert JobId(job) in harness.dispatcher.state.jobs
+
+
+async def test_a_batch_larger_than_one_read_is_taken_in_without_a_pause(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody rings a second time for the rest of it, and the next tick may be a long way off."""
+    monkeypatch.setattr(loop, "_TICK_S", 3600.0)
+    first = harness.store.job(harness.submit())
+    assert first is not None
+    harness.store.add_jobs([first.record] * (2 * REQUESTS_AT_ONCE))
+
+    turning = asyncio.create_task(harness.dispatcher.turn_for_ever())
+    async with asyncio.timeout(30):
+        while len(harness.dispatcher.state.jobs) <= 2 * REQUESTS_AT_ONCE:
+            await asyncio.sleep(0.01)
+    turning.cancel()
+
+    assert harness.store.requests(1) == []
