@@ -245,6 +245,19 @@ async def test_the_waiting_queue_stands_in_redis_and_comes_back_when_flushed(har
     assert await harness.stream.waiting() == [jobs[0], jobs[2]]
 
 
+async def test_a_published_model_serves_at_once_and_a_rollback_to_none_too(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[None] = []
+    monkeypatch.setattr(harness.dispatcher.parts.learner, "load_model", lambda: loads.append(None))
+    harness.store.add_request("model", None, "the night", harness.now, {"version": "v0002"})
+    await harness.turn()
+    harness.store.add_request("model", None, "ada", harness.now, {"version": None})
+    await harness.turn()
+
+    assert len(loads) == 2
+
+
 async def test_a_held_submission_waits(harness: Harness) -> None:
     world = World(harness.store, a_device())
     job = harness.submit(hold=True)
