@@ -22,14 +22,17 @@ from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.migrate import upgrade
 from gpuq.adapters.supervise import ChildSpec, python_module, supervise
+from gpuq.api.server import open_tcp
 from gpuq.core.job import ACTIVE
 from gpuq.errors import Failure, GpuqError
 from gpuq.home import private_secret
-from gpuq.settings import Settings, load
+from gpuq.settings import Api, Settings, load
 
 _READY_WITHIN_S = 30.0
 _LOOK_EVERY_S = 0.1
 _STOP_SLACK_S = 10.0
+# A killed `gpuq up` leaves its endpoint a few seconds to end.
+_PORT_FREE_WITHIN_S = 5.0
 
 
 def main() -> int:
@@ -80,6 +83,7 @@ class _Up:
         return 0
 
     async def _start(self) -> None:
+        await _until_free(self._settings.api)
         private_secret(self._home.order_key_file)
         private_secret(self._home.token_file)
         if self._settings.redis_url is None:
@@ -130,6 +134,20 @@ class _Up:
         for stop, task in reversed(self._stops):
             stop.set()
             await task
+
+
+async def _until_free(api: Api) -> None:
+    """Return once the TCP port can be had: said here, because a child could only say it into its log. Raises Failure."""
+    deadline = time.monotonic() + _PORT_FREE_WITHIN_S
+    while True:
+        try:
+            open_tcp(api).close()
+        except Failure:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(_LOOK_EVERY_S)
+        else:
+            return
 
 
 def _end_jobs(store: Store, within_s: float) -> None:
