@@ -117,15 +117,21 @@ def _unusable(folder: Path, why: str) -> BadSettings:
 
 
 def private_secret(path: Path) -> str:
-    """The secret in `path`, made at the first call; 256 random bits as text, mode 0600 from the first moment."""
+    """The secret in `path`, made at the first call; 256 random bits as text, mode 0600 from the first moment.
+
+    It appears whole or not at all: several processes may ask at once, and all get the same.
+    """
+    import contextlib
     import secrets
 
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path.read_text().strip()
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_urlsafe(32) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
+    if not path.exists():
+        draft = path.with_name(f".{path.name}.{os.getpid()}")
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(32) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        with contextlib.suppress(FileExistsError):
+            os.link(draft, path)
+        draft.unlink()
     return path.read_text().strip()

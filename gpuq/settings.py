@@ -18,30 +18,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from gpuq.core.limits import Limits
 from gpuq.errors import BadSettings
 from gpuq.home import Home
-
-
-@dataclass(frozen=True)
-class Admission:
-    """When a second job may join a busy device."""
-
-    residents_per_device: int = 2
-    """Jobs on one device at most. Beyond two, measured gains shrink and the blame for a slowdown blurs."""
-    utilization_pct: float = 100.0
-    """The sum of predicted peak utilisations may not exceed this. At 100 it was right in 85 to 100% of measured pairs."""
-    memory_headroom: float = 0.10
-    """Share of a device's memory left free when two share: together 3 of 4 pairs used more than the sum of both."""
-    max_slowdown: float = 1.15
-    """Slowdown budget of a job that names none: 1.15 is 15% slower than alone."""
-    stale_after_s: float = 10.0
-    """A device whose last reading is older admits nobody."""
-    patience_s: float = 1800.0
-    """A job that waited this long gets the next device kept free for it, so that small jobs cannot starve it."""
-    start_grace_s: float = 5.0
-    """An ordered attempt that its host does not report after this long is sent again, and then given up."""
-    candidates_per_job: int = 8
-    """Shared places tried for one job in one pass, best first."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +49,8 @@ class Worker:
     """Time between SIGTERM and SIGKILL when a job is stopped."""
     log_limit_bytes: int = 64 * 2**20
     """Log kept per attempt: the first half, and the latest of the rest."""
+    keep_attempts_days: float = 30.0
+    """Folders of ended attempts, with their logs, are removed after this long."""
     hook: bool = True
     """Count training steps through a small module on the job's PYTHONPATH."""
 
@@ -105,7 +86,7 @@ class Settings:
     home: Home
     redis_url: str | None
     database_url: str
-    admission: Admission = field(default_factory=Admission)
+    admission: Limits = field(default_factory=Limits)
     devices: Devices = field(default_factory=Devices)
     worker: Worker = field(default_factory=Worker)
     api: Api = field(default_factory=Api)
@@ -118,7 +99,7 @@ class Settings:
 
 
 GROUPS: dict[str, type] = {
-    "admission": Admission,
+    "admission": Limits,
     "devices": Devices,
     "worker": Worker,
     "api": Api,

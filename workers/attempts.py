@@ -105,12 +105,13 @@ class AttemptFolder:
 
     def write_order(self, order: OrderFile) -> None:
         """Write what to run, for the owner's eyes only: the environment may hold secrets."""
-        self._write("order.json", msgspec.json.encode(order))
+        # Not forced to the disk: after a power cut there is nothing left to start.
+        self._write("order.json", msgspec.json.encode(order), durable=False)
 
     def write_stop(self, reason: str, at: float) -> None:
         """Ask the shim to end the attempt. On a full disk the file stays empty: that it is there is enough."""
         try:
-            self._write("stop.json", msgspec.json.encode({"reason": reason, "at": at}))
+            self._write("stop.json", msgspec.json.encode({"reason": reason, "at": at}), durable=False)
         except OSError:
             (self.path / "stop.json").touch(mode=0o600)
 
@@ -148,8 +149,8 @@ class AttemptFolder:
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
 
-    def _write(self, name: str, content: bytes) -> None:
-        write_private(self.path / name, content)
+    def _write(self, name: str, content: bytes, *, durable: bool = True) -> None:
+        write_private(self.path / name, content, durable=durable)
 
 
 def make_folder(path: Path, attempt: AttemptId) -> AttemptFolder | None:
@@ -170,12 +171,19 @@ def folders_in(root: Path) -> Iterator[AttemptFolder]:
                 yield AttemptFolder(Path(entry.path), AttemptId(JobId(int(job)), int(number)))
 
 
-def write_private(path: Path, content: bytes) -> None:
-    """Write a file of mode 0600 that is there whole or not at all, and on the disk when this returns. Raises OSError."""
+def write_private(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Write a file of mode 0600 that is there whole or not at all; on the disk when this returns if `durable`. Raises OSError."""
     temporary = path.with_name(path.name + ".tmp")
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()
-        os.fsync(file.fileno())
+        if durable:
+            os.fsync(file.fileno())
     temporary.rename(path)
+    if durable:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

@@ -19,7 +19,8 @@ HOOK_FOLDER = Path(__file__).parent / "hook"
 _MAGIC = b"GPUQPRG1"
 _HEADER_SIZE = _SLOT_SIZE = 64
 _SLOTS = 255
-_SLOT = struct.Struct("<IIQdd")
+_MOST_LOOKS = 100
+_RECORD = struct.Struct("<Qdd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +65,14 @@ def _together(one: Progress, other: Progress) -> Progress:
 def _slots(raw: bytes) -> Iterator[Progress]:
     used = min(struct.unpack_from("<I", raw, 8)[0], _SLOTS, (len(raw) - _HEADER_SIZE) // _SLOT_SIZE)
     for index in range(used):
-        _, _, steps, first, last = _SLOT.unpack_from(raw, _HEADER_SIZE + index * _SLOT_SIZE)
+        slot = _HEADER_SIZE + index * _SLOT_SIZE
+        steps, first, last = _RECORD.unpack_from(raw, slot + 16 + (raw[slot] & 1) * _RECORD.size)
         if 0 < steps < 2**53 and math.isfinite(first) and math.isfinite(last) and 0 < first <= last:
             yield Progress(steps, first, last)
 
 
 def _read_regular_file(path: Path) -> bytes:
-    """The file's bytes, empty when it is not there or not a plain file. Read once more if a slot was being written."""
+    """The file's bytes, empty when it is not there or not a plain file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -86,13 +88,13 @@ def _read_regular_file(path: Path) -> bytes:
 
 
 def _read_steady(descriptor: int) -> bytes:
-    """Two equal looks at the sequence numbers, none odd. A writer killed in the middle leaves one odd for good: take it."""
-    size = _HEADER_SIZE + _SLOTS * _SLOT_SIZE
+    """The slots in use, at a moment in which none of them moved on. A job that moves too fast for that may be torn."""
+    used = min(int.from_bytes(os.pread(descriptor, 4, len(_MAGIC)), "little"), _SLOTS)
+    size = _HEADER_SIZE + used * _SLOT_SIZE
     raw = os.pread(descriptor, size, 0)
-    for _ in range(4):
+    for _ in range(_MOST_LOOKS):
         again = os.pread(descriptor, size, 0)
-        sequences = raw[_HEADER_SIZE::_SLOT_SIZE]
-        if sequences == again[_HEADER_SIZE::_SLOT_SIZE] and not any(byte & 1 for byte in sequences):
+        if raw[_HEADER_SIZE::_SLOT_SIZE] == again[_HEADER_SIZE::_SLOT_SIZE]:
             return raw
         raw = again
     return raw

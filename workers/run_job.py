@@ -13,7 +13,6 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from gpuq import wire
@@ -25,10 +24,10 @@ from gpuq.core.device import DeviceId
 from gpuq.errors import GpuqError
 from gpuq.settings import Settings
 from workers.attempts import AttemptFolder, OrderFile, make_folder
+from workers.progress import hook_environment
 from workers.shims import ShimPool
 
 log = logging.getLogger("gpuq.run_job")
-HOOK_FOLDER = Path(__file__).with_name("hook")
 
 
 class Claims(Protocol):
@@ -111,7 +110,7 @@ def _launch(context: Context, order: wire.Order) -> None:
     except (GpuqError, OSError) as error:
         log.warning("%s could not be started: %s", order.rq_id, error)
         folder.close_unstarted(f"it could not be started: {error}", context.clock())
-    context.shims.warm()
+    context.shims.warm_soon()
 
 
 def _hand_over(context: Context, folder: AttemptFolder, spec: LaunchSpec, placement: Placement) -> None:
@@ -147,16 +146,18 @@ def environment(settings: Settings, spec: LaunchSpec, placement: Placement) -> d
     """The job's whole environment: the submitter's, our defaults where they set none, and what only we can know."""
     theirs = {name: value for name, value in spec.record.submission.env.items() if not name.startswith("GPUQ_")}
     env = {**_defaults(), **theirs}
+    # Set with or without the hook: it also marks the processes of this attempt.
+    progress_file = settings.home.attempt(*spec.attempt) / "progress"
     env.update(
         CUDA_DEVICE_ORDER="PCI_BUS_ID",
         GPUQ_JOB_ID=str(spec.attempt.job),
         GPUQ_ATTEMPT=str(spec.attempt.number),
         GPUQ_SHARED="1" if spec.shares else "0",
         GPUQ_GPU_MEM_BUDGET=str(min(spec.promised)),
-        GPUQ_PROGRESS=str(settings.home.attempt(*spec.attempt) / "progress"),
+        GPUQ_PROGRESS=str(progress_file),
     )
     if settings.worker.hook:
-        env["PYTHONPATH"] = _join(str(HOOK_FOLDER), env.get("PYTHONPATH"))
+        env.update(hook_environment(env, progress_file))
     env.update(placement.env)
     return env
 
@@ -173,10 +174,6 @@ def _defaults() -> Mapping[str, str]:
         "USER": user.pw_name,
         "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
     }
-
-
-def _join(first: str, rest: str | None) -> str:
-    return f"{first}{os.pathsep}{rest}" if rest else first
 
 
 def _device_ids(spec: LaunchSpec) -> tuple[DeviceId, ...]:

@@ -7,35 +7,34 @@ the RQ worker alive, which starts and stops attempts. None of its own ends touch
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
-import os
 import signal
 import socket
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 from systemd_watchdog import WatchDog
 
 from gpuq import codec, wire
+from gpuq.adapters.lock import only_one
 from gpuq.adapters.process import boot_id
 from gpuq.adapters.supervise import ChildSpec, python_module, supervise
 from gpuq.core.device import Device, HostId
 from gpuq.core.events import HostReported, ResidentReport
-from gpuq.errors import Conflict, GpuqError
-from gpuq.home import Home
+from gpuq.errors import GpuqError
 from gpuq.settings import Settings, load
 from workers.deliver import Delivery, Inbox
+from workers.prune import prune
 from workers.residents import Residents
 from workers.spool import Spool
 from workers.watch import SamplerLike, Watch
 
 log = logging.getLogger("gpuq.serve")
 
-_LOOK_EVERY_S, _REPORT_EVERY_S, _PING_EVERY_S = 0.1, 1.0, 1.0
+_LOOK_EVERY_S, _REPORT_EVERY_S, _PING_EVERY_S, _PRUNE_EVERY_S = 0.1, 1.0, 1.0, 3600.0
 _FIRST_SAMPLE_WITHIN_S = 5.0
 
 
@@ -72,24 +71,29 @@ class WorkerService:
         await self._residents.look()
         with suppress(TimeoutError):  # so that the first report has devices in it
             await asyncio.wait_for(self._sample(), _FIRST_SAMPLE_WITHIN_S)
-        work = [
+        endless = [
             self._every(_LOOK_EVERY_S, self._residents.look),
             self._every(_LOOK_EVERY_S, self._delivery.turn),
             self._every(self._parts.settings.worker.sample_every_s, self._sample),
             self._every(_REPORT_EVERY_S, self._report),
             self._every(_PING_EVERY_S, _asynchronous(systemd.ping)),
+            self._every(_PRUNE_EVERY_S, self._prune),
         ]
-        if self._parts.orders is not None:
-            work.append(supervise(self._parts.orders, stop, log.warning))
         systemd.ready()
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(one) for one in work]
+                tasks = [group.create_task(one) for one in endless]
+                if self._parts.orders is not None:
+                    group.create_task(supervise(self._parts.orders, stop, log.warning))
                 await stop.wait()
-                for task in tasks[:5]:
+                for task in tasks:
                     task.cancel()
         finally:
             self._watch.close()
+
+    async def _prune(self) -> None:
+        settings = self._parts.settings
+        await asyncio.to_thread(prune, settings.home.attempts, settings.worker.keep_attempts_days, time.time())
 
     async def _every(self, seconds: float, act: Callable[[], Awaitable[object]]) -> None:
         while True:
@@ -128,23 +132,6 @@ def _asynchronous(act: Callable[[], object]) -> Callable[[], Awaitable[object]]:
     return acted
 
 
-@contextmanager
-def _only_one(home: Home) -> Iterator[None]:
-    """Hold this host's lock; the kernel frees it when we die. Raises Conflict."""
-    descriptor = os.open(home.run / "worker.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(descriptor)
-        raise Conflict(
-            f"A worker service already runs in {home.root}.", fix="Stop that one first, or set another GPUQ_HOME."
-        ) from None
-    try:
-        yield
-    finally:
-        os.close(descriptor)
-
-
 async def serve(parts: Parts) -> None:
     """Run the service until SIGTERM or SIGINT."""
     stop = asyncio.Event()
@@ -159,7 +146,7 @@ def main() -> int:
     try:
         settings = load()
         settings.home.create()
-        with _only_one(settings.home):
+        with only_one(settings.home.run / "worker.lock", "A worker service"):
             asyncio.run(_serve_for_real(settings))
     except GpuqError as error:
         print(f"gpuq worker: {error.message}\n  {error.fix}", file=sys.stderr)  # noqa: T201 - for whoever started us

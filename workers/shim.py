@@ -9,6 +9,7 @@ every other process of ours. Creating `exit.json.new` is the right to write `exi
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import select
@@ -105,8 +106,6 @@ class Shim:
         self._output, theirs = os.pipe2(os.O_CLOEXEC)
         os.set_blocking(self._output, False)
         with suppress(OSError):
-            import fcntl
-
             fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         return theirs
 

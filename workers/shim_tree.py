@@ -12,7 +12,7 @@ import os
 import signal
 from contextlib import suppress
 
-_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36
+_PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -20,13 +20,6 @@ def adopt_orphans() -> None:
     """From now on, descendants whose parent dies become our own children."""
     if _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
-
-
-def die_with(parent: int) -> None:
-    """Be killed when the parent is: a job whose exit status nobody can collect any more must not go on unseen."""
-    _libc.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
-    if os.getppid() != parent:
-        os._exit(1)
 
 
 def start_ticks(pid: int) -> int | None:

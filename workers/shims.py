@@ -9,12 +9,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 from contextlib import suppress
 from pathlib import Path
 
 from gpuq.adapters.process import Identity, identify
 
 _ENDS_WITHIN_S = 2.0
+_WARM_AFTER_S = 0.1
 _SHIM = Path(__file__).with_name("shim.py")
 
 
@@ -65,29 +67,52 @@ class WaitingShim:
 
 
 class ShimPool:
-    """One waiting shim, and those that we started and must reap."""
+    """One waiting shim, and those that we started and must reap. Safe to use from two threads."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
         self._waiting: WaitingShim | None = None
         self._at_work: list[WaitingShim] = []
 
     def warm(self) -> None:
-        """See to it that a shim waits, and reap those that have ended."""
+        """See to it that a shim waits, and reap those that have ended. Raises OSError."""
+        with self._lock:
+            self._warm()
+
+    def warm_soon(self) -> None:
+        """The same in a moment: an interpreter that starts now would slow down the job that has just been handed over."""
+        if self._timer is None or not self._timer.is_alive():
+            self._timer = threading.Timer(_WARM_AFTER_S, self._try_to_warm)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def take(self) -> WaitingShim:
+        """A shim for one attempt. Raises OSError if none can be started."""
+        with self._lock:
+            self._warm()
+            shim, self._waiting = self._waiting, None
+            assert shim is not None
+            self._at_work.append(shim)
+            return shim
+
+    def close(self) -> None:
+        """Dismiss the waiting shim; those at work stay."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer.join()
+        with self._lock:
+            if self._waiting is not None:
+                self._waiting.end()
+                self._waiting = None
+
+    def _warm(self) -> None:
         self._at_work = [shim for shim in self._at_work if not shim.is_gone()]
         if self._waiting is None or self._waiting.is_gone():
             self._waiting = WaitingShim(self._log)
 
-    def take(self) -> WaitingShim:
-        """A shim for one attempt. Raises OSError if none can be started."""
-        self.warm()
-        shim, self._waiting = self._waiting, None
-        assert shim is not None
-        self._at_work.append(shim)
-        return shim
-
-    def close(self) -> None:
-        """Dismiss the waiting shim; those at work stay."""
-        if self._waiting is not None:
-            self._waiting.end()
-            self._waiting = None
+    def _try_to_warm(self) -> None:
+        # Without one, the next attempt starts its own, and says what is wrong if it cannot.
+        with suppress(OSError):
+            self.warm()

@@ -17,6 +17,7 @@ kept. Before the first exact reading such a tree counts as larger than it is.
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,6 +34,7 @@ from gpuq.settings import Devices, Settings
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _EXACT_EVERY_S = 5.0
+_FOREIGN_MEAN_S = 20.0
 _EXACT_ABOVE_BYTES = 16 * 2**20
 
 
@@ -169,7 +171,7 @@ class CpuBackend:
     def _foreign_percent(
         self, device: DeviceId, busy: float | None, look: _Look, usage: Mapping[AttemptId, Usage]
     ) -> float | None:
-        """Busy without the residents' part.
+        """Busy without the residents' part, smoothed.
 
         In the second in which a resident comes or goes the two cannot be told apart: the value before stands.
         """
@@ -180,7 +182,12 @@ class CpuBackend:
         shares = [usage[attempt].utilization_pct for attempt in look.residents[device]]
         if any(share is None for share in shares):
             return None
-        return max(0.0, busy - sum(share for share in shares if share is not None))
+        now = max(0.0, busy - sum(share for share in shares if share is not None))
+        before = self._last.foreign[device]
+        if before is None:
+            return now
+        # A command that runs for a moment is not a partner: what counts is the mean of the last while.
+        return before + (now - before) * (1 - math.exp((self._last.at - look.at) / _FOREIGN_MEAN_S))
 
 
 def _memory_of(residents: Sequence[Resident], usage: Mapping[AttemptId, Usage]) -> int | None:

@@ -61,7 +61,7 @@ async def identify(request: web.Request, handler: Handler) -> web.StreamResponse
 
 def caller_of(request: web.Request) -> Caller:
     """The caller of an identified request."""
-    caller = request.get(CALLER)
+    caller: Caller | None = request.get(CALLER)
     if caller is None:
         raise Unauthenticated
     return caller

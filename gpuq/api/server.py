@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
-import fcntl
 import os
 import socket
 from collections.abc import Callable
@@ -20,6 +19,7 @@ import msgspec
 from aiohttp import web
 from systemd_watchdog import WatchDog
 
+from gpuq.adapters.lock import take_lock
 from gpuq.errors import BadSettings, Failure
 from gpuq.home import Home
 from gpuq.settings import Api
@@ -87,11 +87,8 @@ class Front:
 
     async def take(self) -> bool:
         """Become the holder if nobody is. Raises Failure when the socket cannot be made."""
-        lock = os.open(self.home.run / "api.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(lock)
+        lock = take_lock(self.home.run / "api.lock")
+        if lock is None:
             return False
         self._lock = lock
         await web.SockSite(self.runner, open_unix(self.home.api_socket), backlog=_BACKLOG).start()

@@ -1,4 +1,4 @@
-"""The numbers admission is held to. Filled from the settings' `[admission]` group; docs/operations.md explains each."""
+"""The numbers admission is held to; the settings' `[admission]` group is this very class."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """See `gpuq.settings.Admission` for what each means and why its default is what it is."""
+    """When a second job may join a busy device."""
 
     residents_per_device: int = 2
+    """Jobs on one device at most. Beyond two, measured gains shrink and the blame for a slowdown blurs."""
     utilization_pct: float = 100.0
+    """The sum of predicted peak utilisations may not exceed this. At 100 it was right in 85 to 100% of measured pairs."""
     memory_headroom: float = 0.10
+    """Share of a device's memory left free when two share: together 3 of 4 pairs used more than the sum of both."""
     max_slowdown: float = 1.15
+    """Slowdown budget of a job that names none: 1.15 is 15% slower than alone."""
     stale_after_s: float = 10.0
+    """A device whose last reading is older admits nobody."""
     patience_s: float = 1800.0
+    """A job that waited this long gets the next device kept free for it, so that small jobs cannot starve it."""
     start_grace_s: float = 5.0
+    """An ordered attempt that its host does not report after this long is sent again, and then given up."""
     candidates_per_job: int = 8
+    """Shared places tried for one job in one pass, best first."""

@@ -18,15 +18,14 @@ from typing import Any
 
 from systemd_watchdog import WatchDog
 
+from gpuq.adapters.lock import only_one
 from gpuq.adapters.queue import RqBell
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
 from gpuq.adapters.stream import RedisStream
-from gpuq.core.limits import Limits
 from gpuq.daemon.intake import Intake
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.learner import Learner
-from gpuq.daemon.lock import only_one
 from gpuq.daemon.loop import Dispatcher, Parts
 from gpuq.daemon.perform import Performer
 from gpuq.daemon.restore import restore
@@ -51,7 +50,7 @@ def main() -> int:
     try:
         settings = load()
         settings.home.create()
-        with only_one(settings.home.run / "dispatcher.lock", "a dispatcher"):
+        with only_one(settings.home.run / "dispatcher.lock", "A dispatcher"):
             asyncio.run(_run(settings))
     except GpuqError as error:
         log.error("%s %s", error.message, error.fix, extra={"action": "refuse"})
@@ -84,14 +83,12 @@ async def _run(settings: Settings) -> None:
 
 
 def _assemble(settings: Settings, store: Store, run_blocking: Callable[..., Any]) -> Dispatcher:
-    limits = limits_of(settings)
+    limits = settings.admission
     learner = Learner(store, Shelf(settings.home.models), settings.learning)
     learner.catch_up(time.time())
     last_seq = store.last_seq()
     store.prune_journal(before=last_seq - _KEEP_JOURNAL_ENTRIES)
-    state = restore(store)
-    for row in store.jobs(ids=list(state.jobs)):
-        learner.register(row.id, row.record)
+    state = restore(store, learner.register)
     key = private_secret(settings.home.order_key_file)
     parts = Parts(
         store=store,
@@ -105,21 +102,6 @@ def _assemble(settings: Settings, store: Store, run_blocking: Callable[..., Any]
     )
     intake = Intake({host: seq for host, (_, seq) in store.hosts().items()})
     return Dispatcher(parts, state, Journal(last_seq), intake)
-
-
-def limits_of(settings: Settings) -> Limits:
-    """The admission settings as the core takes them."""
-    asked = settings.admission
-    return Limits(
-        residents_per_device=asked.residents_per_device,
-        utilization_pct=asked.utilization_pct,
-        memory_headroom=asked.memory_headroom,
-        max_slowdown=asked.max_slowdown,
-        stale_after_s=asked.stale_after_s,
-        patience_s=asked.patience_s,
-        start_grace_s=asked.start_grace_s,
-        candidates_per_job=asked.candidates_per_job,
-    )
 
 
 async def _tell_systemd(dispatcher: Dispatcher) -> None:

@@ -9,19 +9,17 @@ shelf as it was.
 from __future__ import annotations
 
 import argparse
-import fcntl
 import getpass
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from gpuq.adapters.lock import take_lock
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
 from gpuq.errors import GpuqError
@@ -74,9 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def train(settings: Settings, store: Store, now: float) -> dict[str, Any]:
     """Make a candidate, judge it, publish it if it is better. `now` is Unix seconds."""
-    with _only_one(settings.home.run / "retrain.lock") as alone:
-        if not alone:
-            return _result(None, "another training is under way", 0, 0)
+    lock = take_lock(settings.home.run / "retrain.lock")
+    if lock is None:
+        return _result(None, "another training is under way", 0, 0)
+    with os.fdopen(lock):
         shelf = Shelf(settings.home.models)
         serving = shelf.load_serving()
         attempts = read_attempts(store, now)
@@ -104,11 +103,13 @@ def train(settings: Settings, store: Store, now: float) -> dict[str, Any]:
 
 def roll_back(settings: Settings, store: Store, now: float) -> dict[str, Any]:
     """Serve the version before the current one. Raises Conflict where none is current."""
-    with _only_one(settings.home.run / "retrain.lock") as alone:
-        shelf = Shelf(settings.home.models)
+    shelf = Shelf(settings.home.models)
+    previous = shelf.current()
+    lock = take_lock(settings.home.run / "retrain.lock")
+    if lock is None:
+        return _result(previous, "a training is under way", 0, 0)
+    with os.fdopen(lock):
         previous = shelf.current()
-        if not alone:
-            return _result(previous, "a training is under way", 0, 0)
         version = shelf.rollback()
         _tell_dispatcher(store, version, now)
         result = _result(previous, f"rolled back from {previous} to {version or 'no model'}", 0, 0)
@@ -193,21 +194,6 @@ def _who() -> str:
         return getpass.getuser()
     except (KeyError, OSError):
         return f"uid {os.getuid()}"
-
-
-@contextmanager
-def _only_one(path: Path) -> Iterator[bool]:
-    """Whether this process alone trains. The lock goes with the process, however it ends."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True
-    finally:
-        os.close(descriptor)
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

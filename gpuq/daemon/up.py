@@ -17,13 +17,13 @@ from dataclasses import replace
 from typing import TextIO
 
 from gpuq.adapters import redis_server
+from gpuq.adapters.lock import only_one
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.migrate import upgrade
 from gpuq.adapters.supervise import ChildSpec, python_module, supervise
 from gpuq.api.server import open_tcp
 from gpuq.core.job import ACTIVE
-from gpuq.daemon.lock import only_one
 from gpuq.errors import Failure, GpuqError
 from gpuq.home import private_secret
 from gpuq.settings import Api, Settings, load
@@ -115,6 +115,8 @@ class _Up:
     def _greet(self) -> None:
         port = json.loads((self._home.run / "http.json").read_text())["port"]
         _say(f"gpuq is up: home {self._home.root}, http://127.0.0.1:{port}/ (token in {self._home.token_file})")
+        if sys.stderr.isatty():
+            _say(f"The page: http://127.0.0.1:{port}/?token={private_secret(self._home.token_file)}")
         _say("Submit with `gpuq submit train.py`; Ctrl-C ends gpuq and leaves jobs running.")
 
     def _leave(self) -> None:

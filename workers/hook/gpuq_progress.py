@@ -8,12 +8,13 @@ The file. Little-endian. A header of 64 bytes: 8 bytes `GPUQPRG1`, then the numb
 slot of 64 bytes per process that ever counted a step:
 
     offset  type  field
-    0       u32   sequence: odd while the slot is being written
+    0       u8    sequence: counts the updates, modulo 256; its lowest bit says which record holds
     4       u32   process id
-    8       u64   steps
-    16      f64   CLOCK_MONOTONIC of the first step, seconds
-    24      f64   CLOCK_MONOTONIC of the latest step, seconds
-    32      u32   source: 1 gpuq.step(), 2 PyTorch, 3 Keras
+    8       u32   source: 1 gpuq.step(), 2 PyTorch, 3 Keras
+    16, 40  two records: u64 steps, then f64 CLOCK_MONOTONIC seconds of the first and of the latest step
+
+An update fills the record that does not hold and then moves the sequence on, in one byte, so a reader that finds the
+sequence unchanged has a whole record, even while the writer is stopped or killed in the middle.
 
 Only a process that counts a step takes a slot, so loader processes, which never step, have none. Ranks of one training
 each count the same steps; the reader takes the largest of slots whose times overlap, and the sum of those that follow
@@ -42,7 +43,8 @@ MAGIC = b"GPUQPRG1"
 HEADER_SIZE = SLOT_SIZE = 64
 SLOTS = 255
 SIZE = HEADER_SIZE + SLOTS * SLOT_SIZE
-SLOT = struct.Struct("<IIQddI")
+PROCESS = struct.Struct("<II")
+RECORD = struct.Struct("<Qdd")
 STEP, TORCH, KERAS = 1, 2, 3
 
 _POLL_EVERY_S = 0.2
@@ -82,11 +84,10 @@ class _Counter:
         if not self._steps:
             self._first = now
         self._steps += count
-        self._sequence += 2
-        odd, values = self._sequence - 1, (os.getpid(), self._steps, self._first, now, source)
-        struct.pack_into("<I", view, self._offset, odd & 0xFFFFFFFF)
-        SLOT.pack_into(view, self._offset, odd & 0xFFFFFFFF, *values)
-        struct.pack_into("<I", view, self._offset, self._sequence & 0xFFFFFFFF)
+        self._sequence = (self._sequence + 1) & 0xFF
+        PROCESS.pack_into(view, self._offset + 4, os.getpid(), source)
+        RECORD.pack_into(view, self._offset + 16 + (self._sequence & 1) * RECORD.size, self._steps, self._first, now)
+        view[self._offset] = self._sequence
 
     def _take_slot(self, path: str) -> mmap.mmap:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o600)
@@ -103,6 +104,8 @@ class _Counter:
             self._offset = HEADER_SIZE + used * SLOT_SIZE
             return view
         finally:
+            # Not left to `close`: the map holds a copy of the descriptor, and with it the lock.
+            fcntl.flock(descriptor, fcntl.LOCK_UN)
             os.close(descriptor)
 
 

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 import os
 import sys
-from importlib.machinery import ModuleSpec, PathFinder
-from importlib.util import module_from_spec
-from types import ModuleType
+from importlib.machinery import PathFinder
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from importlib.machinery import ModuleSpec
+    from types import ModuleType
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _WATCHED = ("torch.optim.optimizer", "keras.src.optimizers.base_optimizer")
@@ -80,6 +83,8 @@ def _hand_over() -> None:
     spec = PathFinder.find_spec("sitecustomize", path)
     if spec is None or spec.loader is None:
         return
+    from importlib.util import module_from_spec  # takes longer than all else here, so only where it is needed
+
     module = module_from_spec(spec)
     sys.modules["sitecustomize"] = module
     spec.loader.exec_module(module)

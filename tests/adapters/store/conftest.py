@@ -35,7 +35,16 @@ def empty_url(backend: str, request: pytest.FixtureRequest, tmp_path: Path) -> s
     """A database with nothing in it; on SQLite not even a file."""
     if backend == "sqlite":
         return f"sqlite:///{tmp_path}/gpuq.db"
-    return request.getfixturevalue("server").create_database()
+    url = request.getfixturevalue("scratch_url")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+    return url
+
+
+@pytest.fixture(scope="session")
+def scratch_url(server: Server) -> str:
+    return server.create_database()
 
 
 @pytest.fixture(scope="session")

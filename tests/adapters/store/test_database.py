@@ -66,14 +66,11 @@ def test_sqlite_sessions_sync_every_commit(tmp_path: Path) -> None:
     assert values == ["wal", 2, 1, 5000]
 
 
-def test_postgresql_sessions_sync_every_commit_whatever_the_server_says(database_url: str) -> None:
-    with closing(Database(database_url)) as database:
-        if database.is_sqlite:
-            pytest.skip("this is about PostgreSQL")
-        weak = parse(database_url).update_query_dict({"options": "-c synchronous_commit=off"})
-        with closing(Database(weak.render_as_string())) as weakened, weakened.reading() as connection:
-            names = ("synchronous_commit", "lock_timeout", "transaction_isolation", "application_name")
-            values = [connection.exec_driver_sql(f"SHOW {name}").scalar() for name in names]
+def test_postgresql_sessions_sync_every_commit_whatever_the_server_says(postgresql_url: str) -> None:
+    weak = parse(postgresql_url).update_query_dict({"options": "-c synchronous_commit=off"})
+    with closing(Database(weak.render_as_string())) as database, database.reading() as connection:
+        names = ("synchronous_commit", "lock_timeout", "transaction_isolation", "application_name")
+        values = [connection.exec_driver_sql(f"SHOW {name}").scalar() for name in names]
     assert values == ["on", "5s", "read committed", "gpuq"]
 
 

@@ -58,7 +58,7 @@ def test_upgrading_again_changes_nothing(store: Store, database_url: str) -> Non
 
 def test_two_processes_upgrade_at_once(empty_url: str) -> None:
     code = [sys.executable, "-W", "error", "-m", "gpuq.adapters.store.migrate", empty_url]
-    running = [subprocess.Popen(code, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(3)]
+    running = [subprocess.Popen(code, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE) for _ in range(2)]
     for process in running:
         _, errors = process.communicate(timeout=60)
         assert (process.returncode, errors) == (0, b"")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import sqlite3
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor, wait
 from contextlib import closing
 from pathlib import Path
 
@@ -212,21 +212,21 @@ def work_like_a_process(url: str, who: int) -> tuple[list[int], list[int]]:
 
 
 def test_processes_write_side_by_side_and_claims_have_one_winner(store: Store, database_url: str) -> None:
-    """Three processes and a dispatcher write at once: nothing is lost, nothing fails because another one writes."""
+    """Two processes and a dispatcher write at once: nothing is lost, nothing fails because another one writes."""
     for _ in range(25):
         launched(store)
-    with ProcessPoolExecutor(3, mp_context=multiprocessing.get_context("spawn")) as processes:
-        running = [processes.submit(work_like_a_process, database_url, who) for who in range(3)]
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as processes:
+        running = [processes.submit(work_like_a_process, database_url, who) for who in range(2)]
         seq = 0
-        while not all(each.done() for each in running):
+        while wait(running, timeout=0.005).not_done:
             seq += 1
             store.commit(Commit(entries=[an_entry(seq, 1)], hosts={"host": ("boot", seq)}))
         results = [each.result() for each in running]
     jobs = [job for mine, _ in results for job in mine]
-    assert sorted(jobs) == list(range(26, 176))
+    assert sorted(jobs) == list(range(26, 126))
     assert all(mine == sorted(mine) for mine, _ in results)
     assert sorted(attempt for _, won in results for attempt in won) == list(range(1, 26))
-    assert sum(request.verb == "cancel" for request in store.requests(1000)) == 75
+    assert sum(request.verb == "cancel" for request in store.requests(1000)) == 50
     assert store.last_seq() == seq
 
 

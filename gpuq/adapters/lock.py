@@ -1,0 +1,36 @@
+"""One at a time: a lock file that the kernel frees when its holder dies, however it dies."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from gpuq.errors import Conflict
+
+
+def take_lock(path: Path) -> int | None:
+    """The descriptor that holds the lock until it is closed; None when somebody else holds it."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+@contextmanager
+def only_one(path: Path, what: str) -> Iterator[None]:
+    """Hold the lock for as long as the block runs. Raises Conflict when somebody else holds it."""
+    descriptor = take_lock(path)
+    if descriptor is None:
+        raise Conflict(
+            f"{what} already runs in {path.parent.parent}.", fix="Stop that one first, or set another GPUQ_HOME."
+        )
+    try:
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,237 @@
+"""A job's life told in looks, one a second on a made-up clock: what is measured of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from gpuq.core.attempt import AttemptId
+from gpuq.core.job import JobId
+from gpuq.core.measurement import Measurement, Segment
+from gpuq.core.slowdown import slowdown
+from workers.measure import Look, Meter, State
+from workers.progress import Progress
+
+PARTNER = AttemptId(JobId(2), 1)
+OTHER = AttemptId(JobId(3), 1)
+WALL = 1_000_000.0
+
+
+class Life:
+    """Drives a meter. `rate` steps a second are made from `clock` on, each at its exact time."""
+
+    def __init__(self, meter: Meter | None = None) -> None:
+        self.meter = meter or Meter()
+        self.clock = 100.0
+        self.made = 0.0
+        self.first: float | None = None
+        self.last = 0.0
+
+    def go(
+        self,
+        seconds: int,
+        rate: float = 0.0,
+        *,
+        partners: tuple[AttemptId, ...] = (),
+        utilization: float | None = 50.0,
+        memory: int | None = 1000,
+        busy: float = 50.0,
+        each: Callable[[], None] = lambda: None,
+    ) -> Life:
+        for _ in range(seconds):
+            whole = int(self.made)
+            self.made += rate
+            self.clock += 1.0
+            if int(self.made) > whole:
+                self.last = self.clock - (self.made - int(self.made)) / rate
+                self.first = self.first or self.last
+            self.meter.look(Look(WALL + self.clock, self.clock, memory, utilization, busy, partners, self.progress()))
+            each()
+        return self
+
+    def progress(self) -> Progress | None:
+        return None if self.first is None else Progress(int(self.made), self.first, self.last)
+
+    @property
+    def measured(self) -> Measurement:
+        return self.meter.measurement()
+
+
+def alone(measurement: Measurement) -> Segment:
+    return next(segment for segment in measurement.segments if not segment.partners)
+
+
+def beside(measurement: Measurement, *partners: AttemptId) -> Segment:
+    return next(segment for segment in measurement.segments if segment.partners == partners)
+
+
+# --- progress ------------------------------------------------------------------------------------------------------
+
+
+def test_windows_give_the_rate_of_the_job():
+    segment = alone(Life().go(61, rate=20).measured)
+    assert segment.rate_sum / segment.windows == pytest.approx(20)
+    assert segment.rate_square_sum == pytest.approx(400 * segment.windows)
+    assert segment.steps == pytest.approx(20 * segment.seconds)
+    assert 9 <= segment.windows <= 11
+
+
+def test_a_job_without_a_signal_has_no_steps_and_no_rate():
+    life = Life().go(30)
+    assert (life.measured.steps, life.measured.segments, life.measured.first_step_at) == (None, (), None)
+    assert life.meter.rate() is None
+
+
+def test_the_first_window_after_the_first_step_is_left_out():
+    life = Life().go(10).go(5, rate=1).go(30, rate=40)
+    assert alone(life.measured).rate_sum / alone(life.measured).windows == pytest.approx(40, rel=0.02)
+    assert life.measured.first_step_at == pytest.approx(WALL + 111)
+    assert life.measured.steps == 1205
+
+
+def test_slow_steps_make_longer_windows_not_rates_of_zero():
+    segment = alone(Life().go(120, rate=0.1).measured)
+    assert segment.rate_sum / segment.windows == pytest.approx(0.1)
+    assert segment.seconds / segment.windows == pytest.approx(10)
+
+
+def test_partners_have_segments_of_their_own_and_the_slowdown_follows():
+    life = Life().go(31, rate=20).go(31, rate=10, partners=(PARTNER,)).go(31, rate=20)
+    assert alone(life.measured).rate_sum / alone(life.measured).windows == pytest.approx(20)
+    shared = beside(life.measured, PARTNER)
+    assert shared.rate_sum / shared.windows == pytest.approx(10)
+    found = slowdown(life.measured)
+    assert found is not None
+    assert found.value == pytest.approx(2)
+    assert life.measured.partners == (PARTNER,)
+
+
+def test_the_window_in_which_partners_change_is_in_no_segment():
+    life = Life().go(28, rate=20)
+    for turn in range(20):
+        life.go(2, rate=5, partners=(PARTNER,) if turn % 2 else (OTHER,))
+    assert [segment.partners for segment in life.measured.segments] == [()]
+    assert alone(life.measured).rate_sum / alone(life.measured).windows == pytest.approx(20)
+
+
+def test_a_step_that_began_beside_another_partner_belongs_to_neither():
+    life = Life().go(60, rate=0.125).go(60, rate=0.05, partners=(PARTNER,))
+    shared = beside(life.measured, PARTNER)
+    assert shared.rate_sum / shared.windows == pytest.approx(0.05)
+
+
+def test_the_last_window_counts_if_it_is_half_full():
+    life = Life().go(19, rate=20)
+    before = alone(life.measured).windows
+    assert alone(life.meter.finish(life.progress())).windows == before + 1
+    assert life.measured.steps == 380
+
+
+def test_a_counter_that_falls_back_starts_the_window_anew():
+    life = Life().go(30, rate=20)
+    life.made, life.first, life.last = 0.0, None, 0.0
+    measured = life.go(30, rate=20).measured
+    assert alone(measured).rate_sum / alone(measured).windows == pytest.approx(20)
+
+
+def test_the_live_rate_is_that_of_the_last_few_seconds_and_zero_after_a_halt():
+    life = Life().go(30, rate=20).go(8, rate=4)
+    assert life.meter.rate() == pytest.approx(4)
+    assert life.go(20).meter.rate() == 0.0
+
+
+def test_the_live_rate_of_slow_steps_is_steady():
+    seen: list[float | None] = []
+    life = Life().go(40, rate=0.1)
+    life.go(40, rate=0.1, each=lambda: seen.append(life.meter.rate()))
+    assert seen == pytest.approx([0.1] * 40)
+
+
+def test_a_counter_that_lies_does_not_stop_us():
+    meter = Meter()
+    for second in range(20):
+        progress = Progress(7, 1.0, 2.0 + second)
+        meter.look(Look(WALL, 100.0 + second, 1, 1.0, 1.0, (), progress))
+    assert meter.rate() == 0.0
+    assert meter.measurement().segments == ()
+
+
+def test_the_number_of_segments_is_bounded_and_alone_is_kept():
+    life = Life().go(20, rate=20)
+    for job in range(300):
+        life.go(13, rate=10, partners=(AttemptId(JobId(job + 10), 1),))
+    assert len(life.measured.segments) == 200
+    assert alone(life.measured).windows >= 1
+
+
+# --- peaks ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_peak_is_that_of_the_training_not_of_what_came_before():
+    life = Life().go(30, utilization=100).go(60, rate=5, utilization=40)
+    assert life.measured.peak_utilization_pct == pytest.approx(40)
+
+
+def test_without_a_signal_the_peak_counts_from_the_start():
+    assert Life().go(30, utilization=100).go(60, utilization=40).measured.peak_utilization_pct == pytest.approx(100)
+
+
+def test_one_window_in_twenty_may_be_higher_than_the_peak():
+    life = Life().go(1, rate=5)
+    for number in range(40):
+        life.go(5, rate=5, utilization=90 if number in (7, 30) else 30)
+    assert life.measured.peak_utilization_pct == pytest.approx(30)
+
+
+def test_a_short_burst_is_averaged_over_five_seconds():
+    life = Life().go(1, rate=5)
+    for _ in range(20):
+        life.go(4, rate=5, utilization=10).go(1, rate=5, utilization=100)
+    assert life.measured.peak_utilization_pct == pytest.approx(28)
+
+
+def test_less_than_a_window_gives_the_mean_so_far_and_nothing_gives_none():
+    assert Life().go(4, rate=5, utilization=33).measured.peak_utilization_pct == pytest.approx(33)
+    assert Life().go(60, rate=5, utilization=None).measured.peak_utilization_pct is None
+    assert Meter().measurement() == Measurement()
+
+
+def test_beside_a_partner_on_a_full_device_the_peak_is_not_known():
+    shared = {"partners": (PARTNER,), "rate": 5.0}
+    assert Life().go(60, utilization=50, busy=100, **shared).measured.peak_utilization_pct is None
+    assert Life().go(60, utilization=50, busy=90, **shared).measured.peak_utilization_pct == pytest.approx(50)
+
+
+def test_time_alone_tells_the_peak_that_a_full_device_hides():
+    life = Life().go(20, rate=5, utilization=80).go(300, rate=3, utilization=50, busy=100, partners=(PARTNER,))
+    assert life.measured.peak_utilization_pct == pytest.approx(80)
+
+
+def test_the_peak_memory_is_the_highest_reading_before_the_first_step_too():
+    life = Life().go(3, memory=5000).go(3, memory=None).go(10, rate=5, memory=4000)
+    assert life.measured.peak_memory_bytes == 5000
+
+
+# --- restart -------------------------------------------------------------------------------------------------------
+
+
+def test_a_restarted_service_goes_on_and_attributes_the_gap_to_no_one():
+    first = Life().go(31, rate=20, utilization=70, memory=9000)
+    before = first.measured
+    kept = msgspec.json.decode(msgspec.json.encode(first.meter.state), type=State)
+    second = Life(Meter(kept))
+    second.clock, second.made, second.first, second.last = (
+        first.clock + 60,
+        first.made + 10,
+        first.first,
+        first.last + 60,
+    )
+    after = second.go(31, rate=20, utilization=70).measured
+    assert alone(after).rate_sum / alone(after).windows == pytest.approx(20)
+    assert alone(after).windows > alone(before).windows
+    assert alone(after).seconds <= 62
+    assert after.first_step_at == before.first_step_at
+    assert after.peak_memory_bytes == 9000
+    assert after.peak_utilization_pct == pytest.approx(70)
