@@ -20,6 +20,7 @@ import pytest
 
 from gpuq.adapters.store.migrate import upgrade
 from gpuq.errors import BadSettings
+from gpuq.home import Home
 from gpuq.settings import load
 
 UP, DISPATCHER = "gpuq.daemon.up", "gpuq.daemon"
@@ -83,6 +84,32 @@ def test_a_home_that_cannot_be_made(home: Path, module: str) -> None:
     said = refused(home / "file" / "gpuq", module, 2)
     assert f"{home}/file/gpuq cannot be part of gpuq's home: Not a directory." in said
     assert "GPUQ_HOME" in said
+
+
+def test_a_home_that_somebody_else_owns(home: Path) -> None:
+    """Said of a home that is complete and readable, but not ours to write to."""
+    Home(home / "gpuq").create()
+    for folder in (home, *home.rglob("*")):
+        folder.chmod(0o555)
+
+    pid = os.fork()
+    if pid == 0:
+        os._exit(_try_as_nobody(home / "gpuq"))
+    _, status = os.waitpid(pid, 0)
+
+    for folder in (home, *home.rglob("*")):
+        folder.chmod(0o700)
+    assert os.waitstatus_to_exitcode(status) == 2
+
+
+def _try_as_nobody(home: Path) -> int:
+    if os.geteuid() == 0:
+        os.setuid(65_534)
+    try:
+        Home(home).create()
+    except BadSettings as error:
+        return error.exit_code if "it may not be written to" in error.message else 1
+    return 0
 
 
 def test_a_home_whose_sockets_would_have_too_long_paths(home: Path) -> None:
