@@ -82,7 +82,7 @@ class Dispatcher:
         self.state = state
         self.journal = journal
         self.intake = intake
-        self.view = View()
+        self.view = View(parts.limits.stale_after_s)
         self.recorder = Recorder(parts.learner.features_of, self._actual_of)
         self._acknowledged: dict[str, int] = dict(intake.taken)
         self._next_pass_at = 0.0

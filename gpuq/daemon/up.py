@@ -21,6 +21,7 @@ from gpuq.adapters.lock import only_one
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.migrate import upgrade
+from gpuq.adapters.stream import RedisStream
 from gpuq.adapters.supervise import ChildSpec, python_module, supervise
 from gpuq.api.server import open_tcp
 from gpuq.core.job import ACTIVE
@@ -95,6 +96,7 @@ class _Up:
         for name, module in (("dispatcher", "gpuq.daemon"), ("worker", "workers"), ("api", "gpuq.api")):
             self._keep(ChildSpec(name, python_module(module), self._home.logs / f"{name}.log"))
         await self._wait_for_api()
+        await self._wait_for_devices()
 
     def _keep(self, spec: ChildSpec) -> None:
         stop = asyncio.Event()
@@ -111,6 +113,19 @@ class _Up:
                     f"the HTTP endpoint did not start within {_READY_WITHIN_S:.0f} s.", fix=f"Look into {log}."
                 )
             await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def _wait_for_devices(self) -> None:
+        """Until the dispatcher shows a device: from then on a submission can start."""
+        stream = RedisStream(self._settings.effective_redis_url)
+        deadline = time.monotonic() + _READY_WITHIN_S
+        try:
+            while not json.loads(await stream.view() or b"{}").get("devices"):
+                if time.monotonic() > deadline:
+                    _say(f"No device has been reported yet; {self._home.logs / 'worker.log'} may say why.")
+                    return
+                await asyncio.sleep(_LOOK_EVERY_S)
+        finally:
+            await stream.close()
 
     def _greet(self) -> None:
         port = json.loads((self._home.run / "http.json").read_text())["port"]
