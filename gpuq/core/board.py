@@ -36,6 +36,7 @@ class Board:
         self._idle = {p.device.id: p for p in self._places.values() if not p.residents and p.reading}
         least_loaded_first = sorted(self._shareable(), key=lambda p: (p.committed_utilization, p.device.id))
         self._shareable_places = {place.device.id: place for place in least_loaded_first}
+        self._shareable_types = list({place.device.type: place.device for place in least_loaded_first}.values())
         self._busy = {p.device.id: p for p in self._places.values() if p.residents}
         self._given: set[DeviceId] = set()
         self._refused: dict[Likeness, Verdict] = {}
@@ -84,17 +85,28 @@ class Board:
         return list(islice(self._places_to_join(job), self.limits.candidates_per_job))
 
     def _places_to_join(self, job: Job) -> Iterator[Place]:
-        limits = self.limits
+        needs = self._needs_to_share(job)
+        if not needs:
+            return
+        limit, least = self.limits.utilization_pct, min(peak for peak, _ in needs.values())
         for place in self._shareable_places.values():
-            forecast = self.forecast_alone(job, place.device)
-            peak, needed = forecast.peak_utilization_pct, needed_memory(job, forecast)
-            if peak is None or needed is None or not may_share(job, forecast):
-                continue
-            if place.committed_utilization > limits.utilization_pct:
+            if least + place.committed_utilization > limit:
                 return  # the places only get more loaded from here on
-            room = place.device.total_memory * (1 - limits.memory_headroom) - place.committed_memory
-            if peak + place.committed_utilization <= limits.utilization_pct and needed <= room:
+            need = needs.get(place.device.type)
+            if need is None or need[0] + place.committed_utilization > limit:
+                continue
+            if need[1] <= place.device.total_memory * (1 - self.limits.memory_headroom) - place.committed_memory:
                 yield place
+
+    def _needs_to_share(self, job: Job) -> dict[str, tuple[float, int]]:
+        """Peak utilisation and memory by type of device; types where the job may not share, or is not known, are left out."""
+        needs = {}
+        for device in self._shareable_types:
+            forecast = self.forecast_alone(job, device)
+            peak, needed = forecast.peak_utilization_pct, needed_memory(job, forecast)
+            if peak is not None and needed is not None and may_share(job, forecast):
+                needs[device.type] = (peak, needed)
+        return needs
 
     def _idle_options(self, job: Job) -> list[Place]:
         return list(islice(filter(partial(self._fits_alone, job), self._idle.values()), self.limits.candidates_per_job))

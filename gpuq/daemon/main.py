@@ -88,9 +88,7 @@ def _assemble(settings: Settings, store: Store, run_blocking: Callable[..., Any]
     learner.catch_up(time.time())
     last_seq = store.last_seq()
     store.prune_journal(before=last_seq - _KEEP_JOURNAL_ENTRIES)
-    state = restore(store)
-    for row in store.jobs(ids=list(state.jobs)):
-        learner.register(row.id, row.record)
+    state = restore(store, learner.register)
     key = private_secret(settings.home.order_key_file)
     parts = Parts(
         store=store,

@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
 from gpuq.codec import noun
 from gpuq.core.actions import Launch
 from gpuq.core.attempt import Attempt, StopReason
-from gpuq.core.job import ENDED, Job, JobState
+from gpuq.core.job import ENDED, Job, JobId, JobState
 from gpuq.core.state import State
 from gpuq.core.verdict import Verdict
-from gpuq.submission import to_core
+from gpuq.submission import JobRecord, to_core
+
+# Read a page at a time: the records of all jobs at once would leave the process large for good.
+_ROWS_AT_ONCE = 500
+_NOT_ENDED = [state for state in JobState if state not in ENDED]
 
 
-def restore(store: Store) -> State:
-    """The state as of the last commit."""
+def restore(store: Store, register: Callable[[JobId, JobRecord], None] | None = None) -> State:
+    """The state as of the last commit; `register` is told of each job in it."""
     state = State()
     state.devices = {device.id: device for device in store.devices()}
-    rows = store.jobs(states=[s for s in JobState if s not in ENDED])
-    state.jobs = {row.id: job_from_row(row) for row in rows}
+    for row in _jobs_not_ended(store):
+        state.jobs[row.id] = job_from_row(row)
+        if row.verdict and row.state is JobState.PENDING:
+            state.verdicts[row.id] = noun(row.verdict, Verdict)
+        if register is not None:
+            register(row.id, row.record)
     attempts = (attempt_from_row(row) for row in store.live_attempts())
     _settle(state, (a for a in attempts if a.id.job in state.jobs))
-    state.verdicts = {
-        row.id: noun(row.verdict, Verdict) for row in rows if row.verdict and row.state is JobState.PENDING
-    }
     return state
+
+
+def _jobs_not_ended(store: Store) -> Iterator[JobRow]:
+    after: JobId | None = None
+    while rows := store.jobs(states=_NOT_ENDED, after=after, limit=_ROWS_AT_ONCE):
+        yield from rows
+        after = rows[-1].id
 
 
 def job_from_row(row: JobRow) -> Job:

@@ -1,0 +1,132 @@
+"""One scheduling pass (ask, answers of the real predictor, decide, apply) over queues and device counts of several sizes.
+
+A run starts with all devices idle and passes until nothing more starts: the first passes give every device a job, the next
+give partners, the last find no room. What counts is the slowest pass of that run. The worst case has as many kinds as
+jobs, so that no answer serves twice.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import random
+import time
+from statistics import median
+
+from benchmarks.table import Row
+from gpuq.core.ask import ask
+from gpuq.core.attempt import Ending
+from gpuq.core.decide import decide
+from gpuq.core.device import Device, DeviceId, HostId, Reading
+from gpuq.core.events import HostReported, Submitted
+from gpuq.core.forecast import Forecast, Question
+from gpuq.core.job import Job, JobId, KindId
+from gpuq.core.limits import Limits
+from gpuq.core.state import State, apply
+from gpuq.learn.history import History, Outcome
+from gpuq.learn.predictor import Predictor
+from gpuq.policies.packed import packed
+from gpuq.settings import Learning
+
+ROUNDS = 5
+KINDS = 200
+_GIB = 2**30
+_NOW = 1000.0
+_MOST_PASSES = 12
+# devices, waiting jobs, reach in ms; the last three grow in proportion, so that their times show the growth.
+_SIZES = ((8, 1000, 50.0), (100, 1000, None), (316, 3160, None), (1000, 10_000, 500.0))
+
+
+def run() -> list[Row]:
+    """The slowest pass of a run, median of the rounds."""
+    rows = []
+    slowest: dict[int, float] = {}
+    for devices, jobs, reach in _SIZES:
+        passes = [_passes(devices, jobs, KINDS, seed) for seed in range(ROUNDS)]
+        slowest[devices] = median(max(each) for each in passes)
+        full = median(each[-1] for each in passes)
+        name = f"slowest pass of a fill: {devices:,} devices, {jobs:,} jobs, {KINDS} kinds"
+        rows.append(Row(name, slowest[devices], "ms", reach, note=f"{full:.0f} ms once there is no room left"))
+    return [*rows, _growth(slowest), *_worst_cases()]
+
+
+def _growth(slowest: dict[int, float]) -> Row:
+    (few, *_), _, (many, *_) = _SIZES[1:]
+    exponent = math.log(slowest[many] / slowest[few]) / math.log(many / few)
+    return Row("  growth from 100 to 1,000 devices, jobs in proportion", exponent, "exponent", note="1 is linear")
+
+
+def _worst_cases() -> list[Row]:
+    rows = []
+    for devices, jobs, _ in _SIZES[::3]:
+        worst = median(max(_passes(devices, jobs, jobs, seed)) for seed in range(ROUNDS))
+        rows.append(Row(f"  worst case, every job of another kind: {devices:,} and {jobs:,}", worst, "ms"))
+    return rows
+
+
+def _passes(devices: int, jobs: int, kinds: int, seed: int) -> list[float]:
+    """Milliseconds of each pass until nothing more starts."""
+    rng = random.Random(seed)
+    predictor = _predictor(kinds, rng)
+    state = _state(devices, jobs, kinds, rng)
+    took = []
+    gc.collect()
+    for _ in range(_MOST_PASSES):
+        began = time.perf_counter()
+        started = _one_pass(state, predictor)
+        took.append(1000 * (time.perf_counter() - began))
+        if not started:
+            break
+    return took
+
+
+def _one_pass(state: State, predictor: Predictor) -> bool:
+    """One turn of the ring without its commit; whether it did anything."""
+    limits = Limits()
+    answers: dict[Question, Forecast] = {}
+    while questions := ask(state, answers, limits, _NOW):
+        answers.update(predictor.answer(questions))
+    actions = decide(state, answers, limits, packed, _NOW, cause=1)
+    for action in actions:
+        apply(state, action, _NOW)
+    return bool(actions)
+
+
+def _state(devices: int, jobs: int, kinds: int, rng: random.Random) -> State:
+    state = State()
+    host = HostId("host")
+    made = tuple(Device(DeviceId(f"gpu{i}"), host, "sim", "A", 24 * _GIB) for i in range(devices))
+    readings = tuple((device.id, Reading(_NOW, 0, 0.0, 0, 0.0)) for device in made)
+    apply(state, HostReported(host, "boot", _NOW, made, readings, ()), _NOW)
+    for number in range(jobs):
+        kind = f"kind{rng.randrange(kinds)}" if kinds < jobs else f"kind{number}"
+        job = Job(JobId(number), KindId(kind), kind, "ada", submitted_at=_NOW - jobs + number)
+        apply(state, Submitted(job), _NOW)
+    return state
+
+
+def _predictor(kinds: int, rng: random.Random) -> Predictor:
+    predictor = Predictor(History(), None, Learning())
+    for number in range(kinds):
+        predictor.learn(_outcome(f"kind{number}", rng.uniform(10, 95), int(rng.uniform(1, 20) * _GIB)))
+    return predictor
+
+
+def _outcome(kind: str, utilization: float, memory: int) -> Outcome:
+    """A finished attempt that ran alone."""
+    return Outcome(
+        kind=kind,
+        signature=kind,
+        script_sha256=None,
+        device_type="A",
+        features={},
+        peak_utilization_pct=utilization,
+        peak_memory_bytes=memory,
+        duration_s=60.0,
+        alone_rate=10.0,
+        shared_rate=None,
+        slowdowns=(),
+        ending=Ending.EXITED,
+        shared=False,
+        ended_at=_NOW,
+    )

@@ -1,0 +1,145 @@
+"""What a look at eight devices costs: CPU seconds of the sampler's thread, at one look a second.
+
+CPU devices with two residents each (a shim's stand-in and a process under it); and NVIDIA GPUs through the real bindings over
+the tests' stand-in driver, where it and a C compiler are there. The stand-in reads a file at each call, which costs about
+what a driver call does. Each backend runs in a process of its own, looks once a second, and throws its first looks away.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from statistics import median
+
+from benchmarks.site import ROOT
+from benchmarks.table import Row
+
+DEVICES, RESIDENTS, LOOKS = 8, 16, 15
+_REACH_PCT = 1.0
+_FIRST_LOOKS = 3
+_STUB = ROOT / "tests" / "adapters" / "nvml_stub" / "nvml_stub.c"
+_TREE = "import subprocess; subprocess.Popen(['sleep', '600']).wait()"
+
+
+def run() -> list[Row]:
+    """Percent of one core, per backend."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        wanted = {"cpu": dict(os.environ), "nvml": _stub_environment(folder)}
+        running = {backend: _start(backend, env, folder) for backend, env in wanted.items() if env is not None}
+        costs = {backend: json.loads(_output_of(process)) for backend, process in running.items()}
+    rows = [
+        Row(
+            f"sampler at 1 Hz, {DEVICES} {backend} devices, {RESIDENTS} residents",
+            100 * median(seconds),
+            "% of a core",
+            _REACH_PCT,
+            note=f"worst look {1000 * max(seconds):.1f} ms",
+        )
+        for backend, seconds in costs.items()
+    ]
+    if "nvml" not in costs:
+        rows.append(Row("  nvml", None, "% of a core", note="no C compiler, or no stand-in driver in this tree"))
+    return rows
+
+
+def _stub_environment(folder: Path) -> dict[str, str] | None:
+    """Builds the stand-in driver; None where that cannot be."""
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None or not _STUB.exists():
+        return None
+    subprocess.run([compiler, "-shared", "-fPIC", "-O2", "-o", folder / "libnvidia-ml.so.1", _STUB], check=True)
+    return {**os.environ, "LD_LIBRARY_PATH": str(folder), "NVML_STUB_STATE": str(folder / "state")}
+
+
+def _start(backend: str, env: dict[str, str], folder: Path) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-m", "benchmarks.sampler", backend, str(folder)]
+    return subprocess.Popen(argv, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def _output_of(process: subprocess.Popen[str]) -> str:
+    output = process.communicate(timeout=120)[0]
+    if process.returncode:
+        raise RuntimeError(f"{process.args} ended with {process.returncode}")
+    return output
+
+
+# --- in a process of its own ----------------------------------------------------------------------------------------
+
+
+def look_once_a_second(backend_name: str, folder: Path) -> list[float]:
+    """CPU seconds of each look."""
+    from gpuq.core.attempt import AttemptId
+    from gpuq.core.job import JobId
+    from workers.sample import Sampler, WatchedResident
+
+    with _residents() as roots:
+        if backend_name == "nvml":
+            _write_state(folder / "state", roots)
+        backend = _open(backend_name)
+        devices = backend.devices()
+        watched = []
+        for number, root in enumerate(roots):
+            home = folder / f"{backend_name}-{number}"
+            home.mkdir()
+            device = devices[number % len(devices)].id
+            watched.append(WatchedResident(AttemptId(JobId(number + 1), 1), root, (device,), home, time.time()))
+        sampler = Sampler(backend)
+        seconds = []
+        for _ in range(LOOKS):
+            began = time.thread_time()
+            sampler.sample(time.time(), watched)
+            seconds.append(time.thread_time() - began)
+            time.sleep(1)
+    return seconds[_FIRST_LOOKS:]
+
+
+def _open(backend_name: str):  # type: ignore[no-untyped-def]  # a Backend; its module is imported only here
+    from gpuq.settings import load
+
+    settings = load({"GPUQ_HOME": "/nonexistent"})
+    if backend_name == "nvml":
+        from gpuq.adapters import nvml
+
+        return nvml.open_backend(settings)
+    from gpuq.adapters.cpu import CpuBackend
+    from gpuq.core.device import Device, DeviceId, HostId
+
+    cores = sorted(os.sched_getaffinity(0))
+    # More devices than this machine may have cores: a look costs the same when devices share some.
+    made = [Device(DeviceId(f"cpu{i}"), HostId("host"), "cpu", "cpu-1", 2**33) for i in range(DEVICES)]
+    return CpuBackend({device: (cores[i % len(cores)],) for i, device in enumerate(made)}, 2**30)
+
+
+@contextmanager
+def _residents() -> Iterator[list[int]]:
+    trees = [subprocess.Popen([sys.executable, "-S", "-c", _TREE], start_new_session=True) for _ in range(RESIDENTS)]
+    try:
+        time.sleep(2)
+        yield [tree.pid for tree in trees]
+    finally:
+        for tree in trees:
+            os.killpg(tree.pid, 9)
+            tree.wait()
+
+
+def _write_state(path: Path, roots: list[int]) -> None:
+    lines = [f"count {DEVICES}"]
+    for number, root in enumerate(roots):
+        child = int(Path(f"/proc/{root}/task/{root}/children").read_text().split()[0])
+        lines += [f"device {number % DEVICES} compute {child} {2**30}"]
+    for index in range(DEVICES):
+        lines += [f"device {index} used {2**31}", f"device {index} utilization 60"]
+    path.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    print(json.dumps(look_once_a_second(sys.argv[1], Path(sys.argv[2]))))
