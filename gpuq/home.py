@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from gpuq.errors import BadSettings
+
 
 class Home:
     """The folders and files of one gpuq. No dataclass: importing those would double the start of the command."""
@@ -100,9 +102,18 @@ class Home:
         return self.attempts / f"{job}-{number}"
 
     def create(self) -> None:
-        """Make the folders, readable by the owner alone."""
+        """Make the folders, readable by the owner alone. Raises BadSettings if there can be no home here."""
         for folder in (self.root, self.run, self.redis_data, self.models, self.attempts, self.spool, self.logs):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            try:
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            except OSError as error:
+                raise _unusable(folder, error.strerror or str(error)) from error
+            if not os.access(folder, os.W_OK | os.X_OK):
+                raise _unusable(folder, "it may not be written to")
+
+
+def _unusable(folder: Path, why: str) -> BadSettings:
+    return BadSettings(f"{folder} cannot be part of gpuq's home: {why}.", fix="Set GPUQ_HOME to a folder of your own.")
 
 
 def private_secret(path: Path) -> str:

@@ -109,8 +109,11 @@ class AttemptFolder:
         self._write("order.json", msgspec.json.encode(order), durable=False)
 
     def write_stop(self, reason: str, at: float) -> None:
-        """Ask the shim to end the attempt."""
-        self._write("stop.json", msgspec.json.encode({"reason": reason, "at": at}), durable=False)
+        """Ask the shim to end the attempt. On a full disk the file stays empty: that it is there is enough."""
+        try:
+            self._write("stop.json", msgspec.json.encode({"reason": reason, "at": at}), durable=False)
+        except OSError:
+            (self.path / "stop.json").touch(mode=0o600)
 
     def shim(self) -> Identity | None:
         """The shim that was told to run this attempt."""

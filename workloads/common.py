@@ -10,14 +10,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import queue
 import resource
 import signal
-import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +28,7 @@ Batch = tuple[np.ndarray, np.ndarray]
 Fetch = Callable[[], Batch]
 SIGTERM_EXIT = 128 + signal.SIGTERM
 LOG_EVERY_S = 5.0
+BATCHES_AHEAD = 4
 
 
 def flags(description: str, **defaults: object) -> argparse.ArgumentParser:
@@ -64,42 +65,32 @@ def start(options: argparse.Namespace) -> None:
 
 def train(model: keras.Model, fetch: Fetch, options: argparse.Namespace) -> int:
     """Train on the batches that `fetch` makes until the first limit is reached; print the summary; return the exit code."""
-    progress = _progress(options)
-    epoch_steps = max(1, options.samples // options.batch_size)
+    progress = Progress(options)
+    signal.signal(signal.SIGTERM, lambda *_: progress.end("stopped"))
+    # A loop over `train_on_batch` and not `fit`: over a generator, `fit` leaves threads of TensorFlow behind that hold up
+    # the end of the process for six seconds.
     with batches(fetch) as data:
-        model.fit(data, steps_per_epoch=epoch_steps, epochs=options.epochs, verbose=0, callbacks=[progress])
-    asked = {key.replace("-", "_"): value for key, value in vars(options).items()}
-    print(json.dumps({"asked": asked, **progress.summary()}, default=str), flush=True)
+        while progress.ended is None:
+            progress.step(float(model.train_on_batch(*next(data))))
+    print(json.dumps({"asked": vars(options), **progress.summary()}, default=str), flush=True)
     return SIGTERM_EXIT if progress.ended == "stopped" else 0
 
 
 @contextmanager
 def batches(fetch: Fetch) -> Iterator[Iterator[Batch]]:
-    """Batches without end, each made by `fetch` in a thread of its own while the one before is trained on."""
-    ready: queue.Queue[Batch] = queue.Queue(maxsize=4)
-    closing = threading.Event()
+    """Batches without end, made by `fetch` in a thread of its own while the one before is trained on."""
+    with ThreadPoolExecutor(1, thread_name_prefix="loader") as loader:
+        coming = deque(loader.submit(fetch) for _ in range(BATCHES_AHEAD))
 
-    def fill() -> None:
-        while not closing.is_set():
-            batch = fetch()
-            while not closing.is_set():
-                with suppress(queue.Full):
-                    ready.put(batch, timeout=0.1)
-                    break
+        def take() -> Iterator[Batch]:
+            while True:
+                coming.append(loader.submit(fetch))
+                yield coming.popleft().result()
 
-    def take() -> Iterator[Batch]:
-        # Never blocks for good: the framework's own reader thread waits in here when the training ends early.
-        while not closing.is_set():
-            with suppress(queue.Empty):
-                yield ready.get(timeout=0.1)
-
-    loader = threading.Thread(target=fill, name="loader", daemon=True)
-    loader.start()
-    try:
-        yield take()
-    finally:
-        closing.set()
-        loader.join(timeout=5.0)
+        try:
+            yield take()
+        finally:
+            loader.shutdown(cancel_futures=True)
 
 
 def say(text: str) -> None:
@@ -128,60 +119,57 @@ def _limit_threads(backend: str, threads: int) -> None:
         say(f"--threads has no effect on {backend}")
 
 
-def _progress(options: argparse.Namespace) -> Any:
-    """The callback that counts, talks and ends the training. Made here because its base class needs Keras."""
-    import keras
+class Progress:
+    """Counts the steps, talks every few seconds, and says when to end and why."""
 
-    class Progress(keras.callbacks.Callback):  # type: ignore[misc]
-        steps = 0
-        ended = "epochs"
-        first_loss: float | None = None
-        last_loss: float | None = None
-        seconds = 0.0
+    def __init__(self, options: argparse.Namespace) -> None:
+        self._options = options
+        self._epoch_steps = max(1, options.samples // options.batch_size)
+        self._began = self._spoke = time.monotonic()
+        self._first_step_s = self._seconds = 0.0
+        self._first_loss: float | None = None
+        self._last_loss: float | None = None
+        self.steps = 0
+        self.ended: str | None = None
 
-        def on_train_begin(self, logs: object = None) -> None:
-            del logs
-            self.began = self.spoke = time.monotonic()
-            signal.signal(signal.SIGTERM, lambda *_: self._end("stopped"))
+    def step(self, loss: float) -> None:
+        """A step was made, with this loss on its batch."""
+        self.steps += 1
+        self._seconds = time.monotonic() - self._began
+        self._last_loss = loss
+        self._talk(loss)
+        if self.steps == self._options.steps:
+            self.end("steps")
+        elif self.steps == self._options.epochs * self._epoch_steps:
+            self.end("epochs")
+        elif 0 < self._options.seconds <= self._seconds:
+            self.end("seconds")
 
-        def on_train_batch_end(self, batch: int, logs: dict[str, float] | None = None) -> None:
-            del batch  # counts within an epoch only
-            now = time.monotonic()
-            self.steps += 1
-            self.seconds = now - self.began
-            self._note_loss(logs, now)
-            if self.steps == options.steps:
-                self._end("steps")
-            elif 0 < options.seconds <= self.seconds:
-                self._end("seconds")
+    def end(self, why: str) -> None:
+        """The step under way is the last."""
+        self.ended = self.ended or why
 
-        def _note_loss(self, logs: dict[str, float] | None, now: float) -> None:
-            self.last_loss = float((logs or {})["loss"])
-            if self.first_loss is None:
-                self.first_loss = self.last_loss
-                say(f"first step after {self.seconds:.1f} s, loss {self.first_loss:.4f}")
-                self.first_step_s = self.seconds
-            if now - self.spoke >= LOG_EVERY_S:
-                self.spoke = now
-                say(f"step {self.steps}  loss {self.last_loss:.4f}  {self._rate():.1f} steps/s")
+    def summary(self) -> dict[str, object]:
+        """What came of it."""
+        return {
+            "ended": self.ended,
+            "steps": self.steps,
+            "seconds": round(self._seconds, 3),
+            "steps_per_s": round(self._rate(), 3) if self.steps > 1 else None,
+            "loss_first": self._first_loss,
+            "loss_last": self._last_loss,
+            "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        }
 
-        def _rate(self) -> float:
-            after_first = self.seconds - self.first_step_s
-            return (self.steps - 1) / after_first if after_first > 0 else 0.0
+    def _talk(self, loss: float) -> None:
+        if self._first_loss is None:
+            self._first_loss, self._first_step_s = loss, self._seconds
+            say(f"first step after {self._seconds:.1f} s, loss {loss:.4f}")
+        elif time.monotonic() - self._spoke >= LOG_EVERY_S:
+            self._spoke = time.monotonic()
+            say(f"step {self.steps}  loss {loss:.4f}  {self._rate():.1f} steps/s")
 
-        def _end(self, why: str) -> None:
-            self.ended = why
-            self.model.stop_training = True
-
-        def summary(self) -> dict[str, object]:
-            return {
-                "ended": self.ended,
-                "steps": self.steps,
-                "seconds": round(self.seconds, 3),
-                "steps_per_s": round(self._rate(), 3) if self.steps > 1 else None,
-                "loss_first": self.first_loss,
-                "loss_last": self.last_loss,
-                "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            }
-
-    return Progress()
+    def _rate(self) -> float:
+        """Steps per second after the first, which compiles."""
+        after_first = self._seconds - self._first_step_s
+        return (self.steps - 1) / after_first if after_first > 0 else 0.0

@@ -55,9 +55,10 @@ def end_stale(home: Home, within_s: float = 8.0) -> int:
 
     Call it while holding the home's lock. A server is known by its working folder, as the kernel tells it, never by a
     remembered pid: so a server without its socket, a stopped or a loading one, and a child rewriting the file are all
-    found. SIGTERM first, on which Redis syncs its append-only file; SIGKILL after `within_s`. Raises Conflict if
-    somebody else's server has our socket.
+    found. SIGTERM first, on which Redis syncs its append-only file; SIGKILL after `within_s`. Raises BadSettings for a
+    home whose path is too long, Conflict if somebody else's server has our socket.
     """
+    _check_socket_path(home.redis_socket)
     stale = list(_servers_in(home.redis_data))
     until = time.monotonic() + within_s
     try:

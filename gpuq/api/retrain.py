@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from typing import Any, Final
 
 import msgspec
 
+from gpuq.adapters.supervise import python_module
 from gpuq.api.context import Context
 from gpuq.errors import Conflict, Failure
 
@@ -27,16 +27,15 @@ async def retrain(context: Context, *arguments: str) -> Any:
         )
     async with context.training:
         child = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            MODULE,
-            *arguments,
+            *python_module(MODULE, *arguments),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env={**os.environ, "GPUQ_HOME": str(context.settings.home.root)},
         )
         out, err = await _until_done(child, context.stopping)
+    if child.returncode == Conflict.exit_code:
+        raise Conflict(_last_line(err), fix="`gpuq model status` shows what there is.")
     if child.returncode != 0:
         raise Failure(f"Training did not succeed: {_last_line(err) or f'exit code {child.returncode}'}")
     return _parse(out)

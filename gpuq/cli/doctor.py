@@ -224,7 +224,7 @@ def _cgroup() -> Check:
     return Check(
         "cgroup",
         NOTE,
-        "not version 2: jobs run without a scope of their own",
+        "not version 2: the machine running out of memory is told from logs only",
         "Boot with systemd.unified_cgroup_hierarchy=1.",
     )
 

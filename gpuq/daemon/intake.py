@@ -27,7 +27,7 @@ from gpuq.wire import Report, Spooled
 
 log = logging.getLogger(__name__)
 
-_REQUESTS_AT_ONCE = 2000
+REQUESTS_AT_ONCE = 2000
 
 
 class Intake:
@@ -62,7 +62,7 @@ class Intake:
 
 def requested_events(store: Store) -> tuple[list[Request], dict[JobId, JobRecord], list[Event]]:
     """Requests not yet handled, the records of newly submitted jobs, and the events they amount to. Blocks."""
-    requests = store.requests(_REQUESTS_AT_ONCE)
+    requests = store.requests(REQUESTS_AT_ONCE)
     submitted = [r.job for r in requests if r.verb == "submit" and r.job is not None]
     rows = {row.id: row.record for row in store.jobs(ids=submitted)} if submitted else {}
     return requests, rows, [event for request in requests for event in _events_of(request, rows)]

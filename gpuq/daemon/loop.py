@@ -27,7 +27,7 @@ from gpuq.core.job import Job, JobState
 from gpuq.core.limits import Limits
 from gpuq.core.policy import Policy
 from gpuq.core.state import State, apply
-from gpuq.daemon.intake import Intake, requested_events
+from gpuq.daemon.intake import REQUESTS_AT_ONCE, Intake, requested_events
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.outcome import actual
@@ -82,11 +82,12 @@ class Dispatcher:
         self.state = state
         self.journal = journal
         self.intake = intake
-        self.view = View()
+        self.view = View(parts.limits.stale_after_s)
         self.recorder = Recorder(parts.learner.features_of, self._actual_of)
         self._acknowledged: dict[str, int] = dict(intake.taken)
         self._next_pass_at = 0.0
         self._next_view_at = 0.0
+        self._turn_again = True
         self._inbox: asyncio.Queue[list[tuple[str, Message]]] = asyncio.Queue(maxsize=8)
         self.beat = 0.0
 
@@ -117,9 +118,10 @@ class Dispatcher:
     async def turn(self, messages: Sequence[tuple[str, Message]], *, look_at_requests: bool) -> None:
         """One turn of the ring."""
         turn = Turn(self.parts.clock(), list(messages))
+        self._turn_again = False
         await self._take_in(turn, look_at_requests)
         changed = [event for event in turn.events if self._apply(event, turn.now)]
-        await self._learn_from_ends()
+        await self._learn(turn)
         if self._pass_is_due(changed, turn.now):
             await self._decide(turn)
         await self._commit(turn)
@@ -127,10 +129,12 @@ class Dispatcher:
         self.beat = self.parts.clock()
 
     async def _next_messages(self) -> list[tuple[str, Message]]:
-        try:
-            messages = await asyncio.wait_for(self._inbox.get(), _TICK_S)
-        except TimeoutError:
-            return []
+        messages: list[tuple[str, Message]] = []
+        if self._inbox.empty() and not self._turn_again:
+            try:
+                messages = await asyncio.wait_for(self._inbox.get(), _TICK_S)
+            except TimeoutError:
+                return []
         while not self._inbox.empty():
             messages.extend(self._inbox.get_nowait())
         return messages
@@ -142,6 +146,8 @@ class Dispatcher:
         turn.events += self.intake.worker_events(from_workers)
         if look_at_requests:
             turn.handled, records, events = await self._until_it_works(partial(requested_events, self.parts.store))
+            # Nobody rings for the rest of a large batch: it is fetched with the next turn.
+            self._turn_again = len(turn.handled) == REQUESTS_AT_ONCE
             for job, record in records.items():
                 self.parts.learner.register(job, record)
             turn.events += events
@@ -166,9 +172,6 @@ class Dispatcher:
 
     async def _decide(self, turn: Turn) -> None:
         started = self.parts.clock()
-        for event in turn.events:
-            if isinstance(event, ModelPublished):
-                await self._until_it_works(self.parts.learner.load_model)
         answers = self._answers(turn.now)
         turn.actions = decide(
             self.state, answers, self.parts.limits, self.parts.policy, turn.now, cause=self.journal.seq
@@ -177,9 +180,10 @@ class Dispatcher:
         took = self.parts.clock() - started
         self.view.passes += 1
         self.view.pass_seconds = took
-        # After an admission the rest of the queue deserves another look at once: one per device and pass.
-        launched = any(isinstance(action, Launch | Requeue) for action in turn.actions)
-        self._next_pass_at = turn.now if launched else turn.now + max(_TICK_S / 2, took / _PASS_SHARE)
+        self._next_pass_at = turn.now + max(_TICK_S / 2, took / _PASS_SHARE)
+        if any(isinstance(action, Launch | Requeue) for action in turn.actions):
+            # The rest of the queue deserves another look at once: a device is given once in a pass.
+            self._next_pass_at, self._turn_again = turn.now, True
 
     def _answers(self, now: float) -> dict[Question, Forecast]:
         answers: dict[Question, Forecast] = {}
@@ -241,8 +245,10 @@ class Dispatcher:
         kind_alone = self.parts.learner.alone_rate(attempt.kind, device.type)
         return actual(event.measurement, device, self.parts.learner.kinds, kind_alone)
 
-    async def _learn_from_ends(self) -> None:
-        """Own history counts at once: an attempt that ended is learned from before the next decision."""
+    async def _learn(self, turn: Turn) -> None:
+        """Before the next decision: a published model serves, and an attempt that ended counts at once."""
+        if any(isinstance(event, ModelPublished) for event in turn.events):
+            await self._until_it_works(self.parts.learner.load_model)
         for end in self.recorder.ends():
             await self._until_it_works(partial(self.parts.learner.learn, *end))
 

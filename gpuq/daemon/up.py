@@ -21,15 +21,19 @@ from gpuq.adapters.lock import only_one
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.migrate import upgrade
+from gpuq.adapters.stream import RedisStream
 from gpuq.adapters.supervise import ChildSpec, python_module, supervise
+from gpuq.api.server import open_tcp
 from gpuq.core.job import ACTIVE
 from gpuq.errors import Failure, GpuqError
 from gpuq.home import private_secret
-from gpuq.settings import Settings, load
+from gpuq.settings import Api, Settings, load
 
 _READY_WITHIN_S = 30.0
 _LOOK_EVERY_S = 0.1
 _STOP_SLACK_S = 10.0
+# A killed `gpuq up` leaves its endpoint a few seconds to end.
+_PORT_FREE_WITHIN_S = 5.0
 
 
 def main() -> int:
@@ -80,6 +84,7 @@ class _Up:
         return 0
 
     async def _start(self) -> None:
+        await _until_free(self._settings.api)
         private_secret(self._home.order_key_file)
         private_secret(self._home.token_file)
         if self._settings.redis_url is None:
@@ -91,6 +96,7 @@ class _Up:
         for name, module in (("dispatcher", "gpuq.daemon"), ("worker", "workers"), ("api", "gpuq.api")):
             self._keep(ChildSpec(name, python_module(module), self._home.logs / f"{name}.log"))
         await self._wait_for_api()
+        await self._wait_for_devices()
 
     def _keep(self, spec: ChildSpec) -> None:
         stop = asyncio.Event()
@@ -107,6 +113,19 @@ class _Up:
                     f"the HTTP endpoint did not start within {_READY_WITHIN_S:.0f} s.", fix=f"Look into {log}."
                 )
             await asyncio.sleep(_LOOK_EVERY_S)
+
+    async def _wait_for_devices(self) -> None:
+        """Until the dispatcher shows a device: from then on a submission can start."""
+        stream = RedisStream(self._settings.effective_redis_url)
+        deadline = time.monotonic() + _READY_WITHIN_S
+        try:
+            while not json.loads(await stream.view() or b"{}").get("devices"):
+                if time.monotonic() > deadline:
+                    _say(f"No device has been reported yet; {self._home.logs / 'worker.log'} may say why.")
+                    return
+                await asyncio.sleep(_LOOK_EVERY_S)
+        finally:
+            await stream.close()
 
     def _greet(self) -> None:
         port = json.loads((self._home.run / "http.json").read_text())["port"]
@@ -130,6 +149,20 @@ class _Up:
         for stop, task in reversed(self._stops):
             stop.set()
             await task
+
+
+async def _until_free(api: Api) -> None:
+    """Return once the TCP port can be had: said here, because a child could only say it into its log. Raises Failure."""
+    deadline = time.monotonic() + _PORT_FREE_WITHIN_S
+    while True:
+        try:
+            open_tcp(api).close()
+        except Failure:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(_LOOK_EVERY_S)
+        else:
+            return
 
 
 def _end_jobs(store: Store, within_s: float) -> None:

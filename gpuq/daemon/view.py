@@ -17,7 +17,8 @@ from gpuq.core.state import State
 class View:
     """Keeps the last report of each resident, which the core does not need."""
 
-    def __init__(self) -> None:
+    def __init__(self, stale_after_s: float) -> None:
+        self._stale_after_s = stale_after_s
         self._reports: dict[AttemptId, ResidentReport] = {}
         self.passes = 0
         self.pass_seconds = 0.0
@@ -42,12 +43,14 @@ class View:
                     "pass_seconds": self.pass_seconds,
                     "model_version": model_version,
                 },
-                "devices": [self._device(state, device) for device in state.devices.values()],
+                "devices": [self._device(state, device, now) for device in state.devices.values()],
             }
         )
 
-    def _device(self, state: State, device: Device) -> dict[str, Any]:
+    def _device(self, state: State, device: Device, now: float) -> dict[str, Any]:
         reading = state.readings.get(device.id)
+        if reading is not None and now - reading.at > self._stale_after_s:
+            reading = None
         place = Place(device, state.residents_of(device.id), reading)
         return {
             "id": device.id,

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from gpuq.core.attempt import AttemptId, Ending
 from gpuq.core.job import JobId, JobState
 from gpuq.core.measurement import Measurement, Segment
+from gpuq.daemon import loop
+from gpuq.daemon.intake import REQUESTS_AT_ONCE
 from gpuq.daemon.journal import replay
 from gpuq.errors import Unreachable
 from tests.daemon.harness import Harness
@@ -241,6 +245,19 @@ async def test_the_waiting_queue_stands_in_redis_and_comes_back_when_flushed(har
     assert await harness.stream.waiting() == [jobs[0], jobs[2]]
 
 
+async def test_a_published_model_serves_at_once_and_a_rollback_to_none_too(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loads: list[None] = []
+    monkeypatch.setattr(harness.dispatcher.parts.learner, "load_model", lambda: loads.append(None))
+    harness.store.add_request("model", None, "the night", harness.now, {"version": "v0002"})
+    await harness.turn()
+    harness.store.add_request("model", None, "ada", harness.now, {"version": None})
+    await harness.turn()
+
+    assert len(loads) == 2
+
+
 async def test_a_held_submission_waits(harness: Harness) -> None:
     world = World(harness.store, a_device())
     job = harness.submit(hold=True)
@@ -263,3 +280,21 @@ async def test_an_unknown_request_and_a_broken_event_stop_nobody(harness: Harnes
     assert harness.store.requests(10) == []
     assert isinstance(job, int)
     assert JobId(job) in harness.dispatcher.state.jobs
+
+
+async def test_a_batch_larger_than_one_read_is_taken_in_without_a_pause(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody rings a second time for the rest of it, and the next tick may be a long way off."""
+    monkeypatch.setattr(loop, "_TICK_S", 3600.0)
+    first = harness.store.job(harness.submit())
+    assert first is not None
+    harness.store.add_jobs([first.record] * (2 * REQUESTS_AT_ONCE))
+
+    turning = asyncio.create_task(harness.dispatcher.turn_for_ever())
+    async with asyncio.timeout(30):
+        while len(harness.dispatcher.state.jobs) <= 2 * REQUESTS_AT_ONCE:
+            await asyncio.sleep(0.01)
+    turning.cancel()
+
+    assert harness.store.requests(1) == []

@@ -150,17 +150,18 @@ class Site:
 
     def processes(self) -> Iterator[int]:
         """All processes that belong to this site, jobs included."""
-        mark = f"{self.home}".encode()
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():
                 try:
-                    if (
-                        mark in (entry / "environ").read_bytes()
-                        and b"Z" not in (entry / "stat").read_bytes().split()[2:3]
-                    ):
+                    if self._owns(entry) and b"Z" not in (entry / "stat").read_bytes().split()[2:3]:
                         yield int(entry.name)
                 except OSError:
                     continue
+
+    def _owns(self, process: Path) -> bool:
+        # Redis writes its title over its environment; it is known by its working folder.
+        in_redis = (process / "cwd").readlink() == self.home / "redis"
+        return in_redis or f"{self.home}".encode() in (process / "environ").read_bytes()
 
     def _commands(self) -> Iterator[tuple[int, list[str]]]:
         for pid in self.processes():

@@ -35,16 +35,18 @@ def test_overlap_counts_the_seconds_in_which_both_ran():
 
 
 def test_the_table_shows_forecast_beside_measured_with_the_interval():
-    text = drawn(report.comparison([job(4)]))
+    text = drawn(report.comparison([job(4)], [job(1)]))
     assert "55%" in text
     assert "53%" in text
     assert "1.04 [0.99, 1.10]" in text
     assert "slowdown, beside 7" in text
     assert "1.00 GiB (at most 1.25 GiB)" in text
+    assert "6.2 alone" in text
+    assert "6.0 shared" in text
 
 
 def test_what_was_not_measured_is_a_dash_and_never_a_zero():
-    text = drawn(report.comparison([job(4, forecast=None, actual={**UNMEASURED, "partners": []})]))
+    text = drawn(report.comparison([job(4, forecast=None, actual={**UNMEASURED, "partners": []})], []))
     assert report.UNKNOWN in text
     assert "0" not in text.replace("40", "")
 

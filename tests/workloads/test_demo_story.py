@@ -71,7 +71,7 @@ def test_a_job_that_started_was_not_refused():
 
 def test_both_acts_give_the_same_work_the_same_kind_of_command():
     """Only the values of `--steps` and `--seconds` differ; those do not make another kind."""
-    work = story.Work("pets", "segmentation", ("--data-dir", "/d"))
+    work = story.Work("pets", "segmentation", 8, 14, ("--data-dir", "/d"))
     first, second = work.command(seconds=14), work.command(steps=77)
     assert [word for word in first if word.startswith("-")] == [word for word in second if word.startswith("-")]
 

@@ -105,6 +105,7 @@ class Gpuq:
     def stop(self) -> None:
         """End gpuq and its jobs, see that no process of this home is left, remove the home. Raises DemoFailed."""
         if self._process is not None:
+            self._cancel_waiting()
             self._process.terminate()
             try:
                 self._process.wait(STOPPED_WITHIN_S)
@@ -112,12 +113,22 @@ class Gpuq:
                 self._process.kill()
                 self._process.wait()
             self._process = None
-        left = self._wait_gone()
+        left = {pid: _command_line(pid) for pid in self._wait_gone()}
         for pid in left:
             _kill(pid)
         shutil.rmtree(self.home, ignore_errors=True)
         if left:
-            raise DemoFailed(f"processes were left behind and had to be killed: {left}")
+            named = "\n".join(f"  {pid} {words}" for pid, words in left.items())
+            raise DemoFailed(f"processes were left behind and had to be killed:\n{named}")
+
+    def _cancel_waiting(self) -> None:
+        """`gpuq up --stop-jobs` ends what runs; what waits must not start in its place meanwhile."""
+        with suppress(OSError, http.client.HTTPException, DemoFailed):
+            waiting = [
+                str(job["id"]) for job in self.get("/api/v1/jobs")["jobs"] if job["state"] in ("PENDING", "HELD")
+            ]
+            if waiting:
+                self.run("cancel", *waiting)
 
     def _wait_gone(self) -> list[int]:
         deadline = time.monotonic() + GONE_WITHIN_S
@@ -159,6 +170,13 @@ def _short_folder() -> Path:
         return folder
     folder.rmdir()
     return Path(tempfile.mkdtemp(prefix="gpuq-demo-", dir="/tmp"))
+
+
+def _command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    except OSError:
+        return "(gone)"
 
 
 def _kill(pid: int) -> None:

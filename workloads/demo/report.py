@@ -58,17 +58,17 @@ def narrow_table(title: str, left: Iterable[str], right: Iterable[str]) -> Table
     return table
 
 
-def comparison(jobs: Sequence[Json]) -> Table:
-    """Forecast at launch against what was measured, four lines per job."""
+def comparison(jobs: Sequence[Json], alone: Sequence[Json]) -> Table:
+    """Forecast at launch against what was measured, four lines per job. `alone` are the earlier runs of the same work."""
     table = narrow_table("Forecast at launch against what was measured", ("job", ""), ("forecast", "measured"))
     for job in jobs:
-        for place, row in enumerate(_comparison_rows(job)):
+        for place, row in enumerate(_comparison_rows(job, alone)):
             table.add_row(f"{job['id']} {job['name']}" if place == 0 else "", *row)
         table.add_section()
     return table
 
 
-def _comparison_rows(job: Json) -> list[tuple[str, str, str]]:
+def _comparison_rows(job: Json, alone: Sequence[Json]) -> list[tuple[str, str, str]]:
     forecast, actual = job.get("forecast") or {}, job["actual"]
     bound = forecast.get("upper_memory_bytes")
     foretold = memory(forecast.get("peak_memory_bytes")) + (f" (at most {memory(bound)})" if bound else "")
@@ -77,8 +77,18 @@ def _comparison_rows(job: Json) -> list[tuple[str, str, str]]:
         ("peak utilisation", percent(forecast.get("peak_utilization_pct")), percent(actual["peak_utilization_pct"])),
         ("peak memory", foretold, memory(actual["peak_memory_bytes"])),
         (f"slowdown, beside {beside}", ratio(forecast.get("expected_slowdown")), slowdown(actual)),
-        ("steps/s", f"{number(actual['alone_rate'])} alone", f"{number(actual['shared_rate'])} shared"),
+        ("steps/s", f"{number(_alone_rate(job, alone))} alone", _rate_now(actual)),
     ]
+
+
+def _alone_rate(job: Json, alone: Sequence[Json]) -> float | None:
+    """The rate of the earlier run of the same work: the act that had no partners at all."""
+    return next((run["actual"]["alone_rate"] for run in alone if run["name"] == job["name"]), None)
+
+
+def _rate_now(actual: Json) -> str:
+    shared = actual["shared_rate"]
+    return f"{number(actual['alone_rate'])} alone" if shared is None else f"{number(shared)} shared"
 
 
 def _partners(actual: Json) -> list[object]:

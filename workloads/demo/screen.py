@@ -34,7 +34,7 @@ class Screen:
     def act(self, title: str) -> None:
         """A heading."""
         self.console.print()
-        self.console.rule(f"[bold]{title}[/bold]  ({self.elapsed():.0f} s)", align="left")
+        self.console.print(f"--- {self.elapsed():.0f} s. {title}", style="bold", markup=False)
 
     def elapsed(self) -> float:
         """Seconds since the demo began."""

@@ -1,0 +1,222 @@
+"""What the documents name exists, and what exists is documented."""
+
+import importlib
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import MISSING, fields
+from pathlib import Path
+
+import pytest
+
+from gpuq.cli.main import ALIASES, COMMON_OPTIONS, VERBS
+from gpuq.core.verdict import Rule
+from gpuq.errors import GpuqError
+from gpuq.settings import GROUPS
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = [
+    ROOT / name
+    for name in subprocess.run(
+        ["git", "-c", "safe.directory=*", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.splitlines()
+]
+DOCUMENTS = [path for path in FILES if path.suffix == ".md" and path.exists()]
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+VARIABLE = re.compile(r"\bGPUQ_[A-Z][A-Z_]*[A-Z]\b")
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(ROOT))
+
+
+# --- settings and environment --------------------------------------------------------------------------------------
+
+
+def documented_settings(group: str) -> dict[str, str]:
+    """name -> default, as the table of one group has it."""
+    section = re.search(rf"^### `\[{group}\]`.*?\n(.*?)(?=^##)", OPERATIONS, re.MULTILINE | re.DOTALL)
+    assert section, f"docs/operations.md has no section [{group}]"
+    return dict(re.findall(r"^\| `(\w+)` \| (.+?) \| .+ \|$", section[1], re.MULTILINE))
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_setting_is_documented_with_its_default_and_no_other_is(group):
+    written = documented_settings(group)
+    real = {field.name: field.default for field in fields(GROUPS[group])}
+    assert set(written) == set(real)
+    for name, default in real.items():
+        if default is MISSING:
+            assert "`" not in written[name], f"{name} has no fixed default"
+            continue
+        value = tomllib.loads(f"x = {written[name].strip('`')}")["x"]
+        assert (type(value), value) == (
+            (list, list(default)) if isinstance(default, tuple) else (type(default), default)
+        ), name
+
+
+def variables_of_settings() -> set[str]:
+    return {f"GPUQ_{group}_{field.name}".upper() for group, cls in GROUPS.items() for field in fields(cls)}
+
+
+def variables_in_code() -> set[str]:
+    """Every variable that the program, not its comments, names."""
+    sources = [
+        path for path in FILES if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in ("gpuq", "workers")
+    ]
+    quoted = re.compile(r"""["'](GPUQ_[A-Z_]+)["']|\b(GPUQ_[A-Z_]+)=""")
+    return {name for path in sources for pair in quoted.findall(path.read_text()) for name in pair if name} - {"GPUQ_"}
+
+
+def test_every_variable_that_the_program_reads_or_sets_is_in_operations():
+    assert {"GPUQ_HOME", "GPUQ_JOB_ID"} <= variables_in_code()
+    missing = variables_in_code() - variables_of_settings() - set(VARIABLE.findall(OPERATIONS))
+    assert not missing
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_every_variable_that_a_document_names_exists(document):
+    known = variables_in_code() | variables_of_settings() | {"GPUQ_GROUP_FIELD"}
+    assert not set(VARIABLE.findall(document.read_text())) - known
+
+
+# --- commands ------------------------------------------------------------------------------------------------------
+
+
+def commands_in(text: str) -> Iterator[list[str]]:
+    """The words behind `gpuq` wherever it stands as a command: at the start of a span, in a block at that of a command."""
+    for kind, block in BLOCK.findall(text):
+        if kind in ("", "sh", "console", "bash", "text"):
+            for part in re.split(r"\n|\||&&|;|\$\(", block.replace("\\\n", " ")):
+                words = part.partition("  #")[0].removeprefix("$ ").split()
+                if words[:2] == ["sudo", "-u"]:
+                    words = words[3:]
+                while words and "=" in words[0]:  # variables before a command
+                    words = words[1:]
+                if words and words[0].rpartition("/")[2] == "gpuq" and "─" not in part:
+                    yield words[1:]
+    for span in re.findall(r"`(gpuq [^`]+)`", BLOCK.sub("", text)):
+        yield span.split()[1:]
+
+
+def verb_of(words: list[str]) -> str | None:
+    rest = list(words)
+    while rest and rest[0].startswith("-"):
+        rest = rest[2:] if COMMON_OPTIONS.get(rest[0]) else rest[1:]
+    return rest[0] if rest else None
+
+
+def own_options(words: list[str]) -> list[str]:
+    """Options of ours: those before the script."""
+    own = []
+    for word in words:
+        if word == "--" or word.endswith(".py"):
+            break
+        if word.startswith("-"):
+            own.append(word.partition("=")[0].strip("[],"))
+    return own
+
+
+def help_of(verb: str | None) -> str:
+    words = [verb] if verb in {*VERBS, *ALIASES} else []
+    program = "import sys; from gpuq.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", program, *words, "--help"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_every_verb_and_option_that_a_document_names_exists(document):
+    helps: dict[str | None, str] = {}
+    for words in commands_in(document.read_text()):
+        verb = verb_of(words)
+        if verb is not None and verb.isupper():
+            continue  # `gpuq VERB --help`
+        assert verb in {None, "help", *VERBS, *ALIASES}, f"gpuq {' '.join(words)}"
+        for option in own_options(words):
+            text = helps.setdefault(verb, help_of(verb)) + " --help --version"
+            assert re.search(rf"(?<![\w-]){re.escape(option)}(?![\w-])", text), f"gpuq {' '.join(words)}: {option}"
+
+
+def test_the_search_for_commands_finds_them():
+    text = """
+`gpuq frobnicate 1` and
+```sh
+sudo -u gpuq GPUQ_HOME=/x /opt/gpuq/bin/gpuq doctor
+chown gpuq file && gpuq submit --bad t.py --own
+```
+"""
+    assert sorted(commands_in(text)) == [["doctor"], ["frobnicate", "1"], ["submit", "--bad", "t.py", "--own"]]
+    assert own_options(["submit", "--bad", "t.py", "--own"]) == ["--bad"]
+
+
+# --- rules, errors, codes ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rule", Rule)
+def test_every_rule_is_explained(rule):
+    text = (ROOT / "docs" / "how-sharing-decides.md").read_text()
+    assert re.search(rf"`{rule}`[^\n]{{20,}}", text), f"{rule} is not explained"
+
+
+def test_no_rule_is_explained_that_does_not_exist():
+    text = (ROOT / "docs" / "how-sharing-decides.md").read_text()
+    rows = re.findall(r"^\| `([A-Z][a-z]+(?:[A-Z][a-z]+)*)` ", text, re.MULTILINE)
+    assert set(rows) <= set(Rule)
+
+
+def test_every_exit_code_of_an_error_is_in_operations():
+    table = OPERATIONS[OPERATIONS.index("## Exit codes") :]
+    for cls in error_classes():
+        assert f"\n| {cls.exit_code} |" in table, f"{cls.__name__} ends with {cls.exit_code}"
+
+
+def error_classes() -> list[type[GpuqError]]:
+    for module in ("gpuq.api.problem", "gpuq.learn.shelf", "gpuq.cli.client"):
+        importlib.import_module(module)
+    found, waiting = [], [GpuqError]
+    while waiting:
+        cls = waiting.pop()
+        if cls.__module__.startswith("gpuq."):
+            found.append(cls)
+        waiting += cls.__subclasses__()
+    return found
+
+
+# --- links and places ----------------------------------------------------------------------------------------------
+
+
+def slug(heading: str) -> str:
+    return re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+def test_every_relative_link_leads_somewhere(document):
+    for target in re.findall(r"\]\(([^)\s]+)\)", BLOCK.sub("", document.read_text())):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        place = (document.parent / path).resolve() if path else document
+        assert place.exists(), f"{document.name} links to {target}"
+        if anchor:
+            headings = re.findall(r"^#+ (.+)$", place.read_text(), re.MULTILINE)
+            assert anchor in map(slug, headings), f"{document.name} links to {target}"
+
+
+def test_no_file_names_a_place_of_the_machine_it_was_built_on():
+    """Folders of builders and of people; those of the examples have made-up names."""
+    folders = re.compile(r"/(?:work|workspace|builds|codebuild|__w)/")
+    homes = re.compile(r"/(?:home|Users)/([a-z]\w*)")
+    made_up = {"ann", "ana", "ada", "alice", "bob"}
+    for path in FILES:
+        if path == Path(__file__).resolve() or not path.is_file():
+            continue
+        text = path.read_text(errors="replace")
+        assert not folders.search(text), f"{name_of(path)}: {folders.search(text)}"
+        assert set(homes.findall(text)) <= made_up, f"{name_of(path)}: {homes.findall(text)}"

@@ -1,0 +1,138 @@
+"""A worker service or a shim dies at the worst moment; two endpoints serve one record, with and without a dispatcher."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.support.site import Site, kill, wait_for
+
+
+def attempt_file(site: Site, job: int, name: str) -> Path:
+    return site.home / "attempts" / f"{job}-1" / name
+
+
+def sleepers(site: Site, seconds: str) -> list[int]:
+    """The `sleep SECONDS` processes of this site."""
+    wanted = f"sleep\0{seconds}\0".encode()
+    found = []
+    for pid in site.processes():
+        try:
+            if Path(f"/proc/{pid}/cmdline").read_bytes().endswith(wanted):
+                found.append(pid)
+        except OSError:
+            continue
+    return found
+
+
+def test_the_worker_service_is_killed_while_a_job_ends(site: Site) -> None:
+    """The exit status lies on the disk; whoever serves the host next finds it."""
+    job = site.submit("/bin/sh", "-c", "sleep 1; exit 3")
+    site.wait(job, "RUNNING")
+    for part in ("worker", "orders"):
+        for pid in site.pids(part):
+            kill(pid, signal.SIGSTOP)
+    wait_for(attempt_file(site, job, "exit.json").exists, 20)
+    assert site.job(job)["state"] == "RUNNING"
+
+    assert site.kill("worker")
+    assert site.kill("orders")
+
+    found = site.wait(job)
+    assert (found["state"], found["exit_code"], len(found["attempts"])) == ("FAILED", 3, 1)
+
+
+def test_a_killed_shim_takes_its_job_along_and_the_device_is_free_again(site: Site) -> None:
+    job = site.submit("/bin/sh", "-c", "trap '' TERM; setsid sleep 8888 & (sleep 8888 &) ; sleep 8888 & wait")
+    started = attempt_file(site, job, "started.json")
+    wait_for(started.exists, 20)
+    wait_for(lambda: len(sleepers(site, "8888")) == 3, 10)
+    device = site.wait(job, "RUNNING")["device"]
+
+    kill(json.loads(started.read_text())["shim_pid"])
+
+    found = site.wait(job, within_s=20)
+    assert (found["state"], found["exit_code"], len(found["attempts"])) == ("NODE_FAIL", None, 1)
+    assert "shim was killed" in found["attempts"][0]["reason"]
+    assert sleepers(site, "8888") == []
+    wait_for(lambda: all(not one["residents"] for one in site.get("/api/v1/gpus")[1]), 10)
+    both = [site.submit("/bin/sleep", "2") for _ in range(2)]
+    for one in both:
+        site.wait(one, "RUNNING")
+    assert device in {site.job(one)["device"] for one in both}
+
+
+# --- two endpoints -------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def second_endpoint(site: Site) -> Iterator[int]:
+    """Another API process for the same home; its port."""
+    log = site.home / "second.log"
+    argv = [sys.executable, "-P", "-m", "gpuq.api", "--port", "0"]
+    with log.open("wb") as output:
+        process = subprocess.Popen(argv, env=site.env, stdout=output, stderr=output, stdin=subprocess.DEVNULL)
+    try:
+        found = wait_for(lambda: re.search(r"http://127\.0\.0\.1:(\d+)", log.read_text()), 30, log.read_text)
+        assert "Another API process holds the Unix socket" in log.read_text()
+        yield int(found[1])
+    finally:
+        process.terminate()
+        assert process.wait(20) == 0
+
+
+def over_tcp(site: Site, port: int, *command: str) -> int:
+    """The id of a job submitted through that endpoint."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    token = (site.home / "token").read_text().strip()
+    body: dict[str, Any] = {"command": command, "cwd": str(site.home), "env": {"PATH": os.environ["PATH"]}}
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
+    connection.request("POST", "/api/v1/jobs", json.dumps(body), headers)
+    answer = connection.getresponse()
+    given = json.loads(answer.read())
+    connection.close()
+    assert answer.status == 201, given
+    return int(given["id"])
+
+
+def through_both(site: Site, port: int, count: int) -> list[int]:
+    """So many jobs through each, at the same time."""
+    with ThreadPoolExecutor(8) as threads:
+        one = [threads.submit(site.submit, "/bin/true") for _ in range(count)]
+        other = [threads.submit(over_tcp, site, port, "/bin/true") for _ in range(count)]
+        return [each.result() for each in one + other]
+
+
+def test_two_endpoints_take_submissions_for_one_record_also_without_a_dispatcher(site: Site) -> None:
+    with second_endpoint(site) as port:
+        jobs = through_both(site, port, 8)
+        [supervisor] = site.pids("up")
+        kill(supervisor, signal.SIGSTOP)
+        try:
+            assert site.kill("dispatcher")
+            wait_for(lambda: not site.pids("dispatcher"), 10)
+            jobs += through_both(site, port, 8)
+            first = site.pids("api")
+            # The one that holds the Unix socket dies, nobody starts it again: the other takes the socket over.
+            kill(json.loads((site.home / "run" / "http.json").read_text())["pid"])
+            jobs.append(site.submit("/bin/true"))
+            assert len(site.pids("api")) == len(first) - 1 == 1
+            assert site.job(jobs[-1])["state"] == "PENDING"
+        finally:
+            kill(supervisor, signal.SIGCONT)
+        assert len(set(jobs)) == len(jobs) == 33
+        for job in jobs:
+            found = site.wait(job, within_s=40)
+            assert (found["state"], len(found["attempts"])) == ("COMPLETED", 1)
+        wait_for(lambda: len(site.pids("api")) == 2, 20)
+    wait_for(lambda: site.get("/livez")[0] == 200, 20)

@@ -1,0 +1,39 @@
+"""Where things are kept, closed to others; secrets made once and whole."""
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from gpuq.home import Home, private_secret
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize(
+    ("environ", "root"),
+    [
+        ({"GPUQ_HOME": "/a/b", "XDG_STATE_HOME": "/c"}, "/a/b"),
+        ({"XDG_STATE_HOME": "/c"}, "/c/gpuq"),
+        ({"GPUQ_HOME": ""}, str(Path.home() / ".local/state/gpuq")),
+    ],
+)
+def test_the_environment_names_the_home(environ, root):
+    assert Home.from_environment(environ).root == Path(root)
+
+
+def test_its_folders_are_closed_to_others(tmp_path):
+    home = Home(tmp_path / "home")
+    home.create()
+    assert {mode(path) for path in (home.root, *home.root.iterdir())} == {0o700}
+
+
+def test_a_secret_is_the_same_however_often_it_is_asked_for(tmp_path):
+    path = tmp_path / "token"
+    found = [private_secret(path) for _ in range(3)]
+    assert len(set(found)) == 1
+    assert len(found[0]) >= 40
+    assert mode(path) == 0o600
+    assert [left.name for left in tmp_path.iterdir()] == ["token"]

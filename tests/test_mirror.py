@@ -1,0 +1,95 @@
+"""Tests mirror the packages: a module with logic has `tests/PACKAGE/test_MODULE.py`, or a line below says where it is tested.
+
+A module without a branch or a loop needs none: it is exercised by whoever uses it.
+"""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# module or folder -> the test that covers it, because it is only ever used through what that test drives
+ELSEWHERE = {
+    "gpuq/adapters/lock.py": "tests/api/test_process.py",
+    "gpuq/adapters/store/revision.py": "tests/adapters/store/test_migrate.py",
+    "gpuq/adapters/store/rows.py": "tests/adapters/store/test_sql.py",
+    "gpuq/adapters/supervise.py": "tests/end_to_end/test_ring.py",
+    # Through HTTP, as callers meet them.
+    "gpuq/api/": "tests/api/test_requests.py",
+    # Through the command, as people meet them.
+    "gpuq/cli/": "tests/cli/test_verbs.py",
+    "gpuq/codec.py": "tests/daemon/test_loop.py",
+    "gpuq/core/ask.py": "tests/core/test_decide.py",
+    "gpuq/core/board.py": "tests/core/test_decide.py",
+    # Through the ring that they are parts of.
+    "gpuq/daemon/": "tests/daemon/test_loop.py",
+    "gpuq/core/forecast.py": "tests/core/test_admit.py",
+    "gpuq/learn/arguments.py": "tests/learn/test_kind.py",
+    "gpuq/learn/card.py": "tests/daemon/test_retrain.py",
+    "gpuq/learn/clusters.py": "tests/learn/test_predictor.py",
+    "gpuq/learn/history.py": "tests/learn/test_predictor.py",
+    "gpuq/learn/interference.py": "tests/learn/test_predictor.py",
+    "gpuq/learn/model.py": "tests/learn/test_shelf.py",
+    "gpuq/learn/score.py": "tests/learn/test_train.py",
+    "gpuq/policies/packed.py": "tests/core/test_decide.py",
+    "workers/attempts.py": "tests/workers/test_residents.py",
+    "workers/hook/": "tests/workers/test_hook.py",
+    "workers/progress.py": "tests/workers/test_hook.py",
+    # Parts of the shim, which is only run as a process.
+    "workers/shim_child.py": "tests/workers/test_shim.py",
+    "workers/shim_end.py": "tests/workers/test_shim.py",
+    "workers/shim_record.py": "tests/workers/test_shim.py",
+    "workers/shim_tree.py": "tests/workers/test_shim.py",
+    "workers/shims.py": "tests/workers/test_serve_orders.py",
+    "workers/watch.py": "tests/workers/test_serve.py",
+}
+_LOGIC = (
+    ast.If,
+    ast.For,
+    ast.While,
+    ast.Try,
+    ast.With,
+    ast.Match,
+    ast.comprehension,
+    ast.BoolOp,
+    ast.IfExp,
+    ast.AsyncFor,
+)
+
+
+def modules() -> list[str]:
+    paths = [path for package in ("gpuq", "workers") for path in sorted((ROOT / package).rglob("*.py"))]
+    return [str(path.relative_to(ROOT)) for path in paths if path.name not in ("__init__.py", "__main__.py")]
+
+
+def mirror_of(module: str) -> Path:
+    parts = Path(module).parts[1:] if module.startswith("gpuq/") else Path(module).parts
+    return ROOT.joinpath("tests", *parts[:-1], f"test_{parts[-1]}")
+
+
+def has_logic(module: str) -> bool:
+    tree = ast.parse((ROOT / module).read_text())
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return any(isinstance(node, _LOGIC) for function in functions for node in ast.walk(function))
+
+
+def elsewhere(module: str) -> str | None:
+    return ELSEWHERE.get(module) or next(
+        (ELSEWHERE[one] for one in ELSEWHERE if one[-1] == "/" and module.startswith(one)), None
+    )
+
+
+@pytest.mark.parametrize("module", [module for module in modules() if has_logic(module)])
+def test_a_module_with_logic_is_tested_where_one_would_look(module):
+    assert mirror_of(module).exists() or elsewhere(module), f"write {mirror_of(module).relative_to(ROOT)}"
+
+
+@pytest.mark.parametrize(("module", "test"), ELSEWHERE.items())
+def test_the_list_of_exceptions_is_true(module, test):
+    assert (ROOT / test).exists()
+    assert (ROOT / module).exists()
+    if module[-1] != "/":
+        assert has_logic(module), "it needs no exception"
+        assert not mirror_of(module).exists(), "it has a test of its own by now"

@@ -1,0 +1,46 @@
+"""Messages: an order is followed only as it was signed, and only where it was meant."""
+
+import msgspec
+import pytest
+
+from gpuq import wire
+from gpuq.wire import BadOrderError, Order, Report, Ring, Spooled, Verb, sign, verify
+
+ORDER = Order(host="a", job=7, attempt=2, ring=5, verb=Verb.LAUNCH)
+
+
+def test_a_signed_order_arrives_as_it_was_sent():
+    assert verify(sign(ORDER, "key"), "key", "a") == ORDER
+    assert ORDER.rq_id == "launch-7-2-5"
+    assert ORDER.attempt_id == (7, 2)
+
+
+@pytest.mark.parametrize(
+    "change", [{"host": "b"}, {"job": 8}, {"attempt": 3}, {"ring": 6}, {"verb": Verb.STOP}], ids=lambda c: next(iter(c))
+)
+def test_an_order_changed_on_its_way_is_refused(change):
+    plain = sign(ORDER, "key")
+    changed = msgspec.structs.replace(ORDER, **change)
+    with pytest.raises(BadOrderError, match="signature"):
+        verify({**plain, "order": msgspec.to_builtins(changed)}, "key", changed.host)
+
+
+def test_another_key_another_host_and_another_shape_are_refused():
+    with pytest.raises(BadOrderError, match="signature"):
+        verify(sign(ORDER, "other"), "key", "a")
+    with pytest.raises(BadOrderError, match="host a"):
+        verify(sign(ORDER, "key"), "key", "b")
+    for odd in (None, "x", [], {}, {**sign(ORDER, "key"), "signature": 3}):
+        with pytest.raises(BadOrderError):
+            verify(odd, "key", "a")
+
+
+@pytest.mark.parametrize("message", [Ring(), Spooled("a", 1, "Started", {"x": 1}), Report("a", 0, {})], ids=repr)
+def test_messages_survive_the_way(message):
+    assert wire.decode(wire.encode(message)) == message
+
+
+@pytest.mark.parametrize("raw", [b"", b"{}", b'{"type": "other"}', b"\xff", b"[1]"])
+def test_what_is_no_message_is_a_value_error(raw):
+    with pytest.raises(ValueError, match="not a message"):
+        wire.decode(raw)
