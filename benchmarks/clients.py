@@ -1,7 +1,7 @@
-"""Many clients in one process, each submitting one job after the other on its own connection: `clients.py SOCKET COUNT CLIENTS`.
+"""Many clients in one process, each submitting one job after the other on its own connection.
 
 It costs as little as can be, since it shares the cores with what it measures: a fixed request, and of the answer only the
-status and the length. Prints the seconds it took. Standard library only.
+status and the length. `python -m benchmarks.clients SOCKET COUNT CLIENTS` prints the seconds it took. Standard library only.
 """
 
 from __future__ import annotations

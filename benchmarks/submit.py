@@ -9,10 +9,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from pathlib import Path
 from statistics import median
 
-from benchmarks.site import BareRq, Gpuq, wait_for
+from benchmarks.site import ROOT, BareRq, Gpuq, wait_for
 from benchmarks.table import Row
 
 ROUNDS, COUNT, CLIENTS = 7, 1000, 32
@@ -38,8 +37,8 @@ def run() -> list[Row]:
 
 
 def _submit(gpuq: Gpuq) -> float:
-    argv = [sys.executable, str(Path(__file__).with_name("clients.py")), str(gpuq.home.api_socket)]
-    done = subprocess.run([*argv, str(COUNT), str(CLIENTS)], check=True, capture_output=True, text=True)
+    argv = [sys.executable, "-m", "benchmarks.clients", str(gpuq.home.api_socket), str(COUNT), str(CLIENTS)]
+    done = subprocess.run(argv, cwd=ROOT, check=True, capture_output=True, text=True)
     # The dispatcher must have them all before the other side's turn.
     wait_for(lambda: gpuq.get("/api/v1/gpus"), 30)
     time.sleep(0.5)
