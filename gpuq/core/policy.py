@@ -29,3 +29,8 @@ class Policy(Protocol):
     def __call__(self, board: Board) -> Iterator[Proposal]:
         """Proposals, best first."""
         ...
+
+
+def propose_nothing(board: Board) -> Iterator[Proposal]:  # noqa: ARG001 - it is a policy
+    """The policy of a gpuq that is about to end its jobs: nothing new starts."""
+    return iter(())

@@ -82,6 +82,8 @@ def _events_of(request: Request, rows: dict[JobId, JobRecord]) -> list[Event]:
             return [ReleaseRequested(job, request.by)]
         case "model":
             return [ModelPublished(request.body.get("version"))]
+        case "pause":
+            return []
         case _:
             log.error("request %s is not known: %s", request.id, request.verb, extra={"action": "drop_request"})
             return []

@@ -6,16 +6,19 @@ TensorFlow.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
+from gpuq.codec import noun
 from gpuq.core.attempt import AttemptId
 from gpuq.core.forecast import Forecast, Question
 from gpuq.core.job import JobId, KindId
-from gpuq.core.slowdown import Rate
+from gpuq.core.measurement import Measurement
+from gpuq.core.slowdown import Rate, rates
 from gpuq.learn.history import History, outcome_from_rows
 from gpuq.learn.predictor import Predictor
 from gpuq.learn.shelf import Shelf
@@ -24,6 +27,7 @@ from gpuq.submission import JobRecord
 
 # Outcomes read at start; older ones say little about today's code.
 _HISTORY_AT_START_S = 180 * 86_400.0
+_ALONE_RATES_KEPT = 16
 
 
 class Learner:
@@ -34,6 +38,7 @@ class Learner:
         self._shelf = shelf
         self._history = History()
         self._predictor = Predictor(self._history, None, settings)
+        self._alone: dict[tuple[KindId, str], deque[Rate]] = {}
         self._features: dict[str, Mapping[str, Any]] = {}
         self.kinds: dict[JobId, KindId] = {}
         self.model_version: str | None = None
@@ -42,9 +47,7 @@ class Learner:
         """Read the record and the current model. Blocks."""
         types = self._device_types()
         for job_row, attempt_row in self._store.finished_attempts(since=now - _HISTORY_AT_START_S):
-            outcome = outcome_from_rows(job_row, attempt_row, types)
-            if outcome is not None:
-                self._predictor.learn(outcome)
+            self._take_up(job_row, attempt_row, types)
         self.load_model()
 
     def register(self, job: JobId, record: JobRecord) -> None:
@@ -62,9 +65,12 @@ class Learner:
         return self._predictor.answer(questions)
 
     def alone_rate(self, kind: KindId, device_type: str) -> Rate | None:
-        """The kind's usual progress with no partner, over its latest runs; None if never measured."""
-        runs = self._history.runs(kind, device_type)
-        return Rate.of([run.alone_rate for run in runs if run.alone_rate is not None])
+        """The kind's usual progress with no partner; None if never measured.
+
+        Over its latest attempts; from a single one, over that one's windows, so that even then the spread is known.
+        """
+        found = list(self._alone.get((kind, device_type), ()))
+        return found[0] if len(found) == 1 else Rate.of([rate.mean for rate in found])
 
     def learn(self, attempt: AttemptId, end: Mapping[str, Any]) -> None:
         """Take up a finished attempt: its launch from the record, its end as it is about to be recorded. Blocks."""
@@ -72,15 +78,23 @@ class Learner:
         rows = [row for row in self._store.attempts(attempt.job) if row.number == attempt.number]
         if job_row is None or not rows:
             return
-        outcome = outcome_from_rows(job_row, msgspec.structs.replace(rows[0], **end), self._device_types())
-        if outcome is not None:
-            self._predictor.learn(outcome)
+        self._take_up(job_row, msgspec.structs.replace(rows[0], **end), self._device_types())
 
     def load_model(self) -> None:
         """Serve the shelf's current model from now on. Blocks."""
         model = self._shelf.load_current()
         self._predictor.use(model)
         self.model_version = model.version if model else None
+
+    def _take_up(self, job_row: JobRow, attempt_row: AttemptRow, types: Mapping[str, str]) -> None:
+        outcome = outcome_from_rows(job_row, attempt_row, types)
+        if outcome is None:
+            return
+        self._predictor.learn(outcome)
+        alone = rates(noun(attempt_row.measurement, Measurement)).alone if attempt_row.measurement else None
+        if alone is not None:
+            key = (KindId(outcome.kind), outcome.device_type)
+            self._alone.setdefault(key, deque(maxlen=_ALONE_RATES_KEPT)).append(alone)
 
     def _device_types(self) -> dict[str, str]:
         return {device.id: device.type for device in self._store.devices()}

@@ -25,7 +25,7 @@ from gpuq.core.events import Event, Exited, HostReported, ModelPublished, Woke
 from gpuq.core.forecast import Forecast, Question
 from gpuq.core.job import Job, JobState
 from gpuq.core.limits import Limits
-from gpuq.core.policy import Policy
+from gpuq.core.policy import Policy, propose_nothing
 from gpuq.core.state import State, apply
 from gpuq.daemon.intake import REQUESTS_AT_ONCE, Intake, requested_events
 from gpuq.daemon.journal import Journal
@@ -81,6 +81,7 @@ class Dispatcher:
         self.parts = parts
         self.state = state
         self.journal = journal
+        self._policy = parts.policy
         self.intake = intake
         self.view = View(parts.limits.stale_after_s)
         self.recorder = Recorder(parts.learner.features_of, self._actual_of)
@@ -148,6 +149,8 @@ class Dispatcher:
             turn.handled, records, events = await self._until_it_works(partial(requested_events, self.parts.store))
             # Nobody rings for the rest of a large batch: it is fetched with the next turn.
             self._turn_again = len(turn.handled) == REQUESTS_AT_ONCE
+            if any(request.verb == "pause" for request in turn.handled):
+                self._policy = propose_nothing
             for job, record in records.items():
                 self.parts.learner.register(job, record)
             turn.events += events
@@ -173,9 +176,7 @@ class Dispatcher:
     async def _decide(self, turn: Turn) -> None:
         started = self.parts.clock()
         answers = self._answers(turn.now)
-        turn.actions = decide(
-            self.state, answers, self.parts.limits, self.parts.policy, turn.now, cause=self.journal.seq
-        )
+        turn.actions = decide(self.state, answers, self.parts.limits, self._policy, turn.now, cause=self.journal.seq)
         turn.actions = [action for action in turn.actions if self._apply(action, turn.now)]
         took = self.parts.clock() - started
         self.view.passes += 1

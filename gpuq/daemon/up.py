@@ -166,7 +166,8 @@ async def _until_free(api: Api) -> None:
 
 
 def _end_jobs(store: Store, within_s: float) -> None:
-    """Ask for the end of every running job, and wait until the record says they ended."""
+    """Let nothing new start, ask for the end of every running job, and wait until the record says they ended."""
+    store.add_request("pause", None, "gpuq up --stop-jobs", time.time(), {})
     for row in store.jobs(states=list(ACTIVE)):
         store.add_request("cancel", row.id, "gpuq up --stop-jobs", time.time(), {})
     deadline = time.monotonic() + within_s

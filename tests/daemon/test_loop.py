@@ -60,6 +60,7 @@ async def test_the_second_run_is_forecast_from_the_first_and_two_may_share(harne
     actual = harness.store.attempts(second)[0].actual
     assert actual is not None
     assert actual["slowdown"] == pytest.approx(1.25)
+    assert actual["slowdown_low"] < 1.25 < actual["slowdown_high"], "one attempt alone is enough for an interval"
     assert actual["partners"] == [third]
     launch = harness.store.attempts(second)[0].launch
     assert launch["attempt"]["forecast"]["peak_utilization_pct"] >= 40
@@ -256,6 +257,18 @@ async def test_a_published_model_serves_at_once_and_a_rollback_to_none_too(
     await harness.turn()
 
     assert len(loads) == 2
+
+
+async def test_a_paused_dispatcher_starts_nothing_until_it_is_started_anew(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    harness.store.add_request("pause", None, "gpuq up --stop-jobs", harness.now, {})
+    job = harness.submit()
+    await harness.live(world, 3)
+    assert harness.states() == {job: "PENDING"}
+
+    harness.start()
+    await harness.live(world, 3)
+    assert harness.states() == {job: "RUNNING"}
 
 
 async def test_a_held_submission_waits(harness: Harness) -> None:

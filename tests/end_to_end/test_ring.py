@@ -177,3 +177,17 @@ def test_stop_jobs_ends_them() -> None:
         assert site.down() == 0
 
         assert list(site.processes()) == []
+
+
+def test_stop_jobs_starts_nothing_while_it_ends_the_running_and_keeps_what_waits() -> None:
+    with Site(devices_cpu_count=1, worker_grace_s=1) as site:
+        site.down()
+        site.up("--stop-jobs")
+        jobs = [site.submit("/bin/sleep", str(300 + n)) for n in range(3)]
+        site.wait(jobs[0], "RUNNING")
+        assert site.down() == 0
+
+        site.up()
+
+        assert site.job(jobs[0])["state"] == "CANCELLED"
+        assert len(site.wait(jobs[1], "RUNNING")["attempts"]) == 1, "its first start is after the next up"

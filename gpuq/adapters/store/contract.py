@@ -62,7 +62,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     id: int
     verb: str
-    """`submit`, `cancel`, `hold`, `release` (job set) or `model` (version in `body`)."""
+    """`submit`, `cancel`, `hold`, `release` (job set), `model` (version in `body`) or `pause` (until the dispatcher restarts)."""
     job: JobId | None
     by: str
     at: float
