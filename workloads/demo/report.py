@@ -71,12 +71,12 @@ def comparison(jobs: Sequence[Json], alone: Sequence[Json]) -> Table:
 def _comparison_rows(job: Json, alone: Sequence[Json]) -> list[tuple[str, str, str]]:
     forecast, actual = job.get("forecast") or {}, job["actual"]
     bound = forecast.get("upper_memory_bytes")
-    foretold = memory(forecast.get("peak_memory_bytes")) + (f" (at most {memory(bound)})" if bound else "")
-    beside = ", ".join(str(partner) for partner in _partners(actual)) or "nobody"
+    foretold = memory(forecast.get("peak_memory_bytes")) + (f" (≤ {memory(bound)})" if bound else "")
+    beside = ", ".join(str(partner) for partner in _partners(actual))
     return [
         ("peak utilisation", percent(forecast.get("peak_utilization_pct")), percent(actual["peak_utilization_pct"])),
         ("peak memory", foretold, memory(actual["peak_memory_bytes"])),
-        (f"slowdown, beside {beside}", ratio(forecast.get("expected_slowdown")), slowdown(actual)),
+        (f"slowdown beside {beside}" if beside else "slowdown", ratio(forecast.get("expected_slowdown")), slowdown(actual)),
         ("steps/s", f"{number(_alone_rate(job, alone))} alone", _rate_now(actual)),
     ]
 
