@@ -39,7 +39,7 @@ def test_the_table_shows_forecast_beside_measured_with_the_interval():
     assert "55%" in text
     assert "53%" in text
     assert "1.04 [0.99, 1.10]" in text
-    assert "slowdown, beside 7" in text
+    assert "slowdown beside 7" in text
     assert "1.00 GiB (≤ 1.25 GiB)" in text
     assert "6.2 alone" in text
     assert "6.0 shared" in text
