@@ -33,7 +33,9 @@ class Board:
         self.now = now
         self.waiting = [job for job in state.jobs.values() if job.state is JobState.PENDING]
         self._places = {device.id: self._place(device) for device in state.devices.values()}
-        self._idle = {p.device.id: p for p in self._places.values() if not p.residents and p.reading}
+        idle = (place for place in self._places.values() if not place.residents and place.reading)
+        # Those that foreign processes leave alone come first, so that the few tried are the best.
+        self._idle = {place.device.id: place for place in sorted(idle, key=lambda p: p.committed_memory)}
         least_loaded_first = sorted(self._shareable(), key=lambda p: (p.committed_utilization, p.device.id))
         self._shareable_places = {place.device.id: place for place in least_loaded_first}
         self._shareable_types = list({place.device.type: place.device for place in least_loaded_first}.values())

@@ -186,6 +186,16 @@ def test_a_device_used_up_by_foreign_processes_is_passed_over() -> None:
     assert play.launched() == {1: "gpu1"}
 
 
+def test_a_first_run_finds_the_one_device_that_foreign_processes_leave_alone() -> None:
+    taken = a_reading(used_memory=6 * GIB, foreign_memory=6 * GIB)
+    devices = [a_device(f"gpu{n:02}") for n in range(20)]
+    report = a_report(*devices, readings={device.id: taken for device in devices[:-1]})
+
+    play = Playbook().happen(report, Submitted(a_job(1))).settle()
+
+    assert play.launched() == {1: "gpu19"}
+
+
 def test_the_forecast_and_the_features_travel_with_the_launch() -> None:
     forecast = a_forecast(33, 3, model_version="v0007")
     play = Playbook().forecast("kind", forecast).happen(a_report(a_device()), Submitted(a_job(1))).settle()

@@ -76,7 +76,11 @@ def _comparison_rows(job: Json, alone: Sequence[Json]) -> list[tuple[str, str, s
     return [
         ("peak utilisation", percent(forecast.get("peak_utilization_pct")), percent(actual["peak_utilization_pct"])),
         ("peak memory", foretold, memory(actual["peak_memory_bytes"])),
-        (f"slowdown beside {beside}" if beside else "slowdown", ratio(forecast.get("expected_slowdown")), slowdown(actual)),
+        (
+            f"slowdown beside {beside}" if beside else "slowdown",
+            ratio(forecast.get("expected_slowdown")),
+            slowdown(actual),
+        ),
         ("steps/s", f"{number(_alone_rate(job, alone))} alone", _rate_now(actual)),
     ]
 
