@@ -73,7 +73,7 @@ class BadOrderError(Exception):
 
 def sign(order: Order, key: str) -> dict[str, Any]:
     """The order as the one JSON argument of the RQ task."""
-    plain: dict[str, Any] = msgspec.to_builtins(SignedOrder(order, _digest(order, key)))
+    plain: dict[str, Any] = msgspec.to_builtins(SignedOrder(order, _mac(order, key)))
     return plain
 
 
@@ -83,15 +83,15 @@ def verify(plain: Any, key: str, host: str) -> Order:
         signed = msgspec.convert(plain, SignedOrder, strict=True)
     except msgspec.ValidationError as error:
         raise BadOrderError(f"not an order: {error}") from error
-    if not hmac.compare_digest(signed.signature, _digest(signed.order, key)):
+    if not hmac.compare_digest(signed.signature, _mac(signed.order, key)):
         raise BadOrderError("the signature does not match")
     if signed.order.host != host:
         raise BadOrderError(f"meant for host {signed.order.host}")
     return signed.order
 
 
-def _digest(order: Order, key: str) -> str:
-    return hmac.new(key.encode(), msgspec.json.encode(order), hashlib.sha256).hexdigest()
+def _mac(noun: msgspec.Struct, key: str) -> str:
+    return hmac.new(key.encode(), msgspec.json.encode(noun), hashlib.sha256).hexdigest()
 
 
 class Ring(msgspec.Struct, frozen=True, tag="ring"):
@@ -105,6 +105,7 @@ class Spooled(msgspec.Struct, frozen=True, tag="event"):
     seq: int
     name: str
     body: dict[str, Any]
+    signature: str = ""
 
 
 class Report(msgspec.Struct, frozen=True, tag="report"):
@@ -113,10 +114,21 @@ class Report(msgspec.Struct, frozen=True, tag="report"):
     host: str
     last_seq: int
     body: dict[str, Any]
+    signature: str = ""
 
 
 Message = Ring | Spooled | Report
 _decoder = msgspec.json.Decoder(Message)
+
+
+def seal(message: Spooled | Report, key: str) -> Spooled | Report:
+    """The host's message, signed: whoever can merely write to Redis cannot end a job that runs."""
+    return msgspec.structs.replace(message, signature=_mac(msgspec.structs.replace(message, signature=""), key))
+
+
+def is_genuine(message: Spooled | Report, key: str) -> bool:
+    """Whether the message was sealed with `key`."""
+    return hmac.compare_digest(message.signature, _mac(msgspec.structs.replace(message, signature=""), key))
 
 
 def encode(message: Message) -> bytes:

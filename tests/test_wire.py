@@ -4,7 +4,20 @@ import msgspec
 import pytest
 
 from gpuq import wire
-from gpuq.wire import BadOrderError, Order, Report, Ring, Spooled, Verb, sign, verify
+from gpuq.wire import (
+    BadOrderError,
+    Order,
+    Report,
+    Ring,
+    Spooled,
+    Verb,
+    decode,
+    encode,
+    is_genuine,
+    seal,
+    sign,
+    verify,
+)
 
 ORDER = Order(host="a", job=7, attempt=2, ring=5, verb=Verb.LAUNCH)
 
@@ -44,3 +57,15 @@ def test_messages_survive_the_way(message):
 def test_what_is_no_message_is_a_value_error(raw):
     with pytest.raises(ValueError, match="not a message"):
         wire.decode(raw)
+
+
+@pytest.mark.parametrize("message", [Spooled("a", 1, "Exited", {"at": 1.25, "n": None}), Report("a", 3, {"b": [1.5]})])
+def test_a_sealed_message_is_genuine_after_its_way_and_any_change_shows(message: Spooled | Report) -> None:
+    sealed = decode(encode(seal(message, "key")))
+
+    assert isinstance(sealed, Spooled | Report)
+    assert is_genuine(sealed, "key")
+    assert not is_genuine(sealed, "another key")
+    assert not is_genuine(message, "key")
+    assert not is_genuine(msgspec.structs.replace(sealed, host="b"), "key")
+    assert not is_genuine(msgspec.structs.replace(sealed, body={}), "key")

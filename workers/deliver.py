@@ -38,8 +38,10 @@ class Inbox(Protocol):
 class Delivery:
     """Sends what the spool holds."""
 
-    def __init__(self, spool: Spool, inbox: Inbox, host: str, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._spool, self._inbox, self._host = spool, inbox, host
+    def __init__(
+        self, spool: Spool, inbox: Inbox, host: str, key: str, monotonic: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._spool, self._inbox, self._host, self._key = spool, inbox, host, key
         self._monotonic = monotonic
         self._sent: dict[int, float] = {}
         self._reachable = True
@@ -56,12 +58,12 @@ class Delivery:
 
     async def report(self, report: wire.Report) -> None:
         """Send a report; if that does not work it is lost, the next one follows in a second."""
-        await self._try(self._inbox.add(report))
+        await self._try(self._inbox.add(wire.seal(report, self._key)))
 
     async def _exchange(self) -> None:
         self._forget(await self._inbox.acknowledged(self._host) or 0)
         for message in self._due():
-            await self._inbox.add(message)
+            await self._inbox.add(wire.seal(message, self._key))
             self._sent[message.seq] = self._monotonic()
 
     async def _learn_number(self) -> None:

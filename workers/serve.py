@@ -25,6 +25,7 @@ from gpuq.adapters.supervise import ChildSpec, python_module, supervise
 from gpuq.core.device import Device, HostId
 from gpuq.core.events import HostReported, ResidentReport
 from gpuq.errors import GpuqError
+from gpuq.home import private_secret
 from gpuq.settings import Settings, load
 from workers.deliver import Delivery, Inbox
 from workers.prune import prune
@@ -59,7 +60,9 @@ class WorkerService:
         self._spool = Spool(settings.home.spool, settings.worker.host)
         self._watch = Watch(parts.sampler, parts.devices, settings.worker.sample_every_s)
         self._residents = Residents(settings.home.attempts, self._spool, self._watch.finish, settings.worker.grace_s)
-        self._delivery = Delivery(self._spool, parts.inbox, settings.worker.host)
+        self._delivery = Delivery(
+            self._spool, parts.inbox, settings.worker.host, private_secret(settings.home.order_key_file)
+        )
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set. A part that fails ends the whole, so that supervision starts it afresh."""

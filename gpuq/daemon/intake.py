@@ -23,7 +23,7 @@ from gpuq.core.events import (
 )
 from gpuq.core.job import JobId
 from gpuq.submission import JobRecord, to_core
-from gpuq.wire import Report, Spooled
+from gpuq.wire import Report, Spooled, is_genuine
 
 log = logging.getLogger(__name__)
 
@@ -31,15 +31,23 @@ REQUESTS_AT_ONCE = 2000
 
 
 class Intake:
-    """Remembers per host how far its events have been taken."""
+    """Remembers per host how far its events have been taken; what is not sealed with `key` is dropped."""
 
-    def __init__(self, taken: dict[str, int]) -> None:
+    def __init__(self, taken: dict[str, int], key: str) -> None:
         self.taken = taken
+        self._key = key
 
     def worker_events(self, messages: Iterable[Spooled | Report]) -> list[Event]:
         """The events in these messages that are new."""
-        events = (self._report(m) if isinstance(m, Report) else self._spooled(m) for m in messages)
+        genuine = filter(self._is_genuine, messages)
+        events = (self._report(m) if isinstance(m, Report) else self._spooled(m) for m in genuine)
         return [event for event in events if event is not None]
+
+    def _is_genuine(self, message: Spooled | Report) -> bool:
+        if is_genuine(message, self._key):
+            return True
+        log.warning("a message in the name of %s was not signed by it", message.host, extra={"action": "drop_forged"})
+        return False
 
     def _spooled(self, message: Spooled) -> Event | None:
         if message.seq != self.taken.get(message.host, 0) + 1:

@@ -100,7 +100,7 @@ def _assemble(settings: Settings, store: Store, run_blocking: Callable[..., Any]
         clock=time.time,
         run_blocking=run_blocking,
     )
-    intake = Intake({host: seq for host, (_, seq) in store.hosts().items()})
+    intake = Intake({host: seq for host, (_, seq) in store.hosts().items()}, key)
     return Dispatcher(parts, state, Journal(last_seq), intake)
 
 

@@ -31,9 +31,7 @@ from gpuq.policies.packed import packed
 from gpuq.settings import Learning
 from gpuq.submission import JobRecord, Submission
 from gpuq.wire import Message, verify
-from tests.support.world import World
-
-KEY = "a key for orders"
+from tests.support.world import KEY, World
 
 
 async def run_here(work: Callable[..., Any], *args: object) -> Any:
@@ -72,7 +70,7 @@ class Harness:
             clock=lambda: self.now,
             run_blocking=run_here,
         )
-        intake = Intake({host: seq for host, (_, seq) in self.store.hosts().items()})
+        intake = Intake({host: seq for host, (_, seq) in self.store.hosts().items()}, KEY)
         self.dispatcher = Dispatcher(parts, state, Journal(self.store.last_seq()), intake)
         self.dispatcher.journal.begin(state, self.now)
 

@@ -6,13 +6,16 @@ import asyncio
 
 import pytest
 
+from gpuq.codec import to_plain
 from gpuq.core.attempt import AttemptId, Ending
+from gpuq.core.events import Exited
 from gpuq.core.job import JobId, JobState
 from gpuq.core.measurement import Measurement, Segment
 from gpuq.daemon import loop
 from gpuq.daemon.intake import REQUESTS_AT_ONCE
 from gpuq.daemon.journal import replay
 from gpuq.errors import Unreachable
+from gpuq.wire import Report, Spooled, seal
 from tests.daemon.harness import Harness
 from tests.support.nouns import GIB, a_device
 from tests.support.world import World
@@ -103,6 +106,24 @@ async def test_an_attempt_lost_after_its_claim_is_voided_and_tried_again(harness
 
     assert world.starts == [AttemptId(job, 2)]
     assert harness.states() == {job: "RUNNING"}
+
+
+@pytest.mark.parametrize("key", ["", "another key"])
+async def test_nobody_can_end_a_job_by_writing_to_redis(harness: Harness, key: str) -> None:
+    world = World(harness.store, a_device())
+    job = harness.submit()
+    await harness.live(world, 3)
+    name, body = to_plain(Exited(AttemptId(job, 1), 0.0, Ending.NEVER_STARTED, None, "forged", Measurement()))
+    forged = Spooled("host", len(world.spool) + 1, name, body)
+
+    await harness.turn(seal(forged, key) if key else forged, Report("host", 0, {"host": "host"}))
+    await harness.live(world, 2)
+
+    assert harness.states() == {job: "RUNNING"}
+    assert world.starts == [AttemptId(job, 1)]
+    world.end(AttemptId(job, 1))
+    await harness.live(world, 2)
+    assert harness.states() == {job: "COMPLETED"}, "the number that the forgery bore is still the host's"
 
 
 async def test_events_after_a_gap_wait_until_the_host_sends_again(harness: Harness) -> None:

@@ -11,8 +11,10 @@ from gpuq.core.attempt import AttemptId, Ending
 from gpuq.core.device import Device, HostId
 from gpuq.core.events import Event, Exited, HostReported, ResidentReport, Started
 from gpuq.core.measurement import Measurement
-from gpuq.wire import Message, Order, Report, Spooled, Verb
+from gpuq.wire import Message, Order, Report, Spooled, Verb, seal
 from tests.support.nouns import a_reading
+
+KEY = "the key that orders and messages are signed with"
 
 
 class World:
@@ -23,7 +25,7 @@ class World:
         self.devices = devices
         self.host = host
         self.folders: dict[AttemptId, str] = {}
-        self.spool: list[Spooled] = []
+        self.spool: list[Spooled | Report] = []
         self.starts: list[AttemptId] = []
 
     def follow(self, order: Order) -> None:
@@ -66,8 +68,8 @@ class World:
             tuple(ResidentReport(attempt, None, None, None, None, 0.0) for attempt in self.running()),
         )
         unacknowledged = [message for message in self.spool if message.seq > acknowledged]
-        return [*unacknowledged, Report(self.host, len(self.spool), plain(report))]
+        return [*unacknowledged, seal(Report(self.host, len(self.spool), plain(report)), KEY)]
 
     def _spool(self, event: Event) -> None:
         name, body = to_plain(event)
-        self.spool.append(Spooled(self.host, len(self.spool) + 1, name, body))
+        self.spool.append(seal(Spooled(self.host, len(self.spool) + 1, name, body), KEY))

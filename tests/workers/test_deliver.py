@@ -17,7 +17,7 @@ class Bench:
     def __init__(self, folder: Path, *, acknowledges: bool) -> None:
         self.now = 0.0
         self.spool, self.inbox = Spool(folder, "alpha"), Inbox(acknowledges=acknowledges)
-        self.delivery = Delivery(self.spool, self.inbox, "alpha", monotonic=lambda: self.now)
+        self.delivery = Delivery(self.spool, self.inbox, "alpha", "a key", monotonic=lambda: self.now)
 
     async def turn(self, seconds: float) -> list[int]:
         """The numbers sent in a turn after so many seconds."""
