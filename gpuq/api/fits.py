@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from gpuq.api.words import memory
+from gpuq.core.admit import fits_ever
 from gpuq.core.device import Device
 from gpuq.errors import NeverFits
 from gpuq.submission import Submission
@@ -18,21 +19,20 @@ _REUSE_S = 2.0
 
 def check(submission: Submission, devices: Sequence[Device]) -> None:
     """Raises NeverFits if no set of known devices could ever run this."""
+    verdict = fits_ever(submission.gpu_memory, submission.gpus, devices)
+    if verdict is None:
+        return
     if submission.gpus > 1:
         raise NeverFits(
             f"The job asks for {submission.gpus} devices; this version places a job on 1, so {submission.gpus - 1} are "
             f"missing (known devices: {len(devices)}).",
             fix="Ask for one device with `--gpus 1`.",
         )
-    if submission.gpu_memory is None or not devices:
-        return
-    largest = max(devices, key=lambda device: device.total_memory)
-    missing = submission.gpu_memory - largest.total_memory
-    if missing > 0:
-        raise NeverFits(
-            f"The job asks for {memory(submission.gpu_memory)} of device memory; the largest device, {largest.id}, has "
-            f"{memory(largest.total_memory)}: {missing} bytes ({memory(missing)}) are missing."
-        )
+    needed, largest, missing = (int(value or 0) for _, value in verdict.numbers)
+    raise NeverFits(
+        f"The job asks for {memory(needed)} of device memory; the largest device, {verdict.device}, has "
+        f"{memory(largest)}: {missing} bytes ({memory(missing)}) are missing."
+    )
 
 
 def needs_devices(submission: Submission) -> bool:

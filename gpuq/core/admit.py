@@ -66,18 +66,19 @@ def may_share(job: Job, forecast: Forecast) -> bool:
     return known and job.sharing is Sharing.AUTO and not job.alone
 
 
-def fits_ever(job: Job, devices: Sequence[Device]) -> Verdict | None:
-    """None if some device could run the job with nobody else there; else why not, with the missing number."""
-    if job.device_count > 1:
-        return Verdict(False, Rule.NEVER_FITS, None, (("wanted_devices", job.device_count), ("devices_per_job", 1)))
-    wanted = job.declared_memory
-    if wanted is None or not devices:
+def fits_ever(memory: int | None, count: int, devices: Sequence[Device]) -> Verdict | None:
+    """None if some device could run a job that wants `memory` bytes with nobody else there; else why not, with the missing
+    number. This version places a job on one device."""
+    if count > 1:
+        return Verdict(False, Rule.NEVER_FITS, None, (("wanted_devices", count), ("devices_per_job", 1)))
+    if memory is None or not devices:
         return None
-    largest = max(device.total_memory for device in devices)
-    if wanted <= largest:
+    largest = max(devices, key=lambda device: device.total_memory)
+    missing = memory - largest.total_memory
+    if missing <= 0:
         return None
-    numbers = (("needed_bytes", wanted), ("largest_device_bytes", largest), ("missing_bytes", wanted - largest))
-    return Verdict(False, Rule.NEVER_FITS, None, numbers)
+    numbers = (("needed_bytes", memory), ("largest_device_bytes", largest.total_memory), ("missing_bytes", missing))
+    return Verdict(False, Rule.NEVER_FITS, largest.id, numbers)
 
 
 def _refuse_unusable(place: Place, limits: Limits) -> Verdict | None:

@@ -136,11 +136,12 @@ def _holds(board: Board, cause: int) -> Iterator[Hold]:
     """One Hold per new verdict, for all the jobs it is new for."""
     fresh: dict[Verdict, list[JobId]] = {}
     otherwise = _nothing_open(board)
-    devices = list(board.state.devices.values())
+    # The largest stands for all, so that a long queue is not held against every device.
+    devices = sorted(board.state.devices.values(), key=lambda device: device.total_memory)[-1:]
     for job in board.waiting:
         if board.placed(job):
             continue
-        verdict = fits_ever(job, devices) or board.refused(job) or otherwise
+        verdict = fits_ever(job.declared_memory, job.device_count, devices) or board.refused(job) or otherwise
         known = board.state.verdicts.get(job.id)
         if known is None or (known.rule, known.device) != (verdict.rule, verdict.device):
             fresh.setdefault(verdict, []).append(job.id)

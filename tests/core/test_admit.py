@@ -161,9 +161,9 @@ def test_a_declared_need_overrides_the_forecast() -> None:
 
 
 def test_what_can_never_fit_is_told_with_the_missing_number() -> None:
-    verdict = fits_ever(a_job(declared_memory=80 * GIB), [a_device(gib=24), a_device("gpu1", gib=40)])
+    verdict = fits_ever(80 * GIB, 1, [a_device(gib=24), a_device("gpu1", gib=40)])
 
     assert verdict is not None
     assert dict(verdict.numbers)["missing_bytes"] == 40 * GIB
-    assert fits_ever(a_job(declared_memory=40 * GIB), [a_device(gib=40)]) is None, "an exact fit fits"
-    assert fits_ever(a_job(declared_memory=80 * GIB), []) is None, "no device is known yet"
+    assert fits_ever(40 * GIB, 1, [a_device(gib=40)]) is None, "an exact fit fits"
+    assert fits_ever(80 * GIB, 1, []) is None, "no device is known yet"
