@@ -109,7 +109,7 @@ def _tell(screen: Screen) -> None:
         works = (
             Work("images", "image_classification", 32, 36),
             Work("words", "sentiment", 32, 12),
-            Work("pets", "segmentation", 8, 27, ("--data-dir", str(data), "--storage-mbps", "1.5")),
+            Work("pets", "segmentation", 8, 27, ("--data-dir", str(data), "--storage-mbps", "1.2")),
         )
         gpuq.wait_ready()
         steps = _first_runs(screen, gpuq, works, seen)
