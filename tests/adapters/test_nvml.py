@@ -301,9 +301,7 @@ def test_a_real_gpu_answers():
     except Unreachable as error:
         pytest.skip(f"no NVIDIA GPU here: {error.message}")
     devices = backend.devices()
-    started = time.perf_counter()
     readings = backend.read(time.time(), []).readings
-    assert time.perf_counter() - started < 1
     for device in devices:
         assert device.id.startswith(("GPU-", "MIG-"))
         reading = readings[device.id]

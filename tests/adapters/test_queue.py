@@ -2,7 +2,6 @@
 
 import json
 import os
-import statistics
 import subprocess
 import sys
 import time
@@ -139,20 +138,6 @@ def test_a_ring_costs_one_round_trip(bell, client):
     bell._client.connection_pool.release(connection)
     bell.ring(order(2), KEY)
     assert (len(packets), client.info("commandstats")["cmdstat_exec"]["calls"] - before) == (1, 1)
-
-
-def test_a_ring_is_as_quick_as_a_bare_enqueue(bell, client):
-    """Reach: 1.2 times. Interleaved, and medians, because the machine is shared."""
-    bare = queue(client, "bare")
-    ringing, enqueueing = [], []
-    for number in range(200):
-        started = time.perf_counter()
-        bare.enqueue(wire.TASK, {"job": number})
-        middle = time.perf_counter()
-        bell.ring(order(number), KEY)
-        enqueueing.append(middle - started)
-        ringing.append(time.perf_counter() - middle)
-    assert statistics.median(ringing) < 1.2 * statistics.median(enqueueing)
 
 
 def test_a_worker_takes_the_order_from_the_queue(bell, client, monkeypatch):

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -251,16 +250,3 @@ def test_a_full_disk_delays_but_loses_nothing(host: Host, monkeypatch: pytest.Mo
     assert host.events() == []
     monkeypatch.setattr(host.spool, "write", real)
     assert [type(event).__name__ for event in host.settle(2)] == ["Started", "Exited"]
-
-
-def test_thousands_of_old_folders_cost_little(host: Host) -> None:
-    for job in range(2, 1002):
-        folder = host.attempts / f"{job}-1"
-        folder.mkdir()
-        (folder / "spooled.json").write_text('{"started":1,"exited":2}')
-    host.look()
-    wait_for(lambda: time.time_ns() - host.attempts.stat().st_mtime_ns > residents_module._SETTLED_NS, what="quiet")
-    began = time.perf_counter()
-    for _ in range(100):
-        host.look()
-    assert (time.perf_counter() - began) / 100 < 0.002

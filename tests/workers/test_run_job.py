@@ -208,16 +208,3 @@ def test_the_environment_is_the_submitters_with_ours_and_without_gpuqs_own(setti
     assert (env["PATH"], env["PYTHONUNBUFFERED"]) == ("/opt/bin", "")
     assert env["PYTHONPATH"] == f"{HOOK_FOLDER}:/their/lib"
     assert "/secret/home" not in json.dumps(env)
-
-
-def test_the_task_takes_little_time(settings: Settings) -> None:
-    """Its budget is 100 ms; a shim that waits already makes that easy. The best of five, since the machine may be busy."""
-    context = twins.context(settings, OneClaim(*(spec(["true"], attempt_id(job)) for job in range(1, 6))))
-    taken = []
-    for job in range(1, 6):
-        context.shims.warm()
-        began = time.monotonic()
-        run_job.run(order(Verb.LAUNCH, job=job))
-        taken.append(time.monotonic() - began)
-        ended(AttemptFolder(settings.home.attempt(job, 1), attempt_id(job)))
-    assert min(taken) < 0.05
