@@ -92,7 +92,7 @@ class Meter:
     def look(self, look: Look) -> None:
         """Take one look into account."""
         state = self.state
-        if look.memory_bytes is not None:
+        if look.memory_bytes:  # nothing runs in no memory: a 0 was read while the job came or went
             state.peak_memory_bytes = max(look.memory_bytes, state.peak_memory_bytes or 0)
         state.partners.extend(partner for partner in look.partners if partner not in state.partners)
         if look.progress is not None:

@@ -139,7 +139,7 @@ class CpuBackend:
         tree = self._trees.read(resident.root_pid, look.at)
         if tree is None:
             return Usage(None, None)
-        memory, look.cpu_seconds[resident.attempt] = tree
+        memory, look.cpu_seconds[resident.attempt] = tree[0] or None, tree[1]  # without memory it is ending
         before = self._last.cpu_seconds.get(resident.attempt) if self._last else None
         cores = sum(len(self._cores.get(device, ())) for device in resident.devices)
         if self._last is None or before is None or look.at <= self._last.at or not cores:

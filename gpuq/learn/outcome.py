@@ -157,7 +157,7 @@ def _percent(value: object) -> float | None:
 
 def _bytes(value: object) -> int | None:
     number = _number(value)
-    return int(number) if number is not None and 0 <= number <= _MOST_MEMORY_BYTES else None
+    return int(number) if number is not None and 0 < number <= _MOST_MEMORY_BYTES else None
 
 
 def _text(value: object) -> str | None:

@@ -99,6 +99,7 @@ def test_rows_without_an_end_teach_nothing(changes: dict[str, Any]):
     ("actual", "field"),
     [
         ({"peak_memory_bytes": -1}, "peak_memory_bytes"),
+        ({"peak_memory_bytes": 0}, "peak_memory_bytes"),
         ({"peak_memory_bytes": 2**60}, "peak_memory_bytes"),
         ({"peak_memory_bytes": "many"}, "peak_memory_bytes"),
         ({"peak_memory_bytes": math.inf}, "peak_memory_bytes"),

@@ -149,6 +149,11 @@ def test_the_live_rate_of_slow_steps_is_steady():
     assert seen == pytest.approx([0.1] * 40)
 
 
+def test_a_job_seen_only_as_it_ended_has_no_peak_of_memory():
+    assert Life().go(2, memory=0).measured.peak_memory_bytes is None
+    assert Life().go(2, memory=0).go(1, memory=5).go(1, memory=0).measured.peak_memory_bytes == 5
+
+
 def test_a_counter_that_lies_does_not_stop_us():
     meter = Meter()
     for second in range(20):
