@@ -12,6 +12,8 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
+from gpuq.core import slowdown as slowdown_math
+
 Json = Mapping[str, Any]
 UNKNOWN = "–"
 
@@ -28,8 +30,10 @@ def time_together(jobs: Iterable[Json]) -> float:
 
 
 def packing_saving(together: Sequence[Json], alone: Sequence[Json]) -> float:
-    """1 - time together / sum of the times alone, from recorded runs of the same work."""
-    return 1.0 - time_together(together) / sum(map(duration, alone))
+    """1 - time together / sum of the times alone, from recorded runs of the same work; `alone` is not empty."""
+    saving = slowdown_math.packing_saving(time_together(together), [duration(job) for job in alone])
+    assert saving is not None, "nothing ran alone"
+    return saving
 
 
 def overlap(job: Json, other: Json) -> float:
