@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from statistics import median
 from sys import intern
 from typing import Any
 
@@ -166,11 +165,6 @@ class History:
         usable = [run for run in whole if run.complete] or whole
         same = [run for run in usable if run.known.same_work(known)]
         return (same, True) if same and (_show_both(same) or not _show_both(usable)) else (usable, False)
-
-    def alone_rate(self, kind: str, device_type: str) -> float | None:
-        """The kind's usual progress with no partner, steps/s: the median of its latest runs; None if never measured."""
-        rates = [run.alone_rate for run in self.runs(kind, device_type) if run.alone_rate is not None]
-        return median(rates) if rates else None
 
     def slowdowns(self, kind: str, beside: str, device_type: str) -> list[Slowdown]:
         """How much `kind` was slowed beside the other kind, oldest first."""
