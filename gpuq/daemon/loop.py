@@ -112,7 +112,7 @@ class Dispatcher:
             messages = await self._next_messages()
             ticked = self.parts.clock() - ticked_at >= _TICK_S
             rung = any(isinstance(message, Ring) for _, message in messages)
-            await self.turn(messages, look_at_requests=ticked or rung or not messages)
+            await self.turn(messages, look_at_requests=ticked or rung or self._turn_again or not messages)
             if ticked:
                 ticked_at = self.parts.clock()
 

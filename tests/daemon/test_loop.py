@@ -15,7 +15,7 @@ from gpuq.daemon import loop
 from gpuq.daemon.intake import REQUESTS_AT_ONCE
 from gpuq.daemon.journal import replay
 from gpuq.errors import Unreachable
-from gpuq.wire import Report, Spooled, seal
+from gpuq.wire import Message, Report, Spooled, seal
 from tests.daemon.harness import Harness
 from tests.support.nouns import GIB, a_device
 from tests.support.world import World
@@ -329,6 +329,29 @@ async def test_a_batch_larger_than_one_read_is_taken_in_without_a_pause(
     async with asyncio.timeout(30):
         while len(harness.dispatcher.state.jobs) <= 2 * REQUESTS_AT_ONCE:
             await asyncio.sleep(0.01)
+    turning.cancel()
+
+    assert harness.store.requests(1) == []
+
+
+async def test_the_rest_of_a_large_batch_is_fetched_also_while_hosts_talk(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = harness.store.job(harness.submit())
+    assert first is not None
+    harness.store.add_jobs([first.record] * (2 * REQUESTS_AT_ONCE))
+    (report,) = World(harness.store, a_device()).messages(0)
+
+    async def always_a_report() -> list[tuple[str, Message]]:
+        await asyncio.sleep(0)
+        return [("1-1", report)]
+
+    monkeypatch.setattr(loop, "_TICK_S", 3600.0)
+    monkeypatch.setattr(harness.dispatcher, "_next_messages", always_a_report)
+    turning = asyncio.create_task(harness.dispatcher.turn_for_ever())
+    async with asyncio.timeout(30):
+        while len(harness.dispatcher.state.jobs) <= 2 * REQUESTS_AT_ONCE:
+            await asyncio.sleep(0)
     turning.cancel()
 
     assert harness.store.requests(1) == []
