@@ -25,7 +25,7 @@ from gpuq.adapters.stream import RedisStream
 from gpuq.adapters.supervise import ChildSpec, python_module, supervise
 from gpuq.api.server import open_tcp
 from gpuq.core.job import ACTIVE
-from gpuq.errors import Failure, GpuqError
+from gpuq.errors import Failure, GpuqError, Unreachable
 from gpuq.home import private_secret
 from gpuq.settings import Api, Settings, load
 
@@ -119,7 +119,7 @@ class _Up:
         stream = RedisStream(self._settings.effective_redis_url)
         deadline = time.monotonic() + _READY_WITHIN_S
         try:
-            while not json.loads(await stream.view() or b"{}").get("devices"):
+            while not await _shows_devices(stream):
                 if time.monotonic() > deadline:
                     _say(f"No device has been reported yet; {self._home.logs / 'worker.log'} may say why.")
                     return
@@ -163,6 +163,14 @@ async def _until_free(api: Api) -> None:
             await asyncio.sleep(_LOOK_EVERY_S)
         else:
             return
+
+
+async def _shows_devices(stream: RedisStream) -> bool:
+    try:
+        view = await stream.view()
+    except Unreachable:
+        return False  # its supervision brings Redis back
+    return bool(json.loads(view or b"{}").get("devices"))
 
 
 def _end_jobs(store: Store, within_s: float) -> None:
