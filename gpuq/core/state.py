@@ -49,11 +49,6 @@ class State:
         """The attempts now on `device`, oldest first."""
         return tuple(self.attempts[attempt] for attempt in self.residents.get(device, ()))
 
-    def partners_of(self, attempt: Attempt) -> tuple[AttemptId, ...]:
-        """The other residents of the attempt's devices."""
-        others = {other for device in attempt.devices for other in self.residents.get(device, ())}
-        return tuple(sorted(others - {attempt.id}))
-
 
 def apply(state: State, item: Event | Action, now: float) -> bool:  # noqa: C901, PLR0912 - one case per noun
     """Change `state` by one event or action. Returns whether it changed anything."""
