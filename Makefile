@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: setup demo test lint lock soak bench clean
+.PHONY: setup demo test lint lock soak bench bench-learning clean
 
 setup: .venv/.done
 
@@ -30,6 +30,10 @@ soak: setup
 
 bench: setup
 	$(BIN)/python -m benchmarks
+
+# Forecasts against measured public data (`GPUQ_DATA`); skips, saying so, where there is none.
+bench-learning: setup
+	$(BIN)/python -m benchmarks.learning
 
 # Every wheel from the package index, with its hashes, for the oldest Python we support.
 lock:

@@ -13,8 +13,8 @@ from statistics import fmean, median
 
 from gpuq.core.forecast import PairCost
 from gpuq.core.job import KindId
+from gpuq.learn.bounds import REPEATED_RUN, Prior, predictive_bound
 from gpuq.learn.history import History, Slowdown
-from gpuq.learn.peaks import REPEATED_RUN, Prior, predictive_bound
 
 # Half the width of a 95% interval in standard deviations.
 _HALF_WIDTH = 1.96

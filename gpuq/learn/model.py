@@ -10,8 +10,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from gpuq.learn.bounds import SAME_KIND_MEMORY
 from gpuq.learn.clusters import Cluster
-from gpuq.learn.peaks import SAME_KIND_MEMORY
 
 Factor = Annotated[float, Meta(gt=0, le=100)]
 

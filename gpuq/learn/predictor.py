@@ -13,12 +13,12 @@ from typing import Any
 
 from gpuq.core.forecast import UNKNOWN, Forecast, PairCost, Question
 from gpuq.core.job import KindId
+from gpuq.learn.bounds import SAME_KIND_MEMORY, Prior, order_statistic, upper_bound
 from gpuq.learn.clusters import Placed, Places
 from gpuq.learn.history import History, Known, Run
 from gpuq.learn.interference import combined, pair_cost
 from gpuq.learn.model import Calibration, Model
 from gpuq.learn.outcome import Outcome
-from gpuq.learn.peaks import SAME_KIND_MEMORY, Prior, order_statistic, upper_bound
 from gpuq.settings import Learning
 
 # The rule adds up peak utilisations of two jobs, so each must rarely be too low; the highest of up to nine runs.

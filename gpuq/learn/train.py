@@ -14,11 +14,11 @@ from statistics import fmean
 
 import numpy as np
 
+from gpuq.learn.bounds import SAME_CLUSTER_MEMORY, SAME_KIND_MEMORY, conformal_rank, order_statistic, upper_bound
 from gpuq.learn.clusters import Cluster, Member, Places
 from gpuq.learn.history import History, Known
 from gpuq.learn.model import Calibration, Model, own_level
 from gpuq.learn.outcome import Outcome
-from gpuq.learn.peaks import SAME_CLUSTER_MEMORY, SAME_KIND_MEMORY, conformal_rank, order_statistic, upper_bound
 from gpuq.learn.predictor import MEMORY_QUANTILE, UTILIZATION_QUANTILE, Predictor
 from gpuq.settings import Learning
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuq.learn.peaks import (
+from gpuq.learn.bounds import (
     SAME_KIND_MEMORY,
     conformal_rank,
     order_statistic,

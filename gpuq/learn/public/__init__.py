@@ -1,0 +1,30 @@
+"""Readers for measured public data, one module per upstream project: what is in its files, as gpuq's own nouns.
+
+Arrives: a folder with those files. Leaves: singles, pairs and rows, in the files' order. The files are not part of the
+project: `$GPUQ_DATA` names the folder; `folder()` is None where there is none, and what needs it then skips.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def folder(environ: dict[str, str] | None = None) -> Path | None:
+    """Where the data lies: `$GPUQ_DATA`, else `../shared/data` beside the checkout; None if that is no folder."""
+    named = (os.environ if environ is None else environ).get("GPUQ_DATA")
+    found = Path(named) if named else Path(__file__).parents[4] / "shared" / "data"
+    return found if found.is_dir() else None
+
+
+def rows(path: Path) -> Iterator[dict[str, str]]:
+    """The rows of a CSV file with a header line. Raises OSError where it cannot be read."""
+    with path.open(encoding="utf-8", newline="") as file:
+        yield from csv.DictReader(file)
+
+
+def number(text: str | None) -> float | None:
+    """A cell's number; None for a blank one. Raises ValueError for anything else."""
+    return float(text) if text else None
