@@ -32,6 +32,12 @@ ELSEWHERE = {
     "gpuq/learn/clusters.py": "tests/learn/test_predictor.py",
     "gpuq/learn/history.py": "tests/learn/test_predictor.py",
     "gpuq/learn/interference.py": "tests/learn/test_predictor.py",
+    # Parts of the regression, which is only worth what they give together.
+    "gpuq/learn/peaks/fit.py": "tests/learn/peaks/test_regression.py",
+    "gpuq/learn/peaks/foretell.py": "tests/learn/peaks/test_regression.py",
+    "gpuq/learn/peaks/kernel.py": "tests/learn/peaks/test_regression.py",
+    "gpuq/learn/peaks/levels.py": "tests/learn/peaks/test_regression.py",
+    "gpuq/learn/peaks/traits.py": "tests/learn/peaks/test_regression.py",
     "gpuq/learn/public/": "tests/learn/public/test_public.py",
     "gpuq/learn/model.py": "tests/learn/test_shelf.py",
     "gpuq/learn/score.py": "tests/learn/test_train.py",
