@@ -67,12 +67,17 @@ def write(report: Report, folder: Path) -> list[Path]:
 
 
 def _record() -> Data:
-    """What this gpuq has measured itself. Raises BadInput where that is nothing."""
+    """What this gpuq has measured itself. Raises BadInput where that is nothing; a look creates no home."""
     from gpuq.adapters.store import open_store
     from gpuq.daemon.retrain import read_attempts
 
     settings = load()
-    settings.home.create()
+    nothing = BadInput(
+        "No finished attempt has been measured yet.",
+        fix="Run some jobs first, or describe measured tables with --data DIR.",
+    )
+    if settings.database_url == f"sqlite:///{settings.home.database}" and not settings.home.database.exists():
+        raise nothing
     store = open_store(settings.database_url)
     try:
         outcomes = read_attempts(store, time.time()).outcomes
@@ -80,10 +85,7 @@ def _record() -> Data:
         store.close()
     data = from_outcomes("This site's finished attempts", outcomes)
     if not data.tables and not data.pairs:
-        raise BadInput(
-            "No finished attempt has been measured yet.",
-            fix="Run some jobs first, or describe measured tables with --data DIR.",
-        )
+        raise nothing
     return data
 
 
