@@ -38,7 +38,11 @@ def read_folder(folder: Path) -> Data:
         raise BadInput(f"There is no folder {folder}.", fix="Name one with singles.csv, pairs.csv, or both.")
     try:
         data = _documented(folder) or _alnair(folder)
-    except (OSError, ValueError, KeyError, UnicodeDecodeError) as error:
+    except KeyError as error:
+        raise BadInput(
+            f"A table in {folder} has no column {error}.", fix="docs/learning.md lists the files and their columns."
+        ) from error
+    except (OSError, ValueError) as error:
         raise BadInput(
             f"{folder} cannot be read: {error}.", fix="docs/learning.md lists the files and their columns."
         ) from error

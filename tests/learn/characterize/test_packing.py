@@ -81,5 +81,13 @@ def test_within_and_across_clusters_are_kept_apart():
     assert found["all", "all"].packing_saving_mean == pytest.approx((1 - 1.1 / 2 + 1 - 1.5 / 2) / 2)
 
 
+def test_a_pair_measured_from_both_sides_counts_once():
+    mirrored = [pair(slowdown_a=1.2, slowdown_b=1.5), pair("y 1", "x 1", slowdown_a=1.5, slowdown_b=1.2)]
+    other = pair("x 1", "z 1", slowdown_a=2.0, slowdown_b=None)
+    (found,) = summarise(costs([*mirrored, other], no_cluster))
+    assert found.pairs == 2
+    assert found.slowdown_mean == pytest.approx((1.2 + 1.5 + 2.0) / 3)
+
+
 def test_a_job_in_no_cluster_is_within_none():
     assert {cost.grouping for cost in summarise(costs([pair()], no_cluster))} == {"all"}

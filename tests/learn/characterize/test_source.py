@@ -45,6 +45,8 @@ def test_pairs_alone_will_do(tmp_path: Path):
         ({}, "no measured jobs"),
         ({"singles": SINGLES.splitlines()[0]}, "no measured jobs"),
         ({"singles": SINGLES.replace(",40,", ",lots,")}, "singles.csv:2: utilization_pct is `lots`"),
+        ({"Dataset": "Model,Dataset,MGUP\nnet,set,5\n"}, "no column 'BS'"),
+        ({"Dataset": "Model,Dataset,BS\nnet,set,many\n"}, "cannot be read: could not convert"),
         ({"pairs": PAIRS.replace("mps", "magic")}, "pairs.csv:2: sharing is `magic`"),
     ],
 )
