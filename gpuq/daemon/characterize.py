@@ -33,15 +33,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _check_libraries(asked.out is not None)
         report = characterize(_record() if asked.data is None else read_folder(asked.data))
+        shown = to_json(report) + b"\n" if asked.json else text(report).encode()
         written = [] if asked.out is None else write(report, asked.out)
     except GpuqError as error:
         _say(f"gpuq: {error.message}\n  {error.fix}")
         return error.exit_code
-    except (OSError, MemoryError) as error:
-        _say(f"gpuq: the data could not be described: {error}.")
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:  # the last fence: a person gets a sentence
+        if os.environ.get("GPUQ_DEBUG"):
+            raise
+        _say(f"gpuq: the data could not be described: {type(error).__name__}: {error}\n  GPUQ_DEBUG=1 shows where.")
         return 1
     try:
-        sys.stdout.buffer.write(to_json(report) + b"\n" if asked.json else text(report).encode())
+        sys.stdout.buffer.write(shown)
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -116,6 +116,19 @@ def test_a_missing_library_is_told_with_the_command_that_brings_it(
     assert capsys.readouterr().err == "gpuq: scipy is not installed.\n  Run `pip install 'gpuq-daemon[train]'`.\n"
 
 
+def test_what_nobody_foresaw_is_a_sentence_too(monkeypatch: pytest.MonkeyPatch, capsys, tables: Path):
+    def fail(data: object) -> None:
+        raise ZeroDivisionError("so it is")
+
+    monkeypatch.setattr(characterize, "characterize", fail)
+    monkeypatch.delenv("GPUQ_DEBUG", raising=False)
+    assert characterize.main(["--data", str(tables)]) == 1
+    assert "ZeroDivisionError: so it is" in capsys.readouterr().err
+    monkeypatch.setenv("GPUQ_DEBUG", "1")
+    with pytest.raises(ZeroDivisionError):
+        characterize.main(["--data", str(tables)])
+
+
 def test_a_folder_that_cannot_be_written_to_is_told(tables: Path, tmp_path: Path):
     (tmp_path / "file").write_text("")
     report = characterize.characterize(characterize.read_folder(tables))

@@ -43,7 +43,6 @@ _STYLE = {
     "legend.frameon": False,
     "legend.fontsize": 9.0,
     "figure.facecolor": "white",
-    "svg.hashsalt": "gpuq",
 }
 _DPI = 120
 _LONGEST_NAME = 34
