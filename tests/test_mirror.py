@@ -29,6 +29,11 @@ ELSEWHERE = {
     "gpuq/learn/arguments.py": "tests/learn/test_kind.py",
     "gpuq/learn/card.py": "tests/daemon/test_retrain.py",
     "gpuq/learn/evaluate/answers.py": "tests/learn/evaluate/test_baselines.py",
+    # Parts of the report, which is only read whole.
+    "gpuq/learn/characterize/page.py": "tests/learn/characterize/test_report.py",
+    "gpuq/learn/characterize/plots.py": "tests/learn/characterize/test_report.py",
+    "gpuq/learn/characterize/table.py": "tests/learn/characterize/test_relevance.py",
+    "gpuq/learn/characterize/text.py": "tests/learn/characterize/test_report.py",
     "gpuq/learn/clusters.py": "tests/learn/test_predictor.py",
     "gpuq/learn/history.py": "tests/learn/test_predictor.py",
     "gpuq/learn/interference.py": "tests/learn/test_predictor.py",

@@ -257,7 +257,7 @@ jobs = st.builds(
 def test_a_covariance_is_one(found: list[Known]):
     """Symmetric, no negative eigenvalue, and with the diagonal that is told beforehand: whatever the jobs."""
     side = Side([traits(job) for job in found])
-    variances = table({term: 1.0 for term in Across(side, side).terms()})
+    variances = table(dict.fromkeys(Across(side, side).terms(), 1.0))
     among = Across(side, side).covariance(variances)
     assert among == pytest.approx(among.T)
     assert np.linalg.eigvalsh(among).min() > -1e-6 * max(1.0, float(np.abs(among).max()))

@@ -11,7 +11,8 @@ WORKLOADS = """ID,family,Model,Dataset,Epoch,BS,MGUP,MGMAP,CS_interrupts
 1,nlp,small_bert/ L-2_H-128_A-2,IMDB,3,256,21.5,50,987654
 2,rl,Reinforcement Learning,Cart Pole Problem,20000,10,11.53,,987655
 """
-INSTANCES = """user,group,job,task_name,workload,inst_num,gpu_type_req,gpu_type,plan_cpu,plan_mem_gb,plan_gpu,start_s,duration_s,gpu_wrk_util,max_gpu_wrk_mem_gb
+INSTANCES = """user,group,job,task_name,workload,inst_num,gpu_type_req,gpu_type,plan_cpu,plan_mem_gb,plan_gpu,\
+start_s,duration_s,gpu_wrk_util,max_gpu_wrk_mem_gb
 u2,g2,j2,worker,ctr,1,,T4,600.0,29.3,25.0,200,60,120.5,
 u1,g1,j1,ps,bert,4,T4,T4,600.0,29.3,,100,,0.0,1.5
 """
