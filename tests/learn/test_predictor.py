@@ -153,9 +153,9 @@ def trained() -> tuple[list[Outcome], Model]:
     return outcomes, fit(outcomes, Learning())
 
 
-def elsewhere(outcomes: list[Outcome]) -> list[Outcome]:
-    """The same attempts by somebody else with a script elsewhere: only the cluster of their kinds says something of ours."""
-    moved = {"owner:alice": "owner:bob", "folder:vision": "folder:pictures"}
+def somebody_elses(outcomes: list[Outcome]) -> list[Outcome]:
+    """The same attempts by somebody else: only the cluster of their kinds says something of ours."""
+    moved = {"owner:alice": "owner:bob"}
     return [
         replace(
             outcome,
@@ -166,7 +166,7 @@ def elsewhere(outcomes: list[Outcome]) -> list[Outcome]:
 
 
 def test_a_new_kind_of_nobody_known_gets_the_forecast_of_the_cluster_it_is_like():
-    outcomes = elsewhere(trained()[0])
+    outcomes = somebody_elses(trained()[0])
     of = predictor(*outcomes, model=fit(outcomes, Learning()))
     light, heavy = (forecast(of, Work(f"{name}9", 32, 22.0, GIB)) for name in ("mobilenet", "bert"))
     assert light.evidence.startswith("cluster of 4 kinds, nearest alice:")
@@ -185,7 +185,7 @@ def test_a_new_kind_gets_the_forecast_of_its_template():
     assert light.evidence == "script template, 24 runs of 8 kinds"
     assert (light.upper_memory_bytes or 0) < 3 * GIB
     assert (heavy.upper_memory_bytes or 0) > 12 * GIB
-    assert (light.peak_utilization_pct or 0) < 30 < (heavy.peak_utilization_pct or 0)
+    assert (light.peak_utilization_pct or 0) < 40 < (heavy.peak_utilization_pct or 0)
     for outcome in runs(small, 3, attempt=None):
         of.learn(outcome)
     assert forecast(of, small).evidence == "own history, 3 runs"
