@@ -29,12 +29,16 @@ WEIGHTS: Mapping[str, float] = {
     "script": 4.0,
     "model": 3.0,
     "family": 3.0,
+    "constructor": 2.0,
     "kind": 3.0,
     "folder": 2.0,
     "project": 2.0,
     "precision": 1.0,
+    "framework": 1.0,
     "word": 1.0,
     "option": 0.5,
+    "optimizer": 0.5,
+    "layer": 0.3,
     "owner": 0.5,
 }
 # Every second script is called one of these.
