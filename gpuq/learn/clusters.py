@@ -104,6 +104,14 @@ class Places:
         cluster, nearest = self._members[best]
         return Placed(cluster, nearest, float(likeness[best]))
 
+    def nearest(self, known: Known, count: int) -> list[tuple[str, float]]:
+        """The kinds that are near enough to be evidence, the nearest first, with how alike they are (0 to 1)."""
+        if not self._members or not known.tokens:
+            return []
+        likeness = self._likeness(known)
+        order = np.argsort(-likeness, kind="stable")[:count]
+        return [(self._members[i][1].kind, float(likeness[i])) for i in order if likeness[i] >= NEAR_ENOUGH]
+
     def _likeness(self, known: Known) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Shared weight over all weight (weighted Jaccard), less for every doubling between the batch sizes."""
         shared = np.zeros(len(self._members))

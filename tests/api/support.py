@@ -12,8 +12,11 @@ from typing import Any
 import msgspec
 
 from gpuq.adapters.store.contract import AttemptRow, Commit, Entry, JobRow, Request
+from gpuq.api.models import Belief
+from gpuq.codec import noun
 from gpuq.core.attempt import AttemptId
 from gpuq.core.device import Device
+from gpuq.core.forecast import Forecast
 from gpuq.core.job import JobId, JobState
 from gpuq.errors import Unreachable
 from gpuq.submission import JobRecord, Submission
@@ -183,6 +186,18 @@ class SmallModels:
     def forecast(self, record: JobRecord) -> dict[str, Any]:
         return forecast(61.0, 9.8)
 
+    def beliefs(self, record: JobRecord, questions: Sequence[tuple[str, tuple[str, ...]]]) -> list[Belief]:
+        found = []
+        for device_type, beside in questions:
+            costs = [
+                {"beside": kind, "newcomer": 1.04, "newcomer_upper": 1.1, "resident": 1.3, "resident_upper": 1.4}
+                for kind in beside
+            ]
+            believed = noun({**forecast(61.0, 9.8), "pairs": costs}, Forecast)
+            judged = {"memory_under_share": 0.03, "scored": 240}
+            found.append(Belief(device_type, believed, 12, (("ada:other.py", 0.7),), 0.95, judged))
+        return found
+
 
 def describe(submission: Submission, owner: str) -> tuple[str, str, dict[str, Any]]:
     kind = submission.kind or f"{owner}:{submission.script or submission.command[0]}"
@@ -242,6 +257,9 @@ def attempt(job: int, device: str, at: float, believed: dict[str, Any], **fields
         "launch": {
             "attempt": {
                 "id": [job, 1],
+                "kind": f"ada:job{job}.py",
+                "host": "rack-3",
+                "launched_at": at,
                 "devices": [device],
                 "promised": [believed["upper_memory_bytes"]],
                 "shares": True,
