@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -59,6 +59,10 @@ class Models(Protocol):
 
     def forecast(self, record: JobRecord) -> dict[str, Any]:
         """A plain Forecast for this job alone on a device."""
+        ...
+
+    def forecasts(self, records: Iterable[JobRecord]) -> dict[str, dict[str, Any]]:
+        """Signature -> the same, for many jobs."""
         ...
 
     def beliefs(self, record: JobRecord, questions: Sequence[tuple[str, tuple[str, ...]]]) -> list[Belief]:

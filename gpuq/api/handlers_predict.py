@@ -1,7 +1,8 @@
 """`POST /api/v1/predict`: what is believed of a submission, from what evidence, how sure, and beside whom it might run now.
 
 Arrives: a submission, and if wished a type of device, and a job or a kind to be beside. Leaves: a `Prediction`; nothing is
-queued. Whether it might join somebody is said by the same `core.admit` that decides, on the live view of now: it is a look, no promise.
+queued. Whether it might join somebody is said by the same `core.admit` that decides, on the live view of now: it is a look,
+no promise.
 """
 
 from __future__ import annotations
@@ -120,7 +121,8 @@ def _besides(context: Context, record: JobRecord, company: Sequence[_Company]) -
 def _beside(context: Context, record: JobRecord, company: _Company, belief: Belief) -> BesideView:
     place = company.place
     verdict = admit(to_core(JobId(0), record), belief.forecast, place, context.settings.admission)
-    said = verdict_view(plain(verdict))
+    # Who was asked about may run anywhere: the device only stood for its type.
+    said = verdict_view(plain(verdict if company.real else replace(verdict, device=None)))
     assert said is not None
     costs = {cost.beside: cost for cost in belief.forecast.pairs}
     partners = []

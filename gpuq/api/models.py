@@ -7,7 +7,7 @@ that decide; these are made in the same way from the same record, for people who
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,12 +61,14 @@ class ShelfModels:
 
     def forecast(self, record: JobRecord) -> dict[str, Any]:
         """What this job would need alone, on the first type of device for which there is evidence."""
+        return self.forecasts([record])[record.signature]
+
+    def forecasts(self, records: Iterable[JobRecord]) -> dict[str, dict[str, Any]]:
+        """Signature -> the same, for many jobs; those of one signature are foretold once."""
+        different = {record.signature: record for record in records}
         with self._lock:
             self._catch_up()
-            found = [self._alone(record, name) for name in self._types]
-        best: Forecast = next((one for one in found if one.known), found[0] if found else UNKNOWN)
-        plain: dict[str, Any] = msgspec.to_builtins(best)
-        return plain
+            return {signature: msgspec.to_builtins(self._best(record)) for signature, record in different.items()}
 
     def beliefs(self, record: JobRecord, questions: Sequence[tuple[str, tuple[str, ...]]]) -> list[Belief]:
         """What is believed of this job on each type of device, beside these kinds, and what that rests on."""
@@ -74,8 +76,9 @@ class ShelfModels:
             self._catch_up()
             return [self._belief(record, device_type, beside) for device_type, beside in questions]
 
-    def _alone(self, record: JobRecord, device_type: str) -> Forecast:
-        return self._predictor.forecast_for(record.kind, record.features, device_type)
+    def _best(self, record: JobRecord) -> Forecast:
+        found = [self._predictor.forecast_for(record.kind, record.features, name) for name in self._types]
+        return next((one for one in found if one.known), found[0] if found else UNKNOWN)
 
     def _belief(self, record: JobRecord, device_type: str, beside: tuple[str, ...]) -> Belief:
         support = self._predictor.support(record.kind, record.features, device_type)

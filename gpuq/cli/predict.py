@@ -24,8 +24,8 @@ def run(words: list[str]) -> int:
     """Predict. Exit code 7 if the job could never run."""
     parser = Parser(
         "predict",
-        "What gpuq believes of a job, from what evidence and how surely, without queueing it.\n"
-        "Exit code 7 if it could never run.",
+        "What gpuq believes of a job, from what evidence, and how sure it is.\n"
+        "Nothing is queued or run. Exit code 7 if it could never run.",
         usage=asking.USAGE.format(verb="predict"),
         epilog=asking.EPILOG,
     )
@@ -54,7 +54,7 @@ def foretell(
 def screen(told: Record, width: int, *, alone: bool = False, colour: bool = False) -> list[str]:
     """The kind, what was read, what is expected on each type of device, and beside whom it might run."""
     lines = [f"kind: {fmt.clean(told['kind'])}"]
-    lines += section("read, not run", facts(_read(told.get("features") or {}), width), colour)
+    lines += section("read in the command and the script", facts(_read(told.get("features") or {}), width), colour)
     for one in told.get("device_types") or [{"device_type": None, "forecast": told.get("forecast")}]:
         title = "expected" + (f" on {fmt.clean(one['device_type'])}" if one["device_type"] else "")
         lines += section(title, facts(_expected(one.get("forecast") or {}, one.get("evidence") or {}), width), colour)
@@ -133,10 +133,11 @@ def _expected(forecast: Record, evidence: Record) -> Iterator[tuple[str, str | N
         upper = fmt.gib(forecast.get("upper_memory_bytes"))
         yield "peak memory", with_upper(fmt.gib(forecast.get("peak_memory_bytes")), upper)
     half, most = (fmt.duration(forecast.get(name)) for name in ("duration_p50_s", "duration_p90_s"))
-    yield "duration", None if half == fmt.UNKNOWN else f"{half} (9 of 10 within {most})"
-    yield "evidence", fmt.clean(evidence.get("text") or forecast.get("evidence") or "none")
-    runs = evidence.get("own_runs")
-    yield "own runs", None if runs is None else str(runs)
+    yield "duration", None if half == fmt.UNKNOWN else half if half == most else f"{half} (9 of 10 within {most})"
+    text = fmt.clean(evidence.get("text") or forecast.get("evidence") or "none")
+    yield "evidence", text
+    runs = evidence.get("own_runs") or 0
+    yield "own runs", str(runs) if runs and "own history" not in text else None
     near = [f"{fmt.clean(one['kind'])} ({one['likeness']:.0%} alike)" for one in evidence.get("nearest") or []]
     yield "like it", "; ".join(near) or None
     yield "how sure", _how_sure(evidence) if known and evidence else None
@@ -169,7 +170,11 @@ def _beside(places: list[Record], width: int) -> Iterator[str]:
             f"{'yes' if place['verdict']['admitted'] else 'no'}, {where} beside {names}: {said}", width, "  "
         )
         for partner in place["partners"]:
-            yield from _indented(_cost(partner), width, "    ")
+            cost = _cost(partner)
+            if cost is not None:
+                yield from _indented(cost, width, "    ")
+            elif place["verdict"]["admitted"]:
+                yield from _indented("slowdown: nobody measured these two together", width, "    ")
 
 
 def _partner_name(partner: Record) -> str:
@@ -179,13 +184,13 @@ def _partner_name(partner: Record) -> str:
     return f"job {partner['job']}" + (f" ({fmt.clean(name)})" if name else "")
 
 
-def _cost(partner: Record) -> str:
+def _cost(partner: Record) -> str | None:
     if partner.get("unsafe"):
         return "one of the two ran out of memory beside the other before"
     own = _slowdown(partner["expected_slowdown"], partner["upper_slowdown"])
     its = _slowdown(partner["partner_slowdown"], partner["partner_upper_slowdown"])
     if own is None and its is None:
-        return "slowdown: not known for these two; the sum of the peak utilisations decides"
+        return None
     evidence = f" ({fmt.clean(partner['evidence'])})" if partner.get("evidence") else ""
     return f"slowdown: this job {own or 'unknown'}; that one {its or 'unknown'}{evidence}"
 

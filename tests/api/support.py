@@ -6,7 +6,7 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -185,6 +185,9 @@ class SmallModels:
 
     def forecast(self, record: JobRecord) -> dict[str, Any]:
         return forecast(61.0, 9.8)
+
+    def forecasts(self, records: Iterable[JobRecord]) -> dict[str, dict[str, Any]]:
+        return {record.signature: self.forecast(record) for record in records}
 
     def beliefs(self, record: JobRecord, questions: Sequence[tuple[str, tuple[str, ...]]]) -> list[Belief]:
         found = []
