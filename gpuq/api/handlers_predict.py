@@ -29,6 +29,7 @@ from gpuq.core.attempt import Attempt, AttemptId
 from gpuq.core.device import Device, DeviceId, HostId, Reading
 from gpuq.core.forecast import UNKNOWN, Forecast
 from gpuq.core.job import JobId, KindId, Sharing
+from gpuq.core.verdict import Verdict
 from gpuq.errors import BadInput, NeverFits, NotFound
 from gpuq.submission import JobRecord, Submission, to_core
 
@@ -121,8 +122,7 @@ def _besides(context: Context, record: JobRecord, company: Sequence[_Company]) -
 def _beside(context: Context, record: JobRecord, company: _Company, belief: Belief) -> BesideView:
     place = company.place
     verdict = admit(to_core(JobId(0), record), belief.forecast, place, context.settings.admission)
-    # Who was asked about may run anywhere: the device only stood for its type.
-    said = verdict_view(plain(verdict if company.real else replace(verdict, device=None)))
+    said = verdict_view(plain(verdict if company.real else _supposed(verdict, place.residents[0])))
     assert said is not None
     costs = {cost.beside: cost for cost in belief.forecast.pairs}
     partners = []
@@ -142,6 +142,14 @@ def _beside(context: Context, record: JobRecord, company: _Company, belief: Beli
         )
     device = place.device.id if company.real else None
     return BesideView(device=device, device_type=place.device.type, partners=partners, verdict=said)
+
+
+def _supposed(verdict: Verdict, partner: Attempt) -> Verdict:
+    """A verdict on somebody who was only asked about: the device stood for its type, and a kind has no job to name."""
+    numbers = tuple(
+        (name, partner.kind if partner.id.job == 0 and value == "0" else value) for name, value in verdict.numbers
+    )
+    return replace(verdict, device=None, numbers=numbers)
 
 
 def _company_now(context: Context, live: LiveView | None, by_type: Mapping[str, Device]) -> list[_Company]:

@@ -165,16 +165,18 @@ def _beside(places: list[Record], width: int) -> Iterator[str]:
             else f"on an empty {fmt.clean(place['device_type'])}"
         )
         names = " and ".join(_partner_name(partner) for partner in place["partners"])
-        said = verdicts.lines(place["verdict"])[0]
-        yield from _indented(
-            f"{'yes' if place['verdict']['admitted'] else 'no'}, {where} beside {names}: {said}", width, "  "
-        )
-        for partner in place["partners"]:
-            cost = _cost(partner)
-            if cost is not None:
-                yield from _indented(cost, width, "    ")
-            elif place["verdict"]["admitted"]:
-                yield from _indented("slowdown: nobody measured these two together", width, "    ")
+        said = f"{'yes' if place['verdict']['admitted'] else 'no'}, {where} beside {names}: {_why(place)}"
+        yield from _indented(said, width, "  ")
+        for cost in filter(None, map(_cost, place["partners"])):
+            yield from _indented(cost, width, "    ")
+
+
+def _why(place: Record) -> str:
+    """The verdict's sum; where and beside whom stands before it."""
+    said = verdicts.lines({**place["verdict"], "device": None})[0]
+    for partner in place["partners"]:
+        said = said.replace(f"job {fmt.clean(partner['kind'])}", "that kind")
+    return said.partition(": ")[2] if said.startswith("it fitted") else said
 
 
 def _partner_name(partner: Record) -> str:

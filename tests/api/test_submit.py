@@ -197,6 +197,7 @@ async def test_predict_beside_a_job_or_a_kind_that_is_named(endpoint: Endpoint) 
         assert (one["device"], one["partners"][0]["job"], one["partners"][0]["name"]) == (None, job, name)
         # 61% and 61% are too much together; were it not so, the partner would suffer more than its budget.
         assert one["verdict"]["rule"] == "PredictedLoad"
+        assert (one["verdict"]["device"], one["verdict"]["numbers"]["residents"]) == (None, beside)
     assert (await endpoint.post("/api/v1/predict", submission(), params={"beside": "999"}))[0] == 404
     assert (await endpoint.post("/api/v1/predict", submission(), params={"beside": ""}))[0] == 422
     assert (await endpoint.post("/api/v1/predict", submission(), params={"device_type": "Abacus"}))[0] == 404
