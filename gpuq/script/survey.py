@@ -59,6 +59,13 @@ class Survey:
     """Function, or class by its `__init__` or its fields -> (name, default) of its parameters without `self`."""
 
 
+# More than half of all nodes, and nothing to find in them.
+_LEAVES = frozenset({ast.Name, ast.Constant, ast.Load, ast.Store, ast.Del, ast.alias, ast.arg, ast.arguments, ast.Pass})
+_PLAIN = frozenset(
+    {ast.Expr, ast.Attribute, ast.Call, ast.Assign, ast.Return, ast.keyword, ast.BinOp, ast.Compare, ast.Tuple}
+)
+
+
 @dataclass(frozen=True)
 class _Place:
     guards: Guards = ()
@@ -74,7 +81,7 @@ def survey(tree: ast.Module) -> Survey:
     while stack:
         node, place = stack.pop()
         _note(found, node, place)
-        stack.extend(reversed(list(_children(node, place))))
+        stack.extend(reversed([pair for pair in _children(node, place) if type(pair[0]) not in _LEAVES]))
     return found
 
 
@@ -101,6 +108,9 @@ def keyword(call: ast.Call, *names: str) -> ast.expr | None:
 
 
 def _children(node: ast.AST, place: _Place) -> Iterator[tuple[ast.AST, _Place]]:
+    if type(node) in _PLAIN:
+        yield from ((child, place) for child in ast.iter_child_nodes(node))
+        return
     if isinstance(node, ast.If | ast.IfExp):
         yes = _with(place, guard=(node.test, True))
         no = _with(place, guard=(node.test, False))

@@ -291,9 +291,13 @@ class Values:
                 left = [node for node, guards in found if self.holds(guards)]
             finally:
                 self._opened.discard(f"={name}")
-            same = len({ast.dump(node) for node in left}) == 1
-            return left[0] if same else None
+            return left[0] if left and (len(left) == 1 or _same_constant(left)) else None
         return None
+
+
+def _same_constant(nodes: Sequence[ast.expr]) -> bool:
+    values = [node.value if isinstance(node, ast.Constant) else UNKNOWN for node in nodes]
+    return UNKNOWN not in values and len(set(values)) == 1
 
 
 def parsed(text: str) -> Any:
