@@ -28,6 +28,11 @@ ELSEWHERE = {
     "gpuq/core/forecast.py": "tests/core/test_admit.py",
     "gpuq/learn/arguments.py": "tests/learn/test_kind.py",
     "gpuq/learn/card.py": "tests/daemon/test_retrain.py",
+    # Parts of the report, which is only read whole.
+    "gpuq/learn/characterize/page.py": "tests/learn/characterize/test_report.py",
+    "gpuq/learn/characterize/plots.py": "tests/learn/characterize/test_report.py",
+    "gpuq/learn/characterize/table.py": "tests/learn/characterize/test_relevance.py",
+    "gpuq/learn/characterize/text.py": "tests/learn/characterize/test_report.py",
     "gpuq/learn/clusters.py": "tests/learn/test_predictor.py",
     "gpuq/learn/families.py": "tests/learn/test_kind.py",
     "gpuq/learn/history.py": "tests/learn/test_predictor.py",
