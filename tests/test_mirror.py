@@ -31,6 +31,7 @@ ELSEWHERE = {
     "gpuq/learn/clusters.py": "tests/learn/test_predictor.py",
     "gpuq/learn/history.py": "tests/learn/test_predictor.py",
     "gpuq/learn/interference.py": "tests/learn/test_predictor.py",
+    "gpuq/learn/peaks/architectures.py": "tests/learn/peaks/test_footprint.py",
     "gpuq/learn/public/": "tests/learn/public/test_public.py",
     "gpuq/learn/model.py": "tests/learn/test_shelf.py",
     "gpuq/learn/score.py": "tests/learn/test_train.py",
