@@ -13,7 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.table import Row
+from gpuq.learn.bounds import SAME_KIND_MEMORY
 from gpuq.learn.peaks.conformal import held_out
+from gpuq.learn.peaks.extend import extend
 from gpuq.learn.peaks.footprint import MIB, Footprint, Measured, fit, footprint
 from gpuq.learn.public.schedtune import Trained, trained
 
@@ -26,6 +28,7 @@ def run(data: Path) -> list[Row]:
     lines, found = _lines(rows), _footprints(rows)
     points, uppers = (np.array([getattr(each, name) / MIB for each in found]) for name in ("point", "upper"))
     return [
+        *_doublings(rows),
         Row(
             "memory, one model out: a line per GPU",
             _error(lines, truth),
@@ -38,6 +41,31 @@ def run(data: Path) -> list[Row]:
         Row("memory, 95% bound: coverage, low end", _covered(uppers, truth), "%", reach=94.0, sense=">="),
         Row("memory, 95% bound: coverage, high end", _covered(uppers, truth), "%", reach=97.0, note="more is too wide"),
         Row("memory, 95% bound: mean overshoot", float(np.mean(uppers / truth)), "x truth", reach=1.35),
+    ]
+
+
+def _doublings(rows: Sequence[Trained]) -> list[Row]:
+    """A kind's own history, carried to the next doubling of the batch from two smaller sizes or more."""
+    sizes: dict[tuple[str, str], dict[float, float]] = {}
+    for row in rows:
+        sizes.setdefault((row.device_type, row.model), {})[row.batch_size] = row.peak_memory_mib
+    ratios = []
+    for measured in sizes.values():
+        batches = sorted(measured)
+        peaks = [measured[batch] for batch in batches]
+        for place in range(2, len(batches)):
+            point, upper = extend(batches[:place], peaks[:place], batches[place], QUANTILE, SAME_KIND_MEMORY)
+            proportional = peaks[place - 1] * batches[place] / batches[place - 1]
+            ratios.append([value / peaks[place] for value in (proportional, point, upper)])
+    proportional, points, uppers = np.array(ratios).T
+    median = f"{len(ratios)} doublings; p90 {np.quantile(np.abs(points - 1), 0.9):.1%}"
+    return [
+        Row("memory, own runs to the next doubling: in proportion", _median(proportional), "%", note="median error"),
+        Row("memory, own runs to the next doubling: extended", _median(points), "%", note=median),
+        Row(
+            "memory, own runs to the next doubling: 95% bound", float(np.mean(uppers >= 1) * 100), "%", note="coverage"
+        ),
+        Row("memory, own runs to the next doubling: overshoot", float(np.mean(uppers)), "x truth"),
     ]
 
 
@@ -71,6 +99,10 @@ def _lines(rows: Sequence[Trained]) -> np.ndarray:
 
 def _error(points: np.ndarray, truth: np.ndarray) -> float:
     return float(np.mean(np.abs(points / truth - 1.0)) * 100)
+
+
+def _median(ratios: np.ndarray) -> float:
+    return float(np.median(np.abs(ratios - 1.0)) * 100)
 
 
 def _under(points: np.ndarray, truth: np.ndarray) -> float:

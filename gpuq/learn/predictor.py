@@ -19,6 +19,7 @@ from gpuq.learn.history import History, Known, Run
 from gpuq.learn.interference import combined, pair_cost
 from gpuq.learn.model import Calibration, Model
 from gpuq.learn.outcome import Outcome
+from gpuq.learn.peaks.extend import extend
 from gpuq.settings import Learning
 
 # The rule adds up peak utilisations of two jobs, so each must rarely be too low; the highest of up to nine runs.
@@ -140,18 +141,15 @@ class Predictor:
     def _own_memory(
         self, used: list[Run], runs: list[Run], known: Known, *, changed: bool
     ) -> tuple[int | None, int | None]:
-        """(point, upper). A changed script or batch size makes any number of earlier runs count as one: the highest."""
+        """(point, upper). A changed script or batch size makes any number of runs of one size count as one: the highest."""
         values = [run.peak_memory_bytes for run in used if run.peak_memory_bytes is not None]
         if not values:
             return None, None
         quantile = self._learning.quantile
         if changed:
-            highest = max(values) * _growth(known, max(used, key=lambda run: run.known.batch_log2 or -1).known)
-            upper = (
-                upper_bound([highest], quantile, Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale)))
-                * self._calibration.changed
-            )
-            return _ordered(highest, upper, runs, quantile)
+            prior = Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale))
+            point, upper = _carried(used, known, quantile, prior)
+            return _ordered(point, upper * self._calibration.changed, runs, quantile)
         upper = upper_bound(values, quantile, self._prior) * self._calibration.own(len(values))
         return _ordered(order_statistic(values, MEMORY_QUANTILE), upper, runs, quantile)
 
@@ -198,6 +196,18 @@ def _ordered(point: float, upper: float, runs: list[Run], quantile: float) -> tu
         point = max(point, *partly)
         upper = max(upper, upper_bound([max(partly)], quantile, SAME_KIND_MEMORY))
     return round(point), max(round(point), round(upper))
+
+
+def _carried(used: list[Run], known: Known, quantile: float, prior: Prior) -> tuple[float, float]:
+    """(point, upper) from runs of other scripts or batch sizes: along the batch size where each run shows one."""
+    measured = [(run.known.batch_log2, run.peak_memory_bytes) for run in used if run.peak_memory_bytes is not None]
+    sized = [(2.0**batch, float(memory)) for batch, memory in measured if batch is not None]
+    if known.batch_log2 is None or len(sized) < len(measured):
+        highest = max(memory for _, memory in measured)
+        point = highest * _growth(known, max(used, key=lambda run: run.known.batch_log2 or -1).known)
+        return point, upper_bound([point], quantile, prior)
+    batches, memories = zip(*sized, strict=True)
+    return extend(batches, memories, 2.0**known.batch_log2, quantile, prior)
 
 
 def _growth(known: Known, measured: Known) -> float:
