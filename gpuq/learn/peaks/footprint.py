@@ -55,6 +55,7 @@ _MIXED_ACTIVATIONS, _MIXED_COPY = 0.5, 0.5
 # Logs: how far a coefficient may lie from the physics, a context from the common one, that from 600 MiB, a row from its sum.
 _COEFFICIENT_SPREAD, _CONTEXT_SPREAD, _COMMON_SPREAD, _ROW_SPREAD = 0.3, 0.5, 0.7, 0.06
 _HUBER = 1.5
+_LEAST_MARGIN = 0.01
 _PHYSICS = np.log(np.array([1.0, 1.0, 2.0]))
 _COMMON_CONTEXT = math.log(600.0)
 _MOST_ROUNDS = 50
@@ -98,8 +99,8 @@ class Measured:
 
 
 @dataclass(frozen=True, slots=True)
-class _Parts:
-    """The terms of the sum without their coefficients, in MiB, and what had to be assumed."""
+class Parts:
+    """What the script says, on whatever device: the sum's terms without coefficients, in MiB, and what had to be assumed."""
 
     state: float
     saved: float
@@ -113,9 +114,12 @@ def footprint(
     features: Mapping[str, Any], device_type: str, coefficients: Coefficients | None = None
 ) -> Footprint | None:
     """What the script says this job will need on this type of device; None where it says too little. Never raises."""
-    parts = _parts(features)
-    if parts is None:
-        return None
+    parts = parts_of(features)
+    return None if parts is None else on_device(parts, device_type, coefficients)
+
+
+def on_device(parts: Parts, device_type: str, coefficients: Coefficients | None = None) -> Footprint:
+    """What these parts add up to on this type of device."""
     known = SHIPPED if coefficients is None else coefficients
     context = known.contexts.get(device_type)
     assumed = parts.assumed if context is not None else (*parts.assumed, f"a context of {known.context:.0f} MiB")
@@ -131,12 +135,26 @@ def footprint(
     return Footprint(point, max(point, with_margin(known.bound, spread)), _evidence(parts.name, assumed))
 
 
+def blended(guess: tuple[float, float], found: Footprint) -> tuple[float, float]:
+    """(point, upper bound) from a forecast by likeness and a footprint: each counts by how near its bound is to its point.
+
+    Logs are averaged as two measurements are, by the inverse square of their margins. Where the two disagree by more than
+    those margins allow, the bound widens by how much; where they agree, it is no narrower than the nearer of the two.
+    """
+    points, uppers = (np.log(np.maximum(pair, 1.0)) for pair in zip(guess, (found.point, found.upper), strict=True))
+    squares = np.maximum(uppers - points, _LEAST_MARGIN) ** 2
+    weights = squares[::-1] / squares.sum()
+    point = float(weights @ points)
+    margin_log = math.sqrt(1.0 / float((1.0 / squares).sum()) + float(weights.prod()) * float(np.ptp(points)) ** 2)
+    return math.exp(point), math.exp(max(point + margin_log, min(uppers)))
+
+
 def fit(measured: Iterable[Measured], quantile: float) -> Coefficients:
     """The coefficients of these rows, and margins calibrated on sums each made without its own group.
 
     Passes over what `footprint` would not answer, what steps (a step hides the slope), and peaks that are no size.
     """
-    known = [(row, parts) for row in measured if row.peak_bytes > 0 and (parts := _parts(row.features)) is not None]
+    known = [(row, parts) for row in measured if row.peak_bytes > 0 and (parts := parts_of(row.features)) is not None]
     used = [(row, parts) for row, parts in known if not parts.steps]
     rows = [row for row, _ in used]
     table = np.array([[parts.state, parts.saved, parts.working] for _, parts in used]).reshape(-1, 3)
@@ -209,7 +227,8 @@ class _Solved:
         )
 
 
-def _parts(features: Mapping[str, Any]) -> _Parts | None:
+def parts_of(features: Mapping[str, Any]) -> Parts | None:
+    """What the features of a job, as `kind.describe` gives them, say of its layers; None where they say too little."""
     model = features.get("model")
     constructors = [name for name in _list(features.get("constructors")) if isinstance(name, str)]
     found = named(model if isinstance(model, str) else None, constructors)
@@ -225,7 +244,7 @@ def _parts(features: Mapping[str, Any]) -> _Parts | None:
         assumed = (*assumed, "mixed precision")
     activations = batch * (_MIXED_ACTIVATIONS if mixed else 1.0)
     steps = str(features.get("framework")).lower() in _STEPPING
-    return _Parts(
+    return Parts(
         state=architecture.parameters_mib * (_copies(features.get("optimizer")) + (_MIXED_COPY if mixed else 0.0)),
         saved=saved * activations,
         working=largest * activations,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuq.learn.peaks.architectures import find
-from gpuq.learn.peaks.footprint import MIB, SHIPPED, Coefficients, Footprint, Measured, fit, footprint
+from gpuq.learn.peaks.footprint import MIB, SHIPPED, Coefficients, Footprint, Measured, blended, fit, footprint
 from gpuq.learn.public import folder
 from gpuq.learn.public.schedtune import trained
 
@@ -166,6 +166,31 @@ def test_a_larger_batch_never_needs_less(first: int, second: int, framework: str
     small, large = (answer(batch_size=each, framework=framework) for each in sorted((first, second)))
     assert small.point <= large.point
     assert small.upper <= large.upper
+
+
+def test_two_forecasts_count_by_how_sure_they_are():
+    layers = Footprint(2_000_000_000, 2_300_000_000, "layers")
+    point, upper = blended((4e9, 16e9), layers)
+    assert 2.0e9 < point < 2.1e9, "a guess that allows a factor of four says little"
+    assert 2.3e9 <= upper < 2.6e9
+    alike = blended((2e9, 2.3e9), layers)
+    assert alike == pytest.approx((2e9, 2.3e9)), "agreement is no reason for a narrower bound"
+
+
+def test_two_forecasts_that_contradict_each_other_widen_the_bound():
+    point, upper = blended((4e9, 4.4e9), Footprint(2_000_000_000, 2_200_000_000, "layers"))
+    assert point == pytest.approx((2e9 * 4e9) ** 0.5, rel=1e-6)
+    assert upper > 1.35 * point
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.floats(0, 1e12), st.floats(1, 50), st.integers(1, 10**12), st.floats(1, 50))
+def test_what_is_blended_lies_between_and_under_its_bound(guess: float, wide: float, point: int, wider: float):
+    found = Footprint(point, round(point * wider), "layers")
+    both, upper = blended((guess, guess * wide), found)
+    assert min(guess, point) * (1 - 1e-9) <= both <= max(guess, point, 1.0) * (1 + 1e-9)
+    assert upper >= both * (1 - 1e-9)
+    assert upper >= min(guess * wide, found.upper) * (1 - 1e-9)
 
 
 def test_what_ships_is_what_the_measured_rows_give():
