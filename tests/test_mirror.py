@@ -28,6 +28,7 @@ ELSEWHERE = {
     "gpuq/core/forecast.py": "tests/core/test_admit.py",
     "gpuq/learn/arguments.py": "tests/learn/test_kind.py",
     "gpuq/learn/card.py": "tests/daemon/test_retrain.py",
+    "gpuq/learn/evaluate/answers.py": "tests/learn/evaluate/test_baselines.py",
     "gpuq/learn/clusters.py": "tests/learn/test_predictor.py",
     "gpuq/learn/history.py": "tests/learn/test_predictor.py",
     "gpuq/learn/interference.py": "tests/learn/test_predictor.py",

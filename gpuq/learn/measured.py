@@ -6,7 +6,13 @@ Raises `BadInput` with the line and what to write there; other columns are ignor
 
 from __future__ import annotations
 
+import csv
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+
+from gpuq.errors import BadInput
 
 SINGLES = (
     "device_type",
@@ -53,3 +59,84 @@ class Pair:
     slowdown_a: float | None
     slowdown_b: float | None
     measured_at: float | None = None
+
+
+def read_singles(path: Path) -> list[Single]:
+    """The rows of a singles file. Raises BadInput, naming the line, and OSError."""
+    return [
+        Single(
+            device_type=row.text("device_type"),
+            job=row.text("job"),
+            model=row.text("model", row.text("job")),
+            **{name: row.number(name) for name in (*SINGLES[3:], "measured_at")},
+        )
+        for row in _rows(path, ("device_type", "job"))
+    ]
+
+
+def read_pairs(path: Path) -> list[Pair]:
+    """The rows of a pairs file. Raises BadInput, naming the line, and OSError."""
+    return [
+        Pair(
+            device_type=row.text("device_type"),
+            sharing=row.sharing(),
+            job_a=row.text("job_a"),
+            job_b=row.text("job_b"),
+            **{name: row.number(name) for name in ("slowdown_a", "slowdown_b", "measured_at")},
+        )
+        for row in _rows(path, ("device_type", "job_a", "job_b", "slowdown_a", "slowdown_b"))
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One line of a file, cell by cell. Every complaint names the line and the column."""
+
+    path: Path
+    line: int
+    cells: Mapping[str, str]
+
+    def text(self, column: str, default: str | None = None) -> str:
+        value = self.cells.get(column) or default
+        if value is None:
+            raise self._bad(column, "is blank", "Every row must have one.")
+        return value
+
+    def number(self, column: str) -> float | None:
+        text = self.cells.get(column)
+        if not text:
+            return None
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not math.isfinite(value) or value < 0:
+            raise self._bad(column, f"is `{text}`", "Write a number from 0, or leave the cell blank if it is unknown.")
+        return value
+
+    def sharing(self) -> str | None:
+        text = self.cells.get("sharing") or None
+        if text is not None and text not in SHARING_MODES:
+            raise self._bad("sharing", f"is `{text}`", f"Write {' or '.join(SHARING_MODES)}, or leave the cell blank.")
+        return text
+
+    def _bad(self, column: str, what: str, fix: str) -> BadInput:
+        return BadInput(f"{self.path}, line {self.line}: {column} {what}.", fix=fix)
+
+
+def _rows(path: Path, needed: Sequence[str]) -> Iterator[_Row]:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        reader = csv.DictReader(file)
+        try:
+            names = [name.strip() for name in reader.fieldnames or ()]
+            missing = [name for name in needed if name not in names]
+            if missing:
+                raise BadInput(
+                    f"{path} has no column {', '.join(missing)}.",
+                    fix="The first line names the columns; docs/learning.md lists them.",
+                )
+            for cells in reader:
+                found = {name.strip(): (cells.get(name) or "").strip() for name in reader.fieldnames or ()}
+                yield _Row(path, reader.line_num, found)
+        except (UnicodeDecodeError, csv.Error) as error:
+            raise BadInput(f"{path} is no CSV file: {error}.", fix="Save it as CSV in UTF-8.") from error
