@@ -20,6 +20,7 @@ from gpuq.learn.interference import combined, pair_cost
 from gpuq.learn.model import Calibration, Model
 from gpuq.learn.outcome import Outcome
 from gpuq.learn.peaks.extend import extend
+from gpuq.learn.peaks.footprint import Footprint, blended, on_device
 from gpuq.learn.peaks.foretell import Foreteller, Guess
 from gpuq.settings import Learning
 
@@ -54,6 +55,7 @@ class Predictor:
         self._version = None if model is None else model.version
         self._calibration = Calibration() if model is None else model.calibration
         self._prior = Prior(self._calibration.scale)
+        self._layers = None if model is None else model.layers
         self._foretellers = (
             {}
             if model is None
@@ -144,7 +146,8 @@ class Predictor:
             guesses = foreteller.guesses([jobs[place][1] for place in new])
             for place, guess in zip(new, guesses, strict=True):
                 if guess is not None:
-                    found[place] = self._from_guess(guess, found[place], runs[place])
+                    layers = self._layers_of(jobs[place][1], device_type)
+                    found[place] = self._from_guess(guess, layers, found[place], runs[place])
         self._expect(found, jobs, [measured(used, "peak_utilization_pct") for used, _ in comparable], foreteller)
         return [replace(forecast, model_version=self._version) for forecast in found]
 
@@ -193,10 +196,14 @@ class Predictor:
         upper = upper_bound(values, quantile, self._prior) * self._calibration.own(len(values))
         return _ordered(order_statistic(values, MEMORY_QUANTILE), upper, runs, quantile)
 
-    def _from_guess(self, guess: Guess, own: Forecast, runs: list[Run]) -> Forecast:
-        """A forecast from the like of a kind; what it has shown itself so far is the least it needs."""
+    def _layers_of(self, known: Known, device_type: str) -> Footprint | None:
+        return None if known.layers is None else on_device(known.layers, device_type, self._layers)
+
+    def _from_guess(self, guess: Guess, layers: Footprint | None, own: Forecast, runs: list[Run]) -> Forecast:
+        """A forecast from the like of a kind, and from its layers; what it has shown itself is the least it needs."""
         seen = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
-        point, upper = (None, None) if guess.memory is None else _ordered(*guess.memory, runs, self._learning.quantile)
+        memory = guess.memory if guess.memory is None or layers is None else blended(guess.memory, layers)
+        point, upper = (None, None) if memory is None else _ordered(*memory, runs, self._learning.quantile)
         return Forecast(
             peak_utilization_pct=None if guess.utilization is None else max([guess.utilization[1], *seen]),
             expected_utilization_pct=None if guess.utilization is None else guess.utilization[0],
@@ -204,7 +211,7 @@ class Predictor:
             upper_memory_bytes=upper,
             duration_p50_s=own.duration_p50_s or (guess.duration and guess.duration[0]),
             duration_p90_s=own.duration_p90_s or (guess.duration and guess.duration[1]),
-            evidence=guess.level.evidence,
+            evidence=guess.level.evidence + ("" if layers is None else f"; {layers.evidence}"),
         )
 
 

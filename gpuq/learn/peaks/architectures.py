@@ -49,18 +49,21 @@ class Architecture:
 
 def named(model: str | None, constructors: Iterable[str]) -> tuple[str, Architecture] | None:
     """(name, network): the one that `model` names; else the one that needs most among those the script constructs."""
-    first = find(model) if model else None
-    if model and first is not None:
-        return model, first
-    found = [(name, architecture) for name in constructors if (architecture := find(name)) is not None]
+    if model and plain(model) in _TABLE:
+        return plain(model), _TABLE[plain(model)]
+    found = [(name, _TABLE[name]) for name in map(plain, constructors) if name in _TABLE]
     return max(found, key=lambda each: (each[1].parameters_mib + each[1].saved_mib, each[0]), default=None)
 
 
 def find(name: str) -> Architecture | None:
-    """The network of this name, in any spelling: `ResNet50`, `models.resnet50`, `from_pretrained:bert-base-uncased`."""
+    """The network of this name, in any spelling."""
+    return _TABLE.get(plain(name))
+
+
+def plain(name: str) -> str:
+    """One spelling for `ResNet50`, `models.resnet50` and `resnet_50`, and for `from_pretrained:bert-base-uncased`."""
     last = re.split(r"[.:/]", name)[-1].lower()
-    plain = re.sub(r"[-_](un)?cased$|[^a-z0-9]", "", last)
-    return _TABLE.get(plain)
+    return re.sub(r"[-_](un)?cased$|[^a-z0-9]", "", last)
 
 
 def _language(parameters: int, layers: int, width: int, heads: int, *, vocabulary: int = 0, size: int) -> Architecture:

@@ -34,6 +34,8 @@ from gpuq.learn.peaks.conformal import Margin, Residual, held_out, margin
 MIB = 1 << 20
 # "The highest typical" memory, as of a kind's own runs: three of four stay at or under it.
 TYPICAL_QUANTILE = 0.75
+# Fewer networks than this correct less than what ships knows already.
+LEAST_NETWORKS = 6
 # Off by a tenth, for want of measured rows: what a network's layers add up to is known, what a library adds is not.
 PRIOR = Prior(0.1)
 # Each thing that had to be assumed makes the bound half as wide again.
@@ -89,16 +91,6 @@ class Coefficients(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
-    """A job that ran alone: its features, and its peak. `group` is what must not vouch for itself: its model or kind."""
-
-    group: str
-    device_type: str
-    features: Mapping[str, Any]
-    peak_bytes: float
-
-
-@dataclass(frozen=True, slots=True)
 class Parts:
     """What the script says, on whatever device: the sum's terms without coefficients, in MiB, and what had to be assumed."""
 
@@ -108,6 +100,15 @@ class Parts:
     steps: bool
     name: str
     assumed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A job that ran alone: what its script says, and its peak."""
+
+    parts: Parts
+    device_type: str
+    peak_bytes: float
 
 
 def footprint(
@@ -141,31 +142,31 @@ def blended(guess: tuple[float, float], found: Footprint) -> tuple[float, float]
     Logs are averaged as two measurements are, by the inverse square of their margins. Where the two disagree by more than
     those margins allow, the bound widens by how much; where they agree, it is no narrower than the nearer of the two.
     """
-    points, uppers = (np.log(np.maximum(pair, 1.0)) for pair in zip(guess, (found.point, found.upper), strict=True))
-    squares = np.maximum(uppers - points, _LEAST_MARGIN) ** 2
-    weights = squares[::-1] / squares.sum()
-    point = float(weights @ points)
-    margin_log = math.sqrt(1.0 / float((1.0 / squares).sum()) + float(weights.prod()) * float(np.ptp(points)) ** 2)
-    return math.exp(point), math.exp(max(point + margin_log, min(uppers)))
+    first, second = math.log(max(guess[0], 1.0)), math.log(max(found.point, 1.0))
+    bounds = math.log(max(guess[1], 1.0)), math.log(max(found.upper, 1.0))
+    squares = [max(bounds[0] - first, _LEAST_MARGIN) ** 2, max(bounds[1] - second, _LEAST_MARGIN) ** 2]
+    weight = squares[1] / sum(squares)
+    point = weight * first + (1.0 - weight) * second
+    square = squares[0] * weight + weight * (1.0 - weight) * (first - second) ** 2
+    return math.exp(point), math.exp(max(point + math.sqrt(square), min(bounds)))
 
 
 def fit(measured: Iterable[Measured], quantile: float) -> Coefficients:
-    """The coefficients of these rows, and margins calibrated on sums each made without its own group.
+    """The coefficients of these rows, and margins calibrated on sums each made without its own network.
 
-    Passes over what `footprint` would not answer, what steps (a step hides the slope), and peaks that are no size.
+    Passes over what steps (a step hides the slope), and peaks that are no size.
     """
-    known = [(row, parts) for row in measured if row.peak_bytes > 0 and (parts := parts_of(row.features)) is not None]
-    used = [(row, parts) for row, parts in known if not parts.steps]
-    rows = [row for row, _ in used]
-    table = np.array([[parts.state, parts.saved, parts.working] for _, parts in used]).reshape(-1, 3)
+    rows = [row for row in measured if not row.parts.steps and 0 < row.peak_bytes < math.inf]
+    table = np.array([[row.parts.state, row.parts.saved, row.parts.working] for row in rows]).reshape(-1, 3)
     logs = np.log(np.array([row.peak_bytes / MIB for row in rows]))
     types = [row.device_type for row in rows]
     residuals = []
-    for kept, out in held_out([row.group for row in rows]):
+    for kept, out in held_out([row.parts.name for row in rows]):
         solved = _Solved.of(table[kept], logs[kept], [types[place] for place in kept])
         sums = [solved.sum(table[place], types[place]) for place in out]
         residuals += [
-            Residual(rows[place].group, math.exp(logs[place]), total) for place, total in zip(out, sums, strict=True)
+            Residual(rows[place].parts.name, math.exp(logs[place]), total)
+            for place, total in zip(out, sums, strict=True)
         ]
     return _Solved.of(table, logs, types).coefficients(
         margin(residuals, TYPICAL_QUANTILE, "times", PRIOR), margin(residuals, quantile, "times", PRIOR), len(rows)

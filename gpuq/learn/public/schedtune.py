@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from gpuq.learn.kind import describe
+from gpuq.learn.outcome import Outcome
 from gpuq.learn.public import rows
-
-IMAGE_SIZE = 224.0
+from gpuq.submission import Submission
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +26,6 @@ class Trained:
     parameters_mib: float
     input_mib: float
     peak_memory_mib: float
-
-    @property
-    def features(self) -> dict[str, Any]:
-        """What a script that trains this would have shown before it ran."""
-        return {"constructors": [self.model], "batch_size": self.batch_size, "image_size": IMAGE_SIZE}
 
 
 def trained(data: Path) -> list[Trained]:
@@ -47,3 +42,20 @@ def trained(data: Path) -> list[Trained]:
         )
         for row in rows(data / "schedtune_memory.csv")
     ]
+
+
+def outcomes(data: Path) -> list[Outcome]:
+    """The same rows as finished attempts, each described as the command that would have started it."""
+    return [_outcome(place, row) for place, row in enumerate(trained(data))]
+
+
+def _outcome(place: int, row: Trained) -> Outcome:
+    sizes = ("--model", row.model, "--batch-size", f"{row.batch_size:.0f}", "--image-size", "224")
+    submission = Submission(command=("python", "train.py", *sizes), cwd="/schedtune", script="train.py")
+    kind, signature, features = describe(submission, "schedtune")
+    return Outcome(
+        kind=kind, signature=signature, script_sha256=None, device_type=row.device_type, features=features,
+        peak_utilization_pct=None, peak_memory_bytes=round(row.peak_memory_mib * 2**20),
+        duration_s=None, alone_rate=None, shared_rate=None, slowdowns=(), ending="exited", shared=False,
+        ended_at=float(place), attempt=(place, 1),
+    )  # fmt: skip

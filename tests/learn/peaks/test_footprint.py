@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 from typing import Any
 
 import msgspec
@@ -10,10 +11,30 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuq.core.forecast import Forecast
+from gpuq.learn.history import History
+from gpuq.learn.kind import describe
+from gpuq.learn.model import Model
+from gpuq.learn.outcome import Outcome
 from gpuq.learn.peaks.architectures import find
-from gpuq.learn.peaks.footprint import MIB, SHIPPED, Coefficients, Footprint, Measured, blended, fit, footprint
+from gpuq.learn.peaks.footprint import (
+    MIB,
+    SHIPPED,
+    Coefficients,
+    Footprint,
+    Measured,
+    blended,
+    fit,
+    footprint,
+    on_device,
+    parts_of,
+)
+from gpuq.learn.predictor import Predictor
 from gpuq.learn.public import folder
-from gpuq.learn.public.schedtune import trained
+from gpuq.learn.public.schedtune import outcomes
+from gpuq.learn.train import fit as train
+from gpuq.settings import Learning
+from gpuq.submission import Submission
 
 V100 = "Tesla V100"
 RESNET: dict[str, Any] = {"constructors": ["resnet50"], "batch_size": 32, "image_size": 224}
@@ -36,8 +57,14 @@ def rows(slope: float = 1.0, context: float = 800.0, noise: float = 0.0) -> list
             mib = context + 4 * architecture.parameters_mib
             mib += batch * (slope * architecture.saved_mib + 2 * architecture.largest_mib)
             features = {"constructors": [name], "batch_size": batch, "image_size": 224, "optimizer": "adam"}
-            found.append(Measured(name, "A", features, mib * MIB * chance.lognormvariate(0, noise)))
+            found.append(measured(features, mib * MIB * chance.lognormvariate(0, noise)))
     return found
+
+
+def measured(features: dict[str, Any], peak_bytes: float, device_type: str = "A") -> Measured:
+    parts = parts_of(features)
+    assert parts is not None
+    return Measured(parts, device_type, peak_bytes)
 
 
 def test_a_script_that_constructs_resnet50_reveals_enough():
@@ -122,22 +149,21 @@ def test_rows_correct_the_physics_as_far_as_they_go():
 
 def test_a_few_absurd_peaks_do_not_bend_the_fit():
     good = rows(noise=0.02)
-    bad = [Measured("x", "A", {"constructors": ["resnet34"], "batch_size": 32, "image_size": 224}, 70e9)]
+    bad = [measured({"constructors": ["resnet34"], "batch_size": 32, "image_size": 224}, 70e9)]
     clean, bent = fit(good, 0.95), fit([*good, *bad], 0.95)
     assert bent.saved == pytest.approx(clean.saved, rel=0.1)
-    zero = Measured("y", "A", {"constructors": ["resnet34"], "batch_size": 32}, 0)
-    assert fit([*good, zero], 0.95) == clean
+    no_reading = measured({"constructors": ["resnet34"], "batch_size": 32}, 0)
+    stepped = measured({"constructors": ["resnet34"], "batch_size": 32, "framework": "tensorflow"}, 4e9)
+    assert fit([*good, no_reading, stepped], 0.95) == clean
 
 
 def test_bounds_hold_for_networks_the_fit_has_not_seen():
-    measured = rows(noise=0.05)
+    seen = rows(noise=0.05)
     under = 0
-    for name in {row.group for row in measured}:
-        found = fit([row for row in measured if row.group != name], 0.95)
-        for row in measured:
-            each = footprint(row.features, "A", found) if row.group == name else None
-            under += each is not None and row.peak_bytes > each.upper
-    assert under <= 0.1 * len(measured)
+    for name in {row.parts.name for row in seen}:
+        found = fit([row for row in seen if row.parts.name != name], 0.95)
+        under += sum(row.peak_bytes > on_device(row.parts, "A", found).upper for row in seen if row.parts.name == name)
+    assert under <= 0.1 * len(seen)
 
 
 def test_the_same_rows_give_the_same_coefficients_and_survive_the_shelf():
@@ -193,9 +219,41 @@ def test_what_is_blended_lies_between_and_under_its_bound(guess: float, wide: fl
     assert upper >= min(guess * wide, found.upper) * (1 - 1e-9)
 
 
+def outcome(place: int, network: str, batch: int, peak_bytes: float) -> Outcome:
+    command = ("python", "train.py", "--model", network, "--batch-size", str(batch), "--image-size", "224")
+    kind, signature, features = describe(Submission(command=command, cwd="/w", script="train.py"), "ada")
+    return Outcome(
+        kind=kind, signature=signature, script_sha256=None, device_type=V100, features=features,
+        peak_utilization_pct=50.0, peak_memory_bytes=round(peak_bytes), duration_s=60.0, alone_rate=None,
+        shared_rate=None, slowdowns=(), ending="exited", shared=False, ended_at=float(place), attempt=(place, 1),
+    )  # fmt: skip
+
+
+def test_layers_are_an_input_to_what_is_served_and_never_alone():
+    """Small networks ran; a large one of the same script is asked for, which likeness alone would take for a small one."""
+    small = [
+        outcome(place, name, batch, answer(constructors=[name], batch_size=batch).point)
+        for place, (name, batch) in enumerate(product(("resnet18", "resnet34", "alexnet", "squeezenet1_1"), (16, 32)))
+    ]
+    asked = outcome(0, "vgg19", 32, 1)
+    truth = answer(constructors=["vgg19"]).point
+
+    def served(found: Model | None, **changed: Any) -> Forecast:
+        return Predictor(History(), found, Learning()).forecast_for("new", {**asked.features, **changed}, V100)
+
+    trained_on_small = train(small, Learning())
+    with_layers, by_likeness = served(trained_on_small), served(trained_on_small, image_size=None, model=None)
+    assert with_layers.evidence.endswith("; layers of vgg19")
+    assert abs((with_layers.peak_memory_bytes or 0) - truth) < abs((by_likeness.peak_memory_bytes or 0) - truth)
+    assert (with_layers.upper_memory_bytes or 0) >= truth
+    assert not served(None).known, "no measured job is like it: it runs alone, whatever its layers say"
+
+
 def test_what_ships_is_what_the_measured_rows_give():
     data = folder()
     if data is None:
         pytest.skip("no measured public data (GPUQ_DATA)")
-    measured = [Measured(row.model, row.device_type, row.features, row.peak_memory_mib * MIB) for row in trained(data)]
-    assert fit(measured, 0.95) == SHIPPED
+    found = [
+        measured(outcome.features, outcome.peak_memory_bytes or 0, outcome.device_type) for outcome in outcomes(data)
+    ]
+    assert fit(found, 0.95) == SHIPPED
