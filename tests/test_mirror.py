@@ -44,6 +44,7 @@ ELSEWHERE = {
     "gpuq/learn/peaks/kernel.py": "tests/learn/peaks/test_regression.py",
     "gpuq/learn/peaks/levels.py": "tests/learn/peaks/test_regression.py",
     "gpuq/learn/peaks/traits.py": "tests/learn/peaks/test_regression.py",
+    "gpuq/learn/peaks/architectures.py": "tests/learn/peaks/test_footprint.py",
     "gpuq/learn/public/": "tests/learn/public/test_public.py",
     "gpuq/learn/model.py": "tests/learn/test_shelf.py",
     "gpuq/learn/score.py": "tests/learn/test_train.py",

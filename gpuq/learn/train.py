@@ -20,6 +20,8 @@ from gpuq.learn.kmeans import Points, group
 from gpuq.learn.model import Calibration, Model, own_level
 from gpuq.learn.outcome import Outcome
 from gpuq.learn.peaks.fit import fit_peaks
+from gpuq.learn.peaks.footprint import LEAST_NETWORKS, Coefficients, Measured
+from gpuq.learn.peaks.footprint import fit as fit_layers
 from gpuq.learn.predictor import MEMORY_QUANTILE, UTILIZATION_QUANTILE, Predictor
 from gpuq.settings import Learning
 
@@ -50,7 +52,19 @@ def fit(outcomes: Sequence[Outcome], learning: Learning) -> Model:
         clusters=clusters,
         calibration=_calibrate(outcomes, clusters, learning),
         peaks=fit_peaks(history, learning.quantile),
+        layers=_layers(history, learning.quantile),
     )
+
+
+def _layers(history: History, quantile: float) -> Coefficients | None:
+    """What layers cost here, from the latest whole run of each kind; None from fewer networks than say more than ships."""
+    found = []
+    for kind, device_type in sorted(history.kinds()):
+        runs = [run for run in history.runs(kind, device_type) if run.whole and run.peak_memory_bytes]
+        if runs and runs[-1].known.layers is not None:
+            found.append(Measured(runs[-1].known.layers, device_type, float(runs[-1].peak_memory_bytes or 0)))
+    networks = {row.parts.name for row in found if not row.parts.steps}
+    return fit_layers(found, quantile) if len(networks) >= LEAST_NETWORKS else None
 
 
 def fit_clusters(members: Sequence[Member], quantile: float) -> tuple[Cluster, ...]:
