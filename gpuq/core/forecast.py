@@ -47,6 +47,8 @@ class Forecast:
     evidence: str = "none"
     model_version: str | None = None
     pairs: tuple[PairCost, ...] = field(default=())
+    widened: float = 1.0
+    """By how much `upper_memory_bytes` is above the model's own bound, because the kind's recent runs needed more."""
 
     @property
     def known(self) -> bool:

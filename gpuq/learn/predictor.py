@@ -15,6 +15,7 @@ from gpuq.core.forecast import UNKNOWN, Forecast, PairCost, Question
 from gpuq.core.job import KindId
 from gpuq.learn.bounds import SAME_KIND_MEMORY, Prior, order_statistic, upper_bound
 from gpuq.learn.clusters import Placed, Places
+from gpuq.learn.drift import Drift
 from gpuq.learn.history import History, Known, Run
 from gpuq.learn.interference import combined, pair_cost
 from gpuq.learn.model import Calibration, Model
@@ -34,6 +35,7 @@ class Predictor:
 
     def __init__(self, history: History, model: Model | None, learning: Learning) -> None:
         self.history = history
+        self.drift = Drift(learning.quantile)
         self._learning = learning
         self._known: dict[str, Known] = {}
         # Forecasts are kept per kind, so that a finished attempt only costs those of its own kind.
@@ -65,8 +67,9 @@ class Predictor:
         self._answers.pop(kind, None)
 
     def learn(self, outcome: Outcome) -> None:
-        """A finished attempt counts at once."""
+        """A finished attempt counts at once: as history, and for or against what was foretold of it."""
         if self.history.learn(outcome):
+            self.drift.learn(outcome)
             self._answers.pop(outcome.kind, None)
             if outcome.partner_kinds or outcome.slowdowns:
                 self._pairs.clear()
@@ -121,7 +124,16 @@ class Predictor:
             places = self._places.get(device_type)
             placed = None if places is None else places.place(known)
             own = own if placed is None else self._from_cluster(placed, runs, known)
-        return replace(own, model_version=self._version)
+        return replace(self._widened(own, kind, device_type), model_version=self._version)
+
+    def _widened(self, forecast: Forecast, kind: str, device_type: str) -> Forecast:
+        """A kind whose bounds fail more often than promised gets wider ones at once; see `drift.py`."""
+        factor = self.drift.widening(kind, device_type)
+        if factor <= 1 or forecast.upper_memory_bytes is None:
+            return forecast
+        upper = round(forecast.upper_memory_bytes * factor)
+        evidence = f"{forecast.evidence}; bound widened x{factor:.2f}, recent runs needed more"
+        return replace(forecast, upper_memory_bytes=upper, widened=factor, evidence=evidence)
 
     def _from_own(self, used: list[Run], same: bool, runs: list[Run], known: Known) -> Forecast:
         if not used:
