@@ -120,8 +120,8 @@ def _work(settings: Settings, *, rollback: bool) -> dict[str, Any]:
         raise TrainingFailed(f"The training failed ({type(error).__name__} at {place}): {error}") from error
 
 
-def train(settings: Settings, store: Store, now: float) -> dict[str, Any]:
-    """Make a candidate, judge it, publish it if it is better. `now` is Unix seconds."""
+def train(settings: Settings, store: Store, now: float, *, draw: bool = True) -> dict[str, Any]:
+    """Make a candidate, judge it, publish it if it is better. `now` is Unix seconds; `draw`: with plots in its card."""
     lock = take_lock(settings.home.run / "retrain.lock")
     if lock is None:
         return _result(None, "another training is under way")
@@ -141,7 +141,7 @@ def train(settings: Settings, store: Store, now: float) -> dict[str, Any]:
             result["problem"] = serving.problem
         if judgement.better:
             values = card(candidate, judgement, attempts, held_out=held_out, at=now, previous=serving.version)
-            files = card_files(values, judgement.rows)
+            files = card_files(values, judgement.rows if draw else ())
             result["version"] = _publish(shelf, store, candidate, values, files, now)
             result["published"] = True
             shelf.prune(settings.learning.keep_versions)

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
@@ -140,13 +140,16 @@ def judge(
     """Compare the two on `held_out`, which ended after `earlier`. Needs no more than the outcomes and the models."""
     limits = limits or Limits()
     new, old = (foretell(earlier, held_out, model, learning, limits) for model in (candidate, serving))
-    figures = _figures(new, limits), _figures(old, limits)
+    reached = figures(new, limits), figures(old, limits)
     pairs = list(zip(new, old, strict=True))
-    guards = tuple(_guards(pairs, learning, limits))
+    kinds = {row.outcome.kind: row.outcome for row in new}.values()
+    ceilings = _ceilings([*earlier, *held_out])
+    unseen = zip(*(_without_history(kinds, model, learning, ceilings) for model in (candidate, serving)), strict=True)
+    guards = tuple(_guards(pairs, list(unseen), learning, limits))
     reason = _objection(pairs, guards)
     if reason is not None:
-        return Judgement(False, reason, *figures, guards, tuple(new))
-    return Judgement(True, f"better on held-out attempts: {_losses(pairs)}", *figures, guards, tuple(new))
+        return Judgement(False, reason, *reached, guards, tuple(new))
+    return Judgement(True, f"better on held-out attempts: {_losses(pairs)}", *reached, guards, tuple(new))
 
 
 def foretell(
@@ -177,6 +180,20 @@ def foretell(
     return rows
 
 
+def _without_history(
+    outcomes: Iterable[Outcome], model: Model | None, learning: Learning, ceilings: dict[str, _Ceiling]
+) -> list[Foretold]:
+    """What this model alone says of these: the next kind that nobody has seen rests on it, and seldom comes in one night."""
+    predictor = Predictor(History(), model, learning)
+    rows = []
+    for outcome in outcomes:
+        alone = replace(outcome, slowdowns=())
+        forecast = predictor.forecast_for(outcome.kind, outcome.features, outcome.device_type)
+        loss = _loss(alone, forecast, ceilings[outcome.device_type], learning.quantile)
+        rows.append(Foretold(alone, forecast, loss, (outcome.kind, 0), None))
+    return rows
+
+
 def pinball(truth: float, forecast: float, quantile: float) -> float:
     """The loss that a forecast of this quantile minimises: too low costs q per unit, too high 1 - q."""
     gap = truth - forecast
@@ -203,10 +220,11 @@ def _objection(pairs: Pairs, guards: Sequence[Guard]) -> str | None:
     return None
 
 
-def _guards(pairs: Pairs, learning: Learning, limits: Limits) -> Iterator[Guard]:
+def _guards(pairs: Pairs, unseen: Pairs, learning: Learning, limits: Limits) -> Iterator[Guard]:
     """Memory first. A figure may be worse by what chance gives; then it neither vetoes nor speaks for the candidate."""
     promise = 1 - learning.quantile
     yield _bound_guard("memory bounds that failed", pairs, _memory_failed, promise, _MEMORY_CHANCE)
+    yield _error_guard("loss for work without history", unseen, lambda row: row.loss)
     yield _error_guard("utilisation error", pairs, _utilization_error)
     yield _bound_guard("slowdown bounds that failed", pairs, _slowdown_failed, promise, _CHANCE)
     yield _error_guard("slowdown error", pairs, _slowdown_error)
@@ -293,7 +311,8 @@ def _mistake(row: Foretold, limits: Limits, *, admitted: bool) -> bool | None:
     return row.admitted is admitted and (row.slowdown > limits.max_slowdown) is admitted
 
 
-def _figures(rows: Sequence[Foretold], limits: Limits) -> Figures:
+def figures(rows: Sequence[Foretold], limits: Limits) -> Figures:
+    """What these forecasts amount to."""
     answered = [row for row in rows if row.forecast.known]
     slowdowns = [row for row in rows if _slowdown_error(row) is not None]
     pairs = [row for row in rows if row.admitted is not None]

@@ -117,10 +117,13 @@ def _profiles(members: Sequence[Member]) -> Points:
 
 def _label(points: Points) -> list[int]:
     from sklearn.cluster import KMeans  # a second and 60 MiB, for those who train only
+    from threadpoolctl import threadpool_limits
 
     different = len(np.unique(points, axis=0))
     most = max(1, min(MOST_CLUSTERS, len(points) - 1, different))
-    fits = [KMeans(n_clusters=k, n_init=10, random_state=0).fit(points) for k in range(1, most + 1)]
+    # So few points are sooner clustered than shared out between threads, which wait for each other on a busy machine.
+    with threadpool_limits(1):
+        fits = [KMeans(n_clusters=k, n_init=10, random_state=0).fit(points) for k in range(1, most + 1)]
     if fits[0].inertia_ < _ALIKE * len(points):
         return [0] * len(points)
     chosen = fits[elbow([float(found.inertia_) for found in fits]) - 1]

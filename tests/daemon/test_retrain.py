@@ -96,7 +96,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def train(settings: Settings, rows: Sequence[tuple[JobRow, AttemptRow]], now: float = NOW) -> dict[str, Any]:
     store = FewRows(rows)
-    result = retrain.train(settings, store, now)  # type: ignore[arg-type]
+    result = retrain.train(settings, store, now, draw=False)  # type: ignore[arg-type]
     assert bool(store.requests) == result["published"]
     return result
 
