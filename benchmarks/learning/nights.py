@@ -344,7 +344,7 @@ def _keep(nights: Sequence[Night], alone: Sequence[Night]) -> None:
     panels = (
         ("utilization_error_pct", "utilisation error, points"),
         ("unanswered_pct", "jobs without a forecast, %"),
-        ("wrongly_refused_pct", "pairs judged wrongly, %"),
+        ("wrongly_refused_pct", "pairs wrongly refused, %"),
     )
     for place, (key, title) in enumerate(panels, start=1):
         axes = figure.add_subplot(1, 3, place)
@@ -357,7 +357,6 @@ def _keep(nights: Sequence[Night], alone: Sequence[Night]) -> None:
                 [one["night"] for one in found], _smooth([one["wrongly_admitted_pct"] for one in found]), color="#c44536",
                 label="wrongly admitted",
             )  # fmt: skip
-            axes.annotate("refused", (2, axes.get_ylim()[1] * 0.9), color="#2a6f97")
         axes.set(title=title, xlabel="night", ylim=(0, None))
         axes.legend(frameon=False, fontsize=7)
     figure.savefig(BUILD / "learning-curve.png")

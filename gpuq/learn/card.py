@@ -146,11 +146,15 @@ def _guard_rows(values: dict[str, Any]) -> Table:
             _shown("", guard["candidate"]),
             _shown("", guard["serving"]),
             str(guard["count"]),
-            "worse" if guard["vetoes"] else "no worse" if guard["count"] else "not measured",
+            "stands against it"
+            if guard["vetoes"]
+            else f"passes ({guard['chance']:.0%})"
+            if guard["count"]
+            else "not measured",
         ]
         for guard in values["guards"]
     ]
-    return ["guarded", "this model", values["previous"] or "no model", "attempts", "verdict"], rows
+    return ["guarded", "this model", values["previous"] or "no model", "attempts", "verdict (as bad by chance)"], rows
 
 
 def _data_rows(values: dict[str, Any]) -> Table:

@@ -85,8 +85,9 @@ def _kinds_plot(axes: Any, rows: Sequence[Foretold], quantile: float) -> None:
     worst = sorted(errors, key=lambda kind: -fmean(errors[kind]))[:MOST_KINDS][::-1]
     axes.barh(range(len(worst)), [fmean(errors[kind]) for kind in worst], color=_ACCENT, height=0.7)
     axes.set_yticks(range(len(worst)), [f"{_short(kind)}  ({len(errors[kind])})" for kind in worst], fontsize=7)
-    shown = f"the {len(worst)} worst of {len(errors)} kinds" if len(errors) > len(worst) else "by kind"
-    axes.set(xlabel="mean error of peak utilisation, points", title=f"Utilisation error, {shown}")
+    shown = f"{len(worst)} worst of {len(errors)} kinds" if len(errors) > len(worst) else "by kind"
+    axes.set(xlabel="mean error of peak utilisation, points")
+    axes.set_title(f"Utilisation: {shown}", loc="right")
 
 
 _DRAWINGS = {"memory.png": _memory_plot, "calibration.png": _calibration_plot, "kinds.png": _kinds_plot}

@@ -295,7 +295,12 @@ for step in range(1, 99):
     if status == 0:
         break
 """
-_TRAINS = "import os, resource, signal, sys; from gpuq.daemon import retrain; fit = retrain.fit; {}; sys.exit(retrain.main(['--here']))"
+_TRAINS = """import os, resource, signal, sys
+from gpuq.daemon import retrain
+fit = retrain.fit
+{}
+sys.exit(retrain.main(["--here"]))
+"""
 
 
 def python(settings: Settings, code: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
