@@ -27,6 +27,11 @@ ELSEWHERE = {
     "gpuq/daemon/": "tests/daemon/test_loop.py",
     "gpuq/core/forecast.py": "tests/core/test_admit.py",
     "gpuq/learn/arguments.py": "tests/learn/test_kind.py",
+    # Parts of the report, which is only read whole.
+    "gpuq/learn/characterize/page.py": "tests/learn/characterize/test_report.py",
+    "gpuq/learn/characterize/plots.py": "tests/learn/characterize/test_report.py",
+    "gpuq/learn/characterize/table.py": "tests/learn/characterize/test_relevance.py",
+    "gpuq/learn/characterize/text.py": "tests/learn/characterize/test_report.py",
     "gpuq/learn/clusters.py": "tests/learn/test_predictor.py",
     "gpuq/learn/history.py": "tests/learn/test_predictor.py",
     "gpuq/learn/interference.py": "tests/learn/test_predictor.py",
