@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def run(words: list[str]) -> int:
     """Look at the model, or change it."""
-    parser = Parser("model", "The prediction model: what serves, train one now, go back; what measured jobs say.")
+    parser = Parser("model", "The prediction model: what serves, train, go back; what measured jobs say.")
     parser.add_argument(
         "action",
         nargs="?",
