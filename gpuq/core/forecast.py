@@ -52,6 +52,8 @@ class Forecast:
     model_version: str | None = None
     pairs: tuple[PairCost, ...] = field(default=())
     expected_utilization_pct: float | None = None
+    widened: float = 1.0
+    """By how much `upper_memory_bytes` is above the model's own bound, because the kind's recent runs needed more."""
 
     @property
     def known(self) -> bool:

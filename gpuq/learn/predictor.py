@@ -16,6 +16,7 @@ from gpuq.core.forecast import UNKNOWN, Forecast, PairCost, Question
 from gpuq.core.job import KindId
 from gpuq.learn.bounds import SAME_KIND_MEMORY, Prior, order_statistic, upper_bound
 from gpuq.learn.clusters import NEIGHBOURS, Places
+from gpuq.learn.drift import Drift
 from gpuq.learn.history import History, Known, Run, measured
 from gpuq.learn.interference import combined, pair_cost
 from gpuq.learn.model import Calibration, Model
@@ -49,6 +50,7 @@ class Predictor:
 
     def __init__(self, history: History, model: Model | None, learning: Learning) -> None:
         self.history = history
+        self.drift = Drift(learning.quantile)
         self._learning = learning
         self._known: dict[str, Known] = {}
         # Forecasts are kept per kind, so that a finished attempt only costs those of its own kind.
@@ -83,8 +85,9 @@ class Predictor:
         self._answers.pop(kind, None)
 
     def learn(self, outcome: Outcome) -> None:
-        """A finished attempt counts at once."""
+        """A finished attempt counts at once: as history, and for or against what was foretold of it."""
         if self.history.learn(outcome):
+            self.drift.learn(outcome)
             self._answers.pop(outcome.kind, None)
             if outcome.partner_kinds or outcome.slowdowns:
                 self._pairs.clear()
@@ -168,7 +171,8 @@ class Predictor:
                     layers = self._layers_of(jobs[place][1], device_type)
                     found[place] = self._from_guess(guess, layers, found[place], runs[place])
         self._expect(found, jobs, [measured(used, "peak_utilization_pct") for used, _ in comparable], foreteller)
-        return [replace(forecast, model_version=self._version) for forecast in found]
+        widened = [self._widened(forecast, kind, device_type) for forecast, (kind, _) in zip(found, jobs, strict=True)]
+        return [replace(forecast, model_version=self._version) for forecast in widened]
 
     @staticmethod
     def _expect(
@@ -185,6 +189,15 @@ class Predictor:
         )
         for place, value in zip(own, values, strict=True):
             found[place] = replace(found[place], expected_utilization_pct=value)
+
+    def _widened(self, forecast: Forecast, kind: str, device_type: str) -> Forecast:
+        """A kind whose bounds fail more often than promised gets wider ones at once; see `drift.py`."""
+        factor = self.drift.widening(kind, device_type)
+        if factor <= 1 or forecast.upper_memory_bytes is None:
+            return forecast
+        upper = round(forecast.upper_memory_bytes * factor)
+        evidence = f"{forecast.evidence}; bound widened x{factor:.2f}, recent runs needed more"
+        return replace(forecast, upper_memory_bytes=upper, widened=factor, evidence=evidence)
 
     def _from_own(self, used: list[Run], same: bool, runs: list[Run], known: Known) -> Forecast:
         if not used:
