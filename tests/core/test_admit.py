@@ -195,7 +195,7 @@ def test_evidence_admits_a_pair_that_the_load_rule_would_refuse(evidence: str) -
     verdict = judge(beside(evidence), a_partner(70, 2))
 
     assert (verdict.admitted, verdict.rule) == (True, Rule.KNOWN_PAIR)
-    assert dict(verdict.numbers)["evidence"] == evidence
+    assert dict(verdict.numbers)["slowdown_evidence"] == evidence
 
 
 @pytest.mark.parametrize(
