@@ -28,6 +28,7 @@ ELSEWHERE = {
     "gpuq/core/forecast.py": "tests/core/test_admit.py",
     "gpuq/learn/arguments.py": "tests/learn/test_kind.py",
     "gpuq/learn/card.py": "tests/daemon/test_retrain.py",
+    "gpuq/learn/evaluate/answers.py": "tests/learn/evaluate/test_baselines.py",
     # Parts of the report, which is only read whole.
     "gpuq/learn/characterize/page.py": "tests/learn/characterize/test_report.py",
     "gpuq/learn/characterize/plots.py": "tests/learn/characterize/test_report.py",
@@ -38,6 +39,12 @@ ELSEWHERE = {
     "gpuq/learn/history.py": "tests/learn/test_predictor.py",
     "gpuq/learn/interference/profile.py": "tests/learn/interference/test_learned.py",
     "gpuq/learn/interference/law.py": "tests/learn/interference/test_learned.py",
+    # Parts of the regression, which is only worth what they give together.
+    "gpuq/learn/peaks/fit.py": "tests/learn/peaks/test_regression.py",
+    "gpuq/learn/peaks/foretell.py": "tests/learn/peaks/test_regression.py",
+    "gpuq/learn/peaks/kernel.py": "tests/learn/peaks/test_regression.py",
+    "gpuq/learn/peaks/levels.py": "tests/learn/peaks/test_regression.py",
+    "gpuq/learn/peaks/traits.py": "tests/learn/peaks/test_regression.py",
     "gpuq/learn/public/": "tests/learn/public/test_public.py",
     "gpuq/learn/model.py": "tests/learn/test_shelf.py",
     "gpuq/learn/score.py": "tests/learn/test_train.py",

@@ -21,7 +21,7 @@ PARTIAL_KEPT = 16
 PAIRS_KEPT = 16
 KINDS_KEPT = 20_000
 
-__all__ = ["History", "Known", "Outcome", "Run", "Slowdown", "outcome_from_rows", "place"]
+__all__ = ["History", "Known", "Outcome", "Run", "Slowdown", "outcome_from_rows", "place_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Run:
         return self.whole and self.peak_utilization_pct is not None and self.peak_memory_bytes is not None
 
 
-def place(device_type: str, sharing: str | None) -> str:
+def place_of(device_type: str, sharing: str | None) -> str:
     """Where slowdowns may be compared: a type of device with one way of sharing (None: not known)."""
     return device_type if sharing is None else f"{device_type} / {sharing}"
 
@@ -145,7 +145,7 @@ class History:
 
     def _learn_pairs(self, outcome: Outcome) -> None:
         for partner, value, low, high in outcome.slowdowns:
-            where = place(outcome.device_type, outcome.sharing)
+            where = place_of(outcome.device_type, outcome.sharing)
             self._places.add(where)
             key = (outcome.kind, partner, where)
             self._slowdowns.setdefault(key, deque(maxlen=PAIRS_KEPT)).append(Slowdown(value, low, high))
@@ -196,6 +196,12 @@ class History:
     def kinds(self) -> Iterator[tuple[str, str]]:
         """All (kind, device type) with a run, the longest unseen first."""
         return iter(list(self._runs))
+
+
+def measured(runs: Iterable[Run], name: str) -> list[float]:
+    """What these runs showed of a field of theirs: those without a partner; where there is none, all."""
+    known = [(run.shared, float(value)) for run in runs if (value := getattr(run, name)) is not None]
+    return [value for shared, value in known if not shared] or [value for _, value in known]
 
 
 def _run(outcome: Outcome) -> Run:

@@ -13,6 +13,7 @@ from msgspec import Meta
 from gpuq.learn.bounds import SAME_KIND_MEMORY
 from gpuq.learn.clusters import Cluster
 from gpuq.learn.interference.learned import Interference
+from gpuq.learn.peaks.regression import Peaks
 
 Factor = Annotated[float, Meta(gt=0, le=100)]
 
@@ -56,8 +57,10 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     clusters: dict[str, tuple[Cluster, ...]]
     """Device type -> its clusters."""
     calibration: Calibration = Calibration()
+    peaks: dict[str, Peaks] = {}
+    """Device type -> its regressions of peaks and duration."""
     interference: dict[str, Interference] = {}
-    """Place (type of device and way of sharing, see `history.place`) -> what pairs taught there."""
+    """Place (type of device and way of sharing, see `history.place_of`) -> what pairs taught there."""
 
 
 def to_json(model: Model) -> bytes:

@@ -15,13 +15,14 @@ import numpy as np
 
 from gpuq.learn.bounds import SAME_CLUSTER_MEMORY, SAME_KIND_MEMORY, conformal_rank, order_statistic, upper_bound
 from gpuq.learn.clusters import Cluster, Member, Places
-from gpuq.learn.history import History, Known, place
+from gpuq.learn.history import History, Known, place_of
 from gpuq.learn.interference import Interference
 from gpuq.learn.interference import fit as interference
 from gpuq.learn.interference.profile import observed
 from gpuq.learn.kmeans import Points, group
 from gpuq.learn.model import Calibration, Model, own_level
 from gpuq.learn.outcome import Outcome
+from gpuq.learn.peaks.fit import fit_peaks
 from gpuq.learn.predictor import MEMORY_QUANTILE, UTILIZATION_QUANTILE, Predictor
 from gpuq.settings import Learning
 
@@ -51,13 +52,14 @@ def fit(outcomes: Sequence[Outcome], learning: Learning) -> Model:
         quantile=learning.quantile,
         clusters=clusters,
         calibration=_calibrate(outcomes, clusters, learning),
+        peaks=fit_peaks(history, learning.quantile),
         interference=fit_interference(history, outcomes, learning.quantile),
     )
 
 
 def fit_interference(history: History, outcomes: Sequence[Outcome], quantile: float) -> dict[str, Interference]:
     """Place -> what the pairs measured there teach."""
-    types = {place(outcome.device_type, outcome.sharing): outcome.device_type for outcome in outcomes}
+    types = {place_of(outcome.device_type, outcome.sharing): outcome.device_type for outcome in outcomes}
     found: dict[str, Interference] = {}
     for where, slowdowns in sorted(history.all_slowdowns().items()):
         kinds = {kind for pair in slowdowns for kind in pair}
