@@ -36,7 +36,8 @@ ELSEWHERE = {
     "gpuq/learn/clusters.py": "tests/learn/test_predictor.py",
     "gpuq/learn/families.py": "tests/learn/test_kind.py",
     "gpuq/learn/history.py": "tests/learn/test_predictor.py",
-    "gpuq/learn/interference.py": "tests/learn/test_predictor.py",
+    "gpuq/learn/interference/profile.py": "tests/learn/interference/test_learned.py",
+    "gpuq/learn/interference/law.py": "tests/learn/interference/test_learned.py",
     # Parts of the regression, which is only worth what they give together.
     "gpuq/learn/peaks/fit.py": "tests/learn/peaks/test_regression.py",
     "gpuq/learn/peaks/foretell.py": "tests/learn/peaks/test_regression.py",

@@ -16,6 +16,7 @@ WHAT_HELPS = {
     "PredictedLoad": "It starts when a partner ends, or when a device is idle.",
     "PredictedMemory": "It starts when memory is freed. --gpu-mem lowers the promise if you know it needs less.",
     "SlowdownBudget": "--max-slowdown allows more, for it and for its partner.",
+    "PackingSaving": "It starts when that partner ends, or when another device is idle.",
     "Exclusive": "It starts when a device is idle; --share auto lets jobs share.",
     "ForeignProcess": "Somebody uses the device without gpuq; `gpuq gpus` shows how much.",
     "StaleReading": "The device's host does not report; `gpuq doctor` says why.",
@@ -103,9 +104,25 @@ def _too_much_memory(n: Record) -> str:
 def _fits(n: Record) -> str:
     slowdown = n.get("expected_slowdown")
     expected = "not measured yet" if slowdown is None else f"{fmt.slowdown(slowdown)} expected"
+    if slowdown is not None and n.get("slowdown_evidence") == "rule":
+        expected += " by the utilisations alone"
     return (
         f"it fitted beside job {_jobs(n['beside'])}: peak utilisation {_load(n)}; memory {_memory(n)}; "
         f"slowdown {expected}, budget {fmt.slowdown(n['budget'])}."
+    )
+
+
+def _known_pair(n: Record) -> str:
+    return (
+        f"peak utilisation {_load(n)}, but beside job {_jobs(n['beside'])} slowdown {fmt.slowdown(n['expected_slowdown'])} "
+        f"is expected, and {fmt.slowdown(n['resident_slowdown'])} of its partner ({n['slowdown_evidence']}); "
+        f"budget {fmt.slowdown(n['budget'])}; memory {_memory(n)}."
+    )
+
+
+def _saves_too_little(n: Record) -> str:
+    return (
+        f"beside kind {n['beside']} {n['saving']:.0%} of the time would be saved, {n['least_saving']:.0%} are wanted."
     )
 
 
@@ -165,6 +182,8 @@ def _jobs(ids: str) -> str:
 _TELL: dict[tuple[str, bool], Callable[[Record], str]] = {
     ("Idle", True): _idle,
     ("Fits", True): _fits,
+    ("KnownPair", True): _known_pair,
+    ("PackingSaving", False): _saves_too_little,
     ("FirstRunExclusive", True): _first_run,
     ("FirstRunExclusive", False): _unknown_partner,
     ("Resources", False): _full,

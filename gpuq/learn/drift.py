@@ -173,8 +173,9 @@ def _score(watched: Watched, outcome: Outcome) -> None:
         watched.add_ratio(forecast.model_version, ratio)
         point = forecast.peak_memory_bytes or forecast.upper_memory_bytes
         watched.memory_error.add(abs(point - outcome.peak_memory_bytes) / outcome.peak_memory_bytes)
-    if outcome.peak_utilization_pct is not None and forecast.peak_utilization_pct is not None:
-        watched.utilization_error.add(abs(forecast.peak_utilization_pct - outcome.peak_utilization_pct))
+    utilization = forecast.likeliest_utilization_pct
+    if outcome.peak_utilization_pct is not None and utilization is not None:
+        watched.utilization_error.add(abs(utilization - outcome.peak_utilization_pct))
     _score_slowdown(watched, outcome)
 
 

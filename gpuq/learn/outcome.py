@@ -24,13 +24,16 @@ _MOST_MEMORY_BYTES = 2**46
 _LEAST_SLOWDOWN = 0.5
 _MOST_SLOWDOWN = 100.0
 
+Slowdowns = tuple[tuple[str, float, float | None, float | None], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """One finished attempt. Percent, bytes, seconds, steps per second; a slowdown is time together / time alone.
 
     `whole` tells whether the peaks are those of the whole job: it completed, or made measured progress before its end.
-    Else they are only what the job needs at least. `slowdowns` holds (partner's kind, value, low, high).
+    Else they are only what the job needs at least. `slowdowns` holds (partner's kind, value, low, high). `sharing` is how
+    the device was shared: "mps", "time-slicing", or None where it is not known.
     """
 
     kind: str
@@ -43,7 +46,7 @@ class Outcome:
     duration_s: float | None
     alone_rate: float | None
     shared_rate: float | None
-    slowdowns: tuple[tuple[str, float, float | None, float | None], ...]
+    slowdowns: Slowdowns
     ending: str
     shared: bool
     ended_at: float
@@ -53,6 +56,7 @@ class Outcome:
     owner: str | None = None
     forecast: Forecast | None = None
     """What was foretold at launch, as it was stored then; None where nothing was."""
+    sharing: str | None = None
 
 
 class JobSide(Protocol):
@@ -122,6 +126,7 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         attempt=(attempt.job, attempt.number),
         owner=job.record.owner,
         forecast=_forecast(attempt.launch),
+        sharing=_text(actual.get("sharing")),
     )
 
 
@@ -152,18 +157,27 @@ def _partner_kinds(actual: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted({kind for kind in kinds if isinstance(kind, str)}))
 
 
-def _slowdowns(
-    actual: Mapping[str, Any], partner_kinds: tuple[str, ...]
-) -> tuple[tuple[str, float, float | None, float | None], ...]:
-    """The slowdown beside the one kind that shared the device.
+def _slowdowns(actual: Mapping[str, Any], partner_kinds: tuple[str, ...]) -> Slowdowns:
+    """The slowdown beside each kind that was there as the only partner for a while.
 
-    Beside several kinds, nobody knows whose it was: none.
+    Where that was not told apart, the one of the whole attempt, if only one kind shared the device: beside several, nobody
+    knows whose it was.
     """
-    value = _slowdown(actual.get("slowdown"))
-    if value is None or len(partner_kinds) != 1:
+    told = actual.get("slowdowns")
+    each = [row for row in told if isinstance(row, Mapping)] if isinstance(told, Sequence) else []
+    found = tuple(slowdown for row in each for slowdown in _beside(row.get("kind"), row, ""))
+    if found or len(partner_kinds) != 1:
+        return found
+    return tuple(_beside(partner_kinds[0], {**actual, "value": actual.get("slowdown")}, "slowdown_"))
+
+
+def _beside(kind: object, row: Mapping[str, Any], prefix: str) -> Slowdowns:
+    """(kind, value, low, high) if that can be right; an end of the interval on the wrong side is not known."""
+    value = _slowdown(row.get("value"))
+    if not isinstance(kind, str) or value is None:
         return ()
-    low, high = _positive(actual.get("slowdown_low")), _positive(actual.get("slowdown_high"))
-    return ((partner_kinds[0], value, low if low and low <= value else None, high if high and high >= value else None),)
+    low, high = _positive(row.get(f"{prefix}low")), _positive(row.get(f"{prefix}high"))
+    return ((kind, value, low if low and low <= value else None, high if high and high >= value else None),)
 
 
 def _number(value: object) -> float | None:

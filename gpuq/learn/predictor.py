@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from gpuq.core.forecast import UNKNOWN, Forecast, PairCost, Question
+from gpuq.core.forecast import UNKNOWN, Forecast, Question
 from gpuq.core.job import KindId
 from gpuq.learn.bounds import SAME_KIND_MEMORY, Prior, order_statistic, upper_bound
 from gpuq.learn.clusters import NEIGHBOURS, Places
 from gpuq.learn.drift import Drift
-from gpuq.learn.history import History, Known, Run, measured
-from gpuq.learn.interference import combined, pair_cost
+from gpuq.learn.history import History, Known, Run, measured, place_of
+from gpuq.learn.interference.pair import PairCosts, combined
+from gpuq.learn.interference.profile import Profile, observed
 from gpuq.learn.model import Calibration, Model
 from gpuq.learn.outcome import Outcome
 from gpuq.learn.peaks.extend import extend
@@ -55,7 +56,8 @@ class Predictor:
         self._known: dict[str, Known] = {}
         # Forecasts are kept per kind, so that a finished attempt only costs those of its own kind.
         self._answers: dict[str, dict[tuple[str, str], Forecast]] = {}
-        self._pairs: dict[tuple[str, str, str], PairCost] = {}
+        self._pairs = PairCosts(history, learning.quantile)
+        self._profiles: dict[tuple[str, str], Profile] = {}
         self._kept = 0
         self.use(model)
 
@@ -73,6 +75,7 @@ class Predictor:
         self._places = {} if model is None else {name: Places(found) for name, found in model.clusters.items()}
         peaks = {} if model is None else model.peaks
         self._foretellers = {name: Foreteller(found, self._places.get(name)) for name, found in peaks.items()}
+        self._pairs.use({} if model is None else model.interference)
         self._answers.clear()
 
     def register(self, signature: str, features: Mapping[str, Any], kind: str) -> None:
@@ -89,21 +92,27 @@ class Predictor:
         if self.history.learn(outcome):
             self.drift.learn(outcome)
             self._answers.pop(outcome.kind, None)
+            self._profiles.pop((outcome.kind, outcome.device_type), None)
             if outcome.partner_kinds or outcome.slowdowns:
-                self._pairs.clear()
+                self._pairs.forget()
 
     def answer(self, questions: Iterable[Question]) -> dict[Question, Forecast]:
         """A forecast for each question; what there is no evidence for stays None."""
         asked = list(questions)
         self._work_out(asked)
-        return {question: self._forecast(question) for question in asked}
+        alone = {question: self._forecast_alone(question) for question in asked}
+        together = [(question, beside) for question in asked for beside in question.beside]
+        self._pairs.prepare(self._pair(question, alone[question], beside) for question, beside in together)
+        return {question: self._beside(question, found) for question, found in alone.items()}
 
     def forecast_for(
         self, kind: str, features: Mapping[str, Any], device_type: str, beside: tuple[str, ...] = ()
     ) -> Forecast:
         """The forecast for a job that is not submitted, as `gpuq predict` shows it."""
-        (alone,) = self._alone([(kind, Known.of(features))], device_type)
-        return self._beside(alone, kind, device_type, beside)
+        known = Known.of(features)
+        (alone,) = self._alone([(kind, known)], device_type)
+        question = Question(kind, KindId(kind), device_type, tuple(KindId(other) for other in beside))
+        return self._beside(question, alone, known)
 
     def support(self, kind: str, features: Mapping[str, Any], device_type: str) -> Support:
         """What a forecast for this job may rest on, for people who ask how it is known."""
@@ -114,9 +123,8 @@ class Predictor:
             nearest=tuple((other, likeness) for other, likeness in near if other != kind)[:NEIGHBOURS],
         )
 
-    def _forecast(self, question: Question) -> Forecast:
-        alone = self._answers[question.kind][question.signature, question.device_type]
-        return self._beside(alone, question.kind, question.device_type, question.beside)
+    def _forecast_alone(self, question: Question) -> Forecast:
+        return self._answers[question.kind][question.signature, question.device_type]
 
     def _work_out(self, questions: Iterable[Question]) -> None:
         """Make sure that each question's forecast alone is kept; those of one type of device are worked out at once."""
@@ -136,23 +144,39 @@ class Predictor:
         """Jobs come and go; what is kept of their signatures must not grow with them."""
         if self._kept + coming > _SIGNATURES_KEPT:
             self._answers.clear()
-            self._pairs.clear()
+            self._profiles.clear()
             self._kept = 0
 
-    def _beside(self, alone: Forecast, kind: str, device_type: str, beside: tuple[str, ...]) -> Forecast:
-        if not beside:
+    def _beside(self, question: Question, alone: Forecast, known: Known | None = None) -> Forecast:
+        where = place_of(question.device_type, question.sharing)
+        alone = replace(alone, pairs_known=True) if self._pairs.knows(where) else alone
+        if not question.beside:
             return alone
-        costs = tuple(self._pair(kind, other, device_type) for other in beside)
+        asked = [self._pair(question, alone, other, known) for other in question.beside]
+        costs = tuple(self._pairs.cost(*pair, question.device_type) for pair in asked)
         expected, upper = combined(costs)
         return replace(alone, expected_slowdown=expected, upper_slowdown=upper, pairs=costs)
 
-    def _pair(self, kind: str, other: str, device_type: str) -> PairCost:
-        key = (kind, other, device_type)
-        cost = self._pairs.get(key)
-        if cost is None:
-            cost = pair_cost(self.history, kind, KindId(other), device_type, self._learning.quantile)
-            self._pairs[key] = cost
-        return cost
+    def _pair(
+        self, question: Question, alone: Forecast, other: str, known: Known | None = None
+    ) -> tuple[Profile, Profile, str]:
+        """(newcomer, resident, place) of a question, as `PairCosts` takes it."""
+        known = known or self._known.get(question.signature, _NO_FEATURES)
+        newcomer = self._profile(question.kind, question.device_type, known, alone.peak_utilization_pct)
+        resident = self._profile(other, question.device_type)
+        return newcomer, resident, place_of(question.device_type, question.sharing)
+
+    def _profile(
+        self, kind: str, device_type: str, known: Known | None = None, utilization_pct: float | None = None
+    ) -> Profile:
+        """What is known of the kind alone: from its runs; those of a job without any from what was foretold of it."""
+        found = self._profiles.get((kind, device_type))
+        if found is None:
+            runs = self.history.runs(kind, device_type)
+            found = observed(kind, runs, known, utilization_pct)
+            if runs:
+                self._profiles[kind, device_type] = found
+        return found
 
     def _alone(self, jobs: Sequence[tuple[str, Known]], device_type: str) -> list[Forecast]:
         """Forecasts of (kind, what is known of it) with the device to itself."""

@@ -291,8 +291,8 @@ def _memory_failed(row: Foretold) -> bool | None:
 
 
 def _utilization_error(row: Foretold) -> float | None:
-    peak = row.forecast.peak_utilization_pct
-    return None if peak is None else abs(peak - (row.outcome.peak_utilization_pct or 0.0))
+    likeliest = row.forecast.likeliest_utilization_pct
+    return None if likeliest is None else abs(likeliest - (row.outcome.peak_utilization_pct or 0.0))
 
 
 def _slowdown_error(row: Foretold) -> float | None:
