@@ -30,7 +30,7 @@ _DERIVED = ("Steps", "XLA Modules", "XLA Ops", "TensorFlow Ops", "TensorFlow Nam
 
 def op_type(name: str) -> str | None:
     """The type in `path/of/the/node:Type`; None where the name is not of an op."""
-    found = _OP.match(name.split(";")[0].strip())
+    found = _OP.match(name.partition(";")[0].strip())
     return found[1] if found else None
 
 
@@ -38,7 +38,7 @@ def spans(raw: bytes) -> Iterator[Span]:
     """Every op's runs."""
     for plane in _messages(_message(raw), _SPACE_PLANES):
         name = _text(plane, _PLANE_NAME)
-        if name.startswith("/device:") or name.startswith("/host:CPU"):
+        if name.startswith(("/device:", "/host:CPU")):
             yield from _plane_spans(plane, on_device=name.startswith("/device:"))
 
 
