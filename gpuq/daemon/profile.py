@@ -177,7 +177,9 @@ def _recorded(folder: Path, done: dict[str, Any]) -> OpProfile:
 
 def _nothing_seen(process: subprocess.Popen[bytes], limit_s: float) -> BadInput:
     how = (
-        f"it ended with code {process.returncode}" if process.returncode not in (-15, -9, None) else f"in {limit_s:.0f} s"
+        f"it ended with code {process.returncode}"
+        if process.returncode not in (-15, -9, None)
+        else f"in {limit_s:.0f} s"
     )
     return BadInput(
         f"too few training steps of PyTorch or of Keras on TensorFlow were seen to record any ({how}).",

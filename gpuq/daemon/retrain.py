@@ -28,6 +28,7 @@ from gpuq.learn.outcome import Outcome, outcome_from_rows
 from gpuq.learn.score import Judgement, judge
 from gpuq.learn.shelf import Shelf
 from gpuq.learn.train import fit
+from gpuq.learn.transfer.profile import read_folder
 from gpuq.settings import Learning, Settings, load
 
 # The newest third of the attempts judges; at least three, or one lucky attempt would decide.
@@ -83,13 +84,14 @@ def train(settings: Settings, store: Store, now: float) -> dict[str, Any]:
         if obstacle is not None:
             return _result(serving.version, obstacle, len(attempts.outcomes), 0)
         earlier, held_out = split(attempts.outcomes)
-        candidate = fit(earlier, settings.learning)
+        profiles = read_folder(settings.home.profiles)
+        candidate = fit(earlier, settings.learning, profiles)
         known = None
         if serving.model is not None:
             # Refitted on no more than it had seen, so that it does not know the attempts it is judged on.
             until = min(serving.model.trained_until, candidate.trained_until)
             seen = [outcome for outcome in earlier if outcome.ended_at <= until]
-            known = fit(seen, settings.learning) if seen else None
+            known = fit(seen, settings.learning, profiles) if seen else None
         judgement = judge(earlier, held_out, candidate, known, settings.learning)
         result = _result(serving.version, judgement.reason, len(attempts.outcomes), len(held_out), judgement)
         if judgement.better:

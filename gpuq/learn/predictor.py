@@ -19,6 +19,7 @@ from gpuq.learn.history import History, Known, Run
 from gpuq.learn.interference import combined, pair_cost
 from gpuq.learn.model import Calibration, Model
 from gpuq.learn.outcome import Outcome
+from gpuq.learn.transfer.transfer import Transfer, Transfers
 from gpuq.settings import Learning
 
 # The rule adds up peak utilisations of two jobs, so each must rarely be too low; the highest of up to nine runs.
@@ -53,6 +54,7 @@ class Predictor:
         self._calibration = Calibration() if model is None else model.calibration
         self._prior = Prior(self._calibration.scale)
         self._places = {} if model is None else {name: Places(found) for name, found in model.clusters.items()}
+        self._transfers = Transfers(Transfer() if model is None else model.transfer)
         self._answers.clear()
 
     def register(self, signature: str, features: Mapping[str, Any], kind: str) -> None:
@@ -121,7 +123,22 @@ class Predictor:
             places = self._places.get(device_type)
             placed = None if places is None else places.place(known)
             own = own if placed is None else self._from_cluster(placed, runs, known)
+        if own.duration_p50_s is None:
+            own = self._with_duration(own, kind, known, device_type)
         return replace(own, model_version=self._version)
+
+    def _with_duration(self, found: Forecast, kind: str, known: Known, device_type: str) -> Forecast:
+        """The forecast with the duration carried over from another type of device, where one can be."""
+        carried = self._transfers.duration(self.history, kind, known, device_type)
+        if carried is None:
+            return found
+        words = f"transferred from {carried.anchor}"
+        return replace(
+            found,
+            duration_p50_s=carried.duration_p50_s,
+            duration_p90_s=carried.duration_p90_s,
+            evidence=words if found.evidence == "none" else f"{found.evidence}; duration {words}",
+        )
 
     def _from_own(self, used: list[Run], same: bool, runs: list[Run], known: Known) -> Forecast:
         if not used:

@@ -20,6 +20,8 @@ from gpuq.learn.history import History, Known
 from gpuq.learn.model import Calibration, Model, own_level
 from gpuq.learn.outcome import Outcome
 from gpuq.learn.predictor import MEMORY_QUANTILE, UTILIZATION_QUANTILE, Predictor
+from gpuq.learn.transfer.profile import OpProfile
+from gpuq.learn.transfer.train import fit_transfer
 from gpuq.settings import Learning
 
 MOST_CLUSTERS = 8
@@ -43,8 +45,8 @@ Scores = dict[str, deque[float]]
 Points = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 
-def fit(outcomes: Sequence[Outcome], learning: Learning) -> Model:
-    """The candidate model that these outcomes give. Needs at least one outcome."""
+def fit(outcomes: Sequence[Outcome], learning: Learning, profiles: Sequence[OpProfile] = ()) -> Model:
+    """The candidate model that these outcomes, and op profiles of their kinds, give. Needs at least one outcome."""
     history = History.from_outcomes(outcomes)
     members = _members(history, outcomes)
     clusters = {device_type: fit_clusters(found, learning.quantile) for device_type, found in sorted(members.items())}
@@ -54,6 +56,7 @@ def fit(outcomes: Sequence[Outcome], learning: Learning) -> Model:
         quantile=learning.quantile,
         clusters=clusters,
         calibration=_calibrate(outcomes, clusters, learning),
+        transfer=fit_transfer(history, profiles, learning.quantile),
     )
 
 

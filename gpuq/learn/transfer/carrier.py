@@ -10,7 +10,8 @@ Four opinions, each on log(step on the target / step on the anchor):
 - `kernel`: a Gaussian process on the log ratio;
 - `by_op`: the same process for each group of ops, whose times then add up to a step.
 
-Which of them are averaged is settled by cross-validation over kinds when the carrier is trained, target by target.
+Served is the notebook's median or the average of the other three: cross-validation over kinds settles which, target by
+target, when the carrier is trained.
 """
 
 from __future__ import annotations
@@ -67,8 +68,12 @@ class Members(msgspec.Struct, frozen=True):
 
 
 class Carrier(msgspec.Struct, frozen=True):
-    """See the module's own words. `blends` names the members averaged per target, `uppers` the log margin of its bound."""
+    """See the module's own words. `blends` names the members averaged per target, `uppers` the log margin of its bound.
 
+    Ops of another framework have other names, so only profiles of the same `framework` can be carried.
+    """
+
+    framework: str | None
     groups: Groups
     targets: tuple[str, ...]
     members: Members

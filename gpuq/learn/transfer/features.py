@@ -1,7 +1,7 @@
 """A profile as a row of numbers: how the step's time divides among groups of ops, and how long each takes.
 
 Arrives: profiles and the step time on the type that they were taken on. Leaves: numpy rows. An op that is near no group
-counts in the total and in no group.
+counts with the idle time, so that a row always adds up to the step.
 """
 
 from __future__ import annotations
@@ -23,14 +23,13 @@ LEAST_MS = 0.05
 def op_ms(profiles: Sequence[OpProfile], step_s: Sequence[float], groups: Groups) -> Rows:
     """Milliseconds of a step per group, idle time last: shares of the profiled window times the step. (n, groups + 1)."""
     found = np.zeros((len(profiles), len(groups) + 1))
-    placed: dict[str, int | None] = {IDLE: len(groups)}
+    placed: dict[str, int] = {IDLE: len(groups)}
     for row, profile in enumerate(profiles):
         for name, share in profile.shares().items():
             if name not in placed:
-                placed[name] = place(name, groups)
-            column = placed[name]
-            if column is not None:
-                found[row, column] += share
+                column = place(name, groups)
+                placed[name] = len(groups) if column is None else column
+            found[row, placed[name]] += share
     return np.asarray(found * 1000.0 * np.asarray(step_s, dtype=np.float64)[:, None])
 
 

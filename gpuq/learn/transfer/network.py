@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from gpuq.learn.transfer.members import Layer, Network
 
 UNITS = (128, 64, 32, 16)
 BATCH = 16
-STEPS = 1500
+STEPS = 3600
 
 
 def fit(rows: Rows, targets: Rows, *, seed: int = 0, steps: int = STEPS) -> Network:
@@ -76,7 +77,7 @@ def _start(inputs: int, outputs: int, chance: np.random.Generator) -> list[Any]:
     """Glorot's uniform start, and zeros for the biases, as Keras has them; drawn here so that the seed decides."""
     widths = [inputs, *UNITS, outputs]
     found: list[Any] = []
-    for before, after in zip(widths, widths[1:], strict=False):
+    for before, after in pairwise(widths):
         limit = np.sqrt(6.0 / (before + after))
         found += [chance.uniform(-limit, limit, (before, after)), np.zeros(after)]
     return found

@@ -67,7 +67,7 @@ class _Profile:
         import json
 
         done = {"framework": self.framework, "steps": count - self._at[0], "step_s": self._step_s}
-        aside = os.path.join(self.folder, ".done.%d" % os.getpid())
+        aside = os.path.join(self.folder, f".done.{os.getpid()}")
         with open(aside, "w") as file:
             json.dump(done, file)
         os.replace(aside, os.path.join(self.folder, "done.json"))
@@ -149,7 +149,7 @@ def _quietly(call: Any, *arguments: Any) -> None:
         call(*arguments)
     except Exception as error:  # noqa: BLE001 - the training goes on, recorded or not
         if os.environ.get("GPUQ_DEBUG"):
-            sys.stderr.write("gpuq profile: %s: %s\n" % (type(error).__name__, error))
+            sys.stderr.write(f"gpuq profile: {type(error).__name__}: {error}\n")
 
 
 class _Finder:
@@ -199,5 +199,5 @@ def _hand_over() -> None:
 
 
 if os.environ.get("GPUQ_PROFILE"):
-    sys.meta_path.insert(0, _Finder())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _Finder())
 _hand_over()
