@@ -62,7 +62,7 @@ def _judge(
 ) -> None:
     told = carrier(known).ratios(asked.profiles, asked.step_s)
     table, groups = table_of(known)
-    members = train(table, with_network=True, seed=0)
+    members = train(table, with_notebook=True, seed=0)
     step_s = np.asarray(asked.step_s)
     times = op_ms(asked.profiles, asked.step_s, groups)
     said = members.log_ratios(times, step_s)

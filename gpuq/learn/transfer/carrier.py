@@ -10,8 +10,8 @@ Four opinions, each on log(step on the target / step on the anchor):
 - `kernel`: a Gaussian process on the log ratio;
 - `by_op`: the same process for each group of ops, whose times then add up to a step.
 
-Served is the notebook's median or the average of the other three: cross-validation over kinds settles which, target by
-target, when the carrier is trained.
+Served is the average of trees and kernel, with or without `by_op`, or the notebook's median: cross-validation over kinds
+settles which, target by target, when the carrier is trained.
 """
 
 from __future__ import annotations
@@ -33,14 +33,17 @@ _MOST_LOG_RATIO = np.log(100.0)
 class Notebook(msgspec.Struct, frozen=True):
     """The notebook's three members, each on milliseconds per step."""
 
-    network: Network | None
+    network: Network
     forest: Forest
     linear: Linear
 
     def opinions(self, rows: Rows) -> dict[str, Rows]:
         """What each says, milliseconds on each target: (n, targets) per name."""
-        network = {} if self.network is None else {"network": self.network.predict(rows)}
-        return {**network, "forest": self.forest.predict(rows), "linear": self.linear.predict(rows)}
+        return {
+            "network": self.network.predict(rows),
+            "forest": self.forest.predict(rows),
+            "linear": self.linear.predict(rows),
+        }
 
 
 class Members(msgspec.Struct, frozen=True):

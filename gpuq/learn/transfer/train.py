@@ -24,7 +24,7 @@ def fit_transfer(history: History, profiles: Sequence[OpProfile], quantile: floa
         for target in targets:
             measured = _measured(history, usable, anchor, target)
             if len(set(measured.kinds)) >= LEAST_KINDS:
-                carriers.setdefault(anchor, {})[target] = carrier(measured, quantile=quantile, with_network=False)
+                carriers.setdefault(anchor, {})[target] = carrier(measured, quantile=quantile)
     return Transfer(ratios=found, carriers=carriers, profiles=usable if carriers else ())
 
 
