@@ -174,14 +174,13 @@ def _averages(rows: Iterable[Mapping[str, Any]]) -> OpProfile:
 
 
 def _printed(lines: Sequence[str]) -> Iterator[dict[str, str]]:
-    """The rows of a table as `key_averages().table()` prints it: columns as wide as the rules above and below them."""
+    """The rows of a table as `key_averages().table()` prints it: between rules, cells at least two spaces apart."""
     rules = [i for i, line in enumerate(lines) if re.fullmatch(r"[-\s]+", line) and "---" in line]
     if len(rules) < 3:
         raise ValueError("the table has no end")
-    columns = [(part.start(), part.end()) for part in re.finditer(r"-+", lines[rules[0]])]
-    names = [lines[rules[0] + 1][begin:end].strip() for begin, end in columns]
+    names = re.split(r"\s{2,}", lines[rules[0] + 1].strip())
     for line in lines[rules[1] + 1 : rules[2]]:
-        yield {name: line[begin:end].strip() for name, (begin, end) in zip(names, columns, strict=True)}
+        yield dict(zip(names, re.split(r"\s{2,}", line.strip()), strict=True))
 
 
 def _first(cells: Mapping[str, Any], names: Sequence[str]) -> float | None:

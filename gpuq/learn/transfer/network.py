@@ -52,7 +52,9 @@ def _trainer(inputs: int, outputs: int) -> Callable[[Rows, Rows, Any, list[Any]]
     optimizer.build(model.trainable_variables)
     fresh = [variable.numpy() for variable in optimizer.variables]
 
-    @tf.function(reduce_retracing=True)  # type: ignore[untyped-decorator, unused-ignore]
+    signature = [tf.TensorSpec((None, inputs)), tf.TensorSpec((None, outputs)), tf.TensorSpec((None, None), tf.int32)]
+
+    @tf.function(input_signature=signature)  # type: ignore[untyped-decorator, unused-ignore]
     def loop(rows: Any, targets: Any, batches: Any) -> None:
         for i in tf.range(tf.shape(batches)[0]):
             truth = tf.gather(targets, batches[i])
