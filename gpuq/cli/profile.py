@@ -21,9 +21,10 @@ def run(words: list[str]) -> int:
     """Replace this process by the one that profiles."""
     parser = Parser(
         "profile",
-        "Run a job here until some of its training steps are recorded, and show where their time goes.\n"
-        "PyTorch, and Keras on TensorFlow; no change to the script. The profile is kept, and lets gpuq\n"
-        "foretell how long this kind takes on types of device that it never ran on.",
+        "Run a job here until some of its training steps are recorded, and show where\n"
+        "their time goes. PyTorch, and Keras on TensorFlow; no change to the script.\n"
+        "The profile is kept, and lets gpuq foretell how long this kind takes on types\n"
+        "of device that it never ran on.",
         usage=asking.USAGE.format(verb="profile"),
         epilog=asking.EPILOG,
     )

@@ -5,6 +5,7 @@ Arrives: JSON from the shelf, or `fit`. Leaves: predictions, by numpy alone. Not
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -61,17 +62,43 @@ class Tree(msgspec.Struct, frozen=True):
     value: Table
 
 
-class Forest(msgspec.Struct, frozen=True, tag="forest"):
+class Forest(msgspec.Struct, frozen=True, dict=True, tag="forest"):
     """The mean of trees."""
 
     trees: tuple[Tree, ...]
 
     def predict(self, rows: Rows) -> Rows:
-        """(n, features) -> (n, targets)."""
-        return np.asarray(np.mean([_walk(tree, rows) for tree in self.trees], axis=0))
+        """(n, features) -> (n, targets). All trees are walked at once."""
+        roots, feature, threshold, left, right, value = self._arrays
+        # scikit-learn compares in single precision, so a row that fell on a threshold must fall the same way here.
+        single, number = rows.astype(np.float32), np.arange(len(rows))[:, None]
+        at = np.broadcast_to(roots, (len(rows), len(roots)))
+        while (feature[at] >= 0).any():
+            # A leaf leads to itself.
+            at = np.where(single[number, feature[at]] <= threshold[at], left[at], right[at])
+        return np.asarray(value[at].mean(axis=1))
+
+    @cached_property
+    def _arrays(self) -> tuple[Any, ...]:
+        """All trees' nodes one after the other: roots, then feature, threshold, left, right, value of each node."""
+        roots = np.cumsum([0, *(len(tree.feature) for tree in self.trees[:-1])])
+        leaf = np.concatenate([np.array(tree.feature) < 0 for tree in self.trees])
+        itself = np.arange(len(leaf))
+        left, right = (
+            np.concatenate([np.array(getattr(tree, side)) + root for tree, root in zip(self.trees, roots, strict=True)])
+            for side in ("left", "right")
+        )
+        return (
+            roots,
+            np.concatenate([tree.feature for tree in self.trees]),
+            np.concatenate([tree.threshold for tree in self.trees]),
+            np.where(leaf, itself, left),
+            np.where(leaf, itself, right),
+            np.concatenate([np.array(tree.value) for tree in self.trees]),
+        )
 
 
-class Kernel(msgspec.Struct, frozen=True, tag="kernel"):
+class Kernel(msgspec.Struct, frozen=True, dict=True, tag="kernel"):
     """A Gaussian process with an exponential kernel: measured rows, and how much each weighs.
 
     k(a, b) = exp(-d(a, b) / reach), d the root of the mean squared difference of standardised features.
@@ -86,26 +113,16 @@ class Kernel(msgspec.Struct, frozen=True, tag="kernel"):
 
     def predict(self, rows: Rows) -> Rows:
         """(n, features) -> (n, targets)."""
-        standard = (rows - np.array(self.mean)) / np.array(self.scale)
-        near = np.exp(-apart(standard, np.array(self.points)) / self.reach)
-        return np.asarray(near @ np.array(self.weights) + np.array(self.level))
+        mean, scale, points, weights, level = self._arrays
+        near = np.exp(-apart((rows - mean) / scale, points) / self.reach)
+        return np.asarray(near @ weights + level)
+
+    @cached_property
+    def _arrays(self) -> tuple[Any, ...]:
+        return tuple(np.array(part) for part in (self.mean, self.scale, self.points, self.weights, self.level))
 
 
 def apart(one: Rows, other: Rows) -> Rows:
     """The root of the mean squared difference of each row of `one` to each of `other`."""
     squares = (one**2).sum(axis=1)[:, None] + (other**2).sum(axis=1)[None, :] - 2.0 * one @ other.T
     return np.asarray(np.sqrt(np.maximum(squares, 0.0) / one.shape[1]))
-
-
-def _walk(tree: Tree, rows: Rows) -> Rows:
-    feature, threshold = np.array(tree.feature), np.array(tree.threshold)
-    left, right = np.array(tree.left), np.array(tree.right)
-    at = np.zeros(len(rows), dtype=np.int64)
-    while True:
-        inner = np.flatnonzero(feature[at] >= 0)
-        if not len(inner):
-            return np.asarray(np.array(tree.value)[at])
-        here = at[inner]
-        # scikit-learn compares in single precision, so a row that fell on a threshold must fall the same way here.
-        goes_left = rows[inner, feature[here]].astype(np.float32) <= threshold[here]
-        at[inner] = np.where(goes_left, left[here], right[here])

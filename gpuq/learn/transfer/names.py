@@ -34,10 +34,11 @@ def groups(names: Sequence[str], cut: float = CUT) -> Groups:
 
 def place(name: str, among: Groups, cut: float = CUT) -> int | None:
     """The group that this name is in, or is nearest to on average; None where all are farther than the cut."""
+    known = next((index for index, members in enumerate(among) if name in members), None)
+    if known is not None:
+        return known
     best, nearest = None, cut
     for index, members in enumerate(among):
-        if name in members:
-            return index
         apart = fmean(distance(name, member) for member in members)
         if apart <= nearest:
             best, nearest = index, apart
