@@ -1,4 +1,4 @@
-"""`gpuq model status|train|rollback`: which model serves, train a candidate now, go back to the one before."""
+"""`gpuq model status|train|rollback|characterize`: which model serves, train one now, go back; describe measured jobs."""
 
 from __future__ import annotations
 
@@ -6,15 +6,31 @@ from gpuq.cli import format as fmt
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Client, print_json, talk
 from gpuq.cli.sections import facts
+from gpuq.cli.up import become_module
+from gpuq.errors import BadInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
 
 
 def run(words: list[str]) -> int:
     """Look at the model, or change it."""
-    parser = Parser("model", "The prediction model: what serves, train one now, go back to the one before.")
+    parser = Parser("model", "The prediction model: what serves, train one now, go back; what measured jobs say.")
     parser.add_argument(
-        "action", nargs="?", choices=["status", "train", "rollback"], default="status", help="default: status"
+        "action",
+        nargs="?",
+        choices=["status", "train", "rollback", "characterize"],
+        default="status",
+        help="default: status",
     )
+    parser.add_argument("--data", metavar="DIR", help="characterize: these tables, not this gpuq's finished attempts")
+    parser.add_argument("--out", metavar="DIR", help="characterize: also write plots, JSON and an HTML report there")
     options = parser.parse_args(words)
+    if options.action == "characterize":
+        return _characterize(options)
+    if options.data is not None or options.out is not None:
+        raise BadInput("--data and --out go with `characterize` only.", fix="`gpuq model --help` shows what it takes.")
     client = Client.of(options)
     if options.action == "status":
         answer = client.get("/api/v1/models")
@@ -27,6 +43,20 @@ def run(words: list[str]) -> int:
     else:
         print("\n".join(screen(answer, fmt.terminal_width())))
     return 0
+
+
+def _characterize(options: Namespace) -> int:
+    """Become the process that does it: a client loads no library for that."""
+    if options.host is not None:
+        raise BadInput(
+            "`characterize` reads the record on this machine, not another gpuq's.",
+            fix="Leave out --host, or run it there.",
+        )
+    command = ["gpuq.daemon.characterize", *(["--json"] if options.json else [])]
+    for name, value in (("--data", options.data), ("--out", options.out)):
+        command += [] if value is None else [f"{name}={value}"]
+    become_module(command)
+    return 1
 
 
 def screen(value: object, width: int) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from gpuq.core.attempt import Ending
 from gpuq.learn.outcome import AttemptSide, JobSide, Outcome, outcome_from_rows
+from gpuq.learn.peaks.footprint import Parts, parts_of
 
 RUNS_KEPT = 64
 PARTIAL_KEPT = 16
@@ -31,6 +32,8 @@ class Known:
     script_sha256: str | None = None
     batch_log2: float | None = None
     tokens: tuple[str, ...] = ()
+    layers: Parts | None = None
+    """What its script says of its network's layers; None where that is too little to add up."""
 
     @classmethod
     def of(cls, features: Mapping[str, Any]) -> Known:
@@ -41,6 +44,7 @@ class Known:
             script_sha256=sha if isinstance(sha, str) else None,
             batch_log2=float(batch) if isinstance(batch, int | float) and abs(batch) < 64 else None,
             tokens=tuple(intern(word) for word in words if isinstance(word, str)),
+            layers=parts_of(features),
         )
 
     def same_work(self, other: Known) -> bool:
@@ -177,6 +181,12 @@ class History:
     def kinds(self) -> Iterator[tuple[str, str]]:
         """All (kind, device type) with a run, the longest unseen first."""
         return iter(list(self._runs))
+
+
+def measured(runs: Iterable[Run], name: str) -> list[float]:
+    """What these runs showed of a field of theirs: those without a partner; where there is none, all."""
+    known = [(run.shared, float(value)) for run in runs if (value := getattr(run, name)) is not None]
+    return [value for shared, value in known if not shared] or [value for _, value in known]
 
 
 def _run(outcome: Outcome) -> Run:

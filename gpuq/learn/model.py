@@ -12,6 +12,8 @@ from msgspec import Meta
 
 from gpuq.learn.bounds import SAME_KIND_MEMORY
 from gpuq.learn.clusters import Cluster
+from gpuq.learn.peaks.footprint import Coefficients
+from gpuq.learn.peaks.regression import Peaks
 from gpuq.learn.transfer.transfer import Transfer
 
 Factor = Annotated[float, Meta(gt=0, le=100)]
@@ -58,6 +60,10 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     calibration: Calibration = Calibration()
     transfer: Transfer = Transfer()
     """Durations from one type of device to another."""
+    peaks: dict[str, Peaks] = {}
+    """Device type -> its regressions of peaks and duration."""
+    layers: Coefficients | None = None
+    """What a network's layers cost, over all types of device; None where too few were measured: then what ships."""
 
 
 def to_json(model: Model) -> bytes:

@@ -1,24 +1,28 @@
 """Answers the core's questions: what would this job need here, and what would it cost beside these kinds?
 
 Arrives: questions (plain data); outcomes and models as they come. Leaves: forecasts, each with the evidence it rests
-on. A kind's own history goes first, then the cluster it is nearest to, then nothing: a job without evidence runs alone
-and is thereby measured. The same history and model give the same forecasts. Ignores what it has no measurement for.
+on. A kind's own history goes first, then the model's levels (see `peaks.levels`), then nothing: a job without evidence runs
+alone and is thereby measured. The same history and model give the same forecasts. Ignores what it has no measurement for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
 from typing import Any
 
 from gpuq.core.forecast import UNKNOWN, Forecast, PairCost, Question
 from gpuq.core.job import KindId
 from gpuq.learn.bounds import SAME_KIND_MEMORY, Prior, order_statistic, upper_bound
-from gpuq.learn.clusters import Placed, Places
-from gpuq.learn.history import History, Known, Run
+from gpuq.learn.clusters import NEIGHBOURS, Places
+from gpuq.learn.history import History, Known, Run, measured
 from gpuq.learn.interference import combined, pair_cost
 from gpuq.learn.model import Calibration, Model
 from gpuq.learn.outcome import Outcome
+from gpuq.learn.peaks.extend import extend
+from gpuq.learn.peaks.footprint import Footprint, blended, on_device
+from gpuq.learn.peaks.foretell import Foreteller, Guess
 from gpuq.learn.transfer.transfer import Transfer, Transfers
 from gpuq.settings import Learning
 
@@ -28,6 +32,17 @@ UTILIZATION_QUANTILE = 0.9
 MEMORY_QUANTILE = 0.75
 _SIGNATURES_KEPT = 50_000
 _NO_FEATURES = Known()
+
+
+@dataclass(frozen=True)
+class Support:
+    """What there is to foretell a job from, whether it was needed or not.
+
+    `runs`: finished runs of its own kind on that type of device; `nearest`: other kinds with their likeness, 0 to 1.
+    """
+
+    runs: int
+    nearest: tuple[tuple[str, float], ...]
 
 
 class Predictor:
@@ -53,8 +68,11 @@ class Predictor:
         self._version = None if model is None else model.version
         self._calibration = Calibration() if model is None else model.calibration
         self._prior = Prior(self._calibration.scale)
+        self._layers = None if model is None else model.layers
         self._places = {} if model is None else {name: Places(found) for name, found in model.clusters.items()}
         self._transfers = Transfers(Transfer() if model is None else model.transfer)
+        peaks = {} if model is None else model.peaks
+        self._foretellers = {name: Foreteller(found, self._places.get(name)) for name, found in peaks.items()}
         self._answers.clear()
 
     def register(self, signature: str, features: Mapping[str, Any], kind: str) -> None:
@@ -75,28 +93,47 @@ class Predictor:
 
     def answer(self, questions: Iterable[Question]) -> dict[Question, Forecast]:
         """A forecast for each question; what there is no evidence for stays None."""
-        return {question: self._forecast(question) for question in questions}
+        asked = list(questions)
+        self._work_out(asked)
+        return {question: self._forecast(question) for question in asked}
 
     def forecast_for(
         self, kind: str, features: Mapping[str, Any], device_type: str, beside: tuple[str, ...] = ()
     ) -> Forecast:
         """The forecast for a job that is not submitted, as `gpuq predict` shows it."""
-        return self._beside(self._alone(kind, Known.of(features), device_type), kind, device_type, beside)
+        (alone,) = self._alone([(kind, Known.of(features))], device_type)
+        return self._beside(alone, kind, device_type, beside)
+
+    def support(self, kind: str, features: Mapping[str, Any], device_type: str) -> Support:
+        """What a forecast for this job may rest on, for people who ask how it is known."""
+        places = self._places.get(device_type)
+        near = [] if places is None else places.nearest(Known.of(features), NEIGHBOURS + 1)
+        return Support(
+            runs=sum(run.whole for run in self.history.runs(kind, device_type)),
+            nearest=tuple((other, likeness) for other, likeness in near if other != kind)[:NEIGHBOURS],
+        )
 
     def _forecast(self, question: Question) -> Forecast:
-        key = (question.signature, question.device_type)
-        alone = self._answers.get(question.kind, {}).get(key)
-        if alone is None:
-            self._make_room()
-            known = self._known.get(question.signature, _NO_FEATURES)
-            alone = self._alone(question.kind, known, question.device_type)
-            self._answers.setdefault(question.kind, {})[key] = alone
+        alone = self._answers[question.kind][question.signature, question.device_type]
         return self._beside(alone, question.kind, question.device_type, question.beside)
 
-    def _make_room(self) -> None:
+    def _work_out(self, questions: Iterable[Question]) -> None:
+        """Make sure that each question's forecast alone is kept; those of one type of device are worked out at once."""
+        keys = dict.fromkeys((question.device_type, question.kind, question.signature) for question in questions)
+        self._make_room(len(keys))
+        missing: dict[str, list[tuple[str, str]]] = {}
+        for device_type, kind, signature in keys:
+            if (signature, device_type) not in self._answers.get(kind, {}):
+                missing.setdefault(device_type, []).append((kind, signature))
+        for device_type, found in missing.items():
+            jobs = [(name, self._known.get(signature, _NO_FEATURES)) for name, signature in found]
+            for (name, signature), forecast in zip(found, self._alone(jobs, device_type), strict=True):
+                self._answers.setdefault(name, {})[signature, device_type] = forecast
+            self._kept += len(found)
+
+    def _make_room(self, coming: int) -> None:
         """Jobs come and go; what is kept of their signatures must not grow with them."""
-        self._kept += 1
-        if self._kept > _SIGNATURES_KEPT:
+        if self._kept + coming > _SIGNATURES_KEPT:
             self._answers.clear()
             self._pairs.clear()
             self._kept = 0
@@ -116,16 +153,43 @@ class Predictor:
             self._pairs[key] = cost
         return cost
 
-    def _alone(self, kind: str, known: Known, device_type: str) -> Forecast:
-        runs = self.history.runs(kind, device_type)
-        own = self._from_own(*self.history.comparable(kind, device_type, known), runs, known)
-        if not own.known:
-            places = self._places.get(device_type)
-            placed = None if places is None else places.place(known)
-            own = own if placed is None else self._from_cluster(placed, runs, known)
-        if own.duration_p50_s is None:
-            own = self._with_duration(own, kind, known, device_type)
-        return replace(own, model_version=self._version)
+    def _alone(self, jobs: Sequence[tuple[str, Known]], device_type: str) -> list[Forecast]:
+        """Forecasts of (kind, what is known of it) with the device to itself."""
+        foreteller = self._foretellers.get(device_type)
+        runs = [self.history.runs(kind, device_type) for kind, _ in jobs]
+        comparable = [self.history.comparable(kind, device_type, known) for kind, known in jobs]
+        found = [
+            self._from_own(used, same, all_runs, known)
+            for (used, same), all_runs, (_, known) in zip(comparable, runs, jobs, strict=True)
+        ]
+        if foreteller is not None:
+            new = [place for place, forecast in enumerate(found) if not forecast.known]
+            guesses = foreteller.guesses([jobs[place][1] for place in new])
+            for place, guess in zip(new, guesses, strict=True):
+                if guess is not None:
+                    layers = self._layers_of(jobs[place][1], device_type)
+                    found[place] = self._from_guess(guess, layers, found[place], runs[place])
+        self._expect(found, jobs, [measured(used, "peak_utilization_pct") for used, _ in comparable], foreteller)
+        for place, ((used, _), (kind, known)) in enumerate(zip(comparable, jobs, strict=True)):
+            if not any(run.duration_s for run in used):
+                found[place] = self._with_duration(found[place], kind, known, device_type)
+        return [replace(forecast, model_version=self._version) for forecast in found]
+
+    @staticmethod
+    def _expect(
+        found: list[Forecast],
+        jobs: Sequence[tuple[str, Known]],
+        shown: Sequence[list[float]],
+        foreteller: Foreteller | None,
+    ) -> None:
+        """Set the utilisation expected of kinds with runs: what they showed, and what their like would."""
+        own = [place for place, values in enumerate(shown) if values]
+        kinds = [(*jobs[place], shown[place]) for place in own]
+        values = (
+            [median(runs) for _, _, runs in kinds] if foreteller is None else foreteller.expected_utilization(kinds)
+        )
+        for place, value in zip(own, values, strict=True):
+            found[place] = replace(found[place], expected_utilization_pct=value)
 
     def _with_duration(self, found: Forecast, kind: str, known: Known, device_type: str) -> Forecast:
         """The forecast with the duration carried over from another type of device, where one can be."""
@@ -144,7 +208,7 @@ class Predictor:
         if not used:
             return UNKNOWN
         point, upper = self._own_memory(used, runs, known, changed=not same)
-        durations = _preferring_alone(used, [run.duration_s for run in used])
+        durations = measured(used, "duration_s")
         return Forecast(
             peak_utilization_pct=_own_utilization(used, runs),
             peak_memory_bytes=point,
@@ -157,55 +221,46 @@ class Predictor:
     def _own_memory(
         self, used: list[Run], runs: list[Run], known: Known, *, changed: bool
     ) -> tuple[int | None, int | None]:
-        """(point, upper). A changed script or batch size makes any number of earlier runs count as one: the highest."""
+        """(point, upper). A changed script or batch size makes any number of runs of one size count as one: the highest."""
         values = [run.peak_memory_bytes for run in used if run.peak_memory_bytes is not None]
         if not values:
             return None, None
         quantile = self._learning.quantile
         if changed:
-            highest = max(values) * _growth(known, max(used, key=lambda run: run.known.batch_log2 or -1).known)
-            upper = (
-                upper_bound([highest], quantile, Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale)))
-                * self._calibration.changed
-            )
-            return _ordered(highest, upper, runs, quantile)
+            prior = Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale))
+            point, upper = _carried(used, known, quantile, prior)
+            return _ordered(point, upper * self._calibration.changed, runs, quantile)
         upper = upper_bound(values, quantile, self._prior) * self._calibration.own(len(values))
         return _ordered(order_statistic(values, MEMORY_QUANTILE), upper, runs, quantile)
 
-    def _from_cluster(self, placed: Placed, runs: list[Run], known: Known) -> Forecast:
-        cluster, nearest = placed.cluster, placed.nearest
-        growth = _growth(known, Known(batch_log2=nearest.batch_log2))
-        point, upper = _ordered(
-            cluster.memory_typical_bytes * growth,
-            cluster.memory_upper_bytes * growth * self._calibration.cluster,
-            runs,
-            self._learning.quantile,
-        )
+    def _layers_of(self, known: Known, device_type: str) -> Footprint | None:
+        return None if known.layers is None else on_device(known.layers, device_type, self._layers)
+
+    def _from_guess(self, guess: Guess, layers: Footprint | None, own: Forecast, runs: list[Run]) -> Forecast:
+        """A forecast from the like of a kind, and from its layers; what it has shown itself is the least it needs."""
         seen = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
-        count = len(cluster.members)
+        memory = guess.memory if guess.memory is None or layers is None else blended(guess.memory, layers)
+        point, upper = (None, None) if memory is None else _ordered(*memory, runs, self._learning.quantile)
         return Forecast(
-            peak_utilization_pct=max([cluster.utilization_upper_pct, *seen]),
+            peak_utilization_pct=None if guess.utilization is None else max([guess.utilization[1], *seen]),
+            expected_utilization_pct=None if guess.utilization is None else guess.utilization[0],
             peak_memory_bytes=point,
             upper_memory_bytes=upper,
-            evidence=f"cluster of {count} {'kind' if count == 1 else 'kinds'}, nearest {nearest.kind}",
+            duration_p50_s=own.duration_p50_s or (guess.duration and guess.duration[0]),
+            duration_p90_s=own.duration_p90_s or (guess.duration and guess.duration[1]),
+            evidence=guess.level.evidence + ("" if layers is None else f"; {layers.evidence}"),
         )
 
 
 def _own_utilization(used: list[Run], runs: list[Run]) -> float | None:
     """An upper quantile of the runs alone; what a partner held down counts only where it was higher still."""
-    values = _preferring_alone(used, [run.peak_utilization_pct for run in used])
+    values = measured(used, "peak_utilization_pct")
     if not values:
         return None
     partly = [run.peak_utilization_pct for run in runs if not run.whole and run.peak_utilization_pct is not None]
     together = [run.peak_utilization_pct for run in used if run.shared and run.peak_utilization_pct is not None]
     floor = order_statistic([*together, *partly], UTILIZATION_QUANTILE) if together or partly else 0.0
     return max(order_statistic(values, UTILIZATION_QUANTILE), floor)
-
-
-def _preferring_alone(used: list[Run], values: list[float | None]) -> list[float]:
-    """The known values of the runs without a partner; of all runs where there is none."""
-    pairs = [(run.shared, value) for run, value in zip(used, values, strict=True) if value is not None]
-    return [value for shared, value in pairs if not shared] or [value for _, value in pairs]
 
 
 def _ordered(point: float, upper: float, runs: list[Run], quantile: float) -> tuple[int, int]:
@@ -215,6 +270,18 @@ def _ordered(point: float, upper: float, runs: list[Run], quantile: float) -> tu
         point = max(point, *partly)
         upper = max(upper, upper_bound([max(partly)], quantile, SAME_KIND_MEMORY))
     return round(point), max(round(point), round(upper))
+
+
+def _carried(used: list[Run], known: Known, quantile: float, prior: Prior) -> tuple[float, float]:
+    """(point, upper) from runs of other scripts or batch sizes: along the batch size where each run shows one."""
+    peaks = [(run.known.batch_log2, run.peak_memory_bytes) for run in used if run.peak_memory_bytes is not None]
+    sized = [(2.0**batch, float(memory)) for batch, memory in peaks if batch is not None]
+    if known.batch_log2 is None or len(sized) < len(peaks):
+        highest = max(memory for _, memory in peaks)
+        point = highest * _growth(known, max(used, key=lambda run: run.known.batch_log2 or -1).known)
+        return point, upper_bound([point], quantile, prior)
+    batches, memories = zip(*sized, strict=True)
+    return extend(batches, memories, 2.0**known.batch_log2, quantile, prior)
 
 
 def _growth(known: Known, measured: Known) -> float:
