@@ -37,6 +37,7 @@ from gpuq.learn.quarantine import Teachable, teachable
 from gpuq.learn.score import Judgement, judge
 from gpuq.learn.shelf import Shelf
 from gpuq.learn.train import fit
+from gpuq.learn.transfer.profile import OpProfile, read_folder
 from gpuq.settings import Learning, Settings, load
 
 MODULE = "gpuq.daemon.retrain"
@@ -133,8 +134,9 @@ def train(settings: Settings, store: Store, now: float, *, draw: bool = True) ->
         if obstacle is not None:
             return _result(serving.version, obstacle, attempts)
         earlier, held_out = split(attempts.outcomes)
-        candidate = fit(earlier, settings.learning)
-        rival = _rival(serving.model, earlier, settings.learning)
+        profiles = read_folder(settings.home.profiles)
+        candidate = fit(earlier, settings.learning, profiles)
+        rival = _rival(serving.model, earlier, settings.learning, profiles)
         judgement = judge(earlier, held_out, candidate, rival, settings.learning, settings.admission)
         result = _result(serving.version, judgement.reason, attempts, judgement, held_out=len(held_out))
         if serving.problem is not None:
@@ -148,14 +150,16 @@ def train(settings: Settings, store: Store, now: float, *, draw: bool = True) ->
         return result
 
 
-def _rival(serving: Model | None, earlier: Sequence[Outcome], learning: Learning) -> Model | None:
+def _rival(
+    serving: Model | None, earlier: Sequence[Outcome], learning: Learning, profiles: Sequence[OpProfile]
+) -> Model | None:
     """The serving model as it is; if it has seen what now judges, made again from as much as it may have seen.
 
     That happens when attempts of its last night have left the history since.
     """
     if serving is None or serving.trained_until <= earlier[-1].ended_at:
         return serving
-    return fit(earlier, learning)
+    return fit(earlier, learning, profiles)
 
 
 def _publish(

@@ -15,6 +15,7 @@ from gpuq.learn.clusters import Cluster
 from gpuq.learn.interference.learned import Interference
 from gpuq.learn.peaks.footprint import Coefficients
 from gpuq.learn.peaks.regression import Peaks
+from gpuq.learn.transfer.transfer import Transfer
 
 Factor = Annotated[float, Meta(gt=0, le=100)]
 
@@ -58,6 +59,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     clusters: dict[str, tuple[Cluster, ...]]
     """Device type -> its clusters."""
     calibration: Calibration = Calibration()
+    transfer: Transfer = Transfer()
+    """Durations from one type of device to another."""
     peaks: dict[str, Peaks] = {}
     """Device type -> its regressions of peaks and duration."""
     layers: Coefficients | None = None

@@ -25,6 +25,7 @@ from gpuq.learn.outcome import Outcome
 from gpuq.learn.peaks.extend import extend
 from gpuq.learn.peaks.footprint import Footprint, blended, on_device
 from gpuq.learn.peaks.foretell import Foreteller, Guess
+from gpuq.learn.transfer.transfer import Transfer, Transfers
 from gpuq.settings import Learning
 
 # The rule adds up peak utilisations of two jobs, so each must rarely be too low; the highest of up to nine runs.
@@ -73,6 +74,7 @@ class Predictor:
         self._prior = Prior(self._calibration.scale)
         self._layers = None if model is None else model.layers
         self._places = {} if model is None else {name: Places(found) for name, found in model.clusters.items()}
+        self._transfers = Transfers(Transfer() if model is None else model.transfer)
         peaks = {} if model is None else model.peaks
         self._foretellers = {name: Foreteller(found, self._places.get(name)) for name, found in peaks.items()}
         self._pairs.use({} if model is None else model.interference)
@@ -195,6 +197,9 @@ class Predictor:
                     layers = self._layers_of(jobs[place][1], device_type)
                     found[place] = self._from_guess(guess, layers, found[place], runs[place])
         self._expect(found, jobs, [measured(used, "peak_utilization_pct") for used, _ in comparable], foreteller)
+        for place, ((used, _), (kind, known)) in enumerate(zip(comparable, jobs, strict=True)):
+            if not any(run.duration_s for run in used):
+                found[place] = self._with_duration(found[place], kind, known, device_type)
         widened = [self._widened(forecast, kind, device_type) for forecast, (kind, _) in zip(found, jobs, strict=True)]
         return [replace(forecast, model_version=self._version) for forecast in widened]
 
@@ -213,6 +218,19 @@ class Predictor:
         )
         for place, value in zip(own, values, strict=True):
             found[place] = replace(found[place], expected_utilization_pct=value)
+
+    def _with_duration(self, found: Forecast, kind: str, known: Known, device_type: str) -> Forecast:
+        """The forecast with the duration carried over from another type of device, where one can be."""
+        carried = self._transfers.duration(self.history, kind, known, device_type)
+        if carried is None:
+            return found
+        words = f"transferred from {carried.anchor}"
+        return replace(
+            found,
+            duration_p50_s=carried.duration_p50_s,
+            duration_p90_s=carried.duration_p90_s,
+            evidence=words if found.evidence == "none" else f"{found.evidence}; duration {words}",
+        )
 
     def _widened(self, forecast: Forecast, kind: str, device_type: str) -> Forecast:
         """A kind whose bounds fail more often than promised gets wider ones at once; see `drift.py`."""

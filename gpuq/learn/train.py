@@ -28,6 +28,8 @@ from gpuq.learn.peaks.fit import fit_peaks
 from gpuq.learn.peaks.footprint import LEAST_NETWORKS, Coefficients, Measured
 from gpuq.learn.peaks.footprint import fit as fit_layers
 from gpuq.learn.predictor import MEMORY_QUANTILE, UTILIZATION_QUANTILE, Predictor
+from gpuq.learn.transfer.profile import OpProfile
+from gpuq.learn.transfer.train import fit_transfer
 from gpuq.settings import Learning
 
 # Kinds per type of device that a model keeps: the latest ones. Ten thousand questions stay under a second with that
@@ -47,8 +49,8 @@ _LEAST_REPEATS = 19
 Scores = dict[str, deque[float]]
 
 
-def fit(outcomes: Sequence[Outcome], learning: Learning) -> Model:
-    """The candidate model that these outcomes give. Needs at least one outcome."""
+def fit(outcomes: Sequence[Outcome], learning: Learning, profiles: Sequence[OpProfile] = ()) -> Model:
+    """The candidate model that these outcomes, and op profiles of their kinds, give. Needs at least one outcome."""
     history = History.from_outcomes(outcomes)
     members = _members(history, outcomes)
     clusters = {device_type: fit_clusters(found, learning.quantile) for device_type, found in sorted(members.items())}
@@ -58,6 +60,7 @@ def fit(outcomes: Sequence[Outcome], learning: Learning) -> Model:
         quantile=learning.quantile,
         clusters=clusters,
         calibration=_calibrate(outcomes, clusters, learning),
+        transfer=fit_transfer(history, profiles, learning.quantile),
         peaks=fit_peaks(history, learning.quantile),
         layers=_layers(history, learning.quantile),
         interference=fit_interference(history, outcomes, learning.quantile),
