@@ -1,4 +1,7 @@
-"""`gpuq model status|train|rollback`: which model serves, train a candidate now, go back to the one before."""
+"""`gpuq model status|train|rollback`: which model serves, train a candidate now, go back to the one before.
+
+`gpuq model evaluate` needs no daemon: it becomes a process of its own that may import the learning code.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +9,19 @@ from gpuq.cli import format as fmt
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Client, print_json, talk
 from gpuq.cli.sections import facts
+from gpuq.cli.up import become_module
 
 
 def run(words: list[str]) -> int:
-    """Look at the model, or change it."""
-    parser = Parser("model", "The prediction model: what serves, train one now, go back to the one before.")
+    """Look at the model, change it, or judge it."""
+    if next((word for word in words if not word.startswith("-")), None) == "evaluate":
+        place = words.index("evaluate")
+        return evaluate(words[:place] + words[place + 1 :])
+    parser = Parser(
+        "model",
+        "The prediction model: what serves, train one now, go back to the one before.",
+        epilog="`gpuq model evaluate --help`: judge the forecasts on data of your own.",
+    )
     parser.add_argument(
         "action", nargs="?", choices=["status", "train", "rollback"], default="status", help="default: status"
     )
@@ -27,6 +38,27 @@ def run(words: list[str]) -> int:
     else:
         print("\n".join(screen(answer, fmt.terminal_width())))
     return 0
+
+
+def evaluate(words: list[str]) -> int:
+    """Judge forecasts on the user's own tables, in a process that replaces this one."""
+    parser = Parser(
+        "model evaluate",
+        "Judge gpuq's forecasts on your own measurements: it learns from a part of them, and foretells the rest,\n"
+        "beside plain baselines. Needs no daemon. docs/learning.md lists the columns and the figures.",
+    )
+    parser.add_argument("--singles", metavar="FILE", help="CSV: jobs measured with the device to themselves")
+    parser.add_argument("--pairs", metavar="FILE", help="CSV: slowdowns of jobs measured two at a time")
+    parser.add_argument(
+        "--holdout", choices=["model", "pair", "time"], default="model", help="what is held out (default: model)"
+    )
+    options = parser.parse_args(words)
+    command = ["gpuq.learn.evaluate", f"--holdout={options.holdout}"]
+    command += [f"--{name}={path}" for name in ("singles", "pairs") if (path := getattr(options, name)) is not None]
+    if options.json:
+        command.append("--json")
+    become_module(command)
+    return 1
 
 
 def screen(value: object, width: int) -> list[str]:

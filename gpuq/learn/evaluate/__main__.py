@@ -6,6 +6,7 @@ Exit code 0 where something was judged, 2 where the files or options make no sen
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from gpuq.learn.evaluate.holdout import WAYS
 from gpuq.learn.evaluate.report import evaluate, lines
 from gpuq.learn.measured import read_pairs, read_singles
 
+_REPORT = "Please report this; set GPUQ_DEBUG=1 for the traceback."
 _INSTALL = "Install gpuq with its `train` extra: pip install 'gpuq-daemon[train]'."
 
 
@@ -37,6 +39,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(error)
     except KeyboardInterrupt:
         return 130
+    except Exception as error:
+        if os.environ.get("GPUQ_DEBUG"):
+            raise
+        return _complain(Failure(f"something unexpected went wrong ({type(error).__name__}: {error}).", fix=_REPORT))
     text = msgspec.json.format(msgspec.json.encode(told)).decode() if asked.json else "\n".join(lines(told))
     sys.stdout.write(text + "\n")
     return 0

@@ -193,7 +193,7 @@ def _note_pairs(placed: Sequence[Measurement], empty: int, missing: Sequence[str
         notes.append(f"{_count(one_sided, 'pair')} with one slowdown: it counts, the worse of the two is not known")
     if repeats := len(placed) - len(whole):
         notes.append(
-            f"{_count(repeats, 'row')} that repeat a pair, or give its other direction: combined, by the median"
+            f"{_count(repeats, 'row')} repeating a pair or giving its other direction: combined, by the median"
         )
     known = [row.slowdown for pair in whole for row in pair.directed()]
     if known and median(known) < _SPEEDS_BELOW:
