@@ -1,6 +1,6 @@
-"""`gpuq model status|train|rollback`: which model serves, train a candidate now, go back to the one before.
+"""`gpuq model status|train|rollback|characterize|evaluate`: which model serves, train one now, go back; describe jobs; judge.
 
-`gpuq model evaluate` needs no daemon: it becomes a process of its own that may import the learning code.
+The last two become a process of their own, which may import the learning code, and need no daemon.
 """
 
 from __future__ import annotations
@@ -10,22 +10,37 @@ from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Client, print_json, talk
 from gpuq.cli.sections import facts
 from gpuq.cli.up import become_module
+from gpuq.errors import BadInput
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
 
 
 def run(words: list[str]) -> int:
     """Look at the model, change it, or judge it."""
     if next((word for word in words if not word.startswith("-")), None) == "evaluate":
         place = words.index("evaluate")
-        return evaluate(words[:place] + words[place + 1 :])
+        return _evaluate(words[:place] + words[place + 1 :])
     parser = Parser(
         "model",
-        "The prediction model: what serves, train one now, go back to the one before.",
+        "The prediction model: what serves, train one now, go back; what measured jobs say.",
         epilog="`gpuq model evaluate --help`: judge the forecasts on data of your own.",
     )
     parser.add_argument(
-        "action", nargs="?", choices=["status", "train", "rollback"], default="status", help="default: status"
+        "action",
+        nargs="?",
+        choices=["status", "train", "rollback", "characterize", "evaluate"],
+        default="status",
+        help="default: status",
     )
+    parser.add_argument("--data", metavar="DIR", help="characterize: these tables, not this gpuq's finished attempts")
+    parser.add_argument("--out", metavar="DIR", help="characterize: also write plots, JSON and an HTML report there")
     options = parser.parse_args(words)
+    if options.action == "characterize":
+        return _characterize(options)
+    if options.data is not None or options.out is not None:
+        raise BadInput("--data and --out go with `characterize` only.", fix="`gpuq model --help` shows what it takes.")
     client = Client.of(options)
     if options.action == "status":
         answer = client.get("/api/v1/models")
@@ -40,7 +55,21 @@ def run(words: list[str]) -> int:
     return 0
 
 
-def evaluate(words: list[str]) -> int:
+def _characterize(options: Namespace) -> int:
+    """Become the process that does it: a client loads no library for that."""
+    if options.host is not None:
+        raise BadInput(
+            "`characterize` reads the record on this machine, not another gpuq's.",
+            fix="Leave out --host, or run it there.",
+        )
+    command = ["gpuq.daemon.characterize", *(["--json"] if options.json else [])]
+    for name, value in (("--data", options.data), ("--out", options.out)):
+        command += [] if value is None else [f"{name}={value}"]
+    become_module(command)
+    return 1
+
+
+def _evaluate(words: list[str]) -> int:
     """Judge forecasts on the user's own tables, in a process that replaces this one."""
     parser = Parser(
         "model evaluate",
@@ -55,9 +84,7 @@ def evaluate(words: list[str]) -> int:
     options = parser.parse_args(words)
     command = ["gpuq.learn.evaluate", f"--holdout={options.holdout}"]
     command += [f"--{name}={path}" for name in ("singles", "pairs") if (path := getattr(options, name)) is not None]
-    if options.json:
-        command.append("--json")
-    become_module(command)
+    become_module([*command, *(["--json"] if options.json else [])])
     return 1
 
 

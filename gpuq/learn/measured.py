@@ -171,7 +171,7 @@ def _single(row: _Row) -> Single:
     return Single(
         device_type=row.text("device_type"),
         job=row.name("job"),
-        model=row.text("model"),
+        model=row.text("model") or row.name("job"),
         batch_size=row.above_zero("batch_size"),
         utilization_pct=row.percent("utilization_pct"),
         memory_utilization_pct=row.percent("memory_utilization_pct"),

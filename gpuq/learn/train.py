@@ -1,7 +1,7 @@
 """Makes a candidate model from finished attempts: clusters of kinds, and how much wider each bound must be.
 
-Arrives: outcomes in the order of their ends. Leaves: a `Model`. The only module that uses scikit-learn, and only inside
-the function that needs it; never imported by a daemon that serves. The same outcomes give the same model.
+Arrives: outcomes in the order of their ends. Leaves: a `Model`. Never imported by a daemon that serves. The same outcomes
+give the same model.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections import defaultdict, deque
 from collections.abc import Sequence
-from itertools import pairwise
 from statistics import fmean
 
 import numpy as np
@@ -17,21 +16,17 @@ import numpy as np
 from gpuq.learn.bounds import SAME_CLUSTER_MEMORY, SAME_KIND_MEMORY, conformal_rank, order_statistic, upper_bound
 from gpuq.learn.clusters import Cluster, Member, Places
 from gpuq.learn.history import History, Known
+from gpuq.learn.kmeans import Points, group
 from gpuq.learn.model import Calibration, Model, own_level
 from gpuq.learn.outcome import Outcome
 from gpuq.learn.predictor import MEMORY_QUANTILE, UTILIZATION_QUANTILE, Predictor
 from gpuq.settings import Learning
 
-MOST_CLUSTERS = 8
 # Kinds per type of device that a model keeps: the latest ones. Ten thousand questions stay under a second with that
 # many.
 MOST_MEMBERS = 1000
-# Another cluster must take away this share of the distortion of one cluster, or the elbow is reached.
-_ELBOW_GAIN = 0.10
 # Profiles closer than this are alike: without a floor, standardising would turn noise into clusters.
 _LEAST_SPREAD = np.array([5.0, math.log(1.1)])
-# Mean squared distance, in those units, under which all kinds are one cluster.
-_ALIKE = 0.25
 # One kind that floods the queue must not decide how wide everybody's bounds are.
 _SCORES_PER_KIND = 16
 # Bounds narrow by a tenth in one night at most: too wide costs some sharing, too narrow costs a job.
@@ -40,7 +35,6 @@ _NARROWEST = 0.9
 _LEAST_REPEATS = 19
 
 Scores = dict[str, deque[float]]
-Points = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 
 def fit(outcomes: Sequence[Outcome], learning: Learning) -> Model:
@@ -61,20 +55,11 @@ def fit_clusters(members: Sequence[Member], quantile: float) -> tuple[Cluster, .
     """K-means over the standardised profiles (peak utilisation, log memory) of these kinds; the count by the elbow."""
     if not members:
         return ()
-    points = _profiles(members)
-    labels = _label(points)
+    labels = group(_profiles(members)).labels
     groups = [
         [member for member, label in zip(members, labels, strict=True) if label == k] for k in sorted(set(labels))
     ]
     return tuple(_cluster(group, quantile) for group in groups)
-
-
-def elbow(distortions: Sequence[float]) -> int:
-    """The smallest count after which one more cluster takes away less than a tenth of the distortion of one."""
-    for count, (here, following) in enumerate(pairwise(distortions), start=1):
-        if here - following < _ELBOW_GAIN * distortions[0] or here <= 0:
-            return count
-    return len(distortions)
 
 
 def _members(history: History, outcomes: Sequence[Outcome]) -> dict[str, list[Member]]:
@@ -108,18 +93,6 @@ def _profiles(members: Sequence[Member]) -> Points:
     rows = [[member.utilization_pct, math.log(max(member.memory_bytes, 1))] for member in members]
     points = np.array(rows, dtype=np.float64)
     return np.asarray((points - points.mean(axis=0)) / np.maximum(points.std(axis=0), _LEAST_SPREAD))
-
-
-def _label(points: Points) -> list[int]:
-    from sklearn.cluster import KMeans  # a second and 60 MiB, for those who train only
-
-    different = len(np.unique(points, axis=0))
-    most = max(1, min(MOST_CLUSTERS, len(points) - 1, different))
-    fits = [KMeans(n_clusters=k, n_init=10, random_state=0).fit(points) for k in range(1, most + 1)]
-    if fits[0].inertia_ < _ALIKE * len(points):
-        return [0] * len(points)
-    chosen = fits[elbow([float(found.inertia_) for found in fits]) - 1]
-    return [int(label) for label in chosen.labels_]
 
 
 def _cluster(members: Sequence[Member], quantile: float) -> Cluster:

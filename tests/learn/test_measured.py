@@ -32,7 +32,7 @@ def test_all_columns_of_both_tables_are_read(table) -> None:
 
 def test_blank_cells_and_missing_columns_are_unknown_and_never_zero(table) -> None:
     (single,) = read_singles(table("job,device_type,utilization_pct,peak_memory_mib\na,V100,,\n"))
-    assert single == Single("V100", "a", "")
+    assert single == Single("V100", "a", "a")
     (pair,) = read_pairs(table("job_a,job_b,slowdown_a\na,b,n/a\n"))
     assert pair == Pair("", None, "a", "b", None, None)
 

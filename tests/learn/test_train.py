@@ -12,7 +12,7 @@ from gpuq.learn.clusters import Member
 from gpuq.learn.model import Calibration, Model, to_json
 from gpuq.learn.outcome import Outcome
 from gpuq.learn.score import judge, pinball
-from gpuq.learn.train import elbow, fit, fit_clusters
+from gpuq.learn.train import fit, fit_clusters
 from gpuq.settings import Learning
 from tests.learn.world import DEVICE, GIB, Work, run
 
@@ -21,14 +21,6 @@ LEARNING = Learning()
 
 def member(name: str, utilization: float, memory: int) -> Member:
     return Member(name, (f"model:{name}",), None, utilization, memory)
-
-
-@pytest.mark.parametrize(
-    ("distortions", "count"),
-    [([10.0], 1), ([10.0, 9.5, 9.4], 1), ([10.0, 2.0, 1.9, 1.8], 2), ([10.0, 6.0, 1.0, 0.9], 3), ([0.0, 0.0], 1)],
-)
-def test_the_elbow_is_where_another_cluster_stops_paying(distortions: list[float], count: int):
-    assert elbow(distortions) == count
 
 
 def test_like_profiles_form_one_cluster_each():

@@ -78,6 +78,8 @@ def tidy(singles: Sequence[Single], pairs: Sequence[Pair]) -> Table:
     if blank := sum(not single.model for single in singles):
         notes.append(f"{_count(blank, 'single')} without a model: each counts as a model of its own, by its job's name")
     model = _one_spelling([single.model for single in named])
+    named = [replace(row, device_type=device(row.device_type), model=_model_of(row.model, row.job)) for row in singles]
+    model = _one_spelling([single.model for single in named])
     named = [replace(single, model=model(single.model)) for single in named]
     named = _in_percent(named, notes)
     if several := len({work(single) for single in named}) - len({_place(single) for single in named}):
@@ -125,6 +127,11 @@ def _one_spelling(names: Sequence[str]) -> Callable[[str], str]:
     return lambda name: chosen.get(_plain(name), name) or UNNAMED
 
 
+def _model_of(model: str, job: str) -> str:
+    """The model by its own name, or by the job's where nobody gave one."""
+    return model if model and model != job else _BATCH.sub("", job) or job
+
+
 def _plain(name: str) -> str:
     parts = _BETWEEN_DIGITS.split(name.casefold())
     return ".".join(_JOINTS.sub("", part) for part in parts) or name
@@ -162,7 +169,7 @@ def _placed(
         found = profiles.get((device_type, job))
         if found is None:
             missing.add(f"{job} on {device_type}")
-            return Single(device_type, job, elsewhere.get(job) or model(_BATCH.sub("", job) or job))
+            return Single(device_type, job, elsewhere.get(job) or model(_model_of("", job)))
         return found
 
     placed, empty = [], 0

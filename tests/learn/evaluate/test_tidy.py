@@ -38,10 +38,9 @@ def test_models_that_only_look_alike_stay_apart(one: str, other: str) -> None:
     assert len({found.model for found in tidy([single("a", one), single("b", other)], []).singles}) == 2
 
 
-def test_a_job_without_a_model_is_a_model_of_its_own() -> None:
-    table = tidy([single("a", ""), single("b", "")], [])
-    assert [found.model for found in table.singles] == ["a", "b"]
-    assert said(table.notes, "2 singles without a model")
+def test_a_job_without_a_model_has_that_of_its_name() -> None:
+    table = tidy([single("VGG:16", ""), single("vgg:32", "vgg:32"), single("resnet-18", "")], [])
+    assert len({found.model for found in table.singles}) == 2
 
 
 def test_fractions_become_percent_and_it_is_said() -> None:

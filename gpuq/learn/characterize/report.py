@@ -1,0 +1,149 @@
+"""The whole characterisation, as plain data that goes to JSON.
+
+Arrives: `Data`. Leaves: a `Report`; the same data give the same report. Types of device, and ways of sharing, stay apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from gpuq.learn.characterize.groups import Groups, Placing, cluster
+from gpuq.learn.characterize.packing import Cost, PairCost, Place, costs, summarise
+from gpuq.learn.characterize.relevance import Ranking, rank
+from gpuq.learn.characterize.synthetic import Quality, SyntheticRow, by_series, judge, profile, synthesise
+from gpuq.learn.characterize.table import Data, Table, Together
+
+
+class Characterization(msgspec.Struct, frozen=True, kw_only=True):
+    """What one table says. `attributes` are the columns with synthetic values: the targets and the chosen features."""
+
+    device_type: str
+    rows: int
+    series: int
+    targets: tuple[str, ...]
+    batch: str
+    rankings: tuple[Ranking, ...]
+    attributes: tuple[str, ...]
+    interpolation: tuple[Quality, ...]
+    synthetic: tuple[SyntheticRow, ...]
+    clusters: Groups | None
+    notes: tuple[str, ...]
+
+
+class Packing(msgspec.Struct, frozen=True, kw_only=True):
+    """What pairs on one type of device under one way of sharing cost. `clusters_from` is the table our clusters are of."""
+
+    device_type: str
+    sharing: str | None
+    clusters_from: str | None
+    pairs: tuple[PairCost, ...]
+    costs: tuple[Cost, ...]
+
+    @property
+    def title(self) -> str:
+        """Device type and way of sharing."""
+        return self.device_type if self.sharing is None else f"{self.device_type}, {self.sharing}"
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """See the module's own words."""
+
+    format: int = 1
+    source: str
+    tables: tuple[Characterization, ...]
+    packing: tuple[Packing, ...]
+    notes: tuple[str, ...]
+
+
+def characterize(data: Data) -> Report:
+    """Everything the data say. A table without rows, or data without pairs, give empty parts, never an error."""
+    described = [(table, *_describe(table)) for table in data.tables]
+    sorts = sorted({(pair.device_type, pair.sharing or "") for pair in data.pairs})
+    packing = tuple(
+        _packing(
+            [pair for pair in data.pairs if (pair.device_type, pair.sharing or "") == sort],
+            [(table, placing, used) for table, _, placing, used in described],
+        )
+        for sort in sorts
+    )
+    return Report(
+        source=data.source, tables=tuple(found for _, found, _, _ in described), packing=packing, notes=data.notes
+    )
+
+
+def to_json(report: Report) -> bytes:
+    """Readable JSON; the same report gives the same bytes."""
+    return msgspec.json.format(msgspec.json.encode(report, order="deterministic"), indent=1)
+
+
+def _describe(table: Table) -> tuple[Characterization, Placing | None, dict[str, str]]:
+    """The characterisation, the clusters to place other jobs in, and the method used for each attribute."""
+    rankings = tuple(rank(table, target) for target in table.targets)
+    attributes = tuple(dict.fromkeys([*table.targets, *(name for ranking in rankings for name in ranking.chosen)]))
+    judged = [judge(table, table.column(name)) for name in attributes if name != table.batch]
+    used = {quality.column: quality.method for found in judged for quality in found if quality.used}
+    synthetic = synthesise(table, used)
+    placing = cluster(table, synthetic, attributes)
+    found = Characterization(
+        device_type=table.device_type,
+        rows=len(table.rows),
+        series=len({row.series for row in table.rows}),
+        targets=table.targets,
+        batch=table.batch,
+        rankings=rankings,
+        attributes=attributes,
+        interpolation=tuple(quality for found in judged for quality in found),
+        synthetic=synthetic,
+        clusters=None if placing is None else placing.found,
+        notes=(*table.notes, *_notes(table, placing)),
+    )
+    return found, placing, used
+
+
+def _notes(table: Table, placing: Placing | None) -> list[str]:
+    notes = []
+    alone = sum(len({size for size, _ in rows}) == 1 for rows in by_series(table).values())
+    if alone:
+        notes.append(f"{alone} series with a single batch size get no synthetic rows: nothing is extrapolated.")
+    unsized = sum(row.batch_size is None for row in table.rows)
+    if unsized:
+        notes.append(f"{unsized} rows without a batch size take no part in the interpolation.")
+    missing = [name for name in (table.utilization, table.memory) if name not in table.targets]
+    if missing:
+        notes.append(f"Not measured: {', '.join(missing)}.")
+    if placing is not None and placing.found.left_out:
+        notes.append(f"{placing.found.left_out} rows miss a value and are in no cluster.")
+    return notes
+
+
+Described = tuple[Table, Placing | None, dict[str, str]]
+
+
+def _packing(pairs: Sequence[Together], described: Sequence[Described]) -> Packing:
+    """Clusters are those of the pairs' own type of device; of the only table there is, where it is of another type."""
+    device_type = pairs[0].device_type
+    own = [one for one in described if one[0].device_type == device_type]
+    chosen = own[0] if own else described[0] if len(described) == 1 else None
+    found = costs(pairs, lambda place: None if chosen is None else _cluster_of(place, *chosen))
+    placed = any(cluster is not None for pair in found for cluster in pair.clusters)
+    return Packing(
+        device_type=device_type,
+        sharing=pairs[0].sharing,
+        clusters_from=chosen[0].device_type if chosen is not None and placed else None,
+        pairs=found,
+        costs=summarise(found),
+    )
+
+
+def _cluster_of(place: Place, table: Table, placing: Placing | None, used: dict[str, str]) -> int | None:
+    """By the job's own row where it was clustered, else by its profile interpolated at its batch size; else None."""
+    series, size = place
+    if placing is None or size is None:
+        return None
+    for group in placing.found.groups:
+        if any(not m.synthetic and (m.series, m.batch_size) == place for m in group.members):
+            return group.number
+    collected = by_series(table).get(series, ())
+    return placing.cluster({**profile(collected, size, used), table.batch: size}) if collected else None

@@ -1,0 +1,78 @@
+"""Reads what the Alnair project published about sharing GPUs (github.com/CentaurusInfra/alnair, Apache-2.0).
+
+Arrives: a folder with `alnair_workloads.csv` (or the project's own `Dataset.csv`) and `alnair_seed_pairs.csv`. Leaves:
+rows as dictionaries, and which of the columns are no features, with the reason.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpuq.learn.public import number, rows
+
+WORKLOADS = ("alnair_workloads.csv", "Dataset.csv")
+SEED_PAIRS = "alnair_seed_pairs.csv"
+
+# Notebooks on Colab Pro; the P100 has 16 GB, of which MGMAP is a share.
+WORKLOADS_DEVICE = "Tesla P100-PCIE-16GB"
+# "Evaluated on Futurewei Cluster", with no word on its GPUs.
+SEED_PAIRS_DEVICE = "not stated (Futurewei cluster)"
+
+_SINCE_BOOT = "counts since boot: tells what ran before"
+_CACHES = "the machine's caches: tell what was read before"
+_MACHINE = "describes the machine, not the job"
+_LEAKS = (
+    (re.compile(r"CS_|SCT_|DU_|NIO"), _SINCE_BOOT),
+    (re.compile(r"SMU_(free|active|inactive|buffers|cached|slab)$"), _CACHES),
+    (re.compile(r"SMU_total$|Cor_in_Sys$"), _MACHINE),
+    (re.compile(r"ID$"), "the number of the row"),
+    (re.compile(r"GPU_Util_%_ran$|Min_GPU_Util_%$"), "the utilisation itself: MGUP is their sum"),
+)
+# How the tables of pairs name what the table of workloads calls otherwise.
+_SEED_JOBS = {
+    "Inceptionv3": "Inception_v3 GTSRB",
+    "NasnetMobile": "Nasnet_Mobile GTSRB",
+    "MobileNet": "MobileNet GTSRB",
+    "ResNet50": "ResNet50 GTSRB",
+    "DCGAN": "DCGAN MNIST",
+    "RL_CartPole": "Reinforcement Learning Cart Pole Problem",
+    "ImageSegmentation": "Image Segmentation oxford_iiit_pet",
+    "SmallBERT_L2-H128-A2": "small_bert/bert_en_uncased_L-2_H-128_A-2 IMDB",
+    "SmallBERT_L4-H512-A8": "small_bert/bert_en_uncased_L-4_H-512_A-8 IMDB",
+}
+
+
+def workloads(folder: Path) -> Path | None:
+    """The table of workloads in this folder, if there is one."""
+    return next((folder / name for name in WORKLOADS if (folder / name).is_file()), None)
+
+
+def workload_rows(path: Path) -> Iterator[dict[str, str]]:
+    """The rows, tidied: `series` is model and data set. Stray blanks and the data set's version number are dropped."""
+    for row in rows(path):
+        tidy = {name.strip(): (value or "").strip() for name, value in row.items() if isinstance(name, str)}
+        model = re.sub(r"/\s+", "/", tidy.get("Model", ""))
+        dataset = re.sub(r"/[\d.]+$", "", tidy.get("Dataset", ""))
+        yield {**tidy, "Model": model, "Dataset": dataset, "series": f"{model} {dataset}".strip()}
+
+
+def workload_leak(column: str) -> str | None:
+    """Why this column of the workloads is no feature; None for one that is."""
+    return next((reason for pattern, reason in _LEAKS if pattern.match(column)), None)
+
+
+def seed_series(job: str) -> str:
+    """The `series` of a job of the seed pairs, as the workloads have it; the job itself where they do not."""
+    return _SEED_JOBS.get(job, job)
+
+
+def seed_pair_rows(path: Path) -> Iterator[tuple[dict[str, str], dict[str, float | None]]]:
+    """(texts, numbers) of each pair; the columns are those of the file. Raises ValueError for a cell that is no number."""
+    texts = {"table", "job_a", "job_b", "cluster_a", "cluster_b"}
+    for row in rows(path):
+        yield (
+            {name: row[name] for name in texts},
+            {name: number(value) for name, value in row.items() if name not in texts},
+        )
