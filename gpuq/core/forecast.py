@@ -35,7 +35,11 @@ class PairCost:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """The answer to one question. Percent of the device, bytes, seconds; `upper_*` is the calibrated upper bound."""
+    """The answer to one question. Percent of the device, bytes, seconds; `upper_*` is the calibrated upper bound.
+
+    `peak_utilization_pct` is what the load rule adds up, and so on the safe side: an upper quantile of the kind's own runs,
+    or the upper bound where it has none. `expected_utilization_pct` is the likeliest.
+    """
 
     peak_utilization_pct: float | None = None
     peak_memory_bytes: int | None = None
@@ -47,6 +51,7 @@ class Forecast:
     evidence: str = "none"
     model_version: str | None = None
     pairs: tuple[PairCost, ...] = field(default=())
+    expected_utilization_pct: float | None = None
 
     @property
     def known(self) -> bool:

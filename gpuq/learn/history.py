@@ -179,6 +179,12 @@ class History:
         return iter(list(self._runs))
 
 
+def measured(runs: Iterable[Run], name: str) -> list[float]:
+    """What these runs showed of a field of theirs: those without a partner; where there is none, all."""
+    known = [(run.shared, float(value)) for run in runs if (value := getattr(run, name)) is not None]
+    return [value for shared, value in known if not shared] or [value for _, value in known]
+
+
 def _run(outcome: Outcome) -> Run:
     return Run(
         known=Known.of(outcome.features),

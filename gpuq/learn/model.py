@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from gpuq.learn.bounds import SAME_KIND_MEMORY
 from gpuq.learn.clusters import Cluster
+from gpuq.learn.peaks.regression import Peaks
 
 Factor = Annotated[float, Meta(gt=0, le=100)]
 
@@ -55,6 +56,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     clusters: dict[str, tuple[Cluster, ...]]
     """Device type -> its clusters."""
     calibration: Calibration = Calibration()
+    peaks: dict[str, Peaks] = {}
+    """Device type -> its regressions of peaks and duration."""
 
 
 def to_json(model: Model) -> bytes:

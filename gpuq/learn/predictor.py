@@ -1,24 +1,25 @@
 """Answers the core's questions: what would this job need here, and what would it cost beside these kinds?
 
 Arrives: questions (plain data); outcomes and models as they come. Leaves: forecasts, each with the evidence it rests
-on. A kind's own history goes first, then the cluster it is nearest to, then nothing: a job without evidence runs alone
-and is thereby measured. The same history and model give the same forecasts. Ignores what it has no measurement for.
+on. A kind's own history goes first, then the model's levels (see `peaks.levels`), then nothing: a job without evidence runs
+alone and is thereby measured. The same history and model give the same forecasts. Ignores what it has no measurement for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from statistics import median
 from typing import Any
 
 from gpuq.core.forecast import UNKNOWN, Forecast, PairCost, Question
 from gpuq.core.job import KindId
 from gpuq.learn.bounds import SAME_KIND_MEMORY, Prior, order_statistic, upper_bound
-from gpuq.learn.clusters import Placed, Places
-from gpuq.learn.history import History, Known, Run
+from gpuq.learn.history import History, Known, Run, measured
 from gpuq.learn.interference import combined, pair_cost
 from gpuq.learn.model import Calibration, Model
 from gpuq.learn.outcome import Outcome
+from gpuq.learn.peaks.foretell import Foreteller, Guess
 from gpuq.settings import Learning
 
 # The rule adds up peak utilisations of two jobs, so each must rarely be too low; the highest of up to nine runs.
@@ -52,7 +53,11 @@ class Predictor:
         self._version = None if model is None else model.version
         self._calibration = Calibration() if model is None else model.calibration
         self._prior = Prior(self._calibration.scale)
-        self._places = {} if model is None else {name: Places(found) for name, found in model.clusters.items()}
+        self._foretellers = (
+            {}
+            if model is None
+            else {name: Foreteller(peaks, model.clusters.get(name, ())) for name, peaks in model.peaks.items()}
+        )
         self._answers.clear()
 
     def register(self, signature: str, features: Mapping[str, Any], kind: str) -> None:
@@ -73,28 +78,38 @@ class Predictor:
 
     def answer(self, questions: Iterable[Question]) -> dict[Question, Forecast]:
         """A forecast for each question; what there is no evidence for stays None."""
-        return {question: self._forecast(question) for question in questions}
+        asked = list(questions)
+        self._work_out(asked)
+        return {question: self._forecast(question) for question in asked}
 
     def forecast_for(
         self, kind: str, features: Mapping[str, Any], device_type: str, beside: tuple[str, ...] = ()
     ) -> Forecast:
         """The forecast for a job that is not submitted, as `gpuq predict` shows it."""
-        return self._beside(self._alone(kind, Known.of(features), device_type), kind, device_type, beside)
+        (alone,) = self._alone([(kind, Known.of(features))], device_type)
+        return self._beside(alone, kind, device_type, beside)
 
     def _forecast(self, question: Question) -> Forecast:
-        key = (question.signature, question.device_type)
-        alone = self._answers.get(question.kind, {}).get(key)
-        if alone is None:
-            self._make_room()
-            known = self._known.get(question.signature, _NO_FEATURES)
-            alone = self._alone(question.kind, known, question.device_type)
-            self._answers.setdefault(question.kind, {})[key] = alone
+        alone = self._answers[question.kind][question.signature, question.device_type]
         return self._beside(alone, question.kind, question.device_type, question.beside)
 
-    def _make_room(self) -> None:
+    def _work_out(self, questions: Iterable[Question]) -> None:
+        """Make sure that each question's forecast alone is kept; those of one type of device are worked out at once."""
+        keys = dict.fromkeys((question.device_type, question.kind, question.signature) for question in questions)
+        self._make_room(len(keys))
+        missing: dict[str, list[tuple[str, str]]] = {}
+        for device_type, kind, signature in keys:
+            if (signature, device_type) not in self._answers.get(kind, {}):
+                missing.setdefault(device_type, []).append((kind, signature))
+        for device_type, found in missing.items():
+            jobs = [(name, self._known.get(signature, _NO_FEATURES)) for name, signature in found]
+            for (name, signature), forecast in zip(found, self._alone(jobs, device_type), strict=True):
+                self._answers.setdefault(name, {})[signature, device_type] = forecast
+            self._kept += len(found)
+
+    def _make_room(self, coming: int) -> None:
         """Jobs come and go; what is kept of their signatures must not grow with them."""
-        self._kept += 1
-        if self._kept > _SIGNATURES_KEPT:
+        if self._kept + coming > _SIGNATURES_KEPT:
             self._answers.clear()
             self._pairs.clear()
             self._kept = 0
@@ -114,20 +129,45 @@ class Predictor:
             self._pairs[key] = cost
         return cost
 
-    def _alone(self, kind: str, known: Known, device_type: str) -> Forecast:
-        runs = self.history.runs(kind, device_type)
-        own = self._from_own(*self.history.comparable(kind, device_type, known), runs, known)
-        if not own.known:
-            places = self._places.get(device_type)
-            placed = None if places is None else places.place(known)
-            own = own if placed is None else self._from_cluster(placed, runs, known)
-        return replace(own, model_version=self._version)
+    def _alone(self, jobs: Sequence[tuple[str, Known]], device_type: str) -> list[Forecast]:
+        """Forecasts of (kind, what is known of it) with the device to itself."""
+        foreteller = self._foretellers.get(device_type)
+        runs = [self.history.runs(kind, device_type) for kind, _ in jobs]
+        comparable = [self.history.comparable(kind, device_type, known) for kind, known in jobs]
+        found = [
+            self._from_own(used, same, all_runs, known)
+            for (used, same), all_runs, (_, known) in zip(comparable, runs, jobs, strict=True)
+        ]
+        if foreteller is not None:
+            new = [place for place, forecast in enumerate(found) if not forecast.known]
+            guesses = foreteller.guesses([jobs[place][1] for place in new])
+            for place, guess in zip(new, guesses, strict=True):
+                if guess is not None:
+                    found[place] = self._from_guess(guess, found[place], runs[place])
+        self._expect(found, jobs, [measured(used, "peak_utilization_pct") for used, _ in comparable], foreteller)
+        return [replace(forecast, model_version=self._version) for forecast in found]
+
+    @staticmethod
+    def _expect(
+        found: list[Forecast],
+        jobs: Sequence[tuple[str, Known]],
+        shown: Sequence[list[float]],
+        foreteller: Foreteller | None,
+    ) -> None:
+        """Set the utilisation expected of kinds with runs: what they showed, and what their like would."""
+        own = [place for place, values in enumerate(shown) if values]
+        kinds = [(*jobs[place], shown[place]) for place in own]
+        values = (
+            [median(runs) for _, _, runs in kinds] if foreteller is None else foreteller.expected_utilization(kinds)
+        )
+        for place, value in zip(own, values, strict=True):
+            found[place] = replace(found[place], expected_utilization_pct=value)
 
     def _from_own(self, used: list[Run], same: bool, runs: list[Run], known: Known) -> Forecast:
         if not used:
             return UNKNOWN
         point, upper = self._own_memory(used, runs, known, changed=not same)
-        durations = _preferring_alone(used, [run.duration_s for run in used])
+        durations = measured(used, "duration_s")
         return Forecast(
             peak_utilization_pct=_own_utilization(used, runs),
             peak_memory_bytes=point,
@@ -155,40 +195,30 @@ class Predictor:
         upper = upper_bound(values, quantile, self._prior) * self._calibration.own(len(values))
         return _ordered(order_statistic(values, MEMORY_QUANTILE), upper, runs, quantile)
 
-    def _from_cluster(self, placed: Placed, runs: list[Run], known: Known) -> Forecast:
-        cluster, nearest = placed.cluster, placed.nearest
-        growth = _growth(known, Known(batch_log2=nearest.batch_log2))
-        point, upper = _ordered(
-            cluster.memory_typical_bytes * growth,
-            cluster.memory_upper_bytes * growth * self._calibration.cluster,
-            runs,
-            self._learning.quantile,
-        )
+    def _from_guess(self, guess: Guess, own: Forecast, runs: list[Run]) -> Forecast:
+        """A forecast from the like of a kind; what it has shown itself so far is the least it needs."""
         seen = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
-        count = len(cluster.members)
+        point, upper = (None, None) if guess.memory is None else _ordered(*guess.memory, runs, self._learning.quantile)
         return Forecast(
-            peak_utilization_pct=max([cluster.utilization_upper_pct, *seen]),
+            peak_utilization_pct=None if guess.utilization is None else max([guess.utilization[1], *seen]),
+            expected_utilization_pct=None if guess.utilization is None else guess.utilization[0],
             peak_memory_bytes=point,
             upper_memory_bytes=upper,
-            evidence=f"cluster of {count} {'kind' if count == 1 else 'kinds'}, nearest {nearest.kind}",
+            duration_p50_s=own.duration_p50_s or (guess.duration and guess.duration[0]),
+            duration_p90_s=own.duration_p90_s or (guess.duration and guess.duration[1]),
+            evidence=guess.level.evidence,
         )
 
 
 def _own_utilization(used: list[Run], runs: list[Run]) -> float | None:
     """An upper quantile of the runs alone; what a partner held down counts only where it was higher still."""
-    values = _preferring_alone(used, [run.peak_utilization_pct for run in used])
+    values = measured(used, "peak_utilization_pct")
     if not values:
         return None
     partly = [run.peak_utilization_pct for run in runs if not run.whole and run.peak_utilization_pct is not None]
     together = [run.peak_utilization_pct for run in used if run.shared and run.peak_utilization_pct is not None]
     floor = order_statistic([*together, *partly], UTILIZATION_QUANTILE) if together or partly else 0.0
     return max(order_statistic(values, UTILIZATION_QUANTILE), floor)
-
-
-def _preferring_alone(used: list[Run], values: list[float | None]) -> list[float]:
-    """The known values of the runs without a partner; of all runs where there is none."""
-    pairs = [(run.shared, value) for run, value in zip(used, values, strict=True) if value is not None]
-    return [value for shared, value in pairs if not shared] or [value for _, value in pairs]
 
 
 def _ordered(point: float, upper: float, runs: list[Run], quantile: float) -> tuple[int, int]:

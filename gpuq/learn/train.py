@@ -19,6 +19,7 @@ from gpuq.learn.history import History, Known
 from gpuq.learn.kmeans import Points, group
 from gpuq.learn.model import Calibration, Model, own_level
 from gpuq.learn.outcome import Outcome
+from gpuq.learn.peaks.fit import fit_peaks
 from gpuq.learn.predictor import MEMORY_QUANTILE, UTILIZATION_QUANTILE, Predictor
 from gpuq.settings import Learning
 
@@ -48,6 +49,7 @@ def fit(outcomes: Sequence[Outcome], learning: Learning) -> Model:
         quantile=learning.quantile,
         clusters=clusters,
         calibration=_calibrate(outcomes, clusters, learning),
+        peaks=fit_peaks(history, learning.quantile),
     )
 
 
