@@ -1,0 +1,180 @@
+"""What training found about slowdowns on one type of device with one way of sharing, as plain numbers; and its forecasts.
+
+The law (see `law`) says what utilisations alone do; on its logarithm comes a Gaussian process over (kind a, kind b):
+
+    log s_ab = corner(law(u_a, u_b) + c + alpha_a + beta_b + gamma_ab)
+
+`alpha` is a kind's sensitivity, `beta` its pressure, and `gamma` what this pair has beyond both. Each kind's terms are
+shrunk towards those of kinds like it (model, batch size, utilisation, step time), those of a kind unlike all others
+towards 0, so that the law remains. The prior covariance of two directed pairs ab and cd, with the likeness k of kinds:
+
+    s_c^2 + s_a^2 k(a,c) + s_b^2 k(b,d) + r s_a s_b (k(a,d) + k(b,c)) + s_g^2 k(a,c) k(b,d)
+    k(a,c) = (1 - w) [a is c] + w exp(-1/2 sum over traits of (distance / reach)^2)
+
+`r` ties a kind's sensitivity to its pressure, and the product fills in pairs from pairs of like kinds. (Rasmussen and
+Williams, "Gaussian Processes for Machine Learning", 2.2 and 3.4; products of kernels over pairs: Basilico and Hofmann,
+2004.) Given the training pairs and their weights c_i (one per measured directed pair) everything a forecast needs is
+linear in the likeness to the kinds that were measured, so serving is a few products of small matrices.
+
+An upper bound is exp(log expected + factor * doubt). `doubt` grows with the distance to the nearest kind that was
+measured; the factor is conformal (see `fit`), one per level: both kinds measured beside others, one, neither.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from gpuq.learn.interference.law import SHARPNESS, Floats, corner, slack
+from gpuq.learn.interference.profile import Profile, Trait, distances, numbers, same_kind
+
+Positive = Annotated[float, Meta(gt=0)]
+# How far the common level of slowdowns may lie from the law before any was measured: log 1.65.
+COMMON = 0.5
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """The parameters of the covariance; see the module's own words. Standard deviations are of log slowdown."""
+
+    noise: Positive = 0.08
+    sharpness: Positive = SHARPNESS
+    sensitivity: Positive = 0.4
+    pressure: Positive = 0.4
+    tie: Annotated[float, Meta(ge=-1, le=1)] = 0.0
+    alike: Annotated[float, Meta(ge=0, le=1)] = 0.9
+    pair: Positive = 0.2
+    traits: tuple[Trait, ...] = ()
+    """What kinds are alike by."""
+    reaches: tuple[Positive, ...] = ()
+    """One per trait, in spreads: at this distance the likeness has fallen to 0.61."""
+
+
+class Factors(msgspec.Struct, frozen=True):
+    """How many `doubt`s the upper bound lies above, by how many of the two kinds were measured beside others.
+
+    The defaults hold where there was too little to calibrate with.
+    """
+
+    both: Annotated[float, Meta(ge=0)] = 2.5
+    one: Annotated[float, Meta(ge=0)] = 3.0
+    neither: Annotated[float, Meta(ge=0)] = 4.0
+
+
+class Interference(msgspec.Struct, frozen=True, dict=True):
+    """See the module's own words. `pairs` holds (index of a, index of b, weight) for every measured directed pair."""
+
+    kinds: tuple[Profile, ...]
+    pairs: tuple[tuple[int, int, float], ...]
+    shape: Shape = Shape()
+    factors: Factors = Factors()
+
+    def expect(self, one: Profile, beside: Profile) -> tuple[float, float]:
+        """(expected, upper) slowdown of `one` beside the other."""
+        expected, upper = self.expect_many([one], [beside])
+        return float(expected[0]), float(upper[0])
+
+    def expect_many(self, ones: Sequence[Profile], besides: Sequence[Profile]) -> tuple[Floats, Floats]:
+        """(expected, upper) slowdown of each of `ones` beside the one of `besides` in the same place."""
+        logs, doubt = self.logs(ones, besides)
+        levels = np.array([self.known(one, beside) for one, beside in zip(ones, besides, strict=True)], dtype=np.intp)
+        factors = np.array([self.factors.neither, self.factors.one, self.factors.both])[levels]
+        return np.exp(logs), np.exp(logs + factors * doubt)
+
+    def known(self, one: Profile, beside: Profile) -> int:
+        """How many of the two kinds were measured beside others: 0, 1 or 2."""
+        return (one.kind in self._places) + (beside.kind in self._places)
+
+    def logs(self, ones: Sequence[Profile], besides: Sequence[Profile]) -> tuple[Floats, Floats]:
+        """(expected log slowdown, doubt about it) of each pair."""
+        kinds = list(dict.fromkeys((*ones, *besides)))
+        index = {profile: i for i, profile in enumerate(kinds)}
+        a = np.array([index[profile] for profile in ones], dtype=np.intp)
+        b = np.array([index[profile] for profile in besides], dtype=np.intp)
+        likeness = self.likeness(kinds)
+        utilization = numbers(kinds)[:, 0]
+        z = slack(utilization[a], utilization[b]) + self._added(likeness, a, b)
+        logs, slope = corner(z, self.shape.sharpness)
+        return logs, self._doubt(likeness, a, b, slope)
+
+    def likeness(self, profiles: Sequence[Profile]) -> Floats:
+        """k of each of these kinds and each measured one: [profile, measured kind]."""
+        return likeness(profiles, self.kinds, self.shape)
+
+    def _added(self, likeness: Floats, a: np.ndarray, b: np.ndarray) -> Floats:
+        """What was learned on top of the law; linear in the weights of the measured pairs."""
+        shape, weights = self.shape, self._weights
+        rows, columns = weights.sum(axis=1), weights.sum(axis=0)
+        tied = shape.tie * shape.sensitivity * shape.pressure
+        sensitivity = likeness @ (shape.sensitivity**2 * rows + tied * columns)
+        pressure = likeness @ (shape.pressure**2 * columns + tied * rows)
+        return np.asarray(
+            COMMON**2 * weights.sum() + sensitivity[a] + pressure[b] + shape.pair**2 * self._pair(likeness, a, b)
+        )
+
+    def _pair(self, likeness: Floats, a: np.ndarray, b: np.ndarray) -> Floats:
+        """The sum over measured pairs i of k(a, a_i) w_i k(b, b_i)."""
+        return np.asarray(np.einsum("ij,ij->i", (likeness @ self._weights)[a], likeness[b]))
+
+    def _doubt(self, likeness: Floats, a: np.ndarray, b: np.ndarray, slope: Floats) -> Floats:
+        """The standard deviation that is left when only the nearest measured kind of each is looked at."""
+        shape = self.shape
+        nearest = likeness.max(axis=1, initial=0.0) ** 2
+        left = (
+            shape.sensitivity**2 * (1 - nearest[a])
+            + shape.pressure**2 * (1 - nearest[b])
+            + shape.pair**2 * (1 - nearest[a] * nearest[b])
+        )
+        return np.asarray(np.sqrt(shape.noise**2 + slope**2 * np.maximum(left, 0.0)))
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {profile.kind: place for place, profile in enumerate(self.kinds)}
+
+    @cached_property
+    def _weights(self) -> Floats:
+        table = np.zeros((len(self.kinds), len(self.kinds)))
+        for a, b, weight in self.pairs:
+            table[a, b] += weight
+        return table
+
+
+def likeness(one: Sequence[Profile], other: Sequence[Profile], shape: Shape) -> Floats:
+    """k of each of `one` and each of `other`; 1 for the same kind."""
+    return blend(same_kind(one, other), distances(one, other, shape.traits), shape)
+
+
+def blend(same: Floats, far: Floats, shape: Shape) -> Floats:
+    """k from whether two kinds are the same and their squared distances in each trait."""
+    if not shape.traits:
+        return same
+    near = np.exp(-0.5 * np.tensordot(1 / np.array(shape.reaches) ** 2, far, 1))
+    return np.asarray(np.where(same > 0, 1.0, shape.alike * near))
+
+
+def place(device_type: str, sharing: str | None) -> str:
+    """The key of what was learned on this type of device with this way of sharing (None: not known)."""
+    return device_type if sharing is None else f"{device_type} / {sharing}"
+
+
+def covariance(shape: Shape, kinds: Floats, a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> Floats:
+    """The prior covariance of pairs (a, b) with pairs (c, d); `kinds` is the likeness of all kinds with each other."""
+    ac, bd = kinds[np.ix_(a, c)], kinds[np.ix_(b, d)]
+    tied = shape.tie * shape.sensitivity * shape.pressure
+    return np.asarray(
+        COMMON**2
+        + shape.sensitivity**2 * ac
+        + shape.pressure**2 * bd
+        + tied * (kinds[np.ix_(a, d)] + kinds[np.ix_(b, c)])
+        + shape.pair**2 * ac * bd
+    )
+
+
+def finite(value: float) -> bool:
+    """Whether a slowdown may be learnt from."""
+    return math.isfinite(value) and value > 0

@@ -1,0 +1,94 @@
+"""What is known of a kind before it was ever measured beside another: the side information of pairs, and how alike kinds are.
+
+Arrives: profiles. Leaves: squared distances between them, one table per trait. Each is Euclidean (else no covariance could be
+made of it): an unknown number stands at the middle of its trait, one spread off to the side; models are equally far
+apart; an unknown model is like no other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from gpuq.learn.interference.law import Floats
+
+NUMBERS = ("utilization_pct", "memory_utilization_pct", "batch_log2", "step_log")
+_LEAST_SPREAD = 1e-6
+
+
+class Profile(msgspec.Struct, frozen=True):
+    """One kind alone. Percent of the device; `step_log` is the natural log of the seconds (in any unit) of one step."""
+
+    kind: str
+    model: str | None = None
+    utilization_pct: float | None = None
+    memory_utilization_pct: float | None = None
+    batch_log2: float | None = None
+    step_log: float | None = None
+
+
+def numbers(profiles: Sequence[Profile]) -> Floats:
+    """One row per profile, one column per entry of NUMBERS; nan where it is not known."""
+    rows = [[_or_nan(getattr(profile, name)) for name in NUMBERS] for profile in profiles]
+    return np.array(rows, dtype=np.float64).reshape(len(profiles), len(NUMBERS))
+
+
+class Trait(msgspec.Struct, frozen=True):
+    """Something that kinds are alike by. The middle and the standard deviation of the kinds that were measured."""
+
+    name: str
+    middle: float = 0.0
+    spread: Annotated[float, Meta(gt=0)] = 1.0
+
+
+def distances(one: Sequence[Profile], other: Sequence[Profile], traits: Sequence[Trait]) -> Floats:
+    """Squared distance of each of `one` to each of `other` in each trait, in spreads: [trait, one, other]."""
+    left, right = numbers(one), numbers(other)
+    tables = [
+        _model_distance(one, other)
+        if trait.name == "model"
+        else _number_distance(left[:, NUMBERS.index(trait.name)], right[:, NUMBERS.index(trait.name)], trait)
+        for trait in traits
+    ]
+    return np.array(tables, dtype=np.float64).reshape(len(traits), len(one), len(other))
+
+
+def same_kind(one: Sequence[Profile], other: Sequence[Profile]) -> Floats:
+    """1 where the two are the same kind, else 0: [one, other]."""
+    left, right = (np.array([profile.kind for profile in profiles], dtype=object) for profiles in (one, other))
+    return np.asarray(left[:, None] == right[None, :], dtype=np.float64).reshape(len(one), len(other))
+
+
+def telling(profiles: Sequence[Profile]) -> tuple[Trait, ...]:
+    """The traits that tell these kinds apart, known of at least half of them."""
+    table = numbers(profiles)
+    found: list[Trait] = []
+    models = [profile.model for profile in profiles if profile.model is not None]
+    if len(set(models)) > 1 and 2 * len(models) >= len(profiles):
+        found.append(Trait("model"))
+    for column, name in enumerate(NUMBERS):
+        known = table[~np.isnan(table[:, column]), column]
+        if len(known) >= 2 and 2 * len(known) >= len(profiles) and float(known.std()) > _LEAST_SPREAD:
+            found.append(Trait(name, round(float(known.mean()), 9), round(float(known.std()), 9)))
+    return tuple(found)
+
+
+def _model_distance(one: Sequence[Profile], other: Sequence[Profile]) -> Floats:
+    left, right = (np.array([profile.model for profile in profiles], dtype=object) for profiles in (one, other))
+    unknown = np.array([model is None for model in left], dtype=bool)
+    return np.asarray((left[:, None] != right[None, :]) | unknown[:, None], dtype=np.float64)
+
+
+def _number_distance(left: Floats, right: Floats, trait: Trait) -> Floats:
+    one, other = ((np.nan_to_num(side - trait.middle) / trait.spread, np.isnan(side)) for side in (left, right))
+    away: Floats = (one[0][:, None] - other[0][None, :]) ** 2
+    return np.asarray(away + (one[1][:, None] != other[1][None, :]))
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value

@@ -1,0 +1,64 @@
+"""The same learning from tables that anybody can bring: singles and pairs as `gpuq.learn.measured` has them.
+
+Arrives: `Single` and `Pair` rows. Leaves: one `Interference` per type of device and way of sharing. A direction that was not
+measured teaches nothing; a job without a single is known by its pairs alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from gpuq.learn.interference.fit import fit
+from gpuq.learn.interference.learned import Interference
+from gpuq.learn.interference.profile import Profile
+from gpuq.learn.measured import Pair, Single
+
+Directed = dict[tuple[str, str], list[float]]
+
+
+def fit_tables(
+    singles: Sequence[Single], pairs: Sequence[Pair], quantile: float = 0.95
+) -> dict[tuple[str, str | None], Interference]:
+    """(device type, way of sharing) -> what its pairs teach."""
+    found: dict[tuple[str, str | None], Interference] = {}
+    for key, slowdowns in directed(pairs).items():
+        learned = fit(profiles(singles, key[0]), slowdowns, quantile)
+        if learned is not None:
+            found[key] = learned
+    return found
+
+
+def profile_of(single: Single) -> Profile:
+    """What a single says of its job before it was ever beside another."""
+    return Profile(
+        kind=single.job,
+        model=single.model or None,
+        utilization_pct=single.utilization_pct,
+        memory_utilization_pct=single.memory_utilization_pct,
+        batch_log2=_log(single.batch_size, 2.0),
+        step_log=_log(None if not single.steps_per_s else 1 / single.steps_per_s, math.e),
+    )
+
+
+def profiles(singles: Sequence[Single], device_type: str) -> Mapping[str, Profile]:
+    """Job -> its profile on this type of device."""
+    return {single.job: profile_of(single) for single in singles if single.device_type == device_type}
+
+
+def directed(pairs: Sequence[Pair]) -> dict[tuple[str, str | None], Directed]:
+    """(device type, way of sharing) -> (job, job beside it) -> slowdowns of the first. Each row gives both directions."""
+    found: dict[tuple[str, str | None], Directed] = {}
+    for pair in pairs:
+        table = found.setdefault((pair.device_type, pair.sharing), {})
+        for job, beside, slowdown in (
+            (pair.job_a, pair.job_b, pair.slowdown_a),
+            (pair.job_b, pair.job_a, pair.slowdown_b),
+        ):
+            if slowdown is not None and slowdown > 0:
+                table.setdefault((job, beside), []).append(slowdown)
+    return found
+
+
+def _log(value: float | None, base: float) -> float | None:
+    return round(math.log(value, base), 9) if value else None
