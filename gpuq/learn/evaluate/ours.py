@@ -1,11 +1,123 @@
-"""gpuq's own learning as one of the methods that are judged: the code that serves, refitted.
+"""gpuq's own learning as one of the methods that are judged: the code that trains and serves, refitted.
 
-Arrives: what was measured. Leaves: the same answers a served forecast would hold.
+Arrives: what was measured. Leaves: what a served forecast would hold: slowdowns from `interference`, peaks from `peaks`. A
+single stands for a finished attempt of `train.py --model MODEL --batch-size SIZE`, described as a submission is.
 """
 
 from __future__ import annotations
 
-from gpuq.learn.evaluate.baselines import ridge, same_model
-from gpuq.learn.evaluate.judge import Method
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 
-OURS = Method("gpuq", pairs=ridge, utilization=same_model, memory=same_model)
+import numpy as np
+
+from gpuq.learn.evaluate.answers import (
+    QUANTILE,
+    AnswerPairs,
+    AnswerSingles,
+    Directed,
+    Expected,
+    FitSingles,
+    Slowdowns,
+    unknown,
+)
+from gpuq.learn.evaluate.figures import Numbers
+from gpuq.learn.evaluate.judge import Method
+from gpuq.learn.history import History, Known, Outcome
+from gpuq.learn.interference import profile_of
+from gpuq.learn.interference.fit import fit
+from gpuq.learn.kind import describe
+from gpuq.learn.measured import Single
+from gpuq.learn.peaks.fit import fit_peaks
+from gpuq.learn.peaks.foretell import Foreteller, Guess
+from gpuq.submission import Submission
+
+_MIB = 2**20
+_OWNER = "evaluate"
+
+
+def slowdowns(known: Sequence[Directed]) -> AnswerPairs:
+    """Slowdowns by `interference`, fitted to these."""
+    measured: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in known:
+        measured[row.job.job, row.beside.job].append(row.slowdown)
+    profiles = {single.job: profile_of(single) for row in known for single in (row.job, row.beside)}
+    learned = fit(profiles, measured, QUANTILE)
+
+    def answer(questions: Sequence[tuple[Single, Single]]) -> Slowdowns:
+        if learned is None or not questions:
+            return Slowdowns.of(unknown(len(questions)), unknown(len(questions)))
+        ones, besides = ([profile_of(question[side]) for question in questions] for side in (0, 1))
+        return Slowdowns.of(*learned.expect_many(ones, besides))
+
+    return answer
+
+
+def peaks(of: Callable[[Guess], tuple[float, float] | None], unit: float) -> FitSingles:
+    """One target of `peaks`: which part of a guess, and how many of its units make one of the table's."""
+
+    def fit_target(known: Sequence[Single], measured: Numbers) -> AnswerSingles:
+        del measured  # the singles hold it
+        foretell = _foreteller(tuple(known))
+
+        def answer(questions: Sequence[Single]) -> Expected:
+            guesses = (
+                [None] * len(questions)
+                if foretell is None
+                else foretell.guesses([_known(single) for single in questions])
+            )
+            found = [None if guess is None else of(guess) for guess in guesses]
+            pairs = np.array([(np.nan, np.nan) if pair is None else pair for pair in found]).reshape(len(questions), 2)
+            return Expected(pairs[:, 0] / unit, pairs[:, 1] / unit)
+
+        return answer
+
+    return fit_target
+
+
+@lru_cache(maxsize=2)
+def _foreteller(known: tuple[Single, ...]) -> Foreteller | None:
+    """What is learned from these singles, all of one type of device; both targets are fitted at once. None from too few."""
+    history = History.from_outcomes([_outcome(single) for single in known])
+    fitted = fit_peaks(history, QUANTILE)
+    return next((Foreteller(found, ()) for found in fitted.values()), None)
+
+
+def _outcome(single: Single) -> Outcome:
+    kind, signature, features = describe(_submission(single), _OWNER)
+    memory = single.peak_memory_mib
+    return Outcome(
+        kind=kind,
+        signature=signature,
+        script_sha256=None,
+        device_type=single.device_type,
+        features=features,
+        peak_utilization_pct=single.utilization_pct,
+        peak_memory_bytes=None if memory is None else round(memory * _MIB),
+        duration_s=None,
+        alone_rate=single.steps_per_s,
+        shared_rate=None,
+        slowdowns=(),
+        ending="exited",
+        shared=False,
+        ended_at=0.0,
+    )
+
+
+def _known(single: Single) -> Known:
+    return Known.of(describe(_submission(single), _OWNER)[2])
+
+
+def _submission(single: Single) -> Submission:
+    size = [] if single.batch_size is None else ["--batch-size", f"{single.batch_size:g}"]
+    command = ("python", "train.py", "--model", single.model, *size)
+    return Submission(command=command, cwd="/", script="train.py", kind=single.job)
+
+
+OURS = Method(
+    "gpuq",
+    pairs=slowdowns,
+    utilization=peaks(lambda guess: guess.utilization, 1.0),
+    memory=peaks(lambda guess: guess.memory, float(_MIB)),
+)
