@@ -19,13 +19,9 @@ if TYPE_CHECKING:
 
 def run(words: list[str]) -> int:
     """Look at the model, change it, or judge it."""
-    if next((word for word in words if not word.startswith("-")), None) == "evaluate":
-        place = words.index("evaluate")
-        return _evaluate(words[:place] + words[place + 1 :])
     parser = Parser(
         "model",
-        "The prediction model: what serves, train one now, go back; what measured jobs say.",
-        epilog="`gpuq model evaluate --help`: judge the forecasts on data of your own.",
+        "The prediction model: what serves, train one now, go back; what measured jobs say; judge it on data of your own.",
     )
     parser.add_argument(
         "action",
@@ -36,7 +32,20 @@ def run(words: list[str]) -> int:
     )
     parser.add_argument("--data", metavar="DIR", help="characterize: these tables, not this gpuq's finished attempts")
     parser.add_argument("--out", metavar="DIR", help="characterize: also write plots, JSON and an HTML report there")
+    parser.add_argument(
+        "--singles", metavar="FILE", help="evaluate: CSV of jobs measured with the device to themselves"
+    )
+    parser.add_argument("--pairs", metavar="FILE", help="evaluate: CSV of slowdowns of jobs measured two at a time")
+    parser.add_argument(
+        "--holdout", choices=["model", "pair", "time"], help="evaluate: what is held out (default: model)"
+    )
     options = parser.parse_args(words)
+    if options.action == "evaluate":
+        return _evaluate(options)
+    if options.singles is not None or options.pairs is not None or options.holdout is not None:
+        raise BadInput(
+            "--singles, --pairs and --holdout go with `evaluate` only.", fix="`gpuq model --help` shows what it takes."
+        )
     if options.action == "characterize":
         return _characterize(options)
     if options.data is not None or options.out is not None:
@@ -69,22 +78,13 @@ def _characterize(options: Namespace) -> int:
     return 1
 
 
-def _evaluate(words: list[str]) -> int:
-    """Judge forecasts on the user's own tables, in a process that replaces this one."""
-    parser = Parser(
-        "model evaluate",
-        "Judge gpuq's forecasts on your own measurements: it learns from a part of them, and foretells the rest,\n"
-        "beside plain baselines. Needs no daemon. docs/learning.md lists the columns and the figures.",
-    )
-    parser.add_argument("--singles", metavar="FILE", help="CSV: jobs measured with the device to themselves")
-    parser.add_argument("--pairs", metavar="FILE", help="CSV: slowdowns of jobs measured two at a time")
-    parser.add_argument(
-        "--holdout", choices=["model", "pair", "time"], default="model", help="what is held out (default: model)"
-    )
-    options = parser.parse_args(words)
-    command = ["gpuq.learn.evaluate", f"--holdout={options.holdout}"]
-    command += [f"--{name}={path}" for name in ("singles", "pairs") if (path := getattr(options, name)) is not None]
-    become_module([*command, *(["--json"] if options.json else [])])
+def _evaluate(options: Namespace) -> int:
+    """Become the process that judges forecasts on the user's own tables. It asks no daemon, so --host says nothing to it."""
+    command = ["gpuq.learn.evaluate", *(["--json"] if options.json else [])]
+    for name in ("singles", "pairs", "holdout"):
+        value = getattr(options, name)
+        command += [] if value is None else [f"--{name}={value}"]
+    become_module(command)
     return 1
 
 
