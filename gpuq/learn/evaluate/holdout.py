@@ -25,6 +25,7 @@ PAIR_FOLDS = 5
 MOST_FOLDS = 24
 
 _DRAWS = 3
+_FEW_JOBS = 12
 _PairKey = tuple[str, str | None, str, str]
 
 Row = TypeVar("Row")
@@ -118,7 +119,7 @@ def few_pairs(table: Table, seed: int = SEED) -> Holdout:
 
 
 def few_of_a_job(table: Table, seed: int = SEED, count: int = 3) -> Holdout:
-    """One job held out but for a few of its pairs; for each job with more than those, at most `MOST_FOLDS` of them drawn."""
+    """One job held out but for a few of its pairs: for each job with more than those, or so many of them drawn."""
     draw = random.Random(seed)  # noqa: S311  a reproducible draw, no secret
     own: dict[tuple[str, str | None, str], set[_PairKey]] = defaultdict(set)
     for pair in table.pairs:
@@ -126,7 +127,7 @@ def few_of_a_job(table: Table, seed: int = SEED, count: int = 3) -> Holdout:
             own[*pair.group, job].add(pair.key)
     jobs = sorted((job for job, keys in own.items() if len(keys) > count), key=str)
     splits = []
-    for chosen in sorted(draw.sample(jobs, min(MOST_FOLDS, len(jobs))), key=str):
+    for chosen in sorted(draw.sample(jobs, min(_FEW_JOBS, len(jobs))), key=str):
         held = own[chosen] - set(draw.sample(sorted(own[chosen], key=str), count))
         splits.append(_split_pairs(table.pairs, [pair.key in held for pair in table.pairs]))
     how = f"one job held out with {count} of its pairs known ({len(splits)} jobs)"

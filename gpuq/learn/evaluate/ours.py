@@ -6,6 +6,7 @@ single stands for a finished attempt of `train.py --model MODEL --batch-size SIZ
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -35,6 +36,8 @@ from gpuq.submission import Submission
 
 _MIB = 2**20
 _OWNER = "evaluate"
+_ODD = re.compile(r"[^\w./@+-]+")
+_LONGEST = 80
 
 
 def slowdowns(known: Sequence[Directed]) -> AnswerPairs:
@@ -76,7 +79,7 @@ def peaks(of: Callable[[Guess], tuple[float, float] | None], unit: float) -> Fit
     return fit_target
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=64)
 def _foreteller(known: tuple[Single, ...]) -> Foreteller | None:
     """What is learned from these singles, all of one type of device; both targets are fitted at once. None from too few."""
     history = History.from_outcomes([_outcome(single) for single in known])
@@ -111,7 +114,9 @@ def _known(single: Single) -> Known:
 
 def _submission(single: Single) -> Submission:
     size = [] if single.batch_size is None else ["--batch-size", f"{single.batch_size:g}"]
-    command = ("python", "train.py", "--model", single.model, *size)
+    # As a person would have to write it on a command line.
+    model = _ODD.sub("_", single.model).strip("-_.") or "model"
+    command = ("python", "train.py", "--model", model[:_LONGEST], *size)
     return Submission(command=command, cwd="/", script="train.py", kind=single.job)
 
 
