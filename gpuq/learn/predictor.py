@@ -145,7 +145,7 @@ class Predictor:
                 if guess is not None:
                     found[place] = self._from_guess(guess, found[place], runs[place])
         self._expect(found, jobs, [measured(used, "peak_utilization_pct") for used, _ in comparable], foreteller)
-        return [replace(forecast, model_version=self._version) for forecast in found]
+        return found if self._version is None else [replace(one, model_version=self._version) for one in found]
 
     @staticmethod
     def _expect(

@@ -24,12 +24,12 @@ import numpy as np
 from gpuq.learn.bounds import REPEATED_RUN, Prior
 from gpuq.learn.history import History, Run, measured
 from gpuq.learn.peaks.conformal import Margin, Residual, margins
-from gpuq.learn.peaks.kernel import TERMS, Matrix, Side, terms
+from gpuq.learn.peaks.kernel import TERMS, Across, Matrix, Side
 from gpuq.learn.peaks.levels import LEVELS, groups_left_out
 from gpuq.learn.peaks.regression import TARGETS, Link, Peaks, Regressed, Regression, Row, link_units
 
 # Kinds per type of device that a regression keeps: the work grows with its square when serving, its cube when training.
-MOST_ROWS = 500
+MOST_ROWS = 300
 # Fewer kinds than this make no regression.
 LEAST_ROWS = 3
 # Links that are tried, the first that is best is kept; bytes and seconds are only ever right in proportion.
@@ -51,6 +51,8 @@ _LEAST_NOISE = 1e-3
 _FIRST_NOISE = 0.05
 # Degrees of freedom of the noise: 4 has tails as heavy as those of repeated runs.
 _FREEDOM = 4.0
+# A term that says less than this share of all of them is left out: it only takes time.
+_NEGLIGIBLE = 1e-3
 _ROUNDS = (60, 15, 15)
 # What the prior of the spread between repeated runs is worth, in runs.
 _RUNS_WORTH = 5.0
@@ -116,8 +118,8 @@ class _Problem:
         self._rows, self._target, self._repeats = rows, target, repeats
         self._values = np.array([float(getattr(row, target)) for row in rows])
         self._runs = np.array([float(row.runs) for row in rows])
-        side = Side.of([row.traits for row in rows])
-        self._terms = _telling(terms(side, side))
+        self._side = Side([row.traits for row in rows])
+        self._terms = _telling(Across(self._side, self._side).terms())
 
     def solve(self, link: Link) -> Regression:
         """The regression under this link, without margins."""
@@ -141,13 +143,13 @@ class _Problem:
 
     def error(self, regression: Regression) -> float:
         """The mean absolute error of leaving one row out, in percent, bytes or seconds."""
-        ready = Regressed(self._rows, self._target, regression)
+        ready = Regressed(self._rows, self._side, self._target, regression)
         mean = np.array([found[0] for row in self._rows if (found := ready.without(row.kind)) is not None])
         return float(np.abs(ready.values(mean) - self._values).mean())
 
     def with_margins(self, regression: Regression, quantile: float) -> Regression:
         """The same with a margin per level, from rows left out as that level would not have seen them."""
-        ready = Regressed(self._rows, self._target, regression)
+        ready = Regressed(self._rows, self._side, self._target, regression)
         levels = {level: self._residuals(ready, level) for level in LEVELS}
         found: dict[str, Margin] = margins(levels, quantile, "added", dict.fromkeys(LEVELS, _PRIOR))
         return msgspec.structs.replace(regression, margins=found)
@@ -194,8 +196,11 @@ class _Problem:
             found = minimize(told, logs, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": most_steps})
             logs = found.x
             trust = told.trust(logs)
-        variances = np.exp(logs)
-        return dict(zip(self._terms, map(float, variances[:-1]), strict=True)), float(variances[-1]), trust
+        variances = dict(zip(self._terms, map(float, np.exp(logs[:-1])), strict=True))
+        said = {term: variance * float(np.diag(self._terms[term]).mean()) for term, variance in variances.items()}
+        least = _NEGLIGIBLE * math.fsum(said.values())
+        kept = {term: variance for term, variance in variances.items() if said[term] >= least}
+        return kept, math.exp(logs[-1]), trust
 
 
 class _Evidence:

@@ -12,7 +12,7 @@ from statistics import median
 
 from gpuq.learn.clusters import Cluster, Places
 from gpuq.learn.history import Known
-from gpuq.learn.peaks.kernel import Matrix, Side
+from gpuq.learn.peaks.kernel import Across, Side
 from gpuq.learn.peaks.levels import Level, Levels
 from gpuq.learn.peaks.regression import TARGETS, Peaks, Regressed
 from gpuq.learn.peaks.traits import Traits, traits
@@ -38,9 +38,10 @@ class Foreteller:
 
     def __init__(self, peaks: Peaks, clusters: Sequence[Cluster]) -> None:
         self._levels = Levels(peaks.rows, Places(clusters) if clusters else None)
+        self._side = Side([row.traits for row in peaks.rows])
         fitted = {target: getattr(peaks, target) for target in TARGETS}
         self._regressed = {
-            name: Regressed(peaks.rows, name, found) for name, found in fitted.items() if found is not None
+            name: Regressed(peaks.rows, self._side, name, found) for name, found in fitted.items() if found is not None
         }
 
     def guesses(self, jobs: Sequence[Known]) -> list[Guess | None]:
@@ -62,7 +63,8 @@ class Foreteller:
             return [median(runs) for _, _, runs in kinds]
         without = [regressed.without(kind) for kind, _, _ in kinds]
         new = [place for place, belief in enumerate(without) if belief is None]
-        belief = regressed.belief(Side.of([traits(kinds[place][1]) for place in new]))
+        side = Side([traits(kinds[place][1]) for place in new])
+        belief = regressed.belief(side, Across(side, self._side, quick=True))
         without_new = dict(
             zip(new, zip(map(float, belief.mean), map(float, belief.variance), strict=True), strict=True)
         )
@@ -77,8 +79,16 @@ class Foreteller:
         # Traits are what the regression sees: jobs that differ in nothing else get one row of the covariance.
         places: dict[Traits, int] = {}
         which = [places.setdefault(traits(job), len(places)) for job, _ in placed]
-        side = Side.of(list(places))
-        pairs = {name: self._pairs(regressed, side, which, placed) for name, regressed in self._regressed.items()}
+        side = Side(list(places))
+        across = Across(side, self._side, quick=True)
+        levels = [level.name for _, level in placed]
+        pairs = {}
+        tell_duration = any(name in TELL_DURATION for name in levels)
+        for name, regressed in self._regressed.items():
+            if name == "duration" and not tell_duration:
+                continue
+            belief = regressed.belief(side, across).of(which)
+            pairs[name] = regressed.point(belief).tolist(), regressed.upper(belief, levels).tolist()
         return [
             Guess(
                 level,
@@ -89,14 +99,6 @@ class Foreteller:
             for place, (_, level) in enumerate(placed)
         ]
 
-    @staticmethod
-    def _pairs(
-        regressed: Regressed, side: Side, which: Sequence[int], placed: Sequence[tuple[Known, Level]]
-    ) -> tuple[Matrix, Matrix]:
-        belief = regressed.belief(side).of(which)
-        margins = [regressed.regression.margins[level.name] for _, level in placed]
-        return regressed.point(belief), regressed.upper(belief, margins)
 
-
-def _nth(pairs: tuple[Matrix, Matrix] | None, place: int) -> tuple[float, float] | None:
-    return None if pairs is None else (float(pairs[0][place]), float(pairs[1][place]))
+def _nth(pairs: tuple[list[float], list[float]] | None, place: int) -> tuple[float, float] | None:
+    return None if pairs is None else (pairs[0][place], pairs[1][place])

@@ -11,8 +11,8 @@ itself interpolates linearly between what was measured and stays level beyond. A
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import product
 
 import numpy as np
@@ -20,116 +20,120 @@ import numpy as np
 from gpuq.learn.peaks.traits import GROUPS, NUMBERS, TEMPLATE, Traits
 
 Matrix = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
+Places = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
 
-ALL = "all"
-GROUP_NAMES = (*GROUPS, TEMPLATE)
-SHAPES = ("level", "batch", "walk", "size")
+# The first group is everybody; the others are those of `Traits.words`.
+GROUP_NAMES = ("all", *GROUPS, TEMPLATE)
+SHAPES = ("level", "batch", "size", "walk")
+TERMS = tuple(f"{group}/{shape}" for group, shape in product(GROUP_NAMES, SHAPES))
 # Where a slope has no say, and what is one unit of it: batch 64 and four doublings; a product of 256 and three.
-_CENTRES = {"batch": (6.0, 4.0), "size": (8.0, 3.0)}
-# A batch of one is where the walk sets out.
+_CENTRES = np.array([6.0, 8.0])
+_UNITS = np.array([4.0, 3.0])
+# A batch of one is a quarter of a unit from where the walk sets out.
 _WALK_FROM, _WALK_UNIT = -1.0, 4.0
-TERMS = tuple(f"{group}/{shape}" for group, shape in product((ALL, *GROUP_NAMES), SHAPES))
 
 
-@dataclass(frozen=True, slots=True)
 class Side:
-    """Jobs made ready for a kernel: per group which of its different sets of words each job has, and the numbers."""
+    """Jobs made ready for a kernel, as the rows or the columns of a covariance."""
 
-    sets: tuple[tuple[frozenset[str], ...], ...]
-    which: tuple[np.ndarray[tuple[int], np.dtype[np.intp]], ...]
-    numbers: Matrix
-    """One row per job, NaN for unknown."""
-
-    @classmethod
-    def of(cls, jobs: Sequence[Traits]) -> Side:
-        """The side that these jobs make."""
-        sets, which = [], []
-        for group in range(len(GROUP_NAMES)):
+    def __init__(self, jobs: Sequence[Traits]) -> None:
+        self.sets: list[list[frozenset[str]]] = []
+        """Per group of words: the different sets of them."""
+        self.which: list[Places] = []
+        """Per group of words: which of those sets each job has."""
+        for group in range(len(GROUP_NAMES) - 1):
             places: dict[frozenset[str], int] = {}
-            found = [places.setdefault(job.words[group], len(places)) for job in jobs]
-            sets.append(tuple(places))
-            which.append(np.array(found, dtype=np.intp))
+            self.which.append(
+                np.array([places.setdefault(job.words[group], len(places)) for job in jobs], dtype=np.intp)
+            )
+            self.sets.append(list(places))
         numbers = np.array([job.numbers for job in jobs], dtype=np.float64).reshape(len(jobs), len(NUMBERS))
-        return cls(tuple(sets), tuple(which), numbers)
+        slopes = (numbers - _CENTRES) / _UNITS
+        self.design = np.concatenate([np.ones((len(jobs), 1)), np.where(np.isnan(slopes), 0.0, slopes)], axis=1)
+        """Per job: 1, then where it is along each slope; 0 for an unknown number."""
+        walked = np.maximum(0.0, (numbers[:, 0] - _WALK_FROM) / _WALK_UNIT)
+        self.walked: Matrix = np.where(np.isnan(walked), 0.0, walked)
+        """Per job: how far the walk has come; 0 for an unknown batch."""
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return len(self.design)
+
+    @cached_property
+    def lengths(self) -> list[Matrix]:
+        """Per group: the root of the number of words in each set, 1 for none."""
+        return [np.sqrt(np.array([max(1, len(words)) for words in sets], dtype=np.float64)) for sets in self.sets]
+
+    @cached_property
+    def where(self) -> list[dict[str, Places]]:
+        """Per group: word -> the sets that have it."""
+        found: list[dict[str, list[int]]] = []
+        for sets in self.sets:
+            found.append({})
+            for place, words in enumerate(sets):
+                for word in words:
+                    found[-1].setdefault(word, []).append(place)
+        return [{word: np.array(places, dtype=np.intp) for word, places in group.items()} for group in found]
 
 
-def likenesses(one: Side, other: Side) -> dict[str, Matrix]:
-    """Group -> the cosine of the sets of words of each job of one side and each of the other; `all` is 1."""
-    found: dict[str, Matrix] = {ALL: np.ones((len(one), len(other)))}
-    for place, group in enumerate(GROUP_NAMES):
-        small = _cosines(one.sets[place], other.sets[place])
-        found[group] = small[np.ix_(one.which[place], other.which[place])]
-    return found
+class Across:
+    """What the jobs of one side share with those of the other, before it is said how much that counts.
+
+    Serving does with single precision (`quick`): its 7 digits are more than anybody measured, and half the work.
+    """
+
+    def __init__(self, one: Side, other: Side, *, quick: bool = False) -> None:
+        number = np.float32 if quick else np.float64
+        self._one, self._other = one.design.astype(number), other.design.astype(number)
+        self._alike = [None, *(_alike(one, other, group).astype(number) for group in range(len(GROUP_NAMES) - 1))]
+        self._together = np.minimum(one.walked[:, None].astype(number), other.walked[None, :].astype(number))
+
+    def covariance(self, variances: Matrix) -> Matrix:
+        """The sum of all terms; `variances` as `table` gives them."""
+        total: Matrix = np.zeros_like(self._together)
+        for alike, weights in zip(self._alike, variances.astype(total.dtype), strict=True):
+            if not weights.any():
+                continue
+            if not weights[1:].any():
+                total += weights[0] if alike is None else weights[0] * alike
+                continue
+            shape = (self._one * weights[:-1]) @ self._other.T
+            if weights[-1]:
+                shape += weights[-1] * self._together
+            total += shape if alike is None else np.multiply(alike, shape, out=shape)
+        return total
+
+    def terms(self) -> dict[str, Matrix]:
+        """Term -> its matrix, for a variance of one."""
+        columns = zip(self._one.T, self._other.T, strict=True)
+        forms = [*(one[:, None] * other for one, other in columns), self._together]
+        pairs = product(zip(GROUP_NAMES, self._alike, strict=True), zip(SHAPES, forms, strict=True))
+        return {f"{group}/{shape}": form if like is None else like * form for (group, like), (shape, form) in pairs}
 
 
-def shapes(one: Side, other: Side) -> dict[str, Matrix | float]:
-    """Shape -> its factor for each job of one side and each of the other."""
-    walk_one, walk_other = (
-        np.maximum(0.0, (_plain(side, 0, _WALK_FROM) - _WALK_FROM) / _WALK_UNIT) for side in (one, other)
-    )
-    return {
-        "level": 1.0,
-        "batch": np.outer(_slope(one, "batch"), _slope(other, "batch")),
-        "walk": np.minimum(walk_one[:, None], walk_other[None, :]),
-        "size": np.outer(_slope(one, "size"), _slope(other, "size")),
-    }
+def table(variances: Mapping[str, float]) -> Matrix:
+    """Variances by term as groups by shapes; 0 for a term that is not there."""
+    return np.array([[variances.get(f"{group}/{shape}", 0.0) for shape in SHAPES] for group in GROUP_NAMES])
 
 
-def terms(one: Side, other: Side, wanted: Sequence[str] = TERMS) -> dict[str, Matrix]:
-    """Term -> its matrix."""
-    like, shape = likenesses(one, other), shapes(one, other)
-    split = {term: term.split("/") for term in wanted}
-    return {term: like[group] * shape[form] for term, (group, form) in split.items()}
-
-
-def covariance(one: Side, other: Side, variances: dict[str, float]) -> Matrix:
-    """The sum of all terms, each with its variance."""
-    like, shape = likenesses(one, other), shapes(one, other)
-    total = np.zeros((len(one), len(other)))
-    for group, alike in like.items():
-        factors = [variances[f"{group}/{form}"] * shape[form] for form in SHAPES if f"{group}/{form}" in variances]
-        if factors:
-            total += alike * sum(factors)
-    return total
-
-
-def diagonal(side: Side, variances: dict[str, float]) -> Matrix:
+def diagonal(side: Side, variances: Matrix) -> Matrix:
     """The covariance of each job with itself."""
-    batch, size = _slope(side, "batch"), _slope(side, "size")
-    walk = np.maximum(0.0, (_plain(side, 0, _WALK_FROM) - _WALK_FROM) / _WALK_UNIT)
-    shape = {"level": np.ones(len(side)), "batch": batch**2, "walk": walk, "size": size**2}
-    total = np.zeros(len(side))
-    for term, variance in variances.items():
-        group, form = term.split("/")
-        total += variance * shape[form] * (1.0 if group == ALL else _present(side, GROUP_NAMES.index(group)))
-    return total
+    shapes = np.concatenate([side.design**2, side.walked[:, None]], axis=1)
+    total = shapes @ variances[0]
+    for group, (sets, which) in enumerate(zip(side.sets, side.which, strict=True)):
+        some = np.array([float(bool(words)) for words in sets])[which]
+        total += some * (shapes @ variances[group + 1])
+    return np.asarray(total)
 
 
-def _cosines(one: Sequence[frozenset[str]], other: Sequence[frozenset[str]]) -> Matrix:
-    """Shared words over the geometric mean of how many each has; nothing is like no words at all."""
-    places: dict[str, list[int]] = {}
-    for place, words in enumerate(other):
+def _alike(one: Side, other: Side, group: int) -> Matrix:
+    """The cosine of their sets of words: what they share over the geometric mean of how many each has."""
+    shared = np.zeros((len(one.sets[group]), len(other.sets[group])))
+    where = other.where[group]
+    for row, words in zip(shared, one.sets[group], strict=True):
         for word in words:
-            places.setdefault(word, []).append(place)
-    shared = np.zeros((len(one), len(other)))
-    for row, words in zip(shared, one, strict=True):
-        for word in words:
-            row[places.get(word, [])] += 1.0
-    lengths_one, lengths_other = (np.array([max(1, len(words)) for words in side]) for side in (one, other))
-    return np.asarray(shared / np.sqrt(np.outer(lengths_one, lengths_other)))
-
-
-def _present(side: Side, place: int) -> Matrix:
-    return np.array([float(bool(words)) for words in side.sets[place]])[side.which[place]]
-
-
-def _slope(side: Side, number: str) -> Matrix:
-    centre, unit = _CENTRES[number]
-    return (_plain(side, NUMBERS.index(number), centre) - centre) / unit
-
-
-def _plain(side: Side, column: int, unknown: float) -> Matrix:
-    return np.nan_to_num(side.numbers[:, column], nan=unknown)
+            places = where.get(word)
+            if places is not None:
+                row[places] += 1.0
+    shared /= one.lengths[group][:, None]
+    shared /= other.lengths[group]
+    return np.asarray(shared[:, other.which[group]][one.which[group]])

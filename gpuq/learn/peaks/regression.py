@@ -18,7 +18,7 @@ from msgspec import Meta
 
 from gpuq.learn.history import Known
 from gpuq.learn.peaks.conformal import Margin
-from gpuq.learn.peaks.kernel import Matrix, Side, covariance, diagonal
+from gpuq.learn.peaks.kernel import Across, Matrix, Side, diagonal, table
 from gpuq.learn.peaks.traits import Traits, traits
 
 Link = Literal["plain", "root", "log", "ratio"]
@@ -105,20 +105,24 @@ class Belief:
 class Regressed:
     """A regression made ready to answer."""
 
-    def __init__(self, rows: Sequence[Row], target: str, regression: Regression) -> None:
+    def __init__(self, rows: Sequence[Row], side: Side, target: str, regression: Regression) -> None:
+        """`side` is that of all rows; those without a value of the target do not count."""
         self.regression = regression
-        known = [row for row in rows if getattr(row, target) is not None]
-        self._side = Side.of([row.traits for row in known])
-        values = np.array([float(getattr(row, target)) for row in known])
-        runs = np.array([float(row.runs) for row in known])
-        noise = (regression.noise + regression.run_noise / runs) / np.array(regression.trust)
-        among = covariance(self._side, self._side, regression.variances)
-        self._inverse = np.linalg.inv(among + np.diag(noise))
+        self._variances = table(regression.variances)
+        places = [place for place, row in enumerate(rows) if getattr(row, target) is not None]
+        self._columns = None if len(places) == len(rows) else np.array(places, dtype=np.intp)
+        values = np.array([float(getattr(rows[place], target)) for place in places])
+        runs = np.array([float(rows[place].runs) for place in places])
         self._units = self.units(values)
-        self._noise = noise
+        self._noise = (regression.noise + regression.run_noise / runs) / np.array(regression.trust)
+        among = self._known(Across(side, side).covariance(self._variances))
+        among = (among if self._columns is None else among[self._columns]) + np.diag(self._noise)
+        root = np.linalg.inv(np.linalg.cholesky(among))
+        self._inverse = root.T @ root
+        self._root = np.ascontiguousarray(root.T, dtype=np.float32)
         self._weights = self._inverse @ self._units
-        self._places = {row.kind: place for place, row in enumerate(known)}
-        self._without = self.left_out(range(len(known)))
+        self._places = {rows[place].kind: i for i, place in enumerate(places)}
+        self._without = self.left_out(range(len(places)))
 
     def units(self, values: Matrix) -> Matrix:
         """Percent, bytes or seconds in scaled units of the link."""
@@ -129,12 +133,13 @@ class Regressed:
         found = _BACK[self.regression.link](units * self.regression.scale + self.regression.centre)
         return found if self.regression.most is None else np.minimum(found, self.regression.most)
 
-    def belief(self, jobs: Side) -> Belief:
-        """What is expected of these jobs, taken for kinds that have not run."""
-        across = covariance(jobs, self._side, self.regression.variances)
-        explained = np.einsum("ij,ij->i", across @ self._inverse, across)
-        unknown = np.maximum(diagonal(jobs, self.regression.variances) - explained, 0.0)
-        return Belief(across @ self._weights, unknown + self.regression.noise)
+    def belief(self, jobs: Side, across: Across) -> Belief:
+        """What is expected of these jobs, taken for kinds that have not run; `across` is from them to all rows."""
+        shared = self._known(across.covariance(self._variances))
+        through = shared @ self._root.astype(shared.dtype, copy=False)
+        explained = np.einsum("ij,ij->i", through, through)
+        unknown = np.maximum(diagonal(jobs, self._variances) - explained, 0.0)
+        return Belief(shared @ self._weights, unknown + self.regression.noise)
 
     def without(self, kind: str) -> tuple[float, float] | None:
         """(mean, variance) that is believed of a kind from all the others; None for one that it was not fitted on."""
@@ -155,17 +160,17 @@ class Regressed:
             variance[rows] = np.diag(block)
         return Belief(mean, np.maximum(variance - self._noise, 0.0) + self.regression.noise)
 
+    def _known(self, covariance: Matrix) -> Matrix:
+        return covariance if self._columns is None else covariance[:, self._columns]
+
     def point(self, belief: Belief) -> Matrix:
         """The values expected."""
         return self.values(belief.mean)
 
-    def upper(self, belief: Belief, margins: Sequence[Margin]) -> Matrix:
-        """The bounds of each job's next run, by the margin of its level."""
-        spread = np.sqrt(belief.variance + self.regression.run_noise)
-        bounds = [
-            margin.over(float(mean), float(sd)) for margin, mean, sd in zip(margins, belief.mean, spread, strict=True)
-        ]
-        return self.values(np.array(bounds))
+    def upper(self, belief: Belief, levels: Sequence[str]) -> Matrix:
+        """The bounds of each job's next run, by the margin of the level it is answered at."""
+        amounts = np.array([self.regression.margins[level].amount for level in levels])
+        return self.values(belief.mean + amounts * np.sqrt(belief.variance + self.regression.run_noise))
 
     def updated(self, belief: tuple[float, float], runs: Sequence[float]) -> float:
         """The value expected of a kind once its own runs are in: the mean of both, each by how sure it is."""

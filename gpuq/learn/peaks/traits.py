@@ -25,7 +25,7 @@ GROUPS: dict[str, frozenset[str]] = {
 TEMPLATE = "template"
 # The names of the numbers; `Traits.numbers` has them in this order.
 NUMBERS = ("batch", "size")
-_GROUP_OF = {prefix: group for group, prefixes in GROUPS.items() for prefix in prefixes}
+_PLACE_OF = {prefix: place for place, prefixes in enumerate(GROUPS.values()) for prefix in prefixes}
 _NUMERAL = re.compile(r"\d+(?:\.\d+)?")
 _LARGEST_LOG2 = 64.0
 
@@ -60,17 +60,23 @@ def traits(known: Known) -> Traits:
 
 @lru_cache(maxsize=16_384)
 def _traits(tokens: tuple[str, ...], batch_log2: float | None) -> Traits:
-    found: dict[str, set[str]] = {group: set() for group in GROUPS}
+    found: list[list[str]] = [[] for _ in GROUPS]
     for token in tokens:
-        group = _GROUP_OF.get(token.partition(":")[0])
-        if group is not None:
-            found[group].add(token)
-    template = " ".join(sorted(found["owner"] | found["words"]))
-    groups = (*(frozenset(found[group]) for group in GROUPS), frozenset({template}) if template else frozenset())
-    return Traits(groups, (batch_log2, _size_log2(found["model"])))
+        place = _place(token)
+        if place is not None:
+            found[place].append(token)
+    owner, _, model, _, words = found
+    template = " ".join(sorted({*owner, *words}))
+    return Traits((*map(frozenset, found), frozenset({template} if template else ())), (batch_log2, _size_log2(model)))
 
 
-def _size_log2(models: set[str]) -> float | None:
+@lru_cache(maxsize=65_536)
+def _place(token: str) -> int | None:
+    """The place of the group that this token belongs to."""
+    return _PLACE_OF.get(token.partition(":")[0])
+
+
+def _size_log2(models: list[str]) -> float | None:
     """The size that the numbers in a model's name hint at: log2 of their product.
 
     `resnet50` and `resnet152` differ by it in depth, `L-4_H-512_A-8` and `L-2_H-128_A-2` in layers times width squared

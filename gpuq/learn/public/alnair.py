@@ -1,7 +1,7 @@
 """Reads what the Alnair project published about sharing GPUs (github.com/CentaurusInfra/alnair, Apache-2.0).
 
 Arrives: a folder with `alnair_workloads.csv` (or the project's own `Dataset.csv`) and `alnair_seed_pairs.csv`. Leaves:
-rows as dictionaries, and which of the columns are no features, with the reason.
+rows as dictionaries, and which of the columns are no features, with the reason; workloads also as finished attempts.
 """
 
 from __future__ import annotations
@@ -10,13 +10,17 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from gpuq.learn.kind import describe
+from gpuq.learn.outcome import Outcome
 from gpuq.learn.public import number, rows
+from gpuq.submission import Submission
 
 WORKLOADS = ("alnair_workloads.csv", "Dataset.csv")
 SEED_PAIRS = "alnair_seed_pairs.csv"
 
 # Notebooks on Colab Pro; the P100 has 16 GB, of which MGMAP is a share.
 WORKLOADS_DEVICE = "Tesla P100-PCIE-16GB"
+WORKLOADS_MEMORY_BYTES = 16 * 2**30
 # "Evaluated on Futurewei Cluster", with no word on its GPUs.
 SEED_PAIRS_DEVICE = "not stated (Futurewei cluster)"
 
@@ -56,6 +60,34 @@ def workload_rows(path: Path) -> Iterator[dict[str, str]]:
         model = re.sub(r"/\s+", "/", tidy.get("Model", ""))
         dataset = re.sub(r"/[\d.]+$", "", tidy.get("Dataset", ""))
         yield {**tidy, "Model": model, "Dataset": dataset, "series": f"{model} {dataset}".strip()}
+
+
+def workload_outcomes(path: Path) -> list[Outcome]:
+    """The workloads as finished attempts, with no more features than a submission would have shown before the run.
+
+    Each is described as the command that would have started it: the kind of task (`family`) is the script, model and batch
+    size are options, the data set is a word. MGUP is percent, MGMAP is taken of 16 GiB; no duration was measured.
+    """
+    found = []
+    for place, row in enumerate(workload_rows(path)):
+        kind, signature, features = describe(_command(row), "alnair")
+        utilization, memory = number(row["MGUP"]), number(row["MGMAP"])
+        found.append(
+            Outcome(
+                kind=kind, signature=signature, script_sha256=None, device_type=WORKLOADS_DEVICE, features=features,
+                peak_utilization_pct=utilization,
+                peak_memory_bytes=None if memory is None else round(memory / 100 * WORKLOADS_MEMORY_BYTES),
+                duration_s=None, alone_rate=None, shared_rate=None, slowdowns=(), ending="exited", shared=False,
+                ended_at=float(place), attempt=(place, 1),
+            )
+        )  # fmt: skip
+    return found
+
+
+def _command(row: dict[str, str]) -> Submission:
+    script, model, dataset = f"{row['family']}.py", row["Model"].replace(" ", "-"), row["Dataset"].replace(" ", "-")
+    sizes = ("--model", model, "--epochs", row["Epoch"], "--batch-size", row["BS"])
+    return Submission(command=("python", script, *sizes, dataset.lower()), cwd="/workloads", script=script)
 
 
 def workload_leak(column: str) -> str | None:
