@@ -158,7 +158,7 @@ def peak_figures(point: Numbers, upper: Numbers, measured: Numbers, target: str)
 
 def before_it_runs(single: Single) -> Single:
     """What is known of a job that never ran: nothing measured."""
-    return Single(single.device_type, single.job, single.model, single.batch_size)
+    return Single(single.device_type, single.job, single.model, single.batch_size, family=single.family)
 
 
 def _groups(split: PairSplit) -> Iterator[tuple[Group, list[Measurement], list[Measurement]]]:

@@ -1,7 +1,7 @@
 """gpuq's own learning as one of the methods that are judged: the code that trains and serves, refitted.
 
 Arrives: what was measured. Leaves: what a served forecast would hold: slowdowns from `interference`, peaks from `peaks`. A
-single stands for a finished attempt of `train.py --model MODEL --batch-size SIZE`, described as a submission is.
+single stands for a finished attempt of `FAMILY.py --model MODEL --batch-size SIZE`, described as a submission is.
 """
 
 from __future__ import annotations
@@ -116,8 +116,10 @@ def _submission(single: Single) -> Submission:
     size = [] if single.batch_size is None else ["--batch-size", f"{single.batch_size:g}"]
     # As a person would have to write it on a command line.
     model = _ODD.sub("_", single.model).strip("-_.") or "model"
-    command = ("python", "train.py", "--model", model[:_LONGEST], *size)
-    return Submission(command=command, cwd="/", script="train.py", kind=single.job)
+    script = f"{_ODD.sub('_', single.family or 'train')}.py"
+    return Submission(
+        command=("python", script, "--model", model[:_LONGEST], *size), cwd="/", script=script, kind=single.job
+    )
 
 
 OURS = Method(
