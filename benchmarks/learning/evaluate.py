@@ -13,7 +13,7 @@ from pathlib import Path
 from benchmarks.table import Row, number
 from gpuq.learn.evaluate.report import Plain, evaluate
 from gpuq.learn.measured import Pair, Single
-from gpuq.learn.public import alnair, gavel
+from gpuq.learn.public import alnair, alnair_mps, gavel
 
 # figure -> its unit, and on which side of the best baseline it should be
 _SLOWDOWN = {"error_pct": ("%", "<="), "auc": ("", ">="), "directed_auc": ("", ">=")}
@@ -34,12 +34,12 @@ def run(data: Path) -> list[Row]:
 
 
 def _cases(data: Path) -> Iterator[_Case]:
-    mps = alnair.mps_singles(data / alnair.MPS_SINGLES), alnair.mps_pairs(data / alnair.MPS_PAIRS)
+    mps = alnair_mps.singles(data), alnair_mps.pairs(data)
     by_job = [replace(single, model=f"{single.job} alone") for single in mps[0]]
     yield _Case("MPS pairs", by_job, mps[1], "job")
     yield _Case("MPS pairs", *mps, "model")
     yield _Case("MPS pairs", *mps, "pair")
-    pairs = gavel.singles(data / gavel.PAIRS), gavel.pairs(data / gavel.PAIRS)
+    pairs = gavel.singles(data), gavel.pairs(data)
     yield _Case("Gavel pairs", *pairs, "model")
     yield _Case("Gavel pairs", *pairs, "pair")
     path = alnair.workloads(data)

@@ -16,11 +16,13 @@ Value = float | int | str | None
 RULES: dict[str, str] = {
     Rule.IDLE: "The device was idle",
     Rule.FITS: "It fits beside the jobs on the device",
+    Rule.KNOWN_PAIR: "It is known how much these kinds of jobs slow each other down, and that is little enough",
     Rule.RESOURCES: "Every device is taken",
     Rule.STALE_READING: "The device has not been read lately, and an unread device admits nobody",
     Rule.PREDICTED_MEMORY: "The predicted memory does not fit beside the jobs on the device",
     Rule.PREDICTED_LOAD: "Together, the predicted peak utilisations exceed the limit",
     Rule.SLOWDOWN_BUDGET: "Sharing would slow a job down by more than its budget",
+    Rule.PACKING_SAVING: "Running the jobs together would save too little time",
     Rule.FIRST_RUN_EXCLUSIVE: "Nothing is known about this kind of job yet, so its first run gets a device alone",
     Rule.EXCLUSIVE: "One of the jobs does not share",
     Rule.FOREIGN_PROCESS: "A process that gpuq did not start uses the device",

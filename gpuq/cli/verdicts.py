@@ -16,6 +16,7 @@ WHAT_HELPS = {
     "PredictedLoad": "It starts when a partner ends, or when a device is idle.",
     "PredictedMemory": "It starts when memory is freed. --gpu-mem lowers the promise if you know it needs less.",
     "SlowdownBudget": "--max-slowdown allows more, for it and for its partner.",
+    "PackingSaving": "It starts when that partner ends, or when another device is idle.",
     "Exclusive": "It starts when a device is idle; --share auto lets jobs share.",
     "ForeignProcess": "Somebody uses the device without gpuq; `gpuq gpus` shows how much.",
     "StaleReading": "The device's host does not report; `gpuq doctor` says why.",
@@ -109,6 +110,20 @@ def _fits(n: Record) -> str:
     )
 
 
+def _known_pair(n: Record) -> str:
+    return (
+        f"peak utilisation {_load(n)}, but beside job {_jobs(n['beside'])} slowdown {fmt.slowdown(n['expected_slowdown'])} "
+        f"is expected, and {fmt.slowdown(n['resident_slowdown'])} of its partner ({n['evidence']}); "
+        f"budget {fmt.slowdown(n['budget'])}; memory {_memory(n)}."
+    )
+
+
+def _saves_too_little(n: Record) -> str:
+    return (
+        f"beside kind {n['beside']} {n['saving']:.0%} of the time would be saved, {n['least_saving']:.0%} are wanted."
+    )
+
+
 def _idle(n: Record) -> str:
     return f"nobody else was on the device; {fmt.gib(n['needed_bytes'])} needed of {fmt.gib(n['total_bytes'])}."
 
@@ -165,6 +180,8 @@ def _jobs(ids: str) -> str:
 _TELL: dict[tuple[str, bool], Callable[[Record], str]] = {
     ("Idle", True): _idle,
     ("Fits", True): _fits,
+    ("KnownPair", True): _known_pair,
+    ("PackingSaving", False): _saves_too_little,
     ("FirstRunExclusive", True): _first_run,
     ("FirstRunExclusive", False): _unknown_partner,
     ("Resources", False): _full,

@@ -13,10 +13,14 @@ from functools import cached_property
 
 from gpuq.core.attempt import Attempt
 from gpuq.core.device import Device, Reading
-from gpuq.core.forecast import Forecast
+from gpuq.core.forecast import LEARNED, MEASURED, RULE, Forecast, PairCost
 from gpuq.core.job import Job, Sharing
 from gpuq.core.limits import Limits
 from gpuq.core.verdict import Numbers, Rule, Verdict
+
+# Evidence overrides the load rule only if the upper bound (exceeded once in twenty times) overdraws a job's budget at most
+# this many times: expected 1.10 and at most 1.40 will do for a budget of 1.15, expected 1.10 and at most 1.60 will not.
+_OVERDRAFT = 3.0
 
 
 @dataclass(frozen=True)
@@ -111,9 +115,9 @@ def _admit_beside(job: Job, forecast: Forecast, place: Place, limits: Limits) ->
     return (
         _refuse_exclusive(job, forecast, place)
         or _refuse_memory(job, forecast, place, limits)
-        or _refuse_load(forecast, place, limits)
+        or _refuse_load(job, forecast, place, limits)
         or _refuse_pairs(job, forecast, place, limits)
-        or Verdict(True, Rule.FITS, place.device.id, _sharing_numbers(job, forecast, place, limits))
+        or _admitted(job, forecast, place, limits)
     )
 
 
@@ -136,12 +140,14 @@ def _refuse_memory(job: Job, forecast: Forecast, place: Place, limits: Limits) -
     return _no(Rule.PREDICTED_MEMORY, place, _sharing_numbers(job, forecast, place, limits))
 
 
-def _refuse_load(forecast: Forecast, place: Place, limits: Limits) -> Verdict | None:
+def _refuse_load(job: Job, forecast: Forecast, place: Place, limits: Limits) -> Verdict | None:
     reading = place.reading
     if reading is not None and reading.foreign_utilization_pct is None and reading.foreign_memory:
         return _no(Rule.FOREIGN_PROCESS, place, (("foreign_bytes", reading.foreign_memory), ("foreign_pct", None)))
     peak = forecast.peak_utilization_pct
-    if peak is not None and peak + place.committed_utilization <= limits.utilization_pct:
+    if _load_fits(forecast, place, limits):
+        return None
+    if _evidence_speaks_for(job, forecast, place, limits):
         return None
     numbers = (
         ("newcomer_pct", peak),
@@ -153,25 +159,99 @@ def _refuse_load(forecast: Forecast, place: Place, limits: Limits) -> Verdict | 
     return _no(Rule.PREDICTED_LOAD, place, numbers)
 
 
+def _load_fits(forecast: Forecast, place: Place, limits: Limits) -> bool:
+    peak = forecast.peak_utilization_pct
+    return peak is not None and peak + place.committed_utilization <= limits.utilization_pct
+
+
+def _evidence_speaks_for(job: Job, forecast: Forecast, place: Place, limits: Limits) -> bool:
+    """Whether slowdowns that were measured, or learned from others, allow this pair though the load rule would not.
+
+    They speak of two jobs: not of three, and not of what foreign processes do.
+    """
+    if (
+        len(place.residents) != 1
+        or len(forecast.pairs) != 1
+        or (place.reading and place.reading.foreign_utilization_pct)
+    ):
+        return False
+    cost, resident = forecast.pairs[0], place.residents[0]
+    if cost.evidence == RULE or cost.beside != resident.kind:
+        return False
+    return all(
+        _within(expected, upper, own, limits)
+        for expected, upper, own in (
+            (cost.newcomer, cost.newcomer_upper, job.max_slowdown),
+            (cost.resident, cost.resident_upper, resident.max_slowdown),
+        )
+    ) and (limits.objective == "slowdown" or (cost.saving or 0.0) >= limits.least_saving)
+
+
+def _within(expected: float | None, upper: float | None, own: float | None, limits: Limits) -> bool:
+    """Whether one job's slowdown is known and may be had; with the objective `saving`, only its own budget counts."""
+    if expected is None or upper is None:
+        return False
+    if limits.objective == "saving" and own is None:
+        return True
+    budget = _budget(own, limits)
+    return expected <= budget and upper - 1 <= _OVERDRAFT * (budget - 1)
+
+
 def _refuse_pairs(job: Job, forecast: Forecast, place: Place, limits: Limits) -> Verdict | None:
-    """Measured slowdowns, where there are any, against the budget of each who would suffer them."""
+    """Slowdowns with evidence of both kinds, where there are any, against the budget of each who would suffer them.
+
+    Evidence of one kind only may speak for a pair (see `_evidence_speaks_for`), never against it: a kind that nobody has
+    measured beside another is not worse off than under the load rule.
+    """
     for cost in forecast.pairs:
         if cost.unsafe:
             return _no(Rule.UNSAFE_PAIR, place, (("beside", cost.beside),))
-        budget = _budget(job.max_slowdown, limits)
-        if cost.newcomer is not None and cost.newcomer > budget:
-            numbers: Numbers = (("beside", cost.beside), ("newcomer_slowdown", cost.newcomer), ("budget", budget))
-            return _no(Rule.SLOWDOWN_BUDGET, place, numbers)
-        for resident in place.residents:
-            budget = _budget(resident.max_slowdown, limits)
-            if resident.kind == cost.beside and cost.resident is not None and cost.resident > budget:
-                numbers = (("resident", str(resident.id.job)), ("resident_slowdown", cost.resident), ("budget", budget))
-                return _no(Rule.SLOWDOWN_BUDGET, place, numbers)
+        if cost.evidence in {MEASURED, LEARNED}:
+            beside = [resident for resident in place.residents if resident.kind == cost.beside]
+            refused = _refuse_slowdown(job, cost, beside, place, limits) or _refuse_saving(cost, place, limits)
+            if refused is not None:
+                return refused
     return None
+
+
+def _refuse_slowdown(
+    job: Job, cost: PairCost, beside: Sequence[Attempt], place: Place, limits: Limits
+) -> Verdict | None:
+    budget = _own_budget(job.max_slowdown, limits)
+    if cost.newcomer is not None and budget is not None and cost.newcomer > budget:
+        numbers: Numbers = (("beside", cost.beside), ("newcomer_slowdown", cost.newcomer), ("budget", budget))
+        return _no(Rule.SLOWDOWN_BUDGET, place, (*numbers, ("evidence", cost.evidence)))
+    for resident in beside:
+        budget = _own_budget(resident.max_slowdown, limits)
+        if cost.resident is not None and budget is not None and cost.resident > budget:
+            numbers = (("resident", str(resident.id.job)), ("resident_slowdown", cost.resident), ("budget", budget))
+            return _no(Rule.SLOWDOWN_BUDGET, place, (*numbers, ("evidence", cost.evidence)))
+    return None
+
+
+def _refuse_saving(cost: PairCost, place: Place, limits: Limits) -> Verdict | None:
+    if limits.objective != "saving" or cost.saving is None or cost.saving >= limits.least_saving:
+        return None
+    numbers = (("beside", cost.beside), ("saving", cost.saving), ("least_saving", limits.least_saving))
+    return _no(Rule.PACKING_SAVING, place, (*numbers, ("evidence", cost.evidence)))
+
+
+def _own_budget(own: float | None, limits: Limits) -> float | None:
+    """The budget that counts: with the objective `saving`, only one that the job itself came with."""
+    return own if limits.objective == "saving" else _budget(own, limits)
 
 
 def _budget(own: float | None, limits: Limits) -> float:
     return limits.max_slowdown if own is None else own
+
+
+def _admitted(job: Job, forecast: Forecast, place: Place, limits: Limits) -> Verdict:
+    numbers = _sharing_numbers(job, forecast, place, limits)
+    if _load_fits(forecast, place, limits):
+        return Verdict(True, Rule.FITS, place.device.id, numbers)
+    cost = forecast.pairs[0]
+    known: Numbers = (("resident_slowdown", cost.resident), ("evidence", cost.evidence), ("saving", cost.saving))
+    return Verdict(True, Rule.KNOWN_PAIR, place.device.id, (*numbers, *known))
 
 
 def _sharing_numbers(job: Job, forecast: Forecast, place: Place, limits: Limits) -> Numbers:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import islice
+from math import inf
 
 from gpuq.core.admit import Place, may_share, needed_memory
 from gpuq.core.device import Device, DeviceId, Reading
@@ -83,31 +84,33 @@ class Board:
             yield next(iter((self._shareable_places or self._busy).values()))
 
     def shared_options(self, job: Job) -> list[Place]:
-        """Busy places where the job fits by utilisation and memory, the least loaded first."""
+        """Busy places where the job fits by memory, the least loaded first; by utilisation too where no pair is known."""
         return list(islice(self._places_to_join(job), self.limits.candidates_per_job))
 
     def _places_to_join(self, job: Job) -> Iterator[Place]:
         needs = self._needs_to_share(job)
         if not needs:
             return
-        limit, least = self.limits.utilization_pct, min(peak for peak, _ in needs.values())
+        room = max(room for room, _ in needs.values())
         for place in self._shareable_places.values():
-            if least + place.committed_utilization > limit:
+            if place.committed_utilization > room:
                 return  # the places only get more loaded from here on
             need = needs.get(place.device.type)
-            if need is None or need[0] + place.committed_utilization > limit:
+            if need is None or place.committed_utilization > need[0]:
                 continue
             if need[1] <= place.device.total_memory * (1 - self.limits.memory_headroom) - place.committed_memory:
                 yield place
 
     def _needs_to_share(self, job: Job) -> dict[str, tuple[float, int]]:
-        """Peak utilisation and memory by type of device; types where the job may not share, or is not known, are left out."""
+        """By type of device: what may be committed there already, in percent, and the memory needed. Without an end to the
+        former where pairs are known; types where the job may not share, or is not known, are left out."""
         needs = {}
         for device in self._shareable_types:
             forecast = self.forecast_alone(job, device)
             peak, needed = forecast.peak_utilization_pct, needed_memory(job, forecast)
             if peak is not None and needed is not None and may_share(job, forecast):
-                needs[device.type] = (peak, needed)
+                room = inf if forecast.pairs_known else self.limits.utilization_pct - peak
+                needs[device.type] = (room, needed)
         return needs
 
     def _idle_options(self, job: Job) -> list[Place]:

@@ -13,17 +13,29 @@ from gpuq.core.job import KindId
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What would a job of this signature need on this type of device, and what would it cost beside these kinds?"""
+    """What would a job of this signature need on this type of device, and what would it cost beside these kinds?
+
+    `sharing` is the device's way of sharing, as `Device.sharing` has it.
+    """
 
     signature: str
     kind: KindId
     device_type: str
     beside: tuple[KindId, ...] = ()
+    sharing: str | None = None
+
+
+# What the cost of a pair rests on: this pair was measured; both kinds were, beside others; one of them was; neither, so
+# that the utilisations alone speak.
+MEASURED, LEARNED, PARTLY, RULE = "measured", "learned", "partly learned", "rule"
 
 
 @dataclass(frozen=True, slots=True)
 class PairCost:
-    """What is known of the newcomer beside one resident kind. A slowdown is time together / time alone; 1.0 is none."""
+    """What is known of the newcomer beside one resident kind. A slowdown is time together / time alone; 1.0 is none.
+
+    `evidence` is one of MEASURED, LEARNED, PARTLY and RULE.
+    """
 
     beside: KindId
     newcomer: float | None
@@ -31,6 +43,17 @@ class PairCost:
     resident: float | None
     resident_upper: float | None
     unsafe: bool = False
+    evidence: str = MEASURED
+
+    @property
+    def saving(self) -> float | None:
+        """The packing saving while both run: each gives 1 / slowdown of its speed alone, so 1 - 1 / (sum of both).
+
+        None if either slowdown is unknown; below 0 where together they are slower than one after the other.
+        """
+        if self.newcomer is None or self.resident is None:
+            return None
+        return 1 - 1 / (1 / self.newcomer + 1 / self.resident)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +75,8 @@ class Forecast:
     model_version: str | None = None
     pairs: tuple[PairCost, ...] = field(default=())
     expected_utilization_pct: float | None = None
+    pairs_known: bool = False
+    """Slowdowns of pairs are known here, so a place beyond the limit on utilisation may be worth a question."""
 
     @property
     def known(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +18,10 @@ class Limits:
     """Share of a device's memory left free when two share: together 3 of 4 pairs used more than the sum of both."""
     max_slowdown: float = 1.15
     """Slowdown budget of a job that names none: 1.15 is 15% slower than alone."""
+    objective: Literal["slowdown", "saving"] = "slowdown"
+    """What pairs with evidence are judged by: `slowdown` keeps each job under its budget, `saving` wants packing to pay."""
+    least_saving: float = 0.1
+    """With `saving`: the predicted packing saving that a pair must have. 0.5 is two jobs that do not disturb each other."""
     stale_after_s: float = 10.0
     """A device whose last reading is older admits nobody."""
     patience_s: float = 1800.0

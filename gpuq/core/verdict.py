@@ -13,11 +13,13 @@ class Rule(StrEnum):
 
     IDLE = "Idle"
     FITS = "Fits"
+    KNOWN_PAIR = "KnownPair"
     RESOURCES = "Resources"
     STALE_READING = "StaleReading"
     PREDICTED_MEMORY = "PredictedMemory"
     PREDICTED_LOAD = "PredictedLoad"
     SLOWDOWN_BUDGET = "SlowdownBudget"
+    PACKING_SAVING = "PackingSaving"
     FIRST_RUN_EXCLUSIVE = "FirstRunExclusive"
     EXCLUSIVE = "Exclusive"
     FOREIGN_PROCESS = "ForeignProcess"

@@ -21,7 +21,7 @@ PARTIAL_KEPT = 16
 PAIRS_KEPT = 16
 KINDS_KEPT = 20_000
 
-__all__ = ["History", "Known", "Outcome", "Run", "Slowdown", "outcome_from_rows"]
+__all__ = ["History", "Known", "Outcome", "Run", "Slowdown", "outcome_from_rows", "place"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +67,11 @@ class Run:
         return self.whole and self.peak_utilization_pct is not None and self.peak_memory_bytes is not None
 
 
+def place(device_type: str, sharing: str | None) -> str:
+    """Where slowdowns may be compared: a type of device with one way of sharing (None: not known)."""
+    return device_type if sharing is None else f"{device_type} / {sharing}"
+
+
 @dataclass(frozen=True, slots=True)
 class Slowdown:
     """A kind's measured slowdown beside another: time together / time alone, and its 95% interval where known."""
@@ -105,6 +110,7 @@ class History:
     def __init__(self) -> None:
         self._runs: OrderedDict[tuple[str, str], _Runs] = OrderedDict()
         self._slowdowns: OrderedDict[tuple[str, str, str], deque[Slowdown]] = OrderedDict()
+        self._places: set[str] = set()
         self._unsafe: set[tuple[str, str, str]] = set()
 
     @classmethod
@@ -139,7 +145,9 @@ class History:
 
     def _learn_pairs(self, outcome: Outcome) -> None:
         for partner, value, low, high in outcome.slowdowns:
-            key = (outcome.kind, partner, outcome.device_type)
+            where = place(outcome.device_type, outcome.sharing)
+            self._places.add(where)
+            key = (outcome.kind, partner, where)
             self._slowdowns.setdefault(key, deque(maxlen=PAIRS_KEPT)).append(Slowdown(value, low, high))
             self._slowdowns.move_to_end(key)
         if len(self._slowdowns) > KINDS_KEPT:
@@ -166,9 +174,20 @@ class History:
         same = [run for run in usable if run.known.same_work(known)]
         return (same, True) if same and (_show_both(same) or not _show_both(usable)) else (usable, False)
 
-    def slowdowns(self, kind: str, beside: str, device_type: str) -> list[Slowdown]:
-        """How much `kind` was slowed beside the other kind, oldest first."""
-        return list(self._slowdowns.get((kind, beside, device_type), ()))
+    def slowdowns(self, kind: str, beside: str, place: str) -> list[Slowdown]:
+        """How much `kind` was slowed beside the other kind in this place, oldest first."""
+        return list(self._slowdowns.get((kind, beside, place), ()))
+
+    def measured_pairs(self, place: str) -> bool:
+        """Whether any slowdown was measured in this place."""
+        return place in self._places
+
+    def all_slowdowns(self) -> dict[str, dict[tuple[str, str], list[float]]]:
+        """Place -> (kind, kind beside it) -> its slowdowns, the pair longest unseen first."""
+        found: dict[str, dict[tuple[str, str], list[float]]] = {}
+        for (kind, beside, where), measured in self._slowdowns.items():
+            found.setdefault(where, {})[kind, beside] = [slowdown.value for slowdown in measured]
+        return found
 
     def unsafe(self, kind: str, other: str, device_type: str) -> bool:
         """Whether one of the two ran out of memory beside the other."""

@@ -12,6 +12,7 @@ from msgspec import Meta
 
 from gpuq.learn.bounds import SAME_KIND_MEMORY
 from gpuq.learn.clusters import Cluster
+from gpuq.learn.interference.learned import Interference
 from gpuq.learn.peaks.regression import Peaks
 
 Factor = Annotated[float, Meta(gt=0, le=100)]
@@ -58,6 +59,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     calibration: Calibration = Calibration()
     peaks: dict[str, Peaks] = {}
     """Device type -> its regressions of peaks and duration."""
+    interference: dict[str, Interference] = {}
+    """Place (type of device and way of sharing, see `history.place`) -> what pairs taught there."""
 
 
 def to_json(model: Model) -> bytes:

@@ -25,7 +25,8 @@ class Outcome:
     """One finished attempt. Percent, bytes, seconds, steps per second; a slowdown is time together / time alone.
 
     `whole` tells whether the peaks are those of the whole job: it completed, or made measured progress before its end.
-    Else they are only what the job needs at least. `slowdowns` holds (partner's kind, value, low, high).
+    Else they are only what the job needs at least. `slowdowns` holds (partner's kind, value, low, high). `sharing` is how
+    the device was shared: "mps", "time-slicing", or None where it is not known.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class Outcome:
     whole: bool = True
     partner_kinds: tuple[str, ...] = field(default=())
     attempt: tuple[int, int] | None = None
+    sharing: str | None = None
 
 
 class JobSide(Protocol):
@@ -110,6 +112,7 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         whole=completed or (progressed and attempt.ending != Ending.OUT_OF_MEMORY),
         partner_kinds=partner_kinds,
         attempt=(attempt.job, attempt.number),
+        sharing=_text(actual.get("sharing")),
     )
 
 

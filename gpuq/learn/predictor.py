@@ -12,11 +12,12 @@ from dataclasses import replace
 from statistics import median
 from typing import Any
 
-from gpuq.core.forecast import UNKNOWN, Forecast, PairCost, Question
+from gpuq.core.forecast import UNKNOWN, Forecast, Question
 from gpuq.core.job import KindId
 from gpuq.learn.bounds import SAME_KIND_MEMORY, Prior, order_statistic, upper_bound
-from gpuq.learn.history import History, Known, Run, measured
-from gpuq.learn.interference import combined, pair_cost
+from gpuq.learn.history import History, Known, Run, measured, place
+from gpuq.learn.interference.pair import PairCosts, combined
+from gpuq.learn.interference.profile import Profile, observed
 from gpuq.learn.model import Calibration, Model
 from gpuq.learn.outcome import Outcome
 from gpuq.learn.peaks.foretell import Foreteller, Guess
@@ -39,7 +40,8 @@ class Predictor:
         self._known: dict[str, Known] = {}
         # Forecasts are kept per kind, so that a finished attempt only costs those of its own kind.
         self._answers: dict[str, dict[tuple[str, str], Forecast]] = {}
-        self._pairs: dict[tuple[str, str, str], PairCost] = {}
+        self._pairs = PairCosts(history, learning.quantile)
+        self._profiles: dict[tuple[str, str], Profile] = {}
         self._kept = 0
         self.use(model)
 
@@ -58,6 +60,7 @@ class Predictor:
             if model is None
             else {name: Foreteller(peaks, model.clusters.get(name, ())) for name, peaks in model.peaks.items()}
         )
+        self._pairs.use({} if model is None else model.interference)
         self._answers.clear()
 
     def register(self, signature: str, features: Mapping[str, Any], kind: str) -> None:
@@ -73,25 +76,30 @@ class Predictor:
         """A finished attempt counts at once."""
         if self.history.learn(outcome):
             self._answers.pop(outcome.kind, None)
+            self._profiles.pop((outcome.kind, outcome.device_type), None)
             if outcome.partner_kinds or outcome.slowdowns:
-                self._pairs.clear()
+                self._pairs.forget()
 
     def answer(self, questions: Iterable[Question]) -> dict[Question, Forecast]:
         """A forecast for each question; what there is no evidence for stays None."""
         asked = list(questions)
         self._work_out(asked)
-        return {question: self._forecast(question) for question in asked}
+        alone = {question: self._forecast_alone(question) for question in asked}
+        together = [(question, beside) for question in asked for beside in question.beside]
+        self._pairs.prepare(self._pair(question, alone[question], beside) for question, beside in together)
+        return {question: self._beside(question, found) for question, found in alone.items()}
 
     def forecast_for(
         self, kind: str, features: Mapping[str, Any], device_type: str, beside: tuple[str, ...] = ()
     ) -> Forecast:
         """The forecast for a job that is not submitted, as `gpuq predict` shows it."""
-        (alone,) = self._alone([(kind, Known.of(features))], device_type)
-        return self._beside(alone, kind, device_type, beside)
+        known = Known.of(features)
+        question = Question(kind, KindId(kind), device_type, tuple(KindId(other) for other in beside))
+        (alone,) = self._alone([(kind, known)], device_type)
+        return self._beside(question, alone, known)
 
-    def _forecast(self, question: Question) -> Forecast:
-        alone = self._answers[question.kind][question.signature, question.device_type]
-        return self._beside(alone, question.kind, question.device_type, question.beside)
+    def _forecast_alone(self, question: Question) -> Forecast:
+        return self._answers[question.kind][question.signature, question.device_type]
 
     def _work_out(self, questions: Iterable[Question]) -> None:
         """Make sure that each question's forecast alone is kept; those of one type of device are worked out at once."""
@@ -111,23 +119,39 @@ class Predictor:
         """Jobs come and go; what is kept of their signatures must not grow with them."""
         if self._kept + coming > _SIGNATURES_KEPT:
             self._answers.clear()
-            self._pairs.clear()
+            self._profiles.clear()
             self._kept = 0
 
-    def _beside(self, alone: Forecast, kind: str, device_type: str, beside: tuple[str, ...]) -> Forecast:
-        if not beside:
+    def _beside(self, question: Question, alone: Forecast, known: Known | None = None) -> Forecast:
+        where = place(question.device_type, question.sharing)
+        alone = replace(alone, pairs_known=True) if self._pairs.knows(where) else alone
+        if not question.beside:
             return alone
-        costs = tuple(self._pair(kind, other, device_type) for other in beside)
+        asked = [self._pair(question, alone, other, known) for other in question.beside]
+        costs = tuple(self._pairs.cost(*pair, question.device_type) for pair in asked)
         expected, upper = combined(costs)
         return replace(alone, expected_slowdown=expected, upper_slowdown=upper, pairs=costs)
 
-    def _pair(self, kind: str, other: str, device_type: str) -> PairCost:
-        key = (kind, other, device_type)
-        cost = self._pairs.get(key)
-        if cost is None:
-            cost = pair_cost(self.history, kind, KindId(other), device_type, self._learning.quantile)
-            self._pairs[key] = cost
-        return cost
+    def _pair(
+        self, question: Question, alone: Forecast, other: str, known: Known | None = None
+    ) -> tuple[Profile, Profile, str]:
+        """(newcomer, resident, place) of a question, as `PairCosts` takes it."""
+        known = known or self._known.get(question.signature, _NO_FEATURES)
+        newcomer = self._profile(question.kind, question.device_type, known, alone.peak_utilization_pct)
+        resident = self._profile(other, question.device_type)
+        return newcomer, resident, place(question.device_type, question.sharing)
+
+    def _profile(
+        self, kind: str, device_type: str, known: Known | None = None, utilization_pct: float | None = None
+    ) -> Profile:
+        """What is known of the kind alone: from its runs; those of a job without any from what was foretold of it."""
+        found = self._profiles.get((kind, device_type))
+        if found is None:
+            runs = self.history.runs(kind, device_type)
+            found = observed(kind, runs, known, utilization_pct)
+            if runs:
+                self._profiles[kind, device_type] = found
+        return found
 
     def _alone(self, jobs: Sequence[tuple[str, Known]], device_type: str) -> list[Forecast]:
         """Forecasts of (kind, what is known of it) with the device to itself."""
@@ -139,11 +163,11 @@ class Predictor:
             for (used, same), all_runs, (_, known) in zip(comparable, runs, jobs, strict=True)
         ]
         if foreteller is not None:
-            new = [place for place, forecast in enumerate(found) if not forecast.known]
-            guesses = foreteller.guesses([jobs[place][1] for place in new])
-            for place, guess in zip(new, guesses, strict=True):
+            new = [nth for nth, forecast in enumerate(found) if not forecast.known]
+            guesses = foreteller.guesses([jobs[nth][1] for nth in new])
+            for nth, guess in zip(new, guesses, strict=True):
                 if guess is not None:
-                    found[place] = self._from_guess(guess, found[place], runs[place])
+                    found[nth] = self._from_guess(guess, found[nth], runs[nth])
         self._expect(found, jobs, [measured(used, "peak_utilization_pct") for used, _ in comparable], foreteller)
         return found if self._version is None else [replace(one, model_version=self._version) for one in found]
 
@@ -155,13 +179,13 @@ class Predictor:
         foreteller: Foreteller | None,
     ) -> None:
         """Set the utilisation expected of kinds with runs: what they showed, and what their like would."""
-        own = [place for place, values in enumerate(shown) if values]
-        kinds = [(*jobs[place], shown[place]) for place in own]
+        own = [nth for nth, values in enumerate(shown) if values]
+        kinds = [(*jobs[nth], shown[nth]) for nth in own]
         values = (
             [median(runs) for _, _, runs in kinds] if foreteller is None else foreteller.expected_utilization(kinds)
         )
-        for place, value in zip(own, values, strict=True):
-            found[place] = replace(found[place], expected_utilization_pct=value)
+        for nth, value in zip(own, values, strict=True):
+            found[nth] = replace(found[nth], expected_utilization_pct=value)
 
     def _from_own(self, used: list[Run], same: bool, runs: list[Run], known: Known) -> Forecast:
         if not used:

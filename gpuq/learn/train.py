@@ -15,7 +15,10 @@ import numpy as np
 
 from gpuq.learn.bounds import SAME_CLUSTER_MEMORY, SAME_KIND_MEMORY, conformal_rank, order_statistic, upper_bound
 from gpuq.learn.clusters import Cluster, Member, Places
-from gpuq.learn.history import History, Known
+from gpuq.learn.history import History, Known, place
+from gpuq.learn.interference import Interference
+from gpuq.learn.interference import fit as interference
+from gpuq.learn.interference.profile import observed
 from gpuq.learn.kmeans import Points, group
 from gpuq.learn.model import Calibration, Model, own_level
 from gpuq.learn.outcome import Outcome
@@ -50,7 +53,21 @@ def fit(outcomes: Sequence[Outcome], learning: Learning) -> Model:
         clusters=clusters,
         calibration=_calibrate(outcomes, clusters, learning),
         peaks=fit_peaks(history, learning.quantile),
+        interference=fit_interference(history, outcomes, learning.quantile),
     )
+
+
+def fit_interference(history: History, outcomes: Sequence[Outcome], quantile: float) -> dict[str, Interference]:
+    """Place -> what the pairs measured there teach."""
+    types = {place(outcome.device_type, outcome.sharing): outcome.device_type for outcome in outcomes}
+    found: dict[str, Interference] = {}
+    for where, slowdowns in sorted(history.all_slowdowns().items()):
+        kinds = {kind for pair in slowdowns for kind in pair}
+        profiles = {kind: observed(kind, history.runs(kind, types[where])) for kind in sorted(kinds)}
+        learned = interference.fit(profiles, slowdowns, quantile)
+        if learned is not None:
+            found[where] = learned
+    return found
 
 
 def fit_clusters(members: Sequence[Member], quantile: float) -> tuple[Cluster, ...]:

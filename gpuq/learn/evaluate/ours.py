@@ -1,6 +1,7 @@
 """gpuq's own learning as one of the methods that are judged: the code that trains and serves, refitted.
 
-Arrives: what was measured. Leaves: what a served forecast would hold: slowdowns from `interference`, peaks from `peaks`. A
+Arrives: what was measured. Leaves: what a served forecast would hold: slowdowns from `interference`, peaks from `peaks`; and what
+`core.admit` would make of it. A
 single stands for a finished attempt of `FAMILY.py --model MODEL --batch-size SIZE`, described as a submission is.
 """
 
@@ -13,7 +14,14 @@ from functools import lru_cache
 
 import numpy as np
 
+from gpuq.core.admit import Place, admit
+from gpuq.core.attempt import Attempt, AttemptId
+from gpuq.core.device import Device, DeviceId, HostId, Reading
+from gpuq.core.forecast import LEARNED, PARTLY, RULE, Forecast, PairCost
+from gpuq.core.job import Job, JobId, KindId
+from gpuq.core.limits import Limits
 from gpuq.learn.evaluate.answers import (
+    BUDGET,
     QUANTILE,
     AnswerPairs,
     AnswerSingles,
@@ -26,7 +34,7 @@ from gpuq.learn.evaluate.answers import (
 from gpuq.learn.evaluate.figures import Numbers
 from gpuq.learn.evaluate.judge import Method
 from gpuq.learn.history import History, Known, Outcome
-from gpuq.learn.interference import profile_of
+from gpuq.learn.interference import Profile, profile_of
 from gpuq.learn.interference.fit import fit
 from gpuq.learn.kind import describe
 from gpuq.learn.measured import Single
@@ -34,6 +42,8 @@ from gpuq.learn.peaks.fit import fit_peaks
 from gpuq.learn.peaks.foretell import Foreteller, Guess
 from gpuq.submission import Submission
 
+# By how many of the two were measured beside others, as `interference.pair` says it.
+EVIDENCE = (RULE, PARTLY, LEARNED)
 _MIB = 2**20
 _OWNER = "evaluate"
 _ODD = re.compile(r"[^\w./@+-]+")
@@ -52,9 +62,30 @@ def slowdowns(known: Sequence[Directed]) -> AnswerPairs:
         if learned is None or not questions:
             return Slowdowns.of(unknown(len(questions)), unknown(len(questions)))
         ones, besides = ([profile_of(question[side]) for question in questions] for side in (0, 1))
-        return Slowdowns.of(*learned.expect_many(ones, besides))
+        point, upper = learned.expect_many(ones, besides)
+        there, there_upper = learned.expect_many(besides, ones)
+        numbers = np.column_stack([point, upper, there, there_upper]).tolist()
+        costs = [
+            PairCost(KindId(beside.kind), a, a_upper, b, b_upper, evidence=EVIDENCE[learned.known(one, beside)])
+            for one, beside, (a, a_upper, b, b_upper) in zip(ones, besides, numbers, strict=True)
+        ]
+        told = zip(ones, besides, costs, strict=True)
+        return Slowdowns(point, upper, point, np.array([_admits(one, beside, cost) for one, beside, cost in told]))
 
     return answer
+
+
+def _admits(newcomer: Profile, resident: Profile, cost: PairCost) -> bool:
+    """What `core.admit` says on a device with memory to spare. A job of unknown utilisation counts as one that fills it."""
+    mine, theirs = (
+        Forecast(100.0 if found.utilization_pct is None else found.utilization_pct, 1, 1, pairs=pairs)
+        for found, pairs in ((newcomer, (cost,)), (resident, ()))
+    )
+    device, host = DeviceId("device"), HostId("host")
+    there = Attempt(AttemptId(JobId(1), 1), KindId(resident.kind), host, (device,), (1,), True, 0.0, theirs)
+    place = Place(Device(device, host, "", "", 2**30), (there,), Reading(0.0, 1, 0.0, 0, 0.0))
+    job = Job(JobId(2), KindId(newcomer.kind), newcomer.kind, _OWNER, 0.0)
+    return admit(job, mine, place, Limits(max_slowdown=BUDGET)).admitted
 
 
 def peaks(of: Callable[[Guess], tuple[float, float] | None], unit: float) -> FitSingles:

@@ -7,9 +7,9 @@ model, served with numpy), `fit` (the only module that trains), `pair` (one pair
 (the same from tables that anybody can bring).
 """
 
-from gpuq.learn.interference.learned import Interference, place
-from gpuq.learn.interference.pair import combined, pair_cost
+from gpuq.learn.interference.learned import LAW, Interference
+from gpuq.learn.interference.pair import PairCosts, combined, pair_cost
 from gpuq.learn.interference.profile import Profile
 from gpuq.learn.interference.tables import fit_tables, profile_of
 
-__all__ = ["Interference", "Profile", "combined", "fit_tables", "pair_cost", "place", "profile_of"]
+__all__ = ["LAW", "Interference", "PairCosts", "Profile", "combined", "fit_tables", "pair_cost", "profile_of"]

@@ -1,50 +1,123 @@
-"""What sharing costs a pair of kinds, from what it cost before.
+"""The cost of a pair as the core asks for it: from what was measured of these two, else learned from others, else the law.
 
-Arrives: the history and two kinds on one type of device. Leaves: the expected slowdown of each beside the other with an
-upper bound, None where nobody measured it. A kind's slowdown beside another is the same whichever of the two came
-first.
+Arrives: the history, the learned parts of a model, and the profiles of a newcomer and of a resident. Leaves: `PairCost`,
+each with what it rests on. A kind's slowdown beside another is the same whichever of the two came first.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, median
 
-from gpuq.core.forecast import PairCost
+from gpuq.core.forecast import LEARNED, MEASURED, PARTLY, RULE, PairCost
 from gpuq.core.job import KindId
 from gpuq.learn.bounds import REPEATED_RUN, Prior, predictive_bound
 from gpuq.learn.history import History, Slowdown
+from gpuq.learn.interference.learned import LAW, Interference
+from gpuq.learn.interference.profile import Profile
 
 # Half the width of a 95% interval in standard deviations.
 _HALF_WIDTH = 1.96
+_KEPT = 200_000
+_EVIDENCE = (RULE, PARTLY, LEARNED)
+
+Estimate = tuple[float | None, float | None]
+_UNKNOWN: Estimate = (None, None)
 
 
-def pair_cost(history: History, kind: str, beside: KindId, device_type: str, quantile: float) -> PairCost:
-    """What is known of `kind` as a newcomer beside `beside`, and of `beside` as its resident."""
-    newcomer, newcomer_upper = estimate(history.slowdowns(kind, beside, device_type), quantile)
-    resident, resident_upper = estimate(history.slowdowns(beside, kind, device_type), quantile)
-    return PairCost(
-        beside=beside,
-        newcomer=newcomer,
-        newcomer_upper=newcomer_upper,
-        resident=resident,
-        resident_upper=resident_upper,
-        unsafe=history.unsafe(kind, beside, device_type),
-    )
+class PairCosts:
+    """What is known of pairs, kept until something new is learned. Not for more than one thread."""
+
+    def __init__(self, history: History, quantile: float) -> None:
+        self._history = history
+        self._quantile = quantile
+        self._parts: Mapping[str, Interference] = {}
+        self._kept: dict[tuple[Profile, Profile, str], PairCost] = {}
+        self._foretold: dict[tuple[Profile, Profile, str], Estimate] = {}
+
+    def use(self, parts: Mapping[str, Interference]) -> None:
+        """From now on, answer with these parts of a model (place -> part)."""
+        self._parts = parts
+        self._kept.clear()
+        self._foretold.clear()
+
+    def forget(self) -> None:
+        """A pair was measured: what is kept may be old."""
+        self._kept.clear()
+
+    def knows(self, place: str) -> bool:
+        """Whether slowdowns were measured in this place (a type of device with a way of sharing), or learned of it."""
+        return place in self._parts or self._history.measured_pairs(place)
+
+    def prepare(self, asked: Iterable[tuple[Profile, Profile, str]]) -> None:
+        """Foretell all these (newcomer, resident, place) at once, both directions: far cheaper than one by one."""
+        wanted: dict[str, list[tuple[Profile, Profile]]] = {}
+        for newcomer, resident, place in asked:
+            for one, beside in ((newcomer, resident), (resident, newcomer)):
+                if (one, beside, place) not in self._foretold:
+                    wanted.setdefault(place, []).append((one, beside))
+        for place, pairs in wanted.items():
+            self._foretell(place, list(dict.fromkeys(pairs)))
+
+    def cost(self, newcomer: Profile, resident: Profile, place: str, device_type: str) -> PairCost:
+        """What is known of one kind as a newcomer beside another, and of the other as its resident."""
+        key = (newcomer, resident, place)
+        kept = self._kept.get(key)
+        if kept is None:
+            if len(self._kept) >= _KEPT:
+                self._kept.clear()
+                self._foretold.clear()
+            self.prepare([key])
+            foretold = PairCost(
+                KindId(resident.kind),
+                *self._foretold[key],
+                *self._foretold[resident, newcomer, place],
+                unsafe=self._history.unsafe(newcomer.kind, resident.kind, device_type),
+                evidence=_EVIDENCE[self._part(place).known(newcomer, resident)],
+            )
+            kept = self._kept[key] = pair_cost(self._history, newcomer.kind, place, self._quantile, foretold)
+        return kept
+
+    def _part(self, place: str) -> Interference:
+        return self._parts.get(place, LAW)
+
+    def _foretell(self, place: str, pairs: list[tuple[Profile, Profile]]) -> None:
+        """The law needs both utilisations; what was learned does without."""
+        part = self._part(place)
+        expected, upper = part.expect_many([one for one, _ in pairs], [beside for _, beside in pairs])
+        for (one, beside), point, bound in zip(pairs, expected.tolist(), upper.tolist(), strict=True):
+            said = part.known(one, beside) or None not in (one.utilization_pct, beside.utilization_pct)
+            self._foretold[one, beside, place] = (point, bound) if said else _UNKNOWN
 
 
-def estimate(measured: Sequence[Slowdown], quantile: float) -> tuple[float | None, float | None]:
+def pair_cost(history: History, kind: str, place: str, quantile: float, foretold: PairCost) -> PairCost:
+    """The cost of `kind` as a newcomer: what was measured instead of what was foretold, where anything was.
+
+    Where one direction was measured and the other not, the other stays as foretold only if both kinds were measured
+    beside others.
+    """
+    newcomer = estimate(history.slowdowns(kind, foretold.beside, place), quantile)
+    resident = estimate(history.slowdowns(foretold.beside, kind, place), quantile)
+    if newcomer == _UNKNOWN and resident == _UNKNOWN:
+        return foretold
+    if foretold.evidence == LEARNED:
+        newcomer = (foretold.newcomer, foretold.newcomer_upper) if newcomer == _UNKNOWN else newcomer
+        resident = (foretold.resident, foretold.resident_upper) if resident == _UNKNOWN else resident
+    return PairCost(foretold.beside, *newcomer, *resident, unsafe=foretold.unsafe, evidence=MEASURED)
+
+
+def estimate(measured: Sequence[Slowdown], quantile: float) -> Estimate:
     """(expected, upper): the median, and the predictive bound whose prior spread is the measured intervals' own."""
     if not measured:
-        return None, None
+        return _UNKNOWN
     values = [slowdown.value for slowdown in measured]
     point = median(values)
     prior = Prior(fmean(_spread(slowdown) for slowdown in measured))
     return point, max(point, predictive_bound(values, quantile, prior))
 
 
-def combined(costs: Sequence[PairCost]) -> tuple[float | None, float | None]:
+def combined(costs: Sequence[PairCost]) -> Estimate:
     """The newcomer's (expected, upper) slowdown beside all of them: the product.
 
     None if any is unknown, or none is there.

@@ -9,16 +9,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import median
 from typing import Annotated
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
+from gpuq.learn.bounds import order_statistic
+from gpuq.learn.history import Known, Run
 from gpuq.learn.interference.law import Floats
 
 NUMBERS = ("utilization_pct", "memory_utilization_pct", "batch_log2", "step_log")
 _LEAST_SPREAD = 1e-6
+# As for the load rule: the highest of up to nine runs.
+_PEAK_QUANTILE = 0.9
 
 
 class Profile(msgspec.Struct, frozen=True):
@@ -30,6 +35,23 @@ class Profile(msgspec.Struct, frozen=True):
     memory_utilization_pct: float | None = None
     batch_log2: float | None = None
     step_log: float | None = None
+
+
+def observed(
+    kind: str, runs: Sequence[Run], known: Known | None = None, utilization_pct: float | None = None
+) -> Profile:
+    """The profile of a kind from its own runs; from what is known of a job of it, and foretold, where it has none."""
+    latest = runs[-1].known if runs else known or Known()
+    rates = [run.alone_rate for run in runs if run.alone_rate]
+    peaks = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None and not run.shared]
+    peaks = peaks or [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
+    return Profile(
+        kind=kind,
+        model=_model(latest.tokens),
+        utilization_pct=order_statistic(peaks, _PEAK_QUANTILE) if peaks else utilization_pct,
+        batch_log2=latest.batch_log2,
+        step_log=-math.log(median(rates)) if rates else None,
+    )
 
 
 def numbers(profiles: Sequence[Profile]) -> Floats:
@@ -76,6 +98,12 @@ def telling(profiles: Sequence[Profile]) -> tuple[Trait, ...]:
         if len(known) >= 2 and 2 * len(known) >= len(profiles) and float(known.std()) > _LEAST_SPREAD:
             found.append(Trait(name, round(float(known.mean()), 9), round(float(known.std()), 9)))
     return tuple(found)
+
+
+def _model(tokens: Sequence[str]) -> str | None:
+    """The model's name, else the script's and its folder's: what stands for the model where none is named."""
+    named = sorted(token for token in tokens if token.startswith("model:"))
+    return " ".join(named or sorted(token for token in tokens if token.startswith(("script:", "folder:")))) or None
 
 
 def _model_distance(one: Sequence[Profile], other: Sequence[Profile]) -> Floats:

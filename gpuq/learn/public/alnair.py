@@ -1,8 +1,8 @@
 """Reads what the Alnair project published about sharing GPUs (github.com/CentaurusInfra/alnair, Apache-2.0).
 
-Arrives: a folder with `alnair_workloads.csv` (or the project's own `Dataset.csv`), `alnair_seed_pairs.csv` and the packing
-report's `alnair_mps_singles.csv` and `alnair_mps_pairs.csv`. Leaves: rows as dictionaries, and which of the columns are no
-features, with the reason; workloads also as finished attempts; all as singles and pairs.
+Arrives: a folder with `alnair_workloads.csv` (or the project's own `Dataset.csv`) and `alnair_seed_pairs.csv`. Leaves:
+rows as dictionaries, and which of the columns are no features, with the reason; workloads also as finished attempts; both
+as singles and pairs.
 """
 
 from __future__ import annotations
@@ -25,10 +25,6 @@ WORKLOADS_DEVICE = "Tesla P100-PCIE-16GB"
 WORKLOADS_MEMORY_BYTES = 16 * 2**30
 # "Evaluated on Futurewei Cluster", with no word on its GPUs.
 SEED_PAIRS_DEVICE = "not stated (Futurewei cluster)"
-
-MPS_SINGLES, MPS_PAIRS = "alnair_mps_singles.csv", "alnair_mps_pairs.csv"
-# The slides do not say; the project's other demonstrations of sharing used one.
-MPS_DEVICE = "Tesla V100"
 
 _SINCE_BOOT = "counts since boot: tells what ran before"
 _CACHES = "the machine's caches: tell what was read before"
@@ -146,33 +142,4 @@ def seed_pairs(path: Path) -> list[Pair]:
         )
         for row in rows(path)
         if row["consistent"] == "1"
-    ]
-
-
-def mps_singles(path: Path) -> list[Single]:
-    """The jobs of the packing report, alone. Their times are in an unknown unit, so they have no steps per second."""
-    return [
-        Single(
-            device_type=MPS_DEVICE,
-            job=f"{row['job']}:{row['batch_size']}",
-            model=row["model"],
-            batch_size=number(row["batch_size"]),
-            utilization_pct=number(row["gpu_util_pct"]),
-        )
-        for row in rows(path)
-    ]
-
-
-def mps_pairs(path: Path) -> list[Pair]:
-    """The pairs of the packing report: each row measured the first job; the second is in the mirrored row."""
-    return [
-        Pair(
-            MPS_DEVICE,
-            "mps",
-            f"{row['job_a']}:{row['bs_a']}",
-            f"{row['job_b']}:{row['bs_b']}",
-            number(row["slowdown_a"]),
-            None,
-        )
-        for row in rows(path)
     ]

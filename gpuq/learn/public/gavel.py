@@ -1,7 +1,7 @@
-"""Reads what the Gavel project measured of pairs of jobs (github.com/stanford-futuredata/gavel, MIT).
+"""Reads the oracle throughputs of the Gavel project (github.com/stanford-futuredata/gavel, MIT): pairs of jobs under MPS.
 
-Arrives: `gavel_pairs.csv`, its one consistent set (`oracle`; K80 and P100). Leaves: singles and pairs. Pairs that did not fit
-together are left out. Where the source cut a speed together down to that alone, the slowdown is 1.
+Arrives: a folder with `gavel_pairs.csv`. Leaves: singles and pairs per type of GPU. Pairs that did not fit together are left
+out. Where the source cut a throughput together to the one alone (`clipped`), the slowdown is 1.0: it was that or less.
 """
 
 from __future__ import annotations
@@ -11,14 +11,15 @@ from pathlib import Path
 from gpuq.learn.measured import Pair, Single
 from gpuq.learn.public import number, rows
 
-PAIRS = "gavel_pairs.csv"
+SHARING = "mps"
+GPUS = ("k80", "p100")
 
 
-def singles(path: Path) -> list[Single]:
-    """The 26 types of jobs on each GPU, by their speed alone; nothing else was measured of them."""
+def singles(folder: Path) -> list[Single]:
+    """Each job type alone on each type of GPU; no utilisation was recorded."""
     found: dict[tuple[str, str], Single] = {}
-    for row in rows(path):
-        for side in ("a", "b"):
+    for row in rows(folder / "gavel_pairs.csv"):
+        for side in "ab":
             job = _job(row, side)
             found[row["gpu"], job] = Single(
                 device_type=row["gpu"],
@@ -30,22 +31,15 @@ def singles(path: Path) -> list[Single]:
     return list(found.values())
 
 
-def pairs(path: Path) -> list[Pair]:
-    """The pairs that ran; a slowdown is speed alone / speed together."""
-    return [
-        Pair(
-            device_type=row["gpu"],
-            sharing="mps",
-            job_a=_job(row, "a"),
-            job_b=_job(row, "b"),
-            slowdown_a=1 / float(row["norm_a"]),
-            slowdown_b=1 / float(row["norm_b"]),
-        )
-        for row in rows(path)
-        if row["feasible"] == "1"
-    ]
+def pairs(folder: Path) -> list[Pair]:
+    """The pairs that ran together, each once."""
+    found = []
+    for row in rows(folder / "gavel_pairs.csv"):
+        if row["feasible"] == "1":
+            slowdowns = (1 / float(row["norm_a"]), 1 / float(row["norm_b"]))
+            found.append(Pair(row["gpu"], SHARING, _job(row, "a"), _job(row, "b"), *slowdowns))
+    return found
 
 
 def _job(row: dict[str, str], side: str) -> str:
-    size = row[f"bs_{side}"]
-    return f"{row[f'job_{side}']}:{size}" if size else row[f"job_{side}"]
+    return f"{row[f'job_{side}']}:{row[f'bs_{side}']}" if row[f"bs_{side}"] else row[f"job_{side}"]
