@@ -171,7 +171,7 @@ def _production(data: Path) -> list[Row]:
         Row(f"{name}: mean", _error(truth, np.full(len(truth), mean)), "points",
             note="baseline"),
         Row(f"{name}: by group, then user and workload, then workload", by_group, "points", note="baseline"),
-        Row(name, _error(truth, points), "points", 6.5, note=f"{int(answered.sum())} of {len(truth)} answered; the others count as the mean"),
+        Row(name, _error(truth, points), "points", 6.5, note=f"{int(answered.sum())} of {len(truth)} answered, else the mean"),
         Row(f"{name}, with online learning", _error(truth, learning), "points"),
         Row(f"{name}: coverage of the 95% bound, new kinds", 100 * float((uppers >= np.minimum(truth, 100))[new].mean()), "%",
             94.0, ">=", note=f"{int(new.sum())} instances"),

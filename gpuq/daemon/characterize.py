@@ -33,15 +33,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         _check_libraries(asked.out is not None)
         report = characterize(_record() if asked.data is None else read_folder(asked.data))
+        shown = to_json(report) + b"\n" if asked.json else text(report).encode()
         written = [] if asked.out is None else write(report, asked.out)
     except GpuqError as error:
         _say(f"gpuq: {error.message}\n  {error.fix}")
         return error.exit_code
-    except (OSError, MemoryError) as error:
-        _say(f"gpuq: the data could not be described: {error}.")
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:  # the last fence: a person gets a sentence
+        if os.environ.get("GPUQ_DEBUG"):
+            raise
+        _say(f"gpuq: the data could not be described: {type(error).__name__}: {error}\n  GPUQ_DEBUG=1 shows where.")
         return 1
     try:
-        sys.stdout.buffer.write(to_json(report) + b"\n" if asked.json else text(report).encode())
+        sys.stdout.buffer.write(shown)
         sys.stdout.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -67,12 +72,17 @@ def write(report: Report, folder: Path) -> list[Path]:
 
 
 def _record() -> Data:
-    """What this gpuq has measured itself. Raises BadInput where that is nothing."""
+    """What this gpuq has measured itself. Raises BadInput where that is nothing; a look creates no home."""
     from gpuq.adapters.store import open_store
     from gpuq.daemon.retrain import read_attempts
 
     settings = load()
-    settings.home.create()
+    nothing = BadInput(
+        "No finished attempt has been measured yet.",
+        fix="Run some jobs first, or describe measured tables with --data DIR.",
+    )
+    if settings.database_url == f"sqlite:///{settings.home.database}" and not settings.home.database.exists():
+        raise nothing
     store = open_store(settings.database_url)
     try:
         outcomes = read_attempts(store, time.time()).outcomes
@@ -80,10 +90,7 @@ def _record() -> Data:
         store.close()
     data = from_outcomes("This site's finished attempts", outcomes)
     if not data.tables and not data.pairs:
-        raise BadInput(
-            "No finished attempt has been measured yet.",
-            fix="Run some jobs first, or describe measured tables with --data DIR.",
-        )
+        raise nothing
     return data
 
 

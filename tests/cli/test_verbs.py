@@ -242,6 +242,7 @@ def test_model_verbs(gpuq: Command, api: FakeApi) -> None:
     assert "not better" in done.out
     assert gpuq("model", "rollback").code == 6
     assert gpuq("model", "destroy").code == 2
+    assert "characterize" in gpuq("model", "train", "--data", "here").err
 
 
 def test_version_works_without_a_daemon(gpuq: Command) -> None:

@@ -46,7 +46,7 @@ class PairCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """The sound pairs of one sort together. Slowdowns are those of both jobs of each pair.
+    """The sound pairs of one sort together, each counted once. Slowdowns are those of both jobs of each pair.
 
     `grouping` is `ours` or `theirs` (the clusters that came with the data), or `all`.
     """
@@ -154,12 +154,20 @@ def _repeated(pairs: Sequence[Together]) -> dict[Directed, list[float]]:
 
 
 def _summary(grouping: str, where: str, pairs: Sequence[PairCost]) -> Cost:
-    slowdowns = [value for pair in pairs for value in (pair.slowdown_a, pair.slowdown_b) if value is not None]
-    savings = [pair.packing_saving for pair in pairs if pair.packing_saving is not None]
+    """Each pair once: what was measured of it several times, or from both sides, counts by its median."""
+    slowed: dict[tuple[str, str], list[float]] = defaultdict(list)
+    saved: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    for pair in pairs:
+        for job, partner, value in _directed(pair):
+            slowed[job, partner].append(value)
+        if pair.packing_saving is not None:
+            saved[tuple(sorted((pair.job_a, pair.job_b)))].append(pair.packing_saving)
+    slowdowns = [median(values) for values in slowed.values()]
+    savings = [median(values) for values in saved.values()]
     return Cost(
         grouping=grouping,
         where=where,
-        pairs=len(pairs),
+        pairs=len({tuple(sorted((pair.job_a, pair.job_b))) for pair in pairs}),
         slowdown_median=median(slowdowns) if slowdowns else None,
         slowdown_mean=fmean(slowdowns) if slowdowns else None,
         slowdown_p95=order_statistic(slowdowns, 0.95) if slowdowns else None,
@@ -167,6 +175,12 @@ def _summary(grouping: str, where: str, pairs: Sequence[PairCost]) -> Cost:
         packing_saving_mean=fmean(savings) if savings else None,
         packing_saving_median=median(savings) if savings else None,
     )
+
+
+def _directed(pair: PairCost) -> list[tuple[str, str, float]]:
+    """(job, its partner, its slowdown), where that is known."""
+    both = ((pair.job_a, pair.job_b, pair.slowdown_a), (pair.job_b, pair.job_a, pair.slowdown_b))
+    return [(job, partner, value) for job, partner, value in both if value is not None]
 
 
 def _positive(value: float | None) -> bool:

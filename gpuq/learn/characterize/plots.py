@@ -43,7 +43,6 @@ _STYLE = {
     "legend.frameon": False,
     "legend.fontsize": 9.0,
     "figure.facecolor": "white",
-    "svg.hashsalt": "gpuq",
 }
 _DPI = 120
 _LONGEST_NAME = 34
@@ -124,6 +123,8 @@ def _relevance(found: Characterization) -> Drawn:
         axes.text(3 * block + 1, -1.55, _short(ranking.target), ha="center", va="bottom", fontweight="bold")
         if block:
             axes.axvline(3 * block - 0.5, color="white", linewidth=4)
+    axes.set_xlabel("● chosen for a target    ○ not chosen", fontsize=9, loc="left")
+    axes.xaxis.set_label_position("bottom")
     _no_frame(axes)
     figure.colorbar(
         image, ax=axes, shrink=min(1.0, 4 / (1 + 0.27 * len(shown))), aspect=25, pad=0.02
@@ -323,7 +324,8 @@ def _matrix(packing: Packing) -> tuple[str, str, bytes]:
     axes.set_xlabel("beside this one (in brackets: its cluster)")
     axes.xaxis.set_label_position("top")
     _no_frame(axes)
-    figure.colorbar(image, ax=axes, shrink=0.6, aspect=25, pad=0.02, extend="max").outline.set_visible(False)
+    scale = figure.colorbar(image, ax=axes, location="bottom", shrink=0.5, aspect=30, pad=0.02, extend="max")
+    scale.outline.set_visible(False)
     more = len({name for pair in packing.pairs for name in (pair.job_a, pair.job_b)}) - len(jobs)
     says = "Slowdown of the row's job beside the column's. Grey: not measured. !: the row contradicts itself."
     return "Slowdown of each pair", says + (f" {more} more jobs are not drawn." if more else ""), _png(figure)

@@ -5,7 +5,8 @@ Arrives: `Data`. Leaves: a `Report`; the same data give the same report. Types o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -59,17 +60,16 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 def characterize(data: Data) -> Report:
     """Everything the data say. A table without rows, or data without pairs, give empty parts, never an error."""
-    described = [(table, *_describe(table)) for table in data.tables]
-    sorts = sorted({(pair.device_type, pair.sharing or "") for pair in data.pairs})
-    packing = tuple(
-        _packing(
-            [pair for pair in data.pairs if (pair.device_type, pair.sharing or "") == sort],
-            [(table, placing, used) for table, _, placing, used in described],
-        )
-        for sort in sorts
-    )
+    described = [_describe(table) for table in data.tables]
+    places = [place for _, place in described]
+    sorts: dict[tuple[str, str], list[Together]] = defaultdict(list)
+    for pair in data.pairs:
+        sorts[pair.device_type, pair.sharing or ""].append(pair)
     return Report(
-        source=data.source, tables=tuple(found for _, found, _, _ in described), packing=packing, notes=data.notes
+        source=data.source,
+        tables=tuple(found for found, _ in described),
+        packing=tuple(_packing(pairs, places) for _, pairs in sorted(sorts.items())),
+        notes=data.notes,
     )
 
 
@@ -78,8 +78,32 @@ def to_json(report: Report) -> bytes:
     return msgspec.json.format(msgspec.json.encode(report, order="deterministic"), indent=1)
 
 
-def _describe(table: Table) -> tuple[Characterization, Placing | None, dict[str, str]]:
-    """The characterisation, the clusters to place other jobs in, and the method used for each attribute."""
+class _Places:
+    """Tells the cluster of a job at a batch size, among the clusters of one table."""
+
+    def __init__(self, table: Table, placing: Placing | None, used: Mapping[str, str]) -> None:
+        self.device_type = table.device_type
+        self._batch = table.batch
+        self._placing = placing
+        self._used = used
+        self._collected = by_series(table)
+        groups = () if placing is None else placing.found.groups
+        self._own = {
+            (member.series, member.batch_size): group.number
+            for group in groups
+            for member in group.members
+            if not member.synthetic
+        }
+
+    def cluster(self, place: Place) -> int | None:
+        """By its own row where it was clustered, else by its profile interpolated at its batch size; else None."""
+        series, size = place
+        if place in self._own or self._placing is None or size is None or series not in self._collected:
+            return self._own.get(place)
+        return self._placing.cluster({**profile(self._collected[series], size, self._used), self._batch: size})
+
+
+def _describe(table: Table) -> tuple[Characterization, _Places]:
     rankings = tuple(rank(table, target) for target in table.targets)
     attributes = tuple(dict.fromkeys([*table.targets, *(name for ranking in rankings for name in ranking.chosen)]))
     judged = [judge(table, table.column(name)) for name in attributes if name != table.batch]
@@ -99,7 +123,7 @@ def _describe(table: Table) -> tuple[Characterization, Placing | None, dict[str,
         clusters=None if placing is None else placing.found,
         notes=(*table.notes, *_notes(table, placing)),
     )
-    return found, placing, used
+    return found, _Places(table, placing, used)
 
 
 def _notes(table: Table, placing: Placing | None) -> list[str]:
@@ -118,32 +142,17 @@ def _notes(table: Table, placing: Placing | None) -> list[str]:
     return notes
 
 
-Described = tuple[Table, Placing | None, dict[str, str]]
-
-
-def _packing(pairs: Sequence[Together], described: Sequence[Described]) -> Packing:
+def _packing(pairs: Sequence[Together], places: Sequence[_Places]) -> Packing:
     """Clusters are those of the pairs' own type of device; of the only table there is, where it is of another type."""
     device_type = pairs[0].device_type
-    own = [one for one in described if one[0].device_type == device_type]
-    chosen = own[0] if own else described[0] if len(described) == 1 else None
-    found = costs(pairs, lambda place: None if chosen is None else _cluster_of(place, *chosen))
+    own = [one for one in places if one.device_type == device_type]
+    chosen = own[0] if own else places[0] if len(places) == 1 else None
+    found = costs(pairs, (lambda _: None) if chosen is None else chosen.cluster)
     placed = any(cluster is not None for pair in found for cluster in pair.clusters)
     return Packing(
         device_type=device_type,
         sharing=pairs[0].sharing,
-        clusters_from=chosen[0].device_type if chosen is not None and placed else None,
+        clusters_from=chosen.device_type if chosen is not None and placed else None,
         pairs=found,
         costs=summarise(found),
     )
-
-
-def _cluster_of(place: Place, table: Table, placing: Placing | None, used: dict[str, str]) -> int | None:
-    """By the job's own row where it was clustered, else by its profile interpolated at its batch size; else None."""
-    series, size = place
-    if placing is None or size is None:
-        return None
-    for group in placing.found.groups:
-        if any(not m.synthetic and (m.series, m.batch_size) == place for m in group.members):
-            return group.number
-    collected = by_series(table).get(series, ())
-    return placing.cluster({**profile(collected, size, used), table.batch: size}) if collected else None

@@ -20,6 +20,7 @@ from gpuq.learn.public import alnair, number
 
 # Kinds of a record that are described: the latest ones. More dots than these nobody can read.
 MOST_ROWS = 2000
+_UNNAMED = "not stated"
 
 _SINGLES = (
     Column("utilization_pct", most=100.0),
@@ -37,7 +38,11 @@ def read_folder(folder: Path) -> Data:
         raise BadInput(f"There is no folder {folder}.", fix="Name one with singles.csv, pairs.csv, or both.")
     try:
         data = _documented(folder) or _alnair(folder)
-    except (OSError, ValueError, KeyError, UnicodeDecodeError) as error:
+    except KeyError as error:
+        raise BadInput(
+            f"A table in {folder} has no column {error}.", fix="docs/learning.md lists the files and their columns."
+        ) from error
+    except (OSError, ValueError) as error:
         raise BadInput(
             f"{folder} cannot be read: {error}.", fix="docs/learning.md lists the files and their columns."
         ) from error
@@ -52,22 +57,17 @@ def read_folder(folder: Path) -> Data:
 def from_singles(source: str, singles: Sequence[Single], pairs: Sequence[Pair]) -> Data:
     """The data of documented tables. A job of a pair is looked up among the singles of its type of device."""
     places = {(single.device_type, single.job): (single.model, single.batch_size) for single in singles}
-    tables = []
-    for device_type in sorted({single.device_type for single in singles}):
-        rows = tuple(
-            Row(
-                single.job,
-                single.model,
-                single.batch_size,
-                {column.name: getattr(single, column.name) for column in _SINGLES},
-            )
-            for single in singles
-            if single.device_type == device_type
-        )
-        tables.append(Table(device_type, _SINGLES, rows, "utilization_pct", "peak_memory_mib", "batch_size"))
+    found: dict[str, list[Row]] = defaultdict(list)
+    for single in singles:
+        values = {column.name: getattr(single, column.name) for column in _SINGLES}
+        found[single.device_type or _UNNAMED].append(Row(single.job, single.model, single.batch_size, values))
+    tables = tuple(
+        Table(device_type, _SINGLES, tuple(rows), "utilization_pct", "peak_memory_mib", "batch_size")
+        for device_type, rows in sorted(found.items())
+    )
     together = tuple(
         Together(
-            device_type=pair.device_type,
+            device_type=pair.device_type or _UNNAMED,
             sharing=pair.sharing,
             job_a=pair.job_a,
             job_b=pair.job_b,
@@ -78,7 +78,7 @@ def from_singles(source: str, singles: Sequence[Single], pairs: Sequence[Pair]) 
         )
         for pair in pairs
     )
-    return Data(source, tuple(tables), together)
+    return Data(source, tables, together)
 
 
 def from_outcomes(source: str, outcomes: Sequence[Outcome]) -> Data:

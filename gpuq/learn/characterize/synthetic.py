@@ -17,6 +17,7 @@ impossible value (below zero, above the column's most) between the collected row
 from __future__ import annotations
 
 import math
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -98,7 +99,9 @@ def judge(table: Table, column: Column) -> tuple[Quality, ...]:
     series = _series(table, column.name)
     least = 0.0 if all((values >= 0).all() for _, values in series) else -math.inf
     most = math.inf if column.most is None else column.most
-    found = [_quality(column.name, method, series, least, most) for method in METHODS]
+    # A polynomial through many points overflows: then its values are impossible, and that is its quality.
+    with np.errstate(all="ignore"):
+        found = [_quality(column.name, method, series, least, most) for method in METHODS]
     possible = [one for one in found if one.impossible == 0]
     used = min(possible, key=lambda one: _rmse(one.held_back)).method
     returned = min(found, key=lambda one: _rmse(one.round_trip)) if found[0].round_trip is not None else None
@@ -205,8 +208,9 @@ def _grid(x: Values) -> Values:
 def _errors(differences: Sequence[float]) -> Errors | None:
     if not differences:
         return None
-    mse = fmean(difference**2 for difference in differences)
-    return Errors(len(differences), math.sqrt(mse), mse, fmean(map(abs, differences)))
+    away = np.array(differences)
+    mse = float(np.mean(away**2))
+    return Errors(len(away), math.sqrt(mse), mse, float(np.mean(np.abs(away))))
 
 
 def _rmse(errors: Errors | None) -> float:
@@ -242,7 +246,9 @@ def _barycentric(x: Values, y: Values) -> Function:
 def _krogh(x: Values, y: Values) -> Function:
     from scipy import interpolate
 
-    return interpolate.KroghInterpolator(x, y)  # type: ignore[no-any-return]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that many points make it unstable: it is judged like the others
+        return interpolate.KroghInterpolator(x, y)  # type: ignore[no-any-return]
 
 
 def _cubic_spline(x: Values, y: Values) -> Function:

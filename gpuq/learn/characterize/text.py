@@ -174,7 +174,9 @@ def _packing(packing: Packing) -> list[str]:
     if packing.costs:
         lines += aligned(columns, rows)
     if packing.clusters_from is not None:
-        lines.append(f"  ours: clusters of {printable(packing.clusters_from)}; theirs: those that came with the pairs")
+        theirs = any(pair.theirs is not None for pair in packing.pairs)
+        came = "; theirs: those that came with the pairs" if theirs else ""
+        lines.append(f"  ours: clusters of {printable(packing.clusters_from)}{came}")
     lines += [f"  left out: {against(pair)}" for pair in flagged[:_MOST_LINES]]
     return lines + ([f"  and {len(flagged) - _MOST_LINES} more"] if len(flagged) > _MOST_LINES else [])
 

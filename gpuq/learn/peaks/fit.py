@@ -2,8 +2,7 @@
 
 Arrives: the history. Leaves: `Peaks` per type of device. For the trainer only: SciPy is
 imported where it is used. The same outcomes give the same peaks. Everything is chosen on the rows that arrive: variances
-by their marginal likelihood under a wide prior, the link by the error of leaving one row out, margins by leaving out what
-each level would not have seen.
+and link by their marginal likelihood, under a wide prior; margins by leaving out what each level would not have seen.
 
 A kind is one row however often it ran, an owner has a share of the rows, and a row that is nothing like its like loses its
 weight (Student's t noise, by the expectation-maximisation of Lange, Little and Taylor 1989): a flood of one kind, or
@@ -44,8 +43,8 @@ _FIELDS = {"utilization": "peak_utilization_pct", "memory": "peak_memory_bytes",
 DURATION_QUANTILE = 0.9
 # A standard normal deviate, of which the prior is sure as of five rows (see `conformal`).
 _PRIOR = Prior(1.0)
-# The prior of each variance is log-normal and wide: a factor of 55 up or down is one standard deviation.
-_LOG_SPREAD = 4.0
+# The prior of each variance is log-normal and wide: a factor of 4.5 up or down is one standard deviation.
+_LOG_SPREAD = 1.5
 _LEAST_LOG, _MOST_LOG = -12.0, 4.0
 _LEAST_NOISE = 1e-3
 _FIRST_NOISE = 0.05
@@ -107,7 +106,7 @@ def _best_link(rows: Sequence[Row], runs: Sequence[Sequence[Run]], target: str, 
     repeats = [measured(runs[place], _FIELDS[target]) for place in places]
     problem = _Problem(known, target, repeats)
     fitted = [problem.solve(link) for link in _LINKS[target]]
-    best = min(fitted, key=problem.error)
+    best = max(fitted, key=problem.log_evidence)
     return problem.with_margins(best, quantile)
 
 
@@ -141,11 +140,9 @@ class _Problem:
             margins={},
         )
 
-    def error(self, regression: Regression) -> float:
-        """The mean absolute error of leaving one row out, in percent, bytes or seconds."""
-        ready = Regressed(self._rows, self._side, self._target, regression)
-        mean = np.array([found[0] for row in self._rows if (found := ready.without(row.kind)) is not None])
-        return float(np.abs(ready.values(mean) - self._values).mean())
+    def log_evidence(self, regression: Regression) -> float:
+        """How likely the values are under it."""
+        return Regressed(self._rows, self._side, self._target, regression).log_evidence()
 
     def with_margins(self, regression: Regression, quantile: float) -> Regression:
         """The same with a margin per level, from rows left out as that level would not have seen them."""

@@ -6,7 +6,7 @@ is like it: such a job runs alone. The levels, first to last:
 - `sizes`: kinds of the same script and the same model (or none to be seen), so that only sizes and options differ;
 - `template`: kinds of the same script with other models;
 - `owner`: kinds of the same project, or of the same owner where the job has no project;
-- `cluster`: the cluster of the kinds it is most like (see `clusters`), whoever's they are.
+- `cluster`: the cluster of the kinds it is most like (see `clusters`), whoever's they are; else those of its model's family.
 
 All are answered by the same regression, which weighs everything that is shared; the level says what was the best of it, and
 its bounds are calibrated apart, on rows left out so that they had no nearer evidence either.
@@ -23,8 +23,8 @@ from gpuq.learn.peaks.regression import Row
 from gpuq.learn.peaks.traits import Traits, traits
 
 LEVELS = ("sizes", "template", "owner", "cluster")
-# So many kinds of an owner say something of a further one that shares nothing else.
-LEAST_OF_OWNER = 3
+# So many kinds of one owner, or of one family, say something of a further one that shares nothing else.
+LEAST_ALIKE = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Levels:
         self._places = places
         self._tallies: dict[Hashable, _Tally] = {}
         for row in rows:
-            for key in _keys(row.traits):
+            for key in filter(None, (*_keys_or_none(row.traits), row.traits.family)):
                 tally = self._tallies.setdefault(key, _Tally())
                 tally.kinds += 1
                 tally.runs += row.runs
@@ -64,13 +64,21 @@ class Levels:
             return Level("sizes", f"script template, {sizes}{', the same model' if job.model else ''}")
         if template is not None:
             return Level("template", f"script template, {template}")
-        if owner is not None and owner.kinds >= LEAST_OF_OWNER:
+        if owner is not None and owner.kinds >= LEAST_ALIKE:
             return Level("owner", f"{_who(job).replace(':', ' ', 1)}, {owner}")
         placed = None if self._places is None else self._places.place(known)
         if placed is None:
-            return None
+            return self._family(job)
         cluster = f"cluster of {_count(len(placed.cluster.members), 'kind')}"
         return Level("cluster", f"{cluster}, nearest {placed.nearest.kind}, regressed in log batch")
+
+    def _family(self, job: Traits) -> Level | None:
+        """Kinds whose models have all the words of their names in common with this one's."""
+        tally = self._tallies.get(job.family) if job.family else None
+        if tally is None or tally.kinds < LEAST_ALIKE:
+            return None
+        words = " ".join(sorted(word.partition(":")[2] for word in job.family))
+        return Level("cluster", f"{_count(tally.kinds, 'kind')} of the family {words}, regressed in log batch")
 
 
 def groups_left_out(rows: Sequence[Row], level: str) -> list[Hashable | None]:
@@ -97,10 +105,6 @@ def groups_left_out(rows: Sequence[Row], level: str) -> list[Hashable | None]:
         left if inside is not None and len(together[inside]) > 1 else None
         for inside, left in zip(within, group, strict=True)
     ]
-
-
-def _keys(job: Traits) -> list[Hashable]:
-    return [key for key in _keys_or_none(job) if key is not None]
 
 
 def _keys_or_none(job: Traits) -> tuple[Hashable | None, Hashable | None, Hashable | None]:

@@ -41,6 +41,12 @@ _BACK: Mapping[str, Callable[[Matrix], Matrix]] = {
     "log": lambda z: np.maximum(np.exp(np.minimum(z, _LARGEST_LOG)) - _IDLE_PCT, 0.0),
     "ratio": lambda z: np.exp(np.minimum(z, _LARGEST_LOG)),
 }
+_SLOPES: Mapping[str, Callable[[Matrix], Matrix]] = {
+    "plain": np.ones_like,
+    "root": lambda y: 0.5 / np.sqrt(np.maximum(y, 0.0) + 1.0),
+    "log": lambda y: 1.0 / (np.maximum(y, 0.0) + _IDLE_PCT),
+    "ratio": lambda y: 1.0 / np.maximum(y, _SMALLEST),
+}
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,6 +118,7 @@ class Regressed:
         places = [place for place, row in enumerate(rows) if getattr(row, target) is not None]
         self._columns = None if len(places) == len(rows) else np.array(places, dtype=np.intp)
         values = np.array([float(getattr(rows[place], target)) for place in places])
+        self._values = values
         runs = np.array([float(rows[place].runs) for place in places])
         self._units = self.units(values)
         self._noise = (regression.noise + regression.run_noise / runs) / np.array(regression.trust)
@@ -140,6 +147,15 @@ class Regressed:
         explained = np.einsum("ij,ij->i", through, through)
         unknown = np.maximum(diagonal(jobs, self._variances) - explained, 0.0)
         return Belief(shared @ self._weights, unknown + self.regression.noise)
+
+    def log_evidence(self) -> float:
+        """How likely the values of the rows are under it (log density, percent, bytes or seconds); more is better.
+
+        Marginal likelihood (Rasmussen and Williams 2006, equation 2.30) with the link's slope, so that links compare.
+        """
+        slopes = np.log(link_slopes(self.regression.link, self._values) / self.regression.scale)
+        determinant = float(np.linalg.slogdet(self._inverse)[1])
+        return 0.5 * (determinant - float(self._units @ self._weights)) + float(slopes.sum())
 
     def without(self, kind: str) -> tuple[float, float] | None:
         """(mean, variance) that is believed of a kind from all the others; None for one that it was not fitted on."""
@@ -179,6 +195,11 @@ class Regressed:
         precision = len(runs) / max(self.regression.run_noise, 1e-9)
         both = (mean / variance + float(own.mean()) * precision) / (1.0 / variance + precision)
         return float(self.values(np.array([both]))[0])
+
+
+def link_slopes(link: Link, values: Matrix) -> Matrix:
+    """By how much a unit of the link changes with a percent, byte or second there."""
+    return np.asarray(_SLOPES[link](values))
 
 
 def link_units(link: Link, values: Matrix) -> Matrix:

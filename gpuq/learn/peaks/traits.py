@@ -52,6 +52,11 @@ class Traits:
         """The model's name, as a token; empty where the command does not show one."""
         return self.words[2]
 
+    @property
+    def family(self) -> frozenset[str]:
+        """The words of the model's name, as tokens."""
+        return self.words[3]
+
 
 def traits(known: Known) -> Traits:
     """The traits of a job."""
