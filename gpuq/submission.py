@@ -5,7 +5,7 @@ The core sees only the part it decides on (`core.job.Job`); the worker gets the 
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -17,6 +17,35 @@ MAX_ARGUMENTS = 4096
 MAX_TEXT = 131_072
 
 Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=r"^[^\x00]*$")]
+
+
+# A name out of a script: printable, no line breaks, nothing that could be taken for markup or code.
+Word = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[\w.,:/@+ -]+$")]
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The value of a setting, and where it was read: strongest first, as they override each other."""
+
+    value: Word
+    origin: Literal["argument", "config file", "default", "script"]
+
+
+class Hints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the client read from the script and from configuration files that the command names, without running anything.
+
+    A claim of the submitter: it only chooses which measurements a forecast rests on, and promises nothing.
+    """
+
+    framework: Word | None = None
+    constructors: Annotated[tuple[Word, ...], Meta(max_length=16)] = ()
+    """Models that the script makes, as in `resnet50` or `AutoModel.from_pretrained:bert-base-uncased`."""
+    layers: Annotated[dict[Word, Annotated[int, Meta(ge=1, le=100_000)]], Meta(max_length=32)] = {}
+    parameters: Annotated[int, Meta(ge=1, le=10**13)] | None = None
+    settings: Annotated[
+        dict[Literal["batch", "image", "sequence", "model", "precision", "optimizer", "epochs"], Setting],
+        Meta(max_length=7),
+    ] = {}
+    """What the command itself does not say by a usual name."""
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -32,6 +61,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     script_sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")] | None = None
     git_sha: Annotated[str, Meta(max_length=64)] | None = None
     git_dirty: bool | None = None
+    hints: Hints | None = None
     priority: Annotated[int, Meta(ge=-1000, le=1000)] = 0
     share: Sharing = Sharing.AUTO
     max_slowdown: Annotated[float, Meta(ge=1.0, le=5.0)] | None = None

@@ -35,6 +35,7 @@ ELSEWHERE = {
     "gpuq/learn/characterize/table.py": "tests/learn/characterize/test_relevance.py",
     "gpuq/learn/characterize/text.py": "tests/learn/characterize/test_report.py",
     "gpuq/learn/clusters.py": "tests/learn/test_predictor.py",
+    "gpuq/learn/families.py": "tests/learn/test_kind.py",
     "gpuq/learn/history.py": "tests/learn/test_predictor.py",
     "gpuq/learn/interference/profile.py": "tests/learn/interference/test_learned.py",
     "gpuq/learn/interference/law.py": "tests/learn/interference/test_learned.py",
@@ -47,6 +48,8 @@ ELSEWHERE = {
     "gpuq/learn/public/": "tests/learn/public/test_public.py",
     "gpuq/learn/model.py": "tests/learn/test_shelf.py",
     "gpuq/learn/score.py": "tests/learn/test_train.py",
+    # Through the scripts that they read.
+    "gpuq/script/": "tests/script/test_hints.py",
     "gpuq/policies/packed.py": "tests/core/test_decide.py",
     "workers/attempts.py": "tests/workers/test_residents.py",
     "workers/hook/": "tests/workers/test_hook.py",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,6 +19,7 @@ from aiohttp import web
 from gpuq.adapters.store.contract import Store
 from gpuq.api.fits import KnownDevices
 from gpuq.api.live import LiveReader
+from gpuq.api.models import Belief
 from gpuq.api.submit import Committer, Ringer
 from gpuq.settings import Settings
 from gpuq.submission import JobRecord, Submission
@@ -50,7 +51,7 @@ class Stream(Protocol):
 
 
 class Models(Protocol):
-    """The model shelf, read-only. Both calls block."""
+    """The model shelf, read-only. Every call blocks."""
 
     def status(self) -> dict[str, Any]:
         """What serves, since when, and how well."""
@@ -58,6 +59,14 @@ class Models(Protocol):
 
     def forecast(self, record: JobRecord) -> dict[str, Any]:
         """A plain Forecast for this job alone on a device."""
+        ...
+
+    def forecasts(self, records: Iterable[JobRecord]) -> dict[str, dict[str, Any]]:
+        """Signature -> the same, for many jobs."""
+        ...
+
+    def beliefs(self, record: JobRecord, questions: Sequence[tuple[str, tuple[str, ...]]]) -> list[Belief]:
+        """For each type of device and the kinds it would be beside there: the forecast, and what it rests on."""
         ...
 
 

@@ -45,7 +45,10 @@ async def jobs(request: web.Request) -> web.Response:
         },
     )
     live = (await context.live.read()).view
-    lines = [views.job_line(row, attempts.get(row.id), live) for row in rows[:limit]]
+    believed = await _forecasts(context, rows[:limit])
+    lines = [
+        views.job_line(row, attempts.get(row.id), live, believed.get(row.record.signature)) for row in rows[:limit]
+    ]
     return reply(JobList(jobs=lines, next=lines[-1].id if len(rows) > limit else None))
 
 
@@ -168,6 +171,14 @@ async def _forecast(context: Context, row: JobRow) -> dict[str, Any] | None:
     if models is None or row.state not in WAITING:
         return None
     return await context.read(models.forecast, row.record)
+
+
+async def _forecasts(context: Context, rows: Sequence[JobRow]) -> dict[str, dict[str, Any]]:
+    """Signature -> the forecast of now, of the waiting jobs among these."""
+    waiting = [row.record for row in rows if row.state in WAITING]
+    if context.parts.models is None or not waiting:
+        return {}
+    return await context.read(context.parts.models.forecasts, waiting)
 
 
 async def _ask(request: web.Request, verb: str) -> web.Response:

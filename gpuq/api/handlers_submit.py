@@ -1,4 +1,4 @@
-"""`POST /api/v1/jobs` and `POST /api/v1/predict`: a submission arrives, ids or a forecast leave.
+"""`POST /api/v1/jobs`: submissions arrive, ids leave.
 
 Nothing here touches the script or the directory: the CLI checks them where the user is, the worker where the job runs.
 """
@@ -13,10 +13,7 @@ from gpuq.api import asked, fits
 from gpuq.api.context import Context, context_of
 from gpuq.api.identity import Caller, caller_of
 from gpuq.api.reply import reply
-from gpuq.api.schema import Prediction, Submitted, SubmittedMany
-from gpuq.api.views import forecast_view
-from gpuq.core.device import Device
-from gpuq.errors import NeverFits
+from gpuq.api.schema import Submitted, SubmittedMany
 from gpuq.submission import JobRecord, Submission
 
 # Beyond this many, describing them would hold the loop for too long.
@@ -31,28 +28,15 @@ async def submit(request: web.Request) -> web.Response:
     await _check_fit(context, wanted)
     key = asked.idempotency_key(request)
     if len(wanted) <= _INLINE:
-        records = _records(context, caller, wanted, key)
+        made = records(context, caller, wanted, key)
     else:
-        records = await context.read(_records, context, caller, wanted, key)
-    ids = await context.committer.add(records)
+        made = await context.read(records, context, caller, wanted, key)
+    ids = await context.committer.add(made)
     if is_list:
         return reply(SubmittedMany(ids=[int(one) for one in ids]), 201)
     answer = reply(Submitted(id=ids[0]), 201)
     answer.headers["Location"] = f"/api/v1/jobs/{ids[0]}"
     return answer
-
-
-async def predict(request: web.Request) -> web.Response:
-    """What would be believed of this submission, without queueing it."""
-    context = context_of(request)
-    wanted = await asked.submission(request)
-    record = _records(context, caller_of(request), [wanted], None)[0]
-    models = context.parts.models
-    forecast = await context.read(models.forecast, record) if models is not None else None
-    devices = await context.read(context.devices.get)
-    return reply(
-        Prediction(kind=record.kind, forecast=forecast_view(forecast), never_fits=_never_fits(wanted, devices))
-    )
 
 
 async def _check_fit(context: Context, wanted: Sequence[Submission]) -> None:
@@ -63,20 +47,13 @@ async def _check_fit(context: Context, wanted: Sequence[Submission]) -> None:
         fits.check(one, devices)
 
 
-def _never_fits(wanted: Submission, devices: Sequence[Device]) -> str | None:
-    try:
-        fits.check(wanted, devices)
-    except NeverFits as error:
-        return error.message
-    return None
-
-
-def _records(context: Context, caller: Caller, wanted: Sequence[Submission], key: str | None) -> list[JobRecord]:
+def records(context: Context, caller: Caller, wanted: Sequence[Submission], key: str | None) -> list[JobRecord]:
+    """What is made of these submissions, as the record would keep it. All but the first get a key of their own."""
     now = context.now()
-    records = []
+    made = []
     for index, one in enumerate(wanted):
         kind, signature, features = context.parts.describe(one, caller.user)
-        records.append(
+        made.append(
             JobRecord(
                 submission=one,
                 owner=caller.user,
@@ -89,4 +66,4 @@ def _records(context: Context, caller: Caller, wanted: Sequence[Submission], key
                 idempotency_key=key if key is None or index == 0 else f"{key}#{index}",
             )
         )
-    return records
+    return made

@@ -40,6 +40,7 @@ class LiveDevice(msgspec.Struct, frozen=True):
     used_memory_bytes: int | None = None
     promised_memory_bytes: int | None = None
     foreign_memory_bytes: int | None = None
+    foreign_utilization_pct: float | None = None
     utilization_pct: float | None = None
     read_at: float | None = None
     residents: tuple[LiveResident, ...] = ()

@@ -7,7 +7,8 @@ that decide; these are made in the same way from the same record, for people who
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -25,6 +26,18 @@ _REUSE_S = 1.0
 _LATE_S = 120.0
 
 
+@dataclass(frozen=True)
+class Belief:
+    """A forecast with what it rests on. `judged`: what the serving model reached on attempts that it had not seen."""
+
+    device_type: str
+    forecast: Forecast
+    runs: int
+    nearest: tuple[tuple[str, float], ...]
+    quantile: float
+    judged: Mapping[str, Any] | None = None
+
+
 class ShelfModels:
     """Forecasts from the record as it was a second ago. Safe to use from several threads."""
 
@@ -39,6 +52,8 @@ class ShelfModels:
         self._seen: dict[tuple[int, int], float] = {}
         self._caught_up_at = float("-inf")
         self._types: list[str] = []
+        self._quantile = learning.quantile
+        self._judged: dict[str, Any] | None = None
 
     def status(self) -> dict[str, Any]:
         """The current version, and each version with its card or its problem."""
@@ -46,12 +61,35 @@ class ShelfModels:
 
     def forecast(self, record: JobRecord) -> dict[str, Any]:
         """What this job would need alone, on the first type of device for which there is evidence."""
+        return self.forecasts([record])[record.signature]
+
+    def forecasts(self, records: Iterable[JobRecord]) -> dict[str, dict[str, Any]]:
+        """Signature -> the same, for many jobs; those of one signature are foretold once."""
+        different = {record.signature: record for record in records}
         with self._lock:
             self._catch_up()
-            found = [self._predictor.forecast_for(record.kind, record.features, name) for name in self._types]
-        best: Forecast = next((one for one in found if one.known), found[0] if found else UNKNOWN)
-        plain: dict[str, Any] = msgspec.to_builtins(best)
-        return plain
+            return {signature: msgspec.to_builtins(self._best(record)) for signature, record in different.items()}
+
+    def beliefs(self, record: JobRecord, questions: Sequence[tuple[str, tuple[str, ...]]]) -> list[Belief]:
+        """What is believed of this job on each type of device, beside these kinds, and what that rests on."""
+        with self._lock:
+            self._catch_up()
+            return [self._belief(record, device_type, beside) for device_type, beside in questions]
+
+    def _best(self, record: JobRecord) -> Forecast:
+        found = [self._predictor.forecast_for(record.kind, record.features, name) for name in self._types]
+        return next((one for one in found if one.known), found[0] if found else UNKNOWN)
+
+    def _belief(self, record: JobRecord, device_type: str, beside: tuple[str, ...]) -> Belief:
+        support = self._predictor.support(record.kind, record.features, device_type)
+        return Belief(
+            device_type=device_type,
+            forecast=self._predictor.forecast_for(record.kind, record.features, device_type, beside),
+            runs=support.runs,
+            nearest=support.nearest,
+            quantile=self._quantile,
+            judged=self._judged,
+        )
 
     def _catch_up(self) -> None:
         now = self._clock()
@@ -64,7 +102,10 @@ class ShelfModels:
         self._learn(types)
         if self._shelf.current() != self._model:
             self._model = self._shelf.current()
-            self._predictor.use(self._shelf.load_serving().model)
+            loaded = self._shelf.load_serving()
+            self._predictor.use(loaded.model)
+            card = self._shelf.card(loaded.version) if loaded.version else None
+            self._judged = ((card or {}).get("figures") or {}).get("candidate")
 
     def _learn(self, types: dict[str, str]) -> None:
         """Take up what ended since the last look, and a little before: ends are committed out of order."""

@@ -13,7 +13,7 @@ from typing import Any
 from aiohttp import web
 
 from gpuq.api import handlers_jobs as jobs
-from gpuq.api import handlers_logs, handlers_submit, handlers_system
+from gpuq.api import handlers_logs, handlers_predict, handlers_submit, handlers_system
 from gpuq.api.events import events
 from gpuq.api.page import handlers as page
 from gpuq.api.schema import (
@@ -84,6 +84,11 @@ _LOGS = (
 )
 _KEY = (Query("Idempotency-Key", "string", "The same key gives the same job: safe to send again.", "header"),)
 
+_PREDICT = (
+    Query("beside", "string", "A job's id or a kind: what sharing with it would cost."),
+    Query("device_type", "string", "Only this type of device."),
+)
+
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/", page.show, "The page: devices, who shares with whom, the queue.", media="text/html"),
     Route("GET", "/static/{name}", page.static, "The page's script and style.", media="text/plain"),
@@ -115,7 +120,15 @@ ROUTES: tuple[Route, ...] = (
         media="application/octet-stream",
     ),
     Route("GET", f"{API}/jobs/{{id}}/explanation", jobs.explain, "Why a job is where it is.", Explanation),
-    Route("POST", f"{API}/predict", handlers_submit.predict, "Forecast without queueing.", Prediction, body=Submission),
+    Route(
+        "POST",
+        f"{API}/predict",
+        handlers_predict.predict,
+        "Forecast without queueing.",
+        Prediction,
+        body=Submission,
+        takes=_PREDICT,
+    ),
     Route("GET", f"{API}/gpus", handlers_system.devices, "Devices and their residents.", list[DeviceView]),
     Route("GET", f"{API}/queue", handlers_system.queue, "Waiting jobs in order.", Queue),
     Route(

@@ -196,12 +196,73 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     attempts: list[AttemptView]
 
 
+class NearKind(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind that is like the one asked about. `likeness` is from 0 to 1."""
+
+    kind: str
+    likeness: float
+
+
+class EvidenceView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a forecast rests on, and how sure it is.
+
+    `bounds_meant_to_hold` is the share of jobs that the bounds are made for; `bounds_held` is how many kept to the memory
+    bound when the serving model was judged, on `judged_on` attempts that it had not seen.
+    """
+
+    text: str
+    own_runs: int
+    nearest: list[NearKind]
+    model_version: str | None
+    bounds_meant_to_hold: float
+    bounds_held: float | None
+    judged_on: int | None
+
+
+class TypeForecast(msgspec.Struct, frozen=True, kw_only=True):
+    """What is believed of a job on one type of device, with the device to itself."""
+
+    device_type: str
+    forecast: ForecastView
+    evidence: EvidenceView
+
+
+class PartnerView(msgspec.Struct, frozen=True, kw_only=True):
+    """One who would be beside it, and what that would cost both: time together / time alone. Null: not known."""
+
+    job: int | None
+    name: str | None
+    kind: str
+    expected_slowdown: float | None
+    upper_slowdown: float | None
+    partner_slowdown: float | None
+    partner_upper_slowdown: float | None
+    unsafe: bool
+
+
+class BesideView(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether it might join those who are on a device now, or one that was asked about: then `device` is null."""
+
+    device: str | None
+    device_type: str
+    partners: list[PartnerView]
+    verdict: VerdictView
+
+
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
-    """What would be believed of a submission, without queueing it."""
+    """What would be believed of a submission, without queueing it.
+
+    `forecast` and `evidence` are those of the first type of device for which there is evidence. `features` are what
+    the forecast is made from: of the command, the script and the files that the command names; `origins` in them says which.
+    """
 
     kind: str
     forecast: ForecastView | None
+    evidence: EvidenceView | None
     never_fits: str | None
+    features: dict[str, Any]
+    device_types: list[TypeForecast]
+    beside: list[BesideView]
 
 
 class ResidentView(msgspec.Struct, frozen=True, kw_only=True):

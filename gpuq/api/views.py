@@ -89,9 +89,11 @@ def attempt_view(row: AttemptRow) -> AttemptView:
     )
 
 
-def job_line(row: JobRow, last: AttemptRow | None, live: LiveView | None) -> JobLine:
-    """One job in a list. `last` is its last attempt."""
-    return JobLine(**_line(row, last, live, None))
+def job_line(
+    row: JobRow, last: AttemptRow | None, live: LiveView | None, forecast: Mapping[str, Any] | None = None
+) -> JobLine:
+    """One job in a list. `last` is its last attempt, `forecast` the one of now for a job that waits."""
+    return JobLine(**_line(row, last, live, forecast))
 
 
 def job_view(

@@ -72,6 +72,7 @@ def submission(options: argparse.Namespace, words: list[str], verbatim: bool) ->
         "requeue_on_node_fail": options.requeue,
     }
     body.update(_provenance(command.script, here))
+    body["hints"] = capture.hints(command, Path(body["cwd"]))
     return {name: value for name, value in body.items() if value is not None}
 
 

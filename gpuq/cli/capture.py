@@ -30,6 +30,7 @@ SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL")
 # One string handed to execve may not be longer (MAX_ARG_STRLEN); gpuq.submission has the same number.
 MAX_TEXT = 131_072
 HASHED_BYTES = 16 * 2**20
+_CONFIGS = (".json", ".toml", ".yaml", ".yml", ".ini", ".cfg")
 _GIT_TIMEOUT_S = 0.5
 _HASH_BLOCK = 2**20
 
@@ -127,6 +128,34 @@ def script_sha256(script: Path) -> str | None:
     except OSError:
         return None
     return digest.hexdigest()
+
+
+def hints(command: Command, folder: Path) -> dict[str, object] | None:
+    """What the script says of the job before it runs, the command's words considered; None for nothing."""
+    place = _script_place(command, folder)
+    if place is None and not any(word.endswith(_CONFIGS) for word in command.words):
+        return None
+    from gpuq.script.hints import hints as read
+
+    script, arguments = (None, command.words[1:]) if place is None else place
+    return read(script, arguments, folder)
+
+
+def _script_place(command: Command, folder: Path) -> tuple[Path, tuple[str, ...]] | None:
+    """The Python script that a command comes to, behind whatever launcher, and the words after it."""
+    words = command.words
+    for i, word in enumerate(words):
+        if word == "-c":
+            return None
+        if word == "-m" and i + 1 < len(words):
+            module = folder.joinpath(*words[i + 1].split("."))
+            found = next((p for p in (module.with_suffix(".py"), module / "__main__.py") if p.is_file()), None)
+            # `python -m torch.distributed.run train.py`: a launcher is not the user's own.
+            if found is not None:
+                return found, words[i + 2 :]
+        elif word.endswith(".py") and (folder / word).is_file():
+            return absolute(word, folder), words[i + 1 :]
+    return None
 
 
 @cache

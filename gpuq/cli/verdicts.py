@@ -104,6 +104,8 @@ def _too_much_memory(n: Record) -> str:
 def _fits(n: Record) -> str:
     slowdown = n.get("expected_slowdown")
     expected = "not measured yet" if slowdown is None else f"{fmt.slowdown(slowdown)} expected"
+    if slowdown is not None and n.get("slowdown_evidence") == "rule":
+        expected += " by the utilisations alone"
     return (
         f"it fitted beside job {_jobs(n['beside'])}: peak utilisation {_load(n)}; memory {_memory(n)}; "
         f"slowdown {expected}, budget {fmt.slowdown(n['budget'])}."
@@ -113,7 +115,7 @@ def _fits(n: Record) -> str:
 def _known_pair(n: Record) -> str:
     return (
         f"peak utilisation {_load(n)}, but beside job {_jobs(n['beside'])} slowdown {fmt.slowdown(n['expected_slowdown'])} "
-        f"is expected, and {fmt.slowdown(n['resident_slowdown'])} of its partner ({n['evidence']}); "
+        f"is expected, and {fmt.slowdown(n['resident_slowdown'])} of its partner ({n['slowdown_evidence']}); "
         f"budget {fmt.slowdown(n['budget'])}; memory {_memory(n)}."
     )
 

@@ -28,6 +28,7 @@ class Question:
 # What the cost of a pair rests on: this pair was measured; both kinds were, beside others; one of them was; neither, so
 # that the utilisations alone speak.
 MEASURED, LEARNED, PARTLY, RULE = "measured", "learned", "partly learned", "rule"
+_WEAKEST_FIRST = (RULE, PARTLY, LEARNED, MEASURED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,11 @@ class Forecast:
     def known(self) -> bool:
         """Whether there is enough to let this job share."""
         return self.peak_utilization_pct is not None and self.upper_memory_bytes is not None
+
+    @property
+    def pair_evidence(self) -> str | None:
+        """What the slowdowns rest on: the weakest evidence among the pairs; None without any."""
+        return min((cost.evidence for cost in self.pairs), key=_WEAKEST_FIRST.index, default=None)
 
 
 Answers = Mapping[Question, Forecast]

@@ -6,7 +6,7 @@ rate on the same type of device, else it is unknown. Nothing here is predicted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from gpuq.core.device import Device
@@ -37,6 +37,17 @@ def actual(
         "slowdown_basis": cost.basis if cost else None,
         "partners": partners,
         "partner_kinds": [kinds[partner] for partner in partners if partner in kinds],
+        "slowdowns": list(_slowdowns(measurement, kinds, kind_alone)),
         "device_type": device.type if device else None,
         "energy_joules": measurement.energy_joules,
     }
+
+
+def _slowdowns(
+    measurement: Measurement, kinds: Mapping[JobId, KindId], kind_alone: Rate | None
+) -> Iterator[dict[str, Any]]:
+    """One per partner that was there by itself for a while: what several partners did together is nobody's own."""
+    for partner in sorted(set(measurement.partners)):
+        cost = slowdown(measurement, kind_alone, [partner])
+        if cost is not None and partner.job in kinds:
+            yield {"kind": kinds[partner.job], "value": cost.value, "low": cost.low, "high": cost.high}

@@ -60,6 +60,7 @@ class View:
             "total_memory_bytes": device.total_memory,
             "used_memory_bytes": reading.used_memory if reading else None,
             "foreign_memory_bytes": reading.foreign_memory if reading else None,
+            "foreign_utilization_pct": reading.foreign_utilization_pct if reading else None,
             "promised_memory_bytes": sum(place.promised_here(attempt) for attempt in place.residents),
             "utilization_pct": reading.utilization_pct if reading else None,
             "read_at": reading.at if reading else None,

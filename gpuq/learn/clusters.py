@@ -29,12 +29,16 @@ WEIGHTS: Mapping[str, float] = {
     "script": 4.0,
     "model": 3.0,
     "family": 3.0,
+    "constructor": 2.0,
     "kind": 3.0,
     "folder": 2.0,
     "project": 2.0,
     "precision": 1.0,
+    "framework": 1.0,
     "word": 1.0,
     "option": 0.5,
+    "optimizer": 0.5,
+    "layer": 0.3,
     "owner": 0.5,
 }
 # Every second script is called one of these.
@@ -99,6 +103,14 @@ class Places:
         best = next(i for i in near if votes[id(self._members[i][0])] == winner)
         cluster, nearest = self._members[best]
         return Placed(cluster, nearest, float(likeness[best]))
+
+    def nearest(self, known: Known, count: int) -> list[tuple[str, float]]:
+        """The kinds that are near enough to be evidence, the nearest first, with how alike they are (0 to 1)."""
+        if not self._members or not known.tokens:
+            return []
+        likeness = self._likeness(known)
+        order = np.argsort(-likeness, kind="stable")[:count]
+        return [(self._members[i][1].kind, float(likeness[i])) for i in order if likeness[i] >= NEAR_ENOUGH]
 
     def _likeness(self, known: Known) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Shared weight over all weight (weighted Jaccard), less for every doubling between the batch sizes."""

@@ -1,9 +1,10 @@
 """Which jobs are the same work again, and what can be said of a job before it runs.
 
 Arrives: a submission and its owner. Leaves: the kind (a readable template of the command), the signature (the kind plus
-what forecasts depend on) and the features. Values of arguments are left out, except batch, image and sequence size,
-model and precision: those change what a job needs. Used for training and for serving alike; what is stored at launch is
-never recomputed. Ignores the environment, and never raises on an odd command.
+what forecasts depend on) and the features, which take in what the client read from the script. Values of arguments are
+left out of the kind, except batch, image and sequence size, model and precision: those change what a job needs. Used for
+training and for serving alike; what is stored at launch is never recomputed. Ignores the environment, and never raises on
+an odd command.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from gpuq.learn.arguments import Argument, parse
-from gpuq.submission import Submission
+from gpuq.learn.arguments import Argument, kept, parse
+from gpuq.learn.families import family, parameters
+from gpuq.submission import Hints, Submission
 
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 LONGEST_KIND = 400
@@ -28,6 +30,8 @@ _RUNNER = re.compile(
     r"|nohup|uv|poetry|pipenv|conda|micromamba|pdm|hatch|Rscript|julia|node)$"
 )
 _SCRIPT = re.compile(r"\.(py|pyc|ipynb|sh|bash|zsh|R|jl|js)$")
+# What every second script calls its model.
+_EVERYBODYS = frozenset({"net", "model", "build", "build_model", "create_model", "get_model", "make_model", "mymodel"})
 _HOME = re.compile(r"^/(home|Users)/[^/]+/|^/root/")
 _ODD = re.compile(r"[\x00-\x20\x7f-\x9f\ud800-\udfff]+")
 
@@ -58,7 +62,9 @@ def describe(submission: Submission, owner: str) -> tuple[str, str, dict[str, Js
     who = submission.project or owner
     kind = submission.kind or _short(f"{_plain(who)}:{template.text()}")
     features = _features(submission, owner, template)
-    digest = hashlib.sha256(json.dumps(features, sort_keys=True).encode("utf-8", "replace")).hexdigest()
+    # Where a value was read changes nothing that depends on it.
+    telling = {name: value for name, value in features.items() if name != "origins"}
+    digest = hashlib.sha256(json.dumps(telling, sort_keys=True).encode("utf-8", "replace")).hexdigest()
     return kind, f"{kind}#{digest[:16]}", features
 
 
@@ -72,8 +78,8 @@ def _template(submission: Submission) -> _Template:
             _append_shape(positional, argument)
         else:
             options[argument.name] = argument.shown
-        if argument.size is not None and argument.shown is not None:
-            sizes[argument.size] = argument.shown
+        if argument.setting is not None and argument.value is not None:
+            sizes[argument.setting] = argument.value
     return _Template(target, options, tuple(positional), sizes)
 
 
@@ -140,23 +146,56 @@ def _short(kind: str) -> str:
 def _features(submission: Submission, owner: str, template: _Template) -> dict[str, Json]:
     """What forecasts may rest on.
 
-    Sizes that the command does not show are None; values masked in the kind never appear.
+    What neither the command nor the script shows is None; values masked in the kind never appear, but optimiser and epochs.
     """
-    sizes = template.sizes
+    settings = _settings(submission.hints, template)
+    sizes = {name: value for name, (value, _) in settings.items()}
+    hints = submission.hints or Hints()
+    names = [*filter(None, [sizes.get("model")]), *hints.constructors]
+    model = sizes.get("model") or next((_named_model(name) for name in hints.constructors if _named_model(name)), None)
+    found_family = family(names, hints.layers)
+    made_of = {"model": model, "model_family": found_family, "optimizer": sizes.get("optimizer")}
     return {
         "owner": _plain(owner),
         "project": None if submission.project is None else _plain(submission.project),
         "script": template.target,
         "script_sha256": submission.script_sha256,
-        "tokens": [*sorted(set(_tokens(submission, owner, template)))[:MOST_TOKENS]],
+        "tokens": [
+            *sorted({*_tokens(submission, owner, template), *_made_of_tokens(hints, made_of, sizes)})[:MOST_TOKENS]
+        ],
         "batch_size": _number(sizes.get("batch")),
         "batch_log2": _log2(_number(sizes.get("batch"))),
         "image_size": _number(sizes.get("image")),
         "sequence_length": _number(sizes.get("sequence")),
-        "model": sizes.get("model"),
         "precision": sizes.get("precision"),
+        "epochs": _number(sizes.get("epochs")),
         "gpus": submission.gpus,
+        "framework": hints.framework,
+        "constructors": list(hints.constructors),
+        "layers": dict(sorted(hints.layers.items())),
+        "parameters": hints.parameters or parameters(names),
+        **made_of,
+        "origins": {name: origin for name, (_, origin) in sorted(settings.items())},
     }
+
+
+def _settings(hints: Hints | None, template: _Template) -> dict[str, tuple[str, str]]:
+    """Setting -> (value, where it was read). What the command says by a usual name goes before what the script says."""
+    read = {} if hints is None else hints.settings
+    found: dict[str, tuple[str, str]] = {}
+    for name, setting in read.items():
+        value = kept(name, setting.value)
+        if value is not None:
+            found[name] = (value, setting.origin)
+    return found | {name: (value, "argument") for name, value in template.sizes.items()}
+
+
+def _named_model(constructor: str) -> str | None:
+    """The model's name in `AutoModel.from_pretrained:bert-base-uncased`, or a constructor that is one: `resnet50`."""
+    _, colon, name = constructor.partition(":")
+    if colon:
+        return name
+    return constructor if parameters([constructor]) is not None else None
 
 
 def _tokens(submission: Submission, owner: str, template: _Template) -> Iterator[str]:
@@ -171,12 +210,23 @@ def _tokens(submission: Submission, owner: str, template: _Template) -> Iterator
     yield from (f"word:{word.lower()}" for word in template.positional if not word.startswith("<"))
     if submission.kind is not None:
         yield from (f"kind:{word}" for word in _words(submission.kind))
-    model = template.sizes.get("model")
-    if model is not None:
-        yield f"model:{model.lower()}"
-        yield from (f"family:{word}" for word in _words(model))
-    if "precision" in template.sizes:
-        yield f"precision:{template.sizes['precision'].lower()}"
+
+
+def _made_of_tokens(hints: Hints, made_of: dict[str, str | None], sizes: dict[str, str]) -> Iterator[str]:
+    """The same for what the job is made of, as far as command and script show it."""
+    if made_of["model"] is not None:
+        yield f"model:{made_of['model'].lower()}"
+        yield from (f"family:{word}" for word in _words(made_of["model"]))
+    if made_of["model_family"] is not None:
+        yield f"family:{made_of['model_family']}"
+    if made_of["optimizer"] is not None:
+        yield f"optimizer:{made_of['optimizer']}"
+    if "precision" in sizes:
+        yield f"precision:{sizes['precision'].lower()}"
+    if hints.framework is not None:
+        yield f"framework:{hints.framework}"
+    yield from (f"constructor:{name.lower()}" for name in hints.constructors if name.lower() not in _EVERYBODYS)
+    yield from (f"layer:{name.lower()}" for name in hints.layers)
 
 
 def _words(text: str) -> list[str]:

@@ -19,6 +19,8 @@ from gpuq.submission import JobRecord
 _MOST_MEMORY_BYTES = 2**50
 _MOST_SLOWDOWN = 1000.0
 
+Slowdowns = tuple[tuple[str, float, float | None, float | None], ...]
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -39,7 +41,7 @@ class Outcome:
     duration_s: float | None
     alone_rate: float | None
     shared_rate: float | None
-    slowdowns: tuple[tuple[str, float, float | None, float | None], ...]
+    slowdowns: Slowdowns
     ending: str
     shared: bool
     ended_at: float
@@ -124,18 +126,27 @@ def _partner_kinds(actual: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(sorted({kind for kind in kinds if isinstance(kind, str)}))
 
 
-def _slowdowns(
-    actual: Mapping[str, Any], partner_kinds: tuple[str, ...]
-) -> tuple[tuple[str, float, float | None, float | None], ...]:
-    """The slowdown beside the one kind that shared the device.
+def _slowdowns(actual: Mapping[str, Any], partner_kinds: tuple[str, ...]) -> Slowdowns:
+    """The slowdown beside each kind that was there as the only partner for a while.
 
-    Beside several kinds, nobody knows whose it was: none.
+    Where that was not told apart, the one of the whole attempt, if only one kind shared the device: beside several, nobody
+    knows whose it was.
     """
-    value = _positive(actual.get("slowdown"))
-    if value is None or value > _MOST_SLOWDOWN or len(partner_kinds) != 1:
+    told = actual.get("slowdowns")
+    each = [row for row in told if isinstance(row, Mapping)] if isinstance(told, Sequence) else []
+    found = tuple(slowdown for row in each for slowdown in _slowdown(row.get("kind"), row, ""))
+    if found or len(partner_kinds) != 1:
+        return found
+    return tuple(_slowdown(partner_kinds[0], {**actual, "value": actual.get("slowdown")}, "slowdown_"))
+
+
+def _slowdown(kind: object, row: Mapping[str, Any], prefix: str) -> Slowdowns:
+    """(kind, value, low, high) if that can be right; an end of the interval on the wrong side is not known."""
+    value = _positive(row.get("value"))
+    if not isinstance(kind, str) or value is None or value > _MOST_SLOWDOWN:
         return ()
-    low, high = _positive(actual.get("slowdown_low")), _positive(actual.get("slowdown_high"))
-    return ((partner_kinds[0], value, low if low and low <= value else None, high if high and high >= value else None),)
+    low, high = _positive(row.get(f"{prefix}low")), _positive(row.get(f"{prefix}high"))
+    return ((kind, value, low if low and low <= value else None, high if high and high >= value else None),)
 
 
 def _number(value: object) -> float | None:

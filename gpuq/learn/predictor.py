@@ -8,13 +8,14 @@ alone and is thereby measured. The same history and model give the same forecast
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
 from gpuq.core.forecast import UNKNOWN, Forecast, Question
 from gpuq.core.job import KindId
 from gpuq.learn.bounds import SAME_KIND_MEMORY, Prior, order_statistic, upper_bound
+from gpuq.learn.clusters import NEIGHBOURS, Places
 from gpuq.learn.history import History, Known, Run, measured, place
 from gpuq.learn.interference.pair import PairCosts, combined
 from gpuq.learn.interference.profile import Profile, observed
@@ -29,6 +30,17 @@ UTILIZATION_QUANTILE = 0.9
 MEMORY_QUANTILE = 0.75
 _SIGNATURES_KEPT = 50_000
 _NO_FEATURES = Known()
+
+
+@dataclass(frozen=True)
+class Support:
+    """What there is to foretell a job from, whether it was needed or not.
+
+    `runs`: finished runs of its own kind on that type of device; `nearest`: other kinds with their likeness, 0 to 1.
+    """
+
+    runs: int
+    nearest: tuple[tuple[str, float], ...]
 
 
 class Predictor:
@@ -55,6 +67,7 @@ class Predictor:
         self._version = None if model is None else model.version
         self._calibration = Calibration() if model is None else model.calibration
         self._prior = Prior(self._calibration.scale)
+        self._places = {} if model is None else {name: Places(found) for name, found in model.clusters.items()}
         self._foretellers = (
             {}
             if model is None
@@ -97,6 +110,15 @@ class Predictor:
         question = Question(kind, KindId(kind), device_type, tuple(KindId(other) for other in beside))
         (alone,) = self._alone([(kind, known)], device_type)
         return self._beside(question, alone, known)
+
+    def support(self, kind: str, features: Mapping[str, Any], device_type: str) -> Support:
+        """What a forecast for this job may rest on, for people who ask how it is known."""
+        places = self._places.get(device_type)
+        near = [] if places is None else places.nearest(Known.of(features), NEIGHBOURS + 1)
+        return Support(
+            runs=sum(run.whole for run in self.history.runs(kind, device_type)),
+            nearest=tuple((other, likeness) for other, likeness in near if other != kind)[:NEIGHBOURS],
+        )
 
     def _forecast_alone(self, question: Question) -> Forecast:
         return self._answers[question.kind][question.signature, question.device_type]

@@ -160,6 +160,13 @@ class Shelf:
             "versions": [self._version_status(version) for version in reversed(self.versions())],
         }
 
+    def card(self, version: str) -> dict[str, Any] | None:
+        """A version's card; None if it cannot be read."""
+        try:
+            return msgspec.json.decode((self._folder / version / "card.json").read_bytes(), type=dict[str, Any])
+        except (OSError, msgspec.DecodeError):
+            return None
+
     def _version_status(self, version: str) -> dict[str, Any]:
         try:
             self.load(version)

@@ -6,14 +6,17 @@ import asyncio
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from gpuq.adapters.store.contract import AttemptRow, Commit, Entry, JobRow, Request
+from gpuq.api.models import Belief
+from gpuq.codec import noun
 from gpuq.core.attempt import AttemptId
 from gpuq.core.device import Device
+from gpuq.core.forecast import Forecast
 from gpuq.core.job import JobId, JobState
 from gpuq.errors import Unreachable
 from gpuq.submission import JobRecord, Submission
@@ -183,6 +186,21 @@ class SmallModels:
     def forecast(self, record: JobRecord) -> dict[str, Any]:
         return forecast(61.0, 9.8)
 
+    def forecasts(self, records: Iterable[JobRecord]) -> dict[str, dict[str, Any]]:
+        return {record.signature: self.forecast(record) for record in records}
+
+    def beliefs(self, record: JobRecord, questions: Sequence[tuple[str, tuple[str, ...]]]) -> list[Belief]:
+        found = []
+        for device_type, beside in questions:
+            costs = [
+                {"beside": kind, "newcomer": 1.04, "newcomer_upper": 1.1, "resident": 1.3, "resident_upper": 1.4}
+                for kind in beside
+            ]
+            believed = noun({**forecast(61.0, 9.8), "pairs": costs}, Forecast)
+            judged = {"memory_under_share": 0.03, "scored": 240}
+            found.append(Belief(device_type, believed, 12, (("ada:other.py", 0.7),), 0.95, judged))
+        return found
+
 
 def describe(submission: Submission, owner: str) -> tuple[str, str, dict[str, Any]]:
     kind = submission.kind or f"{owner}:{submission.script or submission.command[0]}"
@@ -242,6 +260,9 @@ def attempt(job: int, device: str, at: float, believed: dict[str, Any], **fields
         "launch": {
             "attempt": {
                 "id": [job, 1],
+                "kind": f"ada:job{job}.py",
+                "host": "rack-3",
+                "launched_at": at,
                 "devices": [device],
                 "promised": [believed["upper_memory_bytes"]],
                 "shares": True,

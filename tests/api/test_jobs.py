@@ -223,3 +223,13 @@ async def test_a_record_that_is_away_is_said_so(busy: Endpoint) -> None:
         async with busy.socket.get(path) as answer:
             told = await answer.json(content_type=None)
             assert (answer.status, told["exit_code"], told["hint"]) == (503, 4, "Start it."), path
+
+
+async def test_a_list_has_the_forecast_of_jobs_that_wait(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    _, body = await endpoint.get("/api/v1/jobs", params={"state": "waiting"})
+    assert {job["forecast"]["peak_utilization_pct"] for job in body["jobs"]} == {61.0}
+    _, body = await endpoint.get("/api/v1/jobs", params={"ids": "44"})
+    assert body["jobs"][0]["forecast"]["peak_utilization_pct"] == 96.0, (
+        "what runs has the forecast it was admitted with"
+    )

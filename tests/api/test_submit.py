@@ -12,7 +12,7 @@ from gpuq.core.job import JobState
 from gpuq.errors import Unreachable
 from gpuq.wire import Ring
 from tests.api.conftest import Endpoint
-from tests.api.support import GIB, submission
+from tests.api.support import GIB, afternoon, submission
 
 JOBS = "/api/v1/jobs"
 
@@ -155,6 +155,69 @@ async def test_predict_queues_nothing(endpoint: Endpoint) -> None:
     assert body["kind"] == "mine"
     assert body["forecast"]["peak_utilization_pct"] == 61.0
     assert "4.0 GiB" in body["never_fits"]
+    assert endpoint.store.rows == {}
+
+
+async def test_predict_says_from_what_evidence_and_how_sure(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    hints = {"framework": "keras", "settings": {"batch": {"value": "64", "origin": "default"}}}
+    _, body = await endpoint.post("/api/v1/predict", submission(hints=hints))
+    assert [one["device_type"] for one in body["device_types"]] == ["NVIDIA H200"]
+    assert body["evidence"] == {
+        "text": "12 runs of this kind",
+        "own_runs": 12,
+        "nearest": [{"kind": "ada:other.py", "likeness": 0.7}],
+        "model_version": "m-7",
+        "bounds_meant_to_hold": 0.95,
+        "bounds_held": 0.97,
+        "judged_on": 240,
+    }
+
+
+async def test_predict_says_beside_whom_it_might_run_now(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    _, body = await endpoint.post("/api/v1/predict", submission())
+    found = {one["partners"][0]["job"]: one for one in body["beside"]}
+    assert set(found) == {42, 44, 47}
+    assert found[42]["verdict"]["rule"] == "Resources"
+    assert [partner["job"] for partner in found[42]["partners"]] == [42, 43]
+    assert found[44]["verdict"]["rule"] == "PredictedMemory"
+    partner = found[44]["partners"][0]
+    assert (partner["name"], partner["upper_slowdown"], partner["partner_slowdown"]) == ("llama-8b-lora", 1.1, 1.3)
+    assert endpoint.store.asked == []
+
+
+async def test_predict_beside_a_job_or_a_kind_that_is_named(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    endpoint.stream.picture = None
+    for beside, job, name in (("47", 47, "gan-celeba"), ("ada:~/gan.py --batch-size=64", None, None)):
+        status, body = await endpoint.post("/api/v1/predict", submission(), params={"beside": beside})
+        assert status == 200
+        [one] = body["beside"]
+        assert (one["device"], one["partners"][0]["job"], one["partners"][0]["name"]) == (None, job, name)
+        # 61% and 61% are too much together; were it not so, the partner would suffer more than its budget.
+        assert one["verdict"]["rule"] == "PredictedLoad"
+        assert (one["verdict"]["device"], one["verdict"]["numbers"]["residents"]) == (None, beside)
+    assert (await endpoint.post("/api/v1/predict", submission(), params={"beside": "999"}))[0] == 404
+    assert (await endpoint.post("/api/v1/predict", submission(), params={"beside": ""}))[0] == 422
+    assert (await endpoint.post("/api/v1/predict", submission(), params={"device_type": "Abacus"}))[0] == 404
+
+
+@pytest.mark.parametrize(
+    "hints",
+    [
+        {"framework": "a\nb"},
+        {"framework": "x" * 101},
+        {"constructors": ["a"] * 17},
+        {"layers": {"Dense": 0}},
+        {"settings": {"password": {"value": "1", "origin": "default"}}},
+        {"settings": {"batch": {"value": "1", "origin": "elsewhere"}}},
+        {"secret": "x"},
+    ],
+)
+async def test_hints_are_bounded(endpoint: Endpoint, hints: dict[str, object]) -> None:
+    status, body = await endpoint.post(JOBS, submission(hints=hints))
+    assert status == 422, body
     assert endpoint.store.rows == {}
 
 

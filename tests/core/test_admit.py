@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from gpuq.core.admit import Place, admit, fits_ever
 from gpuq.core.attempt import Attempt, AttemptId
 from gpuq.core.device import DeviceId, HostId
-from gpuq.core.forecast import UNKNOWN, Forecast, PairCost
+from gpuq.core.forecast import LEARNED, MEASURED, PARTLY, RULE, UNKNOWN, Forecast, PairCost
 from gpuq.core.job import JobId, KindId, Sharing
 from gpuq.core.limits import Limits
 from gpuq.core.verdict import Rule, Verdict
@@ -167,3 +169,106 @@ def test_what_can_never_fit_is_told_with_the_missing_number() -> None:
     assert dict(verdict.numbers)["missing_bytes"] == 40 * GIB
     assert fits_ever(40 * GIB, 1, [a_device(gib=40)]) is None, "an exact fit fits"
     assert fits_ever(80 * GIB, 1, []) is None, "no device is known yet"
+
+
+# --- what pairs cost, by what that rests on ---------------------------------------------------------------------------
+
+SLOWDOWNS = st.none() | st.floats(0.8, 5)
+COSTS = st.builds(
+    PairCost,
+    beside=st.just(KindId("partner")),
+    newcomer=SLOWDOWNS,
+    newcomer_upper=SLOWDOWNS,
+    resident=SLOWDOWNS,
+    resident_upper=SLOWDOWNS,
+)
+SHARES = st.floats(1, 100)
+
+
+def beside(evidence: str, slowdown: float = 1.1, upper: float = 1.3, utilization: float = 70) -> Forecast:
+    cost = PairCost(KindId("partner"), slowdown, upper, slowdown, upper, evidence=evidence)
+    return a_forecast(utilization, 2, pairs=(cost,))
+
+
+@pytest.mark.parametrize("evidence", [MEASURED, LEARNED, PARTLY])
+def test_evidence_admits_a_pair_that_the_load_rule_would_refuse(evidence: str) -> None:
+    verdict = judge(beside(evidence), a_partner(70, 2))
+
+    assert (verdict.admitted, verdict.rule) == (True, Rule.KNOWN_PAIR)
+    assert dict(verdict.numbers)["slowdown_evidence"] == evidence
+
+
+@pytest.mark.parametrize(
+    "forecast",
+    [beside(RULE), beside(MEASURED, upper=1.7), beside(LEARNED, 1.1, 1.1, utilization=70)],
+    ids=["no evidence", "too wide a bound", "a third job"],
+)
+def test_evidence_that_says_too_little_leaves_the_load_rule(forecast: Forecast) -> None:
+    limits = replace(LIMITS, residents_per_device=3)
+    others = (a_partner(70, 2), a_partner(10, 2, id=AttemptId(JobId(8), 1)))[
+        : 2 if forecast.pairs[0].evidence == LEARNED else 1
+    ]
+    place = Place(a_device(), others, a_reading())
+
+    assert admit(a_job(1), forecast, place, limits).rule is Rule.PREDICTED_LOAD
+
+
+def test_evidence_of_pairs_says_nothing_of_foreign_processes() -> None:
+    busy = a_reading(foreign_memory=GIB, foreign_utilization_pct=5)
+
+    assert judge(beside(MEASURED), a_partner(70, 2), reading=busy).rule is Rule.PREDICTED_LOAD
+
+
+def test_evidence_never_goes_before_memory() -> None:
+    assert judge(replace(beside(MEASURED), upper_memory_bytes=10**12), a_partner(70, 2)).rule is Rule.PREDICTED_MEMORY
+
+
+def test_what_was_learned_refuses_as_what_was_measured_does() -> None:
+    assert judge(beside(LEARNED, 1.3, 1.4, 30), a_partner(30, 2)).rule is Rule.SLOWDOWN_BUDGET
+    assert judge(beside(LEARNED, 1.3, 1.4, 30), a_partner(30, 2, max_slowdown=1.5), max_slowdown=1.5).admitted
+
+
+@given(COSTS, SHARES, SHARES)
+def test_without_evidence_the_load_rule_decides_as_if_no_pair_were_known(
+    cost: PairCost, one: float, other: float
+) -> None:
+    guessed = a_forecast(one, 2, pairs=(replace(cost, evidence=RULE),))
+
+    said, plain = judge(guessed, a_partner(other, 2)), judge(a_forecast(one, 2), a_partner(other, 2))
+    assert (said.admitted, said.rule) == (plain.admitted, plain.rule)
+
+
+@given(COSTS, SHARES, SHARES)
+def test_a_kind_never_measured_beside_another_is_never_worse_off_than_under_the_load_rule(
+    cost: PairCost, one: float, other: float
+) -> None:
+    partly = a_forecast(one, 2, pairs=(replace(cost, evidence=PARTLY),))
+
+    if judge(a_forecast(one, 2), a_partner(other, 2)).admitted:
+        assert judge(partly, a_partner(other, 2)).admitted
+
+
+def saving(slowdown: float, utilization: float = 70, evidence: str = LEARNED, **changes: float) -> Verdict:
+    forecast = beside(evidence, slowdown, 1.2 * slowdown, utilization)
+    place = Place(a_device(), (a_partner(utilization, 2),), a_reading())
+    return admit(a_job(1, **changes), forecast, place, replace(LIMITS, objective="saving", least_saving=0.2))
+
+
+def test_with_the_objective_saving_a_pair_is_judged_by_the_time_it_saves() -> None:
+    assert saving(1.5).rule is Rule.KNOWN_PAIR, "0.25 saved: 1 - 1.5 / 2"
+    assert saving(1.7, utilization=30).rule is Rule.PACKING_SAVING, "0.15 saved"
+    assert saving(1.7).rule is Rule.PREDICTED_LOAD
+    assert saving(1.5, evidence=RULE).rule is Rule.PREDICTED_LOAD
+
+
+def test_with_the_objective_saving_a_jobs_own_budget_still_counts() -> None:
+    assert saving(1.5, utilization=30, max_slowdown=1.2).rule is Rule.SLOWDOWN_BUDGET
+
+
+@given(st.floats(1, 10), st.floats(1, 10))
+def test_a_pair_saves_at_most_half_and_nothing_where_both_are_halved(one: float, other: float) -> None:
+    cost = PairCost(KindId("partner"), one, one, other, other)
+
+    assert (cost.saving or 0) <= 0.5
+    assert PairCost(KindId("partner"), 2.0, 2.0, 2.0, 2.0).saving == 0
+    assert PairCost(KindId("partner"), 2.0, 2.0, None, None).saving is None

@@ -130,6 +130,17 @@ def test_a_measured_slowdown_beyond_the_budget_keeps_two_kinds_apart(first: str)
     assert play.reason(2) is Rule.SLOWDOWN_BUDGET
 
 
+def test_a_known_pair_is_tried_beyond_the_limit_on_load() -> None:
+    pair = PairCost(KindId("b"), 1.05, 1.2, 1.05, 1.2)
+    play = Playbook().forecast("a", a_forecast(70, 1, pairs_known=True)).forecast("b", a_forecast(70, 1))
+    play.forecast("a", a_forecast(70, 1, pairs=(pair,), pairs_known=True), beside=("b",))
+    play.happen(a_report(a_device()), Submitted(a_job(1, kind="b"))).settle()
+
+    play.happen(Submitted(a_job(2, kind="a"))).settle()
+
+    assert play.launched() == {1: "gpu0", 2: "gpu0"}
+
+
 def test_jobs_that_must_be_alone_are() -> None:
     play = Playbook().forecast("kind", a_forecast(10, 1))
     play.happen(a_report(a_device()), Submitted(a_job(1, sharing=Sharing.NEVER)), Submitted(a_job(2))).settle()

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuq.learn.families import family, parameters
 from gpuq.learn.kind import LONGEST_KIND, describe
-from gpuq.submission import Submission
+from gpuq.submission import Hints, Submission
 
 
 def kind_of(*command: str, owner: str = "alice", cwd: str = "/home/alice/vision", **given_: object) -> str:
@@ -171,3 +173,91 @@ def test_absurdly_many_arguments_keep_the_kind_short():
 
 def test_numbers_too_large_for_a_size_are_masked():
     assert kind_of("python", "t.py", "--batch-size", "9" * 5000).endswith("--batch-size=*")
+
+
+# --- what the script says -------------------------------------------------------------------------------------------
+
+
+def hints_of(**fields: object) -> Hints:
+    return msgspec.convert(fields, Hints)
+
+
+def described(*words: str, hints: Hints | None = None) -> dict[str, object]:
+    return features_of("python", "t.py", *words, script="t.py", hints=hints)
+
+
+def test_the_script_fills_in_what_the_command_leaves_open():
+    hints = hints_of(
+        framework="pytorch",
+        constructors=["resnet50"],
+        layers={"Linear": 1},
+        settings={"batch": {"value": "64", "origin": "default"}, "optimizer": {"value": "SGD", "origin": "script"}},
+    )
+    features = described("--epochs", "5", hints=hints)
+    assert (features["batch_size"], features["batch_log2"], features["epochs"]) == (64, 6, 5)
+    assert (features["framework"], features["model"], features["model_family"]) == ("pytorch", "resnet50", "resnet")
+    assert (features["optimizer"], features["parameters"], features["layers"]) == ("sgd", 25_600_000, {"Linear": 1})
+    assert features["origins"] == {"batch": "default", "epochs": "argument", "optimizer": "script"}
+    tokens = features["tokens"]
+    assert {"framework:pytorch", "constructor:resnet50", "family:resnet", "layer:linear", "optimizer:sgd"} <= set(
+        tokens
+    )  # type: ignore[call-overload]
+
+
+def test_the_command_goes_before_the_script():
+    hints = hints_of(
+        settings={"batch": {"value": "64", "origin": "default"}, "model": {"value": "vgg16", "origin": "default"}}
+    )
+    features = described("-b", "8", "--arch", "bert-base-uncased", hints=hints)
+    assert (features["batch_size"], features["model"], features["model_family"]) == (8, "bert-base-uncased", "bert")
+    assert features["origins"] == {"batch": "argument", "model": "argument"}
+
+
+def test_hints_change_the_signature_but_never_the_kind():
+    small, large = (hints_of(settings={"batch": {"value": size, "origin": "default"}}) for size in ("8", "64"))
+    one, two = (
+        describe(Submission(command=("python", "t.py"), cwd="/x", hints=hints), "alice") for hints in (small, large)
+    )
+    assert one[0] == two[0]
+    assert one[1] != two[1]
+
+
+def test_where_a_value_was_read_does_not_change_the_signature():
+    read = (hints_of(settings={"batch": {"value": "8", "origin": origin}}) for origin in ("default", "config file"))
+    one, two = (describe(Submission(command=("python", "t.py"), cwd="/x", hints=hints), "alice") for hints in read)
+    assert one[1] == two[1]
+
+
+def test_a_value_that_cannot_be_is_not_believed():
+    hints = hints_of(
+        settings={"batch": {"value": "many", "origin": "script"}, "precision": {"value": "rm -rf", "origin": "script"}}
+    )
+    features = described(hints=hints)
+    assert (features["batch_size"], features["precision"], features["origins"]) == (None, None, {})
+
+
+@pytest.mark.parametrize(
+    ("names", "layers", "known"),
+    [
+        (["AutoModel.from_pretrained:distilbert-base-uncased"], {}, "distilbert"),
+        (["vit_base_patch16_224"], {}, "vit"),
+        (["EfficientNetB0"], {}, "efficientnet"),
+        (["WideResNet"], {}, "wide_resnet"),
+        (["meta-llama/Llama-2-7b-hf"], {}, "llama"),
+        (["Net"], {"Conv2d": 2, "Linear": 2}, "cnn"),
+        (["Net"], {"LSTM": 1, "Linear": 1}, "rnn"),
+        (["build"], {"MultiHeadAttention": 2, "Dense": 5}, "transformer"),
+        (["Activity"], {}, None),
+        ([], {}, None),
+    ],
+)
+def test_families_by_name_or_else_by_layers(names: list[str], layers: dict[str, int], known: str | None):
+    assert family(names, layers) == known
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("resnet50", 25_600_000), ("org/bert-base-uncased", 110_000_000), ("llama-2-7b", 7_000_000_000), ("net", None)],
+)
+def test_parameters_of_models_that_everybody_knows(name: str, count: int | None):
+    assert parameters([name]) == count

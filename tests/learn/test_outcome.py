@@ -129,3 +129,15 @@ def test_an_interval_that_does_not_hold_its_value_is_dropped():
     outcome = outcome_from_rows(*rows({"slowdown_low": 1.2, "slowdown_high": 1.0}), {})
     assert outcome is not None
     assert outcome.slowdowns == (("other", 1.11, None, None),)
+
+
+def test_beside_several_kinds_each_that_was_there_by_itself_teaches_its_own():
+    each = [
+        {"kind": "a", "value": 1.2, "low": 1.1, "high": 1.3},
+        {"kind": "b", "value": 1.5, "low": 2.0, "high": None},
+        {"kind": "c", "value": -1.0, "low": None, "high": None},
+        "rubbish",
+    ]
+    outcome = outcome_from_rows(*rows({"partner_kinds": ["a", "b", "c"], "slowdowns": each}), {})
+    assert outcome is not None
+    assert outcome.slowdowns == (("a", 1.2, 1.1, 1.3), ("b", 1.5, None, None))

@@ -14,11 +14,13 @@ from hypothesis import strategies as st
 from gpuq.core.forecast import Forecast, Question
 from gpuq.core.job import KindId
 from gpuq.learn.history import History
+from gpuq.learn.kind import describe
 from gpuq.learn.model import Model
 from gpuq.learn.outcome import Outcome
-from gpuq.learn.predictor import Predictor
+from gpuq.learn.predictor import Predictor, Support
 from gpuq.learn.train import fit
 from gpuq.settings import Learning
+from gpuq.submission import Hints, Setting, Submission
 from tests.learn.world import DEVICE, GIB, Work, run
 
 RESNET = Work("resnet50", 64, 60.0, 6 * GIB)
@@ -191,6 +193,33 @@ def test_a_new_kind_gets_the_forecast_of_its_template():
     assert forecast(of, small).evidence == "own history, 3 runs"
     truth = small.memory_bytes
     assert abs((forecast(of, small).upper_memory_bytes or 0) - truth) < abs((light.upper_memory_bytes or 0) - truth)
+
+
+def test_a_new_kind_is_known_by_the_model_that_its_script_makes():
+    """The command is the same for all; only the script says which model it is and at which batch size."""
+    outcomes, model = trained()
+    of = predictor(*outcomes, model=model)
+
+    def upper(constructor: str | None) -> int | None:
+        batch = {"batch": Setting(value="32", origin="default")}
+        hints = None if constructor is None else Hints(constructors=(constructor,), settings=batch)
+        submitted = Submission(command=("python", "train.py"), cwd="/home/alice/vision", script="train.py", hints=hints)
+        kind, _, features = describe(submitted, "alice")
+        return of.forecast_for(kind, features, DEVICE).upper_memory_bytes
+
+    assert (upper("timm:mobilenet2") or 0) < 3 * GIB
+    assert (upper("AutoModel.from_pretrained:bert2") or 0) > 12 * GIB
+
+
+def test_what_a_forecast_may_rest_on_is_told():
+    outcomes, model = trained()
+    of = predictor(*outcomes, model=model)
+    kind, _, features = Work("mobilenet1", 32, 21.0, GIB).described()
+    support = of.support(kind, features, DEVICE)
+    assert support.runs == 3
+    assert len(support.nearest) == 3
+    assert all("mobilenet" in other and other != kind and 0.4 <= likeness <= 1 for other, likeness in support.nearest)
+    assert of.support("k", {}, DEVICE) == of.support("k", features, "another type") == Support(0, ())
 
 
 def test_a_kind_unlike_all_others_is_no_evidence():

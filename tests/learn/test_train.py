@@ -9,8 +9,10 @@ import msgspec
 import pytest
 
 from gpuq.learn.clusters import Member
-from gpuq.learn.model import Calibration, Model, to_json
+from gpuq.learn.history import History
+from gpuq.learn.model import Calibration, Model, from_json, to_json
 from gpuq.learn.outcome import Outcome
+from gpuq.learn.predictor import Predictor
 from gpuq.learn.score import judge, pinball
 from gpuq.learn.train import fit, fit_clusters
 from gpuq.settings import Learning
@@ -148,3 +150,25 @@ def test_held_out_kinds_of_an_unseen_device_type_are_scored_too():
     judged = judge(outcomes[:16], moved, fit(outcomes[:16], LEARNING), None, LEARNING)
     assert judged.candidate.scored == len(moved)
     assert DEVICE not in {outcome.device_type for outcome in moved}
+
+
+def test_pairs_teach_the_model_what_kinds_cost_each_other():
+    pairs = {("a", "b"): 1.6, ("b", "a"): 1.3, ("a", "c"): 1.5, ("c", "a"): 1.2, ("d", "b"): 1.6, ("b", "d"): 1.3}
+    outcomes = [
+        replace(
+            run(Work("resnet", 8, 60, GIB), number, random.Random(number)),
+            kind=kind,
+            slowdowns=((beside, cost, None, None),),
+        )
+        for number, ((kind, beside), cost) in enumerate(pairs.items())
+    ]
+    model = fit(outcomes, LEARNING)
+    predictor = Predictor(History.from_outcomes(outcomes), model, LEARNING)
+    (cost,) = predictor.forecast_for("d", {}, DEVICE, ("c",)).pairs
+
+    assert from_json(to_json(model)) == model
+    assert cost.evidence == "learned", "never together, but each beside others"
+    assert cost.newcomer is not None
+    assert 1.3 < cost.newcomer < cost.newcomer_upper
+    assert predictor.forecast_for("d", {}, DEVICE).pairs_known
+    assert not predictor.forecast_for("d", {}, "another GPU").pairs_known

@@ -76,7 +76,10 @@ def evaluate(
 
 
 def verdict(told: Plain) -> str:
-    """One sentence: in which figures ours is best, level with the best, or behind, and behind what."""
+    """One sentence: in which figures ours is best, level with the best, or behind, and behind what.
+
+    A baseline with an answer to less than half of the questions that ours answered is no comparison.
+    """
     best, behind = [], []
     judged = 0
     for part, figure in _WEIGHED:

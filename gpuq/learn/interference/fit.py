@@ -35,8 +35,6 @@ TUNED_ON = 150
 _STEPS = 110
 _FOLDS = 5
 _NEWTON_STEPS = 20
-# Leaving out one of two models leaves one: no telling how far apart models are.
-_LEAST_MODELS = 3
 # Below the noise floor of slowdowns (a run repeated differs by 4% median) nothing is to be believed.
 _LEAST_NOISE = 0.02
 # The parameters' prior: median and spread of (log, log, log, log, atanh, logit, log), then of each log reach.
@@ -177,8 +175,6 @@ def _without_models(profiles: Mapping[str, Profile], slowdowns: Slowdowns) -> It
     """All pairs of a model, or of a fifth of the models, are left out each time; nothing where models are not known."""
     models = {kind: profiles[kind].model for pair in slowdowns for kind in pair if kind in profiles}
     names = sorted({model for model in models.values() if model is not None})
-    if len(names) < _LEAST_MODELS:
-        return
     for fold in _folds(len(names)):
         out = {kind for kind, model in models.items() if model in {names[i] for i in fold}}
         yield _split(slowdowns, {pair for pair in slowdowns if out.intersection(pair)})

@@ -102,3 +102,10 @@ def test_the_verdict_says_where_ours_is_behind() -> None:
     assert "of rule" in told["verdict"]
     same = {**told, "baselines": {"constant": {part: told[part] for part in ("slowdown", "memory", "utilization")}}}
     assert verdict(same).startswith("gpuq is level with or better than every baseline in 4 of 4")
+
+
+def test_a_baseline_that_answers_few_questions_is_no_comparison(told: Plain) -> None:
+    lucky = {**told["baselines"]["rule"], "slowdown": {**told["slowdown"], "error_pct": 0.1, "auc": 1.0, "n": 2}}
+    assert "lucky" not in verdict({**told, "baselines": {**told["baselines"], "lucky": lucky}})
+    often = {**lucky, "slowdown": {**lucky["slowdown"], "n": told["slowdown"]["n"]}}
+    assert "of often" in verdict({**told, "baselines": {**told["baselines"], "often": often}})

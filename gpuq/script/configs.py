@@ -1,0 +1,105 @@
+"""The configuration files that a command names, as flat settings.
+
+Arrives: the words of the command. Leaves: the last part of each key with its value, the first of a name that is not about
+validation. Reads JSON, TOML and INI, and of YAML the lines `key: value`, which is what training configurations are made of.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from gpuq.script.options import canonical, pairs
+from gpuq.script.source import text
+from gpuq.script.values import parsed
+
+LARGEST_BYTES = 64 * 1024
+MOST_FILES = 4
+_MOST_ENTRIES = 2000
+_SUFFIXES = frozenset({".json", ".toml", ".yaml", ".yml", ".ini", ".cfg"})
+_LINE = re.compile(r"^(\s*)(?:- )?([A-Za-z_][\w.-]*)\s*:\s*(.*?)\s*(?:#.*)?$")
+_NOT_TRAINING = re.compile(
+    r"(^|[._-])(val|valid|validation|test|eval|evaluation|predict|inference)([._-]|$)", re.IGNORECASE
+)
+
+Entry = tuple[tuple[str, ...], Any]
+
+
+def configured(words: Sequence[str], cwd: Path) -> dict[str, Any]:
+    """Setting -> value of all files that the words name; of several files, the later goes before the earlier."""
+    found: dict[str, Any] = {}
+    for path in _named(words, cwd):
+        body = text(path, LARGEST_BYTES)
+        if body is None:
+            continue
+        own: dict[str, Any] = {}
+        for _, (keys, value) in zip(range(_MOST_ENTRIES), _entries(path.suffix.lower(), body), strict=False):
+            if _NOT_TRAINING.search(".".join(keys)):
+                continue
+            # `fp16: {enabled: true}`, as DeepSpeed has it.
+            name = keys[-2] if keys[-1] == "enabled" and len(keys) > 1 else keys[-1]
+            own.setdefault(canonical(name), value)
+        found |= own
+    return found
+
+
+def _named(words: Sequence[str], cwd: Path) -> list[Path]:
+    values = [value for _, value in pairs(words) if value is not None]
+    paths = [cwd / Path(value) for value in values if len(value) < 1024 and Path(value).suffix.lower() in _SUFFIXES]
+    return list(dict.fromkeys(paths))[:MOST_FILES]
+
+
+def _entries(suffix: str, body: bytes) -> Iterator[Entry]:
+    try:
+        source = body.decode("utf-8-sig")
+        if suffix == ".json":
+            import json
+
+            return iter(list(_leaves((), json.loads(source))))
+        if suffix == ".toml":
+            import tomllib
+
+            return iter(list(_leaves((), tomllib.loads(source))))
+        if suffix in {".ini", ".cfg"}:
+            return iter(list(_ini(source)))
+    except (ValueError, RecursionError):
+        return iter(())
+    return _yaml(source)
+
+
+def _leaves(keys: tuple[str, ...], value: Any) -> Iterator[Entry]:
+    if isinstance(value, dict) and len(keys) < 12:
+        for name, inside in value.items():
+            yield from _leaves((*keys, str(name)), inside)
+    elif keys and isinstance(value, int | float | str | None):
+        yield keys, value
+
+
+def _ini(source: str) -> Iterator[Entry]:
+    import configparser
+
+    reader = configparser.ConfigParser(interpolation=None, strict=False)
+    try:
+        reader.read_string(source)
+    except configparser.Error as error:
+        raise ValueError(str(error)) from None
+    for section in reader.sections():
+        yield from (((section, name), parsed(value)) for name, value in reader.items(section))
+
+
+def _yaml(source: str) -> Iterator[Entry]:
+    """Keys with a plain value, under the keys that they are indented beneath."""
+    above: list[tuple[int, str]] = []
+    for line in source.splitlines():
+        found = _LINE.match(line) if len(line) < 1000 else None
+        if found is None:
+            continue
+        depth, key, value = len(found[1]), found[2], found[3]
+        while above and above[-1][0] >= depth:
+            above.pop()
+        if value:
+            plain = value[1:-1] if value[0] in "'\"" and value[-1] == value[0] else value
+            yield (*(name for _, name in above), key), parsed(plain)
+        above.append((depth, key))

@@ -1,0 +1,100 @@
+"""The script and what it imports from beside it, as syntax trees.
+
+Arrives: the script's path. Leaves: at most `MOST_FILES` trees, the script's own first. Ignores what is no regular file, is too
+large or is not Python: a job may be anything.
+"""
+
+from __future__ import annotations
+
+import ast
+import stat
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+LARGEST_BYTES = 512 * 1024
+"""Of one file; a training script of a hundred lines has four KiB. Reading this much takes a fifth of a second."""
+MOST_FILES = 6
+# Of all the modules beside it together: those that build models are small, and submitting must stay quick.
+_MOST_BESIDE = 192 * 1024
+
+
+def trees(script: Path, cwd: Path) -> list[ast.Module]:
+    """The script's tree, then those of its own modules that it imports: one level, no further. Empty for no Python."""
+    first = _parsed(script, LARGEST_BYTES)
+    if first is None:
+        return []
+    found, left = [first], _MOST_BESIDE
+    seen = {script}
+    for path in _imported(first, script, cwd):
+        if len(found) >= MOST_FILES:
+            break
+        if path not in seen:
+            seen.add(path)
+            tree = _parsed(path, left)
+            if tree is not None:
+                found.append(tree)
+                left -= path.stat().st_size
+    return found
+
+
+def text(path: Path, largest: int) -> bytes | None:
+    """A regular file's bytes; None for anything else, and for what is larger. A pipe would wait for its writer."""
+    try:
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > largest:
+            return None
+        return path.read_bytes()[:largest]
+    except (OSError, ValueError):
+        return None
+
+
+def parse(source: bytes) -> ast.Module | None:
+    """The tree of a source; None where Python itself would not take it."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError, LookupError):
+        return None
+
+
+def _parsed(path: Path, largest: int) -> ast.Module | None:
+    source = text(path, largest)
+    return None if source is None else parse(source)
+
+
+def _imported(tree: ast.Module, script: Path, cwd: Path) -> Iterator[Path]:
+    """The files that the script's imports may mean: beside it, in the folder it is typed in, or in its own package."""
+    folders = dict.fromkeys((script.parent, cwd, script.parent.parent))
+    for name, level in _names(tree):
+        parts = name.split(".")
+        if not all(part.isidentifier() for part in parts):
+            continue
+        for folder in (script.parent,) if level else folders:
+            path = folder.joinpath(*parts)
+            candidates = (path.with_suffix(".py"), path / "__init__.py")
+            one = next((candidate for candidate in candidates if _is_file(candidate)), None)
+            if one is not None:
+                yield one
+                break
+
+
+def _names(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """(dotted name, level) of everything imported anywhere in the script; `from a import b` may mean `a` or `a.b`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, 0) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            for alias in node.names:
+                yield (f"{module}.{alias.name}".strip("."), node.level)
+            if module:
+                yield (module, node.level)
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False

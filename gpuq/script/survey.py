@@ -1,0 +1,245 @@
+"""What is in a script that matters for forecasts: imports, options, constants, classes, functions, calls.
+
+Arrives: one tree. Leaves: a `Survey`, made once per file; what its expressions come to depends on the command and is worked out
+in `values`. Calls keep the conditions and loops they stand in, so that `if args.amp:` counts only where it is so.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+Guards = tuple[tuple[ast.expr, bool], ...]
+Loops = tuple[tuple[ast.expr, ast.expr], ...]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call. `name` is dotted, with import aliases resolved; empty where what is called has no name."""
+
+    name: str
+    node: ast.Call
+    guards: Guards = ()
+    loops: Loops = ()
+    scopes: tuple[str, ...] = ()
+    """The classes and functions it stands in, outermost first."""
+
+    @property
+    def last(self) -> str:
+        """The last part of its name."""
+        return self.name.rpartition(".")[2]
+
+
+@dataclass(frozen=True)
+class Option:
+    """An option that the script declares: its names without dashes at the front, and its default."""
+
+    names: tuple[str, ...]
+    default: ast.expr | None
+    switch: bool = False
+
+
+@dataclass
+class Survey:
+    """One file."""
+
+    aliases: dict[str, str] = field(default_factory=dict)
+    """Local name -> the dotted name it was imported as."""
+    modules: set[str] = field(default_factory=set)
+    calls: list[Call] = field(default_factory=list)
+    options: list[Option] = field(default_factory=list)
+    values: dict[str, list[tuple[ast.expr, Guards]]] = field(default_factory=dict)
+    """Name (of an attribute, its last part) -> what is assigned to it anywhere."""
+    named: list[tuple[str, ast.expr, Guards]] = field(default_factory=list)
+    """(name, value) of keywords, entries of dictionaries, assignments and parameters, in the order of the source."""
+    bases: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """Class -> the dotted names of its bases."""
+    parameters: dict[str, list[tuple[str, ast.expr | None]]] = field(default_factory=dict)
+    """Function, or class by its `__init__` or its fields -> (name, default) of its parameters without `self`."""
+
+
+# More than half of all nodes, and nothing to find in them.
+_LEAVES = frozenset({ast.Name, ast.Constant, ast.Load, ast.Store, ast.Del, ast.alias, ast.arg, ast.arguments, ast.Pass})
+_PLAIN = frozenset(
+    {ast.Expr, ast.Attribute, ast.Call, ast.Assign, ast.Return, ast.keyword, ast.BinOp, ast.Compare, ast.Tuple}
+)
+
+
+@dataclass(frozen=True)
+class _Place:
+    guards: Guards = ()
+    loops: Loops = ()
+    scopes: tuple[str, ...] = ()
+    class_: str | None = None
+
+
+def survey(tree: ast.Module) -> Survey:
+    """Look over one tree. Goes down on a stack of its own, so that depth is no danger."""
+    found = Survey()
+    stack: list[tuple[ast.AST, _Place]] = [(tree, _Place())]
+    while stack:
+        node, place = stack.pop()
+        _note(found, node, place)
+        stack.extend(reversed([pair for pair in _children(node, place) if type(pair[0]) not in _LEAVES]))
+    return found
+
+
+def dotted(node: ast.expr, aliases: dict[str, str]) -> str:
+    """`a.b.c` with the alias of `a` resolved; empty for anything but names and attributes."""
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return f".{parts[0]}" if parts else ""
+    parts.append(aliases.get(node.id, node.id))
+    return ".".join(reversed(parts))
+
+
+def text_of(node: ast.expr | None) -> str | None:
+    """A string constant's text."""
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
+
+
+def keyword(call: ast.Call, *names: str) -> ast.expr | None:
+    """The value of the first of these keywords that a call has."""
+    return next((one.value for one in call.keywords if one.arg in names), None)
+
+
+def _children(node: ast.AST, place: _Place) -> Iterator[tuple[ast.AST, _Place]]:
+    if type(node) in _PLAIN:
+        yield from ((child, place) for child in ast.iter_child_nodes(node))
+        return
+    if isinstance(node, ast.If | ast.IfExp):
+        yes = _with(place, guard=(node.test, True))
+        no = _with(place, guard=(node.test, False))
+        yield node.test, place
+        yield from ((one, yes) for one in (node.body if isinstance(node, ast.If) else [node.body]))
+        yield from ((one, no) for one in (node.orelse if isinstance(node, ast.If) else [node.orelse]))
+        return
+    if isinstance(node, ast.For):
+        inside = _with(place, loop=(node.target, node.iter))
+        yield node.iter, place
+        yield from ((one, inside) for one in node.body)
+        yield from ((one, place) for one in node.orelse)
+        return
+    if isinstance(node, ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp):
+        for generator in node.generators:
+            yield generator.iter, place
+            place = _with(place, loop=(generator.target, generator.iter))
+        parts = (node.key, node.value) if isinstance(node, ast.DictComp) else (node.elt,)
+        yield from ((one, place) for one in parts)
+        return
+    if isinstance(node, ast.ClassDef):
+        place = _Place(place.guards, place.loops, (*place.scopes, node.name), node.name)
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+        name = getattr(node, "name", "")
+        place = _Place(place.guards, (), (*place.scopes, name) if name else place.scopes)
+    yield from ((child, place) for child in ast.iter_child_nodes(node))
+
+
+def _with(
+    place: _Place, guard: tuple[ast.expr, bool] | None = None, loop: tuple[ast.expr, ast.expr] | None = None
+) -> _Place:
+    guards = (*place.guards, guard) if guard else place.guards
+    # What stands deeper than this is counted as if it stood here.
+    loops = (*place.loops, loop) if loop and len(place.loops) < 6 else place.loops
+    return _Place(guards[-12:], loops, place.scopes, place.class_)
+
+
+def _note(found: Survey, node: ast.AST, place: _Place) -> None:
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        _note_import(found, node)
+    elif isinstance(node, ast.ClassDef):
+        found.bases[node.name] = tuple(dotted(base, found.aliases) for base in node.bases)
+        found.parameters.setdefault(node.name, [])
+    elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+        _note_function(found, node, place)
+    elif isinstance(node, ast.Assign):
+        for target in node.targets:
+            _note_assignment(found, target, node.value, place)
+    elif isinstance(node, ast.AnnAssign):
+        _note_annotated(found, node, place)
+    elif isinstance(node, ast.Dict):
+        keyed = ((text_of(key), value) for key, value in zip(node.keys, node.values, strict=True))
+        found.named += [(name, value, place.guards) for name, value in keyed if name]
+    elif isinstance(node, ast.Call):
+        _note_call(found, node, place)
+
+
+def _note_import(found: Survey, node: ast.Import | ast.ImportFrom) -> None:
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            top = alias.name.partition(".")[0]
+            found.modules.add(alias.name)
+            found.aliases[alias.asname or top] = alias.name if alias.asname else top
+        return
+    module = node.module or ""
+    found.modules.add("." * node.level + module)
+    for alias in node.names:
+        found.aliases[alias.asname or alias.name] = f"{module}.{alias.name}" if module else alias.name
+
+
+def _note_annotated(found: Survey, node: ast.AnnAssign, place: _Place) -> None:
+    if place.class_ and isinstance(node.target, ast.Name):
+        found.parameters[place.class_].append((node.target.id, node.value))
+    if node.value is not None:
+        _note_assignment(found, node.target, node.value, place)
+
+
+def _note_function(found: Survey, node: ast.FunctionDef | ast.AsyncFunctionDef, place: _Place) -> None:
+    arguments = [*node.args.posonlyargs, *node.args.args]
+    defaults = [None] * (len(arguments) - len(node.args.defaults)) + list(node.args.defaults)
+    pairs = [(argument.arg, default) for argument, default in zip(arguments, defaults, strict=True)]
+    pairs += [(one.arg, default) for one, default in zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)]
+    if place.class_ is None:
+        found.parameters[node.name] = pairs
+    elif node.name == "__init__":
+        found.parameters[place.class_] = pairs[1:]
+    found.named += [(name, default, place.guards) for name, default in pairs if default is not None]
+
+
+def _note_assignment(found: Survey, target: ast.expr, value: ast.expr, place: _Place) -> None:
+    if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        for one, its in zip(target.elts, value.elts, strict=True):
+            _note_assignment(found, one, its, place)
+        return
+    if isinstance(target, ast.Name | ast.Attribute):
+        name = target.id if isinstance(target, ast.Name) else target.attr
+    elif isinstance(target, ast.Subscript) and (key := text_of(target.slice)):
+        name = key
+    else:
+        return
+    found.values.setdefault(name, []).append((value, place.guards))
+    found.named.append((name, value, place.guards))
+
+
+def _note_call(found: Survey, node: ast.Call, place: _Place) -> None:
+    call = Call(dotted(node.func, found.aliases), node, place.guards, place.loops, place.scopes)
+    found.calls.append(call)
+    option = _option(call)
+    if option is not None:
+        found.options.append(option)
+        return
+    found.named += [(one.arg, one.value, place.guards) for one in node.keywords if one.arg]
+
+
+def _option(call: Call) -> Option | None:
+    """The option that this call declares: argparse's, click's or absl's."""
+    node, last = call.node, call.last
+    texts = [text_of(argument) for argument in node.args]
+    default = keyword(node, "default")
+    if last.startswith("DEFINE_") and texts and texts[0]:
+        return Option((texts[0],), node.args[1] if len(node.args) > 1 else default, last == "DEFINE_bool")
+    if last not in {"add_argument", "option", "add_option", "add_arg"}:
+        return None
+    names = [name.lstrip("-") for name in texts if name and name.startswith("-")]
+    destination = text_of(keyword(node, "dest"))
+    action = text_of(keyword(node, "action")) or ""
+    switch = action.startswith("store_") or keyword(node, "is_flag") is not None
+    if destination:
+        names.append(destination)
+    if switch and default is None:
+        default = ast.Constant(action == "store_false")
+    return Option(tuple(names), default, switch) if names else None

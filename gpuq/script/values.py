@@ -1,0 +1,308 @@
+"""What an expression of a script comes to under one command, as far as that can be told without running it.
+
+Arrives: expressions of surveyed files, the command's options, its configuration files. Leaves: plain values (numbers, texts,
+tuples), or UNKNOWN. Where a value came from is kept with it: an argument goes before a configuration file, that before a
+default of the script, that before a literal in it.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gpuq.script.options import NUMBER, canonical
+from gpuq.script.survey import Guards, Survey, dotted, text_of
+
+UNKNOWN: Any = object()
+ORIGINS = ("argument", "config file", "default", "script")
+"""Where a value may come from, the strongest first."""
+
+_DEEPEST = 24
+_MOST_ITEMS = 64
+# A hundredth of this is usual; names that double each other would go on for ever.
+_MOST_STEPS = 50_000
+_LARGEST = 10**15
+_OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+    ast.In: lambda one, many: one in many,
+    ast.NotIn: lambda one, many: one not in many,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+}
+_TURN_TO: dict[str, Callable[[Any], Any]] = {
+    "int": int,
+    "float": float,
+    "str": str,
+    "bool": bool,
+    "len": len,
+    "tuple": tuple,
+    "list": tuple,
+    "sorted": lambda values: tuple(sorted(values)),
+    "max": max,
+    "min": min,
+}
+
+
+class Values:
+    """See the module's own words. The surveys are those of one script, its own file first."""
+
+    def __init__(
+        self,
+        surveys: Sequence[Survey],
+        arguments: Mapping[str, str | None],
+        configured: Mapping[str, object],
+    ) -> None:
+        self._surveys = surveys
+        self._arguments = {canonical(name).replace("-", "_"): value for name, value in arguments.items()}
+        self._configured = {canonical(name).replace("-", "_"): value for name, value in configured.items()}
+        self._options = {
+            name.replace("-", "_"): option
+            for one in reversed(surveys)
+            for option in one.options
+            for name in option.names
+        }
+        self._origin = len(ORIGINS) - 1
+        self._frames: list[Mapping[str, Any]] = []
+        self._opened: set[str] = set()
+        self._steps = 0
+
+    def of(self, node: ast.expr | None) -> Any:
+        """What this comes to; UNKNOWN where it cannot be told."""
+        return self.traced(node)[0]
+
+    def traced(self, node: ast.expr | None) -> tuple[Any, str]:
+        """The same, and the strongest origin that it rests on."""
+        before, self._origin = self._origin, len(ORIGINS) - 1
+        value = UNKNOWN if node is None else self._safe(node, 0)
+        found, self._origin = ORIGINS[self._origin], min(before, self._origin)
+        return value, found
+
+    def option(self, name: str) -> tuple[Any, str]:
+        """What the script's option of this name has under this command, and where from."""
+        return self.traced(ast.Attribute(ast.Name("options"), name.replace("-", "_")))
+
+    def holds(self, guards: Guards) -> bool:
+        """Whether no condition around a place is known to keep it from being reached."""
+        for test, wanted in guards:
+            value = self._safe(test, 0)
+            if value is not UNKNOWN and bool(value) is not wanted:
+                return False
+        return True
+
+    def push(self, frame: Mapping[str, Any]) -> None:
+        """From now on these names mean this, until `pop`."""
+        self._frames.append(frame)
+
+    def pop(self) -> None:
+        """Undo the last `push`."""
+        self._frames.pop()
+
+    def node(self, expression: ast.expr, depth: int = 0) -> ast.expr:
+        """The expression that a name or an entry of a literal dictionary stands for; itself where that is not certain."""
+        if depth > _DEEPEST:
+            return expression
+        if isinstance(expression, ast.Name | ast.Attribute):
+            name = expression.id if isinstance(expression, ast.Name) else expression.attr
+            only = self._assigned(name)
+            return expression if only is None or only is expression else self.node(only, depth + 1)
+        if isinstance(expression, ast.Subscript):
+            inside = self.node(expression.value, depth + 1)
+            if isinstance(inside, ast.Dict):
+                wanted = self._safe(expression.slice, depth + 1)
+                for key, value in zip(inside.keys, inside.values, strict=True):
+                    if wanted is not UNKNOWN and key is not None and self._safe(key, depth + 1) == wanted:
+                        return self.node(value, depth + 1)
+        return expression
+
+    def _safe(self, node: ast.expr, depth: int) -> Any:
+        try:
+            value = self._of(node, depth)
+        except (ArithmeticError, TypeError, ValueError, KeyError, IndexError, RecursionError, MemoryError):
+            return UNKNOWN
+        if isinstance(value, bool) or value is None or value is UNKNOWN:
+            return value
+        if isinstance(value, int | float):
+            return value if abs(value) <= _LARGEST else UNKNOWN
+        return value if len(value) <= (_MOST_ITEMS if isinstance(value, tuple) else 4096) else UNKNOWN
+
+    def _of(self, node: ast.expr, depth: int) -> Any:
+        self._steps += 1
+        if depth > _DEEPEST or self._steps > _MOST_STEPS:
+            return UNKNOWN
+        if isinstance(node, ast.Constant):
+            return node.value if isinstance(node.value, int | float | str | bool | None) else UNKNOWN
+        if isinstance(node, ast.Tuple | ast.List | ast.Set):
+            values = tuple(self._safe(one, depth + 1) for one in node.elts[: _MOST_ITEMS + 1])
+            return UNKNOWN if UNKNOWN in values else values
+        if isinstance(node, ast.Name):
+            return self._name(node.id, depth)
+        if isinstance(node, ast.Attribute):
+            return self._attribute(node, depth)
+        if isinstance(node, ast.Subscript):
+            return self._subscript(node, depth)
+        if isinstance(node, ast.IfExp):
+            test = self._safe(node.test, depth + 1)
+            return UNKNOWN if test is UNKNOWN else self._safe(node.body if test else node.orelse, depth + 1)
+        if isinstance(node, ast.Call):
+            return self._call(node, depth)
+        if isinstance(node, ast.Dict):
+            keys = tuple(self._safe(key, depth + 1) if key else UNKNOWN for key in node.keys[: _MOST_ITEMS + 1])
+            return UNKNOWN if UNKNOWN in keys else keys  # enough for `in`, `len` and `sorted`
+        return self._computed(node, depth)
+
+    def _computed(self, node: ast.expr, depth: int) -> Any:
+        if isinstance(node, ast.UnaryOp):
+            value = self._safe(node.operand, depth + 1)
+            if value is UNKNOWN:
+                return UNKNOWN
+            return not value if isinstance(node.op, ast.Not) else -value if isinstance(node.op, ast.USub) else UNKNOWN
+        if isinstance(node, ast.BoolOp):
+            wanted = isinstance(node.op, ast.Or)
+            values = [self._safe(one, depth + 1) for one in node.values]
+            decisive = next((one for one in values if one is not UNKNOWN and bool(one) is wanted), UNKNOWN)
+            return values[-1] if decisive is UNKNOWN and UNKNOWN not in values else decisive
+        if isinstance(node, ast.BinOp):
+            return self._operated(node.op, self._safe(node.left, depth + 1), self._safe(node.right, depth + 1))
+        if isinstance(node, ast.Compare) and len(node.ops) == 1:
+            left, right = self._safe(node.left, depth + 1), self._safe(node.comparators[0], depth + 1)
+            return UNKNOWN if UNKNOWN in (left, right) else _OPERATORS[type(node.ops[0])](left, right)
+        return UNKNOWN
+
+    def _operated(self, how: ast.operator, left: Any, right: Any) -> Any:
+        if left is UNKNOWN or right is UNKNOWN:
+            return UNKNOWN
+        if isinstance(how, ast.Pow):
+            small = (
+                isinstance(left, int | float) and isinstance(right, int | float) and abs(left) < 1e4 and abs(right) < 8
+            )
+            return left**right if small else UNKNOWN
+        # A text may not be multiplied or formatted: it could fill the memory.
+        if isinstance(how, ast.Mult | ast.Mod) and not (
+            isinstance(left, int | float) and isinstance(right, int | float)
+        ):
+            return UNKNOWN
+        return _OPERATORS[type(how)](left, right)
+
+    def _name(self, name: str, depth: int) -> Any:
+        for frame in reversed(self._frames):
+            if name in frame:
+                return frame[name]
+        only = self._assigned(name)
+        return UNKNOWN if only is None else self._follow(name, only, depth)
+
+    def _attribute(self, node: ast.Attribute, depth: int) -> Any:
+        """`args.x`, `cfg.model.x`, `self.x`: an option of that name, else what is assigned to it."""
+        for frame in reversed(self._frames):
+            if f".{node.attr}" in frame:
+                return frame[f".{node.attr}"]
+        found = self._option(node.attr, depth)
+        if found is not UNKNOWN:
+            return found
+        if isinstance(node.value, ast.Name) and node.value.id in {"torch", "jnp", "tf", "np", "jax"}:
+            return node.attr  # torch.float16
+        only = self._assigned(node.attr)
+        return UNKNOWN if only is None else self._follow(node.attr, only, depth)
+
+    def _option(self, name: str, depth: int) -> Any:
+        """What the option of this name has: from the command, a configuration file, or its default."""
+        option = self._options.get(name)
+        spellings = [name] if option is None else [spelling.replace("-", "_") for spelling in option.names]
+        for spelling in spellings:
+            if spelling in self._arguments:
+                self._origin = 0
+                value = self._arguments[spelling]
+                if option is not None and option.switch:
+                    return True
+                return True if value is None else parsed(value)
+        for spelling in spellings:
+            if spelling in self._configured:
+                self._origin = min(self._origin, 1)
+                return self._configured[spelling]
+        if option is None or option.default is None:
+            return UNKNOWN
+        self._origin = min(self._origin, 2)
+        return self._safe(option.default, depth + 1)
+
+    def _subscript(self, node: ast.Subscript, depth: int) -> Any:
+        key = text_of(node.slice)
+        if key is not None:
+            found = self._option(key, depth)
+            if found is not UNKNOWN:
+                return found
+        stands_for = self.node(node)
+        if stands_for is not node:
+            return self._safe(stands_for, depth + 1)
+        if key is not None:
+            only = self._assigned(key)
+            return UNKNOWN if only is None else self._follow(key, only, depth)
+        base, index = self._safe(node.value, depth + 1), self._safe(node.slice, depth + 1)
+        return UNKNOWN if UNKNOWN in (base, index) else base[index]
+
+    def _call(self, node: ast.Call, depth: int) -> Any:
+        name = dotted(node.func, {})
+        values = [self._safe(one, depth + 1) for one in node.args[:4]]
+        if name == "range" and values and all(isinstance(one, int) for one in values):
+            return tuple(range(*values)[: _MOST_ITEMS + 1])
+        if name == "field":
+            default = next((one.value for one in node.keywords if one.arg == "default"), None)
+            return UNKNOWN if default is None else self._safe(default, depth + 1)
+        if name in {"typer.Option", "Option", "Argument", "typer.Argument"} and values:
+            return values[0]
+        if name in _TURN_TO and len(values) == 1 and values[0] is not UNKNOWN:
+            return _TURN_TO[name](values[0])
+        return UNKNOWN
+
+    def _follow(self, name: str, node: ast.expr, depth: int) -> Any:
+        if name in self._opened:
+            return UNKNOWN
+        self._opened.add(name)
+        try:
+            return self._safe(node, depth + 1)
+        finally:
+            self._opened.discard(name)
+
+    def _assigned(self, name: str) -> ast.expr | None:
+        """The only thing that is assigned to a name in the first file that knows it, as far as conditions tell."""
+        if f"={name}" in self._opened:
+            return None
+        for one in self._surveys:
+            found = one.values.get(name)
+            if found is None:
+                continue
+            if len(found) == 1:
+                return found[0][0]
+            if len(found) > 8:
+                return None
+            self._opened.add(f"={name}")
+            try:
+                left = [node for node, guards in found if self.holds(guards)]
+            finally:
+                self._opened.discard(f"={name}")
+            return left[0] if left and (len(left) == 1 or _same_constant(left)) else None
+        return None
+
+
+def _same_constant(nodes: Sequence[ast.expr]) -> bool:
+    values = [node.value if isinstance(node, ast.Constant) else UNKNOWN for node in nodes]
+    return UNKNOWN not in values and len(set(values)) == 1
+
+
+def parsed(text: str) -> Any:
+    """The value that a text on a command line stands for."""
+    if NUMBER.match(text):
+        number = float(text.replace("_", ""))
+        return int(number) if number.is_integer() and "." not in text and "e" not in text.lower() else number
+    return {"true": True, "false": False, "none": None, "null": None}.get(text.lower(), text)

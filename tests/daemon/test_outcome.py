@@ -1,0 +1,28 @@
+"""What an attempt cost its partners, one by one, where the worker could tell them apart."""
+
+from __future__ import annotations
+
+from gpuq.core.attempt import AttemptId
+from gpuq.core.job import JobId, KindId
+from gpuq.core.measurement import Measurement, Segment
+from gpuq.daemon.outcome import actual
+
+A, B = AttemptId(JobId(2), 1), AttemptId(JobId(3), 1)
+KINDS = {JobId(2): KindId("a"), JobId(3): KindId("b")}
+
+
+def at(rate: float, *partners: AttemptId) -> Segment:
+    return Segment(partners, 50.0, round(rate * 50), 10, rate * 10, rate * rate * 10)
+
+
+def test_each_partner_that_was_there_by_itself_has_its_own_slowdown():
+    measurement = Measurement(segments=(at(10), at(8, A), at(5, B), at(2, A, B)), partners=(A, B))
+    told = actual(measurement, None, KINDS, None)["slowdowns"]
+
+    assert [(row["kind"], round(row["value"], 6)) for row in told] == [("a", 1.25), ("b", 2.0)]
+
+
+def test_what_several_did_together_is_nobodys_own():
+    measurement = Measurement(segments=(at(10), at(2, A, B)), partners=(A, B))
+
+    assert actual(measurement, None, KINDS, None)["slowdowns"] == []

@@ -1,0 +1,126 @@
+"""What measured pairs teach: better than the law where there is evidence, the law where there is none."""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from statistics import fmean
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuq.learn.interference import LAW, Interference, Profile
+from gpuq.learn.interference.fit import MOST_PAIRS, fit, fit_shaped, tune
+from tests.learn.interference import world
+
+
+@cache
+def learned_without(*left_out: str) -> Interference:
+    profiles = world.kinds()
+    pairs = {pair: values for pair, values in world.pairs(profiles).items() if not set(left_out) & set(pair)}
+    found = fit(profiles, pairs, 0.95)
+    assert found is not None
+    return found
+
+
+def error(of: Interference, pairs: list[tuple[Profile, Profile]]) -> float:
+    expected, _ = of.expect_many([a for a, _ in pairs], [b for _, b in pairs])
+    return fmean(abs(said / world.slowdown(a, b) - 1) for said, (a, b) in zip(expected, pairs, strict=True))
+
+
+def test_nothing_measured_teaches_nothing():
+    assert fit({}, {}, 0.95) is None
+    assert fit({}, {("a", "b"): [math.nan, -1.0, math.inf]}, 0.95) is None
+
+
+def test_one_measured_pair_already_helps_its_kinds():
+    profiles = world.kinds()
+    one, beside, third = profiles["rnn:8"], profiles["gan:8"], profiles["gan:4"]
+    found = fit(profiles, {(one.kind, beside.kind): [world.slowdown(one, beside)]}, 0.95)
+
+    assert found is not None
+    assert error(found, [(one, beside)]) < error(LAW, [(one, beside)])
+    assert error(found, [(one, third)]) < error(LAW, [(one, third)]), "and beside a kind that is alike"
+
+
+def test_an_unmeasured_pair_is_filled_in_from_measured_ones():
+    profiles = world.kinds()
+    pairs = world.pairs(profiles)
+    missing = [("cnn:2", "gan:8"), ("rnn:4", "cnn:8"), ("gan:1", "rnn:8")]
+    known = {pair: values for pair, values in pairs.items() if pair not in missing and pair[::-1] not in missing}
+    found = fit(profiles, known, 0.95)
+
+    assert found is not None
+    asked = [(profiles[a], profiles[b]) for a, b in missing]
+    assert error(found, asked) < 0.05 < error(LAW, asked)
+
+
+def test_a_kind_never_measured_is_foretold_better_than_by_the_law():
+    profiles = world.kinds()
+    new = profiles["gan:8"]
+    asked = [(new, other) for other in profiles.values() if other is not new]
+    asked += [pair[::-1] for pair in asked]
+
+    assert error(learned_without("gan:8"), asked) < error(LAW, asked)
+
+
+def test_without_utilisation_pairs_alone_must_do():
+    profiles = world.kinds()
+    pairs = world.pairs(profiles)
+    missing = ("rnn:4", "gan:8")
+    known = {pair: values for pair, values in pairs.items() if pair != missing}
+    found = fit({}, known, 0.95)
+
+    assert found is not None
+    said, _ = found.expect(Profile(missing[0]), Profile(missing[1]))
+    assert said == pytest.approx(world.slowdown(profiles[missing[0]], profiles[missing[1]]), rel=0.12)
+
+
+def test_bounds_hold_as_often_as_they_should_for_kinds_never_seen():
+    profiles = world.kinds()
+    held = []
+    for kind in list(profiles)[::3]:
+        asked = [(a, b) for a in profiles.values() for b in profiles.values() if kind in (a.kind, b.kind)]
+        _, upper = learned_without(kind).expect_many([a for a, _ in asked], [b for _, b in asked])
+        held += [world.slowdown(a, b) <= bound for (a, b), bound in zip(asked, upper, strict=True)]
+
+    assert fmean(held) >= 0.9
+
+
+def test_the_same_pairs_give_the_same_part_and_it_survives_json():
+    profiles = world.kinds()
+    few = dict(list(world.pairs(profiles).items())[:20])
+    one, again = fit(profiles, few, 0.95), fit(profiles, few, 0.95)
+
+    assert one == again
+    assert msgspec.json.decode(msgspec.json.encode(one), type=Interference) == one
+
+
+def test_a_flood_of_pairs_is_cut_to_the_latest():
+    flood = {(f"kind {i}", "other"): [1.1] for i in range(MOST_PAIRS + 5)}
+    shape = tune({}, dict(list(flood.items())[:5]))
+    found = fit_shaped({}, dict(list(flood.items())[-MOST_PAIRS:]), shape)
+
+    assert len(found.pairs) == MOST_PAIRS
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.dictionaries(
+        st.tuples(st.sampled_from("abcd"), st.sampled_from("abcd")),
+        st.lists(st.floats(0.5, 50), min_size=1, max_size=2),
+        min_size=1,
+        max_size=6,
+    ),
+    st.none() | st.floats(0, 100),
+)
+def test_whatever_was_measured_a_forecast_is_a_number_and_its_bound_no_lower(measured, utilization):
+    profiles = {name: Profile(name, utilization_pct=utilization) for name in "abcd"}
+    found = fit(profiles, measured, 0.95)
+
+    assert found is not None
+    for one in (*profiles.values(), Profile("never seen", utilization_pct=50.0)):
+        expected, upper = found.expect(one, profiles["a"])
+        assert 1.0 <= expected <= upper < math.inf

@@ -1,0 +1,108 @@
+"""The law, likeness of kinds, and what a part of a model answers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuq.learn.history import Known, Run
+from gpuq.learn.interference import LAW, Interference, Profile
+from gpuq.learn.interference.law import slowdown
+from gpuq.learn.interference.learned import Shape, likeness
+from gpuq.learn.interference.profile import observed, telling
+
+FLOATS = st.floats(0, 100)
+PROFILES = st.builds(
+    Profile,
+    kind=st.sampled_from(["a", "b", "c", "d", "e"]),
+    model=st.none() | st.sampled_from(["x", "y"]),
+    utilization_pct=st.none() | FLOATS,
+    batch_log2=st.none() | st.floats(0, 12),
+    step_log=st.none() | st.floats(-5, 5),
+)
+
+
+def test_two_light_jobs_do_not_disturb_each_other_and_two_full_ones_halve_their_speed():
+    assert slowdown(20, 30) == pytest.approx(1.0, abs=0.01)
+    assert slowdown(100, 100) == pytest.approx(2.0, abs=0.01)
+    assert slowdown(50, None) is None
+
+
+@given(FLOATS, FLOATS, st.floats(0, 20))
+def test_more_utilisation_never_slows_less(one, other, more):
+    assert 1.0 <= (slowdown(one, other) or 0) <= (slowdown(one + more, other) or 0)
+
+
+@given(FLOATS, FLOATS)
+def test_without_evidence_the_law_alone_speaks(one, other):
+    expected, upper = LAW.expect(Profile("a", utilization_pct=one), Profile("b", utilization_pct=other))
+
+    assert expected == pytest.approx(slowdown(one, other))
+    assert upper >= expected
+
+
+@given(st.lists(PROFILES, min_size=1, max_size=5, unique_by=lambda profile: profile.kind))
+def test_likeness_makes_a_covariance_whatever_is_unknown(profiles):
+    traits = telling(profiles)
+    shape = Shape(traits=traits, reaches=(1.0,) * len(traits), alike=0.9)
+    table = likeness(profiles, profiles, shape)
+
+    assert np.allclose(table, table.T)
+    assert np.all(np.diag(table) == 1.0)
+    assert np.linalg.eigvalsh(table).min() > -1e-9
+
+
+def test_how_many_of_two_kinds_are_known():
+    a, b, c = Profile("a"), Profile("b"), Profile("c")
+    part = Interference((a, b), ((0, 1, 0.5),))
+
+    assert [part.known(*pair) for pair in ((a, b), (a, c), (c, c))] == [2, 1, 0]
+
+
+def test_a_measured_direction_moves_its_own_kinds_and_nobody_unlike_them():
+    a, b, c, d = (Profile(name, utilization_pct=50.0) for name in "abcd")
+    part = Interference((a, b), ((0, 1, 2.0),))
+    law = slowdown(50, 50)
+
+    assert part.expect(a, b)[0] > part.expect(a, c)[0] > (law or 0)
+    assert part.expect(c, d)[0] > 1.0
+
+
+def test_many_questions_are_answered_as_one_by_one():
+    kinds = [Profile(name, utilization_pct=40.0 + 10 * place) for place, name in enumerate("abcd")]
+    part = Interference(tuple(kinds[:2]), ((0, 1, 1.0), (1, 0, -0.5)))
+    ones, besides = [kinds[0], kinds[2], kinds[3]], [kinds[1], kinds[0], kinds[3]]
+    expected, upper = part.expect_many(ones, besides)
+
+    for place, (one, beside) in enumerate(zip(ones, besides, strict=True)):
+        assert part.expect(one, beside) == pytest.approx((expected[place], upper[place]))
+
+
+def a_run(**changes: object) -> Run:
+    values: dict[str, object] = {
+        "known": Known(batch_log2=5.0, tokens=("model:bert", "script:train")),
+        "peak_utilization_pct": 60.0,
+        "peak_memory_bytes": 1,
+        "duration_s": 1.0,
+        "alone_rate": 4.0,
+        "whole": True,
+        "shared": False,
+        "attempt": None,
+    }
+    return Run(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_a_profile_is_what_the_kind_showed_alone():
+    profile = observed("kind", [a_run(), a_run(peak_utilization_pct=20.0, shared=True, alone_rate=None)])
+
+    assert profile == Profile("kind", "model:bert", 60.0, None, 5.0, -math.log(4.0))
+
+
+def test_a_kind_without_runs_is_what_was_foretold_of_it():
+    profile = observed("kind", [], Known(batch_log2=3.0, tokens=("script:train", "folder:vision")), 70.0)
+
+    assert profile == Profile("kind", "folder:vision script:train", 70.0, None, 3.0, None)

@@ -1,0 +1,92 @@
+"""What the core is told of a pair, and what that rests on."""
+
+from __future__ import annotations
+
+from gpuq.core.forecast import LEARNED, MEASURED, PARTLY, RULE
+from gpuq.learn.history import History
+from gpuq.learn.interference import Interference, PairCosts, Profile
+from tests.learn.world import DEVICE, Outcome
+
+A, B, C = (Profile(name, utilization_pct=60.0) for name in "abc")
+PART = Interference((A, B), ((0, 1, 1.0), (1, 0, 1.0)))
+
+
+def an_outcome(kind: str, *slowdowns: tuple[str, float], **changes: object) -> Outcome:
+    values: dict[str, object] = {
+        "kind": kind,
+        "signature": kind,
+        "script_sha256": None,
+        "device_type": DEVICE,
+        "features": {},
+        "peak_utilization_pct": 60.0,
+        "peak_memory_bytes": 1,
+        "duration_s": 1.0,
+        "alone_rate": None,
+        "shared_rate": None,
+        "slowdowns": tuple((name, value, None, None) for name, value in slowdowns),
+        "ending": "exited",
+        "shared": True,
+        "ended_at": 1.0,
+    }
+    return Outcome(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def costs(*outcomes: Outcome, part: Interference | None = PART) -> PairCosts:
+    found = PairCosts(History.from_outcomes(outcomes), 0.95)
+    found.use({} if part is None else {DEVICE: part})
+    return found
+
+
+def test_evidence_says_how_much_of_a_pair_is_known():
+    of = costs()
+
+    assert [of.cost(*pair, DEVICE, DEVICE).evidence for pair in ((A, B), (A, C), (C, C))] == [LEARNED, PARTLY, RULE]
+
+
+def test_a_measurement_goes_before_what_was_learned_at_once():
+    of = costs(an_outcome("a", ("b", 1.05)))
+    cost = of.cost(A, B, DEVICE, DEVICE)
+
+    assert (cost.evidence, cost.newcomer) == (MEASURED, 1.05)
+    assert cost.resident == PART.expect(B, A)[0], "the other direction is filled in: both kinds are known"
+
+
+def test_the_other_direction_stays_unknown_where_a_kind_is():
+    of = costs(an_outcome("a", ("c", 1.05)))
+    cost = of.cost(A, C, DEVICE, DEVICE)
+
+    assert (cost.evidence, cost.newcomer, cost.resident) == (MEASURED, 1.05, None)
+
+
+def test_the_law_says_nothing_where_a_utilisation_is_unknown():
+    cost = costs(part=None).cost(A, Profile("d"), DEVICE, DEVICE)
+
+    assert (cost.evidence, cost.newcomer, cost.resident_upper) == (RULE, None, None)
+
+
+def test_the_law_speaks_for_both_alike():
+    cost = costs(part=None).cost(A, B, DEVICE, DEVICE)
+
+    assert cost.evidence == RULE
+    assert cost.newcomer is not None
+    assert cost.newcomer == cost.resident
+    assert 1.19 < cost.newcomer < 1.25
+
+
+def test_ways_of_sharing_never_mix():
+    history = History.from_outcomes([an_outcome("a", ("b", 3.0), sharing="mps")])
+
+    assert history.measured_pairs(f"{DEVICE} / mps")
+    assert not history.measured_pairs(DEVICE)
+    assert history.slowdowns("a", "b", DEVICE) == []
+
+
+def test_what_is_kept_is_forgotten_when_a_pair_was_measured():
+    history = History()
+    of = PairCosts(history, 0.95)
+    before = of.cost(A, B, DEVICE, DEVICE)
+    history.learn(an_outcome("a", ("b", 1.5)))
+
+    assert of.cost(A, B, DEVICE, DEVICE) == before
+    of.forget()
+    assert of.cost(A, B, DEVICE, DEVICE).newcomer == 1.5

@@ -1,0 +1,271 @@
+"""What is read from scripts as people write them. The scripts are only parsed, never run."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuq.script.hints import hints
+from gpuq.script.source import LARGEST_BYTES
+from gpuq.submission import Hints
+
+SCRIPTS = Path(__file__).parent / "scripts"
+WORKLOADS = Path(__file__).parents[2] / "workloads"
+
+
+def read(name: str, *words: str) -> dict[str, Any]:
+    """The hints as the API would take them."""
+    found = hints(SCRIPTS / name, words, SCRIPTS)
+    assert found is not None
+    msgspec.convert(found, Hints)
+    return found
+
+
+def setting(found: dict[str, Any], name: str) -> tuple[str, str] | None:
+    one = found["settings"].get(name)
+    return None if one is None else (one["value"], one["origin"])
+
+
+def test_a_model_chosen_by_name_is_the_default_until_the_command_names_another():
+    found = read("imagenet.py")
+    assert (found["framework"], found["constructors"]) == ("pytorch", ["resnet18"])
+    assert setting(found, "batch") == ("256", "default")
+    assert setting(found, "image") == ("224", "script")
+    assert setting(found, "optimizer") == ("sgd", "script")
+    assert setting(found, "epochs") == ("90", "default")
+    other = read("imagenet.py", "-a", "vgg16", "-b", "64")
+    assert other["constructors"] == ["vgg16"]
+    assert setting(other, "batch") is None, "the command says it, in words that everybody knows"
+
+
+def test_half_precision_counts_only_where_it_is_switched_on():
+    assert setting(read("imagenet.py"), "precision") is None
+    # The switch itself says so, in words that everybody knows.
+    assert "precision" not in read("imagenet.py", "--amp")["settings"]
+    assert setting(read("keras_apps.py"), "precision") == ("fp16", "script")
+    assert setting(read("transformer.py"), "precision") == ("bf16", "script")
+
+
+def test_the_parameters_of_a_small_network_are_counted():
+    found = read("mnist.py")
+    assert found["layers"] == {"Conv2d": 2, "Linear": 2}
+    assert found["parameters"] == 320 + 18_496 + 1_179_776 + 1_290
+    assert setting(found, "batch") == ("64", "script")
+
+
+@pytest.mark.parametrize(("width", "depth"), [(64, 2), (32, 3)])
+def test_blocks_made_in_a_loop_are_counted_under_this_command(width: int, depth: int):
+    found = read("transformer.py", "--width", str(width), "--depth", str(depth))
+    block = (4 * width**2 + 4 * width) + (4 * width**2 + 4 * width) + 4 * width**2 + 2 * width
+    assert found["parameters"] == 2 * 1000 * width + depth * block
+    assert found["layers"]["MultiheadAttention"] == depth
+
+
+def test_an_option_of_an_odd_name_is_known_by_what_it_is_used_for():
+    assert setting(read("transformer.py"), "batch") == ("8", "default")
+    assert setting(read("transformer.py", "--n", "24"), "batch") == ("24", "argument")
+    assert setting(read("transformer.py"), "sequence") == ("128", "default")
+
+
+def test_lightning_around_a_ready_made_model():
+    found = read("lit.py")
+    assert found["framework"] == "lightning"
+    assert found["constructors"] == ["efficientnet_b0", "Classifier"]
+    assert setting(found, "precision") == ("16-mixed", "script")
+    assert setting(found, "batch") == ("48", "script")
+    assert "parameters" not in found, "those of the library's model are not in the script"
+
+
+def test_fine_tuning_with_transformers():
+    found = read("finetune.py")
+    assert found["framework"] == "transformers"
+    assert found["constructors"] == ["AutoModelForSequenceClassification.from_pretrained:bert-base-uncased"]
+    expected = {"batch": "16", "sequence": "256", "precision": "fp16", "optimizer": "adamw_torch", "epochs": "3"}
+    assert {name: one["value"] for name, one in found["settings"].items()} == expected
+
+
+def test_jax_with_flags_of_absl():
+    found = read("flax_mnist.py", "--learning_rate=0.1")
+    assert (found["framework"], found["constructors"]) == ("jax", ["CNN"])
+    assert found["layers"] == {"Conv": 2, "Dense": 1}
+    assert setting(found, "batch") == ("128", "default")
+    assert setting(found, "optimizer") == ("sgd", "script")
+
+
+def test_keras_inside_tensorflow():
+    found = read("keras_apps.py")
+    assert (found["framework"], found["constructors"]) == ("keras", ["MobileNetV2"])
+    assert setting(found, "image") == ("160", "script")
+    assert setting(found, "batch") == ("32", "script")
+
+
+def test_a_table_of_models_gives_the_one_that_the_command_names():
+    assert read("keras_sequential.py")["layers"] == {"Embedding": 1, "LSTM": 1, "Dense": 1}
+    conv = read("keras_sequential.py", "--kind-of-net", "conv")
+    assert conv["constructors"] == ["conv"]
+    assert conv["layers"]["Conv1D"] == 3
+
+
+def test_a_network_in_a_file_beside_the_script():
+    found = read("uses_parts.py", "--hidden", "50")
+    assert found["constructors"] == ["SmallNet"]
+    assert found["parameters"] == 20 * 50 + 50 + 50 * 2 + 2
+    assert setting(found, "batch") == ("12", "default")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("c.yaml", "data:\n  batch_size: 96 # of one step\nval:\n  batch_size: 1\nmodel:\n  arch: 'resnet50'\n"),
+        ("c.json", json.dumps({"val": {"batch_size": 1}, "data": {"batch_size": 96}, "arch": "resnet50"})),
+        ("c.toml", 'arch = "resnet50"\n[data]\nbatch_size = 96\n'),
+        ("c.ini", "[train]\nbatch_size = 96\narch = resnet50\n"),
+    ],
+)
+def test_a_configuration_file_named_on_the_command_line(tmp_path: Path, name: str, text: str):
+    (tmp_path / name).write_text(text)
+    found = hints(SCRIPTS / "by_config.py", ["--config", name], tmp_path)
+    assert found is not None
+    assert setting(found, "batch") == ("96", "config file")
+    assert setting(found, "model") == ("resnet50", "config file")
+    alone = hints(None, [name], tmp_path)
+    assert alone is not None, "also for a program that is no script"
+    assert setting(alone, "batch") == ("96", "config file")
+
+
+def test_the_command_goes_before_the_file_and_the_file_before_the_default(tmp_path: Path):
+    (tmp_path / "c.yaml").write_text("n: 16\nwidth: 32\n")
+    found = hints(SCRIPTS / "transformer.py", ["c.yaml"], tmp_path)
+    assert found is not None
+    assert setting(found, "batch") == ("16", "config file")
+    found = hints(SCRIPTS / "transformer.py", ["c.yaml", "--n=4"], tmp_path)
+    assert found is not None
+    assert setting(found, "batch") == ("4", "argument")
+
+
+@pytest.mark.parametrize(
+    ("name", "constructor", "layer", "settings_"),
+    [
+        ("image_classification", "build_cnn", ("Conv2D", 6), {"batch": "64", "image": "32", "epochs": "20"}),
+        ("segmentation", "build_unet", ("UpSampling2D", 2), {"batch": "8", "image": "128", "model": "unet"}),
+        ("sentiment", "build", ("MultiHeadAttention", 2), {"batch": "32", "sequence": "128", "optimizer": "adam"}),
+    ],
+)
+def test_the_workloads_of_this_project(name: str, constructor: str, layer: tuple[str, int], settings_: dict[str, str]):
+    found = hints(WORKLOADS / f"{name}.py", [], WORKLOADS.parent)
+    assert found is not None
+    assert (found["framework"], found["constructors"]) == ("keras", [constructor])
+    assert found["layers"][layer[0]] == layer[1]
+    assert settings_.items() <= {name: one["value"] for name, one in found["settings"].items()}.items()
+
+
+def test_a_larger_size_of_the_same_workload():
+    found = hints(WORKLOADS / "sentiment.py", ["--model", "bert-l4-h256-a4"], WORKLOADS.parent)
+    assert found is not None
+    assert found["layers"]["MultiHeadAttention"] == 4
+
+
+# --- what is odd ----------------------------------------------------------------------------------------------------
+
+
+ODD = {
+    "syntax error": b"def train(:\n",
+    "no text": bytes(range(256)),
+    "deep": b"x = " + b"-" * 50_000 + b"1",
+    "long chain": b"a" + b".b" * 5_000 + b"()",
+    "nested calls": b"f(" * 90 + b")" * 90,
+    "doubling": b"\n".join(
+        [b"a0 = 1", *(f"a{i} = a{i - 1} + a{i - 1}".encode() for i in range(1, 60)), b"g(batch_size=a59)"]
+    ),
+    "a large number": b"f(batch_size=9**9**9, epochs=2**100000, n='x' * 10**12, m='%1000000000d' % 1)",
+    "itself": b"a = b\nb = a\nimport torch.nn as nn\nclass N(nn.Module):\n  def __init__(s): s.n = N()\nN()\ng(batch_size=a)",
+    "too large": b"import torch\n" + b"#" * LARGEST_BYTES,
+}
+
+
+@pytest.mark.parametrize("source", ODD.values(), ids=ODD)
+def test_odd_scripts_give_what_can_be_read_or_nothing(tmp_path: Path, source: bytes):
+    script = tmp_path / "t.py"
+    script.write_bytes(source)
+    found = hints(script, [], tmp_path)
+    assert found is None or msgspec.convert(found, Hints)
+
+
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe.py")
+    os.mkfifo(tmp_path / "pipe.json")
+    assert hints(tmp_path / "pipe.py", ["pipe.json"], tmp_path) is None
+    assert hints(tmp_path, [], tmp_path) is None
+    assert hints(tmp_path / "missing.py", [], tmp_path) is None
+
+
+def test_where_a_model_lies_is_not_told(tmp_path: Path):
+    (tmp_path / "t.py").write_text(
+        "from transformers import AutoModel\nAutoModel.from_pretrained('/secret/place/my-bert')\n"
+    )
+    found = hints(tmp_path / "t.py", [], tmp_path)
+    assert found is not None
+    assert found["constructors"] == ["AutoModel.from_pretrained:my-bert"]
+    assert "secret" not in repr(found)
+
+
+lines = st.sampled_from(
+    [
+        *(line for script in sorted(SCRIPTS.glob("*.py")) for line in script.read_text().splitlines()),
+        *(
+            "if a.b == 'c':",
+            "else:",
+            "    x = y[z](1, *w)",
+            "for i in range(10**9):",
+            "batch_size = -1",
+            "[x for x in y]",
+        ),
+    ]
+)
+words = st.lists(
+    st.sampled_from(["--n", "--n=3", "-b", "64", "x.yaml", "a=b", "--", "", "-", "--amp", "ü", "9" * 400]), max_size=5
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    source=st.one_of(st.binary(max_size=200), st.lists(lines, max_size=30).map(lambda many: "\n".join(many).encode())),
+    given_=words,
+)
+def test_nothing_raises_and_what_is_told_is_always_accepted(tmp_path_factory: Any, source: bytes, given_: list[str]):
+    from gpuq.script import hints as module
+
+    folder = tmp_path_factory.mktemp("odd")
+    (folder / "t.py").write_bytes(source)
+    found = module._read(folder / "t.py", given_, folder)
+    assert found is None or msgspec.convert(found, Hints)
+    assert found == module._read(folder / "t.py", given_, folder), "the same script says the same"
+
+
+@pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.py")), ids=lambda path: path.name)
+def test_comments_and_white_space_change_nothing(tmp_path: Path, script: Path):
+    (tmp_path / "parts.py").write_bytes((SCRIPTS / "parts.py").read_bytes())
+    other = tmp_path / script.name
+    other.write_text("# a comment\n\n" + ast.unparse(ast.parse(script.read_text())).replace("\n", "\n\n"))
+    assert hints(other, [], tmp_path) == hints(script, [], SCRIPTS)
+
+
+def test_the_reader_is_standard_library_only():
+    code = "import sys; before = set(sys.modules); import gpuq.script.hints; print(*{m.split('.')[0] for m in sys.modules})"
+    done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) - set(sys.stdlib_module_names) <= {
+        "gpuq",
+        "sitecustomize",
+        "site",
+        "_virtualenv",
+    } | {name for name in done.stdout.split() if name.startswith("_")}
