@@ -29,7 +29,7 @@ def test_figures_for_people_and_for_programs(gpuq: Command, pairs: Path) -> None
     assert "slowdown" in done.out
     told = gpuq("model", "--json", "evaluate", "--pairs", str(pairs), "--holdout=model", GPUQ_HOME=gone).json
     assert told["holdout"]["by"] == "model"
-    assert told["slowdown"]["n"] == 12
+    assert told["slowdown"]["n"] == 18
     assert set(told["baselines"]["ridge"]["slowdown"]) == set(told["slowdown"])
     assert not Path(gone).exists()
 
