@@ -1,4 +1,7 @@
-"""`gpuq model status|train|rollback|characterize`: which model serves, train one now, go back; describe measured jobs."""
+"""`gpuq model status|train|rollback|characterize|evaluate`: which model serves, train one now, go back; describe jobs; judge.
+
+The last two become a process of their own, which may import the learning code, and need no daemon.
+"""
 
 from __future__ import annotations
 
@@ -20,13 +23,26 @@ def run(words: list[str]) -> int:
     parser.add_argument(
         "action",
         nargs="?",
-        choices=["status", "train", "rollback", "characterize"],
+        choices=["status", "train", "rollback", "characterize", "evaluate"],
         default="status",
         help="default: status",
     )
     parser.add_argument("--data", metavar="DIR", help="characterize: these tables, not this gpuq's finished attempts")
     parser.add_argument("--out", metavar="DIR", help="characterize: also write plots, JSON and an HTML report there")
+    parser.add_argument(
+        "--singles", metavar="FILE", help="evaluate: CSV of jobs measured with the device to themselves"
+    )
+    parser.add_argument("--pairs", metavar="FILE", help="evaluate: CSV of slowdowns of jobs measured two at a time")
+    parser.add_argument(
+        "--holdout", choices=["model", "pair", "time"], help="evaluate: what is held out (default: model)"
+    )
     options = parser.parse_args(words)
+    if options.action == "evaluate":
+        return _evaluate(options)
+    if options.singles is not None or options.pairs is not None or options.holdout is not None:
+        raise BadInput(
+            "--singles, --pairs and --holdout go with `evaluate` only.", fix="`gpuq model --help` shows what it takes."
+        )
     if options.action == "characterize":
         return _characterize(options)
     if options.data is not None or options.out is not None:
@@ -135,6 +151,16 @@ def _characterize(options: Namespace) -> int:
     command = ["gpuq.daemon.characterize", *(["--json"] if options.json else [])]
     for name, value in (("--data", options.data), ("--out", options.out)):
         command += [] if value is None else [f"{name}={value}"]
+    become_module(command)
+    return 1
+
+
+def _evaluate(options: Namespace) -> int:
+    """Become the process that judges forecasts on the user's own tables. It asks no daemon, so --host says nothing to it."""
+    command = ["gpuq.learn.evaluate", *(["--json"] if options.json else [])]
+    for name in ("singles", "pairs", "holdout"):
+        value = getattr(options, name)
+        command += [] if value is None else [f"--{name}={value}"]
     become_module(command)
     return 1
 

@@ -1,8 +1,8 @@
 """Jobs measured alone and in pairs, as tables that anybody can bring: the nouns, and their CSV form.
 
-Arrives: two CSV files with the columns of `SINGLES` and `PAIRS`, and `measured_at`, in any order; a blank cell is unknown, and so
-is a column that is not there. Leaves: `Single` and `Pair` rows. Raises `BadInput` with the line and what to write there; other
-columns are ignored.
+Arrives: two CSV files with the columns of `SINGLES` and `PAIRS`, in any order; a blank cell is unknown, and so is a column that
+is not there. Both may have `measured_at`, singles also `family`. Leaves: `Single` and `Pair` rows. Raises `BadInput` with the
+line and what to write there; other columns are ignored.
 """
 
 from __future__ import annotations
@@ -44,7 +44,10 @@ _HIGHEST_PCT = 101.0
 
 @dataclass(frozen=True, slots=True)
 class Single:
-    """One job measured with the device to itself. Percent of the device, MiB, watts, steps per second, Unix seconds."""
+    """One job measured with the device to itself. Percent of the device, MiB, watts, steps per second, Unix seconds.
+
+    `family` is the sort of work that models of other names share, where somebody says it: `image_classification`.
+    """
 
     device_type: str
     job: str
@@ -56,6 +59,7 @@ class Single:
     power_w: float | None = None
     steps_per_s: float | None = None
     measured_at: float | None = None
+    family: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +183,7 @@ def _single(row: _Row) -> Single:
         power_w=row.above_zero("power_w"),
         steps_per_s=row.above_zero("steps_per_s"),
         measured_at=row.moment(),
+        family=row.text("family") or None,
     )
 
 

@@ -178,7 +178,9 @@ SINGLE_BASELINES: Mapping[str, FitSingles] = {
 
 
 def family_of(single: Single) -> str:
-    """The first word of the model's name: `resnet` of `ResNet-50`."""
+    """What the table says, else the first word of the model's name: `resnet` of `ResNet-50`."""
+    if single.family is not None:
+        return single.family
     found = _WORD.search(single.model)
     return found[0].lower() if found else single.model
 

@@ -1,7 +1,8 @@
 """Reads what the Alnair project published about sharing GPUs (github.com/CentaurusInfra/alnair, Apache-2.0).
 
 Arrives: a folder with `alnair_workloads.csv` (or the project's own `Dataset.csv`) and `alnair_seed_pairs.csv`. Leaves:
-rows as dictionaries, and which of the columns are no features, with the reason; workloads also as finished attempts.
+rows as dictionaries, and which of the columns are no features, with the reason; workloads also as finished attempts; both
+as singles and pairs.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from gpuq.learn.kind import describe
+from gpuq.learn.measured import Pair, Single
 from gpuq.learn.outcome import Outcome
 from gpuq.learn.public import number, rows
 from gpuq.submission import Submission
@@ -108,3 +110,36 @@ def seed_pair_rows(path: Path) -> Iterator[tuple[dict[str, str], dict[str, float
             {name: row[name] for name in texts},
             {name: number(value) for name, value in row.items() if name not in texts},
         )
+
+
+def workload_singles(path: Path) -> list[Single]:
+    """The workloads as singles: MGUP is the utilisation, MGMAP of 16 GiB the memory, GTSAMP the memory's utilisation."""
+    return [
+        Single(
+            device_type=WORKLOADS_DEVICE,
+            job=f"{row['series']} {row['BS']} #{row['ID']}",
+            model=row["Model"],
+            batch_size=number(row["BS"]),
+            utilization_pct=number(row["MGUP"]),
+            memory_utilization_pct=number(row["MaGTSAMP"]),
+            peak_memory_mib=float(row["MGMAP"]) / 100 * WORKLOADS_MEMORY_BYTES / 2**20,
+            family=row["family"],
+        )
+        for row in workload_rows(path)
+    ]
+
+
+def seed_pairs(path: Path) -> list[Pair]:
+    """The seed's own pairs, without the two rows whose print contradicts itself. How they shared is not said."""
+    return [
+        Pair(
+            device_type=SEED_PAIRS_DEVICE,
+            sharing=None,
+            job_a=f"{row['job_a']}:{row['bs_a']}",
+            job_b=f"{row['job_b']}:{row['bs_b']}",
+            slowdown_a=number(row["slowdown_a"]),
+            slowdown_b=number(row["slowdown_b"]),
+        )
+        for row in rows(path)
+        if row["consistent"] == "1"
+    ]
