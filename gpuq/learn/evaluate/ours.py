@@ -1,7 +1,8 @@
 """gpuq's own learning as one of the methods that are judged: the code that trains and serves, refitted.
 
 Arrives: what was measured. Leaves: what a served forecast would hold: slowdowns from `interference`, peaks from the
-`Predictor` with a model that `train.fit` made; and what `core.admit` would make of it. A single stands for a finished attempt of `FAMILY.py --model MODEL --batch-size SIZE`, described as a submission is.
+`Predictor` with a model that `train.fit` made; and what `core.admit` would make of it. A single stands for a finished
+attempt of `FAMILY.py --model MODEL --batch-size SIZE`, described as a submission is.
 """
 
 from __future__ import annotations

@@ -38,8 +38,9 @@ TYPICAL_QUANTILE = 0.75
 LEAST_NETWORKS = 6
 # Off by a tenth, for want of measured rows: what a network's layers add up to is known, what a library adds is not.
 PRIOR = Prior(0.1)
-# Each thing that had to be assumed makes the bound half as wide again.
-_SPREAD_PER_ASSUMPTION = 0.5
+# By how much of itself each thing that had to be assumed widens the margin's log. An image of 32 pixels and one of 224 need
+# memory a factor of 49 apart: a size that nobody gave leaves the sum little weight beside what was measured of its like.
+_SPREAD, _SPREAD_OF_SIZE = 0.5, 10.0
 
 # Tensors the size of the parameters that an optimiser keeps beside weights and gradients (their papers).
 _OPTIMIZER_STATES = {"sgd": 1.0, "rmsprop": 1.0, "adagrad": 1.0, "lion": 1.0, "adafactor": 0.0, "adam8bit": 0.5}
@@ -91,6 +92,14 @@ class Coefficients(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
+class Assumption:
+    """What had to be assumed, in words, and by how much it widens the margin."""
+
+    words: str
+    spread: float = _SPREAD
+
+
+@dataclass(frozen=True, slots=True)
 class Parts:
     """What the script says, on whatever device: the sum's terms without coefficients, in MiB, and what had to be assumed."""
 
@@ -99,7 +108,7 @@ class Parts:
     working: float
     steps: bool
     name: str
-    assumed: tuple[str, ...]
+    assumed: tuple[Assumption, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +132,12 @@ def on_device(parts: Parts, device_type: str, coefficients: Coefficients | None 
     """What these parts add up to on this type of device."""
     known = SHIPPED if coefficients is None else coefficients
     context = known.contexts.get(device_type)
-    assumed = parts.assumed if context is not None else (*parts.assumed, f"a context of {known.context:.0f} MiB")
+    assumed = (
+        parts.assumed if context is not None else (*parts.assumed, Assumption(f"a context of {known.context:.0f} MiB"))
+    )
     context = known.context if context is None else context
     tensors = known.state * parts.state + known.saved * parts.saved + known.working * parts.working
-    spread = 1.0 + _SPREAD_PER_ASSUMPTION * len(assumed)
+    spread = 1.0 + sum(one.spread for one in assumed)
 
     def with_margin(of: Margin, spread: float) -> int:
         whole = of.over(context + tensors, spread)
@@ -242,7 +253,7 @@ def parts_of(features: Mapping[str, Any]) -> Parts | None:
     assumed = () if size is not None else (_assumed_size(architecture),)
     mixed = str(features.get("precision") or "32").lower() not in _WHOLE
     if mixed:
-        assumed = (*assumed, "mixed precision")
+        assumed = (*assumed, Assumption("mixed precision"))
     activations = batch * (_MIXED_ACTIVATIONS if mixed else 1.0)
     steps = str(features.get("framework")).lower() in _STEPPING
     return Parts(
@@ -251,7 +262,7 @@ def parts_of(features: Mapping[str, Any]) -> Parts | None:
         working=largest * activations,
         steps=steps,
         name=name,
-        assumed=(*assumed, "an allocator that doubles") if steps else assumed,
+        assumed=(*assumed, Assumption("an allocator that doubles")) if steps else assumed,
     )
 
 
@@ -260,14 +271,13 @@ def _copies(optimizer: Any) -> float:
     return 2.0 + _OPTIMIZER_STATES.get(str(optimizer or "").lower(), _COMMON_STATES)
 
 
-def _assumed_size(architecture: Architecture) -> str:
-    if architecture.tokens:
-        return f"{architecture.size:.0f} tokens"
-    return f"images of {architecture.size:.0f} pixels"
+def _assumed_size(architecture: Architecture) -> Assumption:
+    size = f"{architecture.size:.0f}"
+    return Assumption(f"{size} tokens" if architecture.tokens else f"images of {size} pixels", _SPREAD_OF_SIZE)
 
 
-def _evidence(name: str, assumed: Sequence[str]) -> str:
-    return f"layers of {name}" + (f", assuming {' and '.join(assumed)}" if assumed else "")
+def _evidence(name: str, assumed: Sequence[Assumption]) -> str:
+    return f"layers of {name}" + (f", assuming {' and '.join(one.words for one in assumed)}" if assumed else "")
 
 
 def _stepped(mib: float) -> float:
