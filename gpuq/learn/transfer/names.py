@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from statistics import fmean
 
 # Single-character edits. The notebook cuts at 10; on PROFET's nine pairs of types with other anchors than the T4, models left
-# out, 4 has an error of 7.9% against 8.3%. (The benchmark judges the T4's three pairs.)
+# out, 4 has an error of 7.9% against 8.3%. Those pairs share the
+# workloads with the T4's three, which the benchmark judges.
 CUT = 4.0
 
 Groups = tuple[tuple[str, ...], ...]
