@@ -15,6 +15,7 @@ from typing import Any
 
 from gpuq.core.attempt import Ending
 from gpuq.learn.outcome import AttemptSide, JobSide, Outcome, outcome_from_rows
+from gpuq.learn.peaks.footprint import Parts, parts_of
 
 RUNS_KEPT = 64
 PARTIAL_KEPT = 16
@@ -31,6 +32,8 @@ class Known:
     script_sha256: str | None = None
     batch_log2: float | None = None
     tokens: tuple[str, ...] = ()
+    layers: Parts | None = None
+    """What its script says of its network's layers; None where that is too little to add up."""
 
     @classmethod
     def of(cls, features: Mapping[str, Any]) -> Known:
@@ -41,6 +44,7 @@ class Known:
             script_sha256=sha if isinstance(sha, str) else None,
             batch_log2=float(batch) if isinstance(batch, int | float) and abs(batch) < 64 else None,
             tokens=tuple(intern(word) for word in words if isinstance(word, str)),
+            layers=parts_of(features),
         )
 
     def same_work(self, other: Known) -> bool:

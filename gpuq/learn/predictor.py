@@ -16,11 +16,14 @@ from gpuq.core.forecast import UNKNOWN, Forecast, Question
 from gpuq.core.job import KindId
 from gpuq.learn.bounds import SAME_KIND_MEMORY, Prior, order_statistic, upper_bound
 from gpuq.learn.clusters import NEIGHBOURS, Places
+from gpuq.learn.drift import Drift
 from gpuq.learn.history import History, Known, Run, measured, place_of
 from gpuq.learn.interference.pair import PairCosts, combined
 from gpuq.learn.interference.profile import Profile, observed
 from gpuq.learn.model import Calibration, Model
 from gpuq.learn.outcome import Outcome
+from gpuq.learn.peaks.extend import extend
+from gpuq.learn.peaks.footprint import Footprint, blended, on_device
 from gpuq.learn.peaks.foretell import Foreteller, Guess
 from gpuq.settings import Learning
 
@@ -48,6 +51,7 @@ class Predictor:
 
     def __init__(self, history: History, model: Model | None, learning: Learning) -> None:
         self.history = history
+        self.drift = Drift(learning.quantile)
         self._learning = learning
         self._known: dict[str, Known] = {}
         # Forecasts are kept per kind, so that a finished attempt only costs those of its own kind.
@@ -67,6 +71,7 @@ class Predictor:
         self._version = None if model is None else model.version
         self._calibration = Calibration() if model is None else model.calibration
         self._prior = Prior(self._calibration.scale)
+        self._layers = None if model is None else model.layers
         self._places = {} if model is None else {name: Places(found) for name, found in model.clusters.items()}
         peaks = {} if model is None else model.peaks
         self._foretellers = {name: Foreteller(found, self._places.get(name)) for name, found in peaks.items()}
@@ -83,8 +88,9 @@ class Predictor:
         self._answers.pop(kind, None)
 
     def learn(self, outcome: Outcome) -> None:
-        """A finished attempt counts at once."""
+        """A finished attempt counts at once: as history, and for or against what was foretold of it."""
         if self.history.learn(outcome):
+            self.drift.learn(outcome)
             self._answers.pop(outcome.kind, None)
             self._profiles.pop((outcome.kind, outcome.device_type), None)
             if outcome.partner_kinds or outcome.slowdowns:
@@ -186,9 +192,11 @@ class Predictor:
             guesses = foreteller.guesses([jobs[place][1] for place in new])
             for place, guess in zip(new, guesses, strict=True):
                 if guess is not None:
-                    found[place] = self._from_guess(guess, found[place], runs[place])
+                    layers = self._layers_of(jobs[place][1], device_type)
+                    found[place] = self._from_guess(guess, layers, found[place], runs[place])
         self._expect(found, jobs, [measured(used, "peak_utilization_pct") for used, _ in comparable], foreteller)
-        return found if self._version is None else [replace(one, model_version=self._version) for one in found]
+        widened = [self._widened(forecast, kind, device_type) for forecast, (kind, _) in zip(found, jobs, strict=True)]
+        return [replace(forecast, model_version=self._version) for forecast in widened]
 
     @staticmethod
     def _expect(
@@ -205,6 +213,15 @@ class Predictor:
         )
         for place, value in zip(own, values, strict=True):
             found[place] = replace(found[place], expected_utilization_pct=value)
+
+    def _widened(self, forecast: Forecast, kind: str, device_type: str) -> Forecast:
+        """A kind whose bounds fail more often than promised gets wider ones at once; see `drift.py`."""
+        factor = self.drift.widening(kind, device_type)
+        if factor <= 1 or forecast.upper_memory_bytes is None:
+            return forecast
+        upper = round(forecast.upper_memory_bytes * factor)
+        evidence = f"{forecast.evidence}; bound widened x{factor:.2f}, recent runs needed more"
+        return replace(forecast, upper_memory_bytes=upper, widened=factor, evidence=evidence)
 
     def _from_own(self, used: list[Run], same: bool, runs: list[Run], known: Known) -> Forecast:
         if not used:
@@ -223,25 +240,26 @@ class Predictor:
     def _own_memory(
         self, used: list[Run], runs: list[Run], known: Known, *, changed: bool
     ) -> tuple[int | None, int | None]:
-        """(point, upper). A changed script or batch size makes any number of earlier runs count as one: the highest."""
+        """(point, upper). A changed script or batch size makes any number of runs of one size count as one: the highest."""
         values = [run.peak_memory_bytes for run in used if run.peak_memory_bytes is not None]
         if not values:
             return None, None
         quantile = self._learning.quantile
         if changed:
-            highest = max(values) * _growth(known, max(used, key=lambda run: run.known.batch_log2 or -1).known)
-            upper = (
-                upper_bound([highest], quantile, Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale)))
-                * self._calibration.changed
-            )
-            return _ordered(highest, upper, runs, quantile)
+            prior = Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale))
+            point, upper = _carried(used, known, quantile, prior)
+            return _ordered(point, upper * self._calibration.changed, runs, quantile)
         upper = upper_bound(values, quantile, self._prior) * self._calibration.own(len(values))
         return _ordered(order_statistic(values, MEMORY_QUANTILE), upper, runs, quantile)
 
-    def _from_guess(self, guess: Guess, own: Forecast, runs: list[Run]) -> Forecast:
-        """A forecast from the like of a kind; what it has shown itself so far is the least it needs."""
+    def _layers_of(self, known: Known, device_type: str) -> Footprint | None:
+        return None if known.layers is None else on_device(known.layers, device_type, self._layers)
+
+    def _from_guess(self, guess: Guess, layers: Footprint | None, own: Forecast, runs: list[Run]) -> Forecast:
+        """A forecast from the like of a kind, and from its layers; what it has shown itself is the least it needs."""
         seen = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
-        point, upper = (None, None) if guess.memory is None else _ordered(*guess.memory, runs, self._learning.quantile)
+        memory = guess.memory if guess.memory is None or layers is None else blended(guess.memory, layers)
+        point, upper = (None, None) if memory is None else _ordered(*memory, runs, self._learning.quantile)
         return Forecast(
             peak_utilization_pct=None if guess.utilization is None else max([guess.utilization[1], *seen]),
             expected_utilization_pct=None if guess.utilization is None else guess.utilization[0],
@@ -249,7 +267,7 @@ class Predictor:
             upper_memory_bytes=upper,
             duration_p50_s=own.duration_p50_s or (guess.duration and guess.duration[0]),
             duration_p90_s=own.duration_p90_s or (guess.duration and guess.duration[1]),
-            evidence=guess.level.evidence,
+            evidence=guess.level.evidence + ("" if layers is None else f"; {layers.evidence}"),
         )
 
 
@@ -271,6 +289,18 @@ def _ordered(point: float, upper: float, runs: list[Run], quantile: float) -> tu
         point = max(point, *partly)
         upper = max(upper, upper_bound([max(partly)], quantile, SAME_KIND_MEMORY))
     return round(point), max(round(point), round(upper))
+
+
+def _carried(used: list[Run], known: Known, quantile: float, prior: Prior) -> tuple[float, float]:
+    """(point, upper) from runs of other scripts or batch sizes: along the batch size where each run shows one."""
+    peaks = [(run.known.batch_log2, run.peak_memory_bytes) for run in used if run.peak_memory_bytes is not None]
+    sized = [(2.0**batch, float(memory)) for batch, memory in peaks if batch is not None]
+    if known.batch_log2 is None or len(sized) < len(peaks):
+        highest = max(memory for _, memory in peaks)
+        point = highest * _growth(known, max(used, key=lambda run: run.known.batch_log2 or -1).known)
+        return point, upper_bound([point], quantile, prior)
+    batches, memories = zip(*sized, strict=True)
+    return extend(batches, memories, 2.0**known.batch_log2, quantile, prior)
 
 
 def _growth(known: Known, measured: Known) -> float:
