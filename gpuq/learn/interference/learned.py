@@ -37,6 +37,9 @@ from gpuq.learn.interference.profile import Profile, Trait, distances, numbers, 
 Positive = Annotated[float, Meta(gt=0)]
 # How far the common level of slowdowns may lie from the law before any was measured: log 1.65.
 COMMON = 0.5
+# What says something of a model by itself. A batch, or a step, is what a script's author calls one: without these, a kind whose
+# model was never measured counts as the average one, and only the other side of the pair speaks.
+CARRIES = ("utilization_pct", "memory_utilization_pct")
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -104,7 +107,13 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
 
     def likeness(self, profiles: Sequence[Profile]) -> Floats:
         """k of each of these kinds and each measured one: [profile, measured kind]."""
-        return likeness(profiles, self.kinds, self.shape)
+        table = likeness(profiles, self.kinds, self.shape)
+        if not self.kinds or any(trait.name in CARRIES for trait in self.shape.traits):
+            return table
+        for place, one in enumerate(profiles):
+            if one.kind not in self._places and one.model not in self._models:
+                table[place] = self._average
+        return table
 
     def _added(self, likeness: Floats, a: np.ndarray, b: np.ndarray) -> Floats:
         """What was learned on top of the law; linear in the weights of the measured pairs."""
@@ -135,6 +144,15 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def _places(self) -> dict[str, int]:
         return {profile.kind: place for place, profile in enumerate(self.kinds)}
+
+    @cached_property
+    def _models(self) -> frozenset[str]:
+        return frozenset(profile.model for profile in self.kinds if profile.model is not None)
+
+    @cached_property
+    def _average(self) -> Floats:
+        """The likeness of the average measured kind."""
+        return np.asarray(likeness(self.kinds, self.kinds, self.shape).mean(axis=0))
 
     @cached_property
     def _weights(self) -> Floats:
