@@ -83,6 +83,11 @@ class Home:
         return self.root / "models"
 
     @property
+    def profiles(self) -> Path:
+        """Op profiles that `gpuq profile` made, for the trainer."""
+        return self.root / "profiles"
+
+    @property
     def attempts(self) -> Path:
         """One folder per attempt that ran on this host: order, log, progress, exit status."""
         return self.root / "attempts"
@@ -103,7 +108,8 @@ class Home:
 
     def create(self) -> None:
         """Make the folders, readable by the owner alone. Raises BadSettings if there can be no home here."""
-        for folder in (self.root, self.run, self.redis_data, self.models, self.attempts, self.spool, self.logs):
+        inner = (self.run, self.redis_data, self.models, self.profiles, self.attempts, self.spool, self.logs)
+        for folder in (self.root, *inner):
             try:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             except OSError as error:

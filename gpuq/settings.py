@@ -77,6 +77,10 @@ class Learning:
     """Finished attempts needed before a model is trained."""
     keep_versions: int = 10
     """Model versions kept on the shelf."""
+    max_memory_bytes: int = 4 * 2**30
+    """Memory that a training may use; one that needs more ends and changes nothing."""
+    max_training_s: float = 3600.0
+    """A training that takes longer is ended and changes nothing."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,6 @@ ELSEWHERE = {
     "gpuq/daemon/": "tests/daemon/test_loop.py",
     "gpuq/core/forecast.py": "tests/core/test_admit.py",
     "gpuq/learn/arguments.py": "tests/learn/test_kind.py",
-    "gpuq/learn/card.py": "tests/daemon/test_retrain.py",
     "gpuq/learn/evaluate/answers.py": "tests/learn/evaluate/test_baselines.py",
     # Parts of the report, which is only read whole.
     "gpuq/learn/characterize/page.py": "tests/learn/characterize/test_report.py",
@@ -45,8 +44,13 @@ ELSEWHERE = {
     "gpuq/learn/peaks/kernel.py": "tests/learn/peaks/test_regression.py",
     "gpuq/learn/peaks/levels.py": "tests/learn/peaks/test_regression.py",
     "gpuq/learn/peaks/traits.py": "tests/learn/peaks/test_regression.py",
+    "gpuq/learn/peaks/architectures.py": "tests/learn/peaks/test_footprint.py",
     "gpuq/learn/public/": "tests/learn/public/test_public.py",
+    "gpuq/learn/transfer/features.py": "tests/learn/transfer/test_carrier.py",
+    "gpuq/learn/transfer/hook/": "tests/daemon/test_profile.py",
+    "gpuq/learn/transfer/transfer.py": "tests/learn/transfer/test_train.py",
     "gpuq/learn/model.py": "tests/learn/test_shelf.py",
+    "gpuq/learn/plots.py": "tests/learn/test_card.py",
     "gpuq/learn/score.py": "tests/learn/test_train.py",
     # Through the scripts that they read.
     "gpuq/script/": "tests/script/test_hints.py",

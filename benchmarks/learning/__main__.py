@@ -16,7 +16,7 @@ from pathlib import Path
 from benchmarks.table import Row, lines, write
 from gpuq.learn.public import folder
 
-NAMES: tuple[str, ...] = ("peaks", "interference", "evaluate")
+NAMES: tuple[str, ...] = ("peaks", "memory", "interference", "transfer", "evaluate", "nights")
 
 
 def main() -> int:

@@ -5,6 +5,9 @@ Arrives: requests without a body. Leaves: JSON. The probes say fixed words only:
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 from aiohttp import web
 
 import gpuq
@@ -62,11 +65,16 @@ async def queue(request: web.Request) -> web.Response:
 
 
 async def models(request: web.Request) -> web.Response:
-    """Which model serves, and how well."""
-    shelf = context_of(request).parts.models
-    if shelf is None:
-        return reply({"serving": None, "versions": []})
-    return reply(await context_of(request).read(shelf.status))
+    """Which model serves, how well it was judged, and whether its forecasts still hold."""
+    context = context_of(request)
+    shelf = context.parts.models
+    status: dict[str, Any] = {"serving": None, "versions": []}
+    if shelf is not None:
+        status = await context.read(shelf.status)
+    view = (await context.live.read()).view
+    if view is not None and view.drift is not None:
+        status = {**status, "drift": msgspec.to_builtins(view.drift)}
+    return reply(status)
 
 
 async def train(request: web.Request) -> web.Response:

@@ -55,12 +55,38 @@ class LiveDispatcher(msgspec.Struct, frozen=True):
     model_version: str | None = None
 
 
+class LiveDrift(msgspec.Struct, frozen=True):
+    """Whether forecasts still hold, of one kind on one type of device or (both blank) of all. Shares from 0 to 1, percent."""
+
+    kind: str = ""
+    device_type: str = ""
+    attempts: int = 0
+    memory_coverage: float | None = None
+    memory_error: float | None = None
+    utilization_error_pct: float | None = None
+    slowdown_error: float | None = None
+    slowdown_coverage: float | None = None
+    alarm: bool = False
+    widened: float = 1.0
+
+
+class LiveDrifts(msgspec.Struct, frozen=True):
+    """Drift over all, and the kinds that deviate most."""
+
+    promised: float
+    overall: LiveDrift
+    kinds_watched: int = 0
+    kinds_in_alarm: int = 0
+    kinds: tuple[LiveDrift, ...] = ()
+
+
 class LiveView(msgspec.Struct, frozen=True):
     """Everything the dispatcher shows, and when it wrote it."""
 
     at: float
     dispatcher: LiveDispatcher = LiveDispatcher()
     devices: tuple[LiveDevice, ...] = ()
+    drift: LiveDrifts | None = None
 
     def resident(self, job: int) -> LiveResident | None:
         """Where this job is now, if it is on a device."""

@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 
 import gpuq
 from gpuq.api.context import Context
-from gpuq.api.live import Live, LiveDevice, LiveView
+from gpuq.api.live import Live, LiveDevice, LiveDrift, LiveDrifts, LiveView
 from gpuq.core.job import ENDED, JobState
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
@@ -48,6 +48,8 @@ class _Snapshot(Collector):
         if self._live.view is not None:
             yield from _dispatcher(self._live.view)
             yield from _devices(self._live.view.devices, self._now)
+            if self._live.view.drift is not None:
+                yield from _drift(self._live.view.drift)
 
 
 def _jobs(counts: Mapping[JobState, int]) -> Iterator[Metric]:
@@ -75,6 +77,22 @@ def _dispatcher(view: LiveView) -> Iterator[Metric]:
         yield _gauge("gpuq_model_info", "The serving model.", ("version",), [((dispatcher.model_version,), 1)])
 
 
+def _drift(drift: LiveDrifts) -> Iterator[Metric]:
+    """Blank labels stand for all kinds; of the kinds only those that deviate most are here, so there are never many."""
+    for name, help_text, value in _DRIFT_GAUGES:
+        rows = [
+            ((one.kind, one.device_type), number)
+            for one in (drift.overall, *drift.kinds)
+            if (number := value(one)) is not None
+        ]
+        yield _gauge(name, help_text, ("kind", "type"), rows)
+    yield _gauge(
+        "gpuq_forecast_promised_ratio", "How often upper bounds are meant to hold.", (), [((), drift.promised)]
+    )
+    help_text = "Kinds whose memory bounds fail more often than promised."
+    yield _gauge("gpuq_forecast_kinds_in_alarm", help_text, (), [((), float(drift.kinds_in_alarm))])
+
+
 def _devices(devices: Iterable[LiveDevice], now: float) -> Iterator[Metric]:
     devices = list(devices)
     for name, help_text, value in _DEVICE_GAUGES:
@@ -92,6 +110,23 @@ def _utilization(device: LiveDevice) -> float | None:
     return None if device.utilization_pct is None else device.utilization_pct / 100
 
 
+def _points(one: LiveDrift) -> float | None:
+    return None if one.utilization_error_pct is None else one.utilization_error_pct / 100
+
+
+_DRIFT_GAUGES = (
+    (
+        "gpuq_forecast_memory_coverage_ratio",
+        "Attempts that stayed within their memory bound.",
+        lambda d: d.memory_coverage,
+    ),
+    ("gpuq_forecast_memory_error_ratio", "Mean error of foretold memory.", lambda d: d.memory_error),
+    ("gpuq_forecast_utilization_error_ratio", "Mean error of foretold utilisation, 0 to 1.", _points),
+    ("gpuq_forecast_slowdown_error_ratio", "Mean error of foretold slowdowns.", lambda d: d.slowdown_error),
+    ("gpuq_forecast_slowdown_coverage_ratio", "Slowdowns within their bound.", lambda d: d.slowdown_coverage),
+    ("gpuq_forecast_alarm", "Whether memory bounds fail more often than promised.", lambda d: float(d.alarm)),
+    ("gpuq_forecast_bound_widened_ratio", "What memory bounds are multiplied with for it.", lambda d: d.widened),
+)
 _DEVICE_GAUGES = (
     ("gpuq_gpu_utilization_ratio", "Utilisation of the device, 0 to 1.", _utilization),
     ("gpuq_gpu_memory_used_bytes", "Memory in use on the device.", lambda d: d.used_memory_bytes),

@@ -20,6 +20,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "show": ("show", "all facts about one job"),
     "explain": ("explain", "why a job runs where it runs, or why it waits"),
     "predict": ("predict", "what gpuq expects of a job, before submitting it"),
+    "profile": ("profile", "where a job's time goes, op by op"),
     "logs": ("logs", "a job's output; -f follows it"),
     "wait": ("wait", "wait for jobs to end; exit with their code"),
     "cancel": ("cancel", "end jobs, waiting or running"),

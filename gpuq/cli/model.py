@@ -20,11 +20,8 @@ if TYPE_CHECKING:
 
 
 def run(words: list[str]) -> int:
-    """Look at the model, change it, or judge it."""
-    parser = Parser(
-        "model",
-        "The prediction model: what serves, train one now, go back; what measured jobs say; judge it on data of your own.",
-    )
+    """Look at the model, or change it."""
+    parser = Parser("model", "The prediction model: what serves, train, go back; what measured jobs say.")
     parser.add_argument(
         "action",
         nargs="?",
@@ -62,8 +59,88 @@ def run(words: list[str]) -> int:
     if options.json:
         print_json(answer)
     else:
-        print("\n".join(screen(answer, fmt.terminal_width())))
+        print(
+            "\n".join(
+                _status(answer, fmt.terminal_width())
+                if options.action == "status"
+                else screen(answer, fmt.terminal_width())
+            )
+        )
     return 0
+
+
+def _status(answer: object, width: int) -> list[str]:
+    """What serves, whether its forecasts still hold, and the versions there are."""
+    if not isinstance(answer, dict):
+        return screen(answer, width)
+    versions = [_version(one) for one in answer.get("versions") or [] if isinstance(one, dict)]
+    rest = {name: value for name, value in answer.items() if name not in ("drift", "versions")}
+    lines = screen({**rest, "versions": versions}, width)
+    return [*lines, *drift_lines(answer.get("drift"), width)]
+
+
+def _version(one: dict[str, object]) -> dict[str, object]:
+    """A version in a line: when it was made, from how much, and how it was judged."""
+    card = one.get("card")
+    if not isinstance(card, dict):
+        return one
+    figures = (card.get("figures") or {}).get("candidate") or {}
+    return {
+        "version": one.get("version"),
+        "made_at": card.get("made_at"),
+        "attempts": card.get("attempts"),
+        "loss": figures.get("loss"),
+        "problem": one.get("problem"),
+    }
+
+
+def drift_lines(drift: object, width: int) -> list[str]:
+    """Whether forecasts still hold: over all, and the kinds that deviate most."""
+    if not isinstance(drift, dict) or not isinstance(drift.get("overall"), dict):
+        return []
+    overall, kinds = drift["overall"], [one for one in drift.get("kinds") or [] if isinstance(one, dict)]
+    if not overall.get("attempts"):
+        return ["", "drift:", *facts([("", "no attempt has ended yet that was foretold")], width)]
+    held = (
+        f"{_percent(overall.get('memory_coverage'))} of the latest attempts; {_percent(drift.get('promised'))} promised"
+    )
+    alarms = f"{drift.get('kinds_in_alarm', 0)} of {drift.get('kinds_watched', 0)} kinds fail more often than promised"
+    points = overall.get("utilization_error_pct")
+    lines = facts(
+        [
+            ("bounds held", held),
+            ("memory error", _percent(overall.get("memory_error"))),
+            ("utilisation", None if points is None else f"off by {points:.1f} points"),
+            (
+                "slowdown error",
+                _percent(overall.get("slowdown_error")) if overall.get("slowdown_error") is not None else None,
+            ),
+            ("alarm", f"{'yes; ' if overall.get('alarm') else ''}{alarms}"),
+        ],
+        width,
+    )
+    columns = [fmt.Column(name, least=5) for name in ("RUNS", "HELD", "UTIL.", "SLOWD.", "BOUND", "TYPE", "KIND")]
+    rows = [
+        [
+            _text(one.get("attempts")),
+            _percent(one.get("memory_coverage")),
+            _points(one.get("utilization_error_pct")),
+            _percent(one.get("slowdown_error")),
+            f"x{one.get('widened', 1):.2f}" if one.get("alarm") else "as is",
+            _text(one.get("device_type")),
+            _text(one.get("kind")),
+        ]
+        for one in kinds
+    ]
+    return ["", "drift:", *lines, "", *("  " + line for line in fmt.table(columns, rows, width - 2))]
+
+
+def _percent(share: object) -> str:
+    return f"{100 * share:.0f}%" if isinstance(share, int | float) else fmt.UNKNOWN
+
+
+def _points(value: object) -> str:
+    return f"±{value:.1f}" if isinstance(value, int | float) else fmt.UNKNOWN
 
 
 def _characterize(options: Namespace) -> int:

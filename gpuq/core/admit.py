@@ -20,6 +20,7 @@ from gpuq.core.verdict import Numbers, Rule, Verdict
 
 # Evidence overrides the load rule only if the upper bound (exceeded once in twenty times) overdraws a job's budget at most
 # this many times: expected 1.10 and at most 1.40 will do for a budget of 1.15, expected 1.10 and at most 1.60 will not.
+# A choice, not a fit: on `alnair_mps_pairs` 3 and no such limit admit the same.
 _OVERDRAFT = 3.0
 
 

@@ -76,8 +76,16 @@ class Forecast:
     model_version: str | None = None
     pairs: tuple[PairCost, ...] = field(default=())
     expected_utilization_pct: float | None = None
+    widened: float = 1.0
+    """By how much `upper_memory_bytes` is above the model's own bound, because the kind's recent runs needed more."""
     pairs_known: bool = False
     """Slowdowns of pairs are known here, so a place beyond the limit on utilisation may be worth a question."""
+
+    @property
+    def likeliest_utilization_pct(self) -> float | None:
+        """The point that an error of this forecast is measured from; the bound where nothing else is known."""
+        expected = self.expected_utilization_pct
+        return self.peak_utilization_pct if expected is None else expected
 
     @property
     def known(self) -> bool:

@@ -72,6 +72,10 @@ class Learner:
         found = list(self._alone.get((kind, device_type), ()))
         return found[0] if len(found) == 1 else Rate.of([rate.mean for rate in found])
 
+    def drift(self) -> dict[str, Any]:
+        """Whether forecasts still hold: figures over all, and the kinds that deviate most."""
+        return self._predictor.drift.report()
+
     def learn(self, attempt: AttemptId, end: Mapping[str, Any]) -> None:
         """Take up a finished attempt: its launch from the record, its end as it is about to be recorded. Blocks."""
         job_row = self._store.job(attempt.job)

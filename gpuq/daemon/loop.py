@@ -227,8 +227,9 @@ class Dispatcher:
         if turn.actions or turn.now >= self._next_view_at:
             self._next_view_at = turn.now + _VIEW_EVERY_S
             await self._show_queue()
-            version = self.parts.learner.model_version
-            await stream.set_view(self.view.draw(self.state, turn.now, version), _VIEW_LIVES_S)
+            learner = self.parts.learner
+            view = self.view.draw(self.state, turn.now, learner.model_version, learner.drift())
+            await stream.set_view(view, _VIEW_LIVES_S)
 
     async def _show_queue(self) -> None:
         """The waiting queue stands in Redis, ids only, for anyone to look at; made again from the state when lost."""

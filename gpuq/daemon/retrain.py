@@ -4,6 +4,8 @@ Arrives: the record's finished attempts. Leaves: a new current version on the sh
 dispatcher, or nothing and the reason. One JSON object on stdout, a sentence for people on stderr (not with --json).
 Exit code 0 also when nothing was published; above 0 only when it could not be done. One at a time; a crash leaves the
 shelf as it was.
+
+The work is done in a child with a limit on its memory and its time: whatever becomes of the child, this process lives to say it.
 """
 
 from __future__ import annotations
@@ -11,10 +13,14 @@ from __future__ import annotations
 import argparse
 import getpass
 import os
+import resource
+import signal
+import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -22,29 +28,31 @@ import msgspec
 from gpuq.adapters.lock import take_lock
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
-from gpuq.errors import GpuqError
-from gpuq.learn.card import card, card_text
-from gpuq.learn.outcome import Outcome, outcome_from_rows
+from gpuq.adapters.supervise import python_module
+from gpuq.errors import Failure, GpuqError
+from gpuq.learn.card import card, card_files
+from gpuq.learn.model import Model
+from gpuq.learn.outcome import Outcome
+from gpuq.learn.quarantine import Teachable, teachable
 from gpuq.learn.score import Judgement, judge
 from gpuq.learn.shelf import Shelf
 from gpuq.learn.train import fit
+from gpuq.learn.transfer.profile import OpProfile, read_folder
 from gpuq.settings import Learning, Settings, load
 
-# The newest third of the attempts judges; at least three, or one lucky attempt would decide.
+MODULE = "gpuq.daemon.retrain"
+# The newest third of the attempts judges, but no more than say enough; at least three, or one would decide.
 _HELD_OUT_SHARE = 1 / 3
 _LEAST_HELD_OUT = 3
+_MOST_HELD_OUT = 3000
 # More bad rows than this, and something is wrong with the record itself.
-_MOST_UNREADABLE_SHARE = 0.5
-# A clock may be off by this much before its times are not believed.
-_CLOCK_SLACK_S = 86_400.0
+_MOST_DAMAGED_SHARE = 0.5
 
 
-@dataclass(frozen=True)
-class Attempts:
-    """What the record held: what can be learnt from, oldest end first, and how many rows could not be read."""
+class TrainingFailed(Failure):
+    """The training could not be done; the model that served serves on."""
 
-    outcomes: tuple[Outcome, ...]
-    unreadable: int
+    fix = "The model that served serves on; nothing was changed. `gpuq doctor` checks the disk and the record."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,16 +61,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         settings = load()
         settings.home.create()
-        store = open_store(settings.database_url)
-        try:
-            result = roll_back(settings, store, time.time()) if asked.rollback else train(settings, store, time.time())
-        finally:
-            store.close()
-    except (GpuqError, OSError, MemoryError) as error:
-        _say(
-            f"gpuq: {error.message} {error.fix}" if isinstance(error, GpuqError) else f"gpuq: training failed: {error}"
-        )
-        return error.exit_code if isinstance(error, GpuqError) else 1
+        if not (asked.rollback or asked.here):
+            return _supervise(settings.learning, ["--json"] if asked.json else [])
+        if asked.here:
+            resource.setrlimit(resource.RLIMIT_DATA, (settings.learning.max_memory_bytes,) * 2)
+        result = _work(settings, rollback=asked.rollback)
+    except GpuqError as error:
+        _say(f"gpuq: {error.message} {error.fix}")
+        return error.exit_code
     if not asked.json:
         _say(summary(result))
     sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
@@ -70,35 +76,104 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def train(settings: Settings, store: Store, now: float) -> dict[str, Any]:
-    """Make a candidate, judge it, publish it if it is better. `now` is Unix seconds."""
+def _supervise(learning: Learning, arguments: Sequence[str]) -> int:
+    """Have a child train. Its exit code, or TrainingFailed where it came to no end of its own."""
+    child = subprocess.Popen(python_module(MODULE, "--here", *arguments))
+    signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+    try:
+        code = child.wait(learning.max_training_s)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+        raise TrainingFailed(
+            f"The training took longer than {learning.max_training_s:g} s and was ended.",
+            fix="The model that served serves on. Raise `learning.max_training_s` if the machine is slow.",
+        ) from None
+    if code < 0:
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+        raise TrainingFailed(
+            f"The training was ended by {signal.Signals(-code).name}; it had used {peak / 2**30:.1f} GiB of memory.",
+            fix="The model that served serves on. If the system was short of memory, lower `learning.max_memory_bytes`.",
+        )
+    return code
+
+
+def _work(settings: Settings, *, rollback: bool) -> dict[str, Any]:
+    """Do it here and now. Raises GpuqError, whatever happened."""
+    try:
+        store = open_store(settings.database_url)
+        try:
+            return (roll_back if rollback else train)(settings, store, time.time())
+        finally:
+            store.close()
+    except GpuqError:
+        raise
+    except MemoryError as error:
+        limit = settings.learning.max_memory_bytes
+        raise TrainingFailed(
+            f"The training ran out of memory; it may use {limit / 2**30:.3g} GiB.",
+            fix="The model that served serves on. Raise `learning.max_memory_bytes`, or let it learn from a shorter past.",
+        ) from error
+    except Exception as error:
+        # Whatever a fit stumbles over: a sentence with the place, for the issue somebody will write.
+        last = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{Path(last.filename).name}:{last.lineno}"
+        raise TrainingFailed(f"The training failed ({type(error).__name__} at {place}): {error}") from error
+
+
+def train(settings: Settings, store: Store, now: float, *, draw: bool = True) -> dict[str, Any]:
+    """Make a candidate, judge it, publish it if it is better. `now` is Unix seconds; `draw`: with plots in its card."""
     lock = take_lock(settings.home.run / "retrain.lock")
     if lock is None:
-        return _result(None, "another training is under way", 0, 0)
+        return _result(None, "another training is under way")
     with os.fdopen(lock):
         shelf = Shelf(settings.home.models)
         serving = shelf.load_serving()
         attempts = read_attempts(store, now)
         obstacle = _obstacle(attempts, settings.learning)
         if obstacle is not None:
-            return _result(serving.version, obstacle, len(attempts.outcomes), 0)
+            return _result(serving.version, obstacle, attempts)
         earlier, held_out = split(attempts.outcomes)
-        candidate = fit(earlier, settings.learning)
-        known = None
-        if serving.model is not None:
-            # Refitted on no more than it had seen, so that it does not know the attempts it is judged on.
-            until = min(serving.model.trained_until, candidate.trained_until)
-            seen = [outcome for outcome in earlier if outcome.ended_at <= until]
-            known = fit(seen, settings.learning) if seen else None
-        judgement = judge(earlier, held_out, candidate, known, settings.learning)
-        result = _result(serving.version, judgement.reason, len(attempts.outcomes), len(held_out), judgement)
+        profiles = read_folder(settings.home.profiles)
+        candidate = fit(earlier, settings.learning, profiles)
+        rival = _rival(serving.model, earlier, settings.learning, profiles)
+        judgement = judge(earlier, held_out, candidate, rival, settings.learning, settings.admission)
+        result = _result(serving.version, judgement.reason, attempts, judgement, held_out=len(held_out))
+        if serving.problem is not None:
+            result["problem"] = serving.problem
         if judgement.better:
-            values = card(candidate, judgement, held_out=len(held_out), at=now, previous=serving.version)
-            result["version"] = shelf.publish(candidate, values, card_text(values))
+            values = card(candidate, judgement, attempts, held_out=held_out, at=now, previous=serving.version)
+            files = card_files(values, judgement.rows if draw else ())
+            result["version"] = _publish(shelf, store, candidate, values, files, now)
             result["published"] = True
-            _tell_dispatcher(store, result["version"], now)
             shelf.prune(settings.learning.keep_versions)
         return result
+
+
+def _rival(
+    serving: Model | None, earlier: Sequence[Outcome], learning: Learning, profiles: Sequence[OpProfile]
+) -> Model | None:
+    """The serving model as it is; if it has seen what now judges, made again from as much as it may have seen.
+
+    That happens when attempts of its last night have left the history since.
+    """
+    if serving is None or serving.trained_until <= earlier[-1].ended_at:
+        return serving
+    return fit(earlier, learning, profiles)
+
+
+def _publish(
+    shelf: Shelf, store: Store, model: Model, values: dict[str, Any], files: dict[str, bytes], now: float
+) -> str:
+    """Put the model on the shelf and tell the dispatcher: both, or neither."""
+    before = shelf.current()
+    version = shelf.publish(model, values, files)
+    try:
+        _tell_dispatcher(store, version, now)
+    except BaseException:
+        shelf.serve(before)
+        raise
+    return version
 
 
 def roll_back(settings: Settings, store: Store, now: float) -> dict[str, Any]:
@@ -107,35 +182,27 @@ def roll_back(settings: Settings, store: Store, now: float) -> dict[str, Any]:
     previous = shelf.current()
     lock = take_lock(settings.home.run / "retrain.lock")
     if lock is None:
-        return _result(previous, "a training is under way", 0, 0)
+        return _result(previous, "a training is under way")
     with os.fdopen(lock):
         previous = shelf.current()
         version = shelf.rollback()
         _tell_dispatcher(store, version, now)
-        result = _result(previous, f"rolled back from {previous} to {version or 'no model'}", 0, 0)
+        result = _result(previous, f"rolled back from {previous} to {version or 'no model'}")
         return {**result, "published": True, "version": version}
 
 
-def read_attempts(store: Store, now: float) -> Attempts:
-    """Every finished attempt once, in the order of their ends.
-
-    Rows from the future or without sense are counted, not used.
-    """
-    types: dict[str, str] = {device.id: device.type for device in store.devices()}
-    found: dict[tuple[int, int], Outcome] = {}
-    unreadable = 0
-    for job, attempt in store.finished_attempts():
-        outcome = outcome_from_rows(job, attempt, types)
-        if outcome is None or outcome.ended_at > now + _CLOCK_SLACK_S or not _measured(outcome):
-            unreadable += 1
-            continue
-        found[attempt.job, attempt.number] = outcome
-    return Attempts(tuple(sorted(found.values(), key=lambda outcome: outcome.ended_at)), unreadable)
+def read_attempts(store: Store, now: float) -> Teachable:
+    """What the record's finished attempts teach, each once, in the order of their ends."""
+    devices = store.devices()
+    memory: dict[str, int] = {}
+    for device in devices:
+        memory[device.type] = max(memory.get(device.type, 0), device.total_memory)
+    return teachable(store.finished_attempts(), {device.id: device.type for device in devices}, memory, now)
 
 
 def split(outcomes: Sequence[Outcome]) -> tuple[Sequence[Outcome], Sequence[Outcome]]:
     """(earlier, held out): the held-out ones all ended after the earlier ones."""
-    count = max(_LEAST_HELD_OUT, round(len(outcomes) * _HELD_OUT_SHARE))
+    count = min(_MOST_HELD_OUT, max(_LEAST_HELD_OUT, round(len(outcomes) * _HELD_OUT_SHARE)))
     return outcomes[:-count], outcomes[-count:]
 
 
@@ -147,41 +214,48 @@ def summary(result: dict[str, Any]) -> str:
     return f"Nothing published; {result['previous'] or 'no model'} serves on: {result['reason']}."
 
 
-def _obstacle(attempts: Attempts, learning: Learning) -> str | None:
+def _obstacle(attempts: Teachable, learning: Learning) -> str | None:
     """Why this history cannot train a model; None if it can."""
-    usable, unreadable = len(attempts.outcomes), attempts.unreadable
-    if usable + unreadable and unreadable / (usable + unreadable) > _MOST_UNREADABLE_SHARE:
-        return f"the history looks damaged: {unreadable} of {usable + unreadable} finished attempts cannot be read"
+    usable, damaged = len(attempts.outcomes), attempts.damaged
+    if usable + damaged and damaged / (usable + damaged) > _MOST_DAMAGED_SHARE:
+        reasons = ", ".join(f"{count} {reason}" for reason, count in attempts.left_out.items())
+        return f"the history looks damaged: {damaged} of {usable + damaged} finished attempts are unusable ({reasons})"
     least = max(learning.minimum_attempts, 2 * _LEAST_HELD_OUT)
     if usable < least:
         return f"too little history: {usable} finished {_attempts(usable)} measured, {least} needed"
+    if attempts.misdated / usable > _MOST_DAMAGED_SHARE:
+        return (
+            f"the history looks damaged: the times of {attempts.misdated} of {usable} finished attempts cannot be right, "
+            "so nobody knows which are the latest; is this machine's clock right?"
+        )
     profiles = {(one.kind, one.peak_utilization_pct, one.peak_memory_bytes) for one in attempts.outcomes}
     if len(profiles) == 1:
         return f"constant history: all {usable} attempts measured the same, so there is nothing to learn"
     return None
 
 
-def _measured(outcome: Outcome) -> bool:
-    return outcome.peak_memory_bytes is not None or outcome.peak_utilization_pct is not None
-
-
 def _result(
-    previous: str | None, reason: str, attempts: int, held_out: int, judgement: Judgement | None = None
+    previous: str | None,
+    reason: str,
+    attempts: Teachable | None = None,
+    judgement: Judgement | None = None,
+    held_out: int = 0,
 ) -> dict[str, Any]:
-    figures: dict[str, Any] = {"candidate": None, "serving": None}
-    if judgement is not None:
-        figures = {
-            "candidate": msgspec.to_builtins(judgement.candidate),
-            "serving": msgspec.to_builtins(judgement.serving),
-        }
+    plain = msgspec.to_builtins
     return {
         "published": False,
         "version": previous,
         "previous": previous,
         "reason": reason,
-        "attempts": attempts,
+        "attempts": len(attempts.outcomes) if attempts else 0,
+        "left_out": dict(attempts.left_out) if attempts else {},
+        "misdated": attempts.misdated if attempts else 0,
         "held_out": held_out,
-        "figures": figures,
+        "figures": {
+            "candidate": plain(judgement.candidate) if judgement else None,
+            "serving": plain(judgement.serving) if judgement else None,
+        },
+        "guards": plain(judgement.guards) if judgement else [],
     }
 
 
@@ -201,6 +275,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         prog="python -m gpuq.daemon.retrain", description="Train a model, or go back to the last."
     )
     parser.add_argument("--rollback", action="store_true", help="serve the version before the current one")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="JSON on stdout only, no sentence on stderr")
     return parser.parse_args(arguments)
 

@@ -31,8 +31,8 @@ class View:
         """Drop what belongs to attempts that have ended."""
         self._reports = {attempt: r for attempt, r in self._reports.items() if attempt in state.attempts}
 
-    def draw(self, state: State, now: float, model_version: str | None) -> bytes:
-        """The picture as JSON."""
+    def draw(self, state: State, now: float, model_version: str | None, drift: dict[str, Any] | None = None) -> bytes:
+        """The picture as JSON. `drift` is what `Drift.report` says."""
         self.forget_gone(state)
         return msgspec.json.encode(
             {
@@ -43,6 +43,7 @@ class View:
                     "pass_seconds": self.pass_seconds,
                     "model_version": model_version,
                 },
+                "drift": drift,
                 "devices": [self._device(state, device, now) for device in state.devices.values()],
             }
         )

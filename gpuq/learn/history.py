@@ -15,13 +15,14 @@ from typing import Any
 
 from gpuq.core.attempt import Ending
 from gpuq.learn.outcome import AttemptSide, JobSide, Outcome, outcome_from_rows
+from gpuq.learn.peaks.footprint import Parts, parts_of
 
 RUNS_KEPT = 64
 PARTIAL_KEPT = 16
 PAIRS_KEPT = 16
 KINDS_KEPT = 20_000
 
-__all__ = ["History", "Known", "Outcome", "Run", "Slowdown", "outcome_from_rows", "place"]
+__all__ = ["History", "Known", "Outcome", "Run", "Slowdown", "outcome_from_rows", "place_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class Known:
     script_sha256: str | None = None
     batch_log2: float | None = None
     tokens: tuple[str, ...] = ()
+    layers: Parts | None = None
+    """What its script says of its network's layers; None where that is too little to add up."""
 
     @classmethod
     def of(cls, features: Mapping[str, Any]) -> Known:
@@ -41,6 +44,7 @@ class Known:
             script_sha256=sha if isinstance(sha, str) else None,
             batch_log2=float(batch) if isinstance(batch, int | float) and abs(batch) < 64 else None,
             tokens=tuple(intern(word) for word in words if isinstance(word, str)),
+            layers=parts_of(features),
         )
 
     def same_work(self, other: Known) -> bool:
@@ -67,7 +71,7 @@ class Run:
         return self.whole and self.peak_utilization_pct is not None and self.peak_memory_bytes is not None
 
 
-def place(device_type: str, sharing: str | None) -> str:
+def place_of(device_type: str, sharing: str | None) -> str:
     """Where slowdowns may be compared: a type of device with one way of sharing (None: not known)."""
     return device_type if sharing is None else f"{device_type} / {sharing}"
 
@@ -145,7 +149,7 @@ class History:
 
     def _learn_pairs(self, outcome: Outcome) -> None:
         for partner, value, low, high in outcome.slowdowns:
-            where = place(outcome.device_type, outcome.sharing)
+            where = place_of(outcome.device_type, outcome.sharing)
             self._places.add(where)
             key = (outcome.kind, partner, where)
             self._slowdowns.setdefault(key, deque(maxlen=PAIRS_KEPT)).append(Slowdown(value, low, high))

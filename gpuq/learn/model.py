@@ -13,7 +13,9 @@ from msgspec import Meta
 from gpuq.learn.bounds import SAME_KIND_MEMORY
 from gpuq.learn.clusters import Cluster
 from gpuq.learn.interference.learned import Interference
+from gpuq.learn.peaks.footprint import Coefficients
 from gpuq.learn.peaks.regression import Peaks
+from gpuq.learn.transfer.transfer import Transfer
 
 Factor = Annotated[float, Meta(gt=0, le=100)]
 
@@ -57,10 +59,14 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     clusters: dict[str, tuple[Cluster, ...]]
     """Device type -> its clusters."""
     calibration: Calibration = Calibration()
+    transfer: Transfer = Transfer()
+    """Durations from one type of device to another."""
     peaks: dict[str, Peaks] = {}
     """Device type -> its regressions of peaks and duration."""
+    layers: Coefficients | None = None
+    """What a network's layers cost, over all types of device; None where too few were measured: then what ships."""
     interference: dict[str, Interference] = {}
-    """Place (type of device and way of sharing, see `history.place`) -> what pairs taught there."""
+    """Place (type of device and way of sharing, see `history.place_of`) -> what pairs taught there."""
 
 
 def to_json(model: Model) -> bytes:

@@ -12,12 +12,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from gpuq.codec import noun
 from gpuq.core.attempt import Ending
+from gpuq.core.forecast import Forecast
 from gpuq.submission import JobRecord
 
-# No device has more; a larger reading is a fault of the reader.
-_MOST_MEMORY_BYTES = 2**50
-_MOST_SLOWDOWN = 1000.0
+# No job needs less than a process's own pages, no device has more than 64 TiB: beyond, it is a fault of the reader.
+_LEAST_MEMORY_BYTES = 2**20
+_MOST_MEMORY_BYTES = 2**46
+# Measured pairs lie between 0.96 and about 10; a job twice as fast together as alone was not measured, but mistaken.
+_LEAST_SLOWDOWN = 0.5
+_MOST_SLOWDOWN = 100.0
 
 Slowdowns = tuple[tuple[str, float, float | None, float | None], ...]
 
@@ -48,6 +53,9 @@ class Outcome:
     whole: bool = True
     partner_kinds: tuple[str, ...] = field(default=())
     attempt: tuple[int, int] | None = None
+    owner: str | None = None
+    forecast: Forecast | None = None
+    """What was foretold at launch, as it was stored then; None where nothing was."""
     sharing: str | None = None
 
 
@@ -67,6 +75,8 @@ class AttemptSide(Protocol):
     def number(self) -> int: ...
     @property
     def devices(self) -> tuple[str, ...]: ...
+    @property
+    def launch(self) -> dict[str, Any]: ...
     @property
     def features(self) -> dict[str, Any]: ...
     @property
@@ -114,8 +124,29 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         whole=completed or (progressed and attempt.ending != Ending.OUT_OF_MEMORY),
         partner_kinds=partner_kinds,
         attempt=(attempt.job, attempt.number),
+        owner=job.record.owner,
+        forecast=_forecast(attempt.launch),
         sharing=_text(actual.get("sharing")),
     )
+
+
+def impossible(actual: Mapping[str, Any]) -> str | None:
+    """The first measured value that cannot be right, by its name; None where all can. Unknown is not impossible."""
+    for name, believed in (("peak_memory_bytes", _bytes), ("peak_utilization_pct", _percent), ("slowdown", _slowdown)):
+        value = actual.get(name)
+        if value is not None and believed(value) is None:
+            return name
+    return None
+
+
+def _forecast(launch: Mapping[str, Any]) -> Forecast | None:
+    """The forecast that was stored with the launch; None where there is none to be read."""
+    attempt = launch.get("attempt")
+    stored = attempt.get("forecast") if isinstance(attempt, Mapping) else None
+    try:
+        return None if stored is None else noun(stored, Forecast)
+    except ValueError:
+        return None
 
 
 def _partner_kinds(actual: Mapping[str, Any]) -> tuple[str, ...]:
@@ -134,16 +165,16 @@ def _slowdowns(actual: Mapping[str, Any], partner_kinds: tuple[str, ...]) -> Slo
     """
     told = actual.get("slowdowns")
     each = [row for row in told if isinstance(row, Mapping)] if isinstance(told, Sequence) else []
-    found = tuple(slowdown for row in each for slowdown in _slowdown(row.get("kind"), row, ""))
+    found = tuple(slowdown for row in each for slowdown in _beside(row.get("kind"), row, ""))
     if found or len(partner_kinds) != 1:
         return found
-    return tuple(_slowdown(partner_kinds[0], {**actual, "value": actual.get("slowdown")}, "slowdown_"))
+    return tuple(_beside(partner_kinds[0], {**actual, "value": actual.get("slowdown")}, "slowdown_"))
 
 
-def _slowdown(kind: object, row: Mapping[str, Any], prefix: str) -> Slowdowns:
+def _beside(kind: object, row: Mapping[str, Any], prefix: str) -> Slowdowns:
     """(kind, value, low, high) if that can be right; an end of the interval on the wrong side is not known."""
-    value = _positive(row.get("value"))
-    if not isinstance(kind, str) or value is None or value > _MOST_SLOWDOWN:
+    value = _slowdown(row.get("value"))
+    if not isinstance(kind, str) or value is None:
         return ()
     low, high = _positive(row.get(f"{prefix}low")), _positive(row.get(f"{prefix}high"))
     return ((kind, value, low if low and low <= value else None, high if high and high >= value else None),)
@@ -171,7 +202,12 @@ def _percent(value: object) -> float | None:
 
 def _bytes(value: object) -> int | None:
     number = _number(value)
-    return int(number) if number is not None and 0 < number <= _MOST_MEMORY_BYTES else None
+    return int(number) if number is not None and _LEAST_MEMORY_BYTES <= number <= _MOST_MEMORY_BYTES else None
+
+
+def _slowdown(value: object) -> float | None:
+    number = _number(value)
+    return number if number is not None and _LEAST_SLOWDOWN <= number <= _MOST_SLOWDOWN else None
 
 
 def _text(value: object) -> str | None:

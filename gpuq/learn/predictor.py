@@ -16,12 +16,16 @@ from gpuq.core.forecast import UNKNOWN, Forecast, Question
 from gpuq.core.job import KindId
 from gpuq.learn.bounds import SAME_KIND_MEMORY, Prior, order_statistic, upper_bound
 from gpuq.learn.clusters import NEIGHBOURS, Places
-from gpuq.learn.history import History, Known, Run, measured, place
+from gpuq.learn.drift import Drift
+from gpuq.learn.history import History, Known, Run, measured, place_of
 from gpuq.learn.interference.pair import PairCosts, combined
 from gpuq.learn.interference.profile import Profile, observed
 from gpuq.learn.model import Calibration, Model
 from gpuq.learn.outcome import Outcome
+from gpuq.learn.peaks.extend import extend
+from gpuq.learn.peaks.footprint import Footprint, blended, on_device
 from gpuq.learn.peaks.foretell import Foreteller, Guess
+from gpuq.learn.transfer.transfer import Transfer, Transfers
 from gpuq.settings import Learning
 
 # The rule adds up peak utilisations of two jobs, so each must rarely be too low; the highest of up to nine runs.
@@ -48,6 +52,7 @@ class Predictor:
 
     def __init__(self, history: History, model: Model | None, learning: Learning) -> None:
         self.history = history
+        self.drift = Drift(learning.quantile)
         self._learning = learning
         self._known: dict[str, Known] = {}
         # Forecasts are kept per kind, so that a finished attempt only costs those of its own kind.
@@ -67,12 +72,11 @@ class Predictor:
         self._version = None if model is None else model.version
         self._calibration = Calibration() if model is None else model.calibration
         self._prior = Prior(self._calibration.scale)
+        self._layers = None if model is None else model.layers
         self._places = {} if model is None else {name: Places(found) for name, found in model.clusters.items()}
-        self._foretellers = (
-            {}
-            if model is None
-            else {name: Foreteller(peaks, model.clusters.get(name, ())) for name, peaks in model.peaks.items()}
-        )
+        self._transfers = Transfers(Transfer() if model is None else model.transfer)
+        peaks = {} if model is None else model.peaks
+        self._foretellers = {name: Foreteller(found, self._places.get(name)) for name, found in peaks.items()}
         self._pairs.use({} if model is None else model.interference)
         self._answers.clear()
 
@@ -86,8 +90,9 @@ class Predictor:
         self._answers.pop(kind, None)
 
     def learn(self, outcome: Outcome) -> None:
-        """A finished attempt counts at once."""
+        """A finished attempt counts at once: as history, and for or against what was foretold of it."""
         if self.history.learn(outcome):
+            self.drift.learn(outcome)
             self._answers.pop(outcome.kind, None)
             self._profiles.pop((outcome.kind, outcome.device_type), None)
             if outcome.partner_kinds or outcome.slowdowns:
@@ -107,8 +112,8 @@ class Predictor:
     ) -> Forecast:
         """The forecast for a job that is not submitted, as `gpuq predict` shows it."""
         known = Known.of(features)
-        question = Question(kind, KindId(kind), device_type, tuple(KindId(other) for other in beside))
         (alone,) = self._alone([(kind, known)], device_type)
+        question = Question(kind, KindId(kind), device_type, tuple(KindId(other) for other in beside))
         return self._beside(question, alone, known)
 
     def support(self, kind: str, features: Mapping[str, Any], device_type: str) -> Support:
@@ -145,7 +150,7 @@ class Predictor:
             self._kept = 0
 
     def _beside(self, question: Question, alone: Forecast, known: Known | None = None) -> Forecast:
-        where = place(question.device_type, question.sharing)
+        where = place_of(question.device_type, question.sharing)
         alone = replace(alone, pairs_known=True) if self._pairs.knows(where) else alone
         if not question.beside:
             return alone
@@ -161,7 +166,7 @@ class Predictor:
         known = known or self._known.get(question.signature, _NO_FEATURES)
         newcomer = self._profile(question.kind, question.device_type, known, alone.peak_utilization_pct)
         resident = self._profile(other, question.device_type)
-        return newcomer, resident, place(question.device_type, question.sharing)
+        return newcomer, resident, place_of(question.device_type, question.sharing)
 
     def _profile(
         self, kind: str, device_type: str, known: Known | None = None, utilization_pct: float | None = None
@@ -185,13 +190,18 @@ class Predictor:
             for (used, same), all_runs, (_, known) in zip(comparable, runs, jobs, strict=True)
         ]
         if foreteller is not None:
-            new = [nth for nth, forecast in enumerate(found) if not forecast.known]
-            guesses = foreteller.guesses([jobs[nth][1] for nth in new])
-            for nth, guess in zip(new, guesses, strict=True):
+            new = [place for place, forecast in enumerate(found) if not forecast.known]
+            guesses = foreteller.guesses([jobs[place][1] for place in new])
+            for place, guess in zip(new, guesses, strict=True):
                 if guess is not None:
-                    found[nth] = self._from_guess(guess, found[nth], runs[nth])
+                    layers = self._layers_of(jobs[place][1], device_type)
+                    found[place] = self._from_guess(guess, layers, found[place], runs[place])
         self._expect(found, jobs, [measured(used, "peak_utilization_pct") for used, _ in comparable], foreteller)
-        return found if self._version is None else [replace(one, model_version=self._version) for one in found]
+        for place, ((used, _), (kind, known)) in enumerate(zip(comparable, jobs, strict=True)):
+            if not any(run.duration_s for run in used):
+                found[place] = self._with_duration(found[place], kind, known, device_type)
+        widened = [self._widened(forecast, kind, device_type) for forecast, (kind, _) in zip(found, jobs, strict=True)]
+        return [replace(forecast, model_version=self._version) for forecast in widened]
 
     @staticmethod
     def _expect(
@@ -201,13 +211,35 @@ class Predictor:
         foreteller: Foreteller | None,
     ) -> None:
         """Set the utilisation expected of kinds with runs: what they showed, and what their like would."""
-        own = [nth for nth, values in enumerate(shown) if values]
-        kinds = [(*jobs[nth], shown[nth]) for nth in own]
+        own = [place for place, values in enumerate(shown) if values]
+        kinds = [(*jobs[place], shown[place]) for place in own]
         values = (
             [median(runs) for _, _, runs in kinds] if foreteller is None else foreteller.expected_utilization(kinds)
         )
-        for nth, value in zip(own, values, strict=True):
-            found[nth] = replace(found[nth], expected_utilization_pct=value)
+        for place, value in zip(own, values, strict=True):
+            found[place] = replace(found[place], expected_utilization_pct=value)
+
+    def _with_duration(self, found: Forecast, kind: str, known: Known, device_type: str) -> Forecast:
+        """The forecast with the duration carried over from another type of device, where one can be."""
+        carried = self._transfers.duration(self.history, kind, known, device_type)
+        if carried is None:
+            return found
+        words = f"transferred from {carried.anchor}"
+        return replace(
+            found,
+            duration_p50_s=carried.duration_p50_s,
+            duration_p90_s=carried.duration_p90_s,
+            evidence=words if found.evidence == "none" else f"{found.evidence}; duration {words}",
+        )
+
+    def _widened(self, forecast: Forecast, kind: str, device_type: str) -> Forecast:
+        """A kind whose bounds fail more often than promised gets wider ones at once; see `drift.py`."""
+        factor = self.drift.widening(kind, device_type)
+        if factor <= 1 or forecast.upper_memory_bytes is None:
+            return forecast
+        upper = round(forecast.upper_memory_bytes * factor)
+        evidence = f"{forecast.evidence}; bound widened x{factor:.2f}, recent runs needed more"
+        return replace(forecast, upper_memory_bytes=upper, widened=factor, evidence=evidence)
 
     def _from_own(self, used: list[Run], same: bool, runs: list[Run], known: Known) -> Forecast:
         if not used:
@@ -226,25 +258,26 @@ class Predictor:
     def _own_memory(
         self, used: list[Run], runs: list[Run], known: Known, *, changed: bool
     ) -> tuple[int | None, int | None]:
-        """(point, upper). A changed script or batch size makes any number of earlier runs count as one: the highest."""
+        """(point, upper). A changed script or batch size makes any number of runs of one size count as one: the highest."""
         values = [run.peak_memory_bytes for run in used if run.peak_memory_bytes is not None]
         if not values:
             return None, None
         quantile = self._learning.quantile
         if changed:
-            highest = max(values) * _growth(known, max(used, key=lambda run: run.known.batch_log2 or -1).known)
-            upper = (
-                upper_bound([highest], quantile, Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale)))
-                * self._calibration.changed
-            )
-            return _ordered(highest, upper, runs, quantile)
+            prior = Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale))
+            point, upper = _carried(used, known, quantile, prior)
+            return _ordered(point, upper * self._calibration.changed, runs, quantile)
         upper = upper_bound(values, quantile, self._prior) * self._calibration.own(len(values))
         return _ordered(order_statistic(values, MEMORY_QUANTILE), upper, runs, quantile)
 
-    def _from_guess(self, guess: Guess, own: Forecast, runs: list[Run]) -> Forecast:
-        """A forecast from the like of a kind; what it has shown itself so far is the least it needs."""
+    def _layers_of(self, known: Known, device_type: str) -> Footprint | None:
+        return None if known.layers is None else on_device(known.layers, device_type, self._layers)
+
+    def _from_guess(self, guess: Guess, layers: Footprint | None, own: Forecast, runs: list[Run]) -> Forecast:
+        """A forecast from the like of a kind, and from its layers; what it has shown itself is the least it needs."""
         seen = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
-        point, upper = (None, None) if guess.memory is None else _ordered(*guess.memory, runs, self._learning.quantile)
+        memory = guess.memory if guess.memory is None or layers is None else blended(guess.memory, layers)
+        point, upper = (None, None) if memory is None else _ordered(*memory, runs, self._learning.quantile)
         return Forecast(
             peak_utilization_pct=None if guess.utilization is None else max([guess.utilization[1], *seen]),
             expected_utilization_pct=None if guess.utilization is None else guess.utilization[0],
@@ -252,7 +285,7 @@ class Predictor:
             upper_memory_bytes=upper,
             duration_p50_s=own.duration_p50_s or (guess.duration and guess.duration[0]),
             duration_p90_s=own.duration_p90_s or (guess.duration and guess.duration[1]),
-            evidence=guess.level.evidence,
+            evidence=guess.level.evidence + ("" if layers is None else f"; {layers.evidence}"),
         )
 
 
@@ -274,6 +307,18 @@ def _ordered(point: float, upper: float, runs: list[Run], quantile: float) -> tu
         point = max(point, *partly)
         upper = max(upper, upper_bound([max(partly)], quantile, SAME_KIND_MEMORY))
     return round(point), max(round(point), round(upper))
+
+
+def _carried(used: list[Run], known: Known, quantile: float, prior: Prior) -> tuple[float, float]:
+    """(point, upper) from runs of other scripts or batch sizes: along the batch size where each run shows one."""
+    peaks = [(run.known.batch_log2, run.peak_memory_bytes) for run in used if run.peak_memory_bytes is not None]
+    sized = [(2.0**batch, float(memory)) for batch, memory in peaks if batch is not None]
+    if known.batch_log2 is None or len(sized) < len(peaks):
+        highest = max(memory for _, memory in peaks)
+        point = highest * _growth(known, max(used, key=lambda run: run.known.batch_log2 or -1).known)
+        return point, upper_bound([point], quantile, prior)
+    batches, memories = zip(*sized, strict=True)
+    return extend(batches, memories, 2.0**known.batch_log2, quantile, prior)
 
 
 def _growth(known: Known, measured: Known) -> float:

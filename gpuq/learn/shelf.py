@@ -1,6 +1,6 @@
 """The model shelf: versions as folders of JSON with checksums, one of them current.
 
-    models/v0001/{model.json, card.json, card.md, manifest.json}
+    models/v0001/{model.json, card.json, card.md, card.html, *.png, manifest.json}
     models/current      the name of the version that serves, or `none`
 
 Arrives: a model with its card. Leaves: a version, complete or not at all: a folder appears by rename, and so does
@@ -28,6 +28,7 @@ from gpuq.learn.model import Model, from_json, to_json
 
 _VERSION = re.compile(r"^v(\d{4,9})$")
 _NONE = "none"
+_TEXT = (".md", ".html")
 log = logging.getLogger(__name__)
 
 
@@ -55,23 +56,34 @@ class Shelf:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def publish(self, model: Model, card: Mapping[str, Any], card_text: str) -> str:
-        """Put a model on the shelf and make it current; its version."""
+    def publish(self, model: Model, card: Mapping[str, Any], files: Mapping[str, bytes]) -> str:
+        """Put a model on the shelf and make it current; its version.
+
+        `files` (name -> content) go beside it; `{version}` in those that are text stands for the version.
+        """
         version = f"v{max([self._number(name) for name in self.versions()], default=0) + 1:04}"
         named = msgspec.structs.replace(model, version=version)
-        files = {"model.json": to_json(named), "card.json": _json({"version": version, **card})}
-        files["card.md"] = card_text.replace("{version}", version).encode()
-        files["manifest.json"] = _json({name: hashlib.sha256(body).hexdigest() for name, body in files.items()})
+        whole = {"model.json": to_json(named), "card.json": _json({"version": version, **card})}
+        for name, body in files.items():
+            whole[name] = body.replace(b"{version}", version.encode()) if name.endswith(_TEXT) else body
+        whole["manifest.json"] = _json({name: hashlib.sha256(body).hexdigest() for name, body in whole.items()})
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         # Hidden until it is whole; what a crash leaves behind is swept by the next prune.
         new = self._folder / f".new-{secrets.token_hex(8)}"
         new.mkdir(mode=0o700)
-        for name, body in files.items():
+        for name, body in whole.items():
             _write(new / name, body)
         _sync(new)
         new.rename(self._folder / version)
-        self._point(version)
+        self.serve(version)
         return version
+
+    def serve(self, version: str | None) -> None:
+        """Make this version current; None: no model serves."""
+        new = self._folder / f".new-{secrets.token_hex(8)}"
+        _write(new, f"{version or _NONE}\n".encode())
+        new.rename(self._folder / "current")
+        _sync(self._folder)
 
     def load(self, version: str) -> Model:
         """That version, checked against its manifest. Raises CorruptModel."""
@@ -120,7 +132,7 @@ class Shelf:
         if current is None:
             raise Conflict("No model serves, so there is none to roll back.", fix="Run `gpuq model train` for one.")
         earlier = next((version for version in self._before(current) if self._sound(version)), None)
-        self._point(earlier)
+        self.serve(earlier)
         return earlier
 
     def prune(self, keep: int) -> list[str]:
@@ -184,12 +196,6 @@ class Shelf:
 
     def _before(self, version: str) -> list[str]:
         return [name for name in reversed(self.versions()) if self._number(name) < self._number(version)]
-
-    def _point(self, version: str | None) -> None:
-        new = self._folder / f".new-{secrets.token_hex(8)}"
-        _write(new, f"{version or _NONE}\n".encode())
-        new.rename(self._folder / "current")
-        _sync(self._folder)
 
     @staticmethod
     def _number(version: str) -> int:

@@ -9,13 +9,15 @@ from __future__ import annotations
 import math
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean
 
 import numpy as np
 
 from gpuq.learn.bounds import SAME_CLUSTER_MEMORY, SAME_KIND_MEMORY, conformal_rank, order_statistic, upper_bound
 from gpuq.learn.clusters import Cluster, Member, Places
-from gpuq.learn.history import History, Known, place
+from gpuq.learn.fair import OWNER_SHARE, fair, within_share
+from gpuq.learn.history import History, Known, place_of
 from gpuq.learn.interference import Interference
 from gpuq.learn.interference import fit as interference
 from gpuq.learn.interference.profile import observed
@@ -23,7 +25,11 @@ from gpuq.learn.kmeans import Points, group
 from gpuq.learn.model import Calibration, Model, own_level
 from gpuq.learn.outcome import Outcome
 from gpuq.learn.peaks.fit import fit_peaks
+from gpuq.learn.peaks.footprint import LEAST_NETWORKS, Coefficients, Measured
+from gpuq.learn.peaks.footprint import fit as fit_layers
 from gpuq.learn.predictor import MEMORY_QUANTILE, UTILIZATION_QUANTILE, Predictor
+from gpuq.learn.transfer.profile import OpProfile
+from gpuq.learn.transfer.train import fit_transfer
 from gpuq.settings import Learning
 
 # Kinds per type of device that a model keeps: the latest ones. Ten thousand questions stay under a second with that
@@ -35,14 +41,16 @@ _LEAST_SPREAD = np.array([5.0, math.log(1.1)])
 _SCORES_PER_KIND = 16
 # Bounds narrow by a tenth in one night at most: too wide costs some sharing, too narrow costs a job.
 _NARROWEST = 0.9
+# One run further from its kind's mean than this (squared logs: a factor of e) says no more than that it is an odd one.
+_WILDEST = 1.0
 # Fewer repeated runs than this say less about the spread than the prior does.
 _LEAST_REPEATS = 19
 
 Scores = dict[str, deque[float]]
 
 
-def fit(outcomes: Sequence[Outcome], learning: Learning) -> Model:
-    """The candidate model that these outcomes give. Needs at least one outcome."""
+def fit(outcomes: Sequence[Outcome], learning: Learning, profiles: Sequence[OpProfile] = ()) -> Model:
+    """The candidate model that these outcomes, and op profiles of their kinds, give. Needs at least one outcome."""
     history = History.from_outcomes(outcomes)
     members = _members(history, outcomes)
     clusters = {device_type: fit_clusters(found, learning.quantile) for device_type, found in sorted(members.items())}
@@ -52,14 +60,16 @@ def fit(outcomes: Sequence[Outcome], learning: Learning) -> Model:
         quantile=learning.quantile,
         clusters=clusters,
         calibration=_calibrate(outcomes, clusters, learning),
+        transfer=fit_transfer(history, profiles, learning.quantile),
         peaks=fit_peaks(history, learning.quantile),
+        layers=_layers(history, learning.quantile),
         interference=fit_interference(history, outcomes, learning.quantile),
     )
 
 
 def fit_interference(history: History, outcomes: Sequence[Outcome], quantile: float) -> dict[str, Interference]:
     """Place -> what the pairs measured there teach."""
-    types = {place(outcome.device_type, outcome.sharing): outcome.device_type for outcome in outcomes}
+    types = {place_of(outcome.device_type, outcome.sharing): outcome.device_type for outcome in outcomes}
     found: dict[str, Interference] = {}
     for where, slowdowns in sorted(history.all_slowdowns().items()):
         kinds = {kind for pair in slowdowns for kind in pair}
@@ -68,6 +78,17 @@ def fit_interference(history: History, outcomes: Sequence[Outcome], quantile: fl
         if learned is not None:
             found[where] = learned
     return found
+
+
+def _layers(history: History, quantile: float) -> Coefficients | None:
+    """What layers cost here, from the latest whole run of each kind; None from fewer networks than say more than ships."""
+    found = []
+    for kind, device_type in sorted(history.kinds()):
+        runs = [run for run in history.runs(kind, device_type) if run.whole and run.peak_memory_bytes]
+        if runs and runs[-1].known.layers is not None:
+            found.append(Measured(runs[-1].known.layers, device_type, float(runs[-1].peak_memory_bytes or 0)))
+    networks = {row.parts.name for row in found if not row.parts.steps}
+    return fit_layers(found, quantile) if len(networks) >= LEAST_NETWORKS else None
 
 
 def fit_clusters(members: Sequence[Member], quantile: float) -> tuple[Cluster, ...]:
@@ -85,7 +106,8 @@ def _members(history: History, outcomes: Sequence[Outcome]) -> dict[str, list[Me
     """Device type -> the profile of each kind that was measured there, the latest kinds, sorted by name."""
     latest = {(outcome.kind, outcome.device_type): outcome for outcome in outcomes}
     found: dict[str, list[Member]] = defaultdict(list)
-    for kind, device_type in reversed(list(history.kinds())):
+    kinds = [key for key in reversed(list(history.kinds())) if key in latest]
+    for kind, device_type in within_share(kinds, lambda key: latest[key].owner, OWNER_SHARE):
         member = _member(history, latest[kind, device_type])
         if member is not None and len(found[device_type]) < MOST_MEMBERS:
             found[device_type].append(member)
@@ -134,14 +156,18 @@ def _calibrate(
         trained_until=0.0, attempts=0, quantile=learning.quantile, clusters={}, calibration=Calibration(scale=scale)
     )
     predictor = Predictor(History(), begun, learning)
+    counted = {id(outcome) for outcome in fair(outcomes)}
     for outcome in outcomes:
+        if id(outcome) not in counted:
+            predictor.learn(replace(outcome, forecast=None))
+            continue
         forecast = predictor.forecast_for(outcome.kind, outcome.features, outcome.device_type)
         known = Known.of(outcome.features)
         used, same = predictor.history.comparable(outcome.kind, outcome.device_type, known)
         if outcome.whole and outcome.peak_memory_bytes and forecast.upper_memory_bytes:
             level = own_level(len(used)) if same else "changed"
             scores[level][outcome.kind].append(outcome.peak_memory_bytes / forecast.upper_memory_bytes)
-        predictor.learn(outcome)
+        predictor.learn(replace(outcome, forecast=None))
     factors = {level: _factor(found, learning.quantile) for level, found in scores.items()}
     return Calibration(
         scale=scale, **factors, cluster=_factor(_cluster_scores(clusters, learning.quantile), learning.quantile)
@@ -161,7 +187,7 @@ def spread(outcomes: Sequence[Outcome]) -> float:
     freedom = sum(len(logs) - 1 for logs in latest.values())
     if freedom < _LEAST_REPEATS:
         return SAME_KIND_MEMORY.scale
-    squares = math.fsum((value - fmean(logs)) ** 2 for logs in latest.values() for value in logs)
+    squares = math.fsum(min(_WILDEST, (value - fmean(logs)) ** 2) for logs in latest.values() for value in logs)
     return round(min(2.0, max(SAME_KIND_MEMORY.scale / 2, math.sqrt(squares / freedom))), 6)
 
 

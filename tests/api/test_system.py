@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import re
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpuq.api import openapi, retrain
 from gpuq.api.page import render
 from gpuq.api.routes import ROUTES
+from gpuq.core.forecast import Forecast
 from gpuq.core.job import JobState
 from gpuq.errors import SchemaMismatch, Unreachable
+from gpuq.learn.drift import Drift
 from tests.api.conftest import Endpoint
 from tests.api.support import afternoon, picture, record, row
+from tests.learn.world import GIB, Work, run
 
 
 async def ready(endpoint: Endpoint) -> tuple[int, dict[str, object]]:
@@ -70,6 +77,37 @@ async def test_metrics(endpoint: Endpoint) -> None:
     }  # fmt: skip
     for family in families.values():
         assert family.documentation
+
+
+def drifting() -> dict[str, Any]:
+    """What `Drift.report` says after three kinds were watched, one of which needs ever more."""
+    drift = Drift(0.95)
+    for n in range(60):
+        foretold = Forecast(50.0, GIB, 2 * GIB, model_version="m-7")
+        ratio = 3 if n % 3 == 0 else 1
+        work = Work(f"net{'abc'[n % 3]}", 8, 55.0, GIB)
+        drift.learn(replace(run(work, n, random.Random(n), peak_memory_bytes=ratio * GIB), forecast=foretold))
+    return drift.report()
+
+
+async def test_drift_is_measured_for_prometheus_and_told_with_the_models(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    assert endpoint.stream.picture is not None
+    live = msgspec.json.decode(endpoint.stream.picture)
+    endpoint.stream.picture = msgspec.json.encode({**live, "drift": drifting()})
+    async with endpoint.socket.get("/metrics") as answer:
+        families = {family.name: family for family in text_string_to_metric_families(await answer.text())}
+    covered = {one.labels["kind"][-4:]: one.value for one in families["gpuq_forecast_memory_coverage_ratio"].samples}
+    assert covered["neta"] == 0
+    assert covered["netb"] == 1
+    assert 0.5 < covered[""] < 0.8
+    assert families["gpuq_forecast_promised_ratio"].samples[0].value == 0.95
+    assert families["gpuq_forecast_kinds_in_alarm"].samples[0].value == 1
+    widened = {one.labels["kind"][-4:]: one.value for one in families["gpuq_forecast_bound_widened_ratio"].samples}
+    assert (widened["neta"], widened["netb"]) == (1.5, 1)
+    status, told = await endpoint.get("/api/v1/models")
+    assert status == 200
+    assert told["drift"]["kinds"][0]["alarm"]
 
 
 async def test_metrics_leave_out_what_is_unknown(endpoint: Endpoint) -> None:

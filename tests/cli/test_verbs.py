@@ -229,10 +229,23 @@ def test_model_verbs(gpuq: Command, api: FakeApi) -> None:
         "serving": "v3",
         "published_at": 1.0,
         "scores": {"error": 0.5},
-        "versions": [{"version": "v3", "rows": 9}],
-    }
+        "versions": [{"version": "v3", "problem": None, "card": {"attempts": 97, "figures": {"candidate": {"loss": 0.25}}}}],
+        "drift": {
+            "promised": 0.95,
+            "overall": {"attempts": 9, "memory_coverage": 0.5, "utilization_error_pct": 3.25, "alarm": True},
+            "kinds_watched": 2,
+            "kinds_in_alarm": 1,
+            "kinds": [{"kind": "ada:train.py", "device_type": "T4", "attempts": 5, "memory_coverage": 0.2, "alarm": True,
+                       "widened": 1.5}],
+        },
+    }  # fmt: skip
     api.on("GET", "/api/v1/models", status)
     out = gpuq("model").out
+    assert "50% of the latest attempts; 95% promised" in out
+    assert "yes; 1 of 2 kinds fail more often than promised" in out
+    assert "x1.50" in out
+    assert "ada:train.py" in out
+    assert " 97 " in out
     assert "v3" in out
     assert "1970-01-01" in out
     assert gpuq("model", "status", "--json").json == status

@@ -15,7 +15,8 @@ from gpuq.adapters.store.migrate import upgrade
 from gpuq.daemon import characterize
 from gpuq.errors import Failure
 from gpuq.home import Home
-from tests.daemon.test_retrain import fill, world
+from tests.daemon.record import fill
+from tests.daemon.test_retrain import world
 
 SINGLES = (
     "device_type,job,model,batch_size,utilization_pct,memory_utilization_pct,peak_memory_mib,power_w,steps_per_s\n"
@@ -73,7 +74,7 @@ def test_the_record_is_described_where_no_tables_are_named(tmp_path: Path):
     done = gpuq(home.root)
     assert done.returncode == 0, done.stderr
     assert "Relevance to peak_utilization_pct" in done.stdout
-    assert "16 jobs measured alone" in done.stdout
+    assert "32 jobs measured alone" in done.stdout
     assert "Clusters: 2" in done.stdout
 
 

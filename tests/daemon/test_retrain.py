@@ -17,17 +17,16 @@ import msgspec
 import pytest
 
 from gpuq.adapters.store import open_store
-from gpuq.adapters.store.contract import AttemptRow, Commit, JobRow, Store
+from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.adapters.store.migrate import upgrade
-from gpuq.core.attempt import AttemptId
-from gpuq.core.job import JobId, JobState
+from gpuq.core.job import JobId
 from gpuq.daemon import retrain
-from gpuq.errors import Conflict
+from gpuq.errors import Conflict, Failure
 from gpuq.home import Home
 from gpuq.learn.shelf import Shelf
 from gpuq.settings import Settings
-from gpuq.submission import JobRecord
-from tests.learn.world import GIB, Work, submission
+from tests.daemon.record import fill, record_in, settings_in
+from tests.learn.world import GIB, Work, rows
 
 NOW = 10_000_000.0
 
@@ -53,30 +52,10 @@ class FewRows:
 
 
 def row(work: Work, number: int, chance: random.Random, **actual: Any) -> tuple[JobRow, AttemptRow]:
-    kind, signature, features = work.described()
-    record = JobRecord(
-        submission=submission(work.model, work.batch), owner="alice", uid=1, kind=kind, signature=signature,
-        features=features, submitted_at=0.0,
-    )  # fmt: skip
-    job = JobRow(
-        id=JobId(number), record=record, state=JobState.COMPLETED, state_since=0.0, attempt=1,
-        alone=False, cancel_requested=False, verdict=None, reason=None,
-    )  # fmt: skip
-    ended = 1000.0 + 60 * number
-    measured = {
-        "peak_utilization_pct": min(100.0, work.utilization_pct * chance.lognormvariate(0, work.noise)),
-        "peak_memory_bytes": round(work.memory_bytes * chance.lognormvariate(0, work.noise)),
-        "alone_rate": 10.0, "shared_rate": None, "slowdown": None, "partners": [], "partner_kinds": [],
-        "device_type": "GPU",
-    }  # fmt: skip
-    return job, AttemptRow(
-        job=JobId(number), number=1, host="h", devices=("h/0",), launched_at=ended - 60, launch={}, features=features,
-        model_version=None, started_at=ended - 60, ended_at=ended, ending="exited", exit_code=0,
-        actual={**measured, **actual},
-    )  # fmt: skip
+    return rows(work, number, chance, at=940.0 + 60 * number, lasts=60.0, **actual)
 
 
-def world(kinds: int = 8, rounds: int = 2, seed: int = 1) -> list[tuple[JobRow, AttemptRow]]:
+def world(kinds: int = 16, rounds: int = 1, seed: int = 1) -> list[tuple[JobRow, AttemptRow]]:
     chance = random.Random(seed)
     works = [
         Work(f"{name}{i}", 32, level, memory)
@@ -96,7 +75,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def train(settings: Settings, rows: Sequence[tuple[JobRow, AttemptRow]], now: float = NOW) -> dict[str, Any]:
     store = FewRows(rows)
-    result = retrain.train(settings, store, now)  # type: ignore[arg-type]
+    result = retrain.train(settings, store, now, draw=False)  # type: ignore[arg-type]
     assert bool(store.requests) == result["published"]
     return result
 
@@ -114,14 +93,14 @@ def test_a_better_model_is_published_and_the_dispatcher_told(settings: Settings)
     assert serving.version == "v0001"
     card = (settings.home.models / "v0001" / "card.md").read_text()
     assert "# Model v0001" in card
-    assert "memory_under_share" in card
+    assert "memory under share" in card
     assert "serves now" in retrain.summary(result)
 
 
 def test_nothing_new_publishes_nothing(settings: Settings):
-    rows = world()
-    train(settings, rows)
-    again = train(settings, rows)
+    found = world()
+    train(settings, found)
+    again = train(settings, found)
     assert (again["published"], again["version"], again["previous"]) == (False, "v0001", "v0001")
     assert "no better" in again["reason"]
     assert Shelf(settings.home.models).versions() == ["v0001"]
@@ -138,19 +117,19 @@ def test_kinds_that_came_since_make_the_next_version(settings: Settings):
 
 
 def corrupt(kind: str) -> list[tuple[JobRow, AttemptRow]]:
-    rows = world()
+    found = world()
     chance = random.Random(1)
     odd = {"peak_memory_bytes": math.nan, "peak_utilization_pct": "x"}
     return {
         "empty": [],
-        "tiny": rows[:5],
+        "tiny": found[:5],
         "constant": [
             row(Work("a", 8, 50.0, GIB), i, chance, peak_memory_bytes=GIB, peak_utilization_pct=50.0) for i in range(20)
         ],
         "corrupt": [row(Work("a", 8, 50.0, GIB), i, chance, **odd) for i in range(20)],
-        "no values": [(job, msgspec.structs.replace(attempt, actual=None)) for job, attempt in rows],
-        "from the future": [(job, msgspec.structs.replace(attempt, ended_at=9e12)) for job, attempt in rows],
-        "one row, many times": rows[:1] * 50,
+        "no values": [(job, msgspec.structs.replace(attempt, actual=None)) for job, attempt in found],
+        "from the future": [(job, msgspec.structs.replace(attempt, ended_at=9e12)) for job, attempt in found],
+        "one row, many times": found[:1] * 50,
     }[kind]
 
 
@@ -177,8 +156,8 @@ def test_a_history_that_cannot_teach_changes_nothing_and_says_why(settings: Sett
 
 def test_poisoned_attempts_do_not_publish_a_model_that_promises_too_little(settings: Settings):
     """Half the earlier rows lie and say that the large jobs are small; the later ones tell the truth."""
-    rows = world(rounds=1)
-    large = [pair for pair in rows if "bert" in pair[0].record.kind]
+    found = world()
+    large = [pair for pair in found if "bert" in pair[0].record.kind]
     lies = [
         (job, msgspec.structs.replace(a, actual={**(a.actual or {}), "peak_memory_bytes": GIB // 2}))
         for job, a in large
@@ -215,7 +194,7 @@ def test_old_versions_are_cleared_away(settings: Settings):
     model = shelf.load_current()
     assert model is not None
     for _ in range(15):
-        shelf.publish(model, {}, "")
+        shelf.publish(model, {}, {})
     shelf.rollback()
     chance = random.Random(4)
     new = [row(Work(f"gan{i}", 32, 50.0, 4 * GIB), 1000 + i, chance) for i in range(40)]
@@ -233,23 +212,8 @@ def test_rollback_is_one_command_and_tells_the_dispatcher(settings: Settings):
         retrain.roll_back(settings, store, NOW)
 
 
-def fill(store: Store, rows: Sequence[tuple[JobRow, AttemptRow]]) -> None:
-    ids = store.add_jobs([job.record for job, _ in rows])
-    for (_, attempt), job_id in zip(rows, ids, strict=True):
-        one = AttemptId(job_id, attempt.number)
-        launched = msgspec.structs.replace(
-            attempt, job=job_id, started_at=None, ended_at=None, ending=None, exit_code=None, actual=None
-        )
-        end = {
-            "ended_at": attempt.ended_at, "ending": attempt.ending, "exit_code": attempt.exit_code, "reason": "",
-            "measurement": None, "actual": attempt.actual,
-        }  # fmt: skip
-        store.commit(Commit(launched=[launched]))
-        store.commit(Commit(started=[(one, attempt.started_at or 0.0, "log")], ended=[(one, end)]))
-
-
-def command(settings: Settings, *arguments: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "GPUQ_HOME": str(settings.home.root)}
+def command(settings: Settings, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "GPUQ_HOME": str(settings.home.root), "OMP_NUM_THREADS": "1", **more}
     environment.pop("GPUQ_DATABASE_URL", None)
     return subprocess.run(
         [sys.executable, "-m", "gpuq.daemon.retrain", *arguments], env=environment, capture_output=True, text=True,
@@ -292,3 +256,151 @@ def test_tensorflow_is_not_loaded_and_serving_needs_no_scikit_learn():
         "assert 'sklearn' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+# What dies, dies for real: a process of its own, killed at each step that leaves something on the disk.
+_PUBLISHES = """
+import os, signal, sys
+from pathlib import Path
+from gpuq.learn.model import from_json
+from gpuq.learn.shelf import Shelf
+
+def publish(die_at):
+    steps = 0
+    def deadly(function):
+        def called(*arguments, **named):
+            nonlocal steps
+            steps += 1
+            if steps == die_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return function(*arguments, **named)
+        return called
+    for name in ("fsync", "rename", "mkdir", "open"):
+        setattr(os, name, deadly(getattr(os, name)))
+    Shelf(folder).publish(model, {}, {"card.md": b"card"})
+    os._exit(0)
+
+folder = Path(sys.argv[1])
+model = Shelf(folder).load_current()
+for step in range(1, 99):
+    child = os.fork()
+    if child == 0:
+        publish(step)
+    _, status = os.waitpid(child, 0)
+    shelf = Shelf(folder)
+    serving = shelf.load_serving()
+    assert serving.model is not None and serving.problem is None, (step, serving)
+    assert not [one for one in shelf.status()["versions"] if one["problem"] and "card.json" not in one["problem"]]
+    print(step, os.WTERMSIG(status), serving.version)
+    if status == 0:
+        break
+"""
+_TRAINS = """import os, resource, signal, sys
+from gpuq.daemon import retrain
+fit = retrain.fit
+{}
+sys.exit(retrain.main(["--here"]))
+"""
+
+
+def python(settings: Settings, code: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "GPUQ_HOME": str(settings.home.root), "OMP_NUM_THREADS": "1", **more}
+    environment.pop("GPUQ_DATABASE_URL", None)
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )  # fmt: skip
+
+
+def test_killed_at_any_step_of_publishing_a_whole_model_serves(settings: Settings):
+    train(settings, world())
+    done = python(settings, _PUBLISHES, str(settings.home.models))
+    assert done.returncode == 0, done.stderr
+    ends = [line.split() for line in done.stdout.splitlines()]
+    assert [end for _, end, _ in ends] == ["9"] * (len(ends) - 1) + ["0"]
+    assert len(ends) > 10
+    serving = [version for _, _, version in ends]
+    assert serving == sorted(serving)
+    assert serving[0] == "v0001" < serving[-1]
+
+
+def test_a_training_that_is_killed_changes_nothing_and_who_watches_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+):
+    settings = settings_in(tmp_path)
+    record_in(settings, world()).close()
+    code = _TRAINS.format("retrain.fit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)")
+    monkeypatch.setenv("GPUQ_HOME", str(settings.home.root))
+    monkeypatch.setattr(retrain, "python_module", lambda *_: [sys.executable, "-c", code])
+    assert retrain.main([]) == 1
+    out, err = capfd.readouterr()
+    assert (out, Shelf(settings.home.models).versions()) == ("", [])
+    assert "was ended by SIGKILL" in err
+    assert "serves on" in err
+
+
+def test_a_training_that_needs_more_memory_than_it_may_changes_nothing_and_says_so(tmp_path: Path):
+    settings = settings_in(tmp_path)
+    record_in(settings, world()).close()
+    code = _TRAINS.format("retrain.fit = lambda *_: bytearray(2 << 30)")
+    failed = python(settings, code, GPUQ_LEARNING_MAX_MEMORY_BYTES=str(1 << 30))
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert failed.stderr.startswith("gpuq: The training ran out of memory; it may use 1 GiB.")
+    assert "learning.max_memory_bytes" in failed.stderr
+    assert Shelf(settings.home.models).versions() == []
+
+
+def test_a_full_disk_leaves_what_served(tmp_path: Path):
+    """The kernel refuses to write more than a little: what was begun is never taken for a model."""
+    settings = settings_in(tmp_path)
+    record_in(settings, world()).close()
+    full = "resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))"
+    failed = python(settings, _TRAINS.format(f"retrain.fit = lambda *a: [{full}, fit(*a)][1]"))
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert "File too large" in failed.stderr
+    assert "Traceback" not in failed.stderr
+    shelf = Shelf(settings.home.models)
+    assert (shelf.versions(), shelf.current()) == ([], None)
+
+
+def test_a_training_that_takes_too_long_is_ended_and_says_so(tmp_path: Path):
+    settings = settings_in(tmp_path)
+    failed = command(settings, GPUQ_LEARNING_MAX_TRAINING_S="0.05")
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert "took longer than 0.05 s" in failed.stderr
+    assert "learning.max_training_s" in failed.stderr
+
+
+def test_a_damaged_model_on_the_shelf_is_passed_over_loudly_and_judged_against_the_one_before(tmp_path: Path):
+    settings = settings_in(tmp_path)
+    store: Any = FewRows(world())
+    assert retrain.train(settings, store, NOW, draw=False)["version"] == "v0001"
+    chance = random.Random(3)
+    store.rows += [row(Work(f"gan{i}", 32, 50.0, 4 * GIB), 100 + i, chance) for i in range(24)]
+    assert retrain.train(settings, store, NOW, draw=False)["version"] == "v0002"
+    damaged = settings.home.models / "v0002" / "model.json"
+    damaged.write_bytes(damaged.read_bytes().replace(b"1", b"2", 1))
+    result = retrain.train(settings, store, NOW, draw=False)
+    assert result["previous"] == "v0001"
+    assert "model.json is not the file that was published" in result["problem"]
+
+
+def test_a_dispatcher_that_cannot_be_told_leaves_the_model_that_served(tmp_path: Path):
+    settings = settings_in(tmp_path)
+    store: Any = FewRows(world())
+
+    def full(*_: object) -> int:
+        raise Failure("The disk that holds the record is full: nothing was recorded.")
+
+    store.add_request = full
+    with pytest.raises(Failure):
+        retrain.train(settings, store, NOW, draw=False)
+    assert Shelf(settings.home.models).current() is None
+
+
+def test_attempts_of_a_type_that_jumped_in_time_do_not_stand_for_the_latest(settings: Settings):
+    found = world()
+    shifted = [
+        (job, msgspec.structs.replace(attempt, started_at=1.0, ended_at=2.0)) if n % 5 == 0 else (job, attempt)
+        for n, (job, attempt) in enumerate(found)
+    ]
+    assert train(settings, shifted)["misdated"] == 7

@@ -155,9 +155,9 @@ def trained() -> tuple[list[Outcome], Model]:
     return outcomes, fit(outcomes, Learning())
 
 
-def elsewhere(outcomes: list[Outcome]) -> list[Outcome]:
-    """The same attempts by somebody else with a script elsewhere: only the cluster of their kinds says something of ours."""
-    moved = {"owner:alice": "owner:bob", "folder:vision": "folder:pictures"}
+def somebody_elses(outcomes: list[Outcome]) -> list[Outcome]:
+    """The same attempts by somebody else: only the cluster of their kinds says something of ours."""
+    moved = {"owner:alice": "owner:bob"}
     return [
         replace(
             outcome,
@@ -168,7 +168,7 @@ def elsewhere(outcomes: list[Outcome]) -> list[Outcome]:
 
 
 def test_a_new_kind_of_nobody_known_gets_the_forecast_of_the_cluster_it_is_like():
-    outcomes = elsewhere(trained()[0])
+    outcomes = somebody_elses(trained()[0])
     of = predictor(*outcomes, model=fit(outcomes, Learning()))
     light, heavy = (forecast(of, Work(f"{name}9", 32, 22.0, GIB)) for name in ("mobilenet", "bert"))
     assert light.evidence.startswith("cluster of 4 kinds, nearest alice:")
@@ -187,7 +187,7 @@ def test_a_new_kind_gets_the_forecast_of_its_template():
     assert light.evidence == "script template, 24 runs of 8 kinds"
     assert (light.upper_memory_bytes or 0) < 3 * GIB
     assert (heavy.upper_memory_bytes or 0) > 12 * GIB
-    assert (light.peak_utilization_pct or 0) < 30 < (heavy.peak_utilization_pct or 0)
+    assert (light.peak_utilization_pct or 0) < 40 < (heavy.peak_utilization_pct or 0)
     for outcome in runs(small, 3, attempt=None):
         of.learn(outcome)
     assert forecast(of, small).evidence == "own history, 3 runs"
@@ -200,15 +200,15 @@ def test_a_new_kind_is_known_by_the_model_that_its_script_makes():
     outcomes, model = trained()
     of = predictor(*outcomes, model=model)
 
-    def upper(constructor: str | None) -> int | None:
+    def expected(constructor: str | None) -> int:
         batch = {"batch": Setting(value="32", origin="default")}
         hints = None if constructor is None else Hints(constructors=(constructor,), settings=batch)
         submitted = Submission(command=("python", "train.py"), cwd="/home/alice/vision", script="train.py", hints=hints)
         kind, _, features = describe(submitted, "alice")
-        return of.forecast_for(kind, features, DEVICE).upper_memory_bytes
+        return of.forecast_for(kind, features, DEVICE).peak_memory_bytes or 0
 
-    assert (upper("timm:mobilenet2") or 0) < 3 * GIB
-    assert (upper("AutoModel.from_pretrained:bert2") or 0) > 12 * GIB
+    assert 0 < expected("timm:mobilenet2") < 3 * GIB
+    assert expected("AutoModel.from_pretrained:bert2") > 6 * GIB
 
 
 def test_what_a_forecast_may_rest_on_is_told():

@@ -31,7 +31,7 @@ def shelf(tmp_path: Path) -> Shelf:
 
 
 def publish(shelf: Shelf, attempts: int = 8) -> str:
-    return shelf.publish(model(attempts), {"attempts": attempts}, "# Model {version}\n")
+    return shelf.publish(model(attempts), {"attempts": attempts}, {"card.md": b"# Model {version}\n"})
 
 
 def test_an_empty_shelf_serves_nothing(shelf: Shelf):

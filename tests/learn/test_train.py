@@ -133,7 +133,7 @@ def test_a_candidate_that_promises_too_little_memory_is_refused():
     greedy = msgspec.structs.replace(model, calibration=Calibration(few=0.5, some=0.5, changed=0.5, cluster=0.5))
     judged = judge(outcomes[:16], outcomes[16:], greedy, None, LEARNING)
     assert not judged.better
-    assert "fail too often" in judged.reason
+    assert "worse in memory bounds that failed" in judged.reason
 
 
 def test_held_out_attempts_without_measurements_judge_nothing():

@@ -5,10 +5,13 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
+from gpuq.adapters.store.contract import AttemptRow, JobRow
+from gpuq.core.job import JobId, JobState
 from gpuq.learn.kind import describe
 from gpuq.learn.outcome import Outcome
-from gpuq.submission import Submission
+from gpuq.submission import JobRecord, Submission
 
 GIB = 2**30
 DEVICE = "Test GPU"
@@ -60,3 +63,36 @@ def run(work: Work, number: int, chance: random.Random, **changes: object) -> Ou
         "attempt": (number, 1),
     }
     return Outcome(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def rows(
+    work: Work,
+    number: int,
+    chance: random.Random,
+    *,
+    at: float,
+    owner: str = "alice",
+    lasts: float = 30.0,
+    **actual: Any,
+) -> tuple[JobRow, AttemptRow]:
+    """One finished attempt as the record has it, submitted `at`; `actual` replaces what was measured."""
+    kind, signature, features = _described(work)
+    record = JobRecord(
+        submission=submission(work.model, work.batch), owner=owner, uid=1, kind=kind, signature=signature,
+        features=features, submitted_at=at,
+    )  # fmt: skip
+    job = JobRow(
+        id=JobId(number), record=record, state=JobState.COMPLETED, state_since=at, attempt=1,
+        alone=False, cancel_requested=False, verdict=None, reason=None,
+    )  # fmt: skip
+    measured = {
+        "peak_utilization_pct": min(100.0, work.utilization_pct * chance.lognormvariate(0, work.noise)),
+        "peak_memory_bytes": round(work.memory_bytes * chance.lognormvariate(0, work.noise)),
+        "alone_rate": 10.0, "shared_rate": None, "slowdown": None, "partners": [], "partner_kinds": [],
+        "device_type": "GPU",
+    }  # fmt: skip
+    return job, AttemptRow(
+        job=JobId(number), number=1, host="h", devices=("h/0",), launched_at=at, launch={}, features=features,
+        model_version=None, started_at=at, ended_at=at + lasts, ending="exited", exit_code=0,
+        actual={**measured, **actual},
+    )  # fmt: skip

@@ -1,8 +1,8 @@
 """gpuq's own learning as one of the methods that are judged: the code that trains and serves, refitted.
 
-Arrives: what was measured. Leaves: what a served forecast would hold: slowdowns from `interference`, peaks from `peaks`; and what
-`core.admit` would make of it. A
-single stands for a finished attempt of `FAMILY.py --model MODEL --batch-size SIZE`, described as a submission is.
+Arrives: what was measured. Leaves: what a served forecast would hold: slowdowns from `interference`, peaks from the
+`Predictor` with a model that `train.fit` made; and what `core.admit` would make of it. A single stands for a finished
+attempt of `FAMILY.py --model MODEL --batch-size SIZE`, described as a submission is.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from gpuq.core.device import Device, DeviceId, HostId, Reading
 from gpuq.core.forecast import LEARNED, PARTLY, RULE, Forecast, PairCost
 from gpuq.core.job import Job, JobId, KindId
 from gpuq.core.limits import Limits
+from gpuq.learn import train
 from gpuq.learn.evaluate.answers import (
     BUDGET,
     QUANTILE,
@@ -33,13 +34,13 @@ from gpuq.learn.evaluate.answers import (
 )
 from gpuq.learn.evaluate.figures import Numbers
 from gpuq.learn.evaluate.judge import Method
-from gpuq.learn.history import History, Known, Outcome
+from gpuq.learn.history import History, Outcome
 from gpuq.learn.interference import Profile, profile_of
 from gpuq.learn.interference.fit import fit
 from gpuq.learn.kind import describe
 from gpuq.learn.measured import Single
-from gpuq.learn.peaks.fit import fit_peaks
-from gpuq.learn.peaks.foretell import Foreteller, Guess
+from gpuq.learn.predictor import Predictor
+from gpuq.settings import Learning
 from gpuq.submission import Submission
 
 # By how many of the two were measured beside others, as `interference.pair` says it.
@@ -88,21 +89,17 @@ def _admits(newcomer: Profile, resident: Profile, cost: PairCost) -> bool:
     return admit(job, mine, place, Limits(max_slowdown=BUDGET)).admitted
 
 
-def peaks(of: Callable[[Guess], tuple[float, float] | None], unit: float) -> FitSingles:
-    """One target of `peaks`: which part of a guess, and how many of its units make one of the table's."""
+def peaks(of: Callable[[Forecast], tuple[float | None, float | None]], unit: float) -> FitSingles:
+    """One target of the served forecast of a kind without runs: (expected, bound), and how many of its units make one of the
+    table's."""
 
     def fit_target(known: Sequence[Single], measured: Numbers) -> AnswerSingles:
         del measured  # the singles hold it
-        foretell = _foreteller(tuple(known))
+        predictor = _predictor(tuple(known))
 
         def answer(questions: Sequence[Single]) -> Expected:
-            guesses = (
-                [None] * len(questions)
-                if foretell is None
-                else foretell.guesses([_known(single) for single in questions])
-            )
-            found = [None if guess is None else of(guess) for guess in guesses]
-            pairs = np.array([(np.nan, np.nan) if pair is None else pair for pair in found]).reshape(len(questions), 2)
+            found = [of(_forecast(predictor, single)) for single in questions]
+            pairs = np.array(found, dtype=np.float64).reshape(len(questions), 2)
             return Expected(pairs[:, 0] / unit, pairs[:, 1] / unit)
 
         return answer
@@ -111,11 +108,15 @@ def peaks(of: Callable[[Guess], tuple[float, float] | None], unit: float) -> Fit
 
 
 @lru_cache(maxsize=64)
-def _foreteller(known: tuple[Single, ...]) -> Foreteller | None:
-    """What is learned from these singles, all of one type of device; both targets are fitted at once. None from too few."""
-    history = History.from_outcomes([_outcome(single) for single in known])
-    fitted = fit_peaks(history, QUANTILE)
-    return next((Foreteller(found, ()) for found in fitted.values()), None)
+def _predictor(known: tuple[Single, ...]) -> Predictor:
+    """What is trained on these singles, with no history beside the model: what is asked is of kinds without runs."""
+    learning = Learning(quantile=QUANTILE)
+    return Predictor(History(), train.fit([_outcome(single) for single in known], learning), learning)
+
+
+def _forecast(predictor: Predictor, single: Single) -> Forecast:
+    kind, _, features = describe(_submission(single), _OWNER)
+    return predictor.forecast_for(kind, features, single.device_type)
 
 
 def _outcome(single: Single) -> Outcome:
@@ -139,10 +140,6 @@ def _outcome(single: Single) -> Outcome:
     )
 
 
-def _known(single: Single) -> Known:
-    return Known.of(describe(_submission(single), _OWNER)[2])
-
-
 def _submission(single: Single) -> Submission:
     size = [] if single.batch_size is None else ["--batch-size", f"{single.batch_size:g}"]
     # As a person would have to write it on a command line.
@@ -156,6 +153,6 @@ def _submission(single: Single) -> Submission:
 OURS = Method(
     "gpuq",
     pairs=slowdowns,
-    utilization=peaks(lambda guess: guess.utilization, 1.0),
-    memory=peaks(lambda guess: guess.memory, float(_MIB)),
+    utilization=peaks(lambda told: (told.expected_utilization_pct, told.peak_utilization_pct), 1.0),
+    memory=peaks(lambda told: (told.peak_memory_bytes, told.upper_memory_bytes), float(_MIB)),
 )

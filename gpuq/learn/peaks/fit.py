@@ -15,12 +15,12 @@ import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import chain, zip_longest
-from statistics import median
+from statistics import NormalDist, median
 
 import msgspec
 import numpy as np
 
-from gpuq.learn.bounds import REPEATED_RUN, Prior
+from gpuq.learn.bounds import REPEATED_RUN, SAME_KIND_MEMORY, Prior
 from gpuq.learn.history import History, Run, measured
 from gpuq.learn.peaks.conformal import Margin, Residual, margins
 from gpuq.learn.peaks.kernel import TERMS, Across, Matrix, Side
@@ -126,8 +126,9 @@ class _Problem:
         centre = float(np.median(raw))
         scale = max(float(np.std(raw)), 1e-3 * max(1.0, abs(centre)))
         units = (raw - centre) / scale
-        run_noise = self._run_noise(link, float(np.median(self._values))) / scale**2
-        variances, noise, trust = self._likeliest(units, run_noise)
+        run_noise = self._run_noise(link) / scale**2
+        least = min(_FIRST_NOISE, max(_LEAST_NOISE, self._prior_noise(link) / scale**2))
+        variances, noise, trust = self._likeliest(units, run_noise, least)
         return Regression(
             link=link,
             most=_MOST.get(self._target),
@@ -149,6 +150,10 @@ class _Problem:
         ready = Regressed(self._rows, self._side, self._target, regression)
         levels = {level: self._residuals(ready, level) for level in LEVELS}
         found: dict[str, Margin] = margins(levels, quantile, "added", dict.fromkeys(LEVELS, _PRIOR))
+        if self._target == "memory":
+            # Too wide costs some sharing, too narrow costs a job: few kinds that happen to be alike prove little.
+            least = NormalDist().inv_cdf(quantile)
+            found = {name: msgspec.structs.replace(one, amount=max(one.amount, least)) for name, one in found.items()}
         return msgspec.structs.replace(regression, margins=found)
 
     def _residuals(self, ready: Regressed, level: str) -> list[Residual]:
@@ -166,10 +171,9 @@ class _Problem:
             if groups[i] is not None
         ]
 
-    def _run_noise(self, link: Link, typical: float) -> float:
+    def _run_noise(self, link: Link) -> float:
         """The variance between runs of one kind, in squares of the link's units: pooled, with a prior."""
-        here, more = link_units(link, np.array([typical, typical * math.exp(REPEATED_RUN.scale)]))
-        prior = max(float(more - here) ** 2, 1e-12)
+        prior = self._prior_noise(link)
         repeated = [link_units(link, np.array(values)) for values in self._repeats if len(values) > 1]
         if not repeated:
             return prior
@@ -179,8 +183,18 @@ class _Problem:
         freedom = sum(len(found) - 1 for found in repeated)
         return (_RUNS_WORTH * prior + float(squares.sum())) / (_RUNS_WORTH + freedom)
 
-    def _likeliest(self, units: Matrix, run_noise: float) -> tuple[dict[str, float], float, Matrix]:
-        """(variances, noise, trust): the most likely, by turns with the weight that its surprise leaves each row."""
+    def _prior_noise(self, link: Link) -> float:
+        """The variance between runs of one kind that other measurements showed, at the middle of the values."""
+        scale = SAME_KIND_MEMORY.scale if self._target == "memory" else REPEATED_RUN.scale
+        typical = float(np.median(self._values))
+        here, more = link_units(link, np.array([typical, typical * math.exp(scale)]))
+        return max(float(more - here) ** 2, 1e-12)
+
+    def _likeliest(self, units: Matrix, run_noise: float, least: float) -> tuple[dict[str, float], float, Matrix]:
+        """(variances, noise, trust): the most likely, by turns with the weight that its surprise leaves each row.
+
+        Kinds differ at least as much as runs of one kind do.
+        """
         from scipy.optimize import minimize
 
         matrices = list(self._terms.values())
@@ -189,7 +203,7 @@ class _Problem:
         trust: Matrix = np.ones(len(units))
         for most_steps in _ROUNDS:
             told = _Evidence(matrices, units, run_noise / self._runs, trust, first)
-            bounds = [(_LEAST_LOG, _MOST_LOG)] * len(matrices) + [(math.log(_LEAST_NOISE), _MOST_LOG)]
+            bounds = [(_LEAST_LOG, _MOST_LOG)] * len(matrices) + [(math.log(least), _MOST_LOG)]
             found = minimize(told, logs, jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": most_steps})
             logs = found.x
             trust = told.trust(logs)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from gpuq.learn.clusters import Cluster, Places
+from gpuq.learn.clusters import Places
 from gpuq.learn.history import Known
 from gpuq.learn.peaks.kernel import Across, Side
 from gpuq.learn.peaks.levels import Level, Levels
@@ -36,8 +36,8 @@ class Guess:
 class Foreteller:
     """The regressions of one type of device, made ready to answer."""
 
-    def __init__(self, peaks: Peaks, clusters: Sequence[Cluster]) -> None:
-        self._levels = Levels(peaks.rows, Places(clusters) if clusters else None)
+    def __init__(self, peaks: Peaks, places: Places | None) -> None:
+        self._levels = Levels(peaks.rows, places)
         self._side = Side([row.traits for row in peaks.rows])
         fitted = {target: getattr(peaks, target) for target in TARGETS}
         self._regressed = {

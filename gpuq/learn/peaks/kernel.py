@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -59,6 +60,15 @@ class Side:
         return len(self.design)
 
     @cached_property
+    def present(self) -> Matrix:
+        """Per job and group, everybody first: 1 where it has words of that group."""
+        some = [
+            np.array([float(bool(words)) for words in sets])[which]
+            for sets, which in zip(self.sets, self.which, strict=True)
+        ]
+        return np.stack([np.ones(len(self)), *some], axis=1)
+
+    @cached_property
     def lengths(self) -> list[Matrix]:
         """Per group: the root of the number of words in each set, 1 for none."""
         return [np.sqrt(np.array([max(1, len(words)) for words in sets], dtype=np.float64)) for sets in self.sets]
@@ -84,7 +94,7 @@ class Across:
     def __init__(self, one: Side, other: Side, *, quick: bool = False) -> None:
         number = np.float32 if quick else np.float64
         self._one, self._other = one.design.astype(number), other.design.astype(number)
-        self._alike = [None, *(_alike(one, other, group).astype(number) for group in range(len(GROUP_NAMES) - 1))]
+        self._alike = [None, *(_alike(one, other, group, number) for group in range(len(GROUP_NAMES) - 1))]
         self._together = np.minimum(one.walked[:, None].astype(number), other.walked[None, :].astype(number))
 
     def covariance(self, variances: Matrix) -> Matrix:
@@ -118,16 +128,12 @@ def table(variances: Mapping[str, float]) -> Matrix:
 def diagonal(side: Side, variances: Matrix) -> Matrix:
     """The covariance of each job with itself."""
     shapes = np.concatenate([side.design**2, side.walked[:, None]], axis=1)
-    total = shapes @ variances[0]
-    for group, (sets, which) in enumerate(zip(side.sets, side.which, strict=True)):
-        some = np.array([float(bool(words)) for words in sets])[which]
-        total += some * (shapes @ variances[group + 1])
-    return np.asarray(total)
+    return np.asarray(np.einsum("ij,ij->i", side.present, shapes @ variances.T))
 
 
-def _alike(one: Side, other: Side, group: int) -> Matrix:
+def _alike(one: Side, other: Side, group: int, number: type[np.floating[Any]]) -> Matrix:
     """The cosine of their sets of words: what they share over the geometric mean of how many each has."""
-    shared = np.zeros((len(one.sets[group]), len(other.sets[group])))
+    shared: Matrix = np.zeros((len(one.sets[group]), len(other.sets[group])), dtype=number)
     where = other.where[group]
     for row, words in zip(shared, one.sets[group], strict=True):
         for word in words:

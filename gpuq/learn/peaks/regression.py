@@ -146,7 +146,7 @@ class Regressed:
         through = shared @ self._root.astype(shared.dtype, copy=False)
         explained = np.einsum("ij,ij->i", through, through)
         unknown = np.maximum(diagonal(jobs, self._variances) - explained, 0.0)
-        return Belief(shared @ self._weights, unknown + self.regression.noise)
+        return Belief(shared @ self._weights.astype(shared.dtype), unknown + self.regression.noise)
 
     def log_evidence(self) -> float:
         """How likely the values of the rows are under it (log density, percent, bytes or seconds); more is better.

@@ -18,8 +18,8 @@ GROUPS: dict[str, frozenset[str]] = {
     "owner": frozenset({"owner", "project"}),
     "script": frozenset({"script", "folder"}),
     "model": frozenset({"model"}),
-    "family": frozenset({"family", "kind", "constructor"}),
-    "words": frozenset({"option", "word", "precision", "optimizer", "framework", "layer"}),
+    "family": frozenset({"family", "kind"}),
+    "words": frozenset({"option", "word", "precision", "optimizer", "framework", "layer", "constructor"}),
 }
 # One more: the same owner with the very same words, which is one template of a command, whatever model it trains.
 TEMPLATE = "template"

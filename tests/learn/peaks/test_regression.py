@@ -37,7 +37,7 @@ def known(attempt: Outcome) -> Known:
 
 
 def guess(peaks: Peaks, attempt: Outcome) -> Guess:
-    (found,) = Foreteller(peaks, ()).guesses([known(attempt)])
+    (found,) = Foreteller(peaks, None).guesses([known(attempt)])
     assert found is not None
     return found
 
@@ -86,7 +86,7 @@ def test_the_owner_speaks_for_a_script_of_theirs_and_nobody_for_a_stranger():
     assert found.level.evidence == "owner alice, 20 runs of 20 kinds"
     assert found.duration is None
     stranger = outcome(0, owner="bob", script="speech", model="wave")
-    assert Foreteller(lawful_peaks(), ()).guesses([known(stranger)]) == [None]
+    assert Foreteller(lawful_peaks(), None).guesses([known(stranger)]) == [None]
 
 
 def test_whoever_trains_it_a_family_is_known_once_there_are_enough_of_it():
@@ -104,7 +104,7 @@ def test_the_duration_of_a_new_kind_comes_from_its_template():
 
 def test_all_at_once_are_answered_as_one_by_one():
     jobs = [known(outcome(0, model=f"net{letter}", batch=2**i)) for letter in "abxy" for i in range(9)]
-    foreteller = Foreteller(lawful_peaks(), ())
+    foreteller = Foreteller(lawful_peaks(), None)
     together = foreteller.guesses(jobs)
     for job, found in zip(jobs, together, strict=True):
         (alone,) = foreteller.guesses([job])
@@ -267,7 +267,7 @@ def test_a_covariance_is_one(found: list[Known]):
 @settings(deadline=None, max_examples=50)
 @given(jobs)
 def test_whatever_is_asked_bounds_are_in_order(job: Known):
-    (found,) = Foreteller(lawful_peaks(), ()).guesses([job])
+    (found,) = Foreteller(lawful_peaks(), None).guesses([job])
     if found is not None:
         assert found.utilization is not None
         assert 0 <= found.utilization[0] <= found.utilization[1] <= 100

@@ -1,0 +1,231 @@
+"""Trains a carrier from kinds that were profiled on the anchor type and timed on the target types.
+
+Arrives: `Measured` rows. Leaves: a `Carrier`. Which members are averaged, and how wide the bound is, come from
+cross-validation that leaves whole kinds out: a kind's other batch sizes would give the answer away. scikit-learn here,
+TensorFlow in `network`. The same rows give the same carrier.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from gpuq.errors import BadInput
+from gpuq.learn.bounds import conformal_rank, student_quantile
+from gpuq.learn.transfer.carrier import Carrier, Members, Notebook, blended
+from gpuq.learn.transfer.features import LEAST_MS, Column, Rows, op_ms, plain, scaled
+from gpuq.learn.transfer.members import Forest, Kernel, Linear, Tree, apart
+from gpuq.learn.transfer.names import Groups, groups
+from gpuq.learn.transfer.profile import IDLE, OpProfile
+
+# Fewer kinds than this cannot be left out in turn and still teach.
+LEAST_KINDS = 6
+_FOLDS = 3
+_TREES = 100
+_BLENDS = (("kernel", "trees"), ("kernel", "trees", "by_op"), ("notebook",))
+# Long enough that the kernel falls almost linearly over all distances seen, and noise of a repeated run, a few percent,
+# against ratios that differ by tens. Picked, as the features were, after looking at a scan over PROFET's T4 rows, where
+# neighbouring values did about as well; not by nested cross-validation.
+_REACH = 8.0
+_NOISE = 0.01
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Jobs profiled on one type: a label that tells kinds apart, profile and seconds per step there, and on the targets.
+
+    `target_profiles` may hold the same jobs' profiles on a target; with those of all targets, ops are carried one by one.
+    """
+
+    kinds: Sequence[str]
+    profiles: Sequence[OpProfile]
+    step_s: Sequence[float]
+    target_s: Mapping[str, Sequence[float]]
+    target_profiles: Mapping[str, Sequence[OpProfile]]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """The same as arrays: times per group on the anchor and, where known, on each target (n, targets, groups)."""
+
+    kinds: Any
+    times_ms: Rows
+    step_s: Column
+    target_s: Rows
+    target_ms: Any | None
+
+    def take(self, chosen: Any) -> _Table:
+        """Only these rows."""
+        target_ms = None if self.target_ms is None else self.target_ms[chosen]
+        return _Table(self.kinds[chosen], self.times_ms[chosen], self.step_s[chosen], self.target_s[chosen], target_ms)
+
+    @property
+    def log_ratios(self) -> Rows:
+        return np.asarray(np.log(self.target_s / self.step_s[:, None]))
+
+
+def carrier(measured: Measured, *, quantile: float = 0.95, with_notebook: bool = False, seed: int = 0) -> Carrier:
+    """The carrier that these rows give. Raises BadInput where there are fewer kinds than `LEAST_KINDS`.
+
+    The notebook's median takes part only where asked for: it needs TensorFlow, and has not won yet (see the benchmark).
+    """
+    if len(set(measured.kinds)) < LEAST_KINDS:
+        raise BadInput(
+            f"{len(set(measured.kinds))} kinds were measured on both types; {LEAST_KINDS} are needed.",
+            fix="Profile more kinds with `gpuq profile`.",
+        )
+    table, found = table_of(measured)
+    said, truth, kinds = _left_out(table, with_notebook, seed)
+    blends = tuple(_better(said, truth, column) for column in range(truth.shape[1]))
+    uppers = tuple(
+        margin(truth[:, column] - blended(said, names, column), kinds, quantile) for column, names in enumerate(blends)
+    )
+    kept = {name for names in blends for name in names}
+    members = train(table, with_notebook="notebook" in kept, seed=seed)
+    members = msgspec.structs.replace(members, **{name: None for name in members.__struct_fields__ if name not in kept})
+    return Carrier(measured.profiles[0].framework, found, tuple(measured.target_s), members, blends, uppers)
+
+
+def train(table: _Table, *, with_notebook: bool, seed: int) -> Members:
+    """Every member, on all rows of the table."""
+    rows, ratios = scaled(table.times_ms, table.step_s), table.log_ratios
+    return Members(
+        notebook=notebook(table, seed) if with_notebook else None,
+        trees=_trees(rows, ratios, seed),
+        kernel=_kernel(rows, ratios),
+        by_op=None if table.target_ms is None else _by_op(rows, table),
+    )
+
+
+def notebook(table: _Table, seed: int) -> Notebook:
+    """The three members of the notebook: a Keras network, a random forest, a line on latency. Needs TensorFlow."""
+    from sklearn.ensemble import RandomForestRegressor
+    from sklearn.linear_model import LinearRegression
+
+    from gpuq.learn.transfer import network
+
+    rows, target_ms = plain(table.times_ms, table.step_s), 1000.0 * table.target_s
+    forest = RandomForestRegressor(_TREES, random_state=seed).fit(rows, _as_asked(target_ms))
+    line = LinearRegression().fit(rows[:, :1], target_ms)
+    return Notebook(
+        network=network.fit(rows, target_ms, seed=seed),
+        forest=_forest(forest),
+        linear=Linear(_plain(line.coef_[:, 0]), _plain(line.intercept_)),
+    )
+
+
+def table_of(measured: Measured) -> tuple[_Table, Groups]:
+    """The rows as arrays, and the groups that the names of their ops are in."""
+    everywhere = [measured.profiles, *measured.target_profiles.values()]
+    names = {name for profiles in everywhere for profile in profiles for name in profile.shares()}
+    found = groups(sorted(names - {IDLE}))
+    return _table(measured, found), found
+
+
+def _table(measured: Measured, found: Groups) -> _Table:
+    targets = list(measured.target_s)
+    complete = all(target in measured.target_profiles for target in targets)
+    on_targets = [
+        op_ms(measured.target_profiles[target], measured.target_s[target], found) for target in targets if complete
+    ]
+    return _Table(
+        kinds=np.asarray(measured.kinds),
+        times_ms=op_ms(measured.profiles, measured.step_s, found),
+        step_s=np.asarray(measured.step_s, dtype=np.float64),
+        target_s=np.column_stack([measured.target_s[target] for target in targets]).astype(np.float64),
+        target_ms=np.stack(on_targets, axis=1) if on_targets else None,
+    )
+
+
+def _left_out(table: _Table, with_notebook: bool, seed: int) -> tuple[dict[str, Rows], Rows, Any]:
+    """What each member says of rows whose kinds it has not seen, what was true (log ratios), and the kinds."""
+    fold_of = {kind: index % _FOLDS for index, kind in enumerate(sorted(set(table.kinds)))}
+    folds = np.array([fold_of[kind] for kind in table.kinds])
+    said: dict[str, Rows] = {}
+    for fold in range(_FOLDS):
+        out = table.take(folds == fold)
+        members = train(table.take(folds != fold), with_notebook=with_notebook, seed=seed)
+        for name, value in members.log_ratios(out.times_ms, out.step_s).items():
+            said.setdefault(name, np.empty_like(table.target_s))[folds == fold] = value
+    return said, table.log_ratios, table.kinds
+
+
+def _better(said: Mapping[str, Rows], truth: Rows, column: int) -> tuple[str, ...]:
+    """The blend that has the lowest mean absolute percentage error; of equals, the first.
+
+    Weights are equal and the choice is short: with some dozen kinds, a longer one costs more than it gains.
+    """
+    every = [names for names in _BLENDS if all(name in said for name in names)]
+    errors = [float(np.mean(np.abs(np.expm1(blended(said, names, column) - truth[:, column])))) for names in every]
+    return every[int(np.argmin(errors))]
+
+
+def margin(residuals: Column, kinds: Any, quantile: float) -> float:
+    """The log margin that the truth of a kind not seen stays under as often as asked.
+
+    A kind's rows err together, so the kinds are what is counted: Student's t with one degree of freedom fewer than there
+    are, times the root of the mean squared error averaged kind by kind; at least the empirical quantile of the rows.
+    """
+    names = sorted(set(kinds))
+    means = [float(np.mean(residuals[kinds == name])) for name in names]
+    squares = [float(np.mean((residuals[kinds == name] - np.mean(means)) ** 2)) for name in names]
+    count = len(names)
+    wide = student_quantile(quantile, count - 1) * np.sqrt(np.mean(squares) * (1 + 1 / count))
+    ordered = np.sort(residuals)
+    rank = conformal_rank(len(ordered), quantile)
+    empirical = ordered[-1] if rank is None else ordered[rank - 1]
+    return max(0.0, float(np.mean(means) + wide), float(empirical))
+
+
+def _trees(rows: Rows, ratios: Rows, seed: int) -> Forest:
+    from sklearn.ensemble import ExtraTreesRegressor
+
+    found = ExtraTreesRegressor(_TREES, min_samples_leaf=2, max_features=0.5, random_state=seed)
+    return _forest(found.fit(rows, _as_asked(ratios)))
+
+
+def _as_asked(targets: Rows) -> Any:
+    """scikit-learn wants a single target without its second axis."""
+    return targets[:, 0] if targets.shape[1] == 1 else targets
+
+
+def _forest(found: Any) -> Forest:
+    return Forest(tuple(_tree(one.tree_) for one in found.estimators_))
+
+
+def _tree(found: Any) -> Tree:
+    leaf = found.children_left < 0
+    return Tree(
+        feature=tuple(int(value) for value in np.where(leaf, -1, found.feature)),
+        threshold=tuple(float(value) for value in np.where(leaf, 0.0, found.threshold)),
+        left=tuple(int(value) for value in np.maximum(found.children_left, 0)),
+        right=tuple(int(value) for value in np.maximum(found.children_right, 0)),
+        value=tuple(_plain(value) for value in found.value[:, :, 0]),
+    )
+
+
+def _by_op(rows: Rows, table: _Table) -> Kernel:
+    assert table.target_ms is not None
+    ratios = np.log((table.target_ms + LEAST_MS) / (table.times_ms[:, None, :] + LEAST_MS))
+    return _kernel(rows, ratios.reshape(len(rows), -1))
+
+
+def _kernel(rows: Rows, values: Rows) -> Kernel:
+    mean, spread = rows.mean(axis=0), rows.std(axis=0)
+    scale = np.where(spread > 1e-9, spread, 1.0)
+    points, level = (rows - mean) / scale, values.mean(axis=0)
+    covariance = np.exp(-apart(points, points) / _REACH) + _NOISE * np.eye(len(points))
+    weights = np.linalg.solve(covariance, values - level)
+    return Kernel(_plain(mean), _plain(scale), _REACH, _nested(points), _nested(weights), _plain(level))
+
+
+def _nested(rows: Rows) -> tuple[tuple[float, ...], ...]:
+    return tuple(map(_plain, rows))
+
+
+def _plain(values: Any) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)

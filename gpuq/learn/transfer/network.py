@@ -1,0 +1,100 @@
+"""The notebook's Keras network. The only module of gpuq that imports TensorFlow; imported by the trainer alone.
+
+Arrives: rows of features and positive targets. Leaves: the trained network as plain numbers. Layers of 128, 64, 32, 16
+units with rectifiers; loss = absolute percentage error + squared error; Adam, its rate decayed from 0.001 by 0.9 every
+1,000 steps, as in the notebook. Inputs are standardised and targets divided by their median, which it does not do:
+else the squared error of the longest steps drowns all others. The same rows and seed give the same network.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from gpuq.learn.transfer.features import Rows
+from gpuq.learn.transfer.members import Layer, Network
+
+UNITS = (128, 64, 32, 16)
+BATCH = 16
+STEPS = 3600
+
+
+def fit(rows: Rows, targets: Rows, *, seed: int = 0, steps: int = STEPS) -> Network:
+    """Train on (n, features) and (n, targets), all targets above 0. Needs TensorFlow."""
+    chance = np.random.default_rng(seed)
+    mean, scale, unit = rows.mean(axis=0), _nonzero(rows.std(axis=0)), np.median(targets, axis=0)
+    batches = _batches(len(rows), steps, chance)
+    weights = _trainer(rows.shape[1], targets.shape[1])(
+        (rows - mean) / scale, targets / unit, batches, _start(rows.shape[1], targets.shape[1], chance)
+    )
+    layers = [
+        Layer(tuple(tuple(map(float, row)) for row in weights[i]), tuple(map(float, weights[i + 1])))
+        for i in range(0, len(weights), 2)
+    ]
+    return Network(_plain(mean), _plain(scale), _plain(unit), tuple(layers))
+
+
+@lru_cache(maxsize=8)
+def _trainer(inputs: int, outputs: int) -> Callable[[Rows, Rows, Any, list[Any]], list[Any]]:
+    """A training loop for networks of this shape, traced once: folds differ in their rows alone."""
+    import tensorflow as tf
+
+    layers = tf.keras.layers
+    model = tf.keras.Sequential(
+        [layers.Input((inputs,)), *(layers.Dense(n, activation="relu") for n in UNITS), layers.Dense(outputs)]
+    )
+    rate = tf.keras.optimizers.schedules.ExponentialDecay(0.001, decay_steps=1000, decay_rate=0.9)
+    optimizer = tf.keras.optimizers.Adam(rate)
+    optimizer.build(model.trainable_variables)
+    fresh = [variable.numpy() for variable in optimizer.variables]
+
+    signature = [tf.TensorSpec((None, inputs)), tf.TensorSpec((None, outputs)), tf.TensorSpec((None, None), tf.int32)]
+
+    @tf.function(input_signature=signature)  # type: ignore[untyped-decorator, unused-ignore]
+    def loop(rows: Any, targets: Any, batches: Any) -> None:
+        for i in tf.range(tf.shape(batches)[0]):
+            truth = tf.gather(targets, batches[i])
+            with tf.GradientTape() as tape:
+                gap = model(tf.gather(rows, batches[i]), training=True) - truth
+                loss = tf.reduce_mean(100.0 * tf.abs(gap) / truth + tf.square(gap))
+            gradients = tape.gradient(loss, model.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+
+    def train(rows: Rows, targets: Rows, batches: Any, start: list[Any]) -> list[Any]:
+        for variable, value in zip(optimizer.variables, fresh, strict=True):
+            variable.assign(value)
+        for variable, value in zip(model.trainable_variables, start, strict=True):
+            variable.assign(value)
+        loop(tf.constant(rows, tf.float32), tf.constant(targets, tf.float32), tf.constant(batches, tf.int32))
+        return [variable.numpy() for variable in model.trainable_variables]
+
+    return train
+
+
+def _start(inputs: int, outputs: int, chance: np.random.Generator) -> list[Any]:
+    """Glorot's uniform start, and zeros for the biases, as Keras has them; drawn here so that the seed decides."""
+    widths = [inputs, *UNITS, outputs]
+    found: list[Any] = []
+    for before, after in pairwise(widths):
+        limit = np.sqrt(6.0 / (before + after))
+        found += [chance.uniform(-limit, limit, (before, after)), np.zeros(after)]
+    return found
+
+
+def _batches(rows: int, steps: int, chance: np.random.Generator) -> Any:
+    """Which rows each step learns from, (steps, batch): every row once before any comes again."""
+    batch = min(BATCH, rows)
+    orders = [chance.permutation(rows) for _ in range(-(-steps * batch // rows))]
+    return np.concatenate(orders)[: steps * batch].reshape(steps, batch)
+
+
+def _nonzero(scale: Any) -> Any:
+    return np.where(scale > 1e-9, scale, 1.0)
+
+
+def _plain(values: Any) -> tuple[float, ...]:
+    return tuple(float(value) for value in values)

@@ -1,0 +1,39 @@
+import msgspec
+import numpy as np
+import pytest
+
+from gpuq.learn.transfer import fit
+from gpuq.learn.transfer.members import Forest, Kernel, Layer, Linear, Network
+
+CHANCE = np.random.default_rng(1)
+ROWS, TARGETS = CHANCE.normal(size=(60, 4)), CHANCE.uniform(1, 5, size=(60, 2))
+
+
+def back(member):
+    """As it comes back from the shelf."""
+    return msgspec.json.decode(msgspec.json.encode(member), type=type(member))
+
+
+def test_the_forest_says_what_scikit_learn_says():
+    ensemble = pytest.importorskip("sklearn.ensemble")
+    trained = ensemble.ExtraTreesRegressor(20, random_state=0).fit(ROWS, TARGETS)
+    forest = back(fit._forest(trained))
+    assert isinstance(forest, Forest)
+    asked = CHANCE.normal(size=(30, 4))
+    assert np.allclose(forest.predict(asked), trained.predict(asked))
+
+
+def test_a_network_is_layers_with_rectifiers_between():
+    network = Network((0.0,), (1.0,), (2.0,), (Layer(((1.0, -1.0),), (0.0, 0.0)), Layer(((1.0,), (10.0,)), (0.5,))))
+    assert back(network).predict(np.array([[3.0], [-3.0]])).tolist() == [[7.0], [61.0]]
+
+
+def test_a_line_is_a_line_for_each_target():
+    assert Linear((2.0, 3.0), (1.0, 0.0)).predict(np.array([[10.0, 99.0]])).tolist() == [[21.0, 30.0]]
+
+
+def test_the_kernel_repeats_what_it_saw_and_far_away_says_the_mean():
+    kernel = back(fit._kernel(ROWS, TARGETS))
+    assert isinstance(kernel, Kernel)
+    assert np.abs(kernel.predict(ROWS) - TARGETS).mean() < 0.3
+    assert np.allclose(kernel.predict(np.full((1, 4), 1e6)), TARGETS.mean(axis=0))
