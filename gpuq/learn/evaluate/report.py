@@ -86,7 +86,9 @@ def verdict(told: Plain) -> str:
         more = (SLOWDOWN if part == "slowdown" else PEAKS)[figure][1]
         own = told[part][figure]
         others = {
-            name: found[part][figure] for name, found in told["baselines"].items() if found[part][figure] is not None
+            name: found[part][figure]
+            for name, found in told["baselines"].items()
+            if found[part][figure] is not None and 2 * found[part]["n"] >= told[part]["n"]
         }
         if own is None or not others:
             continue
