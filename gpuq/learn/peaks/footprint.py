@@ -234,7 +234,7 @@ def parts_of(features: Mapping[str, Any]) -> Parts | None:
     constructors = [name for name in _list(features.get("constructors")) if isinstance(name, str)]
     found = named(model if isinstance(model, str) else None, constructors)
     batch = _positive(features.get("batch_size"))
-    if found is None or batch is None:
+    if found is None or batch is None or found[1].saved_mib is None:
         return None
     name, architecture = found
     size = _positive(features.get("sequence_length" if architecture.tokens else "image_size"))
