@@ -50,6 +50,11 @@ def _share(memory: int | None) -> float | None:
     return None if memory is None else 100 * memory / alnair.WORKLOADS_MEMORY_BYTES
 
 
+def _at_most_all(share: float | None) -> float | None:
+    """As the baselines' points: nobody can use more than there is."""
+    return None if share is None else min(100.0, share)
+
+
 TARGETS = (
     _Target(
         "MGUP",
@@ -62,7 +67,7 @@ TARGETS = (
     _Target(
         "MGMAP",
         lambda o: _share(o.peak_memory_bytes) or 0.0,
-        lambda f: _share(f.peak_memory_bytes),
+        lambda f: _at_most_all(_share(f.peak_memory_bytes)),
         lambda f: _share(f.upper_memory_bytes),
         10.0,
         15.0,

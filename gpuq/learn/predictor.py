@@ -70,6 +70,7 @@ class Predictor:
         self._calibration = Calibration() if model is None else model.calibration
         self._prior = Prior(self._calibration.scale)
         self._layers = None if model is None else model.layers
+        self._layers_off = {} if model is None else model.layers_off
         self._places = {} if model is None else {name: Places(found) for name, found in model.clusters.items()}
         peaks = {} if model is None else model.peaks
         self._foretellers = {name: Foreteller(found, self._places.get(name)) for name, found in peaks.items()}
@@ -169,7 +170,8 @@ class Predictor:
             for place, guess in zip(new, guesses, strict=True):
                 if guess is not None:
                     layers = self._layers_of(jobs[place][1], device_type)
-                    found[place] = self._from_guess(guess, layers, found[place], runs[place])
+                    off = self._layers_off.get(device_type, 0.0)
+                    found[place] = self._from_guess(guess, layers, off, found[place], runs[place])
         self._expect(found, jobs, [measured(used, "peak_utilization_pct") for used, _ in comparable], foreteller)
         widened = [self._widened(forecast, kind, device_type) for forecast, (kind, _) in zip(found, jobs, strict=True)]
         return [replace(forecast, model_version=self._version) for forecast in widened]
@@ -231,10 +233,15 @@ class Predictor:
     def _layers_of(self, known: Known, device_type: str) -> Footprint | None:
         return None if known.layers is None else on_device(known.layers, device_type, self._layers)
 
-    def _from_guess(self, guess: Guess, layers: Footprint | None, own: Forecast, runs: list[Run]) -> Forecast:
-        """A forecast from the like of a kind, and from its layers; what it has shown itself is the least it needs."""
+    def _from_guess(
+        self, guess: Guess, layers: Footprint | None, off: float, own: Forecast, runs: list[Run]
+    ) -> Forecast:
+        """A forecast from the like of a kind, and from its layers; what it has shown itself is the least it needs.
+
+        `off` as `blended` takes it.
+        """
         seen = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
-        memory = guess.memory if guess.memory is None or layers is None else blended(guess.memory, layers)
+        memory = guess.memory if guess.memory is None or layers is None else blended(guess.memory, layers, off)
         point, upper = (None, None) if memory is None else _ordered(*memory, runs, self._learning.quantile)
         return Forecast(
             peak_utilization_pct=None if guess.utilization is None else max([guess.utilization[1], *seen]),
