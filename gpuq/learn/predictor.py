@@ -67,6 +67,7 @@ class Predictor:
     def use(self, model: Model | None) -> None:
         """From now on, answer with this model (None: with history alone)."""
         self._version = None if model is None else model.version
+        self._unknown = replace(UNKNOWN, model_version=self._version)
         self._calibration = Calibration() if model is None else model.calibration
         self._prior = Prior(self._calibration.scale)
         self._layers = None if model is None else model.layers
@@ -173,8 +174,7 @@ class Predictor:
                     off = self._layers_off.get(device_type, 0.0)
                     found[place] = self._from_guess(guess, layers, off, found[place], runs[place])
         self._expect(found, jobs, [measured(used, "peak_utilization_pct") for used, _ in comparable], foreteller)
-        widened = [self._widened(forecast, kind, device_type) for forecast, (kind, _) in zip(found, jobs, strict=True)]
-        return [replace(forecast, model_version=self._version) for forecast in widened]
+        return [self._widened(forecast, kind, device_type) for forecast, (kind, _) in zip(found, jobs, strict=True)]
 
     @staticmethod
     def _expect(
@@ -203,7 +203,7 @@ class Predictor:
 
     def _from_own(self, used: list[Run], same: bool, runs: list[Run], known: Known) -> Forecast:
         if not used:
-            return UNKNOWN
+            return self._unknown
         point, upper = self._own_memory(used, runs, known, changed=not same)
         durations = measured(used, "duration_s")
         return Forecast(
@@ -213,6 +213,7 @@ class Predictor:
             duration_p50_s=order_statistic(durations, 0.5) if durations else None,
             duration_p90_s=order_statistic(durations, 0.9) if durations else None,
             evidence=_own_evidence(used, known, changed=not same),
+            model_version=self._version,
         )
 
     def _own_memory(
@@ -251,6 +252,7 @@ class Predictor:
             duration_p50_s=own.duration_p50_s or (guess.duration and guess.duration[0]),
             duration_p90_s=own.duration_p90_s or (guess.duration and guess.duration[1]),
             evidence=guess.level.evidence + ("" if layers is None else f"; {layers.evidence}"),
+            model_version=self._version,
         )
 
 
