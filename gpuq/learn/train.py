@@ -65,9 +65,7 @@ def fit(outcomes: Sequence[Outcome], learning: Learning, profiles: Sequence[OpPr
         transfer=fit_transfer(history, profiles, learning.quantile),
         peaks=fit_peaks(history, learning.quantile),
         layers=layers,
-        layers_off={
-            device_type: usually_off(found, learning.quantile, layers) for device_type, found in sorted(rows.items())
-        },
+        layers_off={} if layers is not None else _layers_off(rows, learning.quantile),
         interference=fit_interference(history, outcomes, learning.quantile),
     )
 
@@ -101,6 +99,11 @@ def _layers(rows: Mapping[str, Sequence[Measured]], quantile: float) -> Coeffici
     found = [row for device_type in sorted(rows) for row in rows[device_type]]
     networks = {row.parts.name for row in found if not row.parts.steps}
     return fit_layers(found, quantile) if len(networks) >= LEAST_NETWORKS else None
+
+
+def _layers_off(rows: Mapping[str, Sequence[Measured]], quantile: float) -> dict[str, float]:
+    """Device type -> how far what ships was off; a fit of our own has margins from networks left out, and needs none."""
+    return {device_type: usually_off(found, quantile) for device_type, found in sorted(rows.items())}
 
 
 def fit_clusters(members: Sequence[Member], quantile: float) -> tuple[Cluster, ...]:

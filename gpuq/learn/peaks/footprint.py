@@ -158,15 +158,16 @@ def blended(guess: tuple[float, float], found: Footprint, off: float = 0.0) -> t
     return math.exp(point), math.exp(max(point + math.sqrt(square), min(bounds)))
 
 
-def usually_off(measured: Iterable[Measured], quantile: float, coefficients: Coefficients | None = None) -> float:
-    """The log that `quantile` of sums are off by at most, either way, as far as these rows show; one vote per network.
+def usually_off(measured: Iterable[Measured], quantile: float) -> float:
+    """The log that `quantile` of the sums that ship are off by at most, either way, as far as these rows show; one vote per
+    network.
 
     What layers add up to is not what a library reserves, nor what a network with frozen layers needs. One more vote says
     that it is off as little as `PRIOR`.
     """
     squares: dict[str, list[float]] = {}
     for row in measured:
-        point = on_device(row.parts, row.device_type, coefficients).point
+        point = on_device(row.parts, row.device_type).point
         squares.setdefault(row.parts.name, []).append(math.log(max(row.peak_bytes, 1.0) / max(point, 1)) ** 2)
     votes = [PRIOR.scale**2, *map(fmean, squares.values())]
     return round(NormalDist().inv_cdf(quantile) * math.sqrt(fmean(votes)), 6)
