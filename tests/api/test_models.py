@@ -31,7 +31,7 @@ def test_a_belief_says_what_it_rests_on_and_how_the_model_was_judged(tmp_path: P
     member = Member("ada:other.py", ("script:train",), None, 50.0, GIB)
     clusters = {"A": (Cluster((member,), 50.0, GIB, 2 * GIB),)}
     model = Model(trained_until=1.0, attempts=8, quantile=0.95, clusters=clusters)
-    shelf.publish(model, {"figures": {"candidate": {"memory_under_share": 0.04, "scored": 50}}}, "")
+    shelf.publish(model, {"figures": {"candidate": {"memory_under_share": 0.04, "scored": 50}}}, {})
     now = 10.0
     asked = replace(asked, features={"tokens": ["script:train"]})
     on_a, on_b = models.beliefs(asked, [("A", ()), ("B", ("k",))])
