@@ -8,11 +8,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import time
-import traceback
-from importlib import import_module
 
-from benchmarks.table import BUILD, Row, lines, write
+from benchmarks.run import run
+from benchmarks.table import BUILD, lines, write
 
 # Those that need a quiet heap first.
 NAMES = ("passes", "queue", "start", "submit", "memory", "sampler", "hook")
@@ -28,25 +26,10 @@ def main() -> int:
     # As where it is installed: programs start from compiled files, whatever this shell says and wherever they lie.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = str(BUILD / "bytecode")
-    rows, failed = _run(asked or NAMES)
+    rows, failed = run("benchmarks", asked or NAMES)
     print("\n".join(lines(rows)))
     print(f"\nwritten to {write(rows, '-'.join(['bench', *asked]))}")
     return 1 if failed else 0
-
-
-def _run(names: tuple[str, ...] | list[str]) -> tuple[list[Row], bool]:
-    rows: list[Row] = []
-    failed = False
-    for name in names:
-        began = time.monotonic()
-        try:
-            rows += import_module(f"benchmarks.{name}").run()
-        except Exception:  # noqa: BLE001 - the others still have something to say
-            traceback.print_exc()
-            rows.append(Row(f"{name}: could not run", None, "", note="see the traceback above"))
-            failed = True
-        print(f"[{name}: {time.monotonic() - began:.0f} s]", file=sys.stderr, flush=True)
-    return rows, failed
 
 
 if __name__ == "__main__":

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time
-import traceback
-from importlib import import_module
-from pathlib import Path
 
-from benchmarks.table import Row, lines, write
+from benchmarks.run import run
+from benchmarks.table import lines, write
 from gpuq.learn.public import folder
 
 NAMES: tuple[str, ...] = ("peaks", "memory", "interference", "transfer", "evaluate", "nights")
@@ -30,25 +27,10 @@ def main() -> int:
     if data is None:
         print("skipped: no measured data; set GPUQ_DATA to the folder that holds it")
         return 0
-    rows, failed = _run(asked or NAMES, data)
+    rows, failed = run("benchmarks.learning", asked or NAMES, data)
     print("\n".join(lines(rows)))
     print(f"\nwritten to {write(rows, '-'.join(['bench-learning', *asked]))}")
     return 1 if failed else 0
-
-
-def _run(names: tuple[str, ...] | list[str], data: Path) -> tuple[list[Row], bool]:
-    rows: list[Row] = []
-    failed = False
-    for name in names:
-        began = time.monotonic()
-        try:
-            rows += import_module(f"benchmarks.learning.{name}").run(data)
-        except Exception:  # noqa: BLE001 - the others still have something to say
-            traceback.print_exc()
-            rows.append(Row(f"{name}: could not run", None, "", note="see the traceback above"))
-            failed = True
-        print(f"[{name}: {time.monotonic() - began:.0f} s]", file=sys.stderr, flush=True)
-    return rows, failed
 
 
 if __name__ == "__main__":

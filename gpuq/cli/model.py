@@ -5,8 +5,6 @@ The last two become a process of their own, which may import the learning code, 
 
 from __future__ import annotations
 
-import os
-
 from gpuq.cli import format as fmt
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Client, print_json, talk
@@ -163,8 +161,6 @@ def _evaluate(options: Namespace) -> int:
     for name in ("singles", "pairs", "holdout"):
         value = getattr(options, name)
         command += [] if value is None else [f"--{name}={value}"]
-    # Many small matrices: threads of the linear algebra only get into each other's way, and cost sevenfold.
-    os.environ.setdefault("OMP_NUM_THREADS", "1")
     become_module(command)
     return 1
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from gpuq.core.attempt import Ending
 from gpuq.learn.outcome import AttemptSide, JobSide, Outcome, outcome_from_rows
+from gpuq.learn.peaks.compute import compute_log2
 from gpuq.learn.peaks.footprint import Parts, parts_of
 
 RUNS_KEPT = 64
@@ -32,6 +33,8 @@ class Known:
     script_sha256: str | None = None
     batch_log2: float | None = None
     tokens: tuple[str, ...] = ()
+    compute_log2: float | None = None
+    """Multiply-adds per sample of a training step; None where nothing tells."""
     layers: Parts | None = None
     """What its script says of its network's layers; None where that is too little to add up."""
 
@@ -44,6 +47,7 @@ class Known:
             script_sha256=sha if isinstance(sha, str) else None,
             batch_log2=float(batch) if isinstance(batch, int | float) and abs(batch) < 64 else None,
             tokens=tuple(intern(word) for word in words if isinstance(word, str)),
+            compute_log2=compute_log2(features),
             layers=parts_of(features),
         )
 

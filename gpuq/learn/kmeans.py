@@ -34,13 +34,10 @@ class Grouping:
 def group(points: Points) -> Grouping:
     """K-means for one to `MOST_CLUSTERS` clusters, and the count at the elbow. Needs at least one point."""
     from sklearn.cluster import KMeans  # a second and 60 MiB, for those who train only
-    from threadpoolctl import threadpool_limits
 
     different = len(np.unique(points, axis=0))
     most = max(1, min(MOST_CLUSTERS, len(points) - 1, different))
-    # So few points are sooner clustered than shared out between threads, which wait for each other on a busy machine.
-    with threadpool_limits(1):
-        fits = [KMeans(n_clusters=k, n_init=10, random_state=0).fit(points) for k in range(1, most + 1)]
+    fits = [KMeans(n_clusters=k, n_init=10, random_state=0).fit(points) for k in range(1, most + 1)]
     distortions = tuple(float(found.inertia_) for found in fits)
     alike = distortions[0] < _ALIKE * len(points)
     chosen = fits[0 if alike else elbow(distortions) - 1]

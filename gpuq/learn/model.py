@@ -65,6 +65,8 @@ class Model(msgspec.Struct, frozen=True, kw_only=True):
     """Device type -> its regressions of peaks and duration."""
     layers: Coefficients | None = None
     """What a network's layers cost, over all types of device; None where too few were measured: then what ships."""
+    layers_off: dict[str, Annotated[float, Meta(ge=0)]] = {}
+    """Device type -> the log that sums of layers by what ships were off by there; empty with `layers` of our own."""
     interference: dict[str, Interference] = {}
     """Place (type of device and way of sharing, see `history.place_of`) -> what pairs taught there."""
 

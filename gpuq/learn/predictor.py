@@ -70,9 +70,11 @@ class Predictor:
     def use(self, model: Model | None) -> None:
         """From now on, answer with this model (None: with history alone)."""
         self._version = None if model is None else model.version
+        self._unknown = replace(UNKNOWN, model_version=self._version)
         self._calibration = Calibration() if model is None else model.calibration
         self._prior = Prior(self._calibration.scale)
         self._layers = None if model is None else model.layers
+        self._layers_off = {} if model is None else model.layers_off
         self._places = {} if model is None else {name: Places(found) for name, found in model.clusters.items()}
         self._transfers = Transfers(Transfer() if model is None else model.transfer)
         peaks = {} if model is None else model.peaks
@@ -200,13 +202,13 @@ class Predictor:
             for place, guess in zip(new, guesses, strict=True):
                 if guess is not None:
                     layers = self._layers_of(jobs[place][1], device_type)
-                    found[place] = self._from_guess(guess, layers, found[place], runs[place])
+                    off = self._layers_off.get(device_type, 0.0)
+                    found[place] = self._from_guess(guess, layers, off, found[place], runs[place])
         self._expect(found, jobs, [measured(used, "peak_utilization_pct") for used, _ in comparable], foreteller)
         for place, ((used, _), (kind, known)) in enumerate(zip(comparable, jobs, strict=True)):
             if not any(run.duration_s for run in used):
                 found[place] = self._with_duration(found[place], kind, known, device_type)
-        widened = [self._widened(forecast, kind, device_type) for forecast, (kind, _) in zip(found, jobs, strict=True)]
-        return [replace(forecast, model_version=self._version) for forecast in widened]
+        return [self._widened(forecast, kind, device_type) for forecast, (kind, _) in zip(found, jobs, strict=True)]
 
     @staticmethod
     def _expect(
@@ -248,7 +250,7 @@ class Predictor:
 
     def _from_own(self, used: list[Run], same: bool, runs: list[Run], known: Known) -> Forecast:
         if not used:
-            return UNKNOWN
+            return self._unknown
         point, upper = self._own_memory(used, runs, known, changed=not same)
         durations = measured(used, "duration_s")
         return Forecast(
@@ -258,6 +260,7 @@ class Predictor:
             duration_p50_s=order_statistic(durations, 0.5) if durations else None,
             duration_p90_s=order_statistic(durations, 0.9) if durations else None,
             evidence=_own_evidence(used, known, changed=not same),
+            model_version=self._version,
         )
 
     def _own_memory(
@@ -278,10 +281,15 @@ class Predictor:
     def _layers_of(self, known: Known, device_type: str) -> Footprint | None:
         return None if known.layers is None else on_device(known.layers, device_type, self._layers)
 
-    def _from_guess(self, guess: Guess, layers: Footprint | None, own: Forecast, runs: list[Run]) -> Forecast:
-        """A forecast from the like of a kind, and from its layers; what it has shown itself is the least it needs."""
+    def _from_guess(
+        self, guess: Guess, layers: Footprint | None, off: float, own: Forecast, runs: list[Run]
+    ) -> Forecast:
+        """A forecast from the like of a kind, and from its layers; what it has shown itself is the least it needs.
+
+        `off` as `blended` takes it.
+        """
         seen = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
-        memory = guess.memory if guess.memory is None or layers is None else blended(guess.memory, layers)
+        memory = guess.memory if guess.memory is None or layers is None else blended(guess.memory, layers, off)
         point, upper = (None, None) if memory is None else _ordered(*memory, runs, self._learning.quantile)
         return Forecast(
             peak_utilization_pct=None if guess.utilization is None else max([guess.utilization[1], *seen]),
@@ -291,6 +299,7 @@ class Predictor:
             duration_p50_s=own.duration_p50_s or (guess.duration and guess.duration[0]),
             duration_p90_s=own.duration_p90_s or (guess.duration and guess.duration[1]),
             evidence=guess.level.evidence + ("" if layers is None else f"; {layers.evidence}"),
+            model_version=self._version,
         )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
@@ -25,7 +25,7 @@ from gpuq.learn.kmeans import Points, group
 from gpuq.learn.model import Calibration, Model, own_level
 from gpuq.learn.outcome import Outcome
 from gpuq.learn.peaks.fit import fit_peaks
-from gpuq.learn.peaks.footprint import LEAST_NETWORKS, Coefficients, Measured
+from gpuq.learn.peaks.footprint import LEAST_NETWORKS, Coefficients, Measured, usually_off
 from gpuq.learn.peaks.footprint import fit as fit_layers
 from gpuq.learn.predictor import MEMORY_QUANTILE, UTILIZATION_QUANTILE, Predictor
 from gpuq.learn.transfer.profile import OpProfile
@@ -54,6 +54,8 @@ def fit(outcomes: Sequence[Outcome], learning: Learning, profiles: Sequence[OpPr
     history = History.from_outcomes(outcomes)
     members = _members(history, outcomes)
     clusters = {device_type: fit_clusters(found, learning.quantile) for device_type, found in sorted(members.items())}
+    rows = _with_layers(history)
+    layers = _layers(rows, learning.quantile)
     return Model(
         trained_until=max(outcome.ended_at for outcome in outcomes),
         attempts=len(outcomes),
@@ -62,7 +64,8 @@ def fit(outcomes: Sequence[Outcome], learning: Learning, profiles: Sequence[OpPr
         calibration=_calibrate(outcomes, clusters, learning),
         transfer=fit_transfer(history, profiles, learning.quantile),
         peaks=fit_peaks(history, learning.quantile),
-        layers=_layers(history, learning.quantile),
+        layers=layers,
+        layers_off={} if layers is not None else _layers_off(rows, learning.quantile),
         interference=fit_interference(history, outcomes, learning.quantile),
     )
 
@@ -80,15 +83,27 @@ def fit_interference(history: History, outcomes: Sequence[Outcome], quantile: fl
     return found
 
 
-def _layers(history: History, quantile: float) -> Coefficients | None:
-    """What layers cost here, from the latest whole run of each kind; None from fewer networks than say more than ships."""
-    found = []
+def _with_layers(history: History) -> dict[str, list[Measured]]:
+    """Device type -> the latest whole run of each kind whose script says what its layers add up to."""
+    found: dict[str, list[Measured]] = defaultdict(list)
     for kind, device_type in sorted(history.kinds()):
         runs = [run for run in history.runs(kind, device_type) if run.whole and run.peak_memory_bytes]
         if runs and runs[-1].known.layers is not None:
-            found.append(Measured(runs[-1].known.layers, device_type, float(runs[-1].peak_memory_bytes or 0)))
+            measured = Measured(runs[-1].known.layers, device_type, float(runs[-1].peak_memory_bytes or 0))
+            found[device_type].append(measured)
+    return found
+
+
+def _layers(rows: Mapping[str, Sequence[Measured]], quantile: float) -> Coefficients | None:
+    """What layers cost here; None from fewer networks than say more than what ships."""
+    found = [row for device_type in sorted(rows) for row in rows[device_type]]
     networks = {row.parts.name for row in found if not row.parts.steps}
     return fit_layers(found, quantile) if len(networks) >= LEAST_NETWORKS else None
+
+
+def _layers_off(rows: Mapping[str, Sequence[Measured]], quantile: float) -> dict[str, float]:
+    """Device type -> how far what ships was off; a fit of our own has margins from networks left out, and needs none."""
+    return {device_type: usually_off(found, quantile) for device_type, found in sorted(rows.items())}
 
 
 def fit_clusters(members: Sequence[Member], quantile: float) -> tuple[Cluster, ...]:

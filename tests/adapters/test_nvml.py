@@ -47,6 +47,14 @@ def tree():
     roots.append(root)
     return root.pid, int(root.stdout.readline())
 
+def mps_server(command="nvidia-cuda-mps-server"):
+    "A process of that name, which has begun: just after a fork it still has another."
+    pipe = subprocess.PIPE
+    shell = [command, "-c", "echo begun; read the_end"]
+    roots.append(subprocess.Popen(shell, executable="/bin/sh", stdin=pipe, stdout=pipe, start_new_session=True))
+    roots[-1].stdout.readline()
+    return roots[-1].pid
+
 def look(*residents, now=NOW):
     seen = backend.read(now, residents)
     readings = {device: [r.used_memory, r.utilization_pct, r.foreign_memory, r.foreign_utilization_pct]
@@ -171,10 +179,8 @@ def test_without_mps_a_gpu_is_shared_by_time_slices(run: Callable[..., Ran]):
 
 def test_a_gpu_is_under_mps_while_an_mps_server_or_a_client_is_on_it(run: Callable[..., Ran]):
     ran = run(
-        f"sharing = {SHARING}; root, child = tree(); seen = []\n"
-        "server = subprocess.Popen(['/usr/bin/nvidia-cuda-mps-server', '60'], executable='/bin/sleep',\n"
-        "                          start_new_session=True); roots.append(server)\n"
-        "for line in (f'device 0 compute {server.pid} 30', f'device 1 mps {child} 3000', ''):\n"
+        f"sharing = {SHARING}; root, child = tree(); server = mps_server('/usr/bin/nvidia-cuda-mps-server'); seen = []\n"
+        "for line in (f'device 0 compute {server} 30', f'device 1 mps {child} 3000', ''):\n"
         "    state(line); look(); seen.append(sharing())\n"
         "result = seen"
     )
@@ -198,9 +204,8 @@ def test_how_a_gpu_is_shared_is_not_known_where_the_driver_lists_no_processes(ru
 
 def test_an_old_driver_without_the_list_of_mps_clients_still_shows_the_server(run: Callable[..., Ran]):
     ran = run(
-        "server = subprocess.Popen(['nvidia-cuda-mps-server', '60'], executable='/bin/sleep', start_new_session=True)\n"
-        f"roots.append(server); lost = 'fail 0 nvmlDeviceGetMPSComputeRunningProcesses_v3 {NOT_SUPPORTED}'\n"
-        f"state(lost, f'device 0 compute {{server.pid}} 30'); look(); result = ({SHARING})()['GPU-0']"
+        f"server = mps_server(); lost = 'fail 0 nvmlDeviceGetMPSComputeRunningProcesses_v3 {NOT_SUPPORTED}'\n"
+        f"state(lost, f'device 0 compute {{server}} 30'); look(); result = ({SHARING})()['GPU-0']"
     )
     assert ran.result == "mps"
 

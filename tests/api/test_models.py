@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
+import pytest
 from msgspec.structs import replace
 
 from gpuq.api.models import ShelfModels
 from gpuq.core.device import Device
-from gpuq.learn.clusters import Cluster, Member
-from gpuq.learn.model import Model
 from gpuq.learn.shelf import Shelf
+from gpuq.learn.train import fit
 from gpuq.settings import Learning
 from tests.api.support import GIB, MemoryStore, record
+from tests.learn.world import Work, run
 
 
 class NothingFinished(MemoryStore):
@@ -29,19 +31,19 @@ def test_a_belief_says_what_it_rests_on_and_how_the_model_was_judged(tmp_path: P
     [before] = models.beliefs(asked, [(a, ())])
     assert (before.forecast.known, before.runs, before.nearest, before.judged) == (False, 0, (), None)
 
-    member = Member("ada:other.py", ("script:train",), None, 50.0, GIB)
-    clusters = {"A": (Cluster((member,), 50.0, GIB, 2 * GIB),)}
-    model = Model(trained_until=1.0, attempts=8, quantile=0.95, clusters=clusters)
-    shelf.publish(model, {"figures": {"candidate": {"memory_under_share": 0.04, "scored": 50}}}, {})
+    chance, works = random.Random(0), [Work(name, 32, 50.0, 2 * GIB) for name in ("resnet18", "resnet34", "resnet50")]
+    outcomes = [run(work, number, chance, device_type="A") for number, work in enumerate(works)]
+    shelf.publish(fit(outcomes, Learning()), {"figures": {"candidate": {"memory_under_share": 0.04, "scored": 50}}}, {})
     now = 10.0
-    asked = replace(asked, features={"tokens": ["script:train"]})
+    asked = replace(asked, features=Work("resnet101", 32, 50.0, 2 * GIB).described()[2])
     on_a, on_b = models.beliefs(asked, [(a, ()), (b, ("k",))])
-    assert on_a.forecast.evidence == "cluster of 1 kind, nearest ada:other.py"
-    assert (on_a.nearest, on_a.quantile) == ((("ada:other.py", 1.0),), 0.95)
+    assert on_a.forecast.evidence.startswith("script template, 3 runs of 3 kinds")
+    assert {kind for kind, _ in on_a.nearest} == {work.described()[0] for work in works}
+    assert on_a.quantile == 0.95
     assert on_a.judged == {"memory_under_share": 0.04, "scored": 50}
     assert not on_b.forecast.known
     assert [cost.beside for cost in on_b.forecast.pairs] == ["k"]
-    assert models.forecast(asked)["peak_utilization_pct"] == 50.0
+    assert models.forecast(asked)["expected_utilization_pct"] == pytest.approx(50.0, rel=0.1)
     assert set(models.forecasts([asked, asked])) == {asked.signature}
 
 

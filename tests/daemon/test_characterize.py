@@ -40,7 +40,7 @@ def tables(tmp_path: Path) -> Path:
 
 
 def gpuq(home: Path, *words: object) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "GPUQ_HOME": str(home), "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "GPUQ_HOME": str(home)}
     environment.pop("GPUQ_DATABASE_URL", None)
     program = "import sys; from gpuq.cli.main import main; sys.exit(main(sys.argv[1:]))"
     command = [sys.executable, "-c", program, "model", "characterize", *map(str, words)]

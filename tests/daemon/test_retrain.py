@@ -213,7 +213,7 @@ def test_rollback_is_one_command_and_tells_the_dispatcher(settings: Settings):
 
 
 def command(settings: Settings, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "GPUQ_HOME": str(settings.home.root), "OMP_NUM_THREADS": "1", **more}
+    environment = {**os.environ, "GPUQ_HOME": str(settings.home.root), **more}
     environment.pop("GPUQ_DATABASE_URL", None)
     return subprocess.run(
         [sys.executable, "-m", "gpuq.daemon.retrain", *arguments], env=environment, capture_output=True, text=True,
@@ -304,7 +304,7 @@ sys.exit(retrain.main(["--here"]))
 
 
 def python(settings: Settings, code: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "GPUQ_HOME": str(settings.home.root), "OMP_NUM_THREADS": "1", **more}
+    environment = {**os.environ, "GPUQ_HOME": str(settings.home.root), **more}
     environment.pop("GPUQ_DATABASE_URL", None)
     return subprocess.run(
         [sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True, timeout=120, check=False

@@ -1,9 +1,13 @@
-"""Well-known networks: how many parameters, and how much memory one sample of a training batch takes.
+"""Well-known networks: how many parameters, how much work a sample is, and how much memory one takes in training.
 
 Arrives: the names that a script or command uses for a network. Leaves: an `Architecture`, as it is in 32 bits. Ignores
 heads of another size, frozen layers and checkpointing.
 
-The table's facts were counted on the networks themselves, as torchvision 0.15 defines them, with random weights:
+Work is multiply-adds of one pass forward: for networks of images what torchvision 0.21 publishes with their weights (`_ops`,
+in thousand millions), brought to the stated size by area; for language models 12 times the square of the width per layer and
+token, twice the width per layer and pair of tokens, and the logits. None where nobody says.
+
+The table's facts of memory were counted on the networks themselves, as torchvision 0.15 defines them, with random weights:
 `saved_mib` is the size of all tensors that autograd keeps for the backward pass (`torch.autograd.graph.saved_tensors_hooks`,
 each storage once, without parameters), per image of the stated size; `largest_mib` the largest output of one layer. For
 language models both follow from layers, width, heads and vocabulary: 66 bytes per layer, token and unit of width, and 9 per
@@ -14,22 +18,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 _MIB = 1 << 20
+_BERT = re.compile(r"bert.*L-(\d{1,2})_H-(\d{1,4})_A-(\d{1,2})")
 
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """A network. MiB per sample of `size`: pixels of a square image's side, or tokens."""
+    """A network. Per sample of `size` (pixels of a square image's side, or tokens): 10^9 multiply-adds, and MiB."""
 
     parameters: int
-    saved_mib: float
-    largest_mib: float
+    work: float | None
+    saved_mib: float | None = None
+    """None, as is the largest layer, where nobody counted."""
+    largest_mib: float | None = None
     size: float = 224
     tokens: bool = False
     square_mib: float = 0.0
     """Saved as well, but growing with the square of the tokens."""
+    square_work: float = 0.0
+    """The same of work."""
 
     @property
     def parameters_mib(self) -> float:
@@ -37,29 +47,41 @@ class Architecture:
         return self.parameters * 4 / _MIB
 
     def per_sample(self, size: float | None) -> tuple[float, float]:
-        """(saved, largest layer) in MiB for a sample of this size; None: the usual one.
+        """(saved, largest layer) in MiB for a sample of this size, where they were counted; None: the usual one."""
+        grown, squared = self._growth(size)
+        return (self.saved_mib or 0.0) * grown + self.square_mib * squared, (self.largest_mib or 0.0) * grown
 
-        Layers of an image grow with its area.
-        """
+    def multiply_adds(self, size: float | None) -> float | None:
+        """Those of one pass forward of a sample of this size; None: the usual one."""
+        grown, squared = self._growth(size)
+        return None if self.work is None else 1e9 * (self.work * grown + self.square_work * squared)
+
+    def _growth(self, size: float | None) -> tuple[float, float]:
+        """By how much what is linear in the sample grows, and what is square; layers of an image grow with its area."""
         ratio = 1.0 if size is None else size / self.size
-        if self.tokens:
-            return self.saved_mib * ratio + self.square_mib * ratio**2, self.largest_mib * ratio
-        return self.saved_mib * ratio**2, self.largest_mib * ratio**2
+        return ratio if self.tokens else ratio**2, ratio**2
 
 
 def named(model: str | None, constructors: Iterable[str]) -> tuple[str, Architecture] | None:
     """(name, network): the one that `model` names; else the one that needs most among those the script constructs."""
-    if model and plain(model) in _TABLE:
-        return plain(model), _TABLE[plain(model)]
-    found = [(name, _TABLE[name]) for name in map(plain, constructors) if name in _TABLE]
-    return max(found, key=lambda each: (each[1].parameters_mib + each[1].saved_mib, each[0]), default=None)
+    found = [(plain(model), known)] if model and (known := find(model)) else []
+    if not found:
+        found = [(plain(name), known) for name in constructors if (known := find(name)) is not None]
+    return max(found, key=lambda each: (each[1].parameters_mib + (each[1].saved_mib or 0.0), each[0]), default=None)
 
 
+@lru_cache(maxsize=4096)
 def find(name: str) -> Architecture | None:
-    """The network of this name, in any spelling."""
-    return _TABLE.get(plain(name))
+    """The network of this name, in any spelling; also `bert_en_uncased_L-4_H-512_A-8`, as TensorFlow Hub has them."""
+    sizes = _BERT.search(name)
+    if sizes is None:
+        return _TABLE.get(plain(name))
+    layers, width, heads = map(int, sizes.groups())
+    parameters = (30_522 + 512 + 2 + width + 1) * width + layers * (12 * width + 13) * width + 2 * width
+    return replace(_language(parameters, layers, width, heads, size=128), saved_mib=None, largest_mib=None)
 
 
+@lru_cache(maxsize=4096)
 def plain(name: str) -> str:
     """One spelling for `ResNet50`, `models.resnet50` and `resnet_50`, and for `from_pretrained:bert-base-uncased`."""
     last = re.split(r"[.:/]", name)[-1].lower()
@@ -71,6 +93,8 @@ def _language(parameters: int, layers: int, width: int, heads: int, *, vocabular
     logits = 4 * vocabulary * size / _MIB
     return Architecture(
         parameters,
+        work=(12 * layers * width + vocabulary) * width * size / 1e9,
+        square_work=2 * layers * width * size**2 / 1e9,
         saved_mib=66 * layers * width * size / _MIB + 2 * logits,
         largest_mib=max(logits, 16 * width * size / _MIB),
         size=size,
@@ -80,53 +104,53 @@ def _language(parameters: int, layers: int, width: int, heads: int, *, vocabular
 
 
 _TABLE = {
-    "alexnet": Architecture(61_100_840, 3.57, 0.739),
-    "vgg11": Architecture(132_863_336, 46.61, 12.25),
-    "vgg11bn": Architecture(132_868_840, 74.93, 12.25),
-    "vgg13": Architecture(133_047_848, 64.98, 12.25),
-    "vgg13bn": Architecture(133_053_736, 111.68, 12.25),
-    "vgg16": Architecture(138_357_544, 69.96, 12.25),
-    "vgg16bn": Architecture(138_365_992, 121.64, 12.25),
-    "vgg19": Architecture(143_667_240, 74.93, 12.25),
-    "vgg19bn": Architecture(143_678_248, 131.59, 12.25),
-    "resnet18": Architecture(11_689_512, 21.15, 3.062),
-    "resnet34": Architecture(21_797_672, 30.72, 3.062),
-    "resnet50": Architecture(25_557_032, 81.93, 3.062),
-    "resnet101": Architecture(44_549_160, 120.98, 3.062),
-    "resnet152": Architecture(60_192_808, 169.21, 3.062),
-    "resnext5032x4d": Architecture(25_028_904, 107, 3.062),
-    "resnext10132x8d": Architecture(88_791_336, 235.25, 6.125),
-    "wideresnet502": Architecture(68_883_240, 107, 3.062),
-    "wideresnet1012": Architecture(126_886_696, 159.07, 3.062),
-    "densenet121": Architecture(7_978_856, 124.32, 3.062),
-    "densenet161": Architecture(28_681_000, 231.53, 4.594),
-    "densenet169": Architecture(14_149_480, 150.02, 3.062),
-    "densenet201": Architecture(20_013_928, 193.57, 3.062),
-    "squeezenet10": Architecture(1_248_424, 34.11, 4.351),
-    "squeezenet11": Architecture(1_235_496, 20.09, 3.008),
-    "googlenet": Architecture(13_004_888, 46.25, 3.062),
-    "inceptionv3": Architecture(27_161_264, 94.24, 5.276, 299),
-    "mobilenetv2": Architecture(3_504_872, 74.83, 4.594),
-    "mobilenetv3small": Architecture(2_542_856, 15.53, 0.861),
-    "mobilenetv3large": Architecture(5_483_032, 42.25, 3.062),
-    "shufflenetv2x10": Architecture(2_278_604, 19.44, 1.148),
-    "mnasnet10": Architecture(4_383_312, 42.21, 2.297),
-    "efficientnetb0": Architecture(5_288_548, 84.35, 4.594),
-    "efficientnetb1": Architecture(7_794_184, 117.4, 4.594),
-    "efficientnetb2": Architecture(9_109_994, 123.14, 4.594),
-    "efficientnetb3": Architecture(12_233_232, 162.84, 6.891),
-    "efficientnetb4": Architecture(19_341_616, 214.87, 6.891),
-    "efficientnetv2s": Architecture(21_458_488, 147.18, 2.297),
-    "convnexttiny": Architecture(28_589_128, 104.24, 4.594),
-    "convnextsmall": Architecture(50_223_688, 166.29, 4.594),
-    "vitb16": Architecture(86_567_656, 133.9, 2.309),
-    "vitb32": Architecture(88_224_232, 30.38, 0.586),
-    "vitl16": Architecture(304_326_632, 354.54, 3.078),
-    "swint": Architecture(28_288_354, 101.84, 4.594),
-    "swins": Architecture(49_606_258, 162.27, 4.594),
-    "swinb": Architecture(87_768_224, 216.11, 6.125),
-    "convnextbase": Architecture(88_591_464, 221.46, 6.125),
-    "regnety8gf": Architecture(39_381_472, 163.78, 10.719),
+    "alexnet": Architecture(61_100_840, 0.714, 3.57, 0.739),
+    "vgg11": Architecture(132_863_336, 7.609, 46.61, 12.25),
+    "vgg11bn": Architecture(132_868_840, 7.609, 74.93, 12.25),
+    "vgg13": Architecture(133_047_848, 11.31, 64.98, 12.25),
+    "vgg13bn": Architecture(133_053_736, 11.31, 111.68, 12.25),
+    "vgg16": Architecture(138_357_544, 15.47, 69.96, 12.25),
+    "vgg16bn": Architecture(138_365_992, 15.47, 121.64, 12.25),
+    "vgg19": Architecture(143_667_240, 19.63, 74.93, 12.25),
+    "vgg19bn": Architecture(143_678_248, 19.63, 131.59, 12.25),
+    "resnet18": Architecture(11_689_512, 1.814, 21.15, 3.062),
+    "resnet34": Architecture(21_797_672, 3.664, 30.72, 3.062),
+    "resnet50": Architecture(25_557_032, 4.089, 81.93, 3.062),
+    "resnet101": Architecture(44_549_160, 7.801, 120.98, 3.062),
+    "resnet152": Architecture(60_192_808, 11.51, 169.21, 3.062),
+    "resnext5032x4d": Architecture(25_028_904, 4.23, 107, 3.062),
+    "resnext10132x8d": Architecture(88_791_336, 16.41, 235.25, 6.125),
+    "wideresnet502": Architecture(68_883_240, 11.4, 107, 3.062),
+    "wideresnet1012": Architecture(126_886_696, 22.75, 159.07, 3.062),
+    "densenet121": Architecture(7_978_856, 2.834, 124.32, 3.062),
+    "densenet161": Architecture(28_681_000, 7.728, 231.53, 4.594),
+    "densenet169": Architecture(14_149_480, 3.36, 150.02, 3.062),
+    "densenet201": Architecture(20_013_928, 4.291, 193.57, 3.062),
+    "squeezenet10": Architecture(1_248_424, 0.819, 34.11, 4.351),
+    "squeezenet11": Architecture(1_235_496, 0.349, 20.09, 3.008),
+    "googlenet": Architecture(13_004_888, 1.498, 46.25, 3.062),
+    "inceptionv3": Architecture(27_161_264, 5.713, 94.24, 5.276, 299),
+    "mobilenetv2": Architecture(3_504_872, 0.301, 74.83, 4.594),
+    "mobilenetv3small": Architecture(2_542_856, 0.057, 15.53, 0.861),
+    "mobilenetv3large": Architecture(5_483_032, 0.217, 42.25, 3.062),
+    "shufflenetv2x10": Architecture(2_278_604, 0.145, 19.44, 1.148),
+    "mnasnet10": Architecture(4_383_312, 0.314, 42.21, 2.297),
+    "efficientnetb0": Architecture(5_288_548, 0.386, 84.35, 4.594),
+    "efficientnetb1": Architecture(7_794_184, 0.5985, 117.4, 4.594),
+    "efficientnetb2": Architecture(9_109_994, 0.6582, 123.14, 4.594),
+    "efficientnetb3": Architecture(12_233_232, 1.019, 162.84, 6.891),
+    "efficientnetb4": Architecture(19_341_616, 1.527, 214.87, 6.891),
+    "efficientnetv2s": Architecture(21_458_488, 2.847, 147.18, 2.297),
+    "convnexttiny": Architecture(28_589_128, 4.456, 104.24, 4.594),
+    "convnextsmall": Architecture(50_223_688, 8.684, 166.29, 4.594),
+    "vitb16": Architecture(86_567_656, 17.56, 133.9, 2.309),
+    "vitb32": Architecture(88_224_232, 4.409, 30.38, 0.586),
+    "vitl16": Architecture(304_326_632, 61.55, 354.54, 3.078),
+    "swint": Architecture(28_288_354, 4.491, 101.84, 4.594),
+    "swins": Architecture(49_606_258, 8.741, 162.27, 4.594),
+    "swinb": Architecture(87_768_224, 15.43, 216.11, 6.125),
+    "convnextbase": Architecture(88_591_464, 15.36, 221.46, 6.125),
+    "regnety8gf": Architecture(39_381_472, 8.473, 163.78, 10.719),
     "bertbase": _language(109_482_240, 12, 768, 12, size=512),
     "bertlarge": _language(335_141_888, 24, 1024, 16, size=512),
     "distilbertbase": _language(66_362_880, 6, 768, 12, size=512),
@@ -137,4 +161,24 @@ _TABLE = {
     "gpt2medium": _language(354_823_168, 24, 1024, 16, vocabulary=50_257, size=1024),
     "gpt2large": _language(774_030_080, 36, 1280, 20, vocabulary=50_257, size=1024),
     "gpt2xl": _language(1_557_611_200, 48, 1600, 25, vocabulary=50_257, size=1024),
+    "efficientnetb5": Architecture(30_389_784, 10.266, size=456),
+    "efficientnetb6": Architecture(43_040_704, 19.068, size=528),
+    "efficientnetb7": Architecture(66_347_960, 37.746, size=600),
+    "efficientnetv2m": Architecture(54_139_356, 24.582, size=480),
+    "efficientnetv2l": Architecture(118_515_272, 56.08, size=480),
+    "convnextlarge": Architecture(197_767_336, 34.361),
+    "vitl32": Architecture(306_535_400, 15.378),
+    "mnasnet05": Architecture(2_218_512, 0.104),
+    "regnety16gf": Architecture(11_202_430, 1.612),
+    "regnety400mf": Architecture(4_344_144, 0.402),
+    "shufflenetv2x05": Architecture(1_366_792, 0.04),
+    # Work as in their papers (arXiv:1704.04861, 224 pixels; arXiv:1707.07012, 4 @ 1056), parameters as Keras lists them.
+    "mobilenet": Architecture(4_253_864, 0.569),
+    "nasnetmobile": Architecture(5_326_716, 0.564),
+    "xception": Architecture(22_910_480, None, size=299),
+    "albertbasev2": _language(11_683_584, 12, 768, 12, size=512),
+    # Encoder and decoder of different lengths: no one size to count work for.
+    "t5small": Architecture(60_506_624, None),
+    "t5base": Architecture(222_903_552, None),
+    "t5large": Architecture(737_668_096, None),
 }

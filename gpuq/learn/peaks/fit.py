@@ -76,7 +76,14 @@ def fit_peaks(history: History, quantile: float) -> dict[str, Peaks]:
 def _row(kind: str, runs: Sequence[Run]) -> Row:
     known = runs[-1].known
     typical = {target: median(values) if (values := measured(runs, _FIELDS[target])) else None for target in TARGETS}
-    return Row(kind=kind, tokens=known.tokens, batch_log2=known.batch_log2, runs=len(runs), **typical)
+    return Row(
+        kind=kind,
+        tokens=known.tokens,
+        batch_log2=known.batch_log2,
+        compute_log2=known.compute_log2,
+        runs=len(runs),
+        **typical,
+    )
 
 
 def _fair(kinds: Sequence[tuple[Row, list[Run]]]) -> list[tuple[Row, list[Run]]]:

@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist, fmean
 from typing import Any
 
 import msgspec
@@ -38,9 +39,10 @@ TYPICAL_QUANTILE = 0.75
 LEAST_NETWORKS = 6
 # Off by a tenth, for want of measured rows: what a network's layers add up to is known, what a library adds is not.
 PRIOR = Prior(0.1)
-# By how much of itself each thing that had to be assumed widens the margin's log. An image of 32 pixels and one of 224 need
-# memory a factor of 49 apart: a size that nobody gave leaves the sum little weight beside what was measured of its like.
-_SPREAD, _SPREAD_OF_SIZE = 0.5, 10.0
+# Each thing that had to be assumed makes the bound half as wide again.
+_SPREAD_PER_ASSUMPTION = 0.5
+# Of a sample whose size had to be assumed, the bound allows for twice that side, four times the area.
+_ACTIVATIONS_AT_WORST = 4.0
 
 # Tensors the size of the parameters that an optimiser keeps beside weights and gradients (their papers).
 _OPTIMIZER_STATES = {"sgd": 1.0, "rmsprop": 1.0, "adagrad": 1.0, "lion": 1.0, "adafactor": 0.0, "adam8bit": 0.5}
@@ -92,14 +94,6 @@ class Coefficients(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Assumption:
-    """What had to be assumed, in words, and by how much it widens the margin."""
-
-    words: str
-    spread: float = _SPREAD
-
-
-@dataclass(frozen=True, slots=True)
 class Parts:
     """What the script says, on whatever device: the sum's terms without coefficients, in MiB, and what had to be assumed."""
 
@@ -108,7 +102,9 @@ class Parts:
     working: float
     steps: bool
     name: str
-    assumed: tuple[Assumption, ...]
+    assumed: tuple[str, ...]
+    sized: bool = True
+    """Whether the size of a sample is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,34 +128,49 @@ def on_device(parts: Parts, device_type: str, coefficients: Coefficients | None 
     """What these parts add up to on this type of device."""
     known = SHIPPED if coefficients is None else coefficients
     context = known.contexts.get(device_type)
-    assumed = (
-        parts.assumed if context is not None else (*parts.assumed, Assumption(f"a context of {known.context:.0f} MiB"))
-    )
+    assumed = parts.assumed if context is not None else (*parts.assumed, f"a context of {known.context:.0f} MiB")
     context = known.context if context is None else context
-    tensors = known.state * parts.state + known.saved * parts.saved + known.working * parts.working
-    spread = 1.0 + sum(one.spread for one in assumed)
+    activations = known.saved * parts.saved + known.working * parts.working
+    spread = 1.0 + _SPREAD_PER_ASSUMPTION * len(assumed)
 
-    def with_margin(of: Margin, spread: float) -> int:
-        whole = of.over(context + tensors, spread)
+    def with_margin(of: Margin, spread: float, times: float = 1.0) -> int:
+        whole = of.over(context + known.state * parts.state + times * activations, spread)
         return round((context + _stepped(whole - context) if parts.steps else whole) * MIB)
 
     point = with_margin(known.typical, 1.0)
-    return Footprint(point, max(point, with_margin(known.bound, spread)), _evidence(parts.name, assumed))
+    upper = with_margin(known.bound, spread, 1.0 if parts.sized else _ACTIVATIONS_AT_WORST)
+    return Footprint(point, max(point, upper), _evidence(parts.name, assumed))
 
 
-def blended(guess: tuple[float, float], found: Footprint) -> tuple[float, float]:
+def blended(guess: tuple[float, float], found: Footprint, off: float = 0.0) -> tuple[float, float]:
     """(point, upper bound) from a forecast by likeness and a footprint: each counts by how near its bound is to its point.
 
+    A footprint counts no more than `off` allows, the log that such sums were off by here (see `usually_off`).
     Logs are averaged as two measurements are, by the inverse square of their margins. Where the two disagree by more than
     those margins allow, the bound widens by how much; where they agree, it is no narrower than the nearer of the two.
     """
     first, second = math.log(max(guess[0], 1.0)), math.log(max(found.point, 1.0))
     bounds = math.log(max(guess[1], 1.0)), math.log(max(found.upper, 1.0))
-    squares = [max(bounds[0] - first, _LEAST_MARGIN) ** 2, max(bounds[1] - second, _LEAST_MARGIN) ** 2]
+    squares = [max(bounds[0] - first, _LEAST_MARGIN) ** 2, max(bounds[1] - second, off, _LEAST_MARGIN) ** 2]
     weight = squares[1] / sum(squares)
     point = weight * first + (1.0 - weight) * second
     square = squares[0] * weight + weight * (1.0 - weight) * (first - second) ** 2
     return math.exp(point), math.exp(max(point + math.sqrt(square), min(bounds)))
+
+
+def usually_off(measured: Iterable[Measured], quantile: float) -> float:
+    """The log that `quantile` of the sums that ship are off by at most, either way, as far as these rows show; one vote per
+    network.
+
+    What layers add up to is not what a library reserves, nor what a network with frozen layers needs. One more vote says
+    that it is off as little as `PRIOR`.
+    """
+    squares: dict[str, list[float]] = {}
+    for row in measured:
+        point = on_device(row.parts, row.device_type).point
+        squares.setdefault(row.parts.name, []).append(math.log(max(row.peak_bytes, 1.0) / max(point, 1)) ** 2)
+    votes = [PRIOR.scale**2, *map(fmean, squares.values())]
+    return round(NormalDist().inv_cdf(quantile) * math.sqrt(fmean(votes)), 6)
 
 
 def fit(measured: Iterable[Measured], quantile: float) -> Coefficients:
@@ -245,7 +256,7 @@ def parts_of(features: Mapping[str, Any]) -> Parts | None:
     constructors = [name for name in _list(features.get("constructors")) if isinstance(name, str)]
     found = named(model if isinstance(model, str) else None, constructors)
     batch = _positive(features.get("batch_size"))
-    if found is None or batch is None:
+    if found is None or batch is None or found[1].saved_mib is None:
         return None
     name, architecture = found
     size = _positive(features.get("sequence_length" if architecture.tokens else "image_size"))
@@ -253,7 +264,7 @@ def parts_of(features: Mapping[str, Any]) -> Parts | None:
     assumed = () if size is not None else (_assumed_size(architecture),)
     mixed = str(features.get("precision") or "32").lower() not in _WHOLE
     if mixed:
-        assumed = (*assumed, Assumption("mixed precision"))
+        assumed = (*assumed, "mixed precision")
     activations = batch * (_MIXED_ACTIVATIONS if mixed else 1.0)
     steps = str(features.get("framework")).lower() in _STEPPING
     return Parts(
@@ -262,7 +273,8 @@ def parts_of(features: Mapping[str, Any]) -> Parts | None:
         working=largest * activations,
         steps=steps,
         name=name,
-        assumed=(*assumed, Assumption("an allocator that doubles")) if steps else assumed,
+        assumed=(*assumed, "an allocator that doubles") if steps else assumed,
+        sized=size is not None,
     )
 
 
@@ -271,13 +283,14 @@ def _copies(optimizer: Any) -> float:
     return 2.0 + _OPTIMIZER_STATES.get(str(optimizer or "").lower(), _COMMON_STATES)
 
 
-def _assumed_size(architecture: Architecture) -> Assumption:
-    size = f"{architecture.size:.0f}"
-    return Assumption(f"{size} tokens" if architecture.tokens else f"images of {size} pixels", _SPREAD_OF_SIZE)
+def _assumed_size(architecture: Architecture) -> str:
+    if architecture.tokens:
+        return f"{architecture.size:.0f} tokens"
+    return f"images of {architecture.size:.0f} pixels"
 
 
-def _evidence(name: str, assumed: Sequence[Assumption]) -> str:
-    return f"layers of {name}" + (f", assuming {' and '.join(one.words for one in assumed)}" if assumed else "")
+def _evidence(name: str, assumed: Sequence[str]) -> str:
+    return f"layers of {name}" + (f", assuming {' and '.join(assumed)}" if assumed else "")
 
 
 def _stepped(mib: float) -> float:

@@ -6,7 +6,8 @@ what is shared: a level, or a trend along a number. Sums and products of such te
 Williams, Gaussian Processes for Machine Learning, 2006, section 4.2.4), so any mixture with variances above zero will do.
 
 Along log2 batch there are two: a slope, which carries on beyond what was measured, and a walk (Brownian motion), which by
-itself interpolates linearly between what was measured and stays level beyond. Along the size of a model a slope.
+itself interpolates linearly between what was measured and stays level beyond. Along the size of a model a slope, and another
+along log2 of the work that one sample is.
 """
 
 from __future__ import annotations
@@ -25,11 +26,12 @@ Places = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
 
 # The first group is everybody; the others are those of `Traits.words`.
 GROUP_NAMES = ("all", *GROUPS, TEMPLATE)
-SHAPES = ("level", "batch", "size", "walk")
+SHAPES = ("level", "batch", "size", "compute", "walk")
 TERMS = tuple(f"{group}/{shape}" for group, shape in product(GROUP_NAMES, SHAPES))
-# Where a slope has no say, and what is one unit of it: batch 64 and four doublings; a product of 256 and three.
-_CENTRES = np.array([6.0, 8.0])
-_UNITS = np.array([4.0, 3.0])
+# Where a slope has no say, and what is one unit of it: batch 64 and four doublings; a product of 256 and three; a thousand
+# million multiply-adds and four.
+_CENTRES = np.array([6.0, 8.0, 30.0])
+_UNITS = np.array([4.0, 3.0, 4.0])
 # A batch of one is a quarter of a unit from where the walk sets out.
 _WALK_FROM, _WALK_UNIT = -1.0, 4.0
 

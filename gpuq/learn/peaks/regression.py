@@ -55,6 +55,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     tokens: tuple[str, ...]
     batch_log2: float | None
+    compute_log2: float | None = None
     runs: Annotated[int, Meta(ge=1)]
     utilization: float | None = None
     memory: float | None = None
@@ -63,7 +64,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def traits(self) -> Traits:
         """What the regression knows of it."""
-        return traits(Known(batch_log2=self.batch_log2, tokens=self.tokens))
+        return traits(Known(batch_log2=self.batch_log2, compute_log2=self.compute_log2, tokens=self.tokens))
 
 
 class Regression(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,7 +24,7 @@ GROUPS: dict[str, frozenset[str]] = {
 # One more: the same owner with the very same words, which is one template of a command, whatever model it trains.
 TEMPLATE = "template"
 # The names of the numbers; `Traits.numbers` has them in this order.
-NUMBERS = ("batch", "size")
+NUMBERS = ("batch", "size", "compute")
 _PLACE_OF = {prefix: place for place, prefixes in enumerate(GROUPS.values()) for prefix in prefixes}
 _NUMERAL = re.compile(r"\d+(?:\.\d+)?")
 _LARGEST_LOG2 = 64.0
@@ -60,11 +60,11 @@ class Traits:
 
 def traits(known: Known) -> Traits:
     """The traits of a job."""
-    return _traits(known.tokens, known.batch_log2)
+    return _traits(known.tokens, known.batch_log2, known.compute_log2)
 
 
 @lru_cache(maxsize=16_384)
-def _traits(tokens: tuple[str, ...], batch_log2: float | None) -> Traits:
+def _traits(tokens: tuple[str, ...], batch_log2: float | None, compute_log2: float | None) -> Traits:
     found: list[list[str]] = [[] for _ in GROUPS]
     for token in tokens:
         place = _place(token)
@@ -72,7 +72,10 @@ def _traits(tokens: tuple[str, ...], batch_log2: float | None) -> Traits:
             found[place].append(token)
     owner, _, model, _, words = found
     template = " ".join(sorted({*owner, *words}))
-    return Traits((*map(frozenset, found), frozenset({template} if template else ())), (batch_log2, _size_log2(model)))
+    return Traits(
+        (*map(frozenset, found), frozenset({template} if template else ())),
+        (batch_log2, _size_log2(model), compute_log2),
+    )
 
 
 @lru_cache(maxsize=65_536)

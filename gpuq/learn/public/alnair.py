@@ -14,6 +14,8 @@ from pathlib import Path
 from gpuq.learn.kind import describe
 from gpuq.learn.measured import Pair, Single
 from gpuq.learn.outcome import Outcome
+from gpuq.learn.peaks.architectures import find
+from gpuq.learn.peaks.compute import PASSES
 from gpuq.learn.public import number, rows
 from gpuq.submission import Submission
 
@@ -25,6 +27,30 @@ WORKLOADS_DEVICE = "Tesla P100-PCIE-16GB"
 WORKLOADS_MEMORY_BYTES = 16 * 2**30
 # "Evaluated on Futurewei Cluster", with no word on its GPUs.
 SEED_PAIRS_DEVICE = "not stated (Futurewei cluster)"
+
+# Image_Classification.py trains one dense layer on a frozen network from TensorFlow Hub, on images of 224 pixels.
+_HUB_IMAGE = 224.0
+_FROZEN = {
+    "MobileNet": "mobilenet",
+    "Nasnet_Mobile": "nasnet_mobile",
+    "EfficientNet_v2": "efficientnet_v2_s",
+    "ResNet50": "resnet50",
+    "Inception_v3": "inception_v3",
+}
+# Small networks of their own, by layers: positions x kernel x channels in x channels out, 10^6.
+_GENERATOR = 100 * 12_544 / 1e6 + 49 * 25 * (256 * 128) / 1e6 + 49 * 25 * (128 * 64) / 1e6 + 196 * 25 * 64 / 1e6
+_DISCRIMINATOR = 196 * 25 * 64 / 1e6 + 49 * 25 * (64 * 128) / 1e6
+_UPSAMPLING = 9 * (16 * 320 * 512 + 64 * 1088 * 256 + 256 * 448 * 128 + 1024 * 272 * 64 + 4096 * 160 * 3) / 1e6
+# MobileNetV2 at 128 pixels without its head, frozen.
+_ENCODER = 301 * (128 / 224) ** 2
+_AGENT = (4 * 100 + 100 * 50 + 50 * 2) / 1e6
+_OWN_NETWORKS = {
+    # DCGAN_MNIST.py: the discriminator sees what was made and what is real.
+    "DCGAN": 1e6 * PASSES * (_GENERATOR + 2 * _DISCRIMINATOR),
+    "Image Segmentation": 1e6 * (_ENCODER + PASSES * _UPSAMPLING),
+    # RL_CartPole.py: a Q network of 100 and 50 units, and its target's pass forward.
+    "Reinforcement Learning": 1e6 * (PASSES + 1) * _AGENT,
+}
 
 _SINCE_BOOT = "counts since boot: tells what ran before"
 _CACHES = "the machine's caches: tell what was read before"
@@ -73,6 +99,7 @@ def workload_outcomes(path: Path) -> list[Outcome]:
     found = []
     for place, row in enumerate(workload_rows(path)):
         kind, signature, features = describe(_command(row), "alnair")
+        features |= _stated(row["Model"])
         utilization, memory = number(row["MGUP"]), number(row["MGMAP"])
         found.append(
             Outcome(
@@ -90,6 +117,16 @@ def _command(row: dict[str, str]) -> Submission:
     script, model, dataset = f"{row['family']}.py", row["Model"].replace(" ", "-"), row["Dataset"].replace(" ", "-")
     sizes = ("--model", model, "--epochs", row["Epoch"], "--batch-size", row["BS"])
     return Submission(command=("python", script, *sizes, dataset.lower()), cwd="/workloads", script=script)
+
+
+def _stated(model: str) -> dict[str, float]:
+    """What the project's scripts (open-data/gpu-sharing) say of the work of a step, where the model's name does not.
+
+    Multiply-adds per sample. Of layers that are frozen only the pass forward counts.
+    """
+    found = find(_FROZEN.get(model, ""))
+    work = _OWN_NETWORKS.get(model) if found is None else found.multiply_adds(_HUB_IMAGE)
+    return {} if work is None else {"multiply_adds": work}
 
 
 def workload_leak(column: str) -> str | None:

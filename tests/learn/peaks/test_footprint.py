@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from itertools import product
 from typing import Any
@@ -28,6 +29,7 @@ from gpuq.learn.peaks.footprint import (
     footprint,
     on_device,
     parts_of,
+    usually_off,
 )
 from gpuq.learn.predictor import Predictor
 from gpuq.learn.public import folder
@@ -201,6 +203,27 @@ def test_two_forecasts_count_by_how_sure_they_are():
     assert 2.3e9 <= upper < 2.6e9
     alike = blended((2e9, 2.3e9), layers)
     assert alike == pytest.approx((2e9, 2.3e9)), "agreement is no reason for a narrower bound"
+
+
+def test_sums_that_were_off_here_count_less():
+    layers = Footprint(2_000_000_000, 2_300_000_000, "layers")
+    near, far = (blended((4e9, 8e9), layers, off)[0] for off in (0.0, 2.0))
+    assert near < 2.1e9
+    assert far > 3.7e9
+
+
+def test_how_far_sums_are_off_is_told_by_networks_that_were_measured():
+    held = [measured(RESNET | {"batch_size": batch}, answer(batch_size=batch).point, V100) for batch in (8, 16, 32)]
+    frozen = [measured(RESNET | {"constructors": ["vgg16"]}, answer(constructors=["vgg16"]).point / 10, V100)]
+    assert usually_off([], 0.95) == pytest.approx(0.16, abs=0.01)
+    assert usually_off(held, 0.95) < usually_off([], 0.95)
+    assert usually_off([*held, *frozen], 0.95) > math.log(5)
+
+
+def test_a_size_that_had_to_be_assumed_may_be_twice_that():
+    known, assumed = answer(), answer(image_size=None)
+    assert assumed.point == known.point
+    assert assumed.upper > answer(image_size=448).point
 
 
 def test_two_forecasts_that_contradict_each_other_widen_the_bound():

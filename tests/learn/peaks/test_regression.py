@@ -70,6 +70,23 @@ def test_another_batch_size_of_a_known_model_is_read_off_the_others(model: int, 
     assert found.memory[0] == pytest.approx(memory, rel=0.4)
 
 
+def of_work(number: int, work: float | None, batch: int = 32) -> Outcome:
+    """A model whose utilisation goes with the work of a sample: five points per doubling."""
+    truth = None if work is None else 5.0 * math.log2(work) - 90.0
+    return outcome(number, model=f"{'abcdefghij'[number % 10]}net", batch=batch, utilization=truth, work=work)
+
+
+def test_a_new_model_is_read_off_the_work_of_its_samples():
+    peaks = fitted([of_work(i, 2.0 ** (20 + 2 * i), batch) for i in range(8) if i != 5 for batch in (16, 32, 64)])
+    light, asked, unknown = (guess(peaks, of_work(9, work)) for work in (2.0**20, 2.0**30, None))
+    assert asked.utilization is not None
+    assert light.utilization is not None
+    assert unknown.utilization is not None
+    assert asked.utilization[0] == pytest.approx(60, abs=8)
+    assert light.utilization[0] < 30
+    assert 25 < unknown.utilization[0] < 65, "as the others, where nobody says how much work it is"
+
+
 def test_a_new_model_of_a_known_script_is_less_sure_than_a_new_batch_size():
     same, other = (guess(lawful_peaks(), outcome(0, model=name, batch=8)) for name in ("netb", "other"))
     assert other.level.evidence == "script template, 20 runs of 20 kinds"

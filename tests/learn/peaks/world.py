@@ -15,6 +15,7 @@ GIB = 2**30
 def outcome(
     number: int, *, owner: str = "alice", script: str = "vision", model: str = "net", batch: int | None = 32,
     utilization: float | None = 50.0, memory: int | None = GIB, duration: float | None = 60.0, kind: str | None = None,
+    work: float | None = None,
 ) -> Outcome:  # fmt: skip
     """One finished attempt; `number` tells attempts apart."""
     tokens = [
@@ -27,7 +28,7 @@ def outcome(
     name = kind or f"{owner}:{script}.py --batch-size={batch} --model={model}"
     return Outcome(
         kind=name, signature=f"{name}#", script_sha256=None, device_type=DEVICE,
-        features={"tokens": tokens, "batch_log2": None if batch is None else math.log2(batch)},
+        features={"tokens": tokens, "batch_log2": None if batch is None else math.log2(batch), "multiply_adds": work},
         peak_utilization_pct=utilization, peak_memory_bytes=memory, duration_s=duration,
         alone_rate=None, shared_rate=None, slowdowns=(), ending="exited", shared=False, ended_at=float(number),
         attempt=(number, 1),
