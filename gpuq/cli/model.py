@@ -72,8 +72,8 @@ def _status(answer: object, width: int) -> list[str]:
     if not isinstance(answer, dict):
         return screen(answer, width)
     versions = [_version(one) for one in answer.get("versions") or [] if isinstance(one, dict)]
-    rest = {name: value for name, value in answer.items() if name not in ("drift", "versions")}
-    lines = screen({**rest, "versions": versions}, width)
+    rest = {name: value for name, value in answer.items() if name not in ("drift", "versions") and value is not None}
+    lines = screen({**rest, "versions": versions} if versions else rest, width)
     return [*lines, *drift_lines(answer.get("drift"), width)]
 
 
