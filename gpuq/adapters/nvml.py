@@ -15,13 +15,16 @@ Utilisation of a job that is alone on its GPU is the GPU's; beside others it is 
 time of its last sample passed back, since else it averages over a span of its own choosing. Drivers were seen to return
 rubbish there (thousands of percent, processes that do not exist), so what is not a percentage is not used. MIG slices
 are devices of their own; for them drivers give memory, no utilisation.
+
+The way of sharing is MPS where a process is an MPS client, or is the MPS server; else the driver slices time. The server
+starts with its first client, so a GPU set up for MPS counts as sliced until a job has used it.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +38,7 @@ from gpuq.settings import Settings
 
 _GRAPHICS_EVERY_S = 10.0
 _SAMPLE_VALID_S = 3.0
+_MPS_SERVER = b"nvidia-cuda-mps-server"
 _log = logging.getLogger(__name__)
 
 # Not known here, as opposed to broken. `INSUFFICIENT_SIZE` comes when processes appear between the driver's two answers.
@@ -99,6 +103,21 @@ class _Gpu:
 
 
 @dataclass(frozen=True, slots=True)
+class _Computing:
+    """The driver's processes that compute, and its MPS clients; None where it does not tell."""
+
+    processes: Sequence[Any] | None
+    clients: Sequence[Any] | None
+
+    @property
+    def sharing(self) -> str | None:
+        """As `Device.sharing`."""
+        if self.clients or any(_is_mps_server(process.pid) for process in self.processes or ()):
+            return "mps"
+        return None if self.processes is None else "time-slicing"
+
+
+@dataclass(frozen=True, slots=True)
 class _Seen:
     """What one GPU says now. `processes` gives bytes, None for one whose memory is not known; `shares` percent."""
 
@@ -133,7 +152,8 @@ def _describe(handle: object, host: HostId) -> Device:
     if memory is None:
         raise _Failed("its memory is not known")
     uuid, name = pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)
-    return Device(DeviceId(uuid), host, "nvml", name, memory.total - getattr(memory, "reserved", 0))
+    total = memory.total - getattr(memory, "reserved", 0)
+    return Device(DeviceId(uuid), host, "nvml", name, total, _computing(handle).sharing)
 
 
 def _memory(handle: object) -> Any:
@@ -149,7 +169,7 @@ class NvmlBackend:
         self._gpus = {gpu.device.id: gpu for gpu in gpus}
 
     def devices(self) -> tuple[Device, ...]:
-        """The GPUs and slices, in the driver's order."""
+        """The GPUs and slices, in the driver's order, shared as at the latest look."""
         return tuple(gpu.device for gpu in self._gpus.values())
 
     def placement(self, devices: Sequence[DeviceId]) -> Placement:
@@ -183,10 +203,11 @@ def _look(gpu: _Gpu, now: float) -> _Seen | None:
     try:
         memory = _memory(gpu.handle)
         rates = None if gpu.slice_ else _ask(pynvml.nvmlDeviceGetUtilizationRates, gpu.handle)
+        computing = _computing(gpu.handle)
         seen = _Seen(
             used=None if memory is None else int(memory.used),
             utilization=None if rates is None else float(rates.gpu),
-            processes=_processes(gpu, now),
+            processes=_processes(gpu, computing, now),
             shares=None if gpu.slice_ else _process_shares(gpu, now),
         )
     except _Failed as error:
@@ -197,21 +218,36 @@ def _look(gpu: _Gpu, now: float) -> _Seen | None:
     if gpu.failed:
         _log.warning("GPU %s answers again", gpu.device.id)
     gpu.failed = False
+    if computing.sharing != gpu.device.sharing:
+        gpu.device = replace(gpu.device, sharing=computing.sharing)
     return seen
 
 
-def _processes(gpu: _Gpu, now: float) -> dict[int, int | None] | None:
+def _computing(handle: object) -> _Computing:
+    return _Computing(
+        _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, handle),
+        _ask(pynvml.nvmlDeviceGetMPSComputeRunningProcesses, handle),
+    )
+
+
+def _is_mps_server(pid: int) -> bool:
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0]
+    except OSError:
+        return False
+    return command.rpartition(b"/")[2] == _MPS_SERVER
+
+
+def _processes(gpu: _Gpu, computing: _Computing, now: float) -> dict[int, int | None] | None:
     """Bytes per process; None if the driver does not tell. One process may be listed as compute and as graphics."""
-    compute = _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, gpu.handle)
-    if compute is None:
+    if computing.processes is None:
         return None
-    under_mps = _ask(pynvml.nvmlDeviceGetMPSComputeRunningProcesses, gpu.handle) or []
     if gpu.graphics_at is None or not 0 <= now - gpu.graphics_at < _GRAPHICS_EVERY_S:
         gpu.graphics_at = now
         graphics = _ask(pynvml.nvmlDeviceGetGraphicsRunningProcesses, gpu.handle) or []
         gpu.graphics = {process.pid: process.usedGpuMemory for process in graphics}
     found = {pid: held for pid, held in gpu.graphics.items() if Path(f"/proc/{pid}").exists()}
-    for process in (*compute, *under_mps):
+    for process in (*computing.processes, *(computing.clients or ())):
         held = found.get(process.pid, 0)
         known = held is not None and process.usedGpuMemory is not None
         found[process.pid] = max(held, process.usedGpuMemory) if known else None

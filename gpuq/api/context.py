@@ -21,6 +21,7 @@ from gpuq.api.fits import KnownDevices
 from gpuq.api.live import LiveReader
 from gpuq.api.models import Belief
 from gpuq.api.submit import Committer, Ringer
+from gpuq.core.device import Device
 from gpuq.settings import Settings
 from gpuq.submission import JobRecord, Submission
 from gpuq.wire import Message
@@ -65,7 +66,7 @@ class Models(Protocol):
         """Signature -> the same, for many jobs."""
         ...
 
-    def beliefs(self, record: JobRecord, questions: Sequence[tuple[str, tuple[str, ...]]]) -> list[Belief]:
+    def beliefs(self, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]) -> list[Belief]:
         """For each type of device and the kinds it would be beside there: the forecast, and what it rests on."""
         ...
 

@@ -64,7 +64,7 @@ def _prediction(
     if device_type is not None and devices and not by_type:
         known = ", ".join(sorted({device.type for device in devices}))
         raise NotFound(f"There is no device of type {asked.shown(device_type)}.", fix=f"Known types: {known}.")
-    alone = _beliefs(context, record, [(name, ()) for name in by_type])
+    alone = _beliefs(context, record, [(device, ()) for device in by_type.values()])
     best = next((one for one in alone if one.forecast.known), alone[0] if alone else None)
     company = [*_asked_company(context, beside, by_type), *_company_now(context, live, by_type)]
     return Prediction(
@@ -78,7 +78,7 @@ def _prediction(
     )
 
 
-def _beliefs(context: Context, record: JobRecord, questions: Sequence[tuple[str, tuple[str, ...]]]) -> list[Belief]:
+def _beliefs(context: Context, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]) -> list[Belief]:
     return [] if context.parts.models is None else context.parts.models.beliefs(record, questions)
 
 
@@ -114,7 +114,7 @@ def _evidence(belief: Belief) -> EvidenceView:
 
 
 def _besides(context: Context, record: JobRecord, company: Sequence[_Company]) -> list[BesideView]:
-    questions = [(one.place.device.type, tuple(a.kind for a in one.place.residents)) for one in company]
+    questions = [(one.place.device, tuple(a.kind for a in one.place.residents)) for one in company]
     beliefs = _beliefs(context, record, questions)
     return [_beside(context, record, one, belief) for one, belief in zip(company, beliefs, strict=False)]
 
@@ -187,7 +187,14 @@ def _place(device: LiveDevice, residents: Iterable[Attempt]) -> Place:
             foreign_memory=device.foreign_memory_bytes,
             foreign_utilization_pct=device.foreign_utilization_pct,
         )
-    known = Device(DeviceId(device.id), HostId(device.host), device.backend, device.type, device.total_memory_bytes)
+    known = Device(
+        id=DeviceId(device.id),
+        host=HostId(device.host),
+        backend=device.backend,
+        type=device.type,
+        total_memory=device.total_memory_bytes,
+        sharing=device.sharing,
+    )
     return Place(known, tuple(residents), reading)
 
 
@@ -206,7 +213,7 @@ def _asked_company(context: Context, beside: str | None, by_type: Mapping[str, D
         submitted_at=0.0,
     )
     found = []
-    for belief in _beliefs(context, asker, [(name_, ()) for name_ in by_type]):
+    for belief in _beliefs(context, asker, [(device, ()) for device in by_type.values()]):
         device = by_type[belief.device_type]
         resident = _resident(job, kind, device, belief.forecast, share)
         empty = Reading(at=context.now(), used_memory=0, utilization_pct=None, foreign_memory=0)

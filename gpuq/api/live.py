@@ -37,6 +37,7 @@ class LiveDevice(msgspec.Struct, frozen=True):
     backend: str
     type: str
     total_memory_bytes: int
+    sharing: str | None = None
     used_memory_bytes: int | None = None
     promised_memory_bytes: int | None = None
     foreign_memory_bytes: int | None = None

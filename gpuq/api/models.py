@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from gpuq.adapters.store.contract import Store
+from gpuq.core.device import Device
 from gpuq.core.forecast import UNKNOWN, Forecast
 from gpuq.learn.history import History
 from gpuq.learn.outcome import outcome_from_rows
@@ -70,21 +71,22 @@ class ShelfModels:
             self._catch_up()
             return {signature: msgspec.to_builtins(self._best(record)) for signature, record in different.items()}
 
-    def beliefs(self, record: JobRecord, questions: Sequence[tuple[str, tuple[str, ...]]]) -> list[Belief]:
-        """What is believed of this job on each type of device, beside these kinds, and what that rests on."""
+    def beliefs(self, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]) -> list[Belief]:
+        """What is believed of this job on each device, beside these kinds, and what that rests on."""
         with self._lock:
             self._catch_up()
-            return [self._belief(record, device_type, beside) for device_type, beside in questions]
+            return [self._belief(record, device, beside) for device, beside in questions]
 
     def _best(self, record: JobRecord) -> Forecast:
         found = [self._predictor.forecast_for(record.kind, record.features, name) for name in self._types]
         return next((one for one in found if one.known), found[0] if found else UNKNOWN)
 
-    def _belief(self, record: JobRecord, device_type: str, beside: tuple[str, ...]) -> Belief:
-        support = self._predictor.support(record.kind, record.features, device_type)
+    def _belief(self, record: JobRecord, device: Device, beside: tuple[str, ...]) -> Belief:
+        kind, features = record.kind, record.features
+        support = self._predictor.support(kind, features, device.type)
         return Belief(
-            device_type=device_type,
-            forecast=self._predictor.forecast_for(record.kind, record.features, device_type, beside),
+            device_type=device.type,
+            forecast=self._predictor.forecast_for(kind, features, device.type, beside, device.sharing),
             runs=support.runs,
             nearest=support.nearest,
             quantile=self._quantile,

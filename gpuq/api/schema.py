@@ -281,13 +281,17 @@ class ResidentView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
-    """A device, and who is on it. `kind` is the product; live numbers are null when nobody reports them."""
+    """A device, and who is on it. `kind` is the product; live numbers are null when nobody reports them.
+
+    `sharing` is `mps`, `time-slicing`, or null where it is not known.
+    """
 
     id: str
     host: str
     backend: str
     kind: str
     total_memory_bytes: int
+    sharing: str | None
     used_memory_bytes: int | None
     promised_memory_bytes: int | None
     foreign_memory_bytes: int | None

@@ -22,6 +22,8 @@ from gpuq.core.verdict import Verdict
 
 # Jobs that get the same answer everywhere: same forecast, same wishes.
 Likeness = tuple[str, str, bool, float | None, int | None]
+# What makes two devices get the same answers: their type, and the way of sharing.
+Sort = tuple[str, str | None]
 
 
 class Board:
@@ -39,12 +41,13 @@ class Board:
         self._idle = {place.device.id: place for place in sorted(idle, key=lambda p: p.committed_memory)}
         least_loaded_first = sorted(self._shareable(), key=lambda p: (p.committed_utilization, p.device.id))
         self._shareable_places = {place.device.id: place for place in least_loaded_first}
-        self._shareable_types = list({place.device.type: place.device for place in least_loaded_first}.values())
+        sorts = {sort_of(place.device): place.device for place in least_loaded_first}
+        self._shareable_sorts = list(sorts.items())
         self._busy = {p.device.id: p for p in self._places.values() if p.residents}
         self._given: set[DeviceId] = set()
         self._refused: dict[Likeness, Verdict] = {}
         self._placed: set[JobId] = set()
-        self._alone: dict[tuple[str, str], Forecast] = {}
+        self._alone: dict[tuple[str, Sort], Forecast] = {}
 
     def place(self, device: DeviceId) -> Place:
         """A device as this pass sees it now."""
@@ -61,8 +64,8 @@ class Board:
         return together or self.forecast_alone(job, place.device)
 
     def forecast_alone(self, job: Job, device: Device) -> Forecast:
-        """The answer to this job with a device of this type to itself."""
-        key = (job.signature, device.type)
+        """The answer to this job with a device of this sort to itself."""
+        key = (job.signature, sort_of(device))
         found = self._alone.get(key)
         if found is None:
             found = self._alone[key] = self.answers.get(question_alone(job, device), UNKNOWN)
@@ -95,22 +98,22 @@ class Board:
         for place in self._shareable_places.values():
             if place.committed_utilization > room:
                 return  # the places only get more loaded from here on
-            need = needs.get(place.device.type)
+            need = needs.get(sort_of(place.device))
             if need is None or place.committed_utilization > need[0]:
                 continue
             if need[1] <= place.device.total_memory * (1 - self.limits.memory_headroom) - place.committed_memory:
                 yield place
 
-    def _needs_to_share(self, job: Job) -> dict[str, tuple[float, int]]:
-        """By type of device: what may be committed there already, in percent, and the memory needed. Without an end to the
-        former where pairs are known; types where the job may not share, or is not known, are left out."""
+    def _needs_to_share(self, job: Job) -> dict[Sort, tuple[float, int]]:
+        """By sort of device: what may be committed there already, in percent, and the memory needed. Without an end to the
+        former where pairs are known; sorts where the job may not share, or is not known, are left out."""
         needs = {}
-        for device in self._shareable_types:
+        for sort, device in self._shareable_sorts:
             forecast = self.forecast_alone(job, device)
             peak, needed = forecast.peak_utilization_pct, needed_memory(job, forecast)
             if peak is not None and needed is not None and may_share(job, forecast):
                 room = inf if forecast.pairs_known else self.limits.utilization_pct - peak
-                needs[device.type] = (room, needed)
+                needs[sort] = (room, needed)
         return needs
 
     def _idle_options(self, job: Job) -> list[Place]:
@@ -172,10 +175,16 @@ def likeness(job: Job) -> Likeness:
 
 
 def question_alone(job: Job, device: Device) -> Question:
-    """What would this job need on this type of device?"""
-    return Question(job.signature, job.kind, device.type)
+    """What would this job need on this sort of device?"""
+    return Question(job.signature, job.kind, device.type, sharing=device.sharing)
 
 
 def question(job: Job, place: Place) -> Question:
     """What would this job need and cost on this device, beside who is there?"""
-    return Question(job.signature, job.kind, place.device.type, tuple(sorted(a.kind for a in place.residents)))
+    device, beside = place.device, tuple(sorted(a.kind for a in place.residents))
+    return Question(job.signature, job.kind, device.type, beside, device.sharing)
+
+
+def sort_of(device: Device) -> Sort:
+    """The type of device, and its way of sharing."""
+    return device.type, device.sharing

@@ -15,13 +15,18 @@ HostId = NewType("HostId", str)
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """One place where attempts run. `type` is the product ("NVIDIA H200", "cpu-2"): forecasts never cross types."""
+    """One place where attempts run. `type` is the product ("NVIDIA H200", "cpu-2"): forecasts never cross types.
+
+    `sharing` is how those on it share it, "mps" or "time-slicing"; None if that is not known, or for CPU cores. What a pair
+    costs never crosses ways of sharing.
+    """
 
     id: DeviceId
     host: HostId
     backend: str
     type: str
     total_memory: int
+    sharing: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """What really happened to an attempt, in the words of `gpuq show`: `actual`, the answer beside the forecast.
 
 The slowdown is measured within the attempt where it had time alone and time with a partner, else against its kind's alone
-rate on the same type of device, else it is unknown. Nothing here is predicted.
+rate on the same type of device, else it is unknown. Nothing here is predicted. `sharing` is the way in which the device is
+shared when the attempt ends, null for one that shared with nobody.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ def actual(
         "partner_kinds": [kinds[partner] for partner in partners if partner in kinds],
         "slowdowns": list(_slowdowns(measurement, kinds, kind_alone)),
         "device_type": device.type if device else None,
+        "sharing": device.sharing if device and partners else None,
         "energy_joules": measurement.energy_joules,
     }
 

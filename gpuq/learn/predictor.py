@@ -110,12 +110,17 @@ class Predictor:
         return {question: self._beside(question, found) for question, found in alone.items()}
 
     def forecast_for(
-        self, kind: str, features: Mapping[str, Any], device_type: str, beside: tuple[str, ...] = ()
+        self,
+        kind: str,
+        features: Mapping[str, Any],
+        device_type: str,
+        beside: tuple[str, ...] = (),
+        sharing: str | None = None,
     ) -> Forecast:
         """The forecast for a job that is not submitted, as `gpuq predict` shows it."""
         known = Known.of(features)
         (alone,) = self._alone([(kind, known)], device_type)
-        question = Question(kind, KindId(kind), device_type, tuple(KindId(other) for other in beside))
+        question = Question(kind, KindId(kind), device_type, tuple(KindId(other) for other in beside), sharing)
         return self._beside(question, alone, known)
 
     def support(self, kind: str, features: Mapping[str, Any], device_type: str) -> Support:

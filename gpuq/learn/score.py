@@ -163,7 +163,8 @@ def foretell(
     rows: list[Foretold] = []
     for place, outcome in enumerate(held_out):
         beside = (outcome.slowdowns[0][0],) if outcome.slowdowns else ()
-        forecast = predictor.forecast_for(outcome.kind, outcome.features, outcome.device_type, beside)
+        asked = outcome.device_type, beside, outcome.sharing
+        forecast = predictor.forecast_for(outcome.kind, outcome.features, *asked)
         if id(outcome) in counted:
             partner = latest.get(beside[0]) if beside else None
             rows.append(

@@ -47,6 +47,14 @@ def tree():
     roots.append(root)
     return root.pid, int(root.stdout.readline())
 
+def mps_server(command="nvidia-cuda-mps-server"):
+    "A process of that name, which has begun: just after a fork it still has another."
+    pipe = subprocess.PIPE
+    shell = [command, "-c", "echo begun; read the_end"]
+    roots.append(subprocess.Popen(shell, executable="/bin/sh", stdin=pipe, stdout=pipe, start_new_session=True))
+    roots[-1].stdout.readline()
+    return roots[-1].pid
+
 def look(*residents, now=NOW):
     seen = backend.read(now, residents)
     readings = {device: [r.used_memory, r.utilization_pct, r.foreign_memory, r.foreign_utilization_pct]
@@ -153,6 +161,53 @@ def test_one_lost_gpu_does_not_hide_the_other(run: Callable[..., Ran]):
     ran = run("result = [d.id for d in backend.devices()]", start=f"fail 0 * {LOST}")
     assert ran.result == ["GPU-1"]
     assert "GPU 0 is left out" in ran.log
+
+
+# --- the way of sharing ---------------------------------------------------------------------------------------------
+
+
+SHARING = "lambda: {d.id: d.sharing for d in backend.devices()}"
+
+
+def test_without_mps_a_gpu_is_shared_by_time_slices(run: Callable[..., Ran]):
+    ran = run(
+        f"sharing = {SHARING}; first = sharing(); root, child = tree()\n"
+        "state(f'device 0 compute {child} 3000'); look(); result = first, sharing()"
+    )
+    assert ran.result == [{"GPU-0": "time-slicing", "GPU-1": "time-slicing"}] * 2
+
+
+def test_a_gpu_is_under_mps_while_an_mps_server_or_a_client_is_on_it(run: Callable[..., Ran]):
+    ran = run(
+        f"sharing = {SHARING}; root, child = tree(); server = mps_server('/usr/bin/nvidia-cuda-mps-server'); seen = []\n"
+        "for line in (f'device 0 compute {server} 30', f'device 1 mps {child} 3000', ''):\n"
+        "    state(line); look(); seen.append(sharing())\n"
+        "result = seen"
+    )
+    assert ran.result == [
+        {"GPU-0": "mps", "GPU-1": "time-slicing"},
+        {"GPU-0": "time-slicing", "GPU-1": "mps"},
+        {"GPU-0": "time-slicing", "GPU-1": "time-slicing"},
+    ]
+
+
+def test_an_mps_server_that_was_there_first_is_seen_before_the_first_look(run: Callable[..., Ran]):
+    ran = run(f"result = ({SHARING})()", start="device 0 mps 4242 3000")
+    assert ran.result == {"GPU-0": "mps", "GPU-1": "time-slicing"}
+
+
+def test_how_a_gpu_is_shared_is_not_known_where_the_driver_lists_no_processes(run: Callable[..., Ran]):
+    start = f"fail 0 nvmlDeviceGetComputeRunningProcesses_v3 {NOT_SUPPORTED}"
+    ran = run(f"look(); result = ({SHARING})()", start=start)
+    assert ran.result == {"GPU-0": None, "GPU-1": "time-slicing"}
+
+
+def test_an_old_driver_without_the_list_of_mps_clients_still_shows_the_server(run: Callable[..., Ran]):
+    ran = run(
+        f"server = mps_server(); lost = 'fail 0 nvmlDeviceGetMPSComputeRunningProcesses_v3 {NOT_SUPPORTED}'\n"
+        f"state(lost, f'device 0 compute {{server}} 30'); look(); result = ({SHARING})()['GPU-0']"
+    )
+    assert ran.result == "mps"
 
 
 # --- readings ------------------------------------------------------------------------------------------------------

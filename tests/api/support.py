@@ -189,16 +189,16 @@ class SmallModels:
     def forecasts(self, records: Iterable[JobRecord]) -> dict[str, dict[str, Any]]:
         return {record.signature: self.forecast(record) for record in records}
 
-    def beliefs(self, record: JobRecord, questions: Sequence[tuple[str, tuple[str, ...]]]) -> list[Belief]:
+    def beliefs(self, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]) -> list[Belief]:
         found = []
-        for device_type, beside in questions:
+        for device, beside in questions:
             costs = [
                 {"beside": kind, "newcomer": 1.04, "newcomer_upper": 1.1, "resident": 1.3, "resident_upper": 1.4}
                 for kind in beside
             ]
             believed = noun({**forecast(61.0, 9.8), "pairs": costs}, Forecast)
             judged = {"memory_under_share": 0.03, "scored": 240}
-            found.append(Belief(device_type, believed, 12, (("ada:other.py", 0.7),), 0.95, judged))
+            found.append(Belief(device.type, believed, 12, (("ada:other.py", 0.7),), 0.95, judged))
         return found
 
 

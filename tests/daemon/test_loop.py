@@ -79,6 +79,40 @@ async def test_the_second_run_is_forecast_from_the_first_and_two_may_share(harne
     assert harness.states()[fourth] == "RUNNING"
 
 
+async def test_what_sharing_cost_is_learned_for_the_way_the_device_is_shared(harness: Harness) -> None:
+    world = World(harness.store, a_device(sharing="time-slicing"))
+    first = harness.submit()
+    await harness.live(world, 3)
+    world.end(AttemptId(first, 1), measurement=measured(10))
+    second, third = harness.submit(), harness.submit()
+    await harness.live(world, 4)
+    assert [device.sharing for device in harness.store.devices()] == ["time-slicing"]
+
+    world.devices = (a_device(sharing="mps"),)  # MPS was started meanwhile: the next report says so
+    await harness.live(world, 1)
+    for job, partner in ((second, third), (third, second)):
+        world.end(AttemptId(job, 1), measurement=measured(8, partner=AttemptId(partner, 1)))
+    await harness.live(world, 3)
+    fourth, fifth = harness.submit(), harness.submit()
+    await harness.live(world, 4)
+
+    told = [harness.store.attempts(job)[0].actual or {} for job in (first, second, third)]
+    assert [each["sharing"] for each in told] == [None, "mps", "mps"]
+    assert [device.sharing for device in harness.store.devices()] == ["mps"]
+    waits = harness.store.job(fifth)
+    assert waits is not None
+    assert waits.verdict is not None
+    assert waits.verdict["rule"] == "SlowdownBudget", "1.25 was measured under MPS, 1.15 is allowed"
+
+    harness.start()
+    restored = harness.dispatcher.state
+    assert [device.sharing for device in restored.devices.values()] == ["mps"]
+    world.devices = (a_device(sharing="time-slicing"),)
+    await harness.live(world, 4)
+    assert harness.states()[fourth] == harness.states()[fifth] == "RUNNING", "of time slices nothing was measured"
+    assert replay(harness.journal()).devices == harness.dispatcher.state.devices
+
+
 async def test_every_order_may_be_lost_and_every_message_doubled(harness: Harness) -> None:
     world = World(harness.store, a_device())
     job = harness.submit()

@@ -6,6 +6,7 @@ from gpuq.core.attempt import AttemptId
 from gpuq.core.job import JobId, KindId
 from gpuq.core.measurement import Measurement, Segment
 from gpuq.daemon.outcome import actual
+from tests.support.nouns import a_device
 
 A, B = AttemptId(JobId(2), 1), AttemptId(JobId(3), 1)
 KINDS = {JobId(2): KindId("a"), JobId(3): KindId("b")}
@@ -20,6 +21,16 @@ def test_each_partner_that_was_there_by_itself_has_its_own_slowdown():
     told = actual(measurement, None, KINDS, None)["slowdowns"]
 
     assert [(row["kind"], round(row["value"], 6)) for row in told] == [("a", 1.25), ("b", 2.0)]
+
+
+def test_only_an_attempt_that_shared_says_how_its_device_was_shared():
+    shared = Measurement(segments=(at(10), at(8, A)), partners=(A,))
+
+    for sharing in ("mps", "time-slicing", None):
+        device = a_device(sharing=sharing)
+        assert actual(shared, device, KINDS, None)["sharing"] == sharing
+        assert actual(Measurement(segments=(at(10),)), device, KINDS, None)["sharing"] is None
+    assert actual(shared, None, KINDS, None)["sharing"] is None
 
 
 def test_what_several_did_together_is_nobodys_own():

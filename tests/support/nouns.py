@@ -27,8 +27,14 @@ def a_job(number: int = 1, **changes: Any) -> Job:
     return Job(**values)
 
 
-def a_device(name: str = "gpu0", gib: float = 24, host: str = "host", type: str = "A") -> Device:  # noqa: A002
-    return Device(DeviceId(name), HostId(host), "sim", type, int(gib * GIB))
+def a_device(
+    name: str = "gpu0",
+    gib: float = 24,
+    host: str = "host",
+    type: str = "A",  # noqa: A002
+    sharing: str | None = None,
+) -> Device:
+    return Device(DeviceId(name), HostId(host), "sim", type, int(gib * GIB), sharing)
 
 
 def a_forecast(utilization: float | None = 40.0, gib: float | None = 4.0, **changes: Any) -> Forecast:

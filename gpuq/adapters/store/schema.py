@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0001"
+HEAD = "0002"
 """The schema revision this gpuq works with. Revisions are numbers of four digits, each one higher than the one before."""
 
 metadata = MetaData(
@@ -160,4 +160,5 @@ devices = Table(
     Column("backend", Text, nullable=False),
     Column("type", Text, nullable=False),
     Column("total_memory", Number, nullable=False),
+    Column("sharing", Text),
 )

@@ -138,25 +138,25 @@ def _work(features: Mapping[str, Any], kind: str) -> str:
 def _site_pairs(outcomes: Iterable[Outcome]) -> tuple[Together, ...]:
     """A pair for each two kinds that one was measured beside: the median slowdown of each."""
     places: dict[str, tuple[str, float | None]] = {}
-    slowed: dict[tuple[str, str, str], list[float]] = defaultdict(list)
+    slowed: dict[tuple[str, str | None, str, str], list[float]] = defaultdict(list)
     for one in outcomes:
         size = one.features.get("batch_size")
         places[one.kind] = (_work(one.features, one.kind), float(size) if isinstance(size, int | float) else None)
         for partner, value, _, _ in one.slowdowns:
-            slowed[one.device_type, one.kind, partner].append(value)
-    sorts = {(device_type, *sorted((kind, partner))) for device_type, kind, partner in slowed}
+            slowed[one.device_type, one.sharing, one.kind, partner].append(value)
+    sorts = {(device_type, sharing, min(pair), max(pair)) for device_type, sharing, *pair in slowed}
     return tuple(
         Together(
             device_type=device_type,
-            sharing=None,
+            sharing=sharing,
             job_a=a,
             job_b=b,
             place_a=places.get(a, (a, None)),
             place_b=places.get(b, (b, None)),
-            slowdown_a=_middle(slowed.get((device_type, a, b))),
-            slowdown_b=_middle(slowed.get((device_type, b, a))),
+            slowdown_a=_middle(slowed.get((device_type, sharing, a, b))),
+            slowdown_b=_middle(slowed.get((device_type, sharing, b, a))),
         )
-        for device_type, a, b in sorted(sorts)
+        for device_type, sharing, a, b in sorted(sorts, key=lambda sort: tuple(part or "" for part in sort))
     )
 
 

@@ -24,6 +24,7 @@ from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.migrate import check, downgrade, exclusive, main, revision, upgrade
 from gpuq.adapters.store.schema import HEAD, metadata
+from gpuq.core.device import Device, DeviceId, HostId
 from gpuq.errors import SchemaMismatch
 from tests.adapters.store.samples import a_record
 
@@ -79,6 +80,18 @@ def test_down_and_up_again(empty_url: str) -> None:
     upgrade(empty_url)
     with closing(open_store(empty_url)) as store:
         assert store.add_jobs([a_record()]) == [1]
+
+
+def test_devices_of_an_older_record_are_kept_and_shared_nobody_knows_how(
+    empty_url: str, store_of: Callable[[str], Store]
+) -> None:
+    upgrade(empty_url)
+    downgrade(empty_url, "0001")
+    change(
+        empty_url, "INSERT INTO devices (id, host, backend, type, total_memory) VALUES ('gpu0', 'h', 'nvml', 'A', 7)"
+    )
+    upgrade(empty_url)
+    assert store_of(empty_url).devices() == [Device(DeviceId("gpu0"), HostId("h"), "nvml", "A", 7, None)]
 
 
 def test_alembic_finds_no_difference_to_the_tables(database_url: str) -> None:

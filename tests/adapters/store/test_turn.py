@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 
@@ -132,6 +133,13 @@ def test_devices_and_hosts_are_replaced_by_what_is_newer(store: Store) -> None:
     store.commit(Commit(devices=[large], hosts={"host": ("boot-2", 1)}))
     assert store.devices() == [large]
     assert store.hosts() == {"host": ("boot-2", 1), "other": ("boot", 1)}
+
+
+def test_how_a_device_is_shared_stays_known_and_may_change(store: Store) -> None:
+    device = Device(DeviceId("gpu0"), HostId("host"), "nvml", "A", 2**40)
+    for sharing in ("time-slicing", "mps", None):
+        store.commit(Commit(devices=[replace(device, sharing=sharing)]))
+        assert [each.sharing for each in store.devices()] == [sharing]
 
 
 def test_a_reason_may_quote_anything(store: Store) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,16 @@ def test_attempts_that_shared_show_pairs_and_no_peaks_of_their_own():
     slowdowns = {pair.job_a: pair.slowdown_a, pair.job_b: pair.slowdown_b}
     assert slowdowns == {kinds[0]: pytest.approx(1.3), kinds[1]: pytest.approx(1.1)}
     assert pair.place_a[1] == 2.0
+
+
+def test_pairs_measured_under_two_ways_of_sharing_stay_apart():
+    chance = random.Random(1)
+    one, other = Work("net", 2, 30.0, GIB), Work("bert", 2, 60.0, GIB)
+    partner = run(other, 1, chance).kind
+    shared = [run(one, 2 + n, chance, shared=True, slowdowns=((partner, 1.2 + n, None, None),)) for n in (0, 1)]
+    ways = [replace(outcome, sharing=way) for outcome, way in zip(shared, ("mps", None), strict=True)]
+    found = {pair.sharing: pair.slowdown_a or pair.slowdown_b for pair in from_outcomes("here", ways).pairs}
+    assert found == {"mps": pytest.approx(1.2), None: pytest.approx(2.2)}
 
 
 def test_no_attempts_are_no_data():
