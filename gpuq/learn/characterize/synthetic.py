@@ -82,7 +82,9 @@ class Curve:
         """The value at this batch size; None outside the collected ones: no curve knows what is there."""
         if not self.batch_sizes[0] <= batch_size <= self.batch_sizes[-1]:
             return None
-        return float(self.function(np.log2(np.array([batch_size])))[0])
+        # At a collected batch size a formula may divide nought by nought on its way to the value collected there.
+        with np.errstate(all="ignore"):
+            return float(self.function(np.log2(np.array([batch_size])))[0])
 
 
 def curve(method: str, batch_sizes: Sequence[float], values: Sequence[float]) -> Curve:
@@ -91,7 +93,8 @@ def curve(method: str, batch_sizes: Sequence[float], values: Sequence[float]) ->
     One batch size gives a curve that knows this one only; two give the straight line, by any method.
     """
     sizes, means = _means(batch_sizes, values)
-    return Curve(sizes, METHODS[method](np.log2(sizes), means) if len(sizes) > 1 else _constant(means[0]))
+    with np.errstate(all="ignore"):
+        return Curve(sizes, METHODS[method](np.log2(sizes), means) if len(sizes) > 1 else _constant(means[0]))
 
 
 def judge(table: Table, column: Column) -> tuple[Quality, ...]:
