@@ -184,7 +184,7 @@ class _Site:
         return measured
 
     def _score(self, forecast: Forecast, measured: Mapping[str, Any], night: Night) -> None:
-        peak = forecast.peak_utilization_pct if forecast.known else None
+        peak = forecast.likeliest_utilization_pct if forecast.known else None
         night.utilization_errors.append(abs((100.0 if peak is None else peak) - measured["peak_utilization_pct"]))
         if not forecast.known:
             night.unanswered += 1

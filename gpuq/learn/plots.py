@@ -80,7 +80,7 @@ def _kinds_plot(axes: Any, rows: Sequence[Foretold], quantile: float) -> None:
     del quantile
     errors: dict[str, list[float]] = defaultdict(list)
     for row in rows:
-        gap = abs((row.forecast.peak_utilization_pct or 0.0) - (row.outcome.peak_utilization_pct or 0.0))
+        gap = abs((row.forecast.likeliest_utilization_pct or 0.0) - (row.outcome.peak_utilization_pct or 0.0))
         errors[row.outcome.kind].append(gap)
     worst = sorted(errors, key=lambda kind: -fmean(errors[kind]))[:MOST_KINDS][::-1]
     axes.barh(range(len(worst)), [fmean(errors[kind]) for kind in worst], color=_ACCENT, height=0.7)
