@@ -67,11 +67,10 @@ class Cluster(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Placed:
-    """Where a new kind belongs: its cluster, the nearest member of it, and how alike they are (0 to 1)."""
+    """Where a new kind belongs: its cluster, and the nearest member of it."""
 
     cluster: Cluster
     nearest: Member
-    likeness: float
 
 
 class Places:
@@ -87,13 +86,12 @@ class Places:
                 postings.setdefault(token, []).append(place)
         self._postings = {token: np.array(places, dtype=np.intp) for token, places in postings.items()}
 
-    def place(self, known: Known, *, leave_out: str | None = None) -> Placed | None:
-        """The cluster most of the nearest kinds' likeness speaks for. `leave_out` names a kind that may not speak."""
+    def place(self, known: Known) -> Placed | None:
+        """The cluster most of the nearest kinds' likeness speaks for."""
         if not self._members or not known.tokens:
             return None
         likeness = self._likeness(known)
-        near = [i for i in np.argsort(-likeness, kind="stable")[: NEIGHBOURS + 1] if likeness[i] >= NEAR_ENOUGH]
-        near = [i for i in near if self._members[i][1].kind != leave_out][:NEIGHBOURS]
+        near = [i for i in np.argsort(-likeness, kind="stable")[:NEIGHBOURS] if likeness[i] >= NEAR_ENOUGH]
         if not near:
             return None
         votes: dict[int, float] = {}
@@ -102,7 +100,7 @@ class Places:
         winner = max(votes.values())
         best = next(i for i in near if votes[id(self._members[i][0])] == winner)
         cluster, nearest = self._members[best]
-        return Placed(cluster, nearest, float(likeness[best]))
+        return Placed(cluster, nearest)
 
     def nearest(self, known: Known, count: int) -> list[tuple[str, float]]:
         """The kinds that are near enough to be evidence, the nearest first, with how alike they are (0 to 1)."""

@@ -25,7 +25,7 @@ class Calibration(msgspec.Struct, frozen=True):
 
     `scale` is how much the logs of one kind's peak memory differ from run to run, over all kinds: the prior of the
     bounds. `few`, `some`, `many`: a kind's own runs of the same script and batch size, by how many there are (from 1, 4
-    and 19); `changed`: its runs of others; `cluster`: other kinds' runs.
+    and 19); `changed`: its runs of others. What other kinds say has bounds of its own, in `Peaks`.
     """
 
     scale: Annotated[float, Meta(ge=0.01, le=2)] = SAME_KIND_MEMORY.scale
@@ -33,7 +33,6 @@ class Calibration(msgspec.Struct, frozen=True):
     some: Factor = 1.0
     many: Factor = 1.0
     changed: Factor = 1.0
-    cluster: Factor = 1.0
 
     def own(self, runs: int) -> float:
         """The factor for a bound from this many own runs."""

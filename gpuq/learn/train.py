@@ -15,7 +15,7 @@ from statistics import fmean
 import numpy as np
 
 from gpuq.learn.bounds import SAME_CLUSTER_MEMORY, SAME_KIND_MEMORY, conformal_rank, order_statistic, upper_bound
-from gpuq.learn.clusters import Cluster, Member, Places
+from gpuq.learn.clusters import Cluster, Member
 from gpuq.learn.fair import OWNER_SHARE, fair, within_share
 from gpuq.learn.history import History, Known, place_of
 from gpuq.learn.interference import Interference
@@ -61,7 +61,7 @@ def fit(outcomes: Sequence[Outcome], learning: Learning, profiles: Sequence[OpPr
         attempts=len(outcomes),
         quantile=learning.quantile,
         clusters=clusters,
-        calibration=_calibrate(outcomes, clusters, learning),
+        calibration=_calibrate(outcomes, learning),
         transfer=fit_transfer(history, profiles, learning.quantile),
         peaks=fit_peaks(history, learning.quantile),
         layers=layers,
@@ -161,9 +161,7 @@ def _cluster(members: Sequence[Member], quantile: float) -> Cluster:
     )
 
 
-def _calibrate(
-    outcomes: Sequence[Outcome], clusters: dict[str, tuple[Cluster, ...]], learning: Learning
-) -> Calibration:
+def _calibrate(outcomes: Sequence[Outcome], learning: Learning) -> Calibration:
     """Split conformal: each attempt scored as truth / bound by what was known before it; the quantile of the scores."""
     scores: dict[str, Scores] = {level: _no_scores() for level in ("few", "some", "many", "changed")}
     scale = spread(outcomes)
@@ -173,20 +171,15 @@ def _calibrate(
     predictor = Predictor(History(), begun, learning)
     counted = {id(outcome) for outcome in fair(outcomes)}
     for outcome in outcomes:
-        if id(outcome) not in counted:
-            predictor.learn(replace(outcome, forecast=None))
-            continue
-        forecast = predictor.forecast_for(outcome.kind, outcome.features, outcome.device_type)
-        known = Known.of(outcome.features)
-        used, same = predictor.history.comparable(outcome.kind, outcome.device_type, known)
-        if outcome.whole and outcome.peak_memory_bytes and forecast.upper_memory_bytes:
-            level = own_level(len(used)) if same else "changed"
-            scores[level][outcome.kind].append(outcome.peak_memory_bytes / forecast.upper_memory_bytes)
+        if id(outcome) in counted and outcome.whole and outcome.peak_memory_bytes:
+            forecast = predictor.forecast_for(outcome.kind, outcome.features, outcome.device_type)
+            known = Known.of(outcome.features)
+            used, same = predictor.history.comparable(outcome.kind, outcome.device_type, known)
+            if forecast.upper_memory_bytes:
+                level = own_level(len(used)) if same else "changed"
+                scores[level][outcome.kind].append(outcome.peak_memory_bytes / forecast.upper_memory_bytes)
         predictor.learn(replace(outcome, forecast=None))
-    factors = {level: _factor(found, learning.quantile) for level, found in scores.items()}
-    return Calibration(
-        scale=scale, **factors, cluster=_factor(_cluster_scores(clusters, learning.quantile), learning.quantile)
-    )
+    return Calibration(scale=scale, **{level: _factor(found, learning.quantile) for level, found in scores.items()})
 
 
 def spread(outcomes: Sequence[Outcome]) -> float:
@@ -208,21 +201,6 @@ def spread(outcomes: Sequence[Outcome]) -> float:
 
 def _no_scores() -> Scores:
     return defaultdict(lambda: deque(maxlen=_SCORES_PER_KIND))
-
-
-def _cluster_scores(clusters: dict[str, tuple[Cluster, ...]], quantile: float) -> Scores:
-    """Each kind's memory over the bound that it would get as a new kind: from its cluster's other kinds."""
-    scores = _no_scores()
-    for found in clusters.values():
-        places = Places(found)
-        for member in (member for cluster in found for member in cluster.members):
-            known = Known(batch_log2=member.batch_log2, tokens=member.tokens)
-            placed = places.place(known, leave_out=member.kind)
-            others = [] if placed is None else [m for m in placed.cluster.members if m.kind != member.kind]
-            if others:
-                bound = upper_bound([float(other.memory_bytes) for other in others], quantile, SAME_CLUSTER_MEMORY)
-                scores[member.kind].append(member.memory_bytes / max(bound, 1.0))
-    return scores
 
 
 def _factor(scores: Scores, quantile: float) -> float:

@@ -130,7 +130,7 @@ def test_a_model_is_not_better_than_itself():
 def test_a_candidate_that_promises_too_little_memory_is_refused():
     outcomes = world()
     model = fit(outcomes[:16], LEARNING)
-    greedy = msgspec.structs.replace(model, calibration=Calibration(few=0.5, some=0.5, changed=0.5, cluster=0.5))
+    greedy = msgspec.structs.replace(model, calibration=Calibration(few=0.5, some=0.5, changed=0.5))
     judged = judge(outcomes[:16], outcomes[16:], greedy, None, LEARNING)
     assert not judged.better
     assert "worse in memory bounds that failed" in judged.reason
