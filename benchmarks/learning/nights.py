@@ -9,7 +9,7 @@ Each measured value comes with the noise that repeated runs show (Student's t, 5
 
 Every attempt is foretold before it is learnt; at the start of each night all 216 pairs are asked about, and nothing is learnt
 from that: admissions that would be wrong, and refusals. Then the nightly training runs on all that ended.
-Draws `build/learning-curve.png` and keeps its numbers beside it. A second part measures one training on 100,000 attempts.
+Draws `build/learning-curve.png` and keeps its numbers beside it.
 """
 
 from __future__ import annotations
@@ -17,53 +17,32 @@ from __future__ import annotations
 import json
 import math
 import random
-import resource
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from benchmarks.learning.truth import Truth, attempt_rows, described
 from benchmarks.table import BUILD, Row
 from gpuq.adapters.store.contract import AttemptRow, JobRow
-from gpuq.codec import plain
 from gpuq.core.forecast import Forecast
-from gpuq.core.job import JobId, JobState
 from gpuq.daemon import retrain
 from gpuq.home import Home
 from gpuq.learn.history import History
-from gpuq.learn.kind import describe
 from gpuq.learn.outcome import outcome_from_rows
 from gpuq.learn.predictor import Predictor
 from gpuq.learn.public import number, rows
 from gpuq.learn.sharing import would_share
 from gpuq.learn.shelf import Shelf
 from gpuq.settings import Settings
-from gpuq.submission import JobRecord, Submission
 
 NIGHTS = 21
 PAIRS_A_NIGHT = 16
 SEED = 7
 DAY_S = 86_400.0
-ATTEMPTS_AT_ONCE = 100_000
 _MIB = 2**20
-
-
-@dataclass(frozen=True)
-class Truth:
-    """One job as measured: percent of the device, bytes."""
-
-    owner: str
-    script: str
-    model: str
-    batch: int | None
-    device_type: str
-    utilization_pct: float
-    memory_bytes: int
 
 
 @dataclass(frozen=True)
@@ -97,7 +76,7 @@ def run(data: Path) -> list[Row]:
     learning = replay(instances, pairs, train=True)
     alone = replay(instances, pairs, train=False)
     _keep(learning, alone)
-    return [*_curve_rows(learning, alone), *_training_rows()]
+    return _curve_rows(learning, alone)
 
 
 def replay(instances: Sequence[Truth], pairs: Sequence[Together], *, train: bool) -> list[Night]:
@@ -134,21 +113,27 @@ class _Site:
         self._chance = chance
 
     def alone(self, truth: Truth, night: Night) -> None:
-        kind, _, features = _described(truth)
+        kind, _, features = described(truth)
         forecast = self.predictor.forecast_for(kind, features, truth.device_type)
         self._score(forecast, self._end(truth, forecast), night)
 
     def together(self, pair: Together, night: Night) -> None:
-        (kind, _, features), (beside, _, others) = _described(pair.newcomer), _described(pair.resident)
-        newcomer = self.predictor.forecast_for(kind, features, pair.newcomer.device_type, (beside,))
-        resident = self.predictor.forecast_for(beside, others, pair.resident.device_type)
-        admitted = would_share(kind, newcomer, beside, resident, self.settings.admission)
+        newcomer, resident, admitted = self._foretell(pair)
+        kind, beside = described(pair.newcomer)[0], described(pair.resident)[0]
         slow = {"slowdown": pair.newcomer_slowdown * self._noise(), "partner_kinds": [beside], "partners": [1]}
         slowed = {"slowdown": None, "partner_kinds": [kind], "partners": [1]}
         if pair.resident_slowdown is not None:
             slowed["slowdown"] = pair.resident_slowdown * self._noise()
         self._score(newcomer, self._end(pair.newcomer, newcomer, slow if admitted else {}), night)
         self._score(resident, self._end(pair.resident, resident, slowed if admitted else {}), night)
+
+    def ask(self, pair: Together, night: Night) -> None:
+        """Would they be put together now, and should they be? Nothing is learnt from the question."""
+        _, _, admitted = self._foretell(pair)
+        suits = max(pair.newcomer_slowdown, pair.resident_slowdown or 0.0) <= self.settings.admission.max_slowdown
+        night.pairs += 1
+        night.wrongly_admitted += admitted and not suits
+        night.wrongly_refused += suits and not admitted
 
     def train(self) -> tuple[str | None, str]:
         """The nightly training, as the daemon's own process does it: the version that was published, and why or why not."""
@@ -165,6 +150,13 @@ class _Site:
 
     def add_request(self, *_: object) -> int:
         return 0
+
+    def _foretell(self, pair: Together) -> tuple[Forecast, Forecast, bool]:
+        """(the newcomer beside the resident, the resident, whether they would be put together)."""
+        (kind, _, features), (beside, _, others) = described(pair.newcomer), described(pair.resident)
+        newcomer = self.predictor.forecast_for(kind, features, pair.newcomer.device_type, (beside,))
+        resident = self.predictor.forecast_for(beside, others, pair.resident.device_type)
+        return newcomer, resident, would_share(kind, newcomer, beside, resident, self.settings.admission)
 
     def _end(self, truth: Truth, forecast: Forecast, actual: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Record and learn an attempt; what was measured of it."""
@@ -193,57 +185,9 @@ class _Site:
         night.memory_errors.append(abs((forecast.peak_memory_bytes or 0) - memory) / memory)
         night.under += memory > (forecast.upper_memory_bytes or 0)
 
-    def ask(self, pair: Together, night: Night) -> None:
-        """Would they be put together now, and should they be? Nothing is learnt from the question."""
-        (kind, _, features), (beside, _, others) = _described(pair.newcomer), _described(pair.resident)
-        newcomer = self.predictor.forecast_for(kind, features, pair.newcomer.device_type, (beside,))
-        resident = self.predictor.forecast_for(beside, others, pair.resident.device_type)
-        limits = self.settings.admission
-        admitted = would_share(kind, newcomer, beside, resident, limits)
-        suits = max(pair.newcomer_slowdown, pair.resident_slowdown or 0.0) <= limits.max_slowdown
-        night.pairs += 1
-        night.wrongly_admitted += admitted and not suits
-        night.wrongly_refused += suits and not admitted
-
     def _noise(self) -> float:
         student = self._chance.gauss(0, 1) / math.sqrt(self._chance.gammavariate(2.5, 2.0) / 5.0)
         return math.exp(0.039 * student)
-
-
-def attempt_rows(
-    truth: Truth, job: int, at: float, measured: Mapping[str, Any], forecast: Forecast | None = None
-) -> tuple[JobRow, AttemptRow]:
-    """A finished attempt as the record has it; it ended `at`."""
-    kind, signature, features = _described(truth)
-    record = JobRecord(
-        submission=_submission(truth), owner=truth.owner, uid=1, kind=kind, signature=signature, features=features,
-        submitted_at=at - 60,
-    )  # fmt: skip
-    row = JobRow(
-        id=JobId(job), record=record, state=JobState.COMPLETED, state_since=at, attempt=1, alone=False,
-        cancel_requested=False, verdict=None, reason=None,
-    )  # fmt: skip
-    launch = {} if forecast is None else {"attempt": {"forecast": plain(forecast)}}
-    return row, AttemptRow(
-        job=JobId(job), number=1, host="h", devices=("h/0",), launched_at=at - 60, launch=launch, features=features,
-        model_version=None, started_at=at - 60, ended_at=at, ending="exited", exit_code=0, actual=dict(measured),
-    )  # fmt: skip
-
-
-def _submission(truth: Truth) -> Submission:
-    batch = () if truth.batch is None else ("--batch-size", str(truth.batch))
-    command = ("python", f"{truth.script}.py", "--model", truth.model, *batch)
-    return Submission(command=command, cwd=f"/home/{truth.owner}/{truth.script}", script=f"{truth.script}.py")
-
-
-def _described(truth: Truth) -> tuple[str, str, dict[str, Any]]:
-    found = _KNOWN.get(truth)
-    if found is None:
-        found = _KNOWN[truth] = describe(_submission(truth), truth.owner)
-    return found
-
-
-_KNOWN: dict[Truth, tuple[str, str, dict[str, Any]]] = {}
 
 
 def _instances(data: Path) -> Iterator[Truth]:
@@ -365,93 +309,3 @@ def _keep(nights: Sequence[Night], alone: Sequence[Night]) -> None:
 def _smooth(values: Sequence[float]) -> list[float]:
     """The mean of each night and the two before it: a night has few jobs."""
     return [fmean(values[max(0, n - 2) : n + 1]) for n in range(len(values))]
-
-
-# --- one large training
-
-
-def _training_rows() -> list[Row]:
-    """One training on 100,000 attempts in a child on two cores: seconds and peak memory."""
-    code = "from benchmarks.learning.nights import train_large; train_large()"
-    began = time.monotonic()
-    done = subprocess.run(
-        ["taskset", "-c", "0,1", sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=900
-    )
-    if done.returncode != 0:
-        return [Row("nightly training on 100,000 attempts", None, "s", 600, note=done.stderr.strip().splitlines()[-1])]
-    told = json.loads(done.stdout.splitlines()[-1])
-    note = f"{told['reason'][:60]}; {time.monotonic() - began:.0f} s with the making of the record"
-    return [
-        Row("nightly training on 100,000 attempts", told["seconds"], "s", 600, note=note),
-        Row("the same: peak memory", told["peak_gib"], "GiB", 4, note="reading the record included"),
-    ]
-
-
-def train_large(count: int = ATTEMPTS_AT_ONCE) -> None:
-    """Fill a SQLite record with synthetic attempts and train on it; seconds and memory as JSON on stdout."""
-    from gpuq.adapters.store import open_store
-    from gpuq.adapters.store.migrate import upgrade
-
-    chance = random.Random(SEED)
-    with tempfile.TemporaryDirectory() as folder:
-        home = Home(Path(folder))
-        home.create()
-        settings = Settings(home=home, redis_url=None, database_url=f"sqlite:///{home.database}")
-        upgrade(settings.database_url)
-        store = open_store(settings.database_url)
-        for first in range(1, count + 1, 2000):
-            _fill(store, [_synthetic(n, chance) for n in range(first, min(first + 2000, count + 1))])
-        began = time.monotonic()
-        result = retrain.train(settings, store, 60.0 * (count + 10))
-        seconds = time.monotonic() - began
-        store.close()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    print(
-        json.dumps({"seconds": seconds, "peak_gib": peak, "reason": result["reason"], "attempts": result["attempts"]})
-    )
-
-
-def _synthetic(n: int, chance: random.Random) -> tuple[JobRow, AttemptRow]:
-    """3,000 kinds of 60 owners in 12 families on 4 types of device; every third attempt met a partner."""
-    k = int(chance.paretovariate(0.7)) % 3000
-    family = k % 12
-    truth = Truth(
-        f"user{k % 60}", f"work{k % 400}", f"{_FAMILIES[family]}{k % 7}", 2 ** (k % 8), f"GPU {k % 4}",
-        min(100.0, 8.0 * (family + 1)), (family + 1) * 2**30 + 16 * _MIB * 2 ** (k % 8),
-    )  # fmt: skip
-    measured: dict[str, Any] = {
-        "peak_utilization_pct": min(100.0, truth.utilization_pct * chance.lognormvariate(0, 0.05)),
-        "peak_memory_bytes": round(truth.memory_bytes * chance.lognormvariate(0, 0.04)),
-        "device_type": truth.device_type,
-        "alone_rate": 1.0,
-    }
-    if n % 3 == 0:
-        beside = _described(Truth(**{**vars(truth), "script": f"work{chance.randrange(50)}"}))[0]
-        measured |= {"slowdown": 1.0 + chance.expovariate(5), "partner_kinds": [beside], "partners": [1]}
-    return attempt_rows(truth, n, 60.0 * n, measured)
-
-
-_FAMILIES = ["resnet", "bert", "vgg", "lstm", "gan", "unet", "yolo", "gpt", "densenet", "mobilenet", "wav", "dlrm"]
-
-
-def _fill(store: Any, found: Sequence[tuple[JobRow, AttemptRow]]) -> None:
-    import msgspec
-
-    from gpuq.adapters.store.contract import Commit
-    from gpuq.core.attempt import AttemptId
-
-    ids = store.add_jobs([job.record for job, _ in found])
-    blank = {"started_at": None, "ended_at": None, "ending": None, "exit_code": None, "actual": None}
-    ends = ("ended_at", "ending", "exit_code", "measurement", "actual")
-    launched = [msgspec.structs.replace(a, job=job, **blank) for (_, a), job in zip(found, ids, strict=True)]
-    names = [AttemptId(job, 1) for job in ids]
-    store.commit(Commit(launched=launched))
-    store.commit(
-        Commit(
-            started=[(name, a.started_at or 0.0, "log") for (_, a), name in zip(found, names, strict=True)],
-            ended=[
-                (name, {**{end: getattr(a, end) for end in ends}, "reason": ""})
-                for (_, a), name in zip(found, names, strict=True)
-            ],
-        )
-    )
