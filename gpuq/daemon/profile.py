@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import getpass
 import hashlib
 import os
 import signal
@@ -24,6 +23,7 @@ from typing import Any
 
 import msgspec
 
+from gpuq.daemon.user import user_name
 from gpuq.errors import BadInput, Failure, GpuqError, Unreachable
 from gpuq.learn.kind import describe
 from gpuq.learn.transfer.importers import read
@@ -87,7 +87,7 @@ def collect(submission: Submission, skip: int, steps: int, limit_s: float) -> Op
 
 def named(profile: OpProfile, submission: Submission, device: str | None) -> OpProfile:
     """The profile with whose it is and where it was taken; the kind is the one that `gpuq submit` would give."""
-    kind, _, features = describe(submission, _who())
+    kind, _, features = describe(submission, user_name())
     return msgspec.structs.replace(
         profile,
         kind=kind,
@@ -185,13 +185,6 @@ def _nothing_seen(process: subprocess.Popen[bytes], limit_s: float) -> BadInput:
         f"too few training steps of PyTorch or of Keras on TensorFlow were seen to record any ({how}).",
         fix="Let it train longer, raise --limit, or lower --skip and --steps.",
     )
-
-
-def _who() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid {os.getuid()}"
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

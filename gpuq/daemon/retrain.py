@@ -11,7 +11,6 @@ The work is done in a child with a limit on its memory and its time: whatever be
 from __future__ import annotations
 
 import argparse
-import getpass
 import os
 import resource
 import signal
@@ -29,6 +28,7 @@ from gpuq.adapters.lock import take_lock
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
 from gpuq.adapters.supervise import python_module
+from gpuq.daemon.user import user_name
 from gpuq.errors import Failure, GpuqError
 from gpuq.learn.card import card, card_files
 from gpuq.learn.model import Model
@@ -260,14 +260,7 @@ def _result(
 
 
 def _tell_dispatcher(store: Store, version: str | None, now: float) -> None:
-    store.add_request("model", None, _who(), now, {"version": version})
-
-
-def _who() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid {os.getuid()}"
+    store.add_request("model", None, user_name(), now, {"version": version})
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

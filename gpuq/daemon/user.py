@@ -1,0 +1,14 @@
+"""Who runs this process, for records that people read."""
+
+from __future__ import annotations
+
+import getpass
+import os
+
+
+def user_name() -> str:
+    """The user's name; the number where the system has no name for it."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid {os.getuid()}"
