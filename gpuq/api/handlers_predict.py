@@ -27,7 +27,7 @@ from gpuq.codec import noun, plain
 from gpuq.core.admit import Place, admit
 from gpuq.core.attempt import Attempt, AttemptId
 from gpuq.core.device import Device, DeviceId, HostId, Reading
-from gpuq.core.forecast import UNKNOWN, Forecast
+from gpuq.core.forecast import Forecast
 from gpuq.core.job import JobId, KindId, Sharing
 from gpuq.core.verdict import Verdict
 from gpuq.errors import BadInput, NeverFits, NotFound
@@ -138,6 +138,7 @@ def _beside(context: Context, record: JobRecord, company: _Company, belief: Beli
                 partner_slowdown=cost.resident if cost else None,
                 partner_upper_slowdown=cost.resident_upper if cost else None,
                 unsafe=cost.unsafe if cost else False,
+                evidence=cost.evidence if cost else None,
             )
         )
     device = place.device.id if company.real else None
@@ -245,5 +246,5 @@ def _resident(job: JobId, kind: str, device: Device, forecast: Forecast, share: 
         promised=(min(forecast.upper_memory_bytes or device.total_memory, device.total_memory),),
         shares=forecast.known and share is Sharing.AUTO,
         launched_at=0.0,
-        forecast=forecast or UNKNOWN,
+        forecast=forecast,
     )

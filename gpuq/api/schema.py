@@ -228,7 +228,10 @@ class TypeForecast(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartnerView(msgspec.Struct, frozen=True, kw_only=True):
-    """One who would be beside it, and what that would cost both: time together / time alone. Null: not known."""
+    """One who would be beside it, and what that would cost both: time together / time alone. Null: not known.
+
+    `evidence` says what the slowdowns rest on: `measured`, `learned`, `partly learned`, or `rule`.
+    """
 
     job: int | None
     name: str | None
@@ -238,6 +241,7 @@ class PartnerView(msgspec.Struct, frozen=True, kw_only=True):
     partner_slowdown: float | None
     partner_upper_slowdown: float | None
     unsafe: bool
+    evidence: str | None
 
 
 class BesideView(msgspec.Struct, frozen=True, kw_only=True):

@@ -184,6 +184,7 @@ async def test_predict_says_beside_whom_it_might_run_now(endpoint: Endpoint) -> 
     assert found[44]["verdict"]["rule"] == "PredictedMemory"
     partner = found[44]["partners"][0]
     assert (partner["name"], partner["upper_slowdown"], partner["partner_slowdown"]) == ("llama-8b-lora", 1.1, 1.3)
+    assert partner["evidence"] == "measured"
     assert endpoint.store.asked == []
 
 
