@@ -1,0 +1,137 @@
+"""`gpuq predict`: what it asks of the API, and what it tells of the answer."""
+
+from __future__ import annotations
+
+from tests.cli import samples
+from tests.cli.conftest import Command, FakeApi
+
+EVIDENCE = {
+    "text": "cluster of 3 kinds, nearest ada:~/vision/old.py",
+    "own_runs": 2,
+    "nearest": [{"kind": "ada:~/vision/old.py", "likeness": 0.62}],
+    "model_version": "v0007",
+    "bounds_meant_to_hold": 0.95,
+    "bounds_held": 0.964,
+    "judged_on": 240,
+}
+PARTNER = {
+    "job": 43,
+    "name": "bert",
+    "kind": "ada:bert.py",
+    "expected_slowdown": 1.04,
+    "upper_slowdown": 1.1,
+    "partner_slowdown": 1.02,
+    "partner_upper_slowdown": None,
+    "unsafe": False,
+}
+PREDICTION = {
+    "kind": "ada:~/vision/new.py",
+    "forecast": samples.FORECAST,
+    "evidence": EVIDENCE,
+    "never_fits": None,
+    "features": {
+        "framework": "pytorch",
+        "model": "wide_resnet50_2",
+        "model_family": "wide_resnet",
+        "constructors": ["wide_resnet50_2"],
+        "layers": {"Conv2d": 53, "Linear": 1},
+        "parameters": 68_900_000,
+        "batch_size": 64.0,
+        "optimizer": "sgd",
+        "precision": None,
+        "origins": {"batch": "default", "optimizer": "script", "model": "argument"},
+    },
+    "device_types": [
+        {"device_type": "NVIDIA H200", "forecast": samples.FORECAST, "evidence": EVIDENCE},
+        {"device_type": "NVIDIA T4", "forecast": {"evidence": "none"}, "evidence": {**EVIDENCE, "text": "none"}},
+    ],
+    "beside": [
+        {"device": "box/cpu0", "device_type": "NVIDIA H200", "partners": [PARTNER], "verdict": samples.FITS},
+        {
+            "device": None,
+            "device_type": "NVIDIA T4",
+            "partners": [{**PARTNER, "job": None}],
+            "verdict": samples.OVERLOAD,
+        },
+    ],
+}
+
+
+def test_predict_tells_what_it_believes_from_what_and_how_surely(gpuq: Command, api: FakeApi) -> None:
+    api.on("POST", "/api/v1/predict", PREDICTION)
+    done = gpuq("predict", "--beside", "ada:bert.py", "--device-type", "NVIDIA T4", "--", "true", COLUMNS="200")
+    assert done.code == 0
+    assert api.requests[0].query == {"beside": "ada:bert.py", "device_type": "NVIDIA T4"}
+    for part in (
+        "model             wide_resnet50_2 (from the command)\n",
+        "built of          53 Conv2d, 1 Linear",
+        "parameters        68.9 million",
+        "batch size        64 (the script's default)",
+        "optimiser         sgd (in the script)",
+        "expected on NVIDIA H200\n",
+        "peak memory       9.0 GiB (at most 9.8 GiB)",
+        "duration          2:00:00 (9 of 10 within 2:30:00)",
+        "own runs          2",
+        "like it           ada:~/vision/old.py (62% alike)",
+        "made to hold for 95% of jobs; it held for 96% of the 240 attempts that this model was judged on",
+        "needs             unknown: never seen, and nothing like it has been seen",
+        "yes, on cpu0 beside job 43 (bert): peak utilisation 54% + 33% = 87%",
+        "slowdown: this job 4% (at most 10%); that one 2%\n",
+        "no, on an empty NVIDIA T4 beside kind ada:bert.py: PredictedLoad",
+        "It may share a device, and could now.",
+    ):
+        assert part in done.out, part
+    assert "precision" not in done.out, "what is not known is not told as if it were"
+    assert gpuq("predict", "--json", "--", "true").json == PREDICTION
+    assert all(len(line) <= 80 for line in gpuq("predict", "--", "true").out.splitlines())
+
+
+def test_predict_says_plainly_that_it_does_not_know(gpuq: Command, api: FakeApi) -> None:
+    unknown = {
+        "device_type": "NVIDIA T4",
+        "forecast": {"evidence": "none"},
+        "evidence": {**EVIDENCE, "text": "none", "nearest": []},
+    }
+    api.on("POST", "/api/v1/predict", {**PREDICTION, "forecast": None, "device_types": [unknown], "beside": []})
+    out = " ".join(gpuq("predict", "--", "true").out.split())
+    assert "unknown: never seen" in out
+    assert "how sure" not in out
+    assert "It would run alone first, and be measured" in out
+
+
+def test_predict_sends_what_the_script_says(gpuq: Command, api: FakeApi) -> None:
+    (gpuq.cwd / "train.py").write_text("import torch\nfrom torch import nn\nnet = nn.Linear(2, 3)\ng(batch_size=8)\n")
+    (gpuq.cwd / "c.toml").write_text("epochs = 3\n")
+    api.on("POST", "/api/v1/predict", PREDICTION)
+    for words in (
+        ("python3", "train.py", "c.toml"),
+        ("python3", "-m", "train", "c.toml"),
+        ("env", "train.py", "c.toml"),
+    ):
+        assert gpuq("predict", "--", *words).code == 0
+        assert api.requests[-1].body["hints"] == {
+            "framework": "pytorch",
+            "layers": {"Linear": 1},
+            "settings": {
+                "batch": {"value": "8", "origin": "script"},
+                "epochs": {"value": "3", "origin": "config file"},
+            },
+        }
+    assert gpuq("predict", "--", "true").code == 0
+    assert "hints" not in api.requests[-1].body
+
+
+def test_predict_says_whether_the_job_would_share(gpuq: Command, api: FakeApi) -> None:
+    api.on("POST", "/api/v1/predict", {"kind": "k", "forecast": samples.FORECAST, "never_fits": None})
+    assert "may share" in gpuq("predict", "--", "true").out
+    assert "alone, as asked" in gpuq("predict", "--exclusive", "--", "true").out
+    api.on("POST", "/api/v1/predict", {"kind": "k", "forecast": None, "never_fits": None})
+    assert "too little is known" in gpuq("predict", "--", "true").out
+
+
+def test_predict_exits_with_7_for_what_can_never_run(gpuq: Command, api: FakeApi) -> None:
+    api.on("POST", "/api/v1/predict", {"kind": "k", "forecast": None, "never_fits": "900 GiB are missing."})
+    done = gpuq("predict", "--gpu-mem", "980G", "--", "true")
+    assert done.code == 7
+    assert "900 GiB are missing" in done.out
+    assert api.requests[0].body["gpu_memory"] == 980 * 2**30
