@@ -213,12 +213,7 @@ def test_rollback_is_one_command_and_tells_the_dispatcher(settings: Settings):
 
 
 def command(settings: Settings, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "GPUQ_HOME": str(settings.home.root), **more}
-    environment.pop("GPUQ_DATABASE_URL", None)
-    return subprocess.run(
-        [sys.executable, "-m", "gpuq.daemon.retrain", *arguments], env=environment, capture_output=True, text=True,
-        timeout=120, check=False,
-    )  # fmt: skip
+    return python(settings, "-m", "gpuq.daemon.retrain", *arguments, **more)
 
 
 def test_the_command_trains_from_a_real_record(settings: Settings):
@@ -303,17 +298,17 @@ sys.exit(retrain.main(["--here"]))
 """
 
 
-def python(settings: Settings, code: str, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+def python(settings: Settings, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "GPUQ_HOME": str(settings.home.root), **more}
     environment.pop("GPUQ_DATABASE_URL", None)
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True, timeout=120, check=False
-    )  # fmt: skip
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 def test_killed_at_any_step_of_publishing_a_whole_model_serves(settings: Settings):
     train(settings, world())
-    done = python(settings, _PUBLISHES, str(settings.home.models))
+    done = python(settings, "-c", _PUBLISHES, str(settings.home.models))
     assert done.returncode == 0, done.stderr
     ends = [line.split() for line in done.stdout.splitlines()]
     assert [end for _, end, _ in ends] == ["9"] * (len(ends) - 1) + ["0"]
@@ -342,7 +337,7 @@ def test_a_training_that_needs_more_memory_than_it_may_changes_nothing_and_says_
     settings = settings_in(tmp_path)
     record_in(settings, world()).close()
     code = _TRAINS.format("retrain.fit = lambda *_: bytearray(2 << 30)")
-    failed = python(settings, code, GPUQ_LEARNING_MAX_MEMORY_BYTES=str(1 << 30))
+    failed = python(settings, "-c", code, GPUQ_LEARNING_MAX_MEMORY_BYTES=str(1 << 30))
     assert (failed.returncode, failed.stdout) == (1, "")
     assert failed.stderr.startswith("gpuq: The training ran out of memory; it may use 1 GiB.")
     assert "learning.max_memory_bytes" in failed.stderr
@@ -354,7 +349,7 @@ def test_a_full_disk_leaves_what_served(tmp_path: Path):
     settings = settings_in(tmp_path)
     record_in(settings, world()).close()
     full = "resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))"
-    failed = python(settings, _TRAINS.format(f"retrain.fit = lambda *a: [{full}, fit(*a)][1]"))
+    failed = python(settings, "-c", _TRAINS.format(f"retrain.fit = lambda *a: [{full}, fit(*a)][1]"))
     assert (failed.returncode, failed.stdout) == (1, "")
     assert "File too large" in failed.stderr
     assert "Traceback" not in failed.stderr
