@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: setup demo test lint lock soak bench bench-learning clean
+.PHONY: setup demo test lint lock soak bench bench-learning bench-policies clean
 
 setup: .venv/.done
 
@@ -34,6 +34,10 @@ bench: setup
 # Forecasts against measured public data (`GPUQ_DATA`); skips, saying so, where there is none.
 bench-learning: setup
 	$(BIN)/python -m benchmarks.learning
+
+# Policies and rivals in the same simulated worlds, made from measured public data (`GPUQ_DATA`).
+bench-policies: setup
+	$(BIN)/python -m benchmarks.policies
 
 # Every wheel from the package index, with its hashes, for the oldest Python we support.
 lock:

@@ -84,6 +84,16 @@ class Learning:
 
 
 @dataclass(frozen=True)
+class Scheduling:
+    """Who goes first, and by which policy."""
+
+    policy: str = "packed"
+    """The policy's name; `gpuq policy list` shows them."""
+    policy_time_limit_s: float = 2.0
+    """A policy that takes longer in one pass is replaced by the default."""
+
+
+@dataclass(frozen=True)
 class Settings:
     """All groups, and where things are."""
 
@@ -91,6 +101,7 @@ class Settings:
     redis_url: str | None
     database_url: str
     admission: Limits = field(default_factory=Limits)
+    scheduling: Scheduling = field(default_factory=Scheduling)
     devices: Devices = field(default_factory=Devices)
     worker: Worker = field(default_factory=Worker)
     api: Api = field(default_factory=Api)
@@ -104,6 +115,7 @@ class Settings:
 
 GROUPS: dict[str, type] = {
     "admission": Limits,
+    "scheduling": Scheduling,
     "devices": Devices,
     "worker": Worker,
     "api": Api,

@@ -21,10 +21,12 @@ ELSEWHERE = {
     # Through the command, as people meet them.
     "gpuq/cli/": "tests/cli/test_verbs.py",
     "gpuq/codec.py": "tests/daemon/test_loop.py",
+    "gpuq/core/attempt.py": "tests/core/test_state.py",
     "gpuq/core/ask.py": "tests/core/test_decide.py",
     "gpuq/core/board.py": "tests/core/test_decide.py",
     # Through the ring that they are parts of.
     "gpuq/daemon/": "tests/daemon/test_loop.py",
+    "gpuq/core/job.py": "tests/core/test_decide.py",
     "gpuq/core/forecast.py": "tests/core/test_admit.py",
     "gpuq/learn/arguments.py": "tests/learn/test_kind.py",
     "gpuq/learn/evaluate/answers.py": "tests/learn/evaluate/test_baselines.py",
@@ -55,6 +57,10 @@ ELSEWHERE = {
     # Through the scripts that they read.
     "gpuq/script/": "tests/script/test_hints.py",
     "gpuq/policies/packed.py": "tests/core/test_decide.py",
+    # Through the simulator that they are parts of.
+    "gpuq/sim/beliefs.py": "tests/sim/test_run.py",
+    "gpuq/sim/record.py": "tests/sim/test_run.py",
+    "gpuq/sim/world.py": "tests/sim/test_run.py",
     "workers/attempts.py": "tests/workers/test_residents.py",
     "workers/hook/": "tests/workers/test_hook.py",
     "workers/progress.py": "tests/workers/test_hook.py",

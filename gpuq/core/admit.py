@@ -7,6 +7,7 @@ counts as the larger of promised and live, foreign processes included. A residen
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -72,10 +73,11 @@ def may_share(job: Job, forecast: Forecast) -> bool:
 
 
 def fits_ever(memory: int | None, count: int, devices: Sequence[Device]) -> Verdict | None:
-    """None if some device could run a job that wants `memory` bytes with nobody else there; else why not, with the missing
-    number. This version places a job on one device."""
-    if count > 1:
-        return Verdict(False, Rule.NEVER_FITS, None, (("wanted_devices", count), ("devices_per_job", 1)))
+    """None if some host could run a job that wants `count` devices, `memory` bytes on each, with nobody else there; else why
+    not, with the missing number."""
+    most = max(Counter(device.host for device in devices).values(), default=0)
+    if devices and count > most:
+        return Verdict(False, Rule.NEVER_FITS, None, (("wanted_devices", count), ("devices_per_host", most)))
     if memory is None or not devices:
         return None
     largest = max(devices, key=lambda device: device.total_memory)

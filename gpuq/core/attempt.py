@@ -63,3 +63,8 @@ class Attempt:
     stopping: StopReason | None = None
     voiding: bool = False
     had_partner: bool = False
+
+
+def served_s(attempt: Attempt, now: float) -> float:
+    """Device-seconds that the attempt has had by `now`; 0 before its start."""
+    return 0.0 if attempt.started_at is None else max(0.0, now - attempt.started_at) * len(attempt.devices)

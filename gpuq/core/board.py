@@ -13,15 +13,17 @@ from itertools import islice
 from math import inf
 
 from gpuq.core.admit import Place, may_share, needed_memory
-from gpuq.core.device import Device, DeviceId, Reading
+from gpuq.core.attempt import AttemptId, served_s
+from gpuq.core.device import Device, DeviceId, HostId, Reading
 from gpuq.core.forecast import UNKNOWN, Answers, Forecast, Question
 from gpuq.core.job import Job, JobId, JobState
 from gpuq.core.limits import Limits
 from gpuq.core.state import State
+from gpuq.core.usage import UNUSED
 from gpuq.core.verdict import Verdict
 
 # Jobs that get the same answer everywhere: same forecast, same wishes.
-Likeness = tuple[str, str, bool, float | None, int | None]
+Likeness = tuple[str, str, bool, float | None, int | None, int, int | None]
 # What makes two devices get the same answers: their type, and the way of sharing.
 Sort = tuple[str, str | None]
 
@@ -47,6 +49,7 @@ class Board:
         self._given: set[DeviceId] = set()
         self._refused: dict[Likeness, Verdict] = {}
         self._placed: set[JobId] = set()
+        self.evicted: set[AttemptId] = set()
         self._alone: dict[tuple[str, Sort], Forecast] = {}
 
     def place(self, device: DeviceId) -> Place:
@@ -76,19 +79,36 @@ class Board:
         """Whether any busy device is open to a newcomer."""
         return bool(self._shareable_places)
 
-    def options(self, job: Job) -> Iterator[Place]:
-        """Places worth a verdict, best first: idle ones, then shared ones, each at most `candidates_per_job`. If there is
-        none, one busy place, so that the refusal has its numbers."""
+    def choices(self, job: Job) -> Iterator[tuple[Place, ...]]:
+        """Places worth a verdict, best first, each choice as many devices of one host as the job needs: idle ones, then shared
+        ones, at most `candidates_per_job` of each. If there is none, busy ones, so that the refusal has its numbers."""
         found = False
-        for place in (*self._idle_options(job), *self.shared_options(job)):
+        for choice in self._choices(job):
             found = True
-            yield place
-        if not found and self._busy:
-            yield next(iter((self._shareable_places or self._busy).values()))
+            yield choice
+        if not found and self._busy and job.device_count == 1:
+            yield (next(iter((self._shareable_places or self._busy).values())),)
+
+    def usage(self, owner: str) -> float:
+        """Decayed device-seconds of an owner, with what the attempts that run have had so far."""
+        running = (a for a in self.state.attempts.values() if self.state.jobs[a.id.job].owner == owner)
+        return self.state.usage.get(owner, UNUSED).by(self.now) + sum(served_s(a, self.now) for a in running)
+
+    def _choices(self, job: Job) -> Iterator[tuple[Place, ...]]:
+        idle, shared = self._idle_options(job), self.shared_options(job)
+        if job.device_count == 1:
+            yield from ((place,) for place in (*idle, *shared))
+            return
+        hosts: dict[HostId, list[Place]] = {}
+        for place in (*idle, *shared):
+            hosts.setdefault(place.device.host, []).append(place)
+        gangs = (places[: job.device_count] for places in hosts.values() if len(places) >= job.device_count)
+        yield from map(tuple, sorted(gangs, key=lambda places: sum(bool(place.residents) for place in places)))
 
     def shared_options(self, job: Job) -> list[Place]:
         """Busy places where the job fits by memory, the least loaded first; by utilisation too where no pair is known."""
-        return list(islice(self._places_to_join(job), self.limits.candidates_per_job))
+        most = self.limits.candidates_per_job if job.device_count == 1 else None
+        return list(islice(self._places_to_join(job), most))
 
     def _places_to_join(self, job: Job) -> Iterator[Place]:
         needs = self._needs_to_share(job)
@@ -117,7 +137,8 @@ class Board:
         return needs
 
     def _idle_options(self, job: Job) -> list[Place]:
-        return list(islice(filter(partial(self._fits_alone, job), self._idle.values()), self.limits.candidates_per_job))
+        most = self.limits.candidates_per_job if job.device_count == 1 else None
+        return list(islice(filter(partial(self._fits_alone, job), self._idle.values()), most))
 
     def refused(self, job: Job) -> Verdict | None:
         """The verdict that jobs like this one already got in this pass."""
@@ -171,7 +192,8 @@ class Board:
 
 def likeness(job: Job) -> Likeness:
     """What makes two waiting jobs get the same verdicts."""
-    return (job.signature, job.sharing, job.alone, job.max_slowdown, job.declared_memory)
+    wishes = (job.max_slowdown, job.declared_memory, job.device_count, job.most_devices)
+    return (job.signature, job.sharing, job.alone, *wishes)
 
 
 def question_alone(job: Job, device: Device) -> Question:

@@ -16,7 +16,7 @@ from gpuq.core.device import Device
 from gpuq.core.forecast import Answers, Forecast
 from gpuq.core.job import ACTIVE, ENDED, Job, JobId, JobState
 from gpuq.core.limits import Limits
-from gpuq.core.policy import Policy
+from gpuq.core.policy import Eviction, Policy
 from gpuq.core.state import State
 from gpuq.core.verdict import Rule, Verdict
 
@@ -75,6 +75,9 @@ def _admissions(board: Board, policy: Policy, cause: int) -> list[Action]:
     launches: list[Action] = []
     reserved = False
     for proposal in policy(board):
+        if isinstance(proposal, Eviction):
+            launches.extend(_evict(board, proposal, cause))
+            continue
         job = proposal.job
         if board.placed(job):
             continue
@@ -89,8 +92,23 @@ def _admissions(board: Board, policy: Policy, cause: int) -> list[Action]:
     return [*launches, *_holds(board, cause)]
 
 
+def _evict(board: Board, eviction: Eviction, cause: int) -> Iterator[Stop]:
+    """The stop, where the attempt lives, its submitter allows it, and nobody asked for its end in this pass."""
+    attempt = board.state.attempts.get(eviction.attempt)
+    if attempt is None or attempt.stopping is not None or eviction.attempt in board.evicted:
+        return
+    job = board.state.jobs[attempt.id.job]
+    if job.preemptible and job.state is JobState.RUNNING and not board.placed(eviction.job):
+        board.evicted.add(attempt.id)
+        yield Stop(attempt.id, StopReason.PREEMPTED, cause)
+
+
 def _dispose(board: Board, job: Job, devices: tuple[Device, ...]) -> Verdict:
     """All or nothing: the first refusal settles it. Whatever the policy proposes, a device is given once in a pass."""
+    if len(devices) not in job.counts or len({device.id for device in devices}) < len(devices):
+        return Verdict(False, Rule.RESOURCES, None, (("devices", len(devices)), ("wanted_devices", job.device_count)))
+    if len({device.host for device in devices}) > 1:
+        return Verdict(False, Rule.RESOURCES, None, (("hosts", len({device.host for device in devices})),))
     for device in devices:
         if board.given(device.id):
             return Verdict(False, Rule.RESOURCES, device.id, (("given_in_this_pass", 1),))
@@ -136,8 +154,7 @@ def _holds(board: Board, cause: int) -> Iterator[Hold]:
     """One Hold per new verdict, for all the jobs it is new for."""
     fresh: dict[Verdict, list[JobId]] = {}
     otherwise = _nothing_open(board)
-    # The largest stands for all, so that a long queue is not held against every device.
-    devices = sorted(board.state.devices.values(), key=lambda device: device.total_memory)[-1:]
+    devices = list(board.state.devices.values())
     for job in board.waiting:
         if board.placed(job):
             continue

@@ -76,6 +76,8 @@ class Forecast:
     model_version: str | None = None
     pairs: tuple[PairCost, ...] = field(default=())
     expected_utilization_pct: float | None = None
+    power_w: float | None = None
+    """What one device draws while the job has it to itself, in watts."""
     widened: float = 1.0
     """By how much `upper_memory_bytes` is above the model's own bound, because the kind's recent runs needed more."""
     pairs_known: bool = False

@@ -49,7 +49,9 @@ class Job:
     `signature` is the kind plus the features that forecasts depend on: jobs of one signature get one forecast.
     `attempt` is the number of the last attempt, 0 before the first; it is the epoch that fences a start.
     `alone` is set after the job ran out of memory beside a partner: it gets a device to itself from then on.
-    `had_partner` tells of the last attempt.
+    `had_partner` tells of the last attempt. `device_count` is the fewest devices it runs on, all of one host; with
+    `most_devices` it may be given more. `preemptible`: it saves its work when told, so that a policy may stop it and start it
+    again. `served_s` counts the device-seconds of its ended attempts.
     """
 
     id: JobId
@@ -62,6 +64,9 @@ class Job:
     max_slowdown: float | None = None
     declared_memory: int | None = None
     device_count: int = 1
+    most_devices: int | None = None
+    deadline_at: float | None = None
+    preemptible: bool = False
     requeue_on_node_fail: bool = False
     state: JobState = JobState.PENDING
     since: float = 0.0
@@ -69,3 +74,9 @@ class Job:
     alone: bool = False
     had_partner: bool = False
     cancel_requested: bool = False
+    served_s: float = 0.0
+
+    @property
+    def counts(self) -> range:
+        """How many devices of one host it may be given."""
+        return range(self.device_count, max(self.device_count, self.most_devices or 0) + 1)

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from gpuq.core.actions import Action, Archive, Hold, Launch, Requeue, Stop, Void
-from gpuq.core.attempt import Attempt, AttemptId, Ending, StopReason
+from gpuq.core.attempt import Attempt, AttemptId, Ending, StopReason, served_s
 from gpuq.core.device import Device, DeviceId, Host, HostId, Reading
 from gpuq.core.events import (
     CancelRequested,
@@ -30,6 +30,7 @@ from gpuq.core.events import (
 )
 from gpuq.core.job import ACTIVE, ENDED, Job, JobId, JobState
 from gpuq.core.transitions import Step, allows, next_state
+from gpuq.core.usage import UNUSED, Usage
 from gpuq.core.verdict import Verdict
 
 
@@ -44,6 +45,7 @@ class State:
     hosts: dict[HostId, Host] = field(default_factory=dict)
     verdicts: dict[JobId, Verdict] = field(default_factory=dict)
     residents: dict[DeviceId, tuple[AttemptId, ...]] = field(default_factory=dict)
+    usage: dict[str, Usage] = field(default_factory=dict)
 
     def residents_of(self, device: DeviceId) -> tuple[Attempt, ...]:
         """The attempts now on `device`, oldest first."""
@@ -186,7 +188,9 @@ def _end_attempt(state: State, event: Exited, now: float) -> bool:
     if step is Step.REQUEUE:
         return _return_to_queue(state, event.attempt, now)
     _remove(state, attempt)
-    state.jobs[job.id] = replace(job, had_partner=attempt.had_partner)
+    served = served_s(attempt, now)
+    state.usage[job.owner] = state.usage.get(job.owner, UNUSED).after(served, now)
+    state.jobs[job.id] = replace(job, had_partner=attempt.had_partner, served_s=job.served_s + served)
     return _step(state, job.id, step, now)
 
 

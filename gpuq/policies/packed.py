@@ -8,7 +8,9 @@ from collections.abc import Iterator
 
 from gpuq.core.board import Board
 from gpuq.core.job import Job
-from gpuq.core.policy import Proposal
+from gpuq.core.policy import Policy, Proposal
+from gpuq.policies.recipe import Recipe
+from gpuq.settings import Scheduling
 
 
 def packed(board: Board) -> Iterator[Proposal]:
@@ -16,11 +18,18 @@ def packed(board: Board) -> Iterator[Proposal]:
     for job in sorted(board.waiting, key=_order):
         if board.refused(job):
             continue
-        for place in board.options(job):
-            yield Proposal(job, (place.device,))
+        for places in board.choices(job):
+            yield Proposal(job, tuple(place.device for place in places))
             if board.placed(job):
                 break
 
 
+def _make(scheduling: Scheduling) -> Policy:  # noqa: ARG001 - every policy is made like this
+    return packed
+
+
 def _order(job: Job) -> tuple[int, float, int]:
     return (-job.priority, job.submitted_at, job.id)
+
+
+RECIPE = Recipe("interference-aware packing on what is foretold; the default", _make, work_conserving=True)

@@ -1,0 +1,24 @@
+"""What is simulated and compared: a policy, the limits that admission is held to, and what it makes of the forecasts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from gpuq.core.limits import Limits
+from gpuq.core.policy import Policy
+from gpuq.sim.beliefs import Beliefs
+
+
+def _as_they_are(beliefs: Beliefs) -> Beliefs:
+    return beliefs
+
+
+@dataclass(frozen=True)
+class Contender:
+    """`believe` stands between the forecasts and the core: a rival that looks at less, or trusts more, is made there."""
+
+    name: str
+    policy: Policy
+    limits: Limits = field(default_factory=Limits)
+    believe: Callable[[Beliefs], Beliefs] = _as_they_are

@@ -1,0 +1,49 @@
+"""A policy is found by its name, whoever installed it; what cannot be found or loaded is told with its fix."""
+
+from importlib.metadata import EntryPoint
+
+import pytest
+
+from gpuq.core.policy import propose_nothing
+from gpuq.errors import BadInput
+from gpuq.policies import registry
+from gpuq.policies.packed import packed
+from gpuq.policies.recipe import Recipe
+from gpuq.settings import Scheduling
+
+LAZY = Recipe("never starts anything", lambda scheduling: propose_nothing)
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    point = EntryPoint("lazy", value, registry.GROUP)
+    monkeypatch.setattr(registry, "entry_points", lambda group: [point] if group == registry.GROUP else [])
+
+
+def test_the_default_is_packed() -> None:
+    assert registry.DEFAULT in registry.names()
+    assert registry.make(Scheduling()) is packed
+
+
+def test_a_site_can_add_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, f"{__name__}:LAZY")
+    assert registry.names() == ["lazy"]
+    assert registry.make(Scheduling(policy="lazy")) is propose_nothing
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("no.such.module:RECIPE", "cannot be loaded: ModuleNotFoundError"),
+        (f"{__name__}:GONE", "cannot be loaded: AttributeError"),
+        (f"{__name__}:offer", "is no Recipe"),
+    ],
+)
+def test_what_cannot_be_loaded_is_told(monkeypatch: pytest.MonkeyPatch, value: str, words: str) -> None:
+    offer(monkeypatch, value)
+    with pytest.raises(BadInput, match=words):
+        registry.recipe("lazy")
+
+
+def test_an_unknown_name_is_told() -> None:
+    with pytest.raises(BadInput, match="no policy `nobody`"):
+        registry.make(Scheduling(policy="nobody"))
