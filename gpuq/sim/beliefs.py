@@ -79,7 +79,7 @@ class Oracle:
 
     def _truth(self, question: Question) -> Forecast:
         world, workload = self._world, self._world.workload(question.kind)
-        duration = self._duration[question.signature]
+        duration = self._duration[question.signature] / workload.speeds.get(question.device_type, 1.0)
         memory = workload.memory_bytes if workload.memory_bytes is not None else _GIB
         pairs = tuple(
             PairCost(
@@ -101,5 +101,5 @@ class Oracle:
             evidence="oracle",
             pairs=pairs,
             pairs_known=True,
-            power_w=workload.power_w,
+            power_w=workload.powers.get(question.device_type),
         )

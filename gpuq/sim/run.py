@@ -237,13 +237,14 @@ class Simulation:
             stretches.append(Stretch(resident.beside, seconds, work))
 
     def _speed(self, resident: Resident) -> tuple[float, tuple[str, ...]]:
-        """(slowdown, beside whom): a gang is as slow as on its slowest device."""
-        own = resident.attempt.id
+        """(seconds per second of work, beside whom): a gang is as slow as on its slowest device."""
+        own, run = resident.attempt.id, resident.run
+        alone = self._world.speed(run.arrival.kind, run.device_type, len(run.devices), run.arrival.devices)
         found = []
         for device in resident.attempt.devices:
             others = [a for a in self.state.residents.get(device, ()) if a != own and a in self._residents]
             beside = tuple(sorted(self._residents[a].run.arrival.kind for a in others))
-            found.append((self._world.slowdown(resident.run.arrival.kind, beside), beside))
+            found.append((self._world.slowdown(run.arrival.kind, beside) / alone, beside))
         return max(found, key=lambda pair: pair[0])
 
 

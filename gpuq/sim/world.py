@@ -14,9 +14,11 @@ from gpuq.core.device import Device
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What a job of some kinds is made of, as measured alone. Percent of one device, bytes on each device, watts.
+    """What a job of some kinds is made of, as measured alone. Percent of one device, bytes on each device.
 
-    `speedups`: how many times faster it is on so many devices; absent counts as linear up to what a job asks for.
+    `speeds`: how fast it is on a type of device, against the one that a trace's durations speak of; absent is 1. `powers`: what
+    one device of a type draws under it, in watts. `speedups`: how many times faster it is on so many devices than on one; where a
+    count is absent, it is as fast as on as many as the job asks for.
     """
 
     name: str
@@ -24,20 +26,27 @@ class Workload:
     batch_size: float | None
     utilization_pct: float
     memory_bytes: int | None = None
-    power_w: float | None = None
     family: str | None = None
+    speeds: Mapping[str, float] = field(default_factory=dict)
+    powers: Mapping[str, float] = field(default_factory=dict)
     speedups: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class World:
-    """`workload_of` names the workload of each kind of the trace; `pairs` holds directed slowdowns by workload names."""
+    """`workload_of` names the workload of each kind of the trace; `pairs` holds directed slowdowns by workload names.
+
+    `idle_powers` is what one device of a type draws with nobody on it, in watts. `restart_s` is lost at each start of a job after
+    its first: loading what it saved, and what it did since.
+    """
 
     name: str
     devices: tuple[Device, ...]
     workloads: Mapping[str, Workload]
     workload_of: Mapping[str, str]
     pairs: Mapping[tuple[str, str], float]
+    idle_powers: Mapping[str, float] = field(default_factory=dict)
+    restart_s: float = 0.0
     notes: tuple[str, ...] = ()
 
     def workload(self, kind: str) -> Workload:
@@ -48,3 +57,10 @@ class World:
         """The slowdown of a job beside these, all on one device; of several partners each adds its own part."""
         own = self.workload_of[kind]
         return 1.0 + sum(self.pairs[own, self.workload_of[other]] - 1.0 for other in beside)
+
+    def speed(self, kind: str, device_type: str, count: int, asked: int) -> float:
+        """Work-seconds per second of a job alone on `count` devices, against the `asked` that its duration speaks of."""
+        workload = self.workload(kind)
+        usual = workload.speedups.get(asked)
+        gang = workload.speedups.get(count, usual) if usual else None
+        return workload.speeds.get(device_type, 1.0) * (gang / usual if gang and usual else 1.0)
