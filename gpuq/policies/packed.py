@@ -4,6 +4,7 @@ loaded shared one. What does not fit now is skipped, so that a job that cannot s
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Iterator
 
 from gpuq.core.board import Board
@@ -15,13 +16,27 @@ from gpuq.settings import Scheduling
 
 def packed(board: Board) -> Iterator[Proposal]:
     """Proposals, best first. Idle devices before shared ones: sharing costs something, waiting beside an idle GPU too."""
-    for job in sorted(board.waiting, key=_order):
-        if board.refused(job):
-            continue
+    for job in _in_order(board):
         for places in board.choices(job):
             yield Proposal(job, tuple(place.device for place in places))
             if board.placed(job):
                 break
+
+
+def _in_order(board: Board) -> Iterator[Job]:
+    """The jobs that may yet find a place: the rest of a group only as long as its jobs are placed."""
+    heads = [(_order(group.head), 0, group) for group in board.groups if not board.refused(group.head)]
+    heapq.heapify(heads)
+    while heads:
+        _, number, group = heads[0]
+        job = group.jobs[number]
+        if not board.refused(job):
+            yield job
+        number += 1
+        if board.placed(job) and number < len(group.jobs):
+            heapq.heapreplace(heads, (_order(group.jobs[number]), number, group))
+        else:
+            heapq.heappop(heads)
 
 
 def _make(scheduling: Scheduling) -> Policy:  # noqa: ARG001 - every policy is made like this

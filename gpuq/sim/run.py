@@ -18,8 +18,8 @@ from gpuq.core.attempt import Attempt, AttemptId, Ending
 from gpuq.core.decide import decide
 from gpuq.core.device import Device, DeviceId, HostId, Reading
 from gpuq.core.events import Event, Exited, HostReported, Started, Submitted
-from gpuq.core.forecast import Forecast, Question
 from gpuq.core.job import Job, JobId, KindId
+from gpuq.core.known import Known
 from gpuq.core.measurement import Measurement
 from gpuq.core.state import State, apply
 from gpuq.sim.beliefs import Beliefs
@@ -66,7 +66,8 @@ class Simulation:
         self._beliefs = contender.believe(beliefs)
         self._policy = contender.policy
         # Readings here are told when they change, not every second.
-        self._limits = replace(contender.limits, stale_after_s=float("inf"))
+        self._limits = replace(contender.limits, stale_after_s=float("inf"), start_grace_s=float("inf"))
+        self._known = Known()
         self._arrivals = {arrival.job: arrival for arrival in trace.arrivals}
         self._jobs: dict[JobId, JobRun] = {}
         self._left: dict[JobId, float] = {}
@@ -137,7 +138,8 @@ class Simulation:
         if ending is Ending.EXITED:
             job.ended_at = self.now
             del self._left[run.arrival.job]
-        self._beliefs.learn(run, self.now)
+        if self._beliefs.learn(run, self.now):
+            self._known.forget()
         self._tell(Exited(run.id, self.now, ending, exit_code, "", Measurement()))
         job.state = self.state.jobs[run.arrival.job].state
         self._reconsider(run.devices)
@@ -145,6 +147,7 @@ class Simulation:
     def _night(self) -> None:
         started = time.perf_counter()
         self._beliefs.night(self.now)
+        self._known.forget()
         self.run.nights.append(time.perf_counter() - started)
         self._changed = True
         self._at(self.now + DAY_S, self._night)
@@ -166,10 +169,9 @@ class Simulation:
 
     def _pass(self) -> None:
         started = time.perf_counter()
-        answers: dict[Question, Forecast] = {}
-        while questions := ask(self.state, answers, self._limits, self.now):
-            answers.update(self._beliefs.answer(questions))
-        actions = decide(self.state, answers, self._limits, self._policy, self.now, cause=0)
+        while questions := ask(self.state, self._known, self._limits, self.now):
+            self._known.update(self._beliefs.answer(questions))
+        actions = decide(self.state, self._known, self._limits, self._policy, self.now, cause=0)
         self.run.pass_seconds.append(time.perf_counter() - started)
         for action in actions:
             if apply(self.state, action, self.now):
