@@ -6,8 +6,11 @@ refused everywhere, with nothing new since, is not asked about.
 
 from __future__ import annotations
 
+from gpuq.core.admit import Place
 from gpuq.core.board import Board, question, question_alone
 from gpuq.core.forecast import Answers, Question
+from gpuq.core.index import likeness
+from gpuq.core.job import Job
 from gpuq.core.limits import Limits
 from gpuq.core.state import State
 
@@ -25,5 +28,14 @@ def ask(state: State, answers: Answers, limits: Limits, now: float) -> list[Ques
     missing = [q for q in dict.fromkeys(missing) if q not in board.known]
     if missing or not board.shares:
         return missing
-    beside = (question(job, place) for job in hopeful for place in board.shared_options(job))
+    beside = (question(job, place) for job in hopeful for place in _not_asked_about(board, job))
     return [q for q in dict.fromkeys(beside) if q not in board.known]
+
+
+def _not_asked_about(board: Board, job: Job) -> list[Place]:
+    """Once for what there is now: the shell answers whatever it is asked."""
+    memo, turn = board.known.memo(likeness(job)), board.known.places.turn
+    if memo.asked_at == turn:
+        return []
+    memo.asked_at = turn
+    return board.shared_options(job)

@@ -50,6 +50,7 @@ class Board:
         self._given: set[DeviceId] = set()
         self._refused: dict[Likeness, Verdict] = {}
         self._placed: set[JobId] = set()
+        self._undrainable: set[tuple[int | None, int]] = set()
         self._usage: dict[str, float] = {}
         self.evicted: set[AttemptId] = set()
         self._uphold()
@@ -76,11 +77,13 @@ class Board:
         """The verdict that jobs like this one already got in this pass, or in an earlier one if nothing came up since."""
         like = likeness(job)
         found = self._refused.get(like)
-        if found is not None or self._is_kept_for(job):
+        if found is not None or self._is_kept_for(job) or self._is_overdue(job):
             return found
         memo = self.known.memos.get(like)
         if memo is None or memo.exhausted_at is None or memo.exhausted_at < self._places.opened:
             return None
+        if memo.reason is None and self.state.residents and job.device_count == 1:
+            return None  # a busy place has numbers to say why
         return memo.reason or self.nothing_open()
 
     def placed(self, job: Job) -> bool:
@@ -167,8 +170,9 @@ class Board:
         memo = self.known.memo(likeness(job))
         if job.device_count == 1:
             return list(islice(self._places_to_join(job, memo), self.limits.candidates_per_job))
-        hosts = self._hosts(job, memo)
-        return [place for host in hosts for place in self._usable(job, memo, host) if place.residents]
+        hosts = (self._usable(job, memo, host) for host in self._hosts(job, memo))
+        gangs = islice((places for places in hosts if len(places) >= job.device_count), self.limits.candidates_per_job)
+        return [place for places in gangs for place in places if place.residents]
 
     def _singles(self, job: Job, memo: Memo) -> Iterator[tuple[Place, ...]]:
         whole = True
@@ -188,7 +192,7 @@ class Board:
 
     def _places_to_join(self, job: Job, memo: Memo) -> Iterator[Place]:
         needs = self._needs_to_share(job, memo)
-        if not needs:
+        if not needs or not self._places.free or min(memory for _, memory in needs.values()) > self._places.free[-1][0]:
             return
         room = max(room for room, _ in needs.values())
         for place in self._walk(job, memo, 1):
@@ -312,13 +316,22 @@ class Board:
         like = likeness(job)
         self._refused.setdefault(like, verdict)
         memo = self.known.memo(like)
-        if memo.reason is None or self.outdated(memo):
+        if memo.reason is None or self._is_outdated(memo):
             memo.reason, memo.reason_at = verdict, self._places.turn
             self.known.restless.add(like)
         self._want(job)
 
-    def outdated(self, memo: Memo) -> bool:
-        """Whether the device that these jobs' reason speaks of has changed since."""
+    def renew_reasons(self) -> None:
+        """Where the device that a reason speaks of has changed since, ask it again: what people read is true."""
+        for like, memo in self.known.memos.items():
+            groups = self.state.index.alike.get(like)
+            if groups and memo.reason and memo.reason.device and self._is_outdated(memo):
+                verdict = self.judge(next(iter(groups.values())).head, memo.reason.device)
+                if verdict.admitted or verdict.rule is not memo.reason.rule:
+                    self.known.restless.add(like)
+                memo.reason, memo.reason_at = None if verdict.admitted else verdict, self._places.turn
+
+    def _is_outdated(self, memo: Memo) -> bool:
         device = memo.reason.device if memo.reason else None
         return device is not None and self._places.changed.get(device, 0) > memo.reason_at
 
@@ -355,13 +368,21 @@ class Board:
         """The policy would start this job and cannot: after long enough, devices are kept for it."""
         if self._is_kept_for(job):
             self._wanted = True
-        elif self.known.kept is None and self.now - job.submitted_at > self.limits.patience_s:
+        elif self._is_overdue(job):
             self._keep_for(job)
+
+    def _is_overdue(self, job: Job) -> bool:
+        """Whether devices are to be kept for this job: it waited too long, they are for nobody else, and some would do."""
+        if self.known.kept is not None or self.now - job.submitted_at <= self.limits.patience_s:
+            return False
+        return (job.declared_memory, job.device_count) not in self._undrainable and not self.known.never_fits(job)
 
     def _keep_for(self, job: Job) -> None:
         places = self.known.places
         open_to_it = (place for device, place in places.all.items() if device not in self._given)
-        devices = None if self.known.never_fits(job) else drained(job, open_to_it)
+        devices = drained(job, open_to_it)
+        if not devices:
+            self._undrainable.add((job.declared_memory, job.device_count))
         self._keep(Kept(job.id, likeness(job), devices, places.turn) if devices else None)
         self._wanted = True
 

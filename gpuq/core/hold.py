@@ -42,10 +42,7 @@ def holds(board: Board, cause: int) -> Iterator[Hold]:
 def _to_tell(board: Board, otherwise: Verdict) -> Iterable[Job]:
     """Those who may have to hear something new; and from here on nobody is restless."""
     known, index = board.known, board.state.index
-    for like, memo in known.memos.items():
-        if board.outdated(memo):
-            memo.reason = None
-            known.restless.add(like)
+    board.renew_reasons()
     everybody = known.everybody or known.otherwise is not otherwise.rule
     restless = sorted(known.restless, key=repr)
     known.everybody, known.otherwise = False, otherwise.rule

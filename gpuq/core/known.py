@@ -26,13 +26,15 @@ _PRUNE_FROM = 1000
 @dataclass(slots=True)
 class Memo:
     """What is known of jobs of one likeness. `noes` has the turn in which a device was refused; after the turn `exhausted_at`
-    only what changed since is worth a look. `reason` is why they wait, found at `reason_at`; `needs` is what sharing takes."""
+    only what changed since is worth a look. `reason` is why they wait, found at `reason_at`; `needs` is what sharing takes,
+    and `asked_at` the turn in which pairs were last asked about."""
 
     noes: dict[DeviceId, int] = field(default_factory=dict)
     exhausted_at: int | None = None
     reason: Verdict | None = None
     reason_at: int = 0
     needs: dict[Sort, tuple[float, int]] | None = None
+    asked_at: int = -1
 
 
 @dataclass(frozen=True, slots=True)

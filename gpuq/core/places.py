@@ -27,6 +27,8 @@ class Places:
         self.all: dict[DeviceId, Place] = {}
         self.idle: list[Entry] = []
         self.shareable: list[Entry] = []
+        self.free: list[tuple[int, DeviceId]] = []
+        """Bytes that are not spoken for on the open busy places, the fewest first."""
         self.open_of: dict[HostId, dict[DeviceId, None]] = {}
         self.idle_of: dict[HostId, int] = {}
         self.sorts: dict[Sort, Device] = {}
@@ -113,6 +115,7 @@ class Places:
             self.idle_of[device.host] = self.idle_of.get(device.host, 0) + 1
         elif len(place.residents) < limits.residents_per_device and all(a.shares for a in place.residents):
             self._enter(self.shareable, (place.committed_utilization, device.id, device.id))
+            insort(self.free, _free(place))
         else:
             return
         self.open_of.setdefault(device.host, {})[device.id] = None
@@ -129,11 +132,17 @@ class Places:
         del self.open_of[place.device.host][place.device.id]
         if row is self.idle:
             self.idle_of[place.device.host] -= 1
+        else:
+            del self.free[bisect_left(self.free, _free(place))]
 
 
 def _fresh_reading(state: State, device: DeviceId, limits: Limits, now: float) -> Reading | None:
     reading = state.readings.get(device)
     return reading if reading and now - reading.at <= limits.stale_after_s else None
+
+
+def _free(place: Place) -> tuple[int, DeviceId]:
+    return place.device.total_memory - place.committed_memory, place.device.id
 
 
 def _shape(place: Place) -> tuple[object, ...]:

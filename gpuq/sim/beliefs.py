@@ -47,7 +47,7 @@ class Cold:
         """Unknown, all of them."""
         return dict.fromkeys(questions, UNKNOWN)
 
-    def learn(self, attempt: AttemptRun, now: float) -> bool:
+    def learn(self, attempt: AttemptRun, now: float) -> bool:  # noqa: ARG002 - it is a Beliefs
         """Ignored."""
         return False
 
@@ -72,7 +72,7 @@ class Oracle:
         """The truth."""
         return {question: self._truth(question) for question in questions}
 
-    def learn(self, attempt: AttemptRun, now: float) -> bool:
+    def learn(self, attempt: AttemptRun, now: float) -> bool:  # noqa: ARG002 - it is a Beliefs
         """There is nothing to learn."""
         return False
 
