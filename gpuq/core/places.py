@@ -68,10 +68,11 @@ class Places:
 
     def entries(self, devices: Iterable[DeviceId]) -> tuple[list[Entry], list[Entry]]:
         """Those of these devices that are idle, and those that are busy and open to a newcomer, each in order."""
-        idle, shareable = [], []
+        idle: list[Entry] = []
+        shareable: list[Entry] = []
         for device in devices:
-            row, entry = self._entry.get(device, (None, None))
-            if entry is not None:
+            if device in self._entry:
+                row, entry = self._entry[device]
                 (idle if row is self.idle else shareable).append(entry)
         return sorted(idle), sorted(shareable)
 
