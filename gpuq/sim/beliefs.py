@@ -102,4 +102,5 @@ class Oracle:
             pairs=pairs,
             pairs_known=True,
             power_w=workload.powers.get(question.device_type),
+            speedups=tuple(sorted(workload.speedups.items())),
         )
