@@ -1,0 +1,1 @@
+"""Worlds built from measured data, one module per upstream project."""
