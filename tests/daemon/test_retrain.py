@@ -292,7 +292,8 @@ for step in range(1, 99):
 """
 _TRAINS = """import os, resource, signal, sys
 from gpuq.daemon import retrain
-fit = retrain.fit
+from gpuq.learn import night
+fit = night.fit
 {}
 sys.exit(retrain.main(["--here"]))
 """
@@ -323,7 +324,7 @@ def test_a_training_that_is_killed_changes_nothing_and_who_watches_says_so(
 ):
     settings = settings_in(tmp_path)
     record_in(settings, world()).close()
-    code = _TRAINS.format("retrain.fit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)")
+    code = _TRAINS.format("night.fit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)")
     monkeypatch.setenv("GPUQ_HOME", str(settings.home.root))
     monkeypatch.setattr(retrain, "python_module", lambda *_: [sys.executable, "-c", code])
     assert retrain.main([]) == 1
@@ -336,7 +337,7 @@ def test_a_training_that_is_killed_changes_nothing_and_who_watches_says_so(
 def test_a_training_that_needs_more_memory_than_it_may_changes_nothing_and_says_so(tmp_path: Path):
     settings = settings_in(tmp_path)
     record_in(settings, world()).close()
-    code = _TRAINS.format("retrain.fit = lambda *_: bytearray(2 << 30)")
+    code = _TRAINS.format("night.fit = lambda *_: bytearray(2 << 30)")
     failed = python(settings, "-c", code, GPUQ_LEARNING_MAX_MEMORY_BYTES=str(1 << 30))
     assert (failed.returncode, failed.stdout) == (1, "")
     assert failed.stderr.startswith("gpuq: The training ran out of memory; it may use 1 GiB.")
@@ -349,7 +350,7 @@ def test_a_full_disk_leaves_what_served(tmp_path: Path):
     settings = settings_in(tmp_path)
     record_in(settings, world()).close()
     full = "resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))"
-    failed = python(settings, "-c", _TRAINS.format(f"retrain.fit = lambda *a: [{full}, fit(*a)][1]"))
+    failed = python(settings, "-c", _TRAINS.format(f"night.fit = lambda *a: [{full}, fit(*a)][1]"))
     assert (failed.returncode, failed.stdout) == (1, "")
     assert "File too large" in failed.stderr
     assert "Traceback" not in failed.stderr
