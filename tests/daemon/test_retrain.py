@@ -23,6 +23,7 @@ from gpuq.core.job import JobId
 from gpuq.daemon import retrain
 from gpuq.errors import Conflict, Failure
 from gpuq.home import Home
+from gpuq.learn import night
 from gpuq.learn.shelf import Shelf
 from gpuq.settings import Settings
 from tests.daemon.record import fill, record_in, settings_in
@@ -173,7 +174,7 @@ def test_a_training_that_crashes_leaves_the_shelf(settings: Settings, monkeypatc
     def die(*_: object) -> None:
         raise MemoryError("out of memory")
 
-    monkeypatch.setattr(retrain, "fit", die)
+    monkeypatch.setattr(night, "fit", die)
     with pytest.raises(MemoryError):
         train(settings, world(seed=2))
     assert Shelf(settings.home.models).current() == "v0001"
