@@ -40,7 +40,7 @@ _LEAST_RATE_S = 3 * _WINDOW_S
 # A device busier than this says nothing about what a job beside a partner would want; seldom full is not full.
 _FULL_PCT = 98.0
 _SELDOM = 0.05
-# (signature, features)
+# A signature and the features it stands for.
 _Described = tuple[str, dict[str, Any]]
 
 
