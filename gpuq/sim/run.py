@@ -131,6 +131,7 @@ class Simulation:
     def _exit(self, resident: Resident, ending: Ending, exit_code: int | None) -> None:
         self._settle(resident)
         del self._residents[resident.attempt.id]
+        resident.turn += 1
         run = resident.run
         run.ended_at, run.ending, run.exit_code = self.now, ending, exit_code
         job = self._jobs[run.arrival.job]
