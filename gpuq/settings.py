@@ -91,6 +91,10 @@ class Scheduling:
     """The policy's name; `gpuq policy list` shows them."""
     policy_time_limit_s: float = 2.0
     """A policy that takes longer in one pass is replaced by the default."""
+    energy_price_per_kwh: float = 0.3
+    """`andreas`: what a kilowatt-hour costs, in any money."""
+    late_price_per_hour: float = 1.0
+    """`andreas`: what an hour past its deadline costs a job of priority 0, in the same money; each step of priority doubles it."""
 
 
 @dataclass(frozen=True)
