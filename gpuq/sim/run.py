@@ -65,6 +65,7 @@ class Simulation:
         self._world = world
         self._beliefs = contender.believe(beliefs)
         self._policy = contender.policy
+        self._as_submitted = contender.submit
         # Readings here are told when they change, not every second.
         self._limits = replace(contender.limits, stale_after_s=float("inf"))
         self._arrivals = {arrival.job: arrival for arrival in trace.arrivals}
@@ -121,7 +122,7 @@ class Simulation:
         )
         self._jobs[job.id] = JobRun(arrival)
         self._left[job.id] = arrival.duration_s
-        self._tell(Submitted(job))
+        self._tell(Submitted(self._as_submitted(job)))
 
     def _end(self, resident: Resident, turn: int) -> None:
         if resident.turn == turn:
