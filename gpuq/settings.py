@@ -91,6 +91,10 @@ class Scheduling:
     """The policy's name; `gpuq policy list` shows them."""
     policy_time_limit_s: float = 2.0
     """A policy that takes longer in one pass is replaced by the default."""
+    plan_jobs: int = 200
+    """Planners look at this many waiting jobs in one pass, the highest priority and then the longest waiting first."""
+    plan_every_s: float = 360.0
+    """How long `hybrid` keeps to a plan, and `convex` lets jobs run before others may have their turn."""
 
 
 @dataclass(frozen=True)
