@@ -59,7 +59,12 @@ ELSEWHERE = {
     "gpuq/policies/packed.py": "tests/core/test_decide.py",
     # Through the simulator that they are parts of.
     "gpuq/sim/beliefs.py": "tests/sim/test_run.py",
+    "gpuq/sim/energy.py": "tests/sim/test_world_in_motion.py",
+    "gpuq/sim/failures.py": "tests/sim/test_world_in_motion.py",
+    "gpuq/sim/floor.py": "tests/sim/test_world_in_motion.py",
+    "gpuq/sim/memory.py": "tests/sim/test_world_in_motion.py",
     "gpuq/sim/record.py": "tests/sim/test_run.py",
+    "gpuq/sim/truth.py": "tests/sim/test_world_in_motion.py",
     "gpuq/sim/world.py": "tests/sim/test_run.py",
     "workers/attempts.py": "tests/workers/test_residents.py",
     "workers/hook/": "tests/workers/test_hook.py",
