@@ -12,23 +12,22 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median
 
 import numpy as np
 
 from benchmarks.table import Row
+from gpuq.core.actions import Launch
 from gpuq.core.ask import ask
 from gpuq.core.board import Board
 from gpuq.core.decide import decide
 from gpuq.core.device import HostId, Reading
 from gpuq.core.events import HostReported, Started, Submitted
-from gpuq.core.actions import Launch
 from gpuq.core.forecast import Forecast, Question
 from gpuq.core.job import Job, KindId
 from gpuq.core.limits import Limits
-from gpuq.core.policy import Policy, Proposal
+from gpuq.core.policy import Proposal
 from gpuq.core.state import State, apply
 from gpuq.policies import registry
 from gpuq.policies.annealing import solve_annealing
@@ -55,28 +54,33 @@ _NOW = 0.0
 
 
 def best_fit(batch: Batch) -> Plan:
-    """The longest waiting first, each where the least would be left over: beside a resident or an earlier newcomer if it may,
-    the fullest first; else on an idle device."""
-    joined = {(int(a), int(b)): o for o, (a, b) in enumerate(zip(batch.first, batch.second, strict=True)) if b != NOBODY}
+    """The longest waiting first, each onto the fullest device that takes it: beside a resident or an earlier newcomer if it
+    may, else an idle one."""
+    seat_of = batch.rows[:, 2]
+    pairs = {
+        (frozenset((int(a), int(b))), int(seat_of[option])): option
+        for option, (a, b) in enumerate(zip(batch.first, batch.second, strict=True))
+        if b != NOBODY
+    }
     alone: dict[int, list[int]] = {}
-    for option, (job, other) in enumerate(zip(batch.first, batch.second, strict=True)):
-        if other == NOBODY:
-            alone.setdefault(int(job), []).append(option)
-    chosen: dict[int, int] = {}  # option by the job that starts
-    left = batch.room.copy()
+    for option in np.flatnonzero(batch.second == NOBODY):
+        alone.setdefault(int(batch.first[option]), []).append(int(option))
+    left, chosen = batch.room.copy(), set[int]()
+    lone: dict[int, int] = {}  # who has an idle device to itself: the option by the job
     for job in range(len(batch.jobs)):
-        partner = next((p for p in chosen if (p, job) in joined or (job, p) in joined), None)
         options = [o for o in alone.get(job, []) if (left[batch.rows[o]] >= batch.counts[o]).all()]
         option = max(options, key=lambda o: _fullness(batch, o), default=None)
+        joins = ((p, pairs.get((frozenset((p, job)), int(seat_of[o])))) for p, o in lone.items())
+        partner, both = next(((p, o) for p, o in joins if o is not None), (None, None))
         if option is not None and (partner is None or _fullness(batch, option) > 0):
-            chosen[job] = option
+            chosen.add(option)
             np.subtract.at(left, batch.rows[option], batch.counts[option])
-        elif partner is not None:
-            both = joined.get((partner, job), joined.get((job, partner), -1))
-            del chosen[partner]
-            chosen[-1 - job] = both
+            if batch.devices[option] == 1 and _fullness(batch, option) == 0:
+                lone[job] = option
+        elif partner is not None and both is not None:
+            chosen.symmetric_difference_update({lone.pop(partner), both})
             left[job] -= 1
-    return Plan(batch, np.array(list(chosen.values()), dtype=np.intp))
+    return Plan(batch, np.array(sorted(chosen), dtype=np.intp))
 
 
 METHODS: dict[str, Callable[[Batch], Plan]] = {
@@ -142,7 +146,8 @@ def drawn_batch(scenario: Scenario, seed: int) -> Batch:
         apply(state, HostReported(host, "boot", _NOW, mine, readings, ()), _NOW)
     arrivals = random.Random(seed).sample(scenario.trace.arrivals, len(scenario.trace.arrivals))
     jobs = [
-        Job(a.job, KindId(a.kind), oracle.signature(a), a.owner, _NOW, a.priority, device_count=a.devices) for a in arrivals
+        Job(a.job, KindId(a.kind), oracle.signature(a), a.owner, _NOW, a.priority, device_count=a.devices)
+        for a in arrivals
     ]
     singles = iter([job for job in jobs if job.device_count == 1])
     residents = [next(singles) for _ in devices[::2]]

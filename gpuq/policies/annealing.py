@@ -1,13 +1,11 @@
 """Simulated annealing over plans (Kirkpatrick, Gelatt and Vecchi, Science 220, 1983).
 
-A move puts one option into the plan and takes out whatever is in its way. It is made when the plan gets better by it, or with
-probability exp(change / temperature) when it gets worse; the temperature falls geometrically over a fixed number of moves, so
+A move puts one option into the plan, takes out whatever is in its way, and fills what that freed. It is made when the plan gets
+better by it, or with probability exp(change / temperature) when it gets worse; the temperature falls geometrically over a fixed number of moves, so
 that the same batch gives the same plan on any machine. Starts from the greedy plan and ends with the best that was met.
 """
 
 from __future__ import annotations
-
-import math
 
 import numpy as np
 
@@ -17,9 +15,12 @@ from gpuq.policies.plan import SEED, Plan, better, complete, greedy, planner
 from gpuq.policies.recipe import Recipe
 from gpuq.settings import Scheduling
 
-_MOVES = 20_000
+_MOVES = 4_000
 _MOVES_PER_OPTION = 20
-# The first temperature lets a plan lose about the median of what its options are worth; the last hardly anything.
+# What is freed is filled from so many options of each job and seat, those worth most per device.
+_FILLERS = 24
+# The first temperature is this share of the median of what the plan's options are worth; the last a thousandth of that.
+_HOTTEST = 0.3
 _COOLING = 1e-3
 
 
@@ -39,34 +40,43 @@ class _Walk:
     def __init__(self, batch: Batch, chosen: Indices) -> None:
         self._batch = batch
         self._value = batch.value.tolist()
-        self._left = batch.left(chosen).tolist()
+        self._left = batch.room.tolist()
         self._holders: list[list[int]] = [[] for _ in self._left]
+        self._fillers: list[list[int]] = [[] for _ in self._left]
         self._uses = [
             [(row, count) for row, count in zip(rows, counts, strict=True) if count]
             for rows, counts in zip(batch.rows.tolist(), batch.counts.tolist(), strict=True)
         ]
         self._chosen: set[int] = set()
         self.worth = 0.0
-        self._left = batch.room.tolist()
+        for option in np.argsort(-batch.density, kind="stable").tolist():
+            for row, _ in self._uses[option]:
+                if len(self._fillers[row]) < _FILLERS:
+                    self._fillers[row].append(option)
         for option in chosen.tolist():
             self._put(option)
 
     def anneal(self, rng: np.random.Generator, moves: int) -> Indices:
         """The options of the best plan met in so many moves."""
-        hottest = float(np.median(self._batch.value[list(self._chosen)]))
+        hottest = _HOTTEST * float(np.median(self._batch.value[list(self._chosen)]))
         options = self._drawn(rng, moves)
         dice = np.log(rng.random(moves)).tolist()
         best, best_worth = sorted(self._chosen), self.worth
         for move, option in enumerate(options):
             if option in self._chosen:
                 continue
+            before = self.worth
             out = self._in_the_way(option)
-            change = self._value[option] - math.fsum(self._value[other] for other in out)
-            if change < 0 and dice[move] * hottest * _COOLING ** (move / moves) > change:
-                continue
             for other in out:
                 self._take(other)
-            self._put(option)
+            put = [option, *self._fill(option, out)]
+            change = self.worth - before
+            if change < 0 and dice[move] * hottest * _COOLING ** (move / moves) > change:
+                for other in put:
+                    self._take(other)
+                for other in out:
+                    self._put(other)
+                self.worth = before
             if self.worth > best_worth * (1 + 1e-12):
                 best, best_worth = sorted(self._chosen), self.worth
         return np.array(best, dtype=np.intp)
@@ -91,6 +101,17 @@ class _Walk:
                     out.append(other)
                     missing -= self._count(other, row)
         return out
+
+    def _fill(self, option: int, out: list[int]) -> list[int]:
+        """Puts the option in, then what finds room in what those that are out have freed; leaves what it filled in."""
+        self._put(option)
+        filled = []
+        for row in dict.fromkeys(row for other in out for row, _ in self._uses[other]):
+            for filler in self._fillers[row] if self._left[row] > 0 else ():
+                if all(self._left[used] >= count for used, count in self._uses[filler]):
+                    self._put(filler)
+                    filled.append(filler)
+        return filled
 
     def _count(self, option: int, row: int) -> int:
         return next((count for used, count in self._uses[option] if used == row), 0)

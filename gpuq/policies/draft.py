@@ -94,7 +94,9 @@ class _Draft:
         place, sort = group[0], sort_of(group[0].device)
         newcomers, rates = self._newcomers[sort], self._rates[sort]
         kinds, kind_of = _classes(newcomers)
-        allowed = np.array([admit(n.job, n.forecast, place, self._board.limits).admitted for n in kinds], dtype=np.bool_)
+        allowed = np.array(
+            [admit(n.job, n.forecast, place, self._board.limits).admitted for n in kinds], dtype=np.bool_
+        )
         alone = np.flatnonzero(self._single & allowed[kind_of]) if len(kinds) else np.empty(0, dtype=np.intp)
         self._columns.add(rates[alone], alone, None, seat)
         first, second, value = self._pairs(alone, rates, kinds, kind_of, place)
@@ -172,7 +174,9 @@ class _Draft:
         if len(taken) < job.device_count:
             return
         rates = [float(self._rates[sort_of(place.device)][index]) for place, _, _ in taken]
-        losses = [rate - float(worth[index]) for rate, (_, _, worth) in zip(rates, taken, strict=True) if worth is not None]
+        losses = [
+            rate - float(worth[index]) for rate, (_, _, worth) in zip(rates, taken, strict=True) if worth is not None
+        ]
         uses: dict[int, int] = {}
         for _, seats, _ in taken:
             for seat in seats:

@@ -1,12 +1,12 @@
-"""Linear programming: the assignment with fractions of options allowed, solved by HiGHS, then rounded.
+"""Linear programming: the assignment with fractions of options allowed, rounded.
 
-Gives an upper bound of what any plan can be worth, too. Options are taken by their share in the solution, the largest first,
-and what is left over is filled greedily.
+Options are taken by their share in the solution, the largest first, and what is left over is filled greedily. What the
+solution is worth before rounding is an upper bound of any plan.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,21 +14,19 @@ from gpuq.core.policy import Policy
 from gpuq.policies.batch import Batch, Numbers
 from gpuq.policies.plan import Plan, better, complete, greedy, planner, require_scipy
 from gpuq.policies.recipe import Recipe
+from gpuq.policies.relaxed import relax
 from gpuq.settings import Scheduling
 
 _NOTHING = 1e-6
 
 
 def solve_linear(batch: Batch) -> Plan:
-    """The rounded solution, or the greedy plan where that is worth more; its bound is the unrounded one's value."""
-    from scipy.optimize import linprog
-
-    solution = linprog(-batch.value, A_ub=matrix(batch), b_ub=batch.room, bounds=(0, 1), method="highs")
+    """The rounded solution, or the greedy plan where that is worth more; `bound` is the solution's value before rounding."""
     start = greedy(batch)
-    if solution.x is None:
+    relaxed = relax(batch, start.chosen)
+    if relaxed is None:
         return start
-    plan = better(rounded(batch, solution.x), start)
-    return Plan(batch, plan.chosen, bound=float(-solution.fun))
+    return replace(better(rounded(batch, relaxed.shares), start), bound=relaxed.bound)
 
 
 def rounded(batch: Batch, shares: Numbers) -> Plan:
@@ -41,15 +39,6 @@ def rounded(batch: Batch, shares: Numbers) -> Plan:
             np.subtract.at(left, batch.rows[option], batch.counts[option])
             chosen.append(option)
     return Plan(batch, complete(batch, np.array(chosen, dtype=np.intp)))
-
-
-def matrix(batch: Batch) -> Any:
-    """How much of each room (rows) each option (columns) takes, as SciPy's sparse array (n + s, m)."""
-    from scipy.sparse import coo_array
-
-    options = np.repeat(np.arange(batch.size), batch.rows.shape[1])
-    shape = (len(batch.room), batch.size)
-    return coo_array((batch.counts.ravel().astype(np.float64), (batch.rows.ravel(), options)), shape=shape).tocsc()
 
 
 def _make(scheduling: Scheduling) -> Policy:

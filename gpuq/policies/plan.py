@@ -71,11 +71,12 @@ def greedy(batch: Batch) -> Plan:
     return Plan(batch, complete(batch, np.empty(0, dtype=np.intp)))
 
 
-def complete(batch: Batch, chosen: Indices, score: Numbers | None = None) -> Indices:
-    """These options and what still fits beside them, the best `score` (m) first; by default what they are worth per device."""
+def complete(batch: Batch, chosen: Indices, score: Numbers | None = None, among: Indices | None = None) -> Indices:
+    """These options and what still fits beside them, the best `score` (m) first; by default what they are worth per device.
+    `among` limits what is looked at."""
     wanted = batch.density if score is None else score
     left = batch.left(chosen)
-    alive = np.arange(batch.size)
+    alive = np.arange(batch.size) if among is None else among
     found = list(chosen)
     while (alive := alive[batch.fit(alive, left)]).size:
         best = alive[np.argmax(wanted[alive])]
@@ -105,7 +106,9 @@ def _devices(batch: Batch, option: int, taken: set[DeviceId]) -> tuple[Device, .
     fewest left, so that hosts stay whole for gangs."""
     found: dict[DeviceId, Device] = {}
     uses = list(zip(batch.rows[option], batch.counts[option], strict=True))
-    seats = [(batch.seats[row - len(batch.jobs)], int(count)) for row, count in uses if count and row >= len(batch.jobs)]
+    seats = [
+        (batch.seats[row - len(batch.jobs)], int(count)) for row, count in uses if count and row >= len(batch.jobs)
+    ]
     for seat, count in sorted(seats, key=lambda use: len(use[0].devices)):
         free = [device for device in seat.devices if device.id not in taken and device.id not in found]
         already = sum(device.id in found for device in seat.devices)
