@@ -86,7 +86,7 @@ def play(asked: Asked, name: str, seed: int, progress: Callable[[float], None] |
     scenario = _scenario(asked, seed)
     contender = contender_named(name, asked.settings, scenario)
     run = Simulation(scenario.trace, scenario.world, _beliefs(asked, scenario), contender, seed=seed).play(progress)
-    return Played(figures(run, budget=asked.budget), sketch(run), (*scenario.notes, *run.notes))
+    return Played(figures(run, budget=asked.budget), sketch(run), tuple(run.notes))
 
 
 def _beliefs(asked: Asked, scenario: Scenario) -> Beliefs:
