@@ -52,6 +52,7 @@ ELSEWHERE = {
     "gpuq/learn/transfer/hook/": "tests/daemon/test_profile.py",
     "gpuq/learn/transfer/transfer.py": "tests/learn/transfer/test_train.py",
     "gpuq/learn/model.py": "tests/learn/test_shelf.py",
+    "gpuq/learn/night.py": "tests/daemon/test_retrain.py",
     "gpuq/learn/plots.py": "tests/learn/test_card.py",
     "gpuq/learn/score.py": "tests/learn/test_train.py",
     # Through the scripts that they read.

@@ -219,7 +219,8 @@ class Simulation:
 
     def _wake(self) -> None:
         """A pass because time has passed, if there was none for other reasons."""
-        self._changed |= bool(self._left) and self._passed_at <= self.now - _WAKE_S
+        waits = len(self._left) > len(self._residents)
+        self._changed |= waits and self._passed_at <= self.now - _WAKE_S
         self._at(max(self.now, self._passed_at) + _WAKE_S, self._wake, awaited=False)
 
     # --- hosts -----------------------------------------------------------------------------------------------------
