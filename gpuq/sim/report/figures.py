@@ -96,14 +96,14 @@ class Figures:
     wrongly_shared: float | None = _figure(
         "wrongly admitted",
         "share",
-        "Starts beside a partner after which somebody there was slowed beyond the budget of the settings, or ran out of memory; of "
-        "all such starts.",
+        "Starts beside a partner after which somebody there was slowed beyond the budget of the settings, or ran out of memory; "
+        "of all such starts.",
     )
     wrongly_refused: float | None = _figure(
         "wrongly refused",
         "share",
-        "Refusals for load, slowdown or memory (once for each job and set of partners' kinds) that the budget and the memory would "
-        "have allowed; of all such refusals.",
+        "Refusals for load, slowdown or memory (once for each job and set of partners' kinds) that the budget and the memory "
+        "would have allowed; of all such refusals.",
     )
     failed: float | None = _figure("failed", "count", "Jobs that ended without their work done.")
     late: float | None = _figure(
