@@ -154,7 +154,7 @@ def _side_by_side(asked: Asked, tasks: Sequence[tuple[str, int]], many: int, pro
             raise
 
 
-def _watch(futures: Sequence[Future[Played]], shares: Sequence[float], progress: Progress | None) -> None:
+def _watch(futures: Sequence[Future[Played]], shares: Any, progress: Progress | None) -> None:
     """Until all have ended, or one has failed."""
     while True:
         done, running = wait(futures, _LOOK_EVERY_S)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpuq.core.policy import Policy
 from gpuq.errors import BadInput
 from gpuq.policies import registry
 from gpuq.settings import Settings
@@ -55,5 +56,5 @@ def rivals() -> tuple[str, ...]:
     return (*RIVALS, *BOUNDS)
 
 
-def _policy(settings: Settings, **changes: str) -> registry.Policy:
+def _policy(settings: Settings, **changes: str) -> Policy:
     return registry.make(replace(settings.scheduling, **changes))  # type: ignore[arg-type]
