@@ -101,6 +101,10 @@ class Scheduling:
     """A job gains one step of priority for each such time that it waited, up to the highest that waits."""
     preemption: bool = False
     """Stop preemptible jobs for those of a higher priority; they wait again and keep the work they saved."""
+    energy_price_per_kwh: float = 0.3
+    """`andreas`: what a kilowatt-hour costs, in any money."""
+    late_price_per_hour: float = 1.0
+    """`andreas`: what an hour past its deadline costs a job of priority 0, in the same money; each step of priority doubles it."""
 
 
 @dataclass(frozen=True)
