@@ -57,7 +57,6 @@ ELSEWHERE = {
     "gpuq/learn/score.py": "tests/learn/test_train.py",
     # Through the scripts that they read.
     "gpuq/script/": "tests/script/test_hints.py",
-    "gpuq/policies/packed.py": "tests/core/test_decide.py",
     # Through the simulator that they are parts of.
     "gpuq/sim/beliefs.py": "tests/sim/test_run.py",
     "gpuq/sim/energy.py": "tests/sim/test_world_in_motion.py",

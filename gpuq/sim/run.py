@@ -66,6 +66,7 @@ class Simulation:
         self._world = world
         self._beliefs = contender.believe(beliefs)
         self._policy = contender.policy
+        self._as_submitted = contender.submit
         # Readings and residents are reported when they change, not every second: silence is no sign of anything.
         self._limits = replace(contender.limits, stale_after_s=inf, start_grace_s=inf)
         self._floor = Floor(world)
@@ -136,7 +137,7 @@ class Simulation:
         job = _job(arrival, self._beliefs.signature(arrival), self.now)
         self._jobs[job.id] = JobRun(arrival)
         self._left[job.id] = arrival.duration_s
-        self._tell(Submitted(job))
+        self._tell(Submitted(self._as_submitted(job)))
 
     def _end(self, resident: Resident, turn: int) -> None:
         if resident.turn == turn and resident.run.ended_at is None:
