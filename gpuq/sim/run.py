@@ -23,6 +23,9 @@ from gpuq.core.forecast import Forecast, Question
 from gpuq.core.job import Job, JobId, JobState, KindId
 from gpuq.core.measurement import Measurement
 from gpuq.core.state import State, apply
+from gpuq.policies.alarm import patient
+from gpuq.policies.guard import Guarded
+from gpuq.policies.packed import packed
 from gpuq.sim.beliefs import Beliefs
 from gpuq.sim.contender import Contender
 from gpuq.sim.failures import NONE
@@ -38,6 +41,8 @@ DAY_S = 86_400.0
 # moment of their own; and after this long of nothing but such passes, whoever still waits will wait for ever.
 _WAKE_S = 300.0
 _GIVE_UP_S = DAY_S
+# A process that has just started does not listen yet; so no policy can start and stop jobs for ever at one moment.
+_DEAF_S = 1.0
 
 Watcher = Callable[[Event | Action, float, State], None]
 Progress = Callable[[float], None]
@@ -65,7 +70,7 @@ class Simulation:
         )  # fmt: skip
         self._world = world
         self._beliefs = contender.believe(beliefs)
-        self._policy = contender.policy
+        self._policy = _guarded(contender)
         self._as_submitted = contender.submit
         # Readings and residents are reported when they change, not every second: silence is no sign of anything.
         self._limits = replace(contender.limits, stale_after_s=inf, start_grace_s=inf)
@@ -123,6 +128,8 @@ class Simulation:
         if self._left:
             run.ended_at = max(run.ended_at, self._told_at)
             run.notes.append(f"{len(self._left)} jobs never ended: nothing could start them")
+        if (fault := self._policy.fault) is not None:
+            run.notes.append(f"the policy was replaced by the default from {fault.at} s on: {fault.reason}")
         run.energy_kwh, run.idle_energy_kwh = self._floor.energy.total_kwh(run.ended_at)
         run.admissions = self._audit.counts
         return run
@@ -181,7 +188,7 @@ class Simulation:
             # Rounding may have left a hair of it.
             run.stretches[-1].work_s += resident.left_s
             resident.left_s = self._left[job] = 0.0
-        elif run.ending is Ending.STOPPED and run.arrival.preemptible:
+        elif run.ending is Ending.STOPPED and self.state.jobs[job].preemptible:
             self._left[job] = min(before, resident.left_s)
         run.lost_s = max(0.0, run.work_s - (before - self._left[job]))
 
@@ -257,6 +264,7 @@ class Simulation:
         actions = decide(self.state, answers, self._limits, self._policy, self.now, cause=0)
         self.run.pass_seconds.append(time.perf_counter() - started)
         self._passed_at = self.now
+        self.run.replacements += self._policy.fault is not None
         for action in actions:
             if isinstance(action, Hold):
                 self._refused(action)
@@ -273,7 +281,8 @@ class Simulation:
             case Launch():
                 self._launch(action)
             case Stop(attempt=attempt):
-                self._at(self.now, lambda: self._stop(attempt))
+                started = self._residents[attempt].run.started_at
+                self._at(max(self.now, started + _DEAF_S), lambda: self._stop(attempt))
             case Archive(job=job):
                 self._close(self._jobs[job])
             case Requeue(job=job):
@@ -314,6 +323,13 @@ class Simulation:
 
     def _ender(self, resident: Resident, turn: int) -> Callable[[], None]:
         return lambda: self._end(resident, turn)
+
+
+def _guarded(contender: Contender) -> Guarded:
+    """As in the daemon, but without a limit on time: what comes of a run must not depend on the machine."""
+    if isinstance(contender.policy, Guarded):
+        return contender.policy
+    return Guarded(contender.name, contender.policy, packed, inf, patient)
 
 
 def _job(arrival: Arrival, signature: str, now: float) -> Job:
