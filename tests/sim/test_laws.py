@@ -121,7 +121,9 @@ def without_clocks(run: Run) -> Run:
 
 @settings(max_examples=40, deadline=None)
 @given(worlds(), traces(), contenders(), losses())
-def test_nothing_is_over_committed_and_no_work_is_lost_or_made(of, come, who, lost) -> None:
+def test_nothing_is_over_committed_and_no_work_is_lost_or_made(
+    of: World, come: Trace, who: Contender, lost: Sequence[HostLoss]
+) -> None:
     told: list[tuple[Any, float]] = []
 
     def watch(item: object, now: float, state: State) -> None:
@@ -180,7 +182,7 @@ def _the_same_events_give_the_same_state(told: Sequence[tuple[Any, float]], stat
 
 @settings(max_examples=15, deadline=None)
 @given(worlds(), traces(), contenders(), losses())
-def test_the_same_seed_gives_the_same_run(of, come, who, lost) -> None:
+def test_the_same_seed_gives_the_same_run(of: World, come: Trace, who: Contender, lost: Sequence[HostLoss]) -> None:
     one, other = (without_clocks(simulation(deepcopy(of), come, who, lost).play()) for _ in range(2))
     assert one == other
 
