@@ -62,6 +62,7 @@ ELSEWHERE = {
     "gpuq/sim/energy.py": "tests/sim/test_world_in_motion.py",
     "gpuq/sim/failures.py": "tests/sim/test_world_in_motion.py",
     "gpuq/sim/floor.py": "tests/sim/test_world_in_motion.py",
+    "gpuq/sim/hosts.py": "tests/sim/test_world_in_motion.py",
     "gpuq/sim/memory.py": "tests/sim/test_world_in_motion.py",
     "gpuq/sim/record.py": "tests/sim/test_run.py",
     "gpuq/sim/truth.py": "tests/sim/test_world_in_motion.py",
