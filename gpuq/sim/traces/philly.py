@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -70,9 +69,9 @@ def _starts(kept: Sequence[Asked], count: int) -> list[int]:
     enough = done[count:] - done[:-count] >= LEAST_HOURS * 3600 * count
     found: list[int] = []
     for first in np.flatnonzero(enough & (submits[: len(enough)] >= _SPARSE_S)).tolist():
-        if not found or first >= found[-1] + count:
-            if felt(kept[first : first + count]) >= LEAST_FELT:
-                found.append(first)
+        free = not found or first >= found[-1] + count
+        if free and felt(kept[first : first + count]) >= LEAST_FELT:
+            found.append(first)
     return found
 
 
