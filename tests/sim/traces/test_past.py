@@ -1,6 +1,7 @@
 """gpuq's own record, told as a trace."""
 
 import pytest
+from msgspec.structs import replace
 
 from gpuq.core.attempt import Ending
 from gpuq.errors import BadInput
@@ -14,6 +15,13 @@ DEVICES = (a_device("h/0", host="h", type="GPU"),)
 def test_a_job_that_ran_alone_takes_as_long_as_it_took() -> None:
     (job,) = past(DEVICES, [ended(1, "a", at=100, start=150, lasts=60)]).trace.jobs
     assert (job.submit_s, job.duration_s, job.kind, job.owner, job.devices) == (100, 60, "a", "ada", 1)
+
+
+def test_what_was_asked_for_is_kept() -> None:
+    row, attempt = ended(1, "a", at=100)
+    asked = replace(row.record.submission, priority=5, deadline_at=400.0, gpu_memory=2**30, preemptible=True)
+    (job,) = past(DEVICES, [(replace(row, record=replace(row.record, submission=asked)), attempt)]).trace.jobs
+    assert (job.priority, job.deadline_s, job.declared_memory, job.preemptible) == (5, 400, 2**30, True)
 
 
 def test_the_time_beside_a_partner_counts_by_the_measured_slowdown() -> None:
