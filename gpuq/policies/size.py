@@ -25,12 +25,20 @@ class Sizes:
 
     def left(self, job: Job) -> float | None:
         """What a waiting job has left; None if unknown."""
-        return self._left(job, job.served_s)
+        duration = self.duration(job)
+        if duration is None:
+            return None
+        likely, long = duration
+        return _left(likely * job.device_count, long * job.device_count, job.served_s)
 
     def left_of(self, attempt: Attempt) -> float | None:
         """What a running job has left; None if unknown."""
-        job = self._board.state.jobs[attempt.id.job]
-        return self._left(job, job.served_s + served_s(attempt, self._board.now))
+        job, foretold = self._board.state.jobs[attempt.id.job], attempt.forecast
+        if foretold.duration_p50_s is None:
+            return None
+        long = foretold.duration_p50_s if foretold.duration_p90_s is None else foretold.duration_p90_s
+        served = job.served_s + served_s(attempt, self._board.now)
+        return _left(foretold.duration_p50_s * len(attempt.devices), long * len(attempt.devices), served)
 
     def ends_at(self, attempt: Attempt) -> float | None:
         """When the attempt will most likely have ended: nine times in ten, by its forecast, if it was right; None if unknown.
@@ -49,16 +57,6 @@ class Sizes:
         if job.signature not in self._durations:
             self._durations[job.signature] = self._foretold(job)
         return self._durations[job.signature]
-
-    def _left(self, job: Job, served: float) -> float | None:
-        duration = self.duration(job)
-        if duration is None:
-            return None
-        likely, long = (seconds * job.device_count for seconds in duration)
-        if served < likely:
-            return likely - served
-        # It outlived its forecast: then it is one of the long ones; beyond those, it lasts as long again.
-        return long - served if served < long else max(served, 1.0)
 
     def _foretold(self, job: Job) -> tuple[float, float] | None:
         found = [self._board.forecast_alone(job, device) for device in self._sorts]
@@ -79,3 +77,11 @@ class Sizes:
         )
         known = [size for size in (*waiting, *running) if size is not None]
         return median(known) if known else 0.0
+
+
+def _left(likely: float, long: float, served: float) -> float:
+    """Device-seconds left of a job that takes `likely`, and more than `long` once in ten, after it `served`."""
+    if served < likely:
+        return likely - served
+    # It outlived its forecast: then it is one of the long ones; beyond those, it lasts as long again.
+    return long - served if served < long else max(served, 1.0)

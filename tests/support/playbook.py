@@ -12,6 +12,7 @@ from gpuq.core.events import Event
 from gpuq.core.forecast import UNKNOWN, Forecast, Question
 from gpuq.core.job import JobId, JobState
 from gpuq.core.limits import Limits
+from gpuq.core.policy import Policy
 from gpuq.core.state import State, apply
 from gpuq.core.validate import validate
 from gpuq.core.verdict import Rule, Verdict
@@ -21,7 +22,8 @@ from gpuq.policies.packed import packed
 class Playbook:
     """State, forecasts by signature, and time."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: Limits | None = None, policy: Policy = packed) -> None:
+        self.policy = policy
         self.state = State()
         self.limits = limits or Limits()
         self.now = 100.0
@@ -48,7 +50,7 @@ class Playbook:
         answers: dict[Question, Forecast] = {}
         while questions := ask(self.state, answers, self.limits, self.now):
             answers.update({question: self._answer(question) for question in questions})
-        actions = decide(self.state, answers, self.limits, packed, self.now, cause=1)
+        actions = decide(self.state, answers, self.limits, self.policy, self.now, cause=1)
         for action in actions:
             assert apply(self.state, action, self.now), f"{action} changed nothing"
             validate(self.state)
