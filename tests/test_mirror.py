@@ -52,6 +52,7 @@ ELSEWHERE = {
     "gpuq/learn/transfer/hook/": "tests/daemon/test_profile.py",
     "gpuq/learn/transfer/transfer.py": "tests/learn/transfer/test_train.py",
     "gpuq/learn/model.py": "tests/learn/test_shelf.py",
+    "gpuq/learn/night.py": "tests/daemon/test_retrain.py",
     "gpuq/learn/plots.py": "tests/learn/test_card.py",
     "gpuq/learn/score.py": "tests/learn/test_train.py",
     # Through the scripts that they read.
@@ -61,7 +62,12 @@ ELSEWHERE = {
     "gpuq/sim/rivals/": "tests/sim/test_rivals.py",
     # Through the simulator that they are parts of.
     "gpuq/sim/beliefs.py": "tests/sim/test_run.py",
+    "gpuq/sim/energy.py": "tests/sim/test_world_in_motion.py",
+    "gpuq/sim/failures.py": "tests/sim/test_world_in_motion.py",
+    "gpuq/sim/floor.py": "tests/sim/test_world_in_motion.py",
+    "gpuq/sim/memory.py": "tests/sim/test_world_in_motion.py",
     "gpuq/sim/record.py": "tests/sim/test_run.py",
+    "gpuq/sim/truth.py": "tests/sim/test_world_in_motion.py",
     "gpuq/sim/world.py": "tests/sim/test_run.py",
     "workers/attempts.py": "tests/workers/test_residents.py",
     "workers/hook/": "tests/workers/test_hook.py",
