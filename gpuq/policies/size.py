@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import repeat
 from statistics import median
 
 from gpuq.core.attempt import Attempt, served_s
@@ -70,7 +71,8 @@ class Sizes:
     @cached_property
     def _middle(self) -> float:
         """Over those who wait and those who run: the latter show what the short ones are like, which never wait for long."""
-        waiting = (self.left(job) for job in self._board.waiting)
+        groups = self._board.state.index.groups.values()
+        waiting = (left for group in groups for left in repeat(self.left(group.head), len(group.jobs)))
         running = (
             None if a.forecast.duration_p50_s is None else a.forecast.duration_p50_s * len(a.devices)
             for a in self._board.state.attempts.values()

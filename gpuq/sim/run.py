@@ -194,7 +194,7 @@ class Simulation:
             # Rounding may have left a hair of it.
             run.stretches[-1].work_s += resident.left_s
             resident.left_s = self._left[job] = 0.0
-        elif run.ending is Ending.STOPPED and run.arrival.preemptible:
+        elif run.ending is Ending.STOPPED and self.state.jobs[job].preemptible:
             self._left[job] = min(before, resident.left_s)
         run.lost_s = max(0.0, run.work_s - (before - self._left[job]))
 
