@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heapify, heappop, heapreplace
 
-from gpuq.core.board import Board, Likeness, likeness
+from gpuq.core.board import Board
+from gpuq.core.index import Likeness, likeness
 from gpuq.core.job import Job
 from gpuq.core.policy import Eviction, Policy, Proposal
 from gpuq.policies.backfill import Backfill, skip
@@ -65,5 +66,5 @@ def in_order(board: Board, order: Order) -> Iterator[Job]:
 def _lines(board: Board, order: Order) -> list[tuple[Likeness, list[Job]]]:
     """The waiting jobs in lines, each first to last by the order, with what the jobs of a line have in common."""
     if order.first_come:
-        return [(group.likeness, group.jobs) for group in board.state.index.groups.values()]
+        return [(group.likeness, group.jobs) for group in board.groups]
     return [(likeness(job), [job]) for job in board.waiting]

@@ -106,7 +106,7 @@ def priority_first(then: Order, ageing_s: float) -> Order:
 
     def ranking(board: Board) -> Ranking:
         within = then.ranking(board)
-        highest = max((group.priority for group in board.state.index.groups.values()), default=0)
+        highest = max((group.priority for group in board.groups), default=0)
         return lambda job: (-min(highest, job.priority + (board.now - job.submitted_at) // ageing_s), *within(job))
 
     return Order(ranking, then.first_come)

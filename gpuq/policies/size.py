@@ -7,7 +7,7 @@ from itertools import repeat
 from statistics import median
 
 from gpuq.core.attempt import Attempt, served_s
-from gpuq.core.board import Board, sort_of
+from gpuq.core.board import Board
 from gpuq.core.job import Job
 
 
@@ -16,7 +16,7 @@ class Sizes:
 
     def __init__(self, board: Board) -> None:
         self._board = board
-        self._sorts = list({sort_of(place.device): place.device for place in board.places}.values())
+        self._sorts = list(board.sorts)
         self._durations: dict[str, tuple[float, float] | None] = {}
 
     def left_or_middle(self, job: Job) -> float:
@@ -71,7 +71,7 @@ class Sizes:
     @cached_property
     def _middle(self) -> float:
         """Over those who wait and those who run: the latter show what the short ones are like, which never wait for long."""
-        groups = self._board.state.index.groups.values()
+        groups = self._board.groups
         waiting = (left for group in groups for left in repeat(self.left(group.head), len(group.jobs)))
         running = (
             None if a.forecast.duration_p50_s is None else a.forecast.duration_p50_s * len(a.devices)

@@ -95,7 +95,7 @@ def _streams() -> Iterator[Exercise]:
         "no deadline beside deadlines": (single, {"deadline": True}),
     }
     for name, (victim, others) in victims.items():
-        trace = _stream(victim, **others)
+        trace = _stream(victim, **others)  # type: ignore[arg-type]
         known = Exercise(name, trace, world, lambda: Oracle(world), victims=frozenset({_VICTIM}))
         yield known
         if victim.devices > 1:
