@@ -98,7 +98,8 @@ class Scheduling:
     overtaking: float = 20.0
     """With `shortest`: a job is overtaken only by what comes within this many times its own foretold device-time."""
     ageing_s: float = 86_400.0
-    """A job gains one step of priority for each such time that it waited, up to the highest that waits."""
+    """A job gains one step of priority for each such time that it waited, up to the highest that waits; one
+    without a deadline counts as due that long after its submission."""
     preemption: bool = False
     """Stop preemptible jobs for those of a higher priority; they wait again and keep the work they saved."""
     plan_jobs: int = 200

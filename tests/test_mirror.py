@@ -58,6 +58,9 @@ ELSEWHERE = {
     "gpuq/learn/score.py": "tests/learn/test_train.py",
     # Through the scripts that they read.
     "gpuq/script/": "tests/script/test_hints.py",
+    "gpuq/sim/conformance.py": "tests/policies/test_conformance.py",
+    "gpuq/sim/exercises.py": "tests/policies/test_conformance.py",
+    "gpuq/sim/rivals/": "tests/sim/test_rivals.py",
     # Through the simulator that they are parts of.
     "gpuq/sim/beliefs.py": "tests/sim/test_run.py",
     "gpuq/sim/energy.py": "tests/sim/test_world_in_motion.py",
