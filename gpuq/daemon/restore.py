@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
-from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
+from gpuq.adapters.store.contract import AttemptRow, JobRow, Service, Store
 from gpuq.codec import noun
 from gpuq.core.actions import Launch
 from gpuq.core.attempt import Attempt, StopReason
 from gpuq.core.job import ENDED, Job, JobId, JobState
 from gpuq.core.state import State
+from gpuq.core.usage import HALF_LIFE_S, UNUSED
 from gpuq.core.verdict import Verdict
 from gpuq.submission import JobRecord, to_core
 
 # Read a page at a time: the records of all jobs at once would leave the process large for good.
 _ROWS_AT_ONCE = 500
+# What was used ten half-lives ago counts a thousandth.
+_HALF_LIVES_READ = 10
 _NOT_ENDED = [state for state in JobState if state not in ENDED]
 
 
-def restore(store: Store, register: Callable[[JobId, JobRecord], None] | None = None) -> State:
+def restore(store: Store, now: float, register: Callable[[JobId, JobRecord], None] | None = None) -> State:
     """The state as of the last commit; `register` is told of each job in it."""
     state = State()
     state.devices = {device.id: device for device in store.devices()}
@@ -31,7 +34,18 @@ def restore(store: Store, register: Callable[[JobId, JobRecord], None] | None = 
             register(row.id, row.record)
     attempts = (attempt_from_row(row) for row in store.live_attempts())
     _settle(state, (a for a in attempts if a.id.job in state.jobs))
+    _account(state, store.services(since=now - _HALF_LIVES_READ * HALF_LIFE_S))
     return state
+
+
+def _account(state: State, services: Iterable[Service]) -> None:
+    """What owners and waiting jobs have had so far."""
+    for had in services:
+        seconds = max(0.0, had.ended_at - had.started_at) * had.devices
+        state.usage[had.owner] = state.usage.get(had.owner, UNUSED).after(seconds, had.ended_at)
+        job = state.jobs.get(had.job)
+        if job is not None:
+            state.jobs[job.id] = replace(job, served_s=job.served_s + seconds)
 
 
 def _jobs_not_ended(store: Store) -> Iterator[JobRow]:
@@ -59,11 +73,12 @@ def attempt_from_row(row: AttemptRow) -> Attempt:
 
 
 def _settle(state: State, attempts: Iterable[Attempt]) -> None:
-    """Put the attempts on their devices. A Stop that was under way is known from its job being COMPLETING."""
+    """Put the attempts on their devices. A Stop that was under way is known from its job being COMPLETING, and its reason from
+    whether somebody wanted the job ended: nothing else stops an attempt for good."""
     for attempt in sorted(attempts, key=lambda a: (a.launched_at, a.id)):
         job = state.jobs[attempt.id.job]
-        stopping = StopReason.CANCELLED if job.state is JobState.COMPLETING else None
-        state.attempts[attempt.id] = replace(attempt, stopping=stopping)
+        reason = StopReason.CANCELLED if job.cancel_requested else StopReason.PREEMPTED
+        state.attempts[attempt.id] = replace(attempt, stopping=reason if job.state is JobState.COMPLETING else None)
         for device in attempt.devices:
             state.residents[device] = (*state.residents.get(device, ()), attempt.id)
     for device, residents in state.residents.items():
