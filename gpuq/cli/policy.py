@@ -75,7 +75,7 @@ def _one(found: Record, name: str) -> Record:
 
 def listing(found: Record, width: int) -> list[str]:
     """One line per policy; `*` marks the one that proposes."""
-    columns = [fmt.Column(""), fmt.Column("NAME", least=6), fmt.Column("STATE"), fmt.Column("WHAT IT DOES", least=20)]
+    columns = [fmt.Column(""), fmt.Column("NAME"), fmt.Column("STATE"), fmt.Column("WHAT IT DOES", least=20)]
     rows = [
         [_mark(policy, found), fmt.clean(policy["name"]), _state(policy, found), fmt.clean(policy["summary"] or "")]
         for policy in found["policies"]

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow, Service, Store
 from gpuq.codec import noun
 from gpuq.core.actions import Launch
-from gpuq.core.attempt import Attempt, StopReason
+from gpuq.core.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.job import ENDED, Job, JobId, JobState
 from gpuq.core.state import State
-from gpuq.core.usage import HALF_LIFE_S, UNUSED
+from gpuq.core.usage import HALF_LIFE_S, UNUSED, Usage
 from gpuq.core.verdict import Verdict
 from gpuq.submission import JobRecord, to_core
 
@@ -24,28 +24,34 @@ _NOT_ENDED = [state for state in JobState if state not in ENDED]
 
 def restore(store: Store, now: float, register: Callable[[JobId, JobRecord], None] | None = None) -> State:
     """The state as of the last commit; `register` is told of each job in it."""
-    state = State()
-    state.devices = {device.id: device for device in store.devices()}
+    jobs: dict[JobId, Job] = {}
+    verdicts: dict[JobId, Verdict] = {}
     for row in _jobs_not_ended(store):
-        state.jobs[row.id] = job_from_row(row)
+        jobs[row.id] = job_from_row(row)
         if row.verdict and row.state is JobState.PENDING:
-            state.verdicts[row.id] = noun(row.verdict, Verdict)
+            verdicts[row.id] = noun(row.verdict, Verdict)
         if register is not None:
             register(row.id, row.record)
+    usage = _account(jobs, store.services(since=now - _HALF_LIVES_READ * HALF_LIFE_S))
     attempts = (attempt_from_row(row) for row in store.live_attempts())
-    _settle(state, (a for a in attempts if a.id.job in state.jobs))
-    _account(state, store.services(since=now - _HALF_LIVES_READ * HALF_LIFE_S))
-    return state
+    return State(
+        jobs=jobs,
+        attempts=_in_order((a for a in attempts if a.id.job in jobs), jobs),
+        devices={device.id: device for device in store.devices()},
+        verdicts=verdicts,
+        usage=usage,
+    )
 
 
-def _account(state: State, services: Iterable[Service]) -> None:
-    """What owners and waiting jobs have had so far."""
+def _account(jobs: dict[JobId, Job], services: Iterable[Service]) -> dict[str, Usage]:
+    """What owners have had so far; what each of `jobs` had is put down with it."""
+    usage: dict[str, Usage] = {}
     for had in services:
         seconds = max(0.0, had.ended_at - had.started_at) * had.devices
-        state.usage[had.owner] = state.usage.get(had.owner, UNUSED).after(seconds, had.ended_at)
-        job = state.jobs.get(had.job)
-        if job is not None:
-            state.jobs[job.id] = replace(job, served_s=job.served_s + seconds)
+        usage[had.owner] = usage.get(had.owner, UNUSED).after(seconds, had.ended_at)
+        if had.job in jobs:
+            jobs[had.job] = replace(jobs[had.job], served_s=jobs[had.job].served_s + seconds)
+    return usage
 
 
 def _jobs_not_ended(store: Store) -> Iterator[JobRow]:
@@ -72,16 +78,12 @@ def attempt_from_row(row: AttemptRow) -> Attempt:
     return replace(noun(row.launch, Launch).attempt, started_at=row.started_at)
 
 
-def _settle(state: State, attempts: Iterable[Attempt]) -> None:
-    """Put the attempts on their devices. A Stop that was under way is known from its job being COMPLETING, and its reason from
-    whether somebody wanted the job ended: nothing else stops an attempt for good."""
+def _in_order(attempts: Iterable[Attempt], jobs: Mapping[JobId, Job]) -> dict[AttemptId, Attempt]:
+    """As they were launched. A Stop that was under way is known from its job being COMPLETING, and its reason from whether
+    somebody wanted the job ended: nothing else stops an attempt for good."""
+    found = {}
     for attempt in sorted(attempts, key=lambda a: (a.launched_at, a.id)):
-        job = state.jobs[attempt.id.job]
+        job = jobs[attempt.id.job]
         reason = StopReason.CANCELLED if job.cancel_requested else StopReason.PREEMPTED
-        state.attempts[attempt.id] = replace(attempt, stopping=reason if job.state is JobState.COMPLETING else None)
-        for device in attempt.devices:
-            state.residents[device] = (*state.residents.get(device, ()), attempt.id)
-    for device, residents in state.residents.items():
-        if len(residents) > 1:
-            for resident in state.residents[device]:
-                state.attempts[resident] = replace(state.attempts[resident], had_partner=True)
+        found[attempt.id] = replace(attempt, stopping=reason if job.state is JobState.COMPLETING else None)
+    return found
