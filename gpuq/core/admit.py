@@ -75,15 +75,14 @@ def may_share(job: Job, forecast: Forecast) -> bool:
 def fits_ever(memory: int | None, count: int, devices: Sequence[Device]) -> Verdict | None:
     """None if some host could run a job that wants `count` devices, `memory` bytes on each, with nobody else there; else why
     not, with the missing number."""
-    most = max(Counter(device.host for device in devices).values(), default=0)
-    if devices and count > most:
-        return Verdict(False, Rule.NEVER_FITS, None, (("wanted_devices", count), ("devices_per_host", most)))
-    if memory is None or not devices:
+    large_enough = [device for device in devices if memory is None or device.total_memory >= memory]
+    most = max(Counter(device.host for device in large_enough).values(), default=0)
+    if count <= most or not devices:
         return None
+    if memory is None or large_enough:
+        return Verdict(False, Rule.NEVER_FITS, None, (("wanted_devices", count), ("devices_per_host", most)))
     largest = max(devices, key=lambda device: device.total_memory)
     missing = memory - largest.total_memory
-    if missing <= 0:
-        return None
     numbers = (("needed_bytes", memory), ("largest_device_bytes", largest.total_memory), ("missing_bytes", missing))
     return Verdict(False, Rule.NEVER_FITS, largest.id, numbers)
 

@@ -91,6 +91,15 @@ class Guarded:
             exc_info=error,
         )
 
+    def default_failed(self, error: Exception, at: float) -> None:
+        """Note that a pass failed though the default proposed in it; said once for each reason."""
+        fault = Fault(
+            f"a pass failed, and nothing started in it: {type(error).__name__}: {error}"[:_LONGEST_REASON], at
+        )
+        if self.fault is None or self.fault.reason != fault.reason:
+            self.fault = fault
+            log.error("%s. Please report this.", fault.reason, extra={"action": "pass_failed"}, exc_info=error)
+
     def _watched(self, board: Board) -> Iterator[Proposal | Eviction]:
         watched = _Pass(board, self._alarm, self._clock, self._limit_s)
         proposals: Iterator[Proposal | Eviction] | None = None

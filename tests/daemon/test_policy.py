@@ -16,6 +16,7 @@ from gpuq.policies.guard import Guarded
 from gpuq.policies.packed import packed
 from gpuq.wire import Verb, verify
 from tests.daemon.harness import Harness
+from tests.daemon.test_loop import measured
 from tests.support.nouns import a_device
 from tests.support.world import KEY, World
 
@@ -186,3 +187,49 @@ async def test_a_policy_that_fails_costs_no_job_its_turn_and_the_view_says_so(ha
     policy = view["dispatcher"]["policy"]
     assert (policy["chosen"], policy["serving"]) == ("theirs", "packed")
     assert "ZeroDivisionError" in policy["fault"]["reason"]
+
+
+async def test_should_even_the_default_fail_a_cancel_still_works_and_the_reason_is_said_once(
+    harness: Harness, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World(harness.store, a_device())
+    job = harness.submit()
+    await harness.live(world, 3)
+
+    def failing(board: Board) -> Iterator[Proposal]:
+        raise ZeroDivisionError("in the default")
+        yield
+
+    guarded = Guarded("packed", failing, failing, 5.0)
+    harness.dispatcher.parts.policy = harness.dispatcher._policy = guarded
+    waiting = harness.submit("other.py")
+    harness.store.add_request("cancel", job, "ada", harness.now, {})
+    await harness.live(world, 5)
+
+    assert harness.states() == {job: "CANCELLED", waiting: "PENDING"}
+    assert guarded.fault is not None
+    assert "in the default" in guarded.fault.reason
+    assert len([line for line in caplog.records if line.levelname == "ERROR"]) == 1
+
+
+async def test_a_gang_is_slowed_by_a_partner_on_one_of_its_devices_and_that_is_measured(harness: Harness) -> None:
+    world = World(harness.store, a_device("gpu0"), a_device("gpu1"))
+    gang, small = harness.submit(gpus=2), harness.submit("small.py")
+    for job in (gang, small):
+        await harness.live(world, 4)
+        world.end(AttemptId(job, 1), measurement=measured(10))
+    await harness.live(world, 4)
+
+    gang, small = harness.submit(gpus=2), harness.submit("small.py")
+    await harness.live(world, 4)
+    beside = AttemptId(small, 1)
+    assert harness.states()[gang] == harness.states()[small] == "RUNNING"
+    assert len(harness.dispatcher.state.attempts[AttemptId(gang, 1)].devices) == 2
+    world.end(AttemptId(gang, 1), measurement=measured(8, partner=beside))
+    world.end(beside, measurement=measured(10, partner=AttemptId(gang, 1)))
+    await harness.live(world, 3)
+
+    actual = harness.store.attempts(gang)[0].actual
+    assert actual is not None
+    assert actual["slowdown"] == pytest.approx(1.25)
+    assert actual["partners"] == [small]
