@@ -12,8 +12,10 @@ from gpuq.core.board import Board
 from gpuq.core.job import JobId
 from gpuq.core.policy import Eviction, Proposal
 from gpuq.daemon.journal import replay
-from gpuq.policies.guard import Guarded
+from gpuq.policies import registry
+from gpuq.policies.guard import Guarded, guard
 from gpuq.policies.packed import packed
+from gpuq.settings import Scheduling
 from gpuq.wire import Verb, verify
 from tests.daemon.harness import Harness
 from tests.daemon.test_loop import measured
@@ -233,3 +235,23 @@ async def test_a_gang_is_slowed_by_a_partner_on_one_of_its_devices_and_that_is_m
     assert actual is not None
     assert actual["slowdown"] == pytest.approx(1.25)
     assert actual["partners"] == [small]
+
+
+@pytest.mark.parametrize("name", registry.names())
+async def test_every_policy_that_can_be_chosen_serves_a_live_queue_to_its_end(harness: Harness, name: str) -> None:
+    policy = guard(Scheduling(policy=name, policy_time_limit_s=60))
+    if policy.fault is not None and "pip install" in policy.fault.reason:
+        pytest.skip(policy.fault.reason)
+    harness.dispatcher.parts.policy = harness.dispatcher._policy = policy
+    world = World(harness.store, a_device("gpu0"), a_device("gpu1"))
+    jobs = [harness.submit(preemptible=True), harness.submit("other.py"), harness.submit("gang.py", gpus=2)]
+    jobs += [harness.submit("wide.py", most_gpus=2), harness.submit("late.py", deadline_at=harness.now + 60)]
+    await harness.live(world, 3)
+    jobs.append(harness.submit("urgent.py", priority=10))
+    for _ in range(60):
+        await harness.live(world, 2, seconds=5)
+        for attempt in world.running()[:1]:
+            world.end(attempt, measurement=measured(10))
+
+    assert harness.states() == dict.fromkeys(jobs, "COMPLETED")
+    assert policy.fault is None
