@@ -62,7 +62,7 @@ def test_a_job_is_stopped_for_a_more_urgent_one_saves_its_work_and_goes_on_later
     with with_policy(package, "urgent", devices_cpu_count=1) as site:
         checkpoint = tmp_path / "checkpoint"
         submit = ("submit", "--parsable", "--signal", "USR1", "--python", sys.executable)
-        long = gpuq(site, *submit, str(SAVES), "200", str(checkpoint)).strip()
+        long = gpuq(site, *submit, str(SAVES), "120", str(checkpoint)).strip()
         wait_for(lambda: "begins" in gpuq(site, "logs", long), 30)
 
         urgent = gpuq(site, "submit", "--parsable", "-p", "10", "--", "/bin/sleep", "1").strip()
@@ -73,7 +73,7 @@ def test_a_job_is_stopped_for_a_more_urgent_one_saves_its_work_and_goes_on_later
         assert (stopped["ending"], stopped["exit_code"]) == ("stopped", 0)
         assert (finished["ending"], finished["exit_code"]) == ("exited", 0)
         step = int(checkpoint.read_text())
-        assert 0 < step < 200
+        assert 0 < step < 120
         assert gpuq(site, "logs", long).splitlines() == [f"attempt 2 begins at step {step}", "trained"]
         assert show(site, urgent)["started_at"] < finished["started_at"]
         assert json.loads(gpuq(site, "policy", "--json"))["serving"] == "urgent"
@@ -94,6 +94,13 @@ def test_a_job_on_two_devices_has_the_cores_of_both(package: str) -> None:
         assert found["actual"]["peak_memory_bytes"] > 0
         refused = site.request("POST", "/api/v1/jobs", {"command": ["x"], "cwd": "/", "gpus": 3})
         assert (refused[0], refused[1]["exit_code"]) == (422, 7)
+
+
+def test_a_name_that_nobody_has_is_told_at_the_start_and_the_queue_runs_all_the_same(package: str) -> None:
+    with with_policy(package, "urgnet", devices_cpu_count=1) as site:
+        assert site.wait(site.submit("/bin/true"))["state"] == "COMPLETED"
+        wait_for(lambda: "gpuq is up" in site.output.read_text(), 30, site.output.read_text)
+        assert "The policy `urgnet` is replaced by `packed`: there is no policy `urgnet`" in site.output.read_text()
 
 
 def test_a_policy_that_thinks_for_ever_holds_up_nobody(package: str) -> None:
