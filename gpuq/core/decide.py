@@ -7,6 +7,7 @@ then the policy proposes places for the waiting and `admit` disposes. Every job 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from gpuq.core.actions import Action, Archive, Hold, Launch, Requeue, Stop, Void
 from gpuq.core.admit import Place, admit, fits_ever, may_share, needed_memory
@@ -113,13 +114,20 @@ def _dispose(board: Board, job: Job, devices: tuple[Device, ...]) -> Verdict:
         if board.given(device.id):
             return Verdict(False, Rule.RESOURCES, device.id, (("given_in_this_pass", 1),))
     places = [board.place(device.id) for device in devices]
-    verdicts = [admit(job, board.forecast(job, place), place, board.limits) for place in places]
+    # Where the job is least alone comes first: of several admissions that one tells the most.
+    verdicts = [
+        admit(job, board.forecast(job, place), place, board.limits) for place in sorted(places, key=_least_alone)
+    ]
     return next((verdict for verdict in verdicts if not verdict.admitted), verdicts[0])
+
+
+def _least_alone(place: Place) -> int:
+    return -len(place.residents)
 
 
 def _attempt(board: Board, job: Job, devices: tuple[Device, ...]) -> Attempt:
     places = [board.place(device.id) for device in devices]
-    forecast = board.forecast(job, places[0])
+    forecast = board.forecast(job, min(places, key=_least_alone))
     return Attempt(
         id=AttemptId(job.id, job.attempt + 1),
         kind=job.kind,
@@ -158,12 +166,18 @@ def _holds(board: Board, cause: int) -> Iterator[Hold]:
     for job in board.waiting:
         if board.placed(job):
             continue
-        verdict = fits_ever(job.declared_memory, job.device_count, devices) or board.refused(job) or otherwise
+        verdict = fits_ever(job.declared_memory, job.device_count, devices) or board.refused(job)
+        verdict = verdict or (otherwise if job.device_count == 1 else _too_few_open(job, otherwise))
         known = board.state.verdicts.get(job.id)
         if known is None or (known.rule, known.device) != (verdict.rule, verdict.device):
             fresh.setdefault(verdict, []).append(job.id)
     for verdict, jobs in fresh.items():
         yield Hold(tuple(jobs), verdict, cause)
+
+
+def _too_few_open(job: Job, otherwise: Verdict) -> Verdict:
+    """For a job on several devices: what it wants, beside what there is."""
+    return replace(otherwise, numbers=(("wanted_devices", job.device_count), *otherwise.numbers))
 
 
 def _nothing_open(board: Board) -> Verdict:
