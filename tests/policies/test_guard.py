@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuq.core.actions import Action, Launch
@@ -275,6 +275,7 @@ def test_ctrl_c_is_for_whoever_runs_the_process() -> None:
     assert policy.fault is None
 
 
+@settings(deadline=None, max_examples=30)  # it logs each fault with its traceback, which takes its time
 @given(
     st.lists(
         st.sampled_from([policy for policy, _ in FAULTS if not policy.__name__.startswith("for_ever")]), max_size=4
