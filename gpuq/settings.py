@@ -47,6 +47,10 @@ class Worker:
     """Time between two readings. Drivers average over up to a second, so faster gives nothing new."""
     grace_s: float = 10.0
     """Time between SIGTERM and SIGKILL when a job is stopped."""
+    checkpoint_signal: Literal["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2"] = "SIGTERM"
+    """How a preemptible job that names no signal is told to save its work."""
+    preempt_grace_s: float = 60.0
+    """Time that a preempted job has to save its work, before it is stopped."""
     log_limit_bytes: int = 64 * 2**20
     """Log kept per attempt: the first half, and the latest of the rest."""
     keep_attempts_days: float = 30.0

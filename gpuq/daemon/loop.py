@@ -178,9 +178,7 @@ class Dispatcher:
     async def _decide(self, turn: Turn) -> None:
         started = self.parts.clock()
         self._answer(turn.now)
-        turn.actions = decide(
-            self.state, self._known, self.parts.limits, self._policy, turn.now, cause=self.journal.seq
-        )
+        turn.actions = self._pass(turn.now)
         turn.actions = [action for action in turn.actions if self._apply(action, turn.now)]
         took = self.parts.clock() - started
         self.view.passes += 1
@@ -189,6 +187,16 @@ class Dispatcher:
         if any(isinstance(action, Launch | Requeue) for action in turn.actions):
             # The rest of the queue deserves another look at once: a device is given once in a pass.
             self._next_pass_at, self._turn_again = turn.now, True
+
+    def _pass(self, now: float) -> list[Action]:
+        """What to do now. Should even the default fail, then nothing starts, but what ended is archived and what was cancelled
+        is stopped: a queue that cannot schedule must still obey."""
+        state, known, limits, cause = self.state, self._known, self.parts.limits, self.journal.seq
+        try:
+            return decide(state, known, limits, self._policy, now, cause)
+        except Exception as error:  # noqa: BLE001 - see above; it is logged and shown
+            self.parts.policy.default_failed(error, now)
+            return decide(state, known, limits, propose_nothing, now, cause)
 
     def _answer(self, now: float) -> None:
         while questions := ask(self.state, self._known, self.parts.limits, now):

@@ -57,6 +57,16 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
     """What `gpuq show` calls `actual`: peaks, rates, slowdown with its interval, partners."""
 
 
+class Service(msgspec.Struct, frozen=True, kw_only=True):
+    """That an owner's job had so many devices for so long."""
+
+    owner: str
+    job: JobId
+    started_at: float
+    ended_at: float
+    devices: int
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody asked for something, and was told yes: it is handled once, however often Redis rings."""
 
@@ -190,6 +200,10 @@ class Store(Protocol):
 
     def prune_journal(self, before: int) -> int:
         """Delete entries with seq < before; how many."""
+        ...
+
+    def services(self, *, since: float) -> list[Service]:
+        """What ended attempts had, oldest end first."""
         ...
 
     # For learning.
