@@ -91,6 +91,8 @@ class Scheduling:
     """The policy's name; `gpuq policy list` shows them."""
     policy_time_limit_s: float = 2.0
     """A policy that takes longer in one pass is replaced by the default."""
+    preemption: bool = False
+    """Stop preemptible jobs for those of a higher priority; they wait again and keep the work they saved."""
     plan_jobs: int = 200
     """Planners look at this many waiting jobs in one pass, the highest priority and then the longest waiting first."""
     plan_every_s: float = 360.0

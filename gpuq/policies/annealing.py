@@ -132,7 +132,7 @@ class _Walk:
 
 
 def _make(scheduling: Scheduling) -> Policy:
-    return planner(solve_annealing, scheduling.plan_jobs)
+    return planner(solve_annealing, scheduling)
 
 
 RECIPE = Recipe("plans each pass by simulated annealing", _make, work_conserving=True, starvation_free=False)

@@ -8,6 +8,7 @@ for at least; of a host's devices, idle ones first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from statistics import median
 
 import numpy as np
@@ -72,17 +73,19 @@ class _Draft:
             self._add_alone(group, groups[key])
         beside = [self._add_beside(place) for place in self._busy]
         self._add_gangs(groups, beside)
-        value, first, second, devices, rows, counts = self._columns.arrays()
+        options = self._columns.whole()
         return Batch(
             jobs=tuple(self._jobs),
             seats=tuple(self._seats),
-            value=value,
-            first=first,
-            second=second,
-            devices=devices,
-            rows=rows,
-            counts=counts,
+            value=options.value,
+            worth=options.worth,
+            first=options.first,
+            second=options.second,
+            devices=options.devices,
+            rows=options.rows,
+            counts=options.counts,
             room=np.array([1] * len(self._jobs) + self._capacity, dtype=np.intp),
+            weight=np.array([self._weights[job.priority] for job in self._jobs], dtype=np.float64),
             job_features=self._job_features(),
             seat_features=self._seat_features(),
         )
@@ -98,14 +101,14 @@ class _Draft:
             [admit(n.job, n.forecast, place, self._board.limits).admitted for n in kinds], dtype=np.bool_
         )
         alone = np.flatnonzero(self._single & allowed[kind_of]) if len(kinds) else np.empty(0, dtype=np.intp)
-        self._columns.add(rates[alone], alone, None, seat)
-        first, second, value = self._pairs(alone, rates, kinds, kind_of, place)
-        self._columns.add(value, first, second, seat)
+        self._columns.add_alone(rates[alone], 0.0, alone, seat)
+        first, second, worth = self._pairs(alone, rates, kinds, kind_of, place)
+        self._columns.add_pairs(worth, first, second, seat)
 
     def _pairs(
         self, alone: Indices, rates: Numbers, kinds: Sequence[Newcomer], kind_of: Indices, place: Place
     ) -> tuple[Indices, Indices, Numbers]:
-        """(who starts, who joins, what it is worth) of each pair that is worth more than the better of the two alone."""
+        """(who starts, who joins, what each brings) of each pair that is worth more than the better of the two alone."""
         costs = np.full((len(kinds), len(kinds), 2), np.nan)
         present = np.unique(kind_of[alone])
         if self._board.limits.residents_per_device > 1:
@@ -119,11 +122,12 @@ class _Draft:
         one, other = np.triu_indices(len(ordered), 1)
         first, second = ordered[one], ordered[other]
         slowdowns = costs[kind_of[first], kind_of[second]]
-        value = rates[first] / slowdowns[:, 0] + rates[second] / slowdowns[:, 1]
+        both = np.column_stack((rates[first], rates[second])) / slowdowns
+        value = both.sum(axis=1)
         worth = np.flatnonzero(value > rates[first])  # unknown is NaN, and compares as no
         if len(worth) > _MOST_PAIRS:
             worth = np.sort(worth[np.argsort(-value[worth], kind="stable")[:_MOST_PAIRS]])
-        return first[worth], second[worth], value[worth]
+        return first[worth], second[worth], both[worth]
 
     def _add_beside(self, place: Place) -> tuple[Place, int, Numbers]:
         """Each single job beside who is there; leaves what each job of the batch would be worth there, NaN where refused."""
@@ -138,7 +142,8 @@ class _Draft:
         worth = rates * speeds[kind_of] - losses[kind_of]
         seat = self._add_seat(Seat((place.device,), False))
         joining = np.flatnonzero(self._single & (worth > 0))
-        self._columns.add(worth[joining], joining, None, seat)
+        loss = losses[kind_of[joining]]
+        self._columns.add_alone(worth[joining] + loss, loss, joining, seat)
         return place, seat, worth
 
     def _join(self, job: Job, place: Place) -> tuple[float, float] | None:
@@ -181,9 +186,8 @@ class _Draft:
         for _, seats, _ in taken:
             for seat in seats:
                 uses[seat] = uses.get(seat, 0) + 1
-        value = min(rates) - sum(losses)
-        if value > 0:
-            self._columns.add_gang(value, index, job.device_count, uses)
+        if min(rates) > sum(losses):
+            self._columns.add_gang(min(rates), sum(losses), index, job.device_count, uses)
 
     def _gang_may(self, index: int, place: Place, worth: Numbers | None) -> bool:
         if worth is not None:
@@ -222,41 +226,62 @@ class _Draft:
         return np.array(rows, dtype=np.float64).reshape(len(self._seats), 3)
 
 
+@dataclass(frozen=True)
+class _Piece:
+    """Some options, as `Batch` has them."""
+
+    value: Numbers
+    worth: Numbers
+    first: Indices
+    second: Indices
+    devices: Indices
+    rows: Indices
+    counts: Indices
+
+
 class _Columns:
     """Options as they are gathered, in pieces; n jobs come first among the rows."""
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
-        self._pieces: list[tuple[Numbers, Indices, Indices, Indices, Indices, Indices]] = []
+        self._pieces: list[_Piece] = []
+        self._add(np.empty(0), np.empty((0, 2)), np.empty(0, np.intp), np.empty(0, np.intp), 0)
 
-    def add(self, value: Numbers, first: Indices, second: Indices | None, seat: int) -> None:
-        """Options on one device of one seat."""
-        m = len(value)
-        joins = np.full(m, NOBODY, dtype=np.intp) if second is None else second
-        seats = np.full(m, self._jobs + seat, dtype=np.intp)
-        rows = np.column_stack((first, np.maximum(joins, 0), seats)).astype(np.intp)
-        counts = np.column_stack((np.ones(m), joins >= 0, np.ones(m))).astype(np.intp)
-        self._pieces.append((value, first, joins, np.ones(m, dtype=np.intp), rows, counts))
+    def add_alone(self, worth: Numbers, loss: float | Numbers, first: Indices, seat: int) -> None:
+        """One job each, on one device of one seat."""
+        both = np.column_stack((worth, np.zeros(len(worth))))
+        self._add(worth - loss, both, first, np.full(len(first), NOBODY, np.intp), seat)
 
-    def add_gang(self, value: float, job: int, devices: int, uses: Mapping[int, int]) -> None:
-        """One option on several devices."""
+    def add_pairs(self, worth: Numbers, first: Indices, second: Indices, seat: int) -> None:
+        """Two jobs each, on one device of one seat."""
+        self._add(worth.sum(axis=1), worth, first, second, seat)
+
+    def add_gang(self, worth: float, loss: float, job: int, devices: int, uses: Mapping[int, int]) -> None:
+        """One job on several devices."""
+        one = np.ones(1, dtype=np.intp)
         rows = np.array([[job, *(self._jobs + seat for seat in uses)]], dtype=np.intp)
         counts = np.array([[1, *uses.values()]], dtype=np.intp)
-        one = np.ones(1, dtype=np.intp)
-        self._pieces.append((np.array([value]), one * job, one * NOBODY, one * devices, rows, counts))
+        value, parts = np.array([worth - loss]), np.array([[worth, 0.0]])
+        self._pieces.append(_Piece(value, parts, one * job, one * NOBODY, one * devices, rows, counts))
 
-    def arrays(self) -> tuple[Numbers, Indices, Indices, Indices, Indices, Indices]:
+    def whole(self) -> _Piece:
         """All pieces together."""
-        width = max((piece[4].shape[1] for piece in self._pieces), default=1)
-        value = np.concatenate([np.empty(0), *(piece[0] for piece in self._pieces)])
-        whole = [np.concatenate([np.empty(0, np.intp), *(p[k] for p in self._pieces)]) for k in (1, 2, 3)]  # type: ignore[misc]
-        wide = [
-            np.concatenate([np.empty((0, width), np.intp), *(_padded(p[k], width) for p in self._pieces)])  # type: ignore[misc]
-            for k in (4, 5)
-        ]
-        first, second, devices = whole
-        rows, counts = wide
-        return value, first, second, devices, rows, counts
+        width = max(piece.rows.shape[1] for piece in self._pieces)
+        return _Piece(
+            value=np.concatenate([piece.value for piece in self._pieces]),
+            worth=np.concatenate([piece.worth for piece in self._pieces]),
+            first=np.concatenate([piece.first for piece in self._pieces]),
+            second=np.concatenate([piece.second for piece in self._pieces]),
+            devices=np.concatenate([piece.devices for piece in self._pieces]),
+            rows=np.concatenate([_padded(piece.rows, width) for piece in self._pieces]),
+            counts=np.concatenate([_padded(piece.counts, width) for piece in self._pieces]),
+        )
+
+    def _add(self, value: Numbers, worth: Numbers, first: Indices, second: Indices, seat: int) -> None:
+        m = len(value)
+        rows = np.column_stack((first, np.maximum(second, 0), np.full(m, self._jobs + seat))).astype(np.intp)
+        counts = np.column_stack((np.ones(m), second >= 0, np.ones(m))).astype(np.intp)
+        self._pieces.append(_Piece(value, worth, first, second, np.ones(m, dtype=np.intp), rows, counts))
 
 
 def _padded(array: Indices, width: int) -> Indices:

@@ -1,4 +1,4 @@
-"""A plan: options of a batch that fit together, and the proposals that they come down to; greedy plans, and the frame of planners.
+"""A plan: options of a batch that fit together, and the proposals that they come down to; greedy plans; the frame of planners.
 
 A planner is a function from a batch to a plan. Its policy proposes the plan first, the most valuable option first, and then
 whatever the default would still place, so that nothing idles that the plan had no view of, and every refusal has its reason.
@@ -16,10 +16,11 @@ from gpuq.core.board import Board
 from gpuq.core.device import Device, DeviceId
 from gpuq.core.policy import Eviction, Policy, Proposal
 from gpuq.errors import BadInput
+from gpuq.policies import packed
 from gpuq.policies.batch import Batch, Indices, Numbers
 from gpuq.policies.draft import draft, foremost
-from gpuq.policies.packed import packed
 from gpuq.policies.pairing import PairBook
+from gpuq.settings import Scheduling
 
 # Everything here is repeatable: the same batch gives the same plan.
 SEED = 0
@@ -53,15 +54,16 @@ class Plan:
 Solve = Callable[[Batch], Plan]
 
 
-def planner(solve: Solve, most_jobs: int) -> Policy:
-    """The policy of a planner: the plan of each pass over at most so many waiting jobs, then the default for the rest."""
-    book = PairBook()
+def planner(solve: Solve, scheduling: Scheduling) -> Policy:
+    """The policy of a planner: the plan of each pass over the foremost waiting jobs, then the default policy for the rest."""
+    book, default = PairBook(), packed.RECIPE.make(scheduling)
 
     def policy(board: Board) -> Iterator[Proposal | Eviction]:
-        batch = draft(board, foremost(board.waiting, most_jobs), board.places, book)
+        batch = draft(board, foremost(board.waiting, scheduling.plan_jobs), board.places, book)
         if batch.size:
-            yield from solve(batch).proposals()
-        yield from packed(board)
+            # On a single device the option worth most is the best plan, whoever plans.
+            yield from (solve if batch.open_devices > 1 else greedy)(batch).proposals()
+        yield from default(board)
 
     return policy
 
