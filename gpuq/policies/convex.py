@@ -2,8 +2,8 @@
 
 How much of the time each option should run is a convex program: the sum of weight * log(speed) over the jobs is the largest
 where nobody can gain a percentage of speed without others losing as many (F. Kelly, European Transactions on Telecommunications
-8, 1997). The logarithm is replaced by its tangents, at most 0.06 off, so that a linear program solves it. As in Gavel, options are
-then taken by priority: share / share of its time that a job has had so far. Durations are not looked at.
+8, 1997). The logarithm is replaced by its tangents, at most 0.06 off, so that a linear program solves it. As in Gavel, options
+are then taken by priority: share / share of its time that a job has had so far. Durations are not looked at.
 
 Of Gavel's rounds: with `preemption`, jobs that allow it may lose their devices every `plan_every_s` to those that had less.
 Without, shares count only where devices come free, and of jobs that never ran, those that pair well and came first start first.

@@ -7,8 +7,10 @@ for at least; of a host's devices, idle ones first.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from statistics import median
 
 import numpy as np
@@ -43,6 +45,16 @@ def draft(
 def foremost(jobs: Iterable[Job], most: int) -> list[Job]:
     """The jobs to plan for: the highest priority first, then the longest waiting."""
     return sorted(jobs, key=lambda job: (-job.priority, job.submitted_at, job.id))[:most]
+
+
+@dataclass(frozen=True)
+class _Offer:
+    """A place for gangs: the seats that it is of, what each job brings there, and what residents lose by it (both n)."""
+
+    place: Place
+    seats: tuple[int, ...]
+    brought: Numbers
+    lost: Numbers
 
 
 class _Draft:
@@ -129,8 +141,8 @@ class _Draft:
             worth = np.sort(worth[np.argsort(-value[worth], kind="stable")[:_MOST_PAIRS]])
         return first[worth], second[worth], both[worth]
 
-    def _add_beside(self, place: Place) -> tuple[Place, int, Numbers]:
-        """Each single job beside who is there; leaves what each job of the batch would be worth there, NaN where refused."""
+    def _add_beside(self, place: Place) -> _Offer:
+        """Each single job beside who is there; leaves what each job of the batch, gangs too, would bring and cost there."""
         sort = sort_of(place.device)
         newcomers, rates = self._newcomers[sort], self._rates[sort]
         kinds, kind_of = _classes(newcomers)
@@ -139,12 +151,11 @@ class _Draft:
             found = self._join(newcomer.job, place)
             if found is not None:
                 speeds[index], losses[index] = found
-        worth = rates * speeds[kind_of] - losses[kind_of]
+        brought, lost = rates * speeds[kind_of], losses[kind_of]
         seat = self._add_seat(Seat((place.device,), False))
-        joining = np.flatnonzero(self._single & (worth > 0))
-        loss = losses[kind_of[joining]]
-        self._columns.add_alone(worth[joining] + loss, loss, joining, seat)
-        return place, seat, worth
+        joining = np.flatnonzero(self._single & (brought > lost))
+        self._columns.add_alone(brought[joining], lost[joining], joining, seat)
+        return _Offer(place, (seat,), brought, lost)
 
     def _join(self, job: Job, place: Place) -> tuple[float, float] | None:
         """(the newcomer's speed, what the residents lose) if admission allows it beside them."""
@@ -155,45 +166,41 @@ class _Draft:
         loss = sum(self._rate_of(a) * (1 - 1 / slowdown_of(a, forecast)) for a in place.residents)
         return 1 / slowdown_beside(forecast), loss
 
-    def _add_gangs(self, groups: Mapping[object, int], beside: Sequence[tuple[Place, int, Numbers]]) -> None:
+    def _add_gangs(self, groups: Mapping[object, int], beside: Sequence[_Offer]) -> None:
         gangs = [index for index, job in enumerate(self._jobs) if job.device_count > 1]
         if not gangs:
             return
-        hosts: dict[HostId, list[tuple[Place, tuple[int, ...], Numbers | None]]] = {}
+        hosts: dict[HostId, list[_Offer]] = {}
         for key, group in self._idle.items():
             for host, places in _by_host(group).items():
                 seat = self._add_seat(Seat(tuple(place.device for place in places), True))
-                hosts.setdefault(host, []).extend((place, (groups[key], seat), None) for place in places)
-        for place, seat, worth in beside:
-            hosts.setdefault(place.device.host, []).append((place, (seat,), worth))
+                brought = self._rates[sort_of(places[0].device)]
+                offers = (_Offer(place, (groups[key], seat), brought, np.zeros(len(brought))) for place in places)
+                hosts.setdefault(host, []).extend(offers)
+        for offer in beside:
+            hosts.setdefault(offer.place.device.host, []).append(offer)
         for index in gangs:
             for offered in hosts.values():
                 self._add_gang(index, offered)
 
-    def _add_gang(self, index: int, offered: Sequence[tuple[Place, tuple[int, ...], Numbers | None]]) -> None:
+    def _add_gang(self, index: int, offered: Sequence[_Offer]) -> None:
         """The gang on the first devices of one host that it may have: as fast as on its slowest."""
-        job, taken = self._jobs[index], []
-        for place, seats, worth in offered:
-            if len(taken) < job.device_count and self._gang_may(index, place, worth):
-                taken.append((place, seats, worth))
-        if len(taken) < job.device_count:
+        count = self._jobs[index].device_count
+        taken = list(islice((offer for offer in offered if self._gang_may(index, offer)), count))
+        if len(taken) < count:
             return
-        rates = [float(self._rates[sort_of(place.device)][index]) for place, _, _ in taken]
-        losses = [
-            rate - float(worth[index]) for rate, (_, _, worth) in zip(rates, taken, strict=True) if worth is not None
-        ]
-        uses: dict[int, int] = {}
-        for _, seats, _ in taken:
-            for seat in seats:
-                uses[seat] = uses.get(seat, 0) + 1
-        if min(rates) > sum(losses):
-            self._columns.add_gang(min(rates), sum(losses), index, job.device_count, uses)
+        brought = min(float(offer.brought[index]) for offer in taken)
+        lost = sum(float(offer.lost[index]) for offer in taken)
+        if brought > lost:
+            self._columns.add_gang(
+                brought, lost, index, count, Counter(seat for offer in taken for seat in offer.seats)
+            )
 
-    def _gang_may(self, index: int, place: Place, worth: Numbers | None) -> bool:
-        if worth is not None:
-            return bool(worth[index] > 0)
-        newcomer = self._newcomers[sort_of(place.device)][index]
-        return admit(newcomer.job, newcomer.forecast, place, self._board.limits).admitted
+    def _gang_may(self, index: int, offer: _Offer) -> bool:
+        if offer.place.residents:
+            return bool(offer.brought[index] > offer.lost[index])  # refused is NaN, and compares as no
+        newcomer = self._newcomers[sort_of(offer.place.device)][index]
+        return admit(newcomer.job, newcomer.forecast, offer.place, self._board.limits).admitted
 
     def _add_seat(self, seat: Seat) -> int:
         self._seats.append(seat)
@@ -249,7 +256,8 @@ class _Columns:
 
     def add_alone(self, worth: Numbers, loss: float | Numbers, first: Indices, seat: int) -> None:
         """One job each, on one device of one seat."""
-        both = np.column_stack((worth, np.zeros(len(worth))))
+        both = np.zeros((len(worth), 2))
+        both[:, 0] = worth
         self._add(worth - loss, both, first, np.full(len(first), NOBODY, np.intp), seat)
 
     def add_pairs(self, worth: Numbers, first: Indices, second: Indices, seat: int) -> None:
@@ -279,13 +287,21 @@ class _Columns:
 
     def _add(self, value: Numbers, worth: Numbers, first: Indices, second: Indices, seat: int) -> None:
         m = len(value)
-        rows = np.column_stack((first, np.maximum(second, 0), np.full(m, self._jobs + seat))).astype(np.intp)
-        counts = np.column_stack((np.ones(m), second >= 0, np.ones(m))).astype(np.intp)
+        if self._pieces and not m:
+            return
+        rows = np.empty((m, 3), dtype=np.intp)
+        rows[:, 0], rows[:, 1], rows[:, 2] = first, np.maximum(second, 0), self._jobs + seat
+        counts = np.ones((m, 3), dtype=np.intp)
+        counts[:, 1] = second != NOBODY
         self._pieces.append(_Piece(value, worth, first, second, np.ones(m, dtype=np.intp), rows, counts))
 
 
 def _padded(array: Indices, width: int) -> Indices:
-    return np.pad(array, ((0, 0), (0, width - array.shape[1])))
+    if array.shape[1] == width:
+        return array
+    wide = np.zeros((len(array), width), dtype=np.intp)
+    wide[:, : array.shape[1]] = array
+    return wide
 
 
 def _joinable(place: Place, board: Board) -> bool:
