@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote
 
 import msgspec
@@ -91,6 +91,14 @@ class Scheduling:
     """The policy's name; `gpuq policy list` shows them."""
     policy_time_limit_s: float = 2.0
     """A policy that takes longer in one pass is replaced by the default."""
+    order: Literal["shortest", "arrival", "fair-share", "deadline"] = "shortest"
+    """With `packed`: who goes first among jobs of one priority."""
+    backfill: Literal["skip", "easy", "strict"] = "skip"
+    """With `packed`: who may go ahead of a job that cannot start yet."""
+    overtaking: float = 20.0
+    """With `shortest`: a job is overtaken only by what comes within this many times its own foretold device-time."""
+    ageing_s: float = 86_400.0
+    """A job gains one step of priority for each such time that it waited, up to the highest that waits."""
     preemption: bool = False
     """Stop preemptible jobs for those of a higher priority; they wait again and keep the work they saved."""
     plan_jobs: int = 200

@@ -52,11 +52,11 @@ ELSEWHERE = {
     "gpuq/learn/transfer/hook/": "tests/daemon/test_profile.py",
     "gpuq/learn/transfer/transfer.py": "tests/learn/transfer/test_train.py",
     "gpuq/learn/model.py": "tests/learn/test_shelf.py",
+    "gpuq/learn/night.py": "tests/daemon/test_retrain.py",
     "gpuq/learn/plots.py": "tests/learn/test_card.py",
     "gpuq/learn/score.py": "tests/learn/test_train.py",
     # Through the scripts that they read.
     "gpuq/script/": "tests/script/test_hints.py",
-    "gpuq/policies/packed.py": "tests/core/test_decide.py",
     # Through the simulator that they are parts of.
     "gpuq/sim/beliefs.py": "tests/sim/test_run.py",
     "gpuq/sim/energy.py": "tests/sim/test_world_in_motion.py",

@@ -41,17 +41,18 @@ class Convex:
     """The policy. Keeps the moment of the last round, and nothing about jobs."""
 
     def __init__(self, scheduling: Scheduling) -> None:
-        self._settings = scheduling
-        self._default = packed.RECIPE.make(scheduling)
+        self._most, self._round_s = scheduling.plan_jobs, scheduling.plan_every_s
+        self._takes_turns = scheduling.preemption
+        self._default = packed.make(replace(scheduling, preemption=False))
         self._book = PairBook()
         self._round_at = float("-inf")
 
     def __call__(self, board: Board) -> Iterator[Proposal | Eviction]:
         """Evictions where a round ended, then who starts where, then what the default would still place."""
-        if self._settings.preemption and board.now - self._round_at >= self._settings.plan_every_s:
+        if self._takes_turns and board.now - self._round_at >= self._round_s:
             self._round_at = board.now
             yield from self._turns(board)
-        batch = draft(board, foremost(board.waiting, self._settings.plan_jobs), board.places, self._book)
+        batch = draft(board, foremost(board.waiting, self._most), board.places, self._book)
         if batch.size:
             yield from by_priority(batch, board).proposals()
         yield from self._default(board)
@@ -61,7 +62,7 @@ class Convex:
         places = [_cleared(place, board) for place in board.places]
         movable = {a.id: a for place in board.places for a in place.residents if _may_stop(a, board)}
         running = [board.state.jobs[attempt.job] for attempt in movable]
-        waiting = foremost(board.waiting, self._settings.plan_jobs)
+        waiting = foremost(board.waiting, self._most)
         if not running or not waiting:
             return
         foretold = {a.id.job: replace(a.forecast, pairs=()) for a in movable.values()}
@@ -160,5 +161,5 @@ def _make(scheduling: Scheduling) -> Policy:
 
 RECIPE = Recipe(
     "proportionally fair time shares, pairs included, as Gavel realises them; can stop preemptible jobs", _make,
-    work_conserving=True, extra="train",
+    work_conserving=True, starvation_free=False, extra="train",
 )  # fmt: skip

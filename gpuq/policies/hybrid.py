@@ -31,8 +31,8 @@ class Hybrid:
     """The policy. Keeps the plan: the order of job ids, and planned partners. A plan gone wrong costs order, never safety."""
 
     def __init__(self, scheduling: Scheduling, solve: Solve = solve_linear) -> None:
-        self._settings, self._solve = scheduling, solve
-        self._default = packed.RECIPE.make(scheduling)
+        self._solve, self._most, self._every_s = solve, scheduling.plan_jobs, scheduling.plan_every_s
+        self._default = packed.make(scheduling)
         self._book = PairBook()
         self._planned_at = float("-inf")
         self._order: list[JobId] = []
@@ -41,7 +41,7 @@ class Hybrid:
     def __call__(self, board: Board) -> Iterator[Proposal | Eviction]:
         """Who was planned, wave by wave, then what the default would still place."""
         waiting = {job.id: job for job in board.waiting}
-        if waiting and board.now - self._planned_at >= self._settings.plan_every_s:
+        if waiting and board.now - self._planned_at >= self._every_s:
             self._plan(board)
         for job in (waiting[id_] for id_ in self._order if id_ in waiting):
             yield from self._start(board, job)
@@ -67,7 +67,7 @@ class Hybrid:
     def _plan(self, board: Board) -> None:
         self._planned_at = board.now
         self._order, self._partner = [], {}
-        left = foremost(board.waiting, self._settings.plan_jobs)
+        left = foremost(board.waiting, self._most)
         places = [_emptied(place) for place in board.places]
         for _ in range(_MOST_WAVES):
             batch = draft(board, left, places, self._book)

@@ -1,35 +1,33 @@
-"""The default policy: the highest priority first, then the longest waiting; an idle device if there is one, else the least
-loaded shared one. What does not fit now is skipped, so that a job that cannot start does not hold up one that can.
+"""The default policy: the highest priority first, then the least device-time foretold, with age counted in; an idle device
+if there is one, else the shared one where most work gets done. What does not fit now is skipped, so that a job that cannot start
+does not hold up one that can. Whether two may share is admission's to say, by the objective in the limits.
+
+While nothing is foretold this is first come, first served.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from gpuq.core.board import Board
-from gpuq.core.job import Job
-from gpuq.core.policy import Policy, Proposal
+from gpuq.core.policy import Policy
+from gpuq.policies import backfill, order, placement
+from gpuq.policies.listed import listed
+from gpuq.policies.preemption import for_priority
 from gpuq.policies.recipe import Recipe
 from gpuq.settings import Scheduling
 
 
-def packed(board: Board) -> Iterator[Proposal]:
-    """Proposals, best first. Idle devices before shared ones: sharing costs something, waiting beside an idle GPU too."""
-    for job in sorted(board.waiting, key=_order):
-        if board.refused(job):
-            continue
-        for places in board.choices(job):
-            yield Proposal(job, tuple(place.device for place in places))
-            if board.placed(job):
-                break
+def make(scheduling: Scheduling) -> Policy:
+    """The policy, with the order and the backfill that the settings name."""
+    within = order.named(scheduling.overtaking)[scheduling.order]
+    return listed(
+        order.priority_first(within, scheduling.ageing_s),
+        backfill.NAMED[scheduling.backfill],
+        placement.packed,
+        for_priority(scheduling.preemption),
+    )
 
 
-def _make(scheduling: Scheduling) -> Policy:  # noqa: ARG001 - every policy is made like this
-    return packed
+packed = make(Scheduling())
 
-
-def _order(job: Job) -> tuple[int, float, int]:
-    return (-job.priority, job.submitted_at, job.id)
-
-
-RECIPE = Recipe("interference-aware packing on what is foretold; the default", _make, work_conserving=True)
+RECIPE = Recipe(
+    "priority, then the shortest foretold; packs by what pairs cost; the default", make, work_conserving=True
+)

@@ -56,10 +56,10 @@ Solve = Callable[[Batch], Plan]
 
 def planner(solve: Solve, scheduling: Scheduling) -> Policy:
     """The policy of a planner: the plan of each pass over the foremost waiting jobs, then the default policy for the rest."""
-    book, default = PairBook(), packed.RECIPE.make(scheduling)
+    book, default, most = PairBook(), packed.make(scheduling), scheduling.plan_jobs
 
     def policy(board: Board) -> Iterator[Proposal | Eviction]:
-        batch = draft(board, foremost(board.waiting, scheduling.plan_jobs), board.places, book)
+        batch = draft(board, foremost(board.waiting, most), board.places, book)
         if batch.size:
             # On a single device the option worth most is the best plan, whoever plans.
             yield from (solve if batch.open_devices > 1 else greedy)(batch).proposals()

@@ -21,6 +21,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from gpuq.errors import BadInput, Failure, GpuqError
 from gpuq.settings import GROUPS, load
 from gpuq.sim.compare import Asked, Played, check, compare
+from gpuq.sim.named import rivals, usual
 from gpuq.sim.report.figures import BUDGET
 from gpuq.sim.report.page import page
 from gpuq.sim.report.report import Report, to_json
@@ -65,6 +66,7 @@ def report_of(asked: Asked, played: Sequence[Played]) -> Report:
         title=f"{played[0].figures.trace} in {played[0].figures.world}",
         main=asked.main,
         baseline=asked.baseline,
+        chain=asked.chain,
         budget=asked.budget,
         summaries=tuple(summaries),
         sketches=tuple(one.sketch for one in played if one.figures.seeds == asked.seeds[:1]),
@@ -75,8 +77,9 @@ def report_of(asked: Asked, played: Sequence[Played]) -> Report:
 def _asked(options: argparse.Namespace) -> Asked:
     settings = load({**os.environ, **overrides(options.set)})
     names = [name for part in options.policy for name in part.split(",") if name]
+    names = names or list(usual(settings.scheduling.policy))
     return Asked(
-        contenders=tuple(dict.fromkeys(names or [settings.scheduling.policy])),
+        contenders=tuple(dict.fromkeys([*names, *(rivals() if options.rivals else ())])),
         settings=settings,
         source=options.trace,
         world=options.world,

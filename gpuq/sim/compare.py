@@ -20,7 +20,7 @@ from typing import Any, Literal
 from gpuq.errors import Failure
 from gpuq.settings import Settings
 from gpuq.sim.beliefs import Beliefs, Cold, Oracle
-from gpuq.sim.named import contender_named
+from gpuq.sim.named import contender_named, usual
 from gpuq.sim.report.figures import Figures, figures
 from gpuq.sim.report.sketch import Sketch, sketch
 from gpuq.sim.run import Simulation
@@ -58,6 +58,13 @@ class Asked:
         return chosen if chosen in self.contenders else self.contenders[-1]
 
     @property
+    def chain(self) -> tuple[tuple[str, str], ...]:
+        """From a queue that shares nothing to the contender that the report is about: names, and what each adds; empty unless
+        all of them play."""
+        steps = usual(self.main)
+        return tuple(steps.items()) if set(steps) <= set(self.contenders) else ()
+
+    @property
     def tasks(self) -> list[tuple[str, int]]:
         """(contender, seed) of each run, in the order in which they are reported."""
         return list(product(self.contenders, self.seeds))
@@ -84,12 +91,14 @@ def compare(asked: Asked, *, processes: int | None = None, progress: Progress | 
 def play(asked: Asked, name: str, seed: int, progress: Callable[[float], None] | None = None) -> Played:
     """One contender on one seed."""
     scenario = _scenario(asked, seed)
-    contender = contender_named(name, asked.settings, scenario)
-    run = Simulation(scenario.trace, scenario.world, _beliefs(asked, scenario), contender, seed=seed).play(progress)
-    return Played(figures(run, budget=asked.budget), sketch(run), (*scenario.notes, *run.notes))
+    contender = contender_named(name, asked.settings, scenario.world)
+    run = Simulation(scenario.trace, scenario.world, _beliefs(asked, scenario, seed), contender, seed=seed).play(
+        progress
+    )
+    return Played(figures(run, budget=asked.budget), sketch(run), tuple(run.notes))
 
 
-def _beliefs(asked: Asked, scenario: Scenario) -> Beliefs:
+def _beliefs(asked: Asked, scenario: Scenario, seed: int) -> Beliefs:
     match asked.forecasts:
         case "oracle":
             return Oracle(scenario.world)
@@ -98,7 +107,7 @@ def _beliefs(asked: Asked, scenario: Scenario) -> Beliefs:
         case "learned":
             from gpuq.sim.learned import Learned
 
-            return Learned(scenario.world, asked.settings.learning)
+            return Learned(scenario.world, asked.settings.learning, asked.settings.admission, seed=seed)
 
 
 @lru_cache(maxsize=2)
@@ -145,7 +154,7 @@ def _side_by_side(asked: Asked, tasks: Sequence[tuple[str, int]], many: int, pro
             raise
 
 
-def _watch(futures: Sequence[Future[Played]], shares: Sequence[float], progress: Progress | None) -> None:
+def _watch(futures: Sequence[Future[Played]], shares: Any, progress: Progress | None) -> None:
     """Until all have ended, or one has failed."""
     while True:
         done, running = wait(futures, _LOOK_EVERY_S)
@@ -177,4 +186,4 @@ def check(asked: Asked) -> None:
     if not scenario.trace.arrivals:
         raise Failure("There is no job to simulate.")
     for name in asked.contenders:
-        contender_named(name, asked.settings, scenario)
+        contender_named(name, asked.settings, scenario.world)

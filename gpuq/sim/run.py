@@ -65,6 +65,7 @@ class Simulation:
         self._world = world
         self._beliefs = contender.believe(beliefs)
         self._policy = contender.policy
+        self._as_submitted = contender.submit
         # Readings and residents are reported when they change, not every second: silence is no sign of anything.
         self._limits = replace(contender.limits, stale_after_s=inf, start_grace_s=inf)
         self._floor = Floor(world)
@@ -149,7 +150,7 @@ class Simulation:
         )
         self._jobs[job.id] = JobRun(arrival)
         self._left[job.id] = arrival.duration_s
-        self._tell(Submitted(job))
+        self._tell(Submitted(self._as_submitted(job)))
 
     def _end(self, resident: Resident, turn: int) -> None:
         if resident.turn == turn and resident.run.ended_at is None:
@@ -218,7 +219,8 @@ class Simulation:
 
     def _wake(self) -> None:
         """A pass because time has passed, if there was none for other reasons."""
-        self._changed |= bool(self._left) and self._passed_at <= self.now - _WAKE_S
+        waits = len(self._left) > len(self._residents)
+        self._changed |= waits and self._passed_at <= self.now - _WAKE_S
         self._at(max(self.now, self._passed_at) + _WAKE_S, self._wake, awaited=False)
 
     # --- hosts -----------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from gpuq.adapters.store.migrate import upgrade
 from gpuq.adapters.stream import MemoryStream
 from gpuq.core.job import JobId
 from gpuq.core.limits import Limits
-from gpuq.core.state import validate
+from gpuq.core.validate import validate
 from gpuq.daemon.intake import Intake
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.learner import Learner

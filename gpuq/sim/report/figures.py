@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuq.core.attempt import Ending
+from gpuq.core.job import JobState
 from gpuq.core.slowdown import packing_saving
 from gpuq.sim.record import JobRun, Run
 from gpuq.sim.report.occupancy import Demand, occupancy, spans
@@ -53,7 +54,9 @@ class Figures:
     wait_p99_s: float | None = _figure("p99", "s", "99th percentile of that waiting.")
     makespan_s: float | None = _figure("makespan", "s", "Last end minus first submission.")
     slowdown_p50: float | None = _figure(
-        "slowdown: median", "ratio", "A job's slowdown is its time running / the time that the same work takes alone."
+        "slowdown: median",
+        "ratio",
+        "A job's slowdown is its time running / the time that the same work takes alone on the same devices.",
     )
     slowdown_p95: float | None = _figure("p95", "ratio", "95th percentile of the jobs' slowdowns.")
     slowdown_worst: float | None = _figure("worst", "ratio", "The largest slowdown of any job.")
@@ -81,11 +84,28 @@ class Figures:
         "Device-hours that the finished work takes run exclusively (duration alone times devices), minus device-hours used. "
         "Work done twice counts against it.",
     )
+    energy_kwh: float | None = _figure(
+        "energy", "kWh", "What all devices drew, idle ones too, until the last job's end."
+    )
+    idle_energy_kwh: float | None = _figure("of it idle", "kWh", "What devices drew with nobody on them.")
     utilisation: float | None = _figure(
         "utilisation", "share", "Device-hours used / (devices times makespan): devices with somebody on them."
     )
     ooms: float | None = _figure("out of memory", "count", "Attempts that ended because a device's memory ran out.")
     ooms_per_1000: float | None = _figure("OOMs per 1,000 jobs", "count", "The same per 1,000 jobs submitted.")
+    wrongly_shared: float | None = _figure(
+        "wrongly admitted",
+        "share",
+        "Starts beside a partner after which somebody there was slowed beyond the budget of the settings, or ran out of memory; "
+        "of all such starts.",
+    )
+    wrongly_refused: float | None = _figure(
+        "wrongly refused",
+        "share",
+        "Refusals for load, slowdown or memory (once for each job and set of partners' kinds) that the budget and the memory "
+        "would have allowed; of all such refusals.",
+    )
+    failed: float | None = _figure("failed", "count", "Jobs that ended without their work done.")
     late: float | None = _figure(
         "late", "share", "Jobs that ended after their deadline, of those that had one and ended."
     )
@@ -133,17 +153,14 @@ def figures(run: Run, *, budget: float = BUDGET) -> Figures:
         **_device_time(run, ended),
         **_memory(run.jobs),
         **_fairness(ended, run),
+        **_admissions(run),
+        failed=sum(job.state is not JobState.COMPLETED for job in ended),
         late=_late(ended),
+        energy_kwh=run.energy_kwh,
+        idle_energy_kwh=run.idle_energy_kwh,
         decision_median_s=_quantile(run.pass_seconds, 0.5),
         decision_p99_s=_quantile(run.pass_seconds, 0.99),
     )
-
-
-def slowdown_of(job: JobRun) -> float | None:
-    """Time running / time alone for the same work, over all attempts of a job; None if it did no work."""
-    stretches = [stretch for attempt in job.attempts for stretch in attempt.stretches]
-    work = sum(stretch.work_s for stretch in stretches)
-    return sum(stretch.seconds for stretch in stretches) / work if work > 0 else None
 
 
 def _times(ended: Sequence[JobRun]) -> dict[str, float | None]:
@@ -167,7 +184,7 @@ def _makespan(ended: Sequence[JobRun]) -> float | None:
 
 
 def _slowdowns(jobs: Sequence[JobRun], budget: float) -> dict[str, float | None]:
-    ran = [(job, found) for job in jobs if (found := slowdown_of(job)) is not None]
+    ran = [(job, found) for job in jobs if (found := job.slowdown) is not None]
     values = [value for _, value in ran]
     # A hair above the budget is what floating point makes of exactly the budget.
     over = [value for value in values if value > budget + 1e-9]
@@ -198,15 +215,24 @@ def _device_time(run: Run, ended: Sequence[JobRun]) -> dict[str, float | None]:
 
 
 def _exclusive_s(job: JobRun) -> float:
-    """Device-seconds that what was done of the job takes alone: all of it where it ended, what its last attempts did else."""
-    if job.ended_at is not None:
+    """Device-seconds that the work done of a job takes alone; work lost does not count."""
+    if job.state is JobState.COMPLETED:
         return job.arrival.duration_s * job.arrival.devices
-    return min(job.arrival.duration_s, sum(attempt.work_s for attempt in job.attempts)) * job.arrival.devices
+    useful_s = sum(attempt.work_s - attempt.lost_s for attempt in job.attempts)
+    return min(job.arrival.duration_s, max(0.0, useful_s)) * job.arrival.devices
 
 
 def _memory(jobs: Sequence[JobRun]) -> dict[str, float | None]:
     ooms = sum(attempt.ending is Ending.OUT_OF_MEMORY for job in jobs for attempt in job.attempts)
     return {"ooms": ooms, "ooms_per_1000": 1000 * ooms / len(jobs) if jobs else None}
+
+
+def _admissions(run: Run) -> dict[str, float | None]:
+    found = run.admissions
+    return {
+        "wrongly_shared": _share(found.wrongly_shared, found.shared),
+        "wrongly_refused": _share(found.wrongly_refused, found.refused),
+    }
 
 
 def _fairness(ended: Sequence[JobRun], run: Run) -> dict[str, float | None]:

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 
 from gpuq.sim.report.figures import MEASURED, Figures
-from gpuq.sim.report.plots import Colours, distribution, frontier, gantt
+from gpuq.sim.report.plots import Colours, distribution, frontier, gantts
 from gpuq.sim.report.report import Report, Step
 from gpuq.sim.report.summary import Summary, ratio
 from gpuq.sim.report.words import BY_UNIT, UNKNOWN, duration, share
@@ -18,14 +18,14 @@ from gpuq.sim.report.words import ratio as written
 
 _STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 _FIRST = (
-    "completion_mean_s", "completion_median_s", "completion_p99_s", "wait_mean_s", "wait_p99_s", "slowdown_p95", "slowdown_worst",
-    "over_budget", "gpu_hours_saved",
+    "completion_mean_s", "completion_p99_s", "wait_mean_s", "wait_p99_s", "slowdown_p95", "slowdown_worst", "over_budget",
+    "gpu_hours_saved",
 )  # fmt: skip
 _BY_NAME = {one.name: one for one in MEASURED}
 _TITLES = {
-    "completion_mean_s": "done: mean", "completion_median_s": "median", "completion_p99_s": "p99", "wait_mean_s": "waiting: mean",
+    "completion_mean_s": "done: mean", "completion_p99_s": "p99", "wait_mean_s": "waiting: mean",
     "wait_p99_s": "p99", "slowdown_p95": "slowdown: p95", "slowdown_worst": "worst", "over_budget": "over budget",
-    "gpu_hours_saved": "GPU-hours saved",
+    "gpu_hours_saved": "GPU-h saved",
 }  # fmt: skip
 
 
@@ -87,21 +87,21 @@ def _side_by_side(report: Report) -> str:
 def _ranged(summary: Summary, name: str) -> str:
     """The median, and the range over seeds where there are several."""
     value = escape(_value(summary.median, name))
-    if len(summary.runs) < 2 or value == UNKNOWN:
-        return value
-    return f"{value}<small>{escape(_value(summary.low, name))} – {escape(_value(summary.high, name))}</small>"
+    low, high = (escape(_value(end, name)) for end in (summary.low, summary.high))
+    return value if low == high else f"{value}<small>{low} – {high}</small>"
 
 
 def _steps(report: Report) -> str:
     if not report.steps:
         return ""
     rows = [(step.policy, _step(step)) for step in report.steps]
-    head = '<th scope="col">against</th><th scope="col">mean completion</th><th scope="col">mean waiting</th>'
+    titles = ("adds", "against", "mean completion", "mean waiting")
+    head = "".join(f'<th scope="col">{title}</th>' for title in titles)
     return "<h2>What each step brings</h2>" + _table(head, rows, report.main)
 
 
 def _step(step: Step) -> list[str]:
-    return [escape(step.before), f"x{written(step.completion)}", f"x{written(step.wait)}"]
+    return [escape(step.adds), escape(step.before), f"x{written(step.completion)}", f"x{written(step.wait)}"]
 
 
 def _pictures(report: Report) -> str:
@@ -109,8 +109,7 @@ def _pictures(report: Report) -> str:
     colours = Colours.of_all(names, report.main, report.baseline)
     sketches = {found.policy: found for found in report.sketches}
     shown = [sketches[name] for name in dict.fromkeys((report.baseline, report.main)) if name in sketches]
-    until = max((found.until for found in shown), default=0.0)
-    parts = ["<h2>Who had which device</h2>", *(gantt(found, until) for found in shown)] if until > 0 else []
+    parts = ["<h2>Who had which device</h2>", *gantts(shown)]
     ordered = [sketches[name] for name in names if name in sketches]
     for what, title in (("completions", "Completion"), ("waits", "Waiting")):
         if drawn := distribution(ordered, what, colours):

@@ -17,8 +17,9 @@ from gpuq.sim.report.words import duration, share
 _WIDTH = 880
 _COLOURS = 8
 _LANE = 11
+_REST = "var(--rest)"
 # A label takes about this much, in the page's font.
-_LETTER = 6.2
+_LETTER = 7.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +36,16 @@ class Colours:
         return cls({**of, baseline: "var(--other)", main: "var(--c0)"})
 
 
-def gantt(found: Sketch, until: float) -> str:
-    """Devices over time: one row for each device, as many lanes as it had jobs at once. Kinds have colours."""
-    kinds = _commonest([bar.kind for row in found.rows for bar in row.bars])
-    colours = {kind: f"var(--c{place % _COLOURS})" for place, kind in enumerate(kinds[:_COLOURS])}
+def gantts(found: Sequence[Sketch]) -> list[str]:
+    """Devices over time, one picture for each sketch, on one scale; kinds have the same colours in all."""
+    until = max((sketch.until for sketch in found), default=0.0)
+    kinds = _longest([row for sketch in found for row in sketch.rows])[: _COLOURS - 1]
+    colours = {kind: f"var(--c{place})" for place, kind in enumerate(kinds)}
+    return [_gantt(sketch, until, colours) for sketch in found if until > 0]
+
+
+def _gantt(found: Sketch, until: float, colours: Mapping[str, str]) -> str:
+    """One row for each device, as many lanes as it had jobs at once."""
     left = 12 + _LETTER * max((len(_short(row.device)) for row in found.rows), default=4)
     x = svg.Scale(0.0, until, left, _WIDTH - 10)
     lanes = max((row.lanes for row in found.rows), default=1)
@@ -51,7 +58,9 @@ def gantt(found: Sketch, until: float) -> str:
     total = sum(bar.end - bar.start for row in found.rows for bar in row.bars)
     says = f"{found.policy}: {len(found.rows)} devices over {duration(until)}"
     says += f"; {share(shared / total if total else None)} of the jobs' time beside a partner."
-    legend = _legend([(kind, colours[kind], False) for kind in kinds[:_COLOURS]], base + 34)
+    legend = _legend(
+        [*((kind, colour, False) for kind, colour in colours.items()), ("other kinds", _REST, False)], base + 34
+    )
     return _figured(svg.svg(_WIDTH, int(base + 24 + legend[1]), [*parts, *legend[0]], says), says)
 
 
@@ -65,7 +74,7 @@ def _device(row: Row, x: svg.Scale, top: float, height: float, colours: Mapping[
         lane_height = height / lanes
         offset = bar.lane * lane_height if bar.shared else 0.0
         words = f"job {bar.job}, {bar.kind}, {duration(bar.end - bar.start)}"
-        colour = colours.get(bar.kind, "var(--other)")
+        colour = colours.get(bar.kind, _REST)
         parts.append(
             svg.rect(x(bar.start), top + offset, x(bar.end) - x(bar.start) - 0.5, lane_height - 0.5, colour, words)
         )
@@ -159,15 +168,18 @@ def _legend(entries: Sequence[tuple[str, str, bool]], top: float) -> tuple[list[
     return parts, y - top + 12
 
 
-def _commonest(words: Sequence[str]) -> list[str]:
-    counts: dict[str, int] = {}
-    for word in words:
-        counts[word] = counts.get(word, 0) + 1
-    return sorted(counts, key=lambda word: (-counts[word], word))
+def _longest(rows: Sequence[Row]) -> list[str]:
+    """Kinds by the time they had on these devices, most first."""
+    times: dict[str, float] = {}
+    for bar in (bar for row in rows for bar in row.bars):
+        times[bar.kind] = times.get(bar.kind, 0.0) + bar.end - bar.start
+    return sorted(times, key=lambda kind: (-times[kind], kind))
 
 
 def _short(device: str) -> str:
-    return device if len(device) <= 16 else "…" + device[-15:]
+    """The end of a device's name; a GPU's UUID by its first eight."""
+    name = device.rpartition("GPU-")[2]
+    return name[:8] if name != device else device if len(device) <= 16 else "…" + device[-15:]
 
 
 def _figured(picture: str, says: str) -> str:

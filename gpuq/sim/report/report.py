@@ -19,7 +19,7 @@ from gpuq.sim.report.summary import Summary, ratio
 @dataclass(frozen=True)
 class Report:
     """One comparison. `main` is the contender that it is about, `baseline` what the others are compared with; `chain` leads from
-    the one to the other, each step adding one thing. `sketches` are of the first seed."""
+    the one to the other: names, and what each adds to the one before it. `sketches` are of the first seed."""
 
     title: str
     main: str
@@ -27,7 +27,7 @@ class Report:
     budget: float
     summaries: tuple[Summary, ...]
     sketches: tuple[Sketch, ...]
-    chain: tuple[str, ...] = ()
+    chain: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
 
     def summary(self, policy: str) -> Summary:
@@ -42,7 +42,7 @@ class Report:
     @property
     def steps(self) -> list[Step]:
         """What each link of the chain brought."""
-        return steps([self.summary(name) for name in self.chain])
+        return steps([(self.summary(name), adds) for name, adds in self.chain])
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,20 +51,22 @@ class Step:
 
     policy: str
     before: str
+    adds: str
     completion: float | None
     wait: float | None
 
 
-def steps(chain: Sequence[Summary]) -> list[Step]:
+def steps(chain: Sequence[tuple[Summary, str]]) -> list[Step]:
     """One step for each contender after the first."""
     return [
         Step(
             after.policy,
             before.policy,
+            adds,
             ratio(after.median.completion_mean_s, before.median.completion_mean_s),
             ratio(after.median.wait_mean_s, before.median.wait_mean_s),
         )
-        for before, after in pairwise(chain)
+        for (before, _), (after, adds) in pairwise(chain)
     ]
 
 
@@ -78,7 +80,13 @@ def to_json(report: Report) -> dict[str, Any]:
         "slowdown_budget": report.budget,
         "contenders": [summary.to_json() for summary in report.summaries],
         "steps": [
-            {"policy": s.policy, "before": s.before, "completion_ratio": s.completion, "wait_ratio": s.wait}
+            {
+                "policy": s.policy,
+                "adds": s.adds,
+                "before": s.before,
+                "completion_ratio": s.completion,
+                "wait_ratio": s.wait,
+            }
             for s in report.steps
         ],
         "figures": {one.name: {"unit": one.metadata["unit"], "says": one.metadata["says"]} for one in MEASURED},

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuq.sim.record import Run
-from gpuq.sim.report.figures import slowdown_of
 from gpuq.sim.report.occupancy import Span, spans
 
 POINTS = 201
@@ -63,7 +62,7 @@ def sketch(run: Run) -> Sketch:
         seed=run.seed,
         completions=_points([job.completion_s for job in run.jobs if job.completion_s is not None]),
         waits=_points([job.wait_s for job in run.jobs if job.wait_s is not None]),
-        slowdowns=_points([found for job in run.jobs if (found := slowdown_of(job)) is not None]),
+        slowdowns=_points([found for job in run.jobs if (found := job.slowdown) is not None]),
         rows=tuple(_row(device, by_device[device]) for device in shown),
         until=max((job.ended_at for job in run.jobs if job.ended_at is not None), default=run.ended_at),
     )

@@ -51,7 +51,7 @@ def summarise(runs: Iterable[Figures]) -> list[Summary]:
 
 
 def _over(runs: Sequence[Figures], take: Any) -> Figures:
-    values = {}
+    values: dict[str, Any] = {}
     for one in MEASURED:
         known = [value for run in runs if (value := getattr(run, one.name)) is not None]
         values[one.name] = take(known) if known else None

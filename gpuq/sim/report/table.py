@@ -9,11 +9,11 @@ from rich.text import Text
 
 from gpuq.sim.report.report import Report, Step
 from gpuq.sim.report.summary import Summary, ratio
-from gpuq.sim.report.words import UNKNOWN, count, duration, hours, share
+from gpuq.sim.report.words import UNKNOWN, count, duration, share
 from gpuq.sim.report.words import ratio as written
 
 _HEAD = (
-    "policy", "done: mean", "", "p99", "waits: mean", "p99", "slowed: p95", "worst", "over", "GPU-h", "saved", "OOM", "pass"
+    "policy", "done: mean", "", "p99", "waits: mean", "p99", "slowed: p95", "worst", "over", "saved", "OOM", "pass"
 )  # fmt: skip
 
 
@@ -53,7 +53,6 @@ def _cells(summary: Summary, compared: Summary) -> list[str]:
         written(found.slowdown_p95),
         written(found.slowdown_worst),
         share(found.over_budget),
-        hours(found.gpu_hours_used),
         share(found.packing_saving),
         count(found.ooms),
         duration(found.decision_median_s),
@@ -62,4 +61,4 @@ def _cells(summary: Summary, compared: Summary) -> list[str]:
 
 def said(step: Step) -> str:
     """A step in a sentence."""
-    return f"{step.before} -> {step.policy}: completion x{written(step.completion)}, waiting x{written(step.wait)}"
+    return f"{step.adds}: completion x{written(step.completion)}, waiting x{written(step.wait)} ({step.policy} : {step.before})"
