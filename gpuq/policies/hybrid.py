@@ -2,7 +2,7 @@
 
 A plan says in which wave each waiting job is to run and beside whom: the best assignment to all devices, were they idle, then the
 best of the jobs that are left, and so on. Between plans jobs are tried wave by wave, beside the partner they were planned with
-if it runs, else wherever the default would put them; who came since is the default's matter.
+if it runs, else wherever packing puts them; who came since is packed after them.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from gpuq.core.admit import Place
 from gpuq.core.board import Board
 from gpuq.core.job import Job, JobId
 from gpuq.core.policy import Eviction, Policy, Proposal
-from gpuq.policies import packed
+from gpuq.policies import placement
 from gpuq.policies.batch import NOBODY
 from gpuq.policies.draft import draft, foremost
 from gpuq.policies.linear import solve_linear
 from gpuq.policies.pairing import PairBook
-from gpuq.policies.plan import Solve, require_scipy
+from gpuq.policies.plan import Solve, dynamic, require_scipy
 from gpuq.policies.recipe import Recipe
 from gpuq.settings import Scheduling
 
@@ -32,28 +32,31 @@ class Hybrid:
 
     def __init__(self, scheduling: Scheduling, solve: Solve = solve_linear) -> None:
         self._solve, self._most, self._every_s = solve, scheduling.plan_jobs, scheduling.plan_every_s
-        self._default = packed.make(scheduling)
+        self._rest = dynamic(scheduling)
         self._book = PairBook()
         self._planned_at = float("-inf")
         self._order: list[JobId] = []
         self._partner: dict[JobId, JobId] = {}
 
     def __call__(self, board: Board) -> Iterator[Proposal | Eviction]:
-        """Who was planned, wave by wave, then what the default would still place."""
+        """Who was planned, wave by wave, then what packing would still place."""
         waiting = {job.id: job for job in board.waiting}
         if waiting and board.now - self._planned_at >= self._every_s:
             self._plan(board)
         for job in (waiting[id_] for id_ in self._order if id_ in waiting):
             yield from self._start(board, job)
-        yield from self._default(board)
+        yield from self._rest(board)
 
     def _start(self, board: Board, job: Job) -> Iterator[Proposal]:
+        partner = board.state.jobs.get(self._partner.get(job.id, job.id))
+        if partner is not None and board.placed(partner):
+            return  # joins it in the next pass
         planned = self._beside(board, job)
         if planned is not None:
             yield Proposal(job, (planned.device,))
         if board.placed(job) or board.refused(job):
             return
-        for places in board.choices(job):
+        for places in placement.packed(board, job):
             yield Proposal(job, tuple(place.device for place in places))
             if board.placed(job):
                 return
@@ -74,12 +77,11 @@ class Hybrid:
             if not batch.size:
                 break
             plan = self._solve(batch)
-            for option in sorted(plan.chosen, key=lambda option: -batch.density[option]):
-                first, second = batch.jobs[batch.first[option]], batch.second[option]
-                self._order.append(first.id)
-                if second != NOBODY:
-                    self._order.append(batch.jobs[second].id)
-                    self._partner[batch.jobs[second].id] = first.id
+            chosen = sorted(plan.chosen, key=lambda option: -batch.density[option])
+            pairs = [option for option in chosen if batch.second[option] != NOBODY]
+            self._order += [batch.jobs[batch.first[option]].id for option in chosen]
+            self._order += [batch.jobs[batch.second[option]].id for option in pairs]
+            self._partner |= {batch.jobs[batch.second[o]].id: batch.jobs[batch.first[o]].id for o in pairs}
             started = set(self._order)
             left = [job for job in left if job.id not in started]
 
