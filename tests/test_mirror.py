@@ -62,6 +62,7 @@ ELSEWHERE = {
     "gpuq/sim/exercises.py": "tests/policies/test_conformance.py",
     "gpuq/sim/rivals/": "tests/sim/test_rivals.py",
     "gpuq/submission.py": "tests/api/test_submit.py",
+    "gpuq/policies/batch.py": "tests/policies/test_draft.py",
     # Through the simulator that they are parts of.
     "gpuq/sim/beliefs.py": "tests/sim/test_run.py",
     "gpuq/sim/energy.py": "tests/sim/test_world_in_motion.py",
