@@ -101,10 +101,12 @@ class Scheduling:
     """A job gains one step of priority for each such time that it waited, up to the highest that waits."""
     preemption: bool = False
     """Stop preemptible jobs for those of a higher priority; they wait again and keep the work they saved."""
+    wait_limit_s: float = 14_400.0
+    """With `queueing`: a job whose wait may well (one time in ten) be longer is kept back until the queue is shorter."""
     energy_price_per_kwh: float = 0.3
-    """`andreas`: what a kilowatt-hour costs, in any money."""
+    """With `andreas`: what a kilowatt-hour costs, in any money."""
     late_price_per_hour: float = 1.0
-    """`andreas`: what an hour past its deadline costs a job of priority 0, in the same money; each step of priority doubles it."""
+    """With `andreas`: what an hour past its deadline costs a job of priority 0; each step of priority doubles it."""
 
 
 @dataclass(frozen=True)

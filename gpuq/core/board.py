@@ -49,6 +49,7 @@ class Board:
         self._given: set[DeviceId] = set()
         self._refused: dict[Likeness, Verdict] = {}
         self._placed: set[JobId] = set()
+        self._kept_back: dict[JobId, Verdict] = {}
         self.evicted: set[AttemptId] = set()
         self._alone: dict[tuple[str, Sort], Forecast] = {}
 
@@ -147,6 +148,14 @@ class Board:
     def refuse(self, job: Job, verdict: Verdict) -> None:
         """Remember why jobs like this one wait; the first reason stays, it is about the best place."""
         self._refused.setdefault(likeness(job), verdict)
+
+    def keep_back(self, job: Job, verdict: Verdict) -> None:
+        """The policy's own reason why it does not propose this very job now."""
+        self._kept_back[job.id] = verdict
+
+    def kept_back(self, job: Job) -> Verdict | None:
+        """That reason, if the policy gave one in this pass."""
+        return self._kept_back.get(job.id)
 
     def place_job(self, job: Job, devices: Iterable[DeviceId]) -> None:
         """The job got these devices: nobody else gets them in this pass, since the answers no longer speak of them."""

@@ -158,7 +158,8 @@ def _holds(board: Board, cause: int) -> Iterator[Hold]:
     for job in board.waiting:
         if board.placed(job):
             continue
-        verdict = fits_ever(job.declared_memory, job.device_count, devices) or board.refused(job) or otherwise
+        never = fits_ever(job.declared_memory, job.device_count, devices)
+        verdict = never or board.kept_back(job) or board.refused(job) or otherwise
         known = board.state.verdicts.get(job.id)
         if known is None or (known.rule, known.device) != (verdict.rule, verdict.device):
             fresh.setdefault(verdict, []).append(job.id)
