@@ -16,6 +16,7 @@ from gpuq.api import handlers_jobs as jobs
 from gpuq.api import handlers_logs, handlers_predict, handlers_submit, handlers_system
 from gpuq.api.events import events
 from gpuq.api.page import handlers as page
+from gpuq.api.policies import policies
 from gpuq.api.schema import (
     Asked,
     DeviceView,
@@ -23,6 +24,7 @@ from gpuq.api.schema import (
     Explanation,
     JobList,
     JobView,
+    Policies,
     Prediction,
     Queue,
     Ready,
@@ -140,6 +142,7 @@ ROUTES: tuple[Route, ...] = (
         takes=_EVENTS,
         media="text/event-stream",
     ),
+    Route("GET", f"{API}/policies", policies, "Policies: which was chosen, which proposes.", Policies),
     Route("GET", f"{API}/models", handlers_system.models, "The model shelf.", dict[str, Any]),
     Route("POST", f"{API}/models/train", handlers_system.train, "Train a candidate now.", dict[str, Any]),
     Route("POST", f"{API}/models/rollback", handlers_system.rollback, "Serve the model before.", dict[str, Any]),

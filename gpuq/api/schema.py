@@ -148,6 +148,11 @@ class JobView(JobLine, frozen=True, kw_only=True):
     declared_memory_bytes: int | None
     time_limit_s: float | None
     requeue_on_node_fail: bool
+    gpus: int
+    most_gpus: int | None
+    deadline_at: str | None
+    deadline_at_unix: float | None
+    preemptible: bool
     alone: bool
     position: int | None
     attempts: list[AttemptView]
@@ -309,6 +314,39 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
 
     waiting: list[int]
     source: str
+
+
+class PolicyFault(msgspec.Struct, frozen=True, kw_only=True):
+    """Why the chosen policy was replaced by the default; `at` is null where it was so from the start."""
+
+    reason: str
+    at: str | None
+
+
+class PolicyView(msgspec.Struct, frozen=True, kw_only=True):
+    """A policy that can be chosen. `problem` says why it cannot be had here; what it claims is null where it cannot be loaded.
+
+    `source` is its entry point and the package that it came with; `extra` the optional dependencies it needs; `settings` those
+    of [scheduling] that it looks at.
+    """
+
+    name: str
+    source: str
+    summary: str | None
+    work_conserving: bool | None
+    starvation_free: bool | None
+    extra: str | None
+    problem: str | None
+    settings: dict[str, Any] | None
+
+
+class Policies(msgspec.Struct, frozen=True, kw_only=True):
+    """Every policy, the one in the settings, and the one that proposes now: null when no dispatcher says so."""
+
+    chosen: str
+    serving: str | None
+    fault: PolicyFault | None
+    policies: list[PolicyView]
 
 
 class EventView(msgspec.Struct, frozen=True, kw_only=True):

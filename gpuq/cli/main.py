@@ -27,6 +27,8 @@ VERBS: dict[str, tuple[str, str]] = {
     "hold": ("hold", "keep waiting jobs from starting"),
     "release": ("release", "let held jobs start"),
     "gpus": ("gpus", "devices, and who is on them"),
+    "policy": ("policy", "the scheduling policies: list them, show one"),
+    "simulate": ("simulate", "what sharing, or another policy, would have done to your jobs"),
     "model": ("model", "the prediction model: look, train, go back, characterize, evaluate"),
     "doctor": ("doctor", "check each part and name the fix"),
     "up": ("up", "run gpuq here, in the foreground"),

@@ -5,7 +5,8 @@ only read. And `apply` accepts a repeated or late event: what is no longer true 
 twice is harmless. It returns whether anything changed.
 
 A job stays in the state until it is archived; its past stays in the record. Actions are applied before they are
-performed: `Launch` promises the memory at once.
+performed: `Launch` promises the memory at once. What a pass reads of it is kept in order in `index`, so that its cost is
+that of what changed.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from gpuq.core.events import (
     Submitted,
     Woke,
 )
+from gpuq.core.index import Index, last_sign
 from gpuq.core.job import ACTIVE, ENDED, Job, JobId, JobState
 from gpuq.core.transitions import Step, allows, next_state
 from gpuq.core.usage import UNUSED, Usage
@@ -36,7 +38,11 @@ from gpuq.core.verdict import Verdict
 
 @dataclass
 class State:
-    """All that the core knows. Jobs not yet archived, attempts not yet ended, devices, hosts, latest readings."""
+    """All that the core knows. Jobs not yet archived, attempts not yet ended, devices, hosts, latest readings.
+
+    Made from what was recorded, with the attempts in the order of their launches, it is the state that led there: `residents`
+    and `index` follow from the rest. From then on `apply` alone changes any of it.
+    """
 
     jobs: dict[JobId, Job] = field(default_factory=dict)
     attempts: dict[AttemptId, Attempt] = field(default_factory=dict)
@@ -44,8 +50,24 @@ class State:
     readings: dict[DeviceId, Reading] = field(default_factory=dict)
     hosts: dict[HostId, Host] = field(default_factory=dict)
     verdicts: dict[JobId, Verdict] = field(default_factory=dict)
-    residents: dict[DeviceId, tuple[AttemptId, ...]] = field(default_factory=dict)
     usage: dict[str, Usage] = field(default_factory=dict)
+    residents: dict[DeviceId, tuple[AttemptId, ...]] = field(init=False, default_factory=dict)
+    index: Index = field(init=False, default_factory=Index, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Put the attempts on their devices, and all in order."""
+        for device in self.devices.values():
+            self.index.device_changed(None, device)
+        for host in sorted(self.hosts.values(), key=lambda host: host.last_seen):
+            self.index.host_heard(host.id, host.last_seen)
+        for job in self.jobs.values():
+            self.index.job_changed(None, job)
+        for job_id in self.verdicts:
+            self.index.said(job_id)
+        for attempt in sorted(self.attempts.values(), key=last_sign):
+            self.index.attempt_changed(None, attempt, self.jobs[attempt.id.job].owner)
+        for attempt in list(self.attempts.values()):
+            _settle(self, attempt)
 
     def residents_of(self, device: DeviceId) -> tuple[Attempt, ...]:
         """The attempts now on `device`, oldest first."""
@@ -80,8 +102,7 @@ def apply(state: State, item: Event | Action, now: float) -> bool:  # noqa: C901
         case Requeue(job=job_id, alone=alone):
             return _requeue(state, job_id, alone, now)
         case Archive(job=job_id):
-            state.verdicts.pop(job_id, None)
-            return state.jobs.pop(job_id, None) is not None
+            return _archive(state, job_id)
         case ModelPublished() | Woke():
             return False
 
@@ -92,7 +113,21 @@ def apply(state: State, item: Event | Action, now: float) -> bool:  # noqa: C901
 def _admit_job(state: State, job: Job) -> bool:
     if job.id in state.jobs:
         return False
+    _put_job(state, job)
+    return True
+
+
+def _put_job(state: State, job: Job) -> None:
+    state.index.job_changed(state.jobs.get(job.id), job)
     state.jobs[job.id] = job
+
+
+def _archive(state: State, job_id: JobId) -> bool:
+    job = state.jobs.pop(job_id, None)
+    if job is None:
+        return False
+    state.verdicts.pop(job_id, None)
+    state.index.job_changed(job, None)
     return True
 
 
@@ -100,7 +135,7 @@ def _step(state: State, job_id: JobId, step: Step, now: float) -> bool:
     job = state.jobs.get(job_id)
     if job is None or not allows(job.state, step):
         return False
-    state.jobs[job_id] = replace(job, state=next_state(job.state, step), since=now)
+    _put_job(state, replace(job, state=next_state(job.state, step), since=now))
     if step is not Step.STOP:
         state.verdicts.pop(job_id, None)
     return True
@@ -110,7 +145,7 @@ def _request_cancel(state: State, job_id: JobId, now: float) -> bool:
     job = state.jobs.get(job_id)
     if job is None or job.state in ENDED or job.cancel_requested:
         return False
-    state.jobs[job_id] = replace(job, cancel_requested=True)
+    _put_job(state, replace(job, cancel_requested=True))
     if job.state not in ACTIVE:
         _step(state, job_id, Step.CANCEL, now)
     return True
@@ -119,6 +154,8 @@ def _request_cancel(state: State, job_id: JobId, now: float) -> bool:
 def _hold(state: State, jobs: Iterable[JobId], verdict: Verdict) -> bool:
     waiting = [job for job in jobs if job in state.jobs and state.jobs[job].state is JobState.PENDING]
     state.verdicts.update(dict.fromkeys(waiting, verdict))
+    for job in waiting:
+        state.index.said(job)
     return bool(waiting)
 
 
@@ -126,7 +163,8 @@ def _requeue(state: State, job_id: JobId, alone: bool, now: float) -> bool:
     if not _step(state, job_id, Step.REQUEUE, now):
         return False
     job = state.jobs[job_id]
-    state.jobs[job_id] = replace(job, alone=job.alone or alone)
+    if alone and not job.alone:
+        _put_job(state, replace(job, alone=True))
     return True
 
 
@@ -138,26 +176,32 @@ def _launch(state: State, attempt: Attempt, now: float) -> bool:
     if job is None or attempt.id.number != job.attempt + 1 or not allows(job.state, Step.LAUNCH):
         return False
     _step(state, job.id, Step.LAUNCH, now)
-    state.jobs[job.id] = replace(state.jobs[job.id], attempt=attempt.id.number)
-    state.attempts[attempt.id] = attempt
-    for device in attempt.devices:
-        state.residents[device] = (*state.residents.get(device, ()), attempt.id)
-        _mark_partners(state, device)
+    _put_job(state, replace(state.jobs[job.id], attempt=attempt.id.number))
+    _put_attempt(state, attempt)
+    _settle(state, attempt)
     return True
 
 
-def _mark_partners(state: State, device: DeviceId) -> None:
-    residents = state.residents[device]
-    if len(residents) > 1:
-        for resident in residents:
-            state.attempts[resident] = replace(state.attempts[resident], had_partner=True)
+def _put_attempt(state: State, attempt: Attempt) -> None:
+    owner = state.jobs[attempt.id.job].owner
+    state.index.attempt_changed(state.attempts.get(attempt.id), attempt, owner)
+    state.attempts[attempt.id] = attempt
+
+
+def _settle(state: State, attempt: Attempt) -> None:
+    """Put it on its devices; whoever is there has had a partner from then on."""
+    for device in attempt.devices:
+        residents = state.residents[device] = (*state.residents.get(device, ()), attempt.id)
+        if len(residents) > 1:
+            for resident in residents:
+                _put_attempt(state, replace(state.attempts[resident], had_partner=True))
 
 
 def _record_start(state: State, event: Started, now: float) -> bool:
     attempt = state.attempts.get(event.attempt)
     if attempt is None or attempt.started_at is not None:
         return False
-    state.attempts[event.attempt] = replace(attempt, started_at=event.at, last_reported=now, voiding=False)
+    _put_attempt(state, replace(attempt, started_at=event.at, last_reported=now, voiding=False))
     _step(state, event.attempt.job, Step.START, now)
     return True
 
@@ -166,7 +210,7 @@ def _stop(state: State, attempt_id: AttemptId, reason: StopReason, now: float) -
     attempt = state.attempts.get(attempt_id)
     if attempt is None or attempt.stopping is not None:
         return False
-    state.attempts[attempt_id] = replace(attempt, stopping=reason)
+    _put_attempt(state, replace(attempt, stopping=reason))
     _step(state, attempt_id.job, Step.STOP, now)
     return True
 
@@ -175,7 +219,7 @@ def _void(state: State, attempt_id: AttemptId) -> bool:
     attempt = state.attempts.get(attempt_id)
     if attempt is None or attempt.voiding:
         return False
-    state.attempts[attempt_id] = replace(attempt, voiding=True)
+    _put_attempt(state, replace(attempt, voiding=True))
     return True
 
 
@@ -190,7 +234,7 @@ def _end_attempt(state: State, event: Exited, now: float) -> bool:
     _remove(state, attempt)
     served = served_s(attempt, now)
     state.usage[job.owner] = state.usage.get(job.owner, UNUSED).after(served, now)
-    state.jobs[job.id] = replace(job, had_partner=attempt.had_partner, served_s=job.served_s + served)
+    _put_job(state, replace(job, had_partner=attempt.had_partner, served_s=job.served_s + served))
     return _step(state, job.id, step, now)
 
 
@@ -225,6 +269,7 @@ def _return_to_queue(state: State, attempt_id: AttemptId, now: float) -> bool:
 
 def _remove(state: State, attempt: Attempt) -> None:
     del state.attempts[attempt.id]
+    state.index.attempt_changed(attempt, None, state.jobs[attempt.id.job].owner)
     for device in attempt.devices:
         left = tuple(other for other in state.residents[device] if other != attempt.id)
         if left:
@@ -239,48 +284,15 @@ def _remove(state: State, attempt: Attempt) -> None:
 def _record_report(state: State, report: HostReported, now: float) -> bool:
     state.hosts[report.host] = Host(report.host, report.boot_id, now)
     for device in report.devices:
+        state.index.device_changed(state.devices.get(device.id), device)
         state.devices[device.id] = device
-    for device_id in [d.id for d in state.devices.values() if d.host == report.host]:
+    state.index.host_heard(report.host, now)
+    for device_id in state.index.devices_of.get(report.host, ()):
         state.readings.pop(device_id, None)
     # The age of a reading is judged by our own clock, from when it was heard: hosts' clocks may differ.
     state.readings.update({device: replace(reading, at=now) for device, reading in report.readings})
     for resident in report.residents:
         attempt = state.attempts.get(resident.attempt)
         if attempt is not None and attempt.host == report.host:
-            state.attempts[attempt.id] = replace(
-                attempt, last_reported=now, live_memory=resident.memory_bytes, voiding=False
-            )
+            _put_attempt(state, replace(attempt, last_reported=now, live_memory=resident.memory_bytes, voiding=False))
     return True
-
-
-# --- invariants ----------------------------------------------------------------------------------------------------
-
-
-def validate(state: State) -> None:
-    """Assert what must hold after every `apply`. Memory is never promised twice; a job has at most one live attempt."""
-    for job in state.jobs.values():
-        alive = [attempt for attempt in state.attempts if attempt.job == job.id]
-        if job.state in ACTIVE:
-            assert alive == [AttemptId(job.id, job.attempt)], f"{job.id} is {job.state} with attempts {alive}"
-        else:
-            assert not alive, f"{job.id} is {job.state} but {alive} live"
-    for attempt in state.attempts.values():
-        assert len(attempt.devices) == len(attempt.promised) > 0
-        assert attempt.id.job in state.jobs, f"{attempt.id} has no job"
-        for device in attempt.devices:
-            assert attempt.id in state.residents[device], f"{attempt.id} is not on {device}"
-    for device, residents in state.residents.items():
-        assert residents, f"{device} has an empty list of residents"
-        assert len(set(residents)) == len(residents)
-        assert all(resident in state.attempts for resident in residents)
-        _validate_promises(state, device)
-    for job_id in state.verdicts:
-        assert state.jobs[job_id].state is JobState.PENDING, f"{job_id} has a verdict but does not wait"
-
-
-def _validate_promises(state: State, device: DeviceId) -> None:
-    residents = state.residents_of(device)
-    promised = sum(a.promised[a.devices.index(device)] for a in residents)
-    total = state.devices[device].total_memory
-    assert promised <= total, f"{device}: {promised} bytes promised of {total}"
-    assert len(residents) == 1 or all(a.shares for a in residents), f"{device} is shared by one that must not"

@@ -102,18 +102,14 @@ def snapshot(state: State) -> dict[str, Any]:
 
 def from_snapshot(body: dict[str, Any]) -> State:
     """The state that `snapshot` wrote down."""
-    state = State(
+    return State(
         jobs={job.id: job for job in noun(body["jobs"], list[Job])},
+        attempts={attempt.id: attempt for attempt in noun(body["attempts"], list[Attempt])},
         devices={device.id: device for device in noun(body["devices"], list[Device])},
         hosts={host.id: host for host in noun(body["hosts"], list[Host])},
         readings=dict(noun(body["readings"], list[tuple[DeviceId, Reading]])),
         verdicts=dict(noun(body["verdicts"], list[tuple[JobId, Verdict]])),
     )
-    for attempt in noun(body["attempts"], list[Attempt]):
-        state.attempts[attempt.id] = attempt
-        for device in attempt.devices:
-            state.residents[device] = (*state.residents.get(device, ()), attempt.id)
-    return state
 
 
 def jobs_of(item: Event | Action) -> tuple[int, ...]:

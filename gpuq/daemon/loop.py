@@ -35,6 +35,7 @@ from gpuq.daemon.perform import Performer
 from gpuq.daemon.record import Recorder
 from gpuq.daemon.view import View
 from gpuq.errors import Unreachable
+from gpuq.policies.guard import Guarded
 from gpuq.wire import Message, Report, Ring, Spooled
 
 log = logging.getLogger(__name__)
@@ -57,7 +58,7 @@ class Parts:
     stream: Stream
     performer: Performer
     learner: Learner
-    policy: Policy
+    policy: Guarded
     limits: Limits
     clock: Callable[[], float]
     run_blocking: Callable[..., Any]
@@ -81,7 +82,7 @@ class Dispatcher:
         self.parts = parts
         self.state = state
         self.journal = journal
-        self._policy = parts.policy
+        self._policy: Policy = parts.policy
         self.intake = intake
         self.view = View(parts.limits.stale_after_s)
         self.recorder = Recorder(parts.learner.features_of, self._actual_of)
@@ -228,8 +229,15 @@ class Dispatcher:
             self._next_view_at = turn.now + _VIEW_EVERY_S
             await self._show_queue()
             learner = self.parts.learner
-            view = self.view.draw(self.state, turn.now, learner.model_version, learner.drift())
+            about = {"model_version": learner.model_version, "policy": self._policy_words()}
+            view = self.view.draw(self.state, turn.now, about, learner.drift())
             await stream.set_view(view, _VIEW_LIVES_S)
+
+    def _policy_words(self) -> dict[str, Any]:
+        """Which policy was chosen, which proposes, and why that is another."""
+        policy = self.parts.policy
+        fault = None if policy.fault is None else {"reason": policy.fault.reason, "at": policy.fault.at}
+        return {"chosen": policy.chosen, "serving": policy.serving, "fault": fault}
 
     async def _show_queue(self) -> None:
         """The waiting queue stands in Redis, ids only, for anyone to look at; made again from the state when lost."""

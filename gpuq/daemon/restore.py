@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
 from gpuq.codec import noun
 from gpuq.core.actions import Launch
-from gpuq.core.attempt import Attempt, StopReason
+from gpuq.core.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.job import ENDED, Job, JobId, JobState
 from gpuq.core.state import State
 from gpuq.core.verdict import Verdict
@@ -21,17 +21,21 @@ _NOT_ENDED = [state for state in JobState if state not in ENDED]
 
 def restore(store: Store, register: Callable[[JobId, JobRecord], None] | None = None) -> State:
     """The state as of the last commit; `register` is told of each job in it."""
-    state = State()
-    state.devices = {device.id: device for device in store.devices()}
+    jobs: dict[JobId, Job] = {}
+    verdicts: dict[JobId, Verdict] = {}
     for row in _jobs_not_ended(store):
-        state.jobs[row.id] = job_from_row(row)
+        jobs[row.id] = job_from_row(row)
         if row.verdict and row.state is JobState.PENDING:
-            state.verdicts[row.id] = noun(row.verdict, Verdict)
+            verdicts[row.id] = noun(row.verdict, Verdict)
         if register is not None:
             register(row.id, row.record)
     attempts = (attempt_from_row(row) for row in store.live_attempts())
-    _settle(state, (a for a in attempts if a.id.job in state.jobs))
-    return state
+    return State(
+        jobs=jobs,
+        attempts=_in_order((a for a in attempts if a.id.job in jobs), jobs),
+        devices={device.id: device for device in store.devices()},
+        verdicts=verdicts,
+    )
 
 
 def _jobs_not_ended(store: Store) -> Iterator[JobRow]:
@@ -58,15 +62,10 @@ def attempt_from_row(row: AttemptRow) -> Attempt:
     return replace(noun(row.launch, Launch).attempt, started_at=row.started_at)
 
 
-def _settle(state: State, attempts: Iterable[Attempt]) -> None:
-    """Put the attempts on their devices. A Stop that was under way is known from its job being COMPLETING."""
+def _in_order(attempts: Iterable[Attempt], jobs: Mapping[JobId, Job]) -> dict[AttemptId, Attempt]:
+    """As they were launched. A Stop that was under way is known from its job being COMPLETING."""
+    found = {}
     for attempt in sorted(attempts, key=lambda a: (a.launched_at, a.id)):
-        job = state.jobs[attempt.id.job]
-        stopping = StopReason.CANCELLED if job.state is JobState.COMPLETING else None
-        state.attempts[attempt.id] = replace(attempt, stopping=stopping)
-        for device in attempt.devices:
-            state.residents[device] = (*state.residents.get(device, ()), attempt.id)
-    for device, residents in state.residents.items():
-        if len(residents) > 1:
-            for resident in state.residents[device]:
-                state.attempts[resident] = replace(state.attempts[resident], had_partner=True)
+        completing = jobs[attempt.id.job].state is JobState.COMPLETING
+        found[attempt.id] = replace(attempt, stopping=StopReason.CANCELLED if completing else None)
+    return found

@@ -13,7 +13,7 @@ from gpuq.core.attempt import Ending
 from gpuq.core.events import CancelRequested, HoldRequested, ReleaseRequested, Submitted
 from gpuq.core.job import JobId, JobState, Sharing
 from gpuq.core.limits import Limits
-from gpuq.core.state import validate
+from gpuq.core.validate import validate
 from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_reading, a_report, a_resident, a_start, an_exit
 from tests.support.playbook import Playbook
 

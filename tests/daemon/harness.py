@@ -18,7 +18,7 @@ from gpuq.adapters.store.migrate import upgrade
 from gpuq.adapters.stream import MemoryStream
 from gpuq.core.job import JobId
 from gpuq.core.limits import Limits
-from gpuq.core.state import validate
+from gpuq.core.validate import validate
 from gpuq.daemon.intake import Intake
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.learner import Learner
@@ -27,8 +27,8 @@ from gpuq.daemon.perform import Performer
 from gpuq.daemon.restore import restore
 from gpuq.learn.kind import describe
 from gpuq.learn.shelf import Shelf
-from gpuq.policies.packed import packed
-from gpuq.settings import Learning
+from gpuq.policies.guard import guard
+from gpuq.settings import Learning, Scheduling
 from gpuq.submission import JobRecord, Submission
 from gpuq.wire import Message, verify
 from tests.support.world import KEY, World
@@ -65,7 +65,7 @@ class Harness:
             stream=self.stream,
             performer=Performer(self.bell, KEY, Limits().start_grace_s),
             learner=learner,
-            policy=packed,
+            policy=guard(Scheduling()),
             limits=Limits(),
             clock=lambda: self.now,
             run_blocking=run_here,

@@ -12,7 +12,8 @@ from gpuq.core.events import Event
 from gpuq.core.forecast import UNKNOWN, Forecast, Question
 from gpuq.core.job import JobId, JobState
 from gpuq.core.limits import Limits
-from gpuq.core.state import State, apply, validate
+from gpuq.core.state import State, apply
+from gpuq.core.validate import validate
 from gpuq.core.verdict import Rule, Verdict
 from gpuq.policies.packed import packed
 
