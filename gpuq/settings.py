@@ -110,10 +110,12 @@ class Scheduling:
     """Planners look at this many waiting jobs in one pass, the highest priority and then the longest waiting first."""
     plan_every_s: float = 360.0
     """How long `hybrid` keeps to a plan, and `convex` lets jobs run before others may have their turn."""
+    wait_limit_s: float = 14_400.0
+    """With `queueing`: a job whose wait may well (one time in ten) be longer is kept back until the queue is shorter."""
     energy_price_per_kwh: float = 0.3
-    """`andreas`: what a kilowatt-hour costs, in any money."""
+    """With `andreas`: what a kilowatt-hour costs, in any money."""
     late_price_per_hour: float = 1.0
-    """`andreas`: what an hour past its deadline costs a job of priority 0, in the same money; each step of priority doubles it."""
+    """With `andreas`: what an hour past its deadline costs a job of priority 0; each step of priority doubles it."""
 
 
 @dataclass(frozen=True)
