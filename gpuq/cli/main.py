@@ -29,6 +29,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "gpus": ("gpus", "devices, and who is on them"),
     "simulate": ("simulate", "what sharing, or another policy, would have done to your jobs"),
     "policy": ("policy", "the scheduling policies: list them, show one"),
+    "report": ("report", "report shadow: what sharing would have saved and cost"),
     "model": ("model", "the prediction model: look, train, go back, characterize, evaluate"),
     "doctor": ("doctor", "check each part and name the fix"),
     "up": ("up", "run gpuq here, in the foreground"),
