@@ -103,6 +103,10 @@ class Scheduling:
     """A job gains one step of priority for each such time that it waited, up to the highest that waits."""
     preemption: bool = False
     """Stop preemptible jobs for those of a higher priority; they wait again and keep the work they saved."""
+    plan_jobs: int = 200
+    """Planners look at this many waiting jobs in one pass, the highest priority and then the longest waiting first."""
+    plan_every_s: float = 360.0
+    """How long `hybrid` keeps to a plan, and `convex` lets jobs run before others may have their turn."""
     energy_price_per_kwh: float = 0.3
     """`andreas`: what a kilowatt-hour costs, in any money."""
     late_price_per_hour: float = 1.0

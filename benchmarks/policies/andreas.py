@@ -71,7 +71,7 @@ def in_order(key: Key, *, most: bool) -> Policy:
     return policy
 
 
-def _gang(board: Board, count: int):  # noqa: ANN202
+def _gang(board: Board, count: int):
     hosts: dict[str, list] = {}
     for place in board.places:
         if not place.residents and not board.given(place.device.id) and not place.reserved:

@@ -1,7 +1,7 @@
 """What sharing would have saved and caused, while gpuq ran every job alone.
 
-Arrives: first chances, and the attempts that have ended. Leaves: sums, and each pair of kinds. A newcomer joins at its first chance;
-both run at the slowdowns foretold until one ends, or somebody else would have joined; the other goes on alone. How long each
+Arrives: first chances, and the attempts that have ended. Leaves: sums, and each pair of kinds. A newcomer joins at its first
+chance; both run at the slowdowns foretold until one ends, or somebody else would have joined; the other goes on alone. How long each
 really takes alone is what the record measured. With T together, and slowdowns x and y of time together / time alone, the device
 does T/x + T/y of work in T:
 
@@ -23,8 +23,8 @@ from gpuq.core.job import JobId
 
 HOUR_S = 3600.0
 DEFINITION = (
-    "Each job joins another at its first chance; both run at the slowdowns foretold until one ends, then the other goes on alone. "
-    "How long each takes alone is what was measured. A device is joined by one at a time; a job that had its chance is nobody's "
+    "Each job joins another at its first chance; both run at the slowdowns foretold until one ends, then the other goes on "
+    "alone. How long each takes alone is what was measured. A device is joined by one at a time; a job that had its chance is nobody's "
     "partner when it really runs; that others start earlier since it is gone is left out, so the figures are on the low side."
 )
 
@@ -74,7 +74,7 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class Regret:
-    """The sums. Hours are device-hours; slowdowns are of whole jobs: (time alone + delay) / time alone. None: nobody to speak of."""
+    """The sums. Hours are device-hours; slowdowns are of whole jobs: (time alone + delay) / time alone. None: of nobody."""
 
     ran_h: float
     counted: int

@@ -148,6 +148,11 @@ class JobView(JobLine, frozen=True, kw_only=True):
     declared_memory_bytes: int | None
     time_limit_s: float | None
     requeue_on_node_fail: bool
+    gpus: int
+    most_gpus: int | None
+    deadline_at: str | None
+    deadline_at_unix: float | None
+    preemptible: bool
     alone: bool
     position: int | None
     attempts: list[AttemptView]

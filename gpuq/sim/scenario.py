@@ -1,110 +1,86 @@
-"""What is played, and the truth it is played in: a trace and its world, made together so that every kind has a workload.
+"""What is played, and the truth it is played in, by the name of a source: `philly`, `history`, a CSV file.
 
-Arrives: a source of arrivals, workloads measured in pairs, how many devices, what load, a seed. Leaves: a `Scenario`. The
-same arguments give the same scenario; all that was drawn or left out stands in the notes of trace and world.
+Arrives: a source, a world, how many devices, what load, how many jobs, a seed. Leaves: a `Scenario`. The same arguments give
+the same scenario; all that was drawn or left out stands in its notes.
 """
 
 from __future__ import annotations
 
-import random
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
 
-from gpuq.core.job import JobId
-from gpuq.sim.trace import Arrival, Trace
+from gpuq.errors import BadInput
+from gpuq.learn.public import folder
+from gpuq.sim.staging import HOST_DEVICES, Scenario, Stage, staged
+from gpuq.sim.traces import alibaba, muri
 from gpuq.sim.traces import philly as philly_trace
-from gpuq.sim.traces.asked import Owned, owned, scaled, spread
-from gpuq.sim.world import World
-from gpuq.sim.worlds.machines import machines
-from gpuq.sim.worlds.public import zoo_named
+from gpuq.sim.traces.asked import Imported
+from gpuq.sim.traces.history import of_past, read_past
+from gpuq.sim.traces.table import read
+from gpuq.sim.worlds.named import find_zoo
 
-HOST_DEVICES = 8
-# A choice: nobody measured it for these jobs. A minute is a framework's start and a checkpoint read back.
-RESTART_S = 60.0
+__all__ = ["SOURCES", "Scenario", "open_scenario", "philly"]
 
-
-@dataclass(frozen=True)
-class Scenario:
-    """A trace and the world it is played in."""
-
-    trace: Trace
-    world: World
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """All that people should know of how it was made."""
-        return (*self.trace.notes, *self.world.notes)
+SOURCES = ("history", "philly", "alibaba", "muri:trace1 to 4", "FILE.csv")
+PUBLIC_GPUS, PUBLIC_LOAD, PUBLIC_JOBS = 64, 0.9, 1500
 
 
-def philly(
-    data: Path, *, pairs: str, gpus: int = 64, load: float = 0.9, jobs: int = 1500, seed: int = 1,
-    preemptible: bool = True, restart_s: float = RESTART_S,
+def philly(  # noqa: PLR0913 - what people choose
+    data: Path, *, pairs: str, gpus: int = PUBLIC_GPUS, load: float = PUBLIC_LOAD, jobs: int = PUBLIC_JOBS,
+    seed: int = 1, preemptible: bool = True,
 ) -> Scenario:  # fmt: skip
-    """Philly arrivals in a world of measured pairs, `mps` or `gavel-p100`, at `load` of exclusive capacity.
+    """Philly arrivals in a world of measured pairs (`gpuq.sim.worlds.named`), at `load` of exclusive capacity.
 
     The same seed gives the same jobs at every load and in every world. Raises BadInput, and OSError without the data.
     """
-    kept, left_out = philly_trace.usable(philly_trace.jobs(data), min(HOST_DEVICES, gpus))
-    found, told = philly_trace.stretch(kept, jobs, seed)
-    drawn = owned(found, random.Random(f"owners {seed}"))
-    times, factor = scaled(found, gpus, load)
-    arrivals = tuple(
-        Arrival(
-            JobId(number), job.submit_s, job.duration_s, job.devices, who.kind, who.owner, preemptible=preemptible,
+    found = philly_trace.stretch(data, jobs, min(HOST_DEVICES, gpus), seed)
+    return staged(found, find_zoo(pairs, data), Stage(gpus, load, None, seed, preemptible))
+
+
+def open_scenario(  # noqa: PLR0913 - what people choose
+    source: str,
+    *,
+    world: str | None = None,
+    gpus: int | None = None,
+    load: float | None = None,
+    jobs: int | None = None,
+    seed: int = 1,
+    environ: Mapping[str, str] | None = None,
+) -> Scenario:
+    """`source` is one of `SOURCES`. What is None is as it was in the record or the file, and for public traces 64 devices, 90%
+    load and 1,500 jobs. `world` None is what was measured here for `history`, else `mps`, or `law` without public data.
+
+    Raises BadInput with a fix.
+    """
+    _check(gpus, load, jobs)
+    data = folder(None if environ is None else dict(environ))
+    stage = Stage(gpus, load, jobs, seed)
+    if source == "history":
+        return of_past(read_past(environ), stage, None if world is None else find_zoo(world, data))
+    zoo = find_zoo(world or ("law" if data is None else "mps"), data)
+    if source.endswith(".csv"):
+        return staged(read(Path(source)), zoo, stage)
+    usual = Stage(gpus or PUBLIC_GPUS, load or PUBLIC_LOAD, jobs or PUBLIC_JOBS, seed)
+    return staged(_public(source, data, usual), zoo, usual)
+
+
+def _public(source: str, data: Path | None, stage: Stage) -> Imported:
+    name, _, which = source.partition(":")
+    if name not in ("philly", "alibaba", "muri"):
+        raise BadInput(f"There is no trace `{source}`.", fix=f"Name one of: {', '.join(SOURCES)}.")
+    if data is None:
+        raise BadInput(
+            f"The trace `{name}` is measured public data, which is not here.",
+            fix="Set GPUQ_DATA to the folder that holds it, or play your own: `history`, or a CSV file.",
         )
-        for number, (job, who) in enumerate(zip(times, drawn, strict=True), 1)
-    )  # fmt: skip
-    notes = (
-        f"seed {seed}",
-        *left_out,
-        *told,
-        f"submission times multiplied by {factor:.2f}: {load:.0%} of {gpus} devices over {times[-1].submit_s / 86_400:.1f} days",
-        *_of_kinds(drawn),
-    )
-    zoo, memory = zoo_named(pairs, data)
-    workload_of, rule = dealt(_by_work(drawn), sorted(zoo.workloads), random.Random(f"kinds {seed}"))
-    world = World(
-        zoo.name, machines(gpus, zoo.device_type, memory, zoo.sharing, per_host=HOST_DEVICES),
-        zoo.workloads, workload_of, zoo.pairs, restart_s=restart_s,
-        notes=(
-            f"pairs: {zoo.name}, {len(zoo.workloads)} workloads",
-            *zoo.notes,
-            rule,
-            f"{restart_s:g} s are lost at each start after the first (a choice)",
-        ),
-    )  # fmt: skip
-    return Scenario(Trace(f"philly {load:.0%} seed {seed}", arrivals, notes), world)
+    if name == "philly":
+        return philly_trace.stretch(data, stage.jobs or PUBLIC_JOBS, min(HOST_DEVICES, stage.devices), stage.seed)
+    return alibaba.pods(data) if name == "alibaba" else muri.trace(data, which or "trace1")
 
 
-def dealt(kinds: Sequence[str], workloads: Sequence[str], rng: random.Random) -> tuple[Mapping[str, str], str]:
-    """A workload for each kind, and the rule in words: dealt from shuffled decks, so that none comes up much more often."""
-    found: dict[str, str] = {}
-    deck: list[str] = []
-    for kind in kinds:
-        if not deck:
-            deck = rng.sample(workloads, len(workloads))
-        found[kind] = deck.pop()
-    return found, (
-        f"{len(kinds)} kinds, most device time first, are dealt the {len(workloads)} workloads from decks shuffled by the seed"
-    )
-
-
-def _by_work(drawn: Sequence[Owned]) -> list[str]:
-    work: Counter[str] = Counter()
-    for who in drawn:
-        work[who.kind] += who.asked.duration_s * who.asked.devices
-    return [kind for kind, _ in sorted(work.items(), key=lambda item: (-item[1], item[0]))]
-
-
-def _of_kinds(drawn: Sequence[Owned]) -> list[str]:
-    counts = Counter(who.kind for who in drawn)
-    apart = spread([(who.kind, who.asked.duration_s) for who in drawn])
-    often = sum(count for count in counts.values() if count >= 5)
-    return [
-        f"{len({who.owner for who in drawn})} owners: one per 100 jobs of a virtual cluster; what it submits less than 5 "
-        "minutes apart with one device count is one owner's",
-        f"{len(counts)} kinds: owner, decade of duration, device count; {often / len(drawn):.0%} of jobs are of kinds with "
-        f"five or more" + ("" if apart is None else f", whose durations have p90 / p50 of {apart:.2f} in the median"),
-    ]
+def _check(gpus: int | None, load: float | None, jobs: int | None) -> None:
+    for name, value in (("gpus", gpus), ("load", load), ("jobs", jobs)):
+        if value is not None and value <= 0:
+            raise BadInput(
+                f"{name} is {value:g}.", fix="Give a number above 0; a load of 0.9 is 90% of the devices' time."
+            )

@@ -139,9 +139,11 @@ async def test_what_can_never_fit_is_refused_with_the_missing_number(endpoint: E
     assert str(6 * GIB) in body["detail"]
     assert "gpu-24" in body["detail"]
     assert (await endpoint.post(JOBS, submission(gpu_memory=24 * GIB)))[0] == 201
-    status, body = await endpoint.post(JOBS, [submission(), submission(gpus=2)])
+    assert (await endpoint.post(JOBS, [submission(), submission(gpus=2)]))[0] == 201
+    status, body = await endpoint.post(JOBS, [submission(), submission(gpus=5)])
     assert (status, body["exit_code"]) == (422, 7)
-    assert len(endpoint.store.rows) == 1
+    assert "the host with the most has 2, so 3 are missing" in body["detail"]
+    assert len(endpoint.store.rows) == 3
 
 
 async def test_with_no_device_known_yet_any_size_is_accepted(endpoint: Endpoint) -> None:

@@ -1,13 +1,12 @@
 """Philly arrivals in a measured world, as every policy is judged in it."""
 
-import random
 from pathlib import Path
 
 import pytest
 
 from gpuq.errors import BadInput
 from gpuq.learn.public import folder
-from gpuq.sim.scenario import dealt, philly
+from gpuq.sim.scenario import philly
 
 DATA = folder()
 needs_data = pytest.mark.skipif(DATA is None, reason="needs the measured public data (GPUQ_DATA)")
@@ -59,9 +58,3 @@ def test_every_kind_has_a_workload_and_every_pair_a_slowdown(data: Path, pairs: 
 def test_a_world_that_is_not_there_is_refused(data: Path) -> None:
     with pytest.raises(BadInput, match="no world `k80`"):
         philly(data, pairs="k80")
-
-
-def test_no_workload_comes_up_much_more_often_than_another() -> None:
-    found, _ = dealt([str(n) for n in range(25)], ["a", "b", "c"], random.Random(1))
-    counts = sorted(list(found.values()).count(name) for name in "abc")
-    assert counts == [8, 8, 9]

@@ -18,12 +18,17 @@ from gpuq.sim.world import Workload
 
 # The slowdown of two that do not fit on one device together.
 OUT_OF_MEMORY = math.inf
+# Of a device that nobody described: more than any measured job needs. With it, only what does not fit together is felt.
+SOME_MEMORY = 80 * 2**30
 Directed = dict[tuple[str, str], float]
 
 
 @dataclass(frozen=True)
 class Zoo:
-    """Workloads by name, the slowdown of each beside each (and beside itself), and where they were measured."""
+    """Workloads by name, the slowdown of each beside each (and beside itself), and where they were measured.
+
+    `device_memory` is the memory of such a device in bytes.
+    """
 
     name: str
     device_type: str
@@ -31,6 +36,7 @@ class Zoo:
     workloads: Mapping[str, Workload]
     pairs: Mapping[tuple[str, str], float]
     notes: tuple[str, ...] = ()
+    device_memory: int = SOME_MEMORY
 
 
 def zoo_of(

@@ -1,0 +1,88 @@
+"""A real gpuq with two CPU devices: each kind of work alone, each pair together, then a mix that comes as it comes.
+
+Arrives: nothing. Leaves: a `Recording` of all of it, as gpuq's own record has it. Takes about eight minutes.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from itertools import combinations_with_replacement
+from pathlib import Path
+from typing import Any
+
+from benchmarks.replay.recording import take
+from benchmarks.site import Gpuq, wait_for
+from gpuq.adapters.store import open_store
+from gpuq.core.job import ENDED, JobState
+from gpuq.settings import load
+from gpuq.sim.replay import Recording
+
+WORK = Path(__file__).with_name("work.py")
+# Steps, rounds of hashing in each, milliseconds of waiting: about 18 s of work each, on all, half and a quarter of a core.
+KINDS: Mapping[str, tuple[int, int, float]] = {
+    "full": (1000, 4000, 0.0),
+    "half": (950, 2000, 10.0),
+    "light": (950, 1000, 15.0),
+}
+SETTINGS = {
+    "devices_cpu_count": 2,
+    "devices_cpu_cores": 1,
+    # Pairs are judged by what was measured of them: all were, before the mix comes.
+    "admission_utilization_pct": 250,
+    "admission_max_slowdown": 1.6,
+    "admission_memory_headroom": 0.0,
+}
+MIX, SEED, MEAN_GAP_S = 16, 4, 7.0
+_ANY_SLOWDOWN = 5.0
+
+
+def record() -> Recording:
+    """The whole run."""
+    with Gpuq(**SETTINGS) as gpuq:
+        for kind in KINDS:
+            _run(gpuq, [_job(kind, share="never"), _job(kind, share="never")])
+        for pair in combinations_with_replacement(KINDS, 2):
+            _beside_each_other(gpuq, pair)
+        first = _mix(gpuq)
+        settings = load(gpuq.env)
+        store = open_store(settings.database_url)
+        try:
+            return take(store, settings, first)
+        finally:
+            store.close()
+
+
+def _beside_each_other(gpuq: Gpuq, pair: Sequence[str]) -> None:
+    """Both on one device, since the other one is taken by a job that does nothing and shares with nobody."""
+    (blocker,) = gpuq.submit({"command": ["sleep", "600"], "share": "never", "kind": "blocker"})
+    wait_for(lambda: gpuq.state(blocker) == JobState.RUNNING, 30)
+    _run(gpuq, [_job(kind, max_slowdown=_ANY_SLOWDOWN) for kind in pair])
+    gpuq.cancel(blocker)
+    _wait(gpuq, [blocker])
+
+
+def _mix(gpuq: Gpuq) -> int:
+    """Its first job."""
+    chance = random.Random(SEED)
+    ids: list[int] = []
+    for _ in range(MIX):
+        ids += gpuq.submit(_job(chance.choice(list(KINDS))))
+        time.sleep(chance.expovariate(1 / MEAN_GAP_S))
+    _wait(gpuq, ids)
+    return ids[0]
+
+
+def _job(kind: str, **fields: Any) -> dict[str, Any]:
+    steps, busy, wait_ms = KINDS[kind]
+    return {"command": [sys.executable, str(WORK), str(steps), str(busy), str(wait_ms)], "kind": kind, **fields}
+
+
+def _run(gpuq: Gpuq, jobs: Sequence[dict[str, Any]]) -> None:
+    _wait(gpuq, gpuq.submit(*jobs))
+
+
+def _wait(gpuq: Gpuq, ids: Sequence[int]) -> None:
+    wait_for(lambda: all(gpuq.state(job) in ENDED for job in ids), 600, every_s=0.5)
