@@ -1,6 +1,6 @@
 """`python -m benchmarks.replay [--recorded FILE] [--keep FILE]`: a real run and its replay, side by side.
 
-Without `--recorded` it starts a gpuq of its own on two cores and takes about eight minutes. Run it on a machine with nothing
+Without `--recorded` it starts a gpuq of its own on two cores and takes about six minutes. Run it on a machine with nothing
 else to do: what others take from the cores is in no replay. A figure that misses its reach is reported, not punished.
 """
 
