@@ -163,7 +163,7 @@ def _plain(environ: Mapping[str, str]) -> bool:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gpuq simulate", allow_abbrev=False)
     add = parser.add_argument
-    add("trace", nargs="?")
+    add("trace", nargs="?", default="history")
     add("--policy", action="append", default=[])
     add("--rivals", action="store_true")
     add("--world")
