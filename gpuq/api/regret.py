@@ -158,8 +158,8 @@ def _effects(
     next_at: dict[AttemptId, float] = {}
     # From the latest on, so that each knows when the next would have joined.
     for chance in reversed(chances):
-        newcomer = _after(by_job, chance)
-        found = newcomer and effect(chance, newcomer, ran[chance.beside], next_at.get(chance.beside))
+        newcomer, until = _after(by_job, chance), next_at.get(chance.beside)
+        found = None if newcomer is None else effect(chance, newcomer, ran[chance.beside], until)
         next_at[chance.beside] = chance.at
         if found is not None:
             yield found
