@@ -57,6 +57,13 @@ ELSEWHERE = {
     "gpuq/learn/score.py": "tests/learn/test_train.py",
     # Through the scripts that they read.
     "gpuq/script/": "tests/script/test_hints.py",
+    # Parts of the report, which is only read whole.
+    "gpuq/sim/report/headline.py": "tests/sim/report/test_report.py",
+    "gpuq/sim/report/page.py": "tests/sim/report/test_report.py",
+    "gpuq/sim/report/plots.py": "tests/sim/report/test_report.py",
+    "gpuq/sim/report/sketch.py": "tests/sim/report/test_report.py",
+    "gpuq/sim/report/svg.py": "tests/sim/report/test_report.py",
+    "gpuq/sim/report/table.py": "tests/sim/report/test_report.py",
     # Through the simulator that they are parts of.
     "gpuq/sim/beliefs.py": "tests/sim/test_run.py",
     "gpuq/sim/energy.py": "tests/sim/test_world_in_motion.py",

@@ -13,7 +13,7 @@ from gpuq.sim.report.words import UNKNOWN, count, duration, share
 from gpuq.sim.report.words import ratio as written
 
 _HEAD = (
-    "policy", "done: mean", "", "p99", "waits: mean", "p99", "slowed: p95", "worst", "over", "saved", "OOM", "pass"
+    "policy", "done: mean", "", "p99", "waits: mean", "p99", "slow: p95", "worst", "over", "saved", "OOM", "pass"
 )  # fmt: skip
 
 
@@ -22,8 +22,10 @@ def show(report: Report, console: Console) -> None:
     for sentence in report.headline:
         console.print(Text(sentence, style="bold"))
     console.print(_table(report))
+    if report.steps:
+        console.print(Text("\nWhat each brings:"))
     for step in report.steps:
-        console.print(Text(said(step)))
+        console.print(Text(f"  {said(step)}"))
 
 
 def _table(report: Report) -> Table:
@@ -61,4 +63,5 @@ def _cells(summary: Summary, compared: Summary) -> list[str]:
 
 def said(step: Step) -> str:
     """A step in a sentence."""
-    return f"{step.adds}: completion x{written(step.completion)}, waiting x{written(step.wait)} ({step.policy} : {step.before})"
+    against = f"{step.policy} against {step.before}"
+    return f"{step.adds}: completion x{written(step.completion)}, waiting x{written(step.wait)} ({against})"
