@@ -48,9 +48,7 @@ def _sentences(told: Record) -> Iterator[str]:
         saved, ran = told["gpu_hours_saved"], told["gpu_hours_run"]
         part = f" of {_hours(ran)}, {saved / ran:.0%}" if ran and saved <= ran else ""
         yield f"Sharing would have saved {_hours(saved)} GPU-hours{part}."
-        waits = (
-            f"{fmt.about(told['wait_avoided_mean_s'])} in the mean, {_hours(told['wait_avoided_hours'])} hours together"
-        )
+        waits = f"{fmt.about(told['wait_avoided_mean_s'])} in the mean, {fmt.about(3600 * told['wait_avoided_hours'])} together"
         yield f"{told['counted']} jobs would have started earlier: {waits}."
         worst, upper = fmt.slowdown(told["slowdown_worst"]), fmt.slowdown(told["slowdown_upper_worst"])
         bound = f"; foretold to stay under {upper}" if upper != fmt.UNKNOWN else ""

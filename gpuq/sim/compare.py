@@ -95,7 +95,7 @@ def play(asked: Asked, name: str, seed: int, progress: Callable[[float], None] |
     run = Simulation(scenario.trace, scenario.world, _beliefs(asked, scenario, seed), contender, seed=seed).play(
         progress
     )
-    return Played(figures(run, budget=asked.budget), sketch(run), tuple(run.notes))
+    return Played(figures(run, budget=asked.budget, prices=asked.settings.scheduling), sketch(run), tuple(run.notes))
 
 
 def _beliefs(asked: Asked, scenario: Scenario, seed: int) -> Beliefs:

@@ -50,11 +50,11 @@ def line(x1: float, y1: float, x2: float, y2: float, cls: str = "grid") -> str:
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{cls}"/>'
 
 
-def path(points: Sequence[tuple[float, float]], colour: str, *, dashed: bool = False, width: float = 2) -> str:
-    """A line through points."""
+def path(points: Sequence[tuple[float, float]], colour: str, *, dash: str = "", width: float = 2) -> str:
+    """A line through points; `dash` are lengths of its parts and gaps."""
     steps = " ".join(f"{'L' if place else 'M'}{x:.1f} {y:.1f}" for place, (x, y) in enumerate(points))
-    dash = ' stroke-dasharray="6 4"' if dashed else ""
-    return f'<path d="{steps}" fill="none" style="stroke:{colour}" stroke-width="{width}"{dash}/>'
+    broken = f' stroke-dasharray="{dash}"' if dash else ""
+    return f'<path d="{steps}" fill="none" style="stroke:{colour}" stroke-width="{width}"{broken}/>'
 
 
 def rect(x: float, y: float, width: float, height: float, colour: str, title: str = "") -> str:

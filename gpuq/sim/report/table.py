@@ -12,8 +12,10 @@ from gpuq.sim.report.summary import Summary, ratio
 from gpuq.sim.report.words import UNKNOWN, count, duration, share
 from gpuq.sim.report.words import ratio as written
 
+# Several seeds have several times as many notes; the page has them all.
+_MOST_NOTES = 12
 _HEAD = (
-    "policy", "done: mean", "", "p99", "waits: mean", "p99", "slow: p95", "worst", "over", "saved", "OOM", "pass"
+    "policy", "done: mean", "", "waits: mean", "p99", "slow: p95", "worst", "over", "saved", "OOM", "pass"
 )  # fmt: skip
 
 
@@ -26,6 +28,10 @@ def show(report: Report, console: Console) -> None:
         console.print(Text("\nWhat each brings:"))
     for step in report.steps:
         console.print(Text(f"  {said(step)}"))
+    if len(report.notes) <= _MOST_NOTES:
+        console.print(Text("\nWhat this rests on:"))
+        for note in report.notes:
+            console.print(Text(f"· {note}", style="dim"))
 
 
 def _table(report: Report) -> Table:
@@ -49,7 +55,6 @@ def _cells(summary: Summary, compared: Summary) -> list[str]:
         summary.policy,
         duration(found.completion_mean_s),
         UNKNOWN if against is None else f"x{against:.2f}",
-        duration(found.completion_p99_s),
         duration(found.wait_mean_s),
         duration(found.wait_p99_s),
         written(found.slowdown_p95),

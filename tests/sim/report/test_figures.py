@@ -8,6 +8,7 @@ import pytest
 
 from gpuq.core.attempt import Ending
 from gpuq.core.job import JobState
+from gpuq.settings import Scheduling
 from gpuq.sim.record import Admissions
 from gpuq.sim.report.figures import MEASURED, Figures, figures
 from tests.sim.report.samples import a_job, a_run, alone, together
@@ -67,6 +68,15 @@ def test_deadlines() -> None:
     jobs = [a_job(1, 0, 100, deadline_s=100.0), a_job(2, 100, 200, deadline_s=150.0), a_job(3, 200, 300)]
     assert figures(a_run(*jobs)).late == 0.5
     assert figures(alone()).late is None
+
+
+def test_cost_is_energy_and_lateness() -> None:
+    """2 kWh at 0.3, and an hour late at priority 1 at 1.0."""
+    late = a_job(1, 0, 7200, deadline_s=3600.0, priority=1)
+    assert figures(a_run(late, energy_kwh=2.0)).cost == pytest.approx(0.6 + 2.0)
+    dear = Scheduling(energy_price_per_kwh=1.0, late_price_per_hour=0.0)
+    assert figures(a_run(late, energy_kwh=2.0), prices=dear).cost == 2.0
+    assert figures(a_run(late)).cost is None, "the world knows no powers"
 
 
 def test_jain_over_owners() -> None:
