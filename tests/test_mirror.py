@@ -62,7 +62,6 @@ ELSEWHERE = {
     "gpuq/sim/report/page.py": "tests/sim/report/test_report.py",
     "gpuq/sim/report/plots.py": "tests/sim/report/test_report.py",
     "gpuq/sim/report/sketch.py": "tests/sim/report/test_report.py",
-    "gpuq/sim/report/svg.py": "tests/sim/report/test_report.py",
     "gpuq/sim/report/table.py": "tests/sim/report/test_report.py",
     # Through the simulator that they are parts of.
     "gpuq/sim/beliefs.py": "tests/sim/test_run.py",

@@ -64,7 +64,7 @@ def report_of(asked: Asked, played: Sequence[Played]) -> Report:
     """The report of what was played."""
     summaries = summarise(one.figures for one in played)
     return Report(
-        title=f"{played[0].figures.trace} in {played[0].figures.world}",
+        title=f"{played[0].figures.trace}; world: {played[0].figures.world}",
         main=asked.main,
         baseline=asked.baseline,
         chain=asked.chain,
