@@ -95,6 +95,8 @@ class Scheduling:
     """The policy's name; `gpuq policy list` shows them."""
     policy_time_limit_s: float = 2.0
     """A policy that takes longer in one pass is replaced by the default."""
+    shadow: bool = False
+    """Run every job alone, and note what sharing would have done: `gpuq report shadow`."""
     order: Literal["shortest", "arrival", "fair-share", "deadline"] = "shortest"
     """With `packed`: who goes first among jobs of one priority."""
     backfill: Literal["skip", "easy", "strict"] = "skip"

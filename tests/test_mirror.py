@@ -63,6 +63,12 @@ ELSEWHERE = {
     "gpuq/sim/rivals/": "tests/sim/test_rivals.py",
     "gpuq/submission.py": "tests/api/test_submit.py",
     "gpuq/policies/batch.py": "tests/policies/test_draft.py",
+    # Parts of the report, which is only read whole.
+    "gpuq/sim/report/headline.py": "tests/sim/report/test_report.py",
+    "gpuq/sim/report/page.py": "tests/sim/report/test_report.py",
+    "gpuq/sim/report/plots.py": "tests/sim/report/test_report.py",
+    "gpuq/sim/report/sketch.py": "tests/sim/report/test_report.py",
+    "gpuq/sim/report/table.py": "tests/sim/report/test_report.py",
     # Through the simulator that they are parts of.
     "gpuq/sim/beliefs.py": "tests/sim/test_run.py",
     "gpuq/sim/energy.py": "tests/sim/test_world_in_motion.py",

@@ -33,6 +33,7 @@ from gpuq.daemon.learner import Learner
 from gpuq.daemon.outcome import actual
 from gpuq.daemon.perform import Performer
 from gpuq.daemon.record import Recorder
+from gpuq.daemon.shadow import Shadow
 from gpuq.daemon.view import View
 from gpuq.errors import Unreachable
 from gpuq.policies.guard import Guarded
@@ -62,6 +63,7 @@ class Parts:
     limits: Limits
     clock: Callable[[], float]
     run_blocking: Callable[..., Any]
+    shadow: Shadow | None = None
 
 
 @dataclass
@@ -180,6 +182,8 @@ class Dispatcher:
         self._answer(turn.now)
         turn.actions = self._pass(turn.now)
         turn.actions = [action for action in turn.actions if self._apply(action, turn.now)]
+        if self.parts.shadow is not None:
+            self.recorder.commit.chances += self.parts.shadow.look(self.state, self.parts.learner.answer, turn.now)
         took = self.parts.clock() - started
         self.view.passes += 1
         self.view.pass_seconds = took
@@ -213,7 +217,7 @@ class Dispatcher:
             for host, seq in self.intake.taken.items()
             if self._acknowledged.get(host) != seq
         }
-        if any((commit.entries, commit.handled, commit.hosts, commit.devices)):
+        if any((commit.entries, commit.handled, commit.hosts, commit.devices, commit.chances)):
             await self._until_it_works(partial(self.parts.store.commit, commit))
 
     async def _after_commit(self, turn: Turn) -> None:
