@@ -58,11 +58,23 @@ ELSEWHERE = {
     "gpuq/learn/score.py": "tests/learn/test_train.py",
     # Through the scripts that they read.
     "gpuq/script/": "tests/script/test_hints.py",
+    "gpuq/sim/conformance.py": "tests/policies/test_conformance.py",
+    "gpuq/sim/exercises.py": "tests/policies/test_conformance.py",
+    "gpuq/sim/rivals/": "tests/sim/test_rivals.py",
+    "gpuq/submission.py": "tests/api/test_submit.py",
+    "gpuq/policies/batch.py": "tests/policies/test_draft.py",
+    # Parts of the report, which is only read whole.
+    "gpuq/sim/report/headline.py": "tests/sim/report/test_report.py",
+    "gpuq/sim/report/page.py": "tests/sim/report/test_report.py",
+    "gpuq/sim/report/plots.py": "tests/sim/report/test_report.py",
+    "gpuq/sim/report/sketch.py": "tests/sim/report/test_report.py",
+    "gpuq/sim/report/table.py": "tests/sim/report/test_report.py",
     # Through the simulator that they are parts of.
     "gpuq/sim/beliefs.py": "tests/sim/test_run.py",
     "gpuq/sim/energy.py": "tests/sim/test_world_in_motion.py",
     "gpuq/sim/failures.py": "tests/sim/test_world_in_motion.py",
     "gpuq/sim/floor.py": "tests/sim/test_world_in_motion.py",
+    "gpuq/sim/hosts.py": "tests/sim/test_world_in_motion.py",
     "gpuq/sim/memory.py": "tests/sim/test_world_in_motion.py",
     "gpuq/sim/record.py": "tests/sim/test_run.py",
     "gpuq/sim/truth.py": "tests/sim/test_world_in_motion.py",
