@@ -100,12 +100,14 @@ class Learned:
         """The daemon's own predictor answers."""
         return self.predictor.answer(questions)
 
-    def learn(self, attempt: AttemptRun, now: float) -> None:
+    def learn(self, attempt: AttemptRun, now: float) -> bool:
         """It counts at once."""
         outcome = self._measured(attempt, now)
-        if outcome is not None:
-            self._outcomes.append(outcome)
-            self.predictor.learn(outcome)
+        if outcome is None:
+            return False
+        self._outcomes.append(outcome)
+        self.predictor.learn(outcome)
+        return True
 
     def night(self, now: float) -> Taught | None:  # noqa: ARG002 - the attempts have their own times
         """The daemon's own training; what is better serves from now on. None where no attempt ended since the last."""

@@ -19,8 +19,8 @@ from gpuq.core.attempt import AttemptId, Ending
 from gpuq.core.decide import decide
 from gpuq.core.device import DeviceId, HostId
 from gpuq.core.events import Event, Exited, HostReported, Started, Submitted
-from gpuq.core.forecast import Forecast, Question
 from gpuq.core.job import Job, JobId, JobState, KindId
+from gpuq.core.known import Known
 from gpuq.core.measurement import Measurement
 from gpuq.core.state import State, apply
 from gpuq.policies.alarm import patient
@@ -74,6 +74,7 @@ class Simulation:
         self._as_submitted = contender.submit
         # Readings and residents are reported when they change, not every second: silence is no sign of anything.
         self._limits = replace(contender.limits, stale_after_s=inf, start_grace_s=inf)
+        self._known = Known()
         self._floor = Floor(world)
         self._audit = Audit(self._floor, contender.limits.max_slowdown)
         self._hosts = Hosts(self._floor)
@@ -198,7 +199,8 @@ class Simulation:
         if run.ending is Ending.EXITED:
             job.ended_at = self.now
             del self._left[run.arrival.job]
-        self._beliefs.learn(run, self.now)
+        if self._beliefs.learn(run, self.now):
+            self._known.forget()
         self._tell(Exited(run.id, self.now, run.ending or Ending.LOST, run.exit_code, "", Measurement()))
         job.state = self.state.jobs[run.arrival.job].state
 
@@ -209,6 +211,7 @@ class Simulation:
             seconds = time.perf_counter() - started
             self.run.nights.append(Night(self.now, seconds, taught.published, taught.reason))
             self._changed |= taught.published
+            self._known.forget()
         self._at(self.now + DAY_S, self._night, awaited=False)
 
     def _wake(self) -> None:
@@ -258,10 +261,9 @@ class Simulation:
 
     def _pass(self) -> None:
         started = time.perf_counter()
-        answers: dict[Question, Forecast] = {}
-        while questions := ask(self.state, answers, self._limits, self.now):
-            answers.update(self._beliefs.answer(questions))
-        actions = decide(self.state, answers, self._limits, self._policy, self.now, cause=0)
+        while questions := ask(self.state, self._known, self._limits, self.now):
+            self._known.update(self._beliefs.answer(questions))
+        actions = decide(self.state, self._known, self._limits, self._policy, self.now, cause=0)
         self.run.pass_seconds.append(time.perf_counter() - started)
         self._passed_at = self.now
         self.run.replacements += self._policy.fault is not None
