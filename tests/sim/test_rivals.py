@@ -14,7 +14,7 @@ from gpuq.sim.rivals import ABLATIONS, BOUNDS, RIVALS
 from gpuq.sim.run import simulate
 from gpuq.sim.trace import Arrival, Trace
 from gpuq.sim.world import World
-from tests.sim.test_run import GIB, arrivals, ends, world
+from tests.sim.small import GIB, arrivals, ends, world
 
 ALL = {**RIVALS, **BOUNDS, **ABLATIONS}
 LIMITS = Limits(max_slowdown=1.2)
