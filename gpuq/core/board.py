@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf
 
-from gpuq.core.admit import Place, admit, may_share, needed_memory
+from gpuq.core.admit import Place, admit, load_limit, may_share, needed_memory
 from gpuq.core.attempt import AttemptId, served_s
 from gpuq.core.device import Device, DeviceId, HostId
 from gpuq.core.drain import drained
@@ -227,7 +227,10 @@ class Board:
                 asked = asked and forecast is not UNKNOWN
                 peak, needed = forecast.peak_utilization_pct, needed_memory(job, forecast)
                 if peak is not None and needed is not None and may_share(job, forecast):
-                    needs[sort] = (inf if forecast.pairs_known else self.limits.utilization_pct - peak, needed)
+                    needs[sort] = (
+                        inf if forecast.pairs_known else load_limit(job.max_slowdown, self.limits) - peak,
+                        needed,
+                    )
             if not asked:
                 return needs
             memo.needs = needs

@@ -41,14 +41,14 @@ def test_two_known_jobs_share_when_the_sum_fits() -> None:
 
 
 def test_two_that_would_load_the_device_beyond_its_limit_do_not_share() -> None:
-    play = Playbook().forecast("kind", a_forecast(54, 4))
+    play = Playbook().forecast("kind", a_forecast(58, 4))
     play.happen(a_report(a_device()), Submitted(a_job(1)), Submitted(a_job(2))).settle()
 
     assert play.launched() == {1: "gpu0"}
     verdict = play.verdict(2)
     assert verdict is not None
     assert (verdict.rule, verdict.device) == (Rule.PREDICTED_LOAD, "gpu0")
-    assert dict(verdict.numbers)["sum_pct"] == 108
+    assert dict(verdict.numbers)["sum_pct"] == 116
 
 
 def test_an_idle_device_is_preferred_to_sharing() -> None:
@@ -79,7 +79,7 @@ def test_at_most_one_admission_per_device_in_one_pass() -> None:
 
 
 def test_a_job_that_does_not_fit_now_does_not_hold_up_one_that_does() -> None:
-    play = Playbook().forecast("light", a_forecast(20, 1)).forecast("heavy", a_forecast(90, 1))
+    play = Playbook().forecast("light", a_forecast(20, 1)).forecast("heavy", a_forecast(98, 1))
     play.happen(a_report(a_device()), Submitted(a_job(1, kind="light"))).settle()
     play.happen(Submitted(a_job(2, kind="heavy")), Submitted(a_job(3, kind="light"))).settle()
 
