@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: setup demo test lint lock soak bench bench-learning bench-policies clean
+.PHONY: setup demo test lint lock soak bench bench-learning bench-policies bench-replay clean
 
 setup: .venv/.done
 
@@ -38,6 +38,10 @@ bench-learning: setup
 # Policies and rivals in the same simulated worlds, made from measured public data (`GPUQ_DATA`).
 bench-policies: setup
 	$(BIN)/python -m benchmarks.policies
+
+# A real run on two cores and its simulated replay, side by side: about six minutes on a machine with nothing else to do.
+bench-replay: setup
+	$(BIN)/python -m benchmarks.replay
 
 # Every wheel from the package index, with its hashes, for the oldest Python we support.
 lock:

@@ -74,6 +74,10 @@ class Gpuq:
             return [self._call("POST", "/api/v1/jobs", bodies[0])["id"]]
         return list(self._call("POST", "/api/v1/jobs", bodies)["ids"])
 
+    def cancel(self, job: int) -> None:
+        """End it."""
+        self._call("POST", f"/api/v1/jobs/{job}/cancel", {})
+
     def state(self, job: int) -> str:
         """The job's state, Slurm's word."""
         return str(self.get(f"/api/v1/jobs/{job}")["state"])

@@ -23,6 +23,10 @@ Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=r"^[^\x00]
 Word = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[\w.,:/@+ -]+$")]
 
 
+# What a job may be told by to save its work. Those that nobody can catch, or that mean something else, are not here.
+Signal = Literal["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2"]
+
+
 class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The value of a setting, and where it was read: strongest first, as they override each other."""
 
@@ -67,9 +71,24 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     max_slowdown: Annotated[float, Meta(ge=1.0, le=5.0)] | None = None
     gpu_memory: Annotated[int, Meta(gt=0)] | None = None
     gpus: Annotated[int, Meta(ge=1, le=64)] = 1
+    """Devices of one host, at least."""
+    most_gpus: Annotated[int, Meta(ge=1, le=64)] | None = None
+    """It runs on any number of devices from `gpus` to this."""
     time_limit_s: Annotated[float, Meta(gt=0)] | None = None
     hold: bool = False
     requeue_on_node_fail: bool = False
+    deadline_at: Annotated[float, Meta(gt=0)] | None = None
+    """Unix seconds by which it is wanted. It may start and end later all the same."""
+    preemptible: bool = False
+    """It saves its work when told: it may be stopped for another job, and starts again later."""
+    signal: Signal | None = None
+    """By which signal it is told; None: the host's `checkpoint_signal`."""
+
+    def __post_init__(self) -> None:
+        if self.most_gpus is not None and self.most_gpus < self.gpus:
+            raise ValueError(f"`most_gpus` is {self.most_gpus}, below `gpus`, which is {self.gpus}")
+        if self.signal is not None and not self.preemptible:
+            raise ValueError("`signal` goes with `preemptible` only")
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,6 +121,9 @@ def to_core(job_id: JobId, record: JobRecord) -> Job:
         max_slowdown=asked.max_slowdown,
         declared_memory=asked.gpu_memory,
         device_count=asked.gpus,
+        most_devices=asked.most_gpus,
+        deadline_at=asked.deadline_at,
+        preemptible=asked.preemptible,
         requeue_on_node_fail=asked.requeue_on_node_fail,
         since=record.submitted_at,
     )

@@ -32,7 +32,7 @@ _MOST_SEGMENTS = 200
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One attempt at one moment. `at` is wall time, `clock` monotonic; `busy_pct` the mean of its devices'."""
+    """One attempt at one moment. `at` is wall time, `clock` monotonic; usage and `busy_pct` are those of its busiest device."""
 
     at: float
     clock: float

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -117,7 +116,7 @@ class Sampler:
                 clock=self._clock(),
                 memory_bytes=usage.memory_bytes,
                 utilization_pct=usage.utilization_pct,
-                busy_pct=_mean(busy),
+                busy_pct=max((value for value in busy if value is not None), default=None),
                 partners=_partners(resident, residents),
                 progress=progress,
             )
@@ -176,11 +175,6 @@ def _report(resident: WatchedResident, usage: Usage, progress: Progress | None, 
         rate=rate,
         started_at=resident.started_at,
     )
-
-
-def _mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.fmean(known) if known else None
 
 
 def _read_state(folder: Path) -> State | None:

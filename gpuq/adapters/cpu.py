@@ -139,7 +139,8 @@ class CpuBackend:
         tree = self._trees.read(resident.root_pid, look.at)
         if tree is None:
             return Usage(None, None)
-        memory, look.cpu_seconds[resident.attempt] = tree[0] or None, tree[1]  # without memory it is ending
+        # Of a job on several devices each has an even part. Without memory it is ending.
+        memory, look.cpu_seconds[resident.attempt] = tree[0] // len(resident.devices) or None, tree[1]
         before = self._last.cpu_seconds.get(resident.attempt) if self._last else None
         cores = sum(len(self._cores.get(device, ())) for device in resident.devices)
         if self._last is None or before is None or look.at <= self._last.at or not cores:
@@ -191,11 +192,10 @@ class CpuBackend:
 
 
 def _memory_of(residents: Sequence[Resident], usage: Mapping[AttemptId, Usage]) -> int | None:
-    """The residents' bytes on one device, a job on several counted in equal parts; None if one cannot be read."""
-    parts = [(usage[resident.attempt].memory_bytes, len(resident.devices)) for resident in residents]
-    if any(memory is None for memory, _ in parts):
-        return None
-    return sum(memory // devices for memory, devices in parts if memory is not None)
+    """The residents' bytes on one device; None if one cannot be read."""
+    parts = [usage[resident.attempt].memory_bytes for resident in residents]
+    known = [memory for memory in parts if memory is not None]
+    return sum(known) if len(known) == len(parts) else None
 
 
 # --- process trees -------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ class Resident:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one attempt uses now: bytes and percent of its devices."""
+    """What one attempt uses now of one device, in bytes and percent: of its devices the highest, where they are told apart."""
 
     memory_bytes: int | None
     utilization_pct: float | None

@@ -26,7 +26,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pynvml
 
@@ -39,6 +39,7 @@ from gpuq.settings import Settings
 _GRAPHICS_EVERY_S = 10.0
 _SAMPLE_VALID_S = 3.0
 _MPS_SERVER = b"nvidia-cuda-mps-server"
+N = TypeVar("N", int, float)
 _log = logging.getLogger(__name__)
 
 # Not known here, as opposed to broken. `INSUFFICIENT_SIZE` comes when processes appear between the driver's two answers.
@@ -345,14 +346,19 @@ class _Share:
 
 
 def _usage(resident: Resident, shares: Mapping[DeviceId, _Share]) -> Usage:
-    """Summed bytes and mean percent over the attempt's devices; None if one of them does not answer."""
+    """Bytes and percent on the device where each is highest: promises and budgets are per device. None if one does not answer."""
     here = [shares[device] for device in resident.devices if device in shares]
     if not here or len(here) < len(resident.devices):
         return Usage(None, None)
-    utilization = [share.utilization_of(resident.attempt) for share in here]
-    known = [value for value in utilization if value is not None]
-    mean = sum(known) / len(here) if len(known) == len(here) else None
-    return Usage(_sum_known([share.memory_of(resident.attempt) for share in here]), mean)
+    return Usage(
+        _highest_known([share.memory_of(resident.attempt) for share in here]),
+        _highest_known([share.utilization_of(resident.attempt) for share in here]),
+    )
+
+
+def _highest_known(values: Sequence[N | None]) -> N | None:
+    known = [value for value in values if value is not None]
+    return max(known) if known and len(known) == len(values) else None
 
 
 def _sum_known(values: Sequence[int | None]) -> int | None:

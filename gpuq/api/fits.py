@@ -1,7 +1,7 @@
 """What can never run is refused at submit, with the number that is missing.
 
 Arrives: a submission and the devices the record knows. Leaves: nothing, or NeverFits. While no device is known,
-anything that one device could run is accepted.
+everything is accepted.
 """
 
 from __future__ import annotations
@@ -22,13 +22,17 @@ def check(submission: Submission, devices: Sequence[Device]) -> None:
     verdict = fits_ever(submission.gpu_memory, submission.gpus, devices)
     if verdict is None:
         return
-    if submission.gpus > 1:
+    numbers = dict(verdict.numbers)
+    if "devices_per_host" in numbers:
+        most = int(numbers["devices_per_host"] or 0)
         raise NeverFits(
-            f"The job asks for {submission.gpus} devices; this version places a job on 1, so {submission.gpus - 1} are "
-            f"missing (known devices: {len(devices)}).",
-            fix="Ask for one device with `--gpus 1`.",
+            f"The job asks for {submission.gpus} devices of one host; the host with the most that are large enough has "
+            f"{most}, so {submission.gpus - most} are missing.",
+            fix=f"Ask for at most {most} with `--gpus`; `gpuq gpus` shows what there is.",
         )
-    needed, largest, missing = (int(value or 0) for _, value in verdict.numbers)
+    needed, largest, missing = (
+        int(numbers[name] or 0) for name in ("needed_bytes", "largest_device_bytes", "missing_bytes")
+    )
     raise NeverFits(
         f"The job asks for {memory(needed)} of device memory; the largest device, {verdict.device}, has "
         f"{memory(largest)}: {missing} bytes ({memory(missing)}) are missing."

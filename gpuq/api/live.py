@@ -47,6 +47,21 @@ class LiveDevice(msgspec.Struct, frozen=True):
     residents: tuple[LiveResident, ...] = ()
 
 
+class LiveFault(msgspec.Struct, frozen=True):
+    """Why the chosen policy was replaced; `at` is None where it was so from the start."""
+
+    reason: str
+    at: float | None = None
+
+
+class LivePolicy(msgspec.Struct, frozen=True):
+    """The policy that the settings name, and the one that proposes."""
+
+    chosen: str
+    serving: str
+    fault: LiveFault | None = None
+
+
 class LiveDispatcher(msgspec.Struct, frozen=True):
     """The dispatcher about itself."""
 
@@ -54,6 +69,7 @@ class LiveDispatcher(msgspec.Struct, frozen=True):
     passes: int | None = None
     pass_seconds: float | None = None
     model_version: str | None = None
+    policy: LivePolicy | None = None
 
 
 class LiveDrift(msgspec.Struct, frozen=True):

@@ -75,6 +75,16 @@ def _dispatcher(view: LiveView) -> Iterator[Metric]:
         yield passes
     if dispatcher.model_version is not None:
         yield _gauge("gpuq_model_info", "The serving model.", ("version",), [((dispatcher.model_version,), 1)])
+    if dispatcher.policy is not None:
+        policy = dispatcher.policy
+        chosen: list[tuple[tuple[str, ...], float]] = [((policy.chosen, policy.serving), 1)]
+        yield _gauge(
+            "gpuq_policy_info", "The policy in the settings, and the one that proposes.", ("chosen", "serving"), chosen
+        )
+        replaced = float(policy.fault is not None)
+        yield _gauge(
+            "gpuq_policy_replaced", "Whether the chosen policy was replaced after a fault.", (), [((), replaced)]
+        )
 
 
 def _drift(drift: LiveDrifts) -> Iterator[Metric]:

@@ -148,6 +148,11 @@ class JobView(JobLine, frozen=True, kw_only=True):
     declared_memory_bytes: int | None
     time_limit_s: float | None
     requeue_on_node_fail: bool
+    gpus: int
+    most_gpus: int | None
+    deadline_at: str | None
+    deadline_at_unix: float | None
+    preemptible: bool
     alone: bool
     position: int | None
     attempts: list[AttemptView]
@@ -309,6 +314,79 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True):
 
     waiting: list[int]
     source: str
+
+
+class PolicyFault(msgspec.Struct, frozen=True, kw_only=True):
+    """Why the chosen policy was replaced by the default; `at` is null where it was so from the start."""
+
+    reason: str
+    at: str | None
+
+
+class PolicyView(msgspec.Struct, frozen=True, kw_only=True):
+    """A policy that can be chosen. `problem` says why it cannot be had here; what it claims is null where it cannot be loaded.
+
+    `source` is its entry point and the package that it came with; `extra` the optional dependencies it needs; `settings` those
+    of [scheduling] that it looks at.
+    """
+
+    name: str
+    source: str
+    summary: str | None
+    work_conserving: bool | None
+    starvation_free: bool | None
+    extra: str | None
+    problem: str | None
+    settings: dict[str, Any] | None
+
+
+class Policies(msgspec.Struct, frozen=True, kw_only=True):
+    """Every policy, the one in the settings, and the one that proposes now: null when no dispatcher says so."""
+
+    chosen: str
+    serving: str | None
+    fault: PolicyFault | None
+    policies: list[PolicyView]
+
+
+class ShadowPair(msgspec.Struct, frozen=True, kw_only=True):
+    """All chances of one kind beside another: means of what was foretold, sums of what it would have come to."""
+
+    newcomer: str
+    beside: str
+    times: int
+    gpu_hours_saved: float
+    newcomer_slowdown: float
+    beside_slowdown: float
+    wait_avoided_mean_s: float
+    evidence: str | None
+
+
+class ShadowReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What sharing would have done in the last days; `definition` says how it is counted.
+
+    Of `chances`, `counted` are in the figures; `open` still run or wait, `never_ran` were cancelled before they ran, and of
+    `slowdown_unknown` no slowdown was foretold. Slowdowns are of whole jobs, time together / time alone.
+    """
+
+    on: bool
+    days: int
+    since: str
+    definition: str
+    chances: int
+    counted: int
+    open: int
+    never_ran: int
+    slowdown_unknown: int
+    gpu_hours_run: float
+    gpu_hours_saved: float
+    wait_avoided_mean_s: float | None
+    wait_avoided_hours: float
+    slowdown_mean: float | None
+    slowdown_worst: float | None
+    slowdown_upper_worst: float | None
+    delay_hours: float
+    pairs: list[ShadowPair]
 
 
 class EventView(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,13 +7,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import time
 from pathlib import Path
 from typing import Any
 
 from gpuq.cli import capture
 from gpuq.cli.arguments import Parser
-from gpuq.cli.quantities import parse_duration, parse_size, parse_slowdown
+from gpuq.cli.quantities import parse_duration, parse_moment, parse_size, parse_slowdown
 from gpuq.errors import BadInput
+
+# Those of `gpuq.submission.Signal`.
+_SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
 USAGE = "gpuq {verb} [OPTIONS] SCRIPT [ARGS...]\n       gpuq {verb} [OPTIONS] -- COMMAND [ARGS...]"
 EPILOG = """\
@@ -34,10 +38,15 @@ def add_job_options(parser: Parser) -> None:
     add("--exclusive", action="store_true", help="same as --share never")
     add("--max-slowdown", metavar="X", help="refuse partners that cost more than this: 15%% or 1.15")
     add("--gpu-mem", metavar="SIZE", help="memory it needs at most: 10G, 512MiB; default: learned")
-    add("--gpus", metavar="N", help="devices it needs; default 1")
+    add("--gpus", metavar="N", help="devices of one host it runs on: 2, or any number of a range, 1-4; default 1")
     add("-t", "--time", metavar="TIME", help="time limit: 30 (minutes), 2h30m, 1-12:00:00")
     add("--hold", action="store_true", help="do not start before `gpuq release`")
     add("--requeue", action="store_true", help="queue again if its host fails")
+    add("--deadline", metavar="WHEN", help="wanted by then: 8h from now, or 2026-07-01T08:00 (local time)")
+    add(
+        "--preemptible", action="store_true", help="it saves its work when told, so it may be stopped and started again"
+    )
+    add("--signal", metavar="NAME", help="told by this signal, as in USR1; implies --preemptible; default TERM")
     add("-C", "--chdir", metavar="DIR", help="run it in DIR; default: here")
     add("--python", metavar="PATH", help="the interpreter for a .py script")
     add(
@@ -66,10 +75,13 @@ def submission(options: argparse.Namespace, words: list[str], verbatim: bool) ->
         "share": "never" if options.exclusive else options.share,
         "max_slowdown": parse_slowdown(options.max_slowdown) if options.max_slowdown else None,
         "gpu_memory": parse_size(options.gpu_mem) if options.gpu_mem else None,
-        "gpus": _whole("--gpus", options.gpus, 1, 64),
+        **_gpus(options.gpus),
         "time_limit_s": parse_duration(options.time) if options.time else None,
         "hold": options.hold,
         "requeue_on_node_fail": options.requeue,
+        "deadline_at": parse_moment(options.deadline, time.time()) if options.deadline else None,
+        "preemptible": options.preemptible or options.signal is not None or None,
+        "signal": _signal(options.signal),
     }
     body.update(_provenance(command.script, here))
     body["hints"] = capture.hints(command, Path(body["cwd"]))
@@ -89,6 +101,28 @@ def _working_folder(asked: str | None, here: Path) -> Path:
     if not folder.is_dir():
         raise BadInput(f"there is no folder {folder}.", fix="Make it, or name another with --chdir.")
     return folder
+
+
+def _gpus(text: str | None) -> dict[str, int | None]:
+    """`2` is two devices; `1-4` is one to four, as they are free."""
+    if text is None:
+        return {}
+    least, dash, most = text.partition("-")
+    low = _whole("--gpus", least, 1, 64)
+    high = _whole("--gpus", most, 1, 64) if dash else None
+    if low is not None and high is not None and high < low:
+        raise BadInput(f"--gpus `{text}` runs backwards.", fix=f"Write --gpus {high}-{low}.")
+    return {"gpus": low, "most_gpus": high}
+
+
+def _signal(name: str | None) -> str | None:
+    if name is None:
+        return None
+    full = "SIG" + name.upper().removeprefix("SIG")
+    if full not in _SIGNALS:
+        short = ", ".join(signal.removeprefix("SIG") for signal in _SIGNALS)
+        raise BadInput(f"--signal `{name}` is none that a job may be told by.", fix=f"Use one of {short}.")
+    return full
 
 
 def _whole(option: str, text: str | None, low: int, high: int) -> int | None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from gpuq.cli import format as fmt
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Client, Record, print_json
-from gpuq.errors import GpuqError
+from gpuq.errors import GpuqError, NotFound
 from gpuq.home import Home
 
 OK, NOTE, BROKEN = "ok", "note", "broken"
@@ -86,7 +86,7 @@ def daemon_checks(client: Client) -> list[Check]:
     except GpuqError as error:
         return [Check("api", BROKEN, error.message, error.fix)]
     answering = f"gpuq {version.get('version') or '(version not told)'} answers at {client.address}"
-    return [Check("api", OK, answering), *_parts(ready), *_clocks_agree(client), *_devices(client)]
+    return [Check("api", OK, answering), *_parts(ready), *_clocks_agree(client), *_devices(client), *_policy(client)]
 
 
 _FIXES = {
@@ -131,6 +131,24 @@ def _devices(client: Client) -> Iterator[Check]:
         yield Check("devices", NOTE, f"{len(devices)}, without a reading: {', '.join(silent)}", fix)
     else:
         yield Check("devices", OK, f"{len(devices)}, all with fresh readings")
+
+
+def _policy(client: Client) -> Iterator[Check]:
+    try:
+        found: Record = client.get("/api/v1/policies")
+    except NotFound:  # a daemon older than this command
+        return
+    except GpuqError as error:
+        yield Check("policy", BROKEN, error.message, error.fix)
+        return
+    fault = found.get("fault")
+    if fault is None:
+        yield Check("policy", OK, found["chosen"])
+        return
+    what = "failed" if found["chosen"] == found["serving"] else f"is replaced by `{found['serving']}`"
+    replaced = f"`{found['chosen']}` {what}: {fault['reason']}"
+    fix = "Correct it, or choose another under [scheduling], then restart the dispatcher; jobs run on."
+    yield Check("policy", BROKEN, replaced, fix)
 
 
 # --- this machine --------------------------------------------------------------------------------------------------

@@ -67,6 +67,29 @@ def _clock(match: re.Match[str]) -> float | None:
     return int(days or 0) * 86400 + sum(part * unit for part, unit in zip(numbers, units, strict=False))
 
 
+def parse_moment(text: str, now: float) -> float:
+    """Unix seconds of `8h` (from `now`), or of a moment as in RFC 3339: `2026-07-01T08:00:00+02:00`; without an offset it is
+    local time. Raises BadInput for one that has passed."""
+    ahead = _duration(text.strip().lower())
+    moment = now + ahead if ahead is not None else _moment(text.strip())
+    if moment is None:
+        raise BadInput(
+            f"`{text}` is no moment.", fix="Write 8h, 2-12:00:00, 2026-07-01T08:00 or 2026-07-01T08:00:00+02:00."
+        )
+    if not now < moment <= now + _MAX_DURATION:
+        raise BadInput(f"`{text}` is not ahead of us.", fix="Name a moment in the next ten years.")
+    return moment
+
+
+def _moment(text: str) -> float | None:
+    from datetime import datetime
+
+    try:
+        return datetime.fromisoformat(text).astimezone().timestamp()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
 def parse_slowdown(text: str) -> float:
     """The ratio time together / time alone of `1.15` or `15%`: 1.15. A bare number above 5 is surely a percentage."""
     match = _NUMBER.fullmatch(text.strip())

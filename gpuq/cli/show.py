@@ -166,6 +166,13 @@ def _asked_for(job: Record) -> str | None:
         asked.append(f"{fmt.gib(job['declared_memory_bytes'])} of memory")
     if job.get("time_limit_s") is not None:
         asked.append(f"{fmt.duration(job['time_limit_s'])} of time")
+    if job.get("gpus", 1) > 1 or job.get("most_gpus"):
+        most = job.get("most_gpus")
+        asked.append(f"{job['gpus']}{f' to {most}' if most else ''} devices")
+    if job.get("deadline_at"):
+        asked.append(f"an end by {fmt.local_time(job['deadline_at'])}")
+    if job.get("preemptible"):
+        asked.append("to be told before it is stopped for another")
     if job.get("priority"):
         asked.append(f"priority {job['priority']}")
     return ", ".join(asked) or None

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf
 
-from gpuq.core.admit import Place, admit, may_share, needed_memory
+from gpuq.core.admit import Place, admit, load_limit, may_share, needed_memory
 from gpuq.core.attempt import AttemptId, served_s
 from gpuq.core.device import Device, DeviceId, HostId
 from gpuq.core.drain import drained
@@ -52,6 +52,7 @@ class Board:
         self._given: set[DeviceId] = set()
         self._refused: dict[Likeness, Verdict] = {}
         self._placed: set[JobId] = set()
+        self.kept_back: dict[JobId, Verdict] = {}
         self._undrainable: set[tuple[int | None, int]] = set()
         self._usage: dict[str, float] = {}
         self.evicted: set[AttemptId] = set()
@@ -88,6 +89,10 @@ class Board:
             return None  # a busy place has numbers to say why
         return memo.reason or self.nothing_open()
 
+    def keep_back(self, job: Job, verdict: Verdict) -> None:
+        """The policy's own reason why it does not propose this very job now."""
+        self.kept_back[job.id] = verdict
+
     def placed(self, job: Job) -> bool:
         """Whether the job got its devices in this pass."""
         return job.id in self._placed
@@ -116,6 +121,11 @@ class Board:
     def given(self, device: DeviceId) -> bool:
         """Whether the device got a job in this pass."""
         return device in self._given
+
+    @property
+    def sorts(self) -> Iterable[Device]:
+        """One device of each sort: forecasts differ by that alone."""
+        return self._places.sorts.values()
 
     @property
     def shares(self) -> bool:
@@ -227,7 +237,10 @@ class Board:
                 asked = asked and forecast is not UNKNOWN
                 peak, needed = forecast.peak_utilization_pct, needed_memory(job, forecast)
                 if peak is not None and needed is not None and may_share(job, forecast):
-                    needs[sort] = (inf if forecast.pairs_known else self.limits.utilization_pct - peak, needed)
+                    needs[sort] = (
+                        inf if forecast.pairs_known else load_limit(job.max_slowdown, self.limits) - peak,
+                        needed,
+                    )
             if not asked:
                 return needs
             memo.needs = needs

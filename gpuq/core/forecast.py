@@ -82,6 +82,9 @@ class Forecast:
     """By how much `upper_memory_bytes` is above the model's own bound, because the kind's recent runs needed more."""
     pairs_known: bool = False
     """Slowdowns of pairs are known here, so a place beyond the limit on utilisation may be worth a question."""
+    speedups: tuple[tuple[int, float], ...] = ()
+    """(devices, times faster than on one), by rising count; empty where nothing is known of more devices than one. Durations
+    speak of as many devices as the job asks for."""
 
     @property
     def likeliest_utilization_pct(self) -> float | None:

@@ -7,6 +7,7 @@ is no news. So what was said last is true, but for its numbers, which are those 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 
 from gpuq.core.actions import Hold
@@ -26,7 +27,8 @@ def holds(board: Board, cause: int) -> Iterator[Hold]:
             continue
         like = likeness(job)
         memo = board.known.memos.get(like)
-        verdict = board.known.never_fits(job) or (memo and memo.reason) or otherwise
+        own = board.known.never_fits(job) or board.kept_back.get(job.id)
+        verdict = own or (memo and memo.reason) or _for_all_its_devices(job, otherwise)
         said = board.state.verdicts.get(job.id)
         if said is not None and said.rule is verdict.rule and said.device != verdict.device:
             if (like, said) not in stands:
@@ -47,11 +49,13 @@ def _to_tell(board: Board, otherwise: Verdict) -> Iterable[Job]:
     restless = sorted(known.restless, key=repr)
     known.everybody, known.otherwise = False, otherwise.rule
     known.restless.clear()
+    policys = sorted({*known.kept_back, *board.kept_back} & index.waiting.keys())
+    known.kept_back = set(board.kept_back)
     if everybody:
         return list(index.waiting.values())
     groups = (group for like in restless for group in index.alike.get(like, {}).values())
-    unsaid = (index.waiting[job] for job in index.unsaid)
-    told = {job.id: job for job in chain((job for group in groups for job in group.jobs), unsaid)}
+    by_themselves = (index.waiting[job] for job in (*index.unsaid, *policys))
+    told = {job.id: job for job in chain((job for group in groups for job in group.jobs), by_themselves)}
     return told.values()
 
 
@@ -61,3 +65,10 @@ def _stands(board: Board, job: Job, said: Verdict) -> bool:
         return False
     verdict = board.judge(job, said.device)
     return not verdict.admitted and verdict.rule is said.rule
+
+
+def _for_all_its_devices(job: Job, otherwise: Verdict) -> Verdict:
+    """For a job on several devices: what it wants, beside what there is."""
+    if job.device_count == 1:
+        return otherwise
+    return replace(otherwise, numbers=(("wanted_devices", job.device_count), *otherwise.numbers))

@@ -33,8 +33,10 @@ from gpuq.daemon.learner import Learner
 from gpuq.daemon.outcome import actual
 from gpuq.daemon.perform import Performer
 from gpuq.daemon.record import Recorder
+from gpuq.daemon.shadow import Shadow
 from gpuq.daemon.view import View
 from gpuq.errors import Unreachable
+from gpuq.policies.guard import Guarded
 from gpuq.wire import Message, Report, Ring, Spooled
 
 log = logging.getLogger(__name__)
@@ -57,10 +59,11 @@ class Parts:
     stream: Stream
     performer: Performer
     learner: Learner
-    policy: Policy
+    policy: Guarded
     limits: Limits
     clock: Callable[[], float]
     run_blocking: Callable[..., Any]
+    shadow: Shadow | None = None
 
 
 @dataclass
@@ -82,7 +85,7 @@ class Dispatcher:
         self.state = state
         self.journal = journal
         self._known = Known()
-        self._policy = parts.policy
+        self._policy: Policy = parts.policy
         self.intake = intake
         self.view = View(parts.limits.stale_after_s)
         self.recorder = Recorder(parts.learner.features_of, self._actual_of)
@@ -177,10 +180,10 @@ class Dispatcher:
     async def _decide(self, turn: Turn) -> None:
         started = self.parts.clock()
         self._answer(turn.now)
-        turn.actions = decide(
-            self.state, self._known, self.parts.limits, self._policy, turn.now, cause=self.journal.seq
-        )
+        turn.actions = self._pass(turn.now)
         turn.actions = [action for action in turn.actions if self._apply(action, turn.now)]
+        if self.parts.shadow is not None:
+            self.recorder.commit.chances += self.parts.shadow.look(self.state, self.parts.learner.answer, turn.now)
         took = self.parts.clock() - started
         self.view.passes += 1
         self.view.pass_seconds = took
@@ -188,6 +191,16 @@ class Dispatcher:
         if any(isinstance(action, Launch | Requeue) for action in turn.actions):
             # The rest of the queue deserves another look at once: a device is given once in a pass.
             self._next_pass_at, self._turn_again = turn.now, True
+
+    def _pass(self, now: float) -> list[Action]:
+        """What to do now. Should even the default fail, then nothing starts, but what ended is archived and what was cancelled
+        is stopped: a queue that cannot schedule must still obey."""
+        state, known, limits, cause = self.state, self._known, self.parts.limits, self.journal.seq
+        try:
+            return decide(state, known, limits, self._policy, now, cause)
+        except Exception as error:  # noqa: BLE001 - see above; it is logged and shown
+            self.parts.policy.default_failed(error, now)
+            return decide(state, known, limits, propose_nothing, now, cause)
 
     def _answer(self, now: float) -> None:
         while questions := ask(self.state, self._known, self.parts.limits, now):
@@ -204,7 +217,7 @@ class Dispatcher:
             for host, seq in self.intake.taken.items()
             if self._acknowledged.get(host) != seq
         }
-        if any((commit.entries, commit.handled, commit.hosts, commit.devices)):
+        if any((commit.entries, commit.handled, commit.hosts, commit.devices, commit.chances)):
             await self._until_it_works(partial(self.parts.store.commit, commit))
 
     async def _after_commit(self, turn: Turn) -> None:
@@ -229,8 +242,15 @@ class Dispatcher:
             self._next_view_at = turn.now + _VIEW_EVERY_S
             await self._show_queue()
             learner = self.parts.learner
-            view = self.view.draw(self.state, turn.now, learner.model_version, learner.drift())
+            about = {"model_version": learner.model_version, "policy": self._policy_words()}
+            view = self.view.draw(self.state, turn.now, about, learner.drift())
             await stream.set_view(view, _VIEW_LIVES_S)
+
+    def _policy_words(self) -> dict[str, Any]:
+        """Which policy was chosen, which proposes, and why that is another."""
+        policy = self.parts.policy
+        fault = None if policy.fault is None else {"reason": policy.fault.reason, "at": policy.fault.at}
+        return {"chosen": policy.chosen, "serving": policy.serving, "fault": fault}
 
     async def _show_queue(self) -> None:
         """The waiting queue stands in Redis, ids only, for anyone to look at; made again from the state when lost."""

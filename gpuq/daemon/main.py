@@ -1,7 +1,8 @@
 """The dispatcher process: wiring, start, life, end. `python -m gpuq.daemon`.
 
-At start: one dispatcher per home (a lock), the schema must fit, the state is rebuilt from the record. The parts fail by
-ending the process; whoever supervises it starts it again, and it goes on from the record.
+At start: one dispatcher per home (a lock), the schema must fit, the state is rebuilt from the record. A policy that cannot be
+had is replaced by the default, since a queue must not stand still over it; other wrong settings end the process. The parts
+fail by ending the process; whoever supervises it starts it again, and it goes on from the record.
 """
 
 from __future__ import annotations
@@ -29,11 +30,12 @@ from gpuq.daemon.learner import Learner
 from gpuq.daemon.loop import Dispatcher, Parts
 from gpuq.daemon.perform import Performer
 from gpuq.daemon.restore import restore
+from gpuq.daemon.shadow import Shadow, exclusively
 from gpuq.daemon.tasks import Tasks
 from gpuq.errors import GpuqError
 from gpuq.home import private_secret
 from gpuq.learn.shelf import Shelf
-from gpuq.policies.packed import packed
+from gpuq.policies.guard import Guarded, guard
 from gpuq.settings import Settings, load
 
 log = logging.getLogger(__name__)
@@ -63,6 +65,8 @@ async def _run(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
+    # In the main thread, where making a policy has a time limit too.
+    policy = guard(settings.scheduling)
     # One thread for everything that blocks: the store is used by one caller at a time.
     with ThreadPoolExecutor(1, thread_name_prefix="record") as pool:
 
@@ -70,7 +74,7 @@ async def _run(settings: Settings) -> None:
             return await loop.run_in_executor(pool, partial(work, *args))
 
         store = await run_blocking(open_store, settings.database_url)
-        dispatcher = await run_blocking(_assemble, settings, store, run_blocking)
+        dispatcher = await run_blocking(_assemble, settings, store, policy, run_blocking)
         tasks = Tasks()
         tasks.start("listen", dispatcher.listen())
         tasks.start("turn", dispatcher.turn_for_ever())
@@ -82,23 +86,25 @@ async def _run(settings: Settings) -> None:
             await run_blocking(store.close)
 
 
-def _assemble(settings: Settings, store: Store, run_blocking: Callable[..., Any]) -> Dispatcher:
-    limits = settings.admission
+def _assemble(settings: Settings, store: Store, policy: Guarded, run_blocking: Callable[..., Any]) -> Dispatcher:
+    shadow = settings.scheduling.shadow
+    limits = exclusively(settings.admission) if shadow else settings.admission
     learner = Learner(store, Shelf(settings.home.models), settings.learning)
     learner.catch_up(time.time())
     last_seq = store.last_seq()
     store.prune_journal(before=last_seq - _KEEP_JOURNAL_ENTRIES)
-    state = restore(store, learner.register)
+    state = restore(store, time.time(), learner.register)
     key = private_secret(settings.home.order_key_file)
     parts = Parts(
         store=store,
         stream=RedisStream(settings.effective_redis_url),
         performer=Performer(RqBell(settings.effective_redis_url), key, limits.start_grace_s),
         learner=learner,
-        policy=packed,
+        policy=policy,
         limits=limits,
         clock=time.time,
         run_blocking=run_blocking,
+        shadow=Shadow.of(settings.admission, store, state) if shadow else None,
     )
     intake = Intake({host: seq for host, (_, seq) in store.hosts().items()}, key)
     return Dispatcher(parts, state, Journal(last_seq), intake)

@@ -30,23 +30,16 @@ from gpuq.adapters.store.contract import Store
 from gpuq.adapters.supervise import python_module
 from gpuq.daemon.user import user_name
 from gpuq.errors import Failure, GpuqError
+from gpuq.learn import night
 from gpuq.learn.card import card, card_files
 from gpuq.learn.model import Model
-from gpuq.learn.outcome import Outcome
 from gpuq.learn.quarantine import Teachable, teachable
-from gpuq.learn.score import Judgement, judge
+from gpuq.learn.score import Judgement
 from gpuq.learn.shelf import Shelf
-from gpuq.learn.train import fit
-from gpuq.learn.transfer.profile import OpProfile, read_folder
+from gpuq.learn.transfer.profile import read_folder
 from gpuq.settings import Learning, Settings, load
 
 MODULE = "gpuq.daemon.retrain"
-# The newest third of the attempts judges, but no more than say enough; at least three, or one would decide.
-_HELD_OUT_SHARE = 1 / 3
-_LEAST_HELD_OUT = 3
-_MOST_HELD_OUT = 3000
-# More bad rows than this, and something is wrong with the record itself.
-_MOST_DAMAGED_SHARE = 0.5
 
 
 class TrainingFailed(Failure):
@@ -130,36 +123,22 @@ def train(settings: Settings, store: Store, now: float, *, draw: bool = True) ->
         shelf = Shelf(settings.home.models)
         serving = shelf.load_serving()
         attempts = read_attempts(store, now)
-        obstacle = _obstacle(attempts, settings.learning)
+        obstacle = night.obstacle(attempts, settings.learning)
         if obstacle is not None:
             return _result(serving.version, obstacle, attempts)
-        earlier, held_out = split(attempts.outcomes)
         profiles = read_folder(settings.home.profiles)
-        candidate = fit(earlier, settings.learning, profiles)
-        rival = _rival(serving.model, earlier, settings.learning, profiles)
-        judgement = judge(earlier, held_out, candidate, rival, settings.learning, settings.admission)
+        trained = night.train(attempts, serving.model, settings.learning, settings.admission, profiles)
+        judgement, held_out = trained.judgement, trained.held_out
         result = _result(serving.version, judgement.reason, attempts, judgement, held_out=len(held_out))
         if serving.problem is not None:
             result["problem"] = serving.problem
         if judgement.better:
-            values = card(candidate, judgement, attempts, held_out=held_out, at=now, previous=serving.version)
+            values = card(trained.candidate, judgement, attempts, held_out=held_out, at=now, previous=serving.version)
             files = card_files(values, judgement.rows if draw else ())
-            result["version"] = _publish(shelf, store, candidate, values, files, now)
+            result["version"] = _publish(shelf, store, trained.candidate, values, files, now)
             result["published"] = True
             shelf.prune(settings.learning.keep_versions)
         return result
-
-
-def _rival(
-    serving: Model | None, earlier: Sequence[Outcome], learning: Learning, profiles: Sequence[OpProfile]
-) -> Model | None:
-    """The serving model as it is; if it has seen what now judges, made again from as much as it may have seen.
-
-    That happens when attempts of its last night have left the history since.
-    """
-    if serving is None or serving.trained_until <= earlier[-1].ended_at:
-        return serving
-    return fit(earlier, learning, profiles)
 
 
 def _publish(
@@ -200,38 +179,12 @@ def read_attempts(store: Store, now: float) -> Teachable:
     return teachable(store.finished_attempts(), {device.id: device.type for device in devices}, memory, now)
 
 
-def split(outcomes: Sequence[Outcome]) -> tuple[Sequence[Outcome], Sequence[Outcome]]:
-    """(earlier, held out): the held-out ones all ended after the earlier ones."""
-    count = min(_MOST_HELD_OUT, max(_LEAST_HELD_OUT, round(len(outcomes) * _HELD_OUT_SHARE)))
-    return outcomes[:-count], outcomes[-count:]
-
-
 def summary(result: dict[str, Any]) -> str:
     """The result in a sentence."""
     if result["published"]:
         now, before = result["version"] or "none", result["previous"] or "none"
         return f"Model {now} serves now (before: {before}): {result['reason']}."
     return f"Nothing published; {result['previous'] or 'no model'} serves on: {result['reason']}."
-
-
-def _obstacle(attempts: Teachable, learning: Learning) -> str | None:
-    """Why this history cannot train a model; None if it can."""
-    usable, damaged = len(attempts.outcomes), attempts.damaged
-    if usable + damaged and damaged / (usable + damaged) > _MOST_DAMAGED_SHARE:
-        reasons = ", ".join(f"{count} {reason}" for reason, count in attempts.left_out.items())
-        return f"the history looks damaged: {damaged} of {usable + damaged} finished attempts are unusable ({reasons})"
-    least = max(learning.minimum_attempts, 2 * _LEAST_HELD_OUT)
-    if usable < least:
-        return f"too little history: {usable} finished {_attempts(usable)} measured, {least} needed"
-    if attempts.misdated / usable > _MOST_DAMAGED_SHARE:
-        return (
-            f"the history looks damaged: the times of {attempts.misdated} of {usable} finished attempts cannot be right, "
-            "so nobody knows which are the latest; is this machine's clock right?"
-        )
-    profiles = {(one.kind, one.peak_utilization_pct, one.peak_memory_bytes) for one in attempts.outcomes}
-    if len(profiles) == 1:
-        return f"constant history: all {usable} attempts measured the same, so there is nothing to learn"
-    return None
 
 
 def _result(
@@ -271,10 +224,6 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="JSON on stdout only, no sentence on stderr")
     return parser.parse_args(arguments)
-
-
-def _attempts(count: int) -> str:
-    return "attempt" if count == 1 else "attempts"
 
 
 def _say(text: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -31,8 +32,10 @@ class View:
         """Drop what belongs to attempts that have ended."""
         self._reports = {attempt: r for attempt, r in self._reports.items() if attempt in state.attempts}
 
-    def draw(self, state: State, now: float, model_version: str | None, drift: dict[str, Any] | None = None) -> bytes:
-        """The picture as JSON. `drift` is what `Drift.report` says."""
+    def draw(
+        self, state: State, now: float, dispatcher: Mapping[str, Any], drift: dict[str, Any] | None = None
+    ) -> bytes:
+        """The picture as JSON. `dispatcher`: what it says of itself beside its passes; `drift` is what `Drift.report` says."""
         self.forget_gone(state)
         return msgspec.json.encode(
             {
@@ -41,7 +44,7 @@ class View:
                     "pid": os.getpid(),
                     "passes": self.passes,
                     "pass_seconds": self.pass_seconds,
-                    "model_version": model_version,
+                    **dispatcher,
                 },
                 "drift": drift,
                 "devices": [self._device(state, device, now) for device in state.devices.values()],

@@ -55,17 +55,25 @@ class _Template:
 def describe(submission: Submission, owner: str) -> tuple[str, str, dict[str, Json]]:
     """(kind, signature, features) of a submission. Never raises.
 
-    `--kind` overrides the kind; two users who name the same kind share its history. A changed script keeps the kind and
-    changes the signature.
+    `--kind` overrides the kind; two users who name the same kind share its history, for the same number of devices. A changed
+    script keeps the kind and changes the signature.
     """
     template = _template(submission)
     who = submission.project or owner
-    kind = submission.kind or _short(f"{_plain(who)}:{template.text()}")
+    # On several devices the same work takes another time, and each device does another part of it.
+    kind = _short((submission.kind or f"{_plain(who)}:{template.text()}") + _several(submission))
     features = _features(submission, owner, template)
     # Where a value was read changes nothing that depends on it.
     telling = {name: value for name, value in features.items() if name != "origins"}
     digest = hashlib.sha256(json.dumps(telling, sort_keys=True).encode("utf-8", "replace")).hexdigest()
     return kind, f"{kind}#{digest[:16]}", features
+
+
+def _several(submission: Submission) -> str:
+    """` x2` for two devices, ` x1-4` for one to four; blank for one."""
+    if submission.most_gpus is not None and submission.most_gpus > submission.gpus:
+        return f" x{submission.gpus}-{submission.most_gpus}"
+    return f" x{submission.gpus}" if submission.gpus > 1 else ""
 
 
 def _template(submission: Submission) -> _Template:

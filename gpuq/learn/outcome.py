@@ -114,7 +114,9 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         features=attempt.features,
         peak_utilization_pct=_percent(actual.get("peak_utilization_pct")),
         peak_memory_bytes=_bytes(actual.get("peak_memory_bytes")),
-        duration_s=_positive(ended - started) if completed and started is not None else None,
+        duration_s=_positive(ended - started)
+        if completed and started is not None and _runs_whole(job, attempt)
+        else None,
         alone_rate=alone_rate,
         shared_rate=shared_rate,
         slowdowns=_slowdowns(actual, partner_kinds),
@@ -128,6 +130,15 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         forecast=_forecast(attempt.launch),
         sharing=_text(actual.get("sharing")),
     )
+
+
+def _runs_whole(job: JobSide, attempt: AttemptSide) -> bool:
+    """Whether a completed attempt took as long as the job takes from its beginning, on as many devices as it needs.
+
+    One that had saved its work before goes on from there; one that was given more devices than it needs is faster.
+    """
+    asked = job.record.submission
+    return not (asked.preemptible and attempt.number > 1) and len(attempt.devices) <= asked.gpus
 
 
 def impossible(actual: Mapping[str, Any]) -> str | None:

@@ -39,6 +39,12 @@ def recipe(name: str) -> Recipe:
     return offered
 
 
+def source(name: str) -> str:
+    """Where the policy of this name comes from, as in `gpuq.policies.packed:RECIPE of gpuq-daemon 0.1.0`."""
+    point = _found()[name]
+    return point.value if point.dist is None else f"{point.value} of {point.dist.name} {point.dist.version}"
+
+
 def make(scheduling: Scheduling) -> Policy:
     """The policy that the settings name. Raises BadInput."""
     return recipe(scheduling.policy).make(scheduling)

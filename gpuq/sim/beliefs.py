@@ -6,14 +6,25 @@ The same seam as the daemon's: questions come, forecasts go; ended attempts are 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
+from math import isinf
+from typing import NamedTuple, Protocol
 
-from gpuq.core.forecast import MEASURED, UNKNOWN, Forecast, PairCost, Question
+from gpuq.core.forecast import UNKNOWN, Forecast, PairCost, Question
+from gpuq.core.job import KindId
+from gpuq.sim.memory import peak_memory
 from gpuq.sim.record import AttemptRun
 from gpuq.sim.trace import Arrival
 from gpuq.sim.world import World
 
-_GIB = 2**30
+# What a job is seen to use in a world that says nothing of memory: so little that memory keeps nobody apart.
+UNSEEN_MEMORY_BYTES = 2**30
+
+
+class Taught(NamedTuple):
+    """What came of a nightly training, and why."""
+
+    published: bool
+    reason: str
 
 
 class Beliefs(Protocol):
@@ -31,8 +42,8 @@ class Beliefs(Protocol):
         """An attempt ended. Returns whether that may change any forecast."""
         ...
 
-    def night(self, now: float) -> None:
-        """It is time for the nightly training."""
+    def night(self, now: float) -> Taught | None:
+        """It is time for the nightly training; None where there is none."""
         ...
 
 
@@ -56,16 +67,16 @@ class Cold:
 
 
 class Oracle:
-    """Knows the world and each job's duration: the bound of what forecasts can give."""
+    """Knows the world and each job: the bound of what forecasts can give."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._duration: dict[str, float] = {}
+        self._arrivals: dict[str, Arrival] = {}
 
     def signature(self, arrival: Arrival) -> str:
         """One for each job, since each one's duration is known."""
         signature = f"{arrival.kind}#{arrival.job}"
-        self._duration[signature] = arrival.duration_s
+        self._arrivals[signature] = arrival
         return signature
 
     def answer(self, questions: Iterable[Question]) -> Mapping[Question, Forecast]:
@@ -80,20 +91,10 @@ class Oracle:
         """There is nothing to learn."""
 
     def _truth(self, question: Question) -> Forecast:
-        world, workload = self._world, self._world.workload(question.kind)
-        duration = self._duration[question.signature] / workload.speeds.get(question.device_type, 1.0)
-        memory = workload.memory_bytes if workload.memory_bytes is not None else _GIB
-        pairs = tuple(
-            PairCost(
-                beside,
-                newcomer=world.slowdown(question.kind, [beside]),
-                newcomer_upper=world.slowdown(question.kind, [beside]),
-                resident=world.slowdown(beside, [question.kind]),
-                resident_upper=world.slowdown(beside, [question.kind]),
-                evidence=MEASURED,
-            )
-            for beside in question.beside
-        )
+        world, arrival = self._world, self._arrivals[question.signature]
+        workload = world.workload(question.kind)
+        memory = peak_memory(world, arrival) or UNSEEN_MEMORY_BYTES
+        duration = arrival.duration_s / workload.speeds.get(question.device_type, 1.0)
         return Forecast(
             peak_utilization_pct=workload.utilization_pct,
             peak_memory_bytes=memory,
@@ -101,7 +102,14 @@ class Oracle:
             duration_p50_s=duration,
             duration_p90_s=duration,
             evidence="oracle",
-            pairs=pairs,
+            pairs=tuple(self._cost(question.kind, beside) for beside in question.beside),
             pairs_known=True,
             power_w=workload.powers.get(question.device_type),
+            speedups=tuple(sorted(workload.speedups.items())),
         )
+
+    def _cost(self, kind: KindId, beside: KindId) -> PairCost:
+        newcomer, resident = self._world.slowdown(kind, [beside]), self._world.slowdown(beside, [kind])
+        if isinf(max(newcomer, resident)):
+            return PairCost(beside, None, None, None, None, unsafe=True)
+        return PairCost(beside, newcomer, newcomer, resident, resident)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from gpuq.core.job import Job
 from gpuq.core.limits import Limits
 from gpuq.core.policy import Policy
 from gpuq.sim.beliefs import Beliefs
@@ -14,11 +15,19 @@ def _as_they_are(beliefs: Beliefs) -> Beliefs:
     return beliefs
 
 
+def _as_it_is(job: Job) -> Job:
+    return job
+
+
 @dataclass(frozen=True)
 class Contender:
-    """`believe` stands between the forecasts and the core: a rival that looks at less, or trusts more, is made there."""
+    """`believe` stands between the forecasts and the core: a rival that looks at less, or trusts more, is made there.
+
+    `submit` is what its users have to say of a job beyond what the trace does, as that it may be stopped.
+    """
 
     name: str
     policy: Policy
     limits: Limits = field(default_factory=Limits)
     believe: Callable[[Beliefs], Beliefs] = _as_they_are
+    submit: Callable[[Job], Job] = _as_it_is

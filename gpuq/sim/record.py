@@ -1,11 +1,15 @@
-"""What came of a simulation: each attempt, each job, each pass. The report works on nothing else."""
+"""What came of a simulation: each attempt, each job, each pass. The report works on nothing else.
+
+Seconds count from the trace's start unless they say otherwise. What was not measured, or makes no sense in the world that was
+simulated, is None.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from gpuq.core.attempt import AttemptId, Ending
-from gpuq.core.device import DeviceId
+from gpuq.core.device import Device, DeviceId, HostId
 from gpuq.core.forecast import Forecast
 from gpuq.core.job import JobState
 from gpuq.core.verdict import Rule
@@ -14,19 +18,25 @@ from gpuq.sim.trace import Arrival
 
 @dataclass(slots=True)
 class Stretch:
-    """Time that an attempt spent beside exactly these partners (kinds, one device's worst), and the work done meanwhile.
+    """Time that an attempt spent beside exactly these partners (kinds, on the device where it is slowest).
 
-    `seconds` is virtual time, `work_s` what it would have taken alone: their ratio is the true slowdown of the stretch.
+    `seconds` is virtual time, `work_s` the work done meanwhile, in seconds of the trace's durations; `slowdown` is time together
+    / time alone on the same devices, so a slow type of device is not counted against the partners.
     """
 
     beside: tuple[str, ...]
     seconds: float
     work_s: float
+    slowdown: float
 
 
 @dataclass(slots=True)
 class AttemptRun:
-    """One attempt from its start to its end."""
+    """One attempt from its start to its end.
+
+    `promised`: bytes on each device. `memory_bytes`: the most it really had on each; None in a world without memory. `lost_s`:
+    work that brought the job no further, since it was not saved at the end, or was the loading of what had been.
+    """
 
     id: AttemptId
     arrival: Arrival
@@ -35,26 +45,29 @@ class AttemptRun:
     started_at: float
     forecast: Forecast
     rule: Rule
+    promised: tuple[int, ...] = ()
+    memory_bytes: int | None = None
     ended_at: float | None = None
     ending: Ending | None = None
     exit_code: int | None = None
+    lost_s: float = 0.0
     stretches: list[Stretch] = field(default_factory=list)
 
     @property
     def work_s(self) -> float:
-        """Seconds of work done, as they would have passed alone."""
+        """Seconds of work done, lost work included."""
         return sum(stretch.work_s for stretch in self.stretches)
 
     @property
     def slowdown(self) -> float | None:
-        """Time taken / time alone, over the whole attempt; None if it did no work."""
-        work = self.work_s
-        return sum(stretch.seconds for stretch in self.stretches) / work if work > 0 else None
+        """Time taken / time alone on the same devices, over the whole attempt; None if it was over at once."""
+        return _slowdown(self.stretches)
 
 
 @dataclass(slots=True)
 class JobRun:
-    """One job from its submission to its end. `ended_at` is None for one that never ended."""
+    """One job from its submission to its end. `ended_at` is None for one that never ended; one whose `state` is not COMPLETED
+    ended without its work done (it ran out of memory alone, say)."""
 
     arrival: Arrival
     state: JobState = JobState.PENDING
@@ -75,18 +88,74 @@ class JobRun:
         ran = sum((a.ended_at or a.started_at) - a.started_at for a in self.attempts)
         return max(0.0, self.completion_s - ran)
 
+    @property
+    def slowdown(self) -> float | None:
+        """Time taken / time alone on the same devices, over all its attempts; what `Run.max_slowdown` is a budget of."""
+        return _slowdown([stretch for attempt in self.attempts for stretch in attempt.stretches])
+
+
+@dataclass(slots=True)
+class Admissions:
+    """Decisions about sharing, against the truth and `Run.max_slowdown`.
+
+    `shared`: starts beside a partner; of them `wrongly_shared`: somebody there is slowed beyond the budget, or they cannot be
+    together at all. `refused`: jobs refused for load, slowdown, memory or an unsafe pair, once for each job and each set of kinds
+    on the device it was refused; of them `wrongly_refused`: all would have stayed within the budget and the memory.
+    """
+
+    shared: int = 0
+    wrongly_shared: int = 0
+    refused: int = 0
+    wrongly_refused: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Night:
+    """One nightly training. `seconds` are real ones; `published`: another model serves from then on."""
+
+    at: float
+    seconds: float
+    published: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class HostLoss:
+    """A host that was gone from `at` to `back_at`."""
+
+    host: HostId
+    at: float
+    back_at: float
+
 
 @dataclass(slots=True)
 class Run:
-    """One simulation. `pass_seconds` are real seconds of `ask`, the answers and `decide`, one per pass."""
+    """One simulation. `pass_seconds` are real seconds of `ask`, the answers and `decide`, one per pass.
+
+    `max_slowdown` is the budget of jobs that name none. `energy_kwh` is what all devices drew up to `ended_at`, of it
+    `idle_energy_kwh` with nobody on them; None where the world does not know every power that was needed. `replacements`: passes
+    in which the default policy stood in for one that failed. `notes` are for people.
+    """
 
     trace: str
     world: str
     policy: str
     seed: int
     device_count: int
+    devices: tuple[Device, ...] = ()
+    max_slowdown: float = 1.15
     jobs: list[JobRun] = field(default_factory=list)
     pass_seconds: list[float] = field(default_factory=list)
-    nights: list[float] = field(default_factory=list)
+    nights: list[Night] = field(default_factory=list)
+    losses: list[HostLoss] = field(default_factory=list)
+    admissions: Admissions = field(default_factory=Admissions)
+    energy_kwh: float | None = None
+    idle_energy_kwh: float | None = None
+    replacements: int = 0
     ended_at: float = 0.0
     notes: list[str] = field(default_factory=list)
+
+
+def _slowdown(stretches: list[Stretch]) -> float | None:
+    alone = sum(stretch.seconds / stretch.slowdown for stretch in stretches)
+    return sum(stretch.seconds for stretch in stretches) / alone if alone > 0 else None

@@ -283,3 +283,38 @@ async def test_the_pages_files(endpoint: Endpoint) -> None:
 def test_device_ids_are_shortened_in_the_middle() -> None:
     assert render.short("GPU-8f2c41d0-1b7e-4c55-9a01-000000000003") == "GPU-8f2c41d0…0003"
     assert render.short("cpu-0") == "cpu-0"
+
+
+def with_policy(endpoint: Endpoint, fault: dict[str, Any] | None) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    assert endpoint.stream.picture is not None
+    live = msgspec.json.decode(endpoint.stream.picture)
+    live["dispatcher"]["policy"] = {"chosen": "fair", "serving": "packed" if fault else "fair", "fault": fault}
+    endpoint.stream.picture = msgspec.json.encode(live)
+
+
+async def test_the_policies_are_told_and_which_of_them_proposes(endpoint: Endpoint) -> None:
+    status, told = await endpoint.get("/api/v1/policies")
+    assert (status, told["chosen"], told["serving"], told["fault"]) == (200, "packed", None, None)
+    assert "packed" in {policy["name"] for policy in told["policies"]}
+
+
+async def test_a_replaced_policy_is_told_everywhere(endpoint: Endpoint) -> None:
+    with_policy(endpoint, {"reason": "it failed: <b>KeyError</b>", "at": 1000.0})
+    _, told = await endpoint.get("/api/v1/policies")
+    assert (told["chosen"], told["serving"]) == ("fair", "packed")
+    assert told["fault"] == {"reason": "it failed: <b>KeyError</b>", "at": "1970-01-01T00:16:40.000Z"}
+    async with endpoint.socket.get("/metrics") as answer:
+        families = {family.name: family for family in text_string_to_metric_families(await answer.text())}
+    assert families["gpuq_policy_replaced"].samples[0].value == 1
+    assert families["gpuq_policy_info"].samples[0].labels == {"chosen": "fair", "serving": "packed"}
+    async with endpoint.socket.get("/") as answer:
+        page = await answer.text()
+    assert "the policy fair is replaced by packed: it failed: &lt;b&gt;" in page
+
+
+async def test_a_policy_that_serves_as_chosen_is_no_alarm(endpoint: Endpoint) -> None:
+    with_policy(endpoint, None)
+    async with endpoint.socket.get("/metrics") as answer:
+        families = {family.name: family for family in text_string_to_metric_families(await answer.text())}
+    assert families["gpuq_policy_replaced"].samples[0].value == 0

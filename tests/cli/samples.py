@@ -167,3 +167,35 @@ DEVICES: list[dict[str, Any]] = [
         "residents": [],
     },
 ]
+
+
+def _policy(name: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "source": f"gpuq.policies.{name}:RECIPE of gpuq-daemon 0.1.0",
+        "summary": f"what {name} does",
+        "work_conserving": True,
+        "starvation_free": True,
+        "extra": None,
+        "problem": None,
+        "settings": {},
+        **changes,
+    }
+
+
+POLICIES = {
+    "chosen": "packed",
+    "serving": "packed",
+    "fault": None,
+    "policies": [
+        _policy("fair", settings={"half_life_s": 604800.0}),
+        _policy("integer", extra="train", problem="`integer` needs scipy.", starvation_free=False),
+        _policy("packed"),
+        _policy("torn", summary=None, problem="it cannot be loaded", settings=None, work_conserving=None),
+    ],
+}
+REPLACED = {
+    **POLICIES,
+    "chosen": "fair",
+    "fault": {"reason": "it failed: KeyError: 'ada'", "at": "2026-01-02T03:04:05Z"},
+}

@@ -22,6 +22,7 @@ def healthy(api: FakeApi) -> FakeApi:
     api.on("GET", "/livez", Reply(raw=b"ok"))
     api.on("GET", "/version", {"version": "0.1.0", "api": "v1"})
     api.on("GET", "/api/v1/gpus", samples.DEVICES[:1])
+    api.on("GET", "/api/v1/policies", samples.POLICIES)
     return api
 
 
@@ -34,7 +35,7 @@ def test_a_healthy_gpuq_is_0_and_nothing_is_broken(gpuq: Command, healthy: FakeA
     assert done.code == 0, done.out
     found = checks(done)
     assert {"home", "disk", "clock", "installation", "nvml", "cgroup", "timer"} < set(found)
-    for part in ("home", "api", "database", "redis", "dispatcher", "devices"):
+    for part in ("home", "api", "database", "redis", "dispatcher", "devices", "policy"):
         assert found[part]["status"] == "ok"
     assert gpuq("doctor").code == 0
 
@@ -117,3 +118,18 @@ def test_a_home_that_is_not_there_yet_is_no_fault(tmp_path: Path) -> None:
     found = {check.part: check for check in doctor.local_checks(Home(tmp_path / "later"))}
     assert found["home"].status == "note"
     assert "gpuq up" in (found["home"].fix or "")
+
+
+def test_a_policy_that_was_replaced_is_broken_with_its_reason(gpuq: Command, healthy: FakeApi) -> None:
+    healthy.on("GET", "/api/v1/policies", samples.REPLACED)
+    done = gpuq("doctor", "--json")
+    assert done.code == 1
+    assert checks(done)["policy"]["found"] == "`fair` is replaced by `packed`: it failed: KeyError: 'ada'"
+    assert "restart the dispatcher" in checks(done)["policy"]["fix"]
+
+
+def test_a_daemon_that_knows_no_policies_is_not_broken(gpuq: Command, healthy: FakeApi) -> None:
+    del healthy.answers["GET", "/api/v1/policies"]
+    done = gpuq("doctor", "--json")
+    assert done.code == 0
+    assert "policy" not in checks(done)

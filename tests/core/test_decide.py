@@ -43,14 +43,14 @@ def test_two_known_jobs_share_when_the_sum_fits() -> None:
 
 
 def test_two_that_would_load_the_device_beyond_its_limit_do_not_share() -> None:
-    play = Playbook().forecast("kind", a_forecast(54, 4))
+    play = Playbook().forecast("kind", a_forecast(58, 4))
     play.happen(a_report(a_device()), Submitted(a_job(1)), Submitted(a_job(2))).settle()
 
     assert play.launched() == {1: "gpu0"}
     verdict = play.verdict(2)
     assert verdict is not None
     assert (verdict.rule, verdict.device) == (Rule.PREDICTED_LOAD, "gpu0")
-    assert dict(verdict.numbers)["sum_pct"] == 108
+    assert dict(verdict.numbers)["sum_pct"] == 116
 
 
 def test_an_idle_device_is_preferred_to_sharing() -> None:
@@ -81,7 +81,7 @@ def test_at_most_one_admission_per_device_in_one_pass() -> None:
 
 
 def test_a_job_that_does_not_fit_now_does_not_hold_up_one_that_does() -> None:
-    play = Playbook().forecast("light", a_forecast(20, 1)).forecast("heavy", a_forecast(90, 1))
+    play = Playbook().forecast("light", a_forecast(20, 1)).forecast("heavy", a_forecast(98, 1))
     play.happen(a_report(a_device()), Submitted(a_job(1, kind="light"))).settle()
     play.happen(Submitted(a_job(2, kind="heavy")), Submitted(a_job(3, kind="light"))).settle()
 
@@ -366,3 +366,24 @@ def test_a_refusal_is_remembered_until_the_device_changes() -> None:
     board = Board(play.state, play.known, play.limits, play.now)
     assert not board.refused(play.state.jobs[JobId(2)])
     assert [place.device.id for (place,) in board.choices(play.state.jobs[JobId(2)])] == ["gpu0"]
+
+
+def test_a_job_on_two_devices_is_foretold_beside_the_partner_on_one_of_them() -> None:
+    play = Playbook().forecast("gang", a_forecast(30, 2)).forecast("small", a_forecast(30, 2))
+    beside = a_forecast(30, 2, expected_slowdown=1.05)
+    play.forecast("gang", beside, beside=("small",))
+    play.happen(a_report(a_device("gpu0"), a_device("gpu1")), Submitted(a_job(1, kind="small"))).settle()
+    play.happen(Submitted(a_job(2, kind="gang", device_count=2))).settle()
+
+    (launch,) = [a for a in play.done if isinstance(a, Launch) and a.attempt.id.job == 2]
+    assert set(launch.attempt.devices) == {"gpu0", "gpu1"}
+    assert launch.attempt.forecast.expected_slowdown == 1.05
+    assert launch.verdict.rule is Rule.FITS, "of the device with the partner, not of the idle one"
+
+
+def test_a_job_on_two_devices_says_how_many_it_waits_for() -> None:
+    play = Playbook().happen(a_report(a_device("gpu0"), a_device("gpu1")), Submitted(a_job(1))).settle()
+    play.happen(Submitted(a_job(2, device_count=2, kind="gang"))).settle()
+    verdict = play.verdict(2)
+    assert verdict is not None
+    assert dict(verdict.numbers) == {"wanted_devices": 2, "devices": 2, "busy_devices": 1}

@@ -27,8 +27,8 @@ from gpuq.daemon.perform import Performer
 from gpuq.daemon.restore import restore
 from gpuq.learn.kind import describe
 from gpuq.learn.shelf import Shelf
-from gpuq.policies.packed import packed
-from gpuq.settings import Learning
+from gpuq.policies.guard import guard
+from gpuq.settings import Learning, Scheduling
 from gpuq.submission import JobRecord, Submission
 from gpuq.wire import Message, verify
 from tests.support.world import KEY, World
@@ -57,7 +57,7 @@ class Harness:
         """A dispatcher begins, from the record alone."""
         learner = Learner(self.store, Shelf(self.folder / "models"), Learning())
         learner.catch_up(self.now)
-        state = restore(self.store)
+        state = restore(self.store, self.now)
         for row in self.store.jobs(ids=list(state.jobs)):
             learner.register(row.id, row.record)
         parts = Parts(
@@ -65,7 +65,7 @@ class Harness:
             stream=self.stream,
             performer=Performer(self.bell, KEY, Limits().start_grace_s),
             learner=learner,
-            policy=packed,
+            policy=guard(Scheduling()),
             limits=Limits(),
             clock=lambda: self.now,
             run_blocking=run_here,

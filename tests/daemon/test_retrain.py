@@ -23,6 +23,7 @@ from gpuq.core.job import JobId
 from gpuq.daemon import retrain
 from gpuq.errors import Conflict, Failure
 from gpuq.home import Home
+from gpuq.learn import night
 from gpuq.learn.shelf import Shelf
 from gpuq.settings import Settings
 from tests.daemon.record import fill, record_in, settings_in
@@ -173,7 +174,7 @@ def test_a_training_that_crashes_leaves_the_shelf(settings: Settings, monkeypatc
     def die(*_: object) -> None:
         raise MemoryError("out of memory")
 
-    monkeypatch.setattr(retrain, "fit", die)
+    monkeypatch.setattr(night, "fit", die)
     with pytest.raises(MemoryError):
         train(settings, world(seed=2))
     assert Shelf(settings.home.models).current() == "v0001"
@@ -292,7 +293,8 @@ for step in range(1, 99):
 """
 _TRAINS = """import os, resource, signal, sys
 from gpuq.daemon import retrain
-fit = retrain.fit
+from gpuq.learn import night
+fit = night.fit
 {}
 sys.exit(retrain.main(["--here"]))
 """
@@ -323,7 +325,7 @@ def test_a_training_that_is_killed_changes_nothing_and_who_watches_says_so(
 ):
     settings = settings_in(tmp_path)
     record_in(settings, world()).close()
-    code = _TRAINS.format("retrain.fit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)")
+    code = _TRAINS.format("night.fit = lambda *_: os.kill(os.getpid(), signal.SIGKILL)")
     monkeypatch.setenv("GPUQ_HOME", str(settings.home.root))
     monkeypatch.setattr(retrain, "python_module", lambda *_: [sys.executable, "-c", code])
     assert retrain.main([]) == 1
@@ -336,7 +338,7 @@ def test_a_training_that_is_killed_changes_nothing_and_who_watches_says_so(
 def test_a_training_that_needs_more_memory_than_it_may_changes_nothing_and_says_so(tmp_path: Path):
     settings = settings_in(tmp_path)
     record_in(settings, world()).close()
-    code = _TRAINS.format("retrain.fit = lambda *_: bytearray(2 << 30)")
+    code = _TRAINS.format("night.fit = lambda *_: bytearray(2 << 30)")
     failed = python(settings, "-c", code, GPUQ_LEARNING_MAX_MEMORY_BYTES=str(1 << 30))
     assert (failed.returncode, failed.stdout) == (1, "")
     assert failed.stderr.startswith("gpuq: The training ran out of memory; it may use 1 GiB.")
@@ -349,7 +351,7 @@ def test_a_full_disk_leaves_what_served(tmp_path: Path):
     settings = settings_in(tmp_path)
     record_in(settings, world()).close()
     full = "resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))"
-    failed = python(settings, "-c", _TRAINS.format(f"retrain.fit = lambda *a: [{full}, fit(*a)][1]"))
+    failed = python(settings, "-c", _TRAINS.format(f"night.fit = lambda *a: [{full}, fit(*a)][1]"))
     assert (failed.returncode, failed.stdout) == (1, "")
     assert "File too large" in failed.stderr
     assert "Traceback" not in failed.stderr

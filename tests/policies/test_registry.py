@@ -7,7 +7,7 @@ import pytest
 from gpuq.core.policy import propose_nothing
 from gpuq.errors import BadInput
 from gpuq.policies import registry
-from gpuq.policies.packed import packed
+from gpuq.policies.packed import RECIPE
 from gpuq.policies.recipe import Recipe
 from gpuq.settings import Scheduling
 
@@ -21,7 +21,7 @@ def offer(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
 
 def test_the_default_is_packed() -> None:
     assert registry.DEFAULT in registry.names()
-    assert registry.make(Scheduling()) is packed
+    assert registry.recipe(Scheduling().policy) is RECIPE
 
 
 def test_a_site_can_add_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,6 +94,9 @@ def _health(live: Live) -> tuple[str, bool]:
         return "Redis does not answer: live numbers are missing, submissions are still taken", False
     if live.view is None:
         return "The dispatcher is silent: live numbers are missing, submissions are still taken", False
+    policy = live.view.dispatcher.policy
+    if policy is not None and policy.fault is not None:
+        return f"live, but the policy {policy.chosen} is replaced by {policy.serving}: {policy.fault.reason}", False
     return "live", True
 
 

@@ -41,5 +41,14 @@ def pairs(folder: Path) -> list[Pair]:
     return found
 
 
+def never_fit(folder: Path) -> list[tuple[str, str, str]]:
+    """(type of GPU, job, job) of the pairs that did not run together: out of memory, or failed."""
+    return [
+        (row["gpu"], _job(row, "a"), _job(row, "b"))
+        for row in rows(folder / "gavel_pairs.csv")
+        if row["feasible"] != "1"
+    ]
+
+
 def _job(row: dict[str, str], side: str) -> str:
     return f"{row[f'job_{side}']}:{row[f'bs_{side}']}" if row[f"bs_{side}"] else row[f"job_{side}"]

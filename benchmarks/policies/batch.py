@@ -1,0 +1,215 @@
+"""Planners on one batch: 200 waiting jobs, 32 GPUs, half of them with a resident; all on the batch's own objective.
+
+Philly jobs in worlds of measured pairs, with everything foretold rightly, so that planners alone are compared. `METHODS` is
+where another method joins. Baselines: best fit (the longest waiting first, onto the fullest device that takes it) and greedy
+(most worth per device first), from which the planners start.
+
+What is best for one batch need not be best for the queue: each policy also plays one scenario from start to end.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from statistics import fmean, median
+
+import numpy as np
+
+from benchmarks.table import Row
+from gpuq.core.actions import Launch
+from gpuq.core.ask import ask
+from gpuq.core.board import Board
+from gpuq.core.decide import decide
+from gpuq.core.device import HostId, Reading
+from gpuq.core.events import HostReported, Started, Submitted
+from gpuq.core.forecast import Forecast, Question
+from gpuq.core.job import Job, KindId
+from gpuq.core.limits import Limits
+from gpuq.core.policy import Proposal
+from gpuq.core.state import State, apply
+from gpuq.policies import registry
+from gpuq.policies.annealing import solve_annealing
+from gpuq.policies.batch import NOBODY, Batch
+from gpuq.policies.draft import draft, foremost
+from gpuq.policies.genetic import solve_genetic
+from gpuq.policies.integer import solve_integer
+from gpuq.policies.linear import solve_linear
+from gpuq.policies.pairing import PairBook
+from gpuq.policies.plan import Plan, greedy
+from gpuq.settings import Scheduling
+from gpuq.sim.beliefs import Oracle
+from gpuq.sim.contender import Contender
+from gpuq.sim.run import simulate
+from gpuq.sim.scenario import Scenario, philly
+
+SEEDS = (1, 2, 3, 4, 5)
+WORLDS = ("mps", "gavel-p100")
+JOBS, GPUS = 200, 32
+PLAYED_JOBS = 300
+LOAD = 0.9
+LIMITS = Limits(max_slowdown=1.2)
+INTEGER_LIMIT_S = 1.0
+_NOW = 0.0
+
+
+def best_fit(batch: Batch) -> Plan:
+    """The longest waiting first, each onto the fullest device that takes it: beside a resident or an earlier newcomer if it
+    may, else an idle one."""
+    seat_of = batch.rows[:, 2]
+    pairs = {
+        (frozenset((int(a), int(b))), int(seat_of[option])): option
+        for option, (a, b) in enumerate(zip(batch.first, batch.second, strict=True))
+        if b != NOBODY
+    }
+    alone: dict[int, list[int]] = {}
+    for option in np.flatnonzero(batch.second == NOBODY):
+        alone.setdefault(int(batch.first[option]), []).append(int(option))
+    left, chosen = batch.room.copy(), set[int]()
+    lone: dict[int, int] = {}  # who has an idle device to itself: the option by the job
+    for job in range(len(batch.jobs)):
+        options = [o for o in alone.get(job, []) if (left[batch.rows[o]] >= batch.counts[o]).all()]
+        option = max(options, key=lambda o: _fullness(batch, o), default=None)
+        joins = ((p, pairs.get((frozenset((p, job)), int(seat_of[o])))) for p, o in lone.items())
+        partner, both = next(((p, o) for p, o in joins if o is not None), (None, None))
+        if option is not None and (partner is None or _fullness(batch, option) > 0):
+            chosen.add(option)
+            np.subtract.at(left, batch.rows[option], batch.counts[option])
+            if batch.devices[option] == 1 and _fullness(batch, option) == 0:
+                lone[job] = option
+        elif partner is not None and both is not None:
+            chosen.symmetric_difference_update({lone.pop(partner), both})
+            left[job] -= 1
+    return Plan(batch, np.array(sorted(chosen), dtype=np.intp))
+
+
+METHODS: dict[str, Callable[[Batch], Plan]] = {
+    "best fit": best_fit,
+    "greedy": greedy,
+    "linear": solve_linear,
+    "genetic": solve_genetic,
+    "annealing": solve_annealing,
+    "integer": lambda batch: solve_integer(batch, INTEGER_LIMIT_S),
+}
+BASELINES = ("best fit", "greedy")
+PLAYED = ("packed", "best-fit", "shortest", "linear", "genetic", "annealing", "integer", "convex", "hybrid")
+
+
+def run(data: Path) -> list[Row]:
+    """Both parts."""
+    rows: list[Row] = []
+    for world in WORLDS:
+        rows += _batches(data, world)
+    return [*rows, *_played(data)]
+
+
+# --- one batch ----------------------------------------------------------------------------------------------------
+
+
+def _batches(data: Path, world: str) -> Iterator[Row]:
+    batches = [drawn_batch(philly(data, pairs=world, gpus=GPUS, jobs=JOBS + GPUS, seed=seed), seed) for seed in SEEDS]
+    found = {name: [_timed(method, batch) for batch in batches] for name, method in METHODS.items()}
+    best_fits = [plan.value for plan, _ in found["best fit"]]
+    bounds = [plan.bound or np.inf for plan, _ in found["integer"]]
+    options = median(batch.size for batch in batches)
+    for name, plans in found.items():
+        against = [plan.value / base for (plan, _), base in zip(plans, best_fits, strict=True)]
+        gaps = [1 - plan.value / bound for (plan, _), bound in zip(plans, bounds, strict=True)]
+        took = median(seconds for _, seconds in plans)
+        reach = None if name in BASELINES else 1.0
+        yield Row(
+            f"{world}: {name}, worth against best fit, worst of {len(SEEDS)} seeds", min(against), "x", reach, ">=",
+            f"median {median(against):.3g}x; below the bound {100 * median(gaps):.2f}% (worst {100 * max(gaps):.2f}%); "
+            f"decided in {1000 * took:.0f} ms (median), {options:.0f} options",
+        )  # fmt: skip
+
+
+def _timed(method: Callable[[Batch], Plan], batch: Batch) -> tuple[Plan, float]:
+    began = time.perf_counter()
+    plan = method(batch)
+    took = time.perf_counter() - began
+    if not batch.allows(plan.chosen):
+        raise AssertionError("a plan takes more room than there is")
+    return plan, took
+
+
+def drawn_batch(scenario: Scenario, seed: int) -> Batch:
+    """The scenario's jobs, all waiting at once in a drawn order; every second device got one of them before."""
+    state, oracle = State(), Oracle(scenario.world)
+    hosts: dict[HostId, list[int]] = {}
+    devices = scenario.world.devices
+    for index, device in enumerate(devices):
+        hosts.setdefault(device.host, []).append(index)
+    for host, indices in hosts.items():
+        mine = tuple(devices[index] for index in indices)
+        readings = tuple((device.id, Reading(_NOW, 0, 0.0, 0, 0.0)) for device in mine)
+        apply(state, HostReported(host, "boot", _NOW, mine, readings, ()), _NOW)
+    arrivals = random.Random(seed).sample(scenario.trace.arrivals, len(scenario.trace.arrivals))
+    jobs = [
+        Job(a.job, KindId(a.kind), oracle.signature(a), a.owner, _NOW, a.priority, device_count=a.devices)
+        for a in arrivals
+    ]
+    singles = iter([job for job in jobs if job.device_count == 1])
+    residents = [next(singles) for _ in devices[::2]]
+    for job in residents:
+        apply(state, Submitted(job), _NOW)
+    _start(state, oracle, [Proposal(job, (device,)) for job, device in zip(residents, devices[::2], strict=True)])
+    taken = {job.id for job in residents}
+    for job in [job for job in jobs if job.id not in taken][:JOBS]:
+        apply(state, Submitted(job), _NOW)
+    board = Board(state, _answers(state, oracle), LIMITS, _NOW)
+    return draft(board, foremost(board.waiting, JOBS), board.places, _whole_book(scenario, oracle, board))
+
+
+def _start(state: State, oracle: Oracle, proposals: list[Proposal]) -> None:
+    for action in decide(state, _answers(state, oracle), LIMITS, lambda _: iter(proposals), _NOW, cause=0):
+        if isinstance(action, Launch):
+            apply(state, action, _NOW)
+            apply(state, Started(action.attempt.id, _NOW, 1, ""), _NOW)
+
+
+def _answers(state: State, oracle: Oracle) -> dict[Question, Forecast]:
+    answers: dict[Question, Forecast] = {}
+    while questions := ask(state, answers, LIMITS, _NOW):
+        answers.update(oracle.answer(questions))
+    return answers
+
+
+def _whole_book(scenario: Scenario, oracle: Oracle, board: Board) -> PairBook:
+    """Every pair is known, as after some time of use."""
+    book, device = PairBook(), scenario.world.devices[0]
+    kinds = {job.kind: job for job in board.waiting}
+    for kind, job in kinds.items():
+        asked = [Question(job.signature, kind, device.type, (other,), device.sharing) for other in kinds]
+        for forecast in oracle.answer(asked).values():
+            book.note(kind, (device.type, device.sharing), forecast)
+    return book
+
+
+def _fullness(batch: Batch, option: int) -> float:
+    """Percent committed on the busiest device that the option takes."""
+    n = len(batch.jobs)
+    seats = [row - n for row, count in zip(batch.rows[option], batch.counts[option], strict=True) if count and row >= n]
+    return max(float(batch.seat_features[seat, 2]) for seat in seats)
+
+
+# --- the whole queue ----------------------------------------------------------------------------------------------
+
+
+def _played(data: Path) -> Iterator[Row]:
+    scenario = philly(data, pairs="mps", gpus=GPUS, jobs=PLAYED_JOBS, load=LOAD, seed=SEEDS[0])
+    base: float | None = None
+    for name in (name for name in PLAYED if name in registry.names()):
+        policy = registry.make(Scheduling(policy=name))
+        began = time.perf_counter()
+        run = simulate(scenario.trace, scenario.world, Oracle(scenario.world), Contender(name, policy, LIMITS))
+        seconds = time.perf_counter() - began
+        mean = fmean(job.completion_s for job in run.jobs if job.completion_s is not None)
+        base = base or mean
+        unended = sum(job.completion_s is None for job in run.jobs)
+        yield Row(
+            f"{PLAYED_JOBS} jobs to the end, {GPUS} GPUs, {LOAD:.0%} load, mps: {name}, mean completion", mean / 3600, "h",
+            note=f"{mean / base:.3f} of packed's; slowest pass {1000 * max(run.pass_seconds):.0f} ms, all {seconds:.0f} s"
+            + (f"; {unended} never ended" if unended else ""),
+        )  # fmt: skip

@@ -1,0 +1,136 @@
+"""`gpuq policy list|show`: which scheduling policies there are, which was chosen, which proposes.
+
+A running gpuq is asked; where none runs, a process of its own looks at what is installed here and at this home's settings.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+from gpuq.cli import format as fmt
+from gpuq.cli.arguments import Parser
+from gpuq.cli.client import Client, Record, print_json, talk
+from gpuq.cli.sections import facts
+from gpuq.errors import BadInput, Failure, NotFound, Unreachable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+
+def run(words: list[str]) -> int:
+    """List the policies, or show one."""
+    parser = Parser("policy", "The scheduling policies: `policy` under [scheduling] of the settings names one.")
+    parser.add_argument("action", nargs="?", choices=["list", "show"], default="list", help="default: list")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="show: which; default: the one in the settings")
+    options = parser.parse_args(words)
+    if options.action == "list" and options.name is not None:
+        raise BadInput("`list` takes no name.", fix=f"`gpuq policy show {options.name}` shows one.")
+    found = _ask(options)
+    shown = found if options.action == "list" else _one(found, options.name or found["chosen"])
+    if options.json:
+        print_json(shown)
+        return 0
+    width = fmt.terminal_width()
+    print("\n".join(listing(found, width) if options.action == "list" else one(shown, found, width)))
+    for line in _fault(found):
+        talk(line)
+    return 0
+
+
+def _ask(options: Namespace) -> Record:
+    try:
+        answer: Record = Client.of(options).get("/api/v1/policies")
+    except Unreachable:
+        if options.host is not None or os.environ.get("GPUQ_HOST"):
+            raise
+        talk("gpuq: no daemon answers; this is what is installed here.")
+        return {"serving": None, "fault": None, **_look()}
+    return answer
+
+
+def _look() -> Record:
+    """What the catalogue says, from a process that may import what it likes."""
+    import subprocess
+
+    argv = [sys.executable, "-P", "-m", "gpuq.policies"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        message, _, fix = done.stderr.strip().partition("\n")
+        kind = BadInput if done.returncode == BadInput.exit_code else Failure
+        raise kind(message.removeprefix("gpuq: ") or "The policies cannot be listed.", fix=fix.strip() or None)
+    answer: Record = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+def _one(found: Record, name: str) -> Record:
+    for policy in found["policies"]:
+        if policy["name"] == name:
+            chosen: Record = policy
+            return chosen
+    raise NotFound(f"There is no policy `{name}`.", fix="`gpuq policy list` names them.")
+
+
+def listing(found: Record, width: int) -> list[str]:
+    """One line per policy; `*` marks the one that proposes."""
+    columns = [fmt.Column(""), fmt.Column("NAME"), fmt.Column("STATE"), fmt.Column("WHAT IT DOES", least=20)]
+    rows = [
+        [_mark(policy, found), fmt.clean(policy["name"]), _state(policy, found), fmt.clean(policy["summary"] or "")]
+        for policy in found["policies"]
+    ]
+    return fmt.table(columns, rows, width)
+
+
+def one(policy: Record, found: Record, width: int) -> list[str]:
+    """All facts about one policy."""
+    settings = [f"{name} = {json.dumps(value)}" for name, value in (policy["settings"] or {}).items()]
+    return facts(
+        [
+            ("policy", fmt.clean(policy["name"])),
+            ("what it does", fmt.clean(policy["summary"]) if policy["summary"] else None),
+            ("state", _state(policy, found)),
+            (
+                "work conserving",
+                _claim(policy["work_conserving"], "leaves no device idle that a waiting job could have"),
+            ),
+            ("starvation free", _claim(policy["starvation_free"], "every job that fits starts some day")),
+            ("needs", f"pip install 'gpuq-daemon[{fmt.clean(policy['extra'])}]'" if policy["extra"] else None),
+            ("problem", fmt.clean(policy["problem"]) if policy["problem"] else None),
+            ("settings", ", ".join(map(fmt.clean, settings)) or None),
+            ("comes from", fmt.clean(policy["source"])),
+        ],
+        width,
+    )
+
+
+def _mark(policy: Record, found: Record) -> str:
+    return "*" if policy["name"] == (found["serving"] or found["chosen"]) else ""
+
+
+def _state(policy: Record, found: Record) -> str:
+    if policy["name"] == found["chosen"] and found["fault"]:
+        return "replaced" if found["serving"] != found["chosen"] else "failing"
+    if policy["name"] == found["serving"] and found["fault"]:
+        return "stands in"
+    if policy["problem"]:
+        return f"needs [{fmt.clean(policy['extra'])}]" if policy["extra"] else "broken"
+    return "chosen" if policy["name"] == found["chosen"] else "ready"
+
+
+def _claim(claimed: bool | None, meaning: str) -> str | None:
+    return None if claimed is None else f"{'yes' if claimed else 'not claimed'}: {meaning}"
+
+
+def _fault(found: Record) -> list[str]:
+    known = {policy["name"] for policy in found["policies"]}
+    if found["fault"]:
+        what = "failed" if found["chosen"] == found["serving"] else f"is replaced by `{found['serving']}`"
+        return [
+            f"gpuq: `{found['chosen']}` {what}: {found['fault']['reason']}",
+            "  Correct it, or choose another under [scheduling], then restart the dispatcher; jobs run on.",
+        ]
+    if found["chosen"] not in known:
+        return [f"gpuq: the settings name `{found['chosen']}`, which is none of these; the default stands in for it."]
+    return []

@@ -1,0 +1,186 @@
+"""Several contenders over several seeds, each run in a process of its own where there are cores for it.
+
+Arrives: what is to be played, in plain values, so that every process makes it anew and gets the same. Leaves: figures and
+sketches, in the order of contenders and seeds, whichever run ends first.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, wait
+from ctypes import c_double
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from itertools import product
+from typing import Any, Literal
+
+from gpuq.errors import Failure
+from gpuq.settings import Settings
+from gpuq.sim.beliefs import Beliefs, Cold, Oracle
+from gpuq.sim.named import contender_named, usual
+from gpuq.sim.report.figures import Figures, figures
+from gpuq.sim.report.sketch import Sketch, sketch
+from gpuq.sim.run import Simulation
+from gpuq.sim.scenario import Scenario, open_scenario
+
+Forecasts = Literal["learned", "oracle", "cold"]
+_LOOK_EVERY_S = 0.1
+Progress = Callable[[Sequence[float]], None]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be played. None is the scenario's own default."""
+
+    contenders: tuple[str, ...]
+    settings: Settings
+    source: str = "history"
+    world: str | None = None
+    gpus: int | None = None
+    load: float | None = None
+    jobs: int | None = None
+    seeds: tuple[int, ...] = (1,)
+    forecasts: Forecasts = "learned"
+    budget: float = 1.2
+
+    @property
+    def baseline(self) -> str:
+        """The contender that the others are compared with."""
+        return self.contenders[0]
+
+    @property
+    def main(self) -> str:
+        """The contender that the report is about: the one that the settings name, else the last."""
+        chosen = self.settings.scheduling.policy
+        return chosen if chosen in self.contenders else self.contenders[-1]
+
+    @property
+    def chain(self) -> tuple[tuple[str, str], ...]:
+        """From a queue that shares nothing to the contender that the report is about: names, and what each adds; empty unless
+        all of them play."""
+        steps = usual(self.main)
+        return tuple(steps.items()) if set(steps) <= set(self.contenders) else ()
+
+    @property
+    def tasks(self) -> list[tuple[str, int]]:
+        """(contender, seed) of each run, in the order in which they are reported."""
+        return list(product(self.contenders, self.seeds))
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One run, as far as the report needs it."""
+
+    figures: Figures
+    sketch: Sketch
+    notes: tuple[str, ...]
+
+
+def compare(asked: Asked, *, processes: int | None = None, progress: Progress | None = None) -> list[Played]:
+    """All runs. `progress` is told now and then the share done of each. Raises what making or playing a scenario raises."""
+    tasks = asked.tasks
+    many = min(len(tasks), processes or len(os.sched_getaffinity(0)))
+    if many <= 1:
+        return list(_one_by_one(asked, tasks, progress))
+    return _side_by_side(asked, tasks, many, progress)
+
+
+def play(asked: Asked, name: str, seed: int, progress: Callable[[float], None] | None = None) -> Played:
+    """One contender on one seed."""
+    scenario = _scenario(asked, seed)
+    contender = contender_named(name, asked.settings, scenario.world)
+    run = Simulation(scenario.trace, scenario.world, _beliefs(asked, scenario, seed), contender, seed=seed).play(
+        progress
+    )
+    return Played(figures(run, budget=asked.budget, prices=asked.settings.scheduling), sketch(run), tuple(run.notes))
+
+
+def _beliefs(asked: Asked, scenario: Scenario, seed: int) -> Beliefs:
+    match asked.forecasts:
+        case "oracle":
+            return Oracle(scenario.world)
+        case "cold":
+            return Cold()
+        case "learned":
+            from gpuq.sim.learned import Learned
+
+            return Learned(scenario.world, asked.settings.learning, asked.settings.admission, seed=seed)
+
+
+@lru_cache(maxsize=2)
+def _opened(source: str, options: tuple[tuple[str, Any], ...]) -> Scenario:
+    return open_scenario(source, **dict(options))
+
+
+def _scenario(asked: Asked, seed: int) -> Scenario:
+    options = {"world": asked.world, "gpus": asked.gpus, "load": asked.load, "jobs": asked.jobs, "seed": seed}
+    return _opened(asked.source, tuple(options.items()))
+
+
+def _one_by_one(asked: Asked, tasks: Sequence[tuple[str, int]], progress: Progress | None) -> Iterator[Played]:
+    shares = [0.0] * len(tasks)
+
+    def tell(place: int, share: float) -> None:
+        shares[place] = share
+        if progress is not None:
+            progress(shares)
+
+    for place, (name, seed) in enumerate(tasks):
+        yield play(asked, name, seed, partial(tell, place))
+
+
+# --- several processes ---------------------------------------------------------------------------------------------
+
+_shares: Any = None
+
+
+def _side_by_side(asked: Asked, tasks: Sequence[tuple[str, int]], many: int, progress: Progress | None) -> list[Played]:
+    # Spawned, not forked: a library of the parent may have threads by now.
+    context = multiprocessing.get_context("spawn")
+    shares = context.Array(c_double, len(tasks), lock=False)
+    with ProcessPoolExecutor(many, mp_context=context, initializer=_begin, initargs=(shares,)) as pool:
+        futures = [pool.submit(_play_there, asked, place, *task) for place, task in enumerate(tasks)]
+        try:
+            _watch(futures, shares, progress)
+            return [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _watch(futures: Sequence[Future[Played]], shares: Any, progress: Progress | None) -> None:
+    """Until all have ended, or one has failed."""
+    while True:
+        done, running = wait(futures, _LOOK_EVERY_S)
+        if progress is not None:
+            progress(list(shares))
+        if not running or any(future.exception() for future in done):
+            return
+
+
+def _begin(shares: Any) -> None:
+    global _shares  # noqa: PLW0603 - a pool hands things to its processes in no other way
+    _shares = shares
+
+
+def _play_there(asked: Asked, place: int, name: str, seed: int) -> Played:
+    told_at = 0.0
+
+    def tell(share: float) -> None:
+        nonlocal told_at
+        if share >= 1 or time.monotonic() - told_at >= _LOOK_EVERY_S:
+            _shares[place], told_at = share, time.monotonic()
+
+    return play(asked, name, seed, tell)
+
+
+def check(asked: Asked) -> None:
+    """Raises BadInput before anything is played, where a contender or the scenario cannot be made."""
+    scenario = _scenario(asked, asked.seeds[0])
+    if not scenario.trace.arrivals:
+        raise Failure("There is no job to simulate.")
+    for name in asked.contenders:
+        contender_named(name, asked.settings, scenario.world)

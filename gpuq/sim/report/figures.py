@@ -1,0 +1,297 @@
+"""The figures of one run, each with its unit and its definition. What is not known is None, never 0.
+
+Arrives: a `Run`, and the slowdown budget to hold its jobs to. Leaves: frozen `Figures`. A definition stands once, in the field's
+metadata, and is what the page prints.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from gpuq.core.attempt import Ending
+from gpuq.core.job import JobState
+from gpuq.core.slowdown import packing_saving
+from gpuq.settings import Scheduling
+from gpuq.sim.record import JobRun, Run
+from gpuq.sim.report.occupancy import Demand, occupancy, spans
+
+HOUR_S = 3600.0
+BUDGET = 1.2
+"""The slowdown that a job may suffer before it counts as over budget, unless the caller says otherwise."""
+# Feitelson and others bound the slowdown of jobs shorter than this, so that one of a second that waited ten does not count ten.
+_SHORTEST_S = 10.0
+
+
+def _figure(label: str, unit: str, says: str) -> Any:
+    return field(default=None, metadata={"label": label, "unit": unit, "says": says})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """What came of one contender in one run, or the median of several. Units: `s`, `h` (device-hours), `share`, `kWh`."""
+
+    policy: str
+    trace: str
+    world: str
+    seeds: tuple[int, ...]
+    devices: int
+    jobs: float = _figure("jobs", "count", "Jobs that were submitted.")
+    unfinished: float = _figure("unfinished", "count", "Jobs that had not ended when nothing more could happen.")
+    completion_mean_s: float | None = _figure(
+        "completion: mean", "s", "Mean of end minus submission, over the jobs that ended."
+    )
+    completion_median_s: float | None = _figure("median", "s", "Median of end minus submission.")
+    completion_p99_s: float | None = _figure("p99", "s", "99th percentile of end minus submission.")
+    wait_mean_s: float | None = _figure(
+        "waiting: mean", "s", "Mean of the time between submission and end in which a job did not run."
+    )
+    wait_median_s: float | None = _figure("median", "s", "Median of that waiting.")
+    wait_p99_s: float | None = _figure("p99", "s", "99th percentile of that waiting.")
+    makespan_s: float | None = _figure("makespan", "s", "Last end minus first submission.")
+    slowdown_p50: float | None = _figure(
+        "slowdown: median",
+        "ratio",
+        "A job's slowdown is its time running / the time that the same work takes alone on the same devices.",
+    )
+    slowdown_p95: float | None = _figure("p95", "ratio", "95th percentile of the jobs' slowdowns.")
+    slowdown_worst: float | None = _figure("worst", "ratio", "The largest slowdown of any job.")
+    over_budget: float | None = _figure(
+        "over budget", "share", "Jobs whose slowdown was above the budget, of those that ran."
+    )
+    sharing_jobs: float | None = _figure(
+        "jobs that shared", "share", "Jobs that had a partner on a device for some time, of those that ran."
+    )
+    packing_saving: float | None = _figure(
+        "packing saving",
+        "share",
+        "1 - busy device time / device time of the same work run exclusively. 0.5 would be two jobs on every device that do "
+        "not disturb each other; below 0 sharing, or work lost, cost more than it saved.",
+    )
+    gpu_hours_used: float | None = _figure(
+        "device-hours used", "h", "Time in which a device had somebody on it, summed over devices."
+    )
+    gpu_hours_idle: float | None = _figure(
+        "idle", "h", "Time from the first submission to the last end in which a device had nobody, summed over devices."
+    )
+    gpu_hours_saved: float | None = _figure(
+        "saved",
+        "h",
+        "Device-hours that the finished work takes run exclusively (duration alone times devices), minus device-hours used. "
+        "Work done twice counts against it.",
+    )
+    energy_kwh: float | None = _figure(
+        "energy", "kWh", "What all devices drew, idle ones too, until the last job's end."
+    )
+    idle_energy_kwh: float | None = _figure("of it idle", "kWh", "What devices drew with nobody on them.")
+    cost: float | None = _figure(
+        "cost",
+        "money",
+        "Energy at `energy_price_per_kwh`, and each hour that a job ended past its deadline at `late_price_per_hour`, doubled "
+        "for each step of its priority; both prices from [scheduling] of the settings.",
+    )
+    utilisation: float | None = _figure(
+        "utilisation", "share", "Device-hours used / (devices times makespan): devices with somebody on them."
+    )
+    ooms: float | None = _figure("out of memory", "count", "Attempts that ended because a device's memory ran out.")
+    ooms_per_1000: float | None = _figure("OOMs per 1,000 jobs", "count", "The same per 1,000 jobs submitted.")
+    wrongly_shared: float | None = _figure(
+        "wrongly admitted",
+        "share",
+        "Starts beside a partner after which somebody there was slowed beyond the budget of the settings, or ran out of memory; "
+        "of all such starts.",
+    )
+    wrongly_refused: float | None = _figure(
+        "wrongly refused",
+        "share",
+        "Refusals for load, slowdown or memory (once for each job and set of partners' kinds) that the budget and the memory "
+        "would have allowed; of all such refusals.",
+    )
+    failed: float | None = _figure("failed", "count", "Jobs that ended without their work done.")
+    late: float | None = _figure(
+        "late", "share", "Jobs that ended after their deadline, of those that had one and ended."
+    )
+    jain: float | None = _figure(
+        "fairness between owners",
+        "ratio",
+        "Jain's index (Jain, Chiu and Hawe 1984) over the owners' mean of completion / duration alone: 1 is all alike, 1/n one "
+        "owner has it all. Durations below 10 s count as 10 s (Feitelson's bounded slowdown).",
+    )
+    unfair: float | None = _figure(
+        "worse than a fair share",
+        "share",
+        "Jobs whose finish-time fairness is above 1. Finish-time fairness (Themis, NSDI 2020) is completion / (duration alone "
+        "times contention); contention is the mean number of devices asked for, over the job's life, by all jobs waiting and "
+        "running / the devices there are, at least 1.",
+    )
+    unfair_p99: float | None = _figure("p99 of finish-time fairness", "ratio", "Its 99th percentile over jobs.")
+    decision_median_s: float | None = _figure(
+        "decision: median", "s", "Real time of one pass: asking, forecasting and deciding."
+    )
+    decision_p99_s: float | None = _figure("p99", "s", "99th percentile of that.")
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON types; null for what is not known."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
+
+
+MEASURED = tuple(one for one in fields(Figures) if one.metadata)
+"""The fields that are figures, in the order in which they are shown; `metadata` has label, unit and says."""
+
+
+def figures(run: Run, *, budget: float = BUDGET, prices: Scheduling | None = None) -> Figures:
+    """All figures of one run. Without `prices` the settings' defaults count."""
+    ended = [job for job in run.jobs if job.ended_at is not None]
+    return Figures(
+        policy=run.policy,
+        trace=run.trace,
+        world=run.world,
+        seeds=(run.seed,),
+        devices=run.device_count,
+        jobs=len(run.jobs),
+        unfinished=len(run.jobs) - len(ended),
+        **_times(ended),
+        **_slowdowns(run.jobs, budget),
+        **_device_time(run, ended),
+        **_memory(run.jobs),
+        **_fairness(ended, run),
+        **_admissions(run),
+        failed=sum(job.state is not JobState.COMPLETED for job in ended),
+        late=_late(ended),
+        cost=_cost(run.energy_kwh, ended, prices or Scheduling()),
+        energy_kwh=run.energy_kwh,
+        idle_energy_kwh=run.idle_energy_kwh,
+        decision_median_s=_quantile(run.pass_seconds, 0.5),
+        decision_p99_s=_quantile(run.pass_seconds, 0.99),
+    )
+
+
+def _times(ended: Sequence[JobRun]) -> dict[str, float | None]:
+    completions = [job.completion_s for job in ended if job.completion_s is not None]
+    waits = [job.wait_s for job in ended if job.wait_s is not None]
+    return {
+        "completion_mean_s": _mean(completions),
+        "completion_median_s": _quantile(completions, 0.5),
+        "completion_p99_s": _quantile(completions, 0.99),
+        "wait_mean_s": _mean(waits),
+        "wait_median_s": _quantile(waits, 0.5),
+        "wait_p99_s": _quantile(waits, 0.99),
+        "makespan_s": _makespan(ended),
+    }
+
+
+def _makespan(ended: Sequence[JobRun]) -> float | None:
+    if not ended:
+        return None
+    return max(job.ended_at or 0.0 for job in ended) - min(job.arrival.submit_s for job in ended)
+
+
+def _slowdowns(jobs: Sequence[JobRun], budget: float) -> dict[str, float | None]:
+    ran = [(job, found) for job in jobs if (found := job.slowdown) is not None]
+    values = [value for _, value in ran]
+    # A hair above the budget is what floating point makes of exactly the budget.
+    over = [value for value in values if value > budget + 1e-9]
+    shared = [job for job, _ in ran if any(stretch.beside for attempt in job.attempts for stretch in attempt.stretches)]
+    return {
+        "slowdown_p50": _quantile(values, 0.5),
+        "slowdown_p95": _quantile(values, 0.95),
+        "slowdown_worst": max(values, default=None),
+        "over_budget": _share(len(over), len(ran)),
+        "sharing_jobs": _share(len(shared), len(ran)),
+    }
+
+
+def _device_time(run: Run, ended: Sequence[JobRun]) -> dict[str, float | None]:
+    makespan = _makespan(ended)
+    if makespan is None:
+        return {}
+    had = occupancy(spans(run.jobs, run.ended_at).values())
+    exclusive_s = sum(_exclusive_s(job) for job in run.jobs)
+    there_s = run.device_count * makespan
+    return {
+        "packing_saving": packing_saving(had.busy_s, [exclusive_s]),
+        "gpu_hours_used": had.busy_s / HOUR_S,
+        "gpu_hours_idle": max(0.0, there_s - had.busy_s) / HOUR_S,
+        "gpu_hours_saved": (exclusive_s - had.busy_s) / HOUR_S,
+        "utilisation": had.busy_s / there_s if there_s > 0 else None,
+    }
+
+
+def _exclusive_s(job: JobRun) -> float:
+    """Device-seconds that the work done of a job takes alone; work lost does not count."""
+    if job.state is JobState.COMPLETED:
+        return job.arrival.duration_s * job.arrival.devices
+    useful_s = sum(attempt.work_s - attempt.lost_s for attempt in job.attempts)
+    return min(job.arrival.duration_s, max(0.0, useful_s)) * job.arrival.devices
+
+
+def _memory(jobs: Sequence[JobRun]) -> dict[str, float | None]:
+    ooms = sum(attempt.ending is Ending.OUT_OF_MEMORY for job in jobs for attempt in job.attempts)
+    return {"ooms": ooms, "ooms_per_1000": 1000 * ooms / len(jobs) if jobs else None}
+
+
+def _admissions(run: Run) -> dict[str, float | None]:
+    found = run.admissions
+    return {
+        "wrongly_shared": _share(found.wrongly_shared, found.shared),
+        "wrongly_refused": _share(found.wrongly_refused, found.refused),
+    }
+
+
+def _fairness(ended: Sequence[JobRun], run: Run) -> dict[str, float | None]:
+    by_owner: dict[str, list[float]] = defaultdict(list)
+    for job in ended:
+        by_owner[job.arrival.owner].append((job.completion_s or 0.0) / max(job.arrival.duration_s, _SHORTEST_S))
+    demand = Demand(run.jobs, run.ended_at)
+    rhos = [rho for job in ended if (rho := _finish_time_fairness(job, demand, run.device_count)) is not None]
+    return {
+        "jain": _jain([fmean(values) for values in by_owner.values()]),
+        "unfair": _share(sum(rho > 1 + 1e-9 for rho in rhos), len(rhos)),
+        "unfair_p99": _quantile(rhos, 0.99),
+    }
+
+
+def _finish_time_fairness(job: JobRun, demand: Demand, devices: int) -> float | None:
+    if job.ended_at is None or job.ended_at <= job.arrival.submit_s or job.arrival.duration_s <= 0:
+        return None
+    contention = max(1.0, demand.mean(job.arrival.submit_s, job.ended_at) / devices)
+    return (job.ended_at - job.arrival.submit_s) / (job.arrival.duration_s * contention)
+
+
+def _jain(values: Sequence[float]) -> float | None:
+    """(sum of x)^2 / (n * sum of x^2); None for a single owner, to whom nobody is compared."""
+    squares = sum(value * value for value in values)
+    return sum(values) ** 2 / (len(values) * squares) if len(values) > 1 and squares > 0 else None
+
+
+def _late(ended: Iterable[JobRun]) -> float | None:
+    bound = [job for job in ended if job.arrival.deadline_s is not None]
+    return _share(sum((job.ended_at or 0.0) > (job.arrival.deadline_s or 0.0) for job in bound), len(bound))
+
+
+def _cost(energy_kwh: float | None, ended: Iterable[JobRun], prices: Scheduling) -> float | None:
+    if energy_kwh is None:
+        return None
+    late = (
+        max(0.0, job.ended_at - job.arrival.deadline_s) / HOUR_S * 2.0**job.arrival.priority
+        for job in ended
+        if job.ended_at is not None and job.arrival.deadline_s is not None
+    )
+    return energy_kwh * prices.energy_price_per_kwh + sum(late) * prices.late_price_per_hour
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
+
+
+def _quantile(values: Sequence[float], q: float) -> float | None:
+    return float(np.quantile(values, q)) if values else None
+
+
+def _share(part: int, whole: int) -> float | None:
+    return part / whole if whole else None

@@ -1,0 +1,63 @@
+"""What a simulation says, in sentences that are only said where they are true.
+
+Arrives: the contender that a page is about, and the one it is compared with. Leaves: sentences, the weightiest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuq.sim.report.figures import Figures
+from gpuq.sim.report.words import count, duration, hours, share
+
+
+def headline(main: Figures, baseline: Figures, budget: float) -> list[str]:
+    """The sentences."""
+    return [*_saved(main), *_completion(main, baseline), *_slowed(main, budget), *_ended(main, baseline)]
+
+
+def _saved(main: Figures) -> Iterator[str]:
+    if not main.sharing_jobs:
+        yield f"Under {main.policy} no two jobs would have shared a device."
+    elif main.gpu_hours_saved is not None and main.gpu_hours_used is not None:
+        if main.gpu_hours_saved > 0:
+            whole = main.gpu_hours_used + main.gpu_hours_saved
+            part = share(main.gpu_hours_saved / whole)
+            yield f"Sharing would have saved {hours(main.gpu_hours_saved)} GPU-hours, {part} of {hours(whole)}."
+        else:
+            yield "Sharing would have saved no GPU-hours."
+
+
+def _completion(main: Figures, baseline: Figures) -> Iterator[str]:
+    ours, theirs = main.completion_mean_s, baseline.completion_mean_s
+    if ours is None or theirs is None or main.policy == baseline.policy:
+        return
+    instead = f"{duration(ours)} under {main.policy} instead of {duration(theirs)} under {baseline.policy}"
+    if duration(ours) == duration(theirs):
+        yield f"A job would have been done in the same mean time, {duration(ours)}."
+    elif ours < theirs:
+        yield f"A job would have been done {instead}, in the mean."
+    else:
+        yield f"A job would have taken longer, in the mean: {instead}."
+
+
+def _slowed(main: Figures, budget: float) -> Iterator[str]:
+    worst, over = main.slowdown_worst, main.over_budget
+    if not main.sharing_jobs or worst is None or over is None:
+        return
+    if worst < 1.0005:
+        yield "Nobody would have been slowed."
+    elif over == 0:
+        yield f"Nobody would have been slowed by more than {share(worst - 1)}."
+    else:
+        yield (
+            f"{share(over)} of the jobs would have been slowed by more than {share(budget - 1)}, the worst {worst:.2f} times."
+        )
+
+
+def _ended(main: Figures, baseline: Figures) -> Iterator[str]:
+    for one in (main, baseline):
+        if one.unfinished:
+            yield f"Under {one.policy}, {count(one.unfinished)} of {count(one.jobs)} jobs never ended: figures are of the others."
+    if main.ooms:
+        yield f"{count(main.ooms)} attempts would have run out of memory."

@@ -1,0 +1,163 @@
+"""The report as one HTML file that needs nothing else: no script, no link, no network; light or dark as the reader has it.
+
+Arrives: a `Report`. Leaves: the page. Every text of the data is escaped; the same report gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from pathlib import Path
+
+from gpuq.sim.report.figures import MEASURED, Figures
+from gpuq.sim.report.plots import Colours, distribution, frontier, gantts
+from gpuq.sim.report.report import Report, Step
+from gpuq.sim.report.summary import Summary, ratio
+from gpuq.sim.report.words import BY_UNIT, UNKNOWN, duration, share
+from gpuq.sim.report.words import ratio as written
+
+_STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+_FIRST = (
+    "completion_mean_s", "completion_p99_s", "wait_mean_s", "wait_p99_s", "slowdown_p95", "slowdown_worst", "over_budget",
+    "gpu_hours_saved",
+)  # fmt: skip
+_BY_NAME = {one.name: one for one in MEASURED}
+_TITLES = {
+    "completion_mean_s": "done: mean", "completion_p99_s": "p99", "wait_mean_s": "waiting: mean",
+    "wait_p99_s": "p99", "slowdown_p95": "slowdown: p95", "slowdown_worst": "worst", "over_budget": "over budget",
+    "gpu_hours_saved": "GPU-h saved",
+}  # fmt: skip
+
+
+def page(report: Report) -> str:
+    """The whole page."""
+    says = "".join(f'<p class="says">{escape(sentence)}</p>' for sentence in report.headline)
+    body = [
+        f"<h1>{escape(report.title)}</h1>",
+        says,
+        _cards(report),
+        "<h2>Side by side</h2>",
+        _side_by_side(report),
+        _steps(report),
+        _pictures(report),
+        "<h2>All figures</h2>",
+        _all(report),
+        _definitions(report),
+    ]
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{escape(report.title)} · gpuq simulate</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
+        + "\n".join(body)
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _cards(report: Report) -> str:
+    ours, theirs = report.summary(report.main).median, report.summary(report.baseline).median
+    beside = "" if ours.policy == theirs.policy else " instead of {}"
+    cards = [
+        (
+            duration(ours.completion_mean_s),
+            "mean time to completion" + beside.format(duration(theirs.completion_mean_s)),
+        ),
+        (duration(ours.wait_mean_s), "mean waiting" + beside.format(duration(theirs.wait_mean_s))),
+        (_value(ours, "gpu_hours_saved"), f"GPU-hours saved, {share(ours.packing_saving)} of the work"),
+        (written(ours.slowdown_p95), f"slowdown that 95% of jobs stay under; the worst {written(ours.slowdown_worst)}"),
+    ]
+    inside = "".join(
+        f"<div class=card><b>{escape(value)}</b><span>{escape(what)}</span></div>" for value, what in cards
+    )
+    return f'<div class="cards">{inside}</div>'
+
+
+def _side_by_side(report: Report) -> str:
+    compared = report.summary(report.baseline).median
+    head = "".join(f'<th scope="col">{escape(_TITLES[name])}</th>' for name in _FIRST)
+    rows = []
+    for summary in report.summaries:
+        against = ratio(summary.median.completion_mean_s, compared.completion_mean_s)
+        cells = [_ranged(summary, name) for name in _FIRST]
+        if against is not None and summary.policy != report.baseline:
+            cells[0] = f"{escape(_value(summary.median, _FIRST[0]))}<small>x{against:.2f}</small>"
+        rows.append((summary.policy, cells))
+    return _table(head, rows, report.main)
+
+
+def _ranged(summary: Summary, name: str) -> str:
+    """The median, and the range over seeds where there are several."""
+    value = escape(_value(summary.median, name))
+    low, high = (escape(_value(end, name)) for end in (summary.low, summary.high))
+    return value if low == high else f"{value}<small>{low} – {high}</small>"
+
+
+def _steps(report: Report) -> str:
+    if not report.steps:
+        return ""
+    rows = [(step.policy, _step(step)) for step in report.steps]
+    titles = ("adds", "against", "mean completion", "mean waiting")
+    head = "".join(f'<th scope="col">{title}</th>' for title in titles)
+    return "<h2>What each step brings</h2>" + _table(head, rows, report.main)
+
+
+def _step(step: Step) -> list[str]:
+    return [escape(step.adds), escape(step.before), f"x{written(step.completion)}", f"x{written(step.wait)}"]
+
+
+def _pictures(report: Report) -> str:
+    names = [summary.policy for summary in report.summaries]
+    colours = Colours.of_all(names, report.main, report.baseline)
+    sketches = {found.policy: found for found in report.sketches}
+    shown = [sketches[name] for name in dict.fromkeys((report.baseline, report.main)) if name in sketches]
+    parts = ["<h2>Who had which device</h2>", *gantts(shown)]
+    ordered = [sketches[name] for name in names if name in sketches]
+    for what, title in (("completions", "Completion"), ("waits", "Waiting")):
+        if drawn := distribution(ordered, what, colours):
+            parts += [f"<h2>{title}</h2>", drawn]
+    if drawn := frontier(report.summaries, colours):
+        parts += ["<h2>What sharing saved, and what it cost</h2>", drawn]
+    return "\n".join(parts)
+
+
+def _all(report: Report) -> str:
+    """Every figure that somebody knows, a line each."""
+    head = "".join(f'<th scope="col">{escape(summary.policy)}</th>' for summary in report.summaries)
+    rows, group = [], ""
+    for one in MEASURED:
+        label, _, rest = one.metadata["label"].rpartition(": ")
+        group = label or (group if one.metadata["label"] in ("median", "p95", "p99", "worst", "idle", "saved") else "")
+        name = f"{group}: {rest}" if group else rest
+        cells = [_ranged(summary, one.name) for summary in report.summaries]
+        if any(cell != UNKNOWN for cell in cells):
+            rows.append((name, cells))
+    return _table(head, rows, "")
+
+
+def _definitions(report: Report) -> str:
+    listed = "".join(
+        f"<dt>{escape(one.metadata['label'])} <small>{one.name}, {escape(one.metadata['unit'])}</small></dt>"
+        f"<dd>{escape(one.metadata['says'])}</dd>"
+        for one in MEASURED
+    )
+    seeds = ", ".join(str(seed) for seed in report.summaries[0].median.seeds)
+    notes = [*report.notes, f"Seeds: {seeds}. Figures are medians over them; below each its range."]
+    notes.append(f"The slowdown budget that jobs are held to here is {report.budget:g}.")
+    return (
+        f"<h2>What this rests on</h2><ul>{''.join(f'<li>{escape(note)}</li>' for note in notes)}</ul>"
+        f"<details><summary>How each figure is defined</summary><dl>{listed}</dl></details>"
+    )
+
+
+def _value(found: Figures, name: str) -> str:
+    return BY_UNIT[_BY_NAME[name].metadata["unit"]](getattr(found, name))
+
+
+def _table(head: str, rows: Iterable[tuple[str, Sequence[str]]], chosen: str) -> str:
+    """`head` and cells are HTML; the names of the rows are text."""
+    body = "".join(
+        f'<tr{" class=chosen" if name == chosen else ""}><th scope="row">{escape(name)}</th>'
+        + "".join(f"<td>{cell}</td>" for cell in cells)
+        + "</tr>"
+        for name, cells in rows
+    )
+    return f'<div class="wide"><table><thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table></div>'

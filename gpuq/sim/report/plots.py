@@ -1,0 +1,187 @@
+"""The page's pictures: devices over time with partners side by side, distributions, slowdown against saving.
+
+Arrives: summaries and sketches. Leaves: figures of HTML, each with a sentence that says what it shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from gpuq.sim.report import svg
+from gpuq.sim.report.sketch import POINTS, Row, Sketch
+from gpuq.sim.report.summary import Summary
+from gpuq.sim.report.words import duration, share
+
+_WIDTH = 880
+_COLOURS = 8
+_LANE = 11
+_REST = "var(--rest)"
+_DASHES = ("", "7 4", "2 3")
+# A label takes about this much, in the page's font.
+_LETTER = 7.0
+
+
+@dataclass(frozen=True, slots=True)
+class Colours:
+    """The page's variable for each contender: the one that the page is about stands out, the one compared with is grey."""
+
+    of: Mapping[str, str]
+    dash: Mapping[str, str]
+
+    @classmethod
+    def of_all(cls, names: Sequence[str], main: str, baseline: str) -> Colours:
+        """Colours that stay with a name through all pictures."""
+        others = [name for name in names if name not in (main, baseline)]
+        of = {name: f"var(--c{1 + place % (_COLOURS - 1)})" for place, name in enumerate(others)}
+        # Where colours come round again, lines are broken.
+        dash = {name: _DASHES[min(place // (_COLOURS - 1), len(_DASHES) - 1)] for place, name in enumerate(others)}
+        return cls({**of, baseline: "var(--other)", main: "var(--c0)"}, dash)
+
+
+def gantts(found: Sequence[Sketch]) -> list[str]:
+    """Devices over time, one picture for each sketch, on one scale; kinds have the same colours in all."""
+    until = max((sketch.until for sketch in found), default=0.0)
+    kinds = _longest([row for sketch in found for row in sketch.rows])[: _COLOURS - 1]
+    colours = {kind: f"var(--c{place})" for place, kind in enumerate(kinds)}
+    return [_gantt(sketch, until, colours) for sketch in found if until > 0]
+
+
+def _gantt(found: Sketch, until: float, colours: Mapping[str, str]) -> str:
+    """One row for each device, as many lanes as it had jobs at once."""
+    left = 12 + _LETTER * max((len(_short(row.device)) for row in found.rows), default=4)
+    x = svg.Scale(0.0, until, left, _WIDTH - 10)
+    lanes = max((row.lanes for row in found.rows), default=1)
+    height = max(2 * _LANE, lanes * _LANE) + 5
+    base = 6 + height * len(found.rows)
+    parts = svg.bottom_axis(x, svg.time_ticks(0, until), 4, base, svg.write_time)
+    for place, row in enumerate(found.rows):
+        parts += _device(row, x, 6 + place * height, height - 5, colours)
+    shared = sum(bar.end - bar.start for row in found.rows for bar in row.bars if bar.shared)
+    total = sum(bar.end - bar.start for row in found.rows for bar in row.bars)
+    says = f"{found.policy}: {len(found.rows)} devices over {duration(until)}"
+    says += f"; {share(shared / total if total else None)} of the jobs' time beside a partner."
+    legend = _legend([*((kind, colour, "") for kind, colour in colours.items()), ("other kinds", _REST, "")], base + 34)
+    return _figured(svg.svg(_WIDTH, int(base + 24 + legend[1]), [*parts, *legend[0]], says), says)
+
+
+def _device(row: Row, x: svg.Scale, top: float, height: float, colours: Mapping[str, str]) -> list[str]:
+    parts = [
+        svg.text(x.start - 7, top + height / 2 + 4, _short(row.device), anchor="end", cls="soft"),
+        svg.rect(x.start, top, x.end - x.start, height, "var(--track)"),
+    ]
+    for bar in row.bars:
+        lanes = row.lanes if bar.shared else 1
+        lane_height = height / lanes
+        offset = bar.lane * lane_height if bar.shared else 0.0
+        words = f"job {bar.job}, {bar.kind}, {duration(bar.end - bar.start)}"
+        colour = colours.get(bar.kind, _REST)
+        parts.append(
+            svg.rect(x(bar.start), top + offset, x(bar.end) - x(bar.start) - 0.5, lane_height - 0.5, colour, words)
+        )
+    return parts
+
+
+def distribution(found: Sequence[Sketch], what: str, colours: Colours) -> str:
+    """The share of jobs that had at most this completion or waiting time; time on a logarithmic scale."""
+    lines = [(sketch.policy, points) for sketch in found if (points := getattr(sketch, what))]
+    if not lines:
+        return ""
+    low = max(1.0, min(next((value for value in points if value > 0), points[-1]) for _, points in lines))
+    high = max(low * 10, *(points[-1] for _, points in lines))
+    height, left = 300, 46
+    x, y = svg.Scale(low, high, left, _WIDTH - 16, log=True), svg.Scale(0, 1, height - 30, 10)
+    parts = svg.left_axis(y, (0, 0.25, 0.5, 0.75, 1), left, x.end, share)
+    parts += svg.bottom_axis(x, svg.time_ticks(low, high, log=True), y.end, y.start, svg.write_time)
+    for name, points in lines:
+        along = [(x(value), y(place / (POINTS - 1))) for place, value in enumerate(points)]
+        thick = 2.6 if name in _front(colours) else 1.6
+        parts.append(svg.path(along, colours.of[name], dash=colours.dash.get(name, ""), width=thick))
+    legend, depth = _legend([(name, colours.of[name], colours.dash.get(name, "")) for name, _ in lines], height + 4)
+    word = {"completions": "completion", "waits": "waiting"}[what]
+    says = f"Share of jobs with at most this {word} time. Medians: " + ", ".join(
+        f"{name} {duration(points[POINTS // 2])}" for name, points in lines
+    )
+    return _figured(svg.svg(_WIDTH, int(height + depth), [*parts, *legend], says), f"{says}.")
+
+
+def frontier(found: Sequence[Summary], colours: Colours) -> str:
+    """Each contender by what it cost its jobs (95th percentile of slowdowns) and what it saved of device time."""
+    known = [
+        (one.policy, one.median.slowdown_p95, one.median.packing_saving)
+        for one in found
+        if one.median.slowdown_p95 is not None and one.median.packing_saving is not None
+    ]
+    if len(known) < 2:
+        return ""
+    points = [(name, slowdown or 1.0, saving or 0.0) for name, slowdown, saving in known]
+    height, left = 340, 56
+    highest = max(slowdown for _, slowdown, _ in points)
+    savings = [saving for _, _, saving in points]
+    x = svg.Scale(
+        min(1.0, *(slowdown for _, slowdown, _ in points)), 1 + max(0.05, (highest - 1) * 1.08), left, _WIDTH - 130
+    )
+    y = svg.Scale(min(0.0, *savings), max(0.05, max(savings) * 1.1), height - 44, 12)
+    parts = svg.left_axis(y, svg.even_ticks(y.low, y.high), left, x.end, share)
+    parts += svg.bottom_axis(x, svg.even_ticks(x.low, x.high, 7), y.end, y.start, lambda tick: f"{tick:.2f}")
+    best = _pareto(points)
+    parts.append(svg.path([(x(slowdown), y(saving)) for _, slowdown, saving in best], "var(--line)", width=3))
+    taken: list[float] = []
+    for name, slowdown, saving in sorted(points, key=lambda point: (point[2], point[1])):
+        at = y(saving) + 4
+        while any(abs(at - other) < 13 for other in taken):
+            at -= 13
+        taken.append(at)
+        parts.append(svg.dot(x(slowdown), y(saving), colours.of[name], name))
+        parts.append(svg.text(x(slowdown) + 10, at, name))
+    parts.append(
+        svg.text((x.start + x.end) / 2, height - 6, "slowdown, 95th percentile of jobs", anchor="middle", cls="soft")
+    )
+    names = ", ".join(name for name, _, _ in best)
+    says = f"Device time saved against exclusive running, and the slowdown that it cost. Nobody saved more for less than {names}."
+    return _figured(svg.svg(_WIDTH, height, parts, says), says)
+
+
+def _pareto(points: Sequence[tuple[str, float, float]]) -> list[tuple[str, float, float]]:
+    """Those that nobody beats in both: least slowdown first, each saving more than all before it."""
+    best: list[tuple[str, float, float]] = []
+    for point in sorted(points, key=lambda one: (one[1], -one[2], one[0])):
+        if not best or point[2] > best[-1][2] + 1e-12:
+            best.append(point)
+    return best
+
+
+def _front(colours: Colours) -> set[str]:
+    return {name for name, colour in colours.of.items() if colour in ("var(--c0)", "var(--other)")}
+
+
+def _legend(entries: Sequence[tuple[str, str, str]], top: float) -> tuple[list[str], float]:
+    """Names with their colours, in rows; and how deep they are."""
+    parts, x, y = [], 12.0, top + 10
+    for name, colour, dash in entries:
+        wide = 34 + _LETTER * len(name)
+        if x + wide > _WIDTH and x > 12:
+            x, y = 12.0, y + 18
+        parts.append(svg.path([(x, y - 4), (x + 16, y - 4)], colour, dash=dash, width=4))
+        parts.append(svg.text(x + 21, y, name))
+        x += wide
+    return parts, y - top + 12
+
+
+def _longest(rows: Sequence[Row]) -> list[str]:
+    """Kinds by the time they had on these devices, most first."""
+    times: dict[str, float] = {}
+    for bar in (bar for row in rows for bar in row.bars):
+        times[bar.kind] = times.get(bar.kind, 0.0) + bar.end - bar.start
+    return sorted(times, key=lambda kind: (-times[kind], kind))
+
+
+def _short(device: str) -> str:
+    """The end of a device's name; a GPU's UUID by its first eight."""
+    name = device.rpartition("GPU-")[2]
+    return name[:8] if name != device else device if len(device) <= 16 else "…" + device[-15:]
+
+
+def _figured(picture: str, says: str) -> str:
+    return f"<figure>{picture}<figcaption>{escape(says)}</figcaption></figure>"

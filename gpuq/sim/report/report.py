@@ -1,0 +1,94 @@
+"""Everything that the table, the JSON and the page are made from.
+
+Arrives: the figures and sketches of all runs. Leaves: a `Report`, and it as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from gpuq.sim.report.figures import MEASURED
+from gpuq.sim.report.headline import headline
+from gpuq.sim.report.sketch import Sketch
+from gpuq.sim.report.summary import Summary, ratio
+
+
+@dataclass(frozen=True)
+class Report:
+    """One comparison. `main` is the contender that it is about, `baseline` what the others are compared with; `chain` leads from
+    the one to the other: names, and what each adds to the one before it. `sketches` are of the first seed."""
+
+    title: str
+    main: str
+    baseline: str
+    budget: float
+    summaries: tuple[Summary, ...]
+    sketches: tuple[Sketch, ...]
+    chain: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def summary(self, policy: str) -> Summary:
+        """The summary of one contender."""
+        return next(one for one in self.summaries if one.policy == policy)
+
+    @property
+    def headline(self) -> list[str]:
+        """What it says, in sentences."""
+        return headline(self.summary(self.main).median, self.summary(self.baseline).median, self.budget)
+
+    @property
+    def steps(self) -> list[Step]:
+        """What each link of the chain brought."""
+        return steps([(self.summary(name), adds) for name, adds in self.chain])
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one contender has beyond the one before it: its mean completion and waiting against that one's, as ratios."""
+
+    policy: str
+    before: str
+    adds: str
+    completion: float | None
+    wait: float | None
+
+
+def steps(chain: Sequence[tuple[Summary, str]]) -> list[Step]:
+    """One step for each contender after the first."""
+    return [
+        Step(
+            after.policy,
+            before.policy,
+            adds,
+            ratio(after.median.completion_mean_s, before.median.completion_mean_s),
+            ratio(after.median.wait_mean_s, before.median.wait_mean_s),
+        )
+        for (before, _), (after, adds) in pairwise(chain)
+    ]
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    """As JSON types: figures by name with their definitions, for each contender medians, ranges and every run."""
+    return {
+        "title": report.title,
+        "headline": report.headline,
+        "main": report.main,
+        "baseline": report.baseline,
+        "slowdown_budget": report.budget,
+        "contenders": [summary.to_json() for summary in report.summaries],
+        "steps": [
+            {
+                "policy": s.policy,
+                "adds": s.adds,
+                "before": s.before,
+                "completion_ratio": s.completion,
+                "wait_ratio": s.wait,
+            }
+            for s in report.steps
+        ],
+        "figures": {one.name: {"unit": one.metadata["unit"], "says": one.metadata["says"]} for one in MEASURED},
+        "notes": list(report.notes),
+    }

@@ -1,0 +1,86 @@
+"""What the plots need of a run, thinned, so that it is small beside the run itself: distributions, and a few devices' time.
+
+Arrives: a `Run`. Leaves: a `Sketch`. A run of 80,000 jobs is too much for a page; a hundred points of a distribution look the
+same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpuq.sim.record import Run
+from gpuq.sim.report.occupancy import Span, spans
+
+POINTS = 201
+_DEVICES = 12
+_BARS = 3000
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """An attempt on a device, in its lane: partners lie side by side. Seconds from the start of the trace."""
+
+    job: int
+    kind: str
+    start: float
+    end: float
+    lane: int
+    shared: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One device and who was on it."""
+
+    device: str
+    lanes: int
+    bars: tuple[Bar, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """Distributions at `POINTS` even quantiles from 0 to 1, and the first devices' time."""
+
+    policy: str
+    seed: int
+    completions: tuple[float, ...]
+    waits: tuple[float, ...]
+    slowdowns: tuple[float, ...]
+    rows: tuple[Row, ...]
+    until: float
+
+
+def sketch(run: Run) -> Sketch:
+    """The sketch of one run."""
+    by_device = spans(run.jobs, run.ended_at)
+    shown = sorted(by_device)[:_DEVICES]
+    return Sketch(
+        policy=run.policy,
+        seed=run.seed,
+        completions=_points([job.completion_s for job in run.jobs if job.completion_s is not None]),
+        waits=_points([job.wait_s for job in run.jobs if job.wait_s is not None]),
+        slowdowns=_points([found for job in run.jobs if (found := job.slowdown) is not None]),
+        rows=tuple(_row(device, by_device[device]) for device in shown),
+        until=max((job.ended_at for job in run.jobs if job.ended_at is not None), default=run.ended_at),
+    )
+
+
+def _points(values: Sequence[float]) -> tuple[float, ...]:
+    return tuple(float(value) for value in np.quantile(values, np.linspace(0, 1, POINTS))) if values else ()
+
+
+def _row(device: str, on_device: Sequence[Span]) -> Row:
+    """Each attempt in the first lane that is free at its start."""
+    free_at: list[float] = []
+    bars = []
+    for place, span in enumerate(on_device[:_BARS]):
+        lane = next((lane for lane, at in enumerate(free_at) if at <= span.start), len(free_at))
+        free_at[lane : lane + 1] = [span.end]
+        near = on_device[max(0, place - 8) : place + 16]
+        shared = any(other is not span and other.start < span.end and span.start < other.end for other in near)
+        arrival = span.attempt.arrival
+        bars.append(Bar(arrival.job, arrival.kind, span.start, span.end, lane, shared))
+    return Row(device, max(1, len(free_at)), tuple(bars))

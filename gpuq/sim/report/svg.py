@@ -1,0 +1,122 @@
+"""A little SVG: axes, lines, bars and words that take their colours from the page's variables, light or dark.
+
+Arrives: numbers. Leaves: text of an inline `<svg>`. No script, no font, no link.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from html import escape
+
+from gpuq.sim.report.words import duration
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """From values to pixels; `log` scales want values above 0 and draw smaller ones at the edge."""
+
+    low: float
+    high: float
+    start: float
+    end: float
+    log: bool = False
+
+    def __call__(self, value: float) -> float:
+        """The pixel."""
+        low, high, at = (self._along(x) for x in (self.low, self.high, value))
+        share = (at - low) / (high - low) if high > low else 0.5
+        return self.start + min(1.0, max(0.0, share)) * (self.end - self.start)
+
+    def _along(self, value: float) -> float:
+        return math.log10(max(value, self.low)) if self.log else value
+
+
+def svg(width: int, height: int, parts: Sequence[str], title: str) -> str:
+    """The whole picture; `title` says for who cannot see it what it shows."""
+    body = "".join(parts)
+    return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title, quote=True)}">{body}</svg>'
+
+
+def text(x: float, y: float, words: str, *, anchor: str = "start", cls: str = "") -> str:
+    """Words at a point."""
+    named = f' class="{cls}"' if cls else ""
+    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{named}>{escape(words)}</text>'
+
+
+def line(x1: float, y1: float, x2: float, y2: float, cls: str = "grid") -> str:
+    """A straight line."""
+    return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{cls}"/>'
+
+
+def path(points: Sequence[tuple[float, float]], colour: str, *, dash: str = "", width: float = 2) -> str:
+    """A line through points; `dash` are lengths of its parts and gaps."""
+    steps = " ".join(f"{'L' if place else 'M'}{x:.1f} {y:.1f}" for place, (x, y) in enumerate(points))
+    broken = f' stroke-dasharray="{dash}"' if dash else ""
+    return f'<path d="{steps}" fill="none" style="stroke:{colour}" stroke-width="{width}"{broken}/>'
+
+
+def rect(x: float, y: float, width: float, height: float, colour: str, title: str = "") -> str:
+    """A filled box, with words for who points at it."""
+    inner = f"<title>{escape(title)}</title>" if title else ""
+    shape = f'x="{x:.2f}" y="{y:.1f}" width="{max(width, 0.4):.2f}" height="{height:.1f}" rx="1"'
+    return f'<rect {shape} style="fill:{colour}">{inner}</rect>'
+
+
+def dot(x: float, y: float, colour: str, title: str) -> str:
+    """A point, with words for who points at it."""
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5.5" style="fill:{colour}"><title>{escape(title)}</title></circle>'
+
+
+def bottom_axis(x: Scale, ticks: Sequence[float], top: float, base: float, write: Callable[[float], str]) -> list[str]:
+    """Ticks under the picture, with grid lines up to its top."""
+    marks = [line(x(tick), top, x(tick), base) for tick in ticks]
+    return [*marks, *(text(x(tick), base + 16, write(tick), anchor="middle", cls="soft") for tick in ticks)]
+
+
+def left_axis(y: Scale, ticks: Sequence[float], left: float, right: float, write: Callable[[float], str]) -> list[str]:
+    """Ticks beside the picture, with grid lines to its right end."""
+    marks = [line(left, y(tick), right, y(tick)) for tick in ticks]
+    return [*marks, *(text(left - 7, y(tick) + 4, write(tick), anchor="end", cls="soft") for tick in ticks)]
+
+
+def even_ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Round numbers from low to high: steps of 1, 2, 2.5 or 5 times a power of ten."""
+    span = high - low
+    if span <= 0:
+        return [low]
+    rough = span / about
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
+    first = math.ceil(low / step - 1e-9)
+    return [number * step for number in range(first, math.floor(high / step + 1e-9) + 1)]
+
+
+_TIMES = (
+    *(1, 3, 10, 30, 60, 180, 600, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600),
+    *(86_400 * days for days in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)),
+)
+_MOST_TICKS = 9
+_ROUND_TIMES = tuple(
+    unit * number
+    for unit, numbers in ((1, (1, 2, 5, 10, 20, 30)), (60, (1, 2, 5, 10, 20, 30)), (3600, (1, 2, 4, 6, 12)))
+    for number in numbers
+) + tuple(86_400 * number for number in (1, 2, 5, 10, 20, 50, 100, 200, 500))
+
+
+def time_ticks(low: float, high: float, *, log: bool = False) -> list[float]:
+    """Round times from low to high, in seconds."""
+    if log:
+        found = [float(tick) for tick in _TIMES if low <= tick <= high]
+        return found[:: math.ceil(len(found) / _MOST_TICKS)] if found else [low, high]
+    step = next((step for step in _ROUND_TIMES if step >= (high - low) / 8), _ROUND_TIMES[-1])
+    return [float(number * step) for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def write_time(seconds: float) -> str:
+    """A tick of time: `40s`, `1m20`, `6h`, `2d`."""
+    for unit, letter in ((86_400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= unit and seconds % unit == 0:
+            return f"{seconds / unit:.0f}{letter}"
+    return f"{seconds // 60:.0f}m{seconds % 60:02.0f}" if seconds > 60 else duration(seconds)

@@ -1,0 +1,72 @@
+"""The report in a terminal: what it says, one table of all contenders that fits 100 columns, and what each step brought."""
+
+from __future__ import annotations
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from gpuq.sim.report.report import Report, Step
+from gpuq.sim.report.summary import Summary, ratio
+from gpuq.sim.report.words import UNKNOWN, count, duration, share
+from gpuq.sim.report.words import ratio as written
+
+# Several seeds have several times as many notes; the page has them all.
+_MOST_NOTES = 12
+_HEAD = (
+    "policy", "done: mean", "", "waits: mean", "p99", "slow: p95", "worst", "over", "saved", "OOM", "pass"
+)  # fmt: skip
+
+
+def show(report: Report, console: Console) -> None:
+    """Print it."""
+    for sentence in report.headline:
+        console.print(Text(sentence, style="bold"))
+    console.print(_table(report))
+    if report.steps:
+        console.print(Text("\nWhat each brings:"))
+    for step in report.steps:
+        console.print(Text(f"  {said(step)}"))
+    if len(report.notes) <= _MOST_NOTES:
+        console.print(Text("\nWhat this rests on:"))
+        for note in report.notes:
+            console.print(Text(f"· {note}", style="dim"))
+
+
+def _table(report: Report) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
+    for place, title in enumerate(_HEAD):
+        words = [*title.split(": ")]
+        head = words[0] if len(words) == 1 else f"{words[0]}\n{words[1]}"
+        table.add_column(
+            head, justify="left" if place == 0 else "right", no_wrap=place > 0, overflow="fold", vertical="bottom"
+        )
+    compared = report.summary(report.baseline)
+    for summary in report.summaries:
+        table.add_row(*_cells(summary, compared), style="bold" if summary.policy == report.main else None)
+    return table
+
+
+def _cells(summary: Summary, compared: Summary) -> list[str]:
+    found = summary.median
+    against = ratio(found.completion_mean_s, compared.median.completion_mean_s)
+    return [
+        summary.policy,
+        duration(found.completion_mean_s),
+        UNKNOWN if against is None else f"x{against:.2f}",
+        duration(found.wait_mean_s),
+        duration(found.wait_p99_s),
+        written(found.slowdown_p95),
+        written(found.slowdown_worst),
+        share(found.over_budget),
+        share(found.packing_saving),
+        count(found.ooms),
+        duration(found.decision_median_s),
+    ]
+
+
+def said(step: Step) -> str:
+    """A step in a sentence."""
+    against = f"{step.policy} against {step.before}"
+    return f"{step.adds}: completion x{written(step.completion)}, waiting x{written(step.wait)} ({against})"

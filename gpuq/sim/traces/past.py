@@ -1,0 +1,111 @@
+"""gpuq's own record as a trace: the jobs that ran, when they were submitted, and how long each would have run alone.
+
+Arrives: ended attempts with their jobs, as `Store.finished_attempts` gives them. Leaves: the last attempt of each job as an
+arrival. The time that it spent beside partners counts for as much work as was measured: divided by its slowdown there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gpuq.adapters.store.contract import AttemptRow, JobRow
+from gpuq.codec import noun
+from gpuq.core.attempt import Ending
+from gpuq.core.device import Device
+from gpuq.core.measurement import Measurement
+from gpuq.learn.history import History, place_of
+from gpuq.learn.outcome import Outcome, outcome_from_rows
+from gpuq.sim.traces.asked import Asked, Imported, imported
+
+Ended = Sequence[tuple[JobRow, AttemptRow]]
+# What ended by itself; what was stopped, lost or ran out of memory says nothing of how long the job would have run.
+_OF_THEMSELVES = frozenset({Ending.EXITED, Ending.TIMED_OUT})
+
+
+@dataclass(frozen=True)
+class Past:
+    """What a record says: its devices, what each attempt taught, and the jobs as a trace."""
+
+    devices: tuple[Device, ...]
+    outcomes: tuple[Outcome, ...]
+    trace: Imported
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """The last attempt of a job that ended by itself."""
+
+    job: JobRow
+    attempt: AttemptRow
+    outcome: Outcome
+    ran_s: float
+
+
+def past(devices: Iterable[Device], ended: Ended) -> Past:
+    """Raises BadInput for a record in which nothing ended."""
+    found = tuple(devices)
+    types: dict[str, str] = {device.id: device.type for device in found}
+    outcomes, runs, others = [], {}, set()
+    for job, attempt in ended:
+        outcome = outcome_from_rows(job, attempt, types)
+        if outcome is None:
+            continue
+        outcomes.append(outcome)
+        if attempt.ending in _OF_THEMSELVES and attempt.started_at is not None and attempt.ended_at is not None:
+            runs[job.id] = _Run(job, attempt, outcome, max(1e-3, attempt.ended_at - attempt.started_at))
+        else:
+            others.add(job.id)
+    history = History()
+    for outcome in outcomes:
+        history.learn(outcome)
+    jobs, guessed = [], 0
+    for run in runs.values():
+        duration, measured = _alone_s(run, history)
+        guessed += not measured
+        jobs.append(_asked(run, duration))
+    notes = [
+        f"{len(jobs)} jobs of gpuq's record, each with its last attempt; seconds beside a partner count 1 / slowdown"
+    ]
+    if guessed:
+        notes.append(f"{guessed} of them shared and their slowdown was not measured: they count as they ran")
+    if left := len(others - set(runs)):
+        notes.append(f"left out: {left} jobs that were stopped, lost, or ran out of memory")
+    return Past(found, tuple(outcomes), imported("history", jobs, notes))
+
+
+def _asked(run: _Run, duration_s: float) -> Asked:
+    """As it asked, but for the devices: those that it had, of which its duration speaks."""
+    record, asked = run.job.record, run.job.record.submission
+    return Asked(
+        record.submitted_at, duration_s, len(run.attempt.devices) or 1, record.owner,
+        owner=record.owner, kind=record.kind, priority=asked.priority, deadline_s=asked.deadline_at,
+        declared_memory=asked.gpu_memory, preemptible=asked.preemptible,
+    )  # fmt: skip
+
+
+def _alone_s(run: _Run, history: History) -> tuple[float, bool]:
+    """(seconds that it would have taken alone, whether all that shared was measured).
+
+    Each stretch counts by the slowdown measured beside those partners: in this attempt, else of the pair of kinds.
+    """
+    measurement = noun(run.attempt.measurement, Measurement) if run.attempt.measurement else Measurement()
+    seconds = sum(segment.seconds for segment in measurement.segments)
+    if not run.outcome.shared or seconds <= 0:
+        return run.ran_s, not run.outcome.shared
+    slowdown = _mean_slowdown(run.outcome, history)
+    if slowdown is None:
+        return run.ran_s, False
+    beside = sum(segment.seconds for segment in measurement.segments if segment.partners) / seconds
+    return run.ran_s * (1 - beside + beside / slowdown), True
+
+
+def _mean_slowdown(outcome: Outcome, history: History) -> float | None:
+    own = [value for _, value, _, _ in outcome.slowdowns]
+    usual = [
+        slowdown.value
+        for partner in outcome.partner_kinds
+        for slowdown in history.slowdowns(outcome.kind, partner, place_of(outcome.device_type, outcome.sharing))
+    ]
+    found = own or usual
+    return sum(found) / len(found) if found else None

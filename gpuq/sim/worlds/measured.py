@@ -1,0 +1,103 @@
+"""The world as gpuq's own record measured it: each kind alone, pairs of kinds together, on the site's devices.
+
+Arrives: what attempts taught (`learn.outcome`), and devices. Leaves: a `World` whose workloads are the kinds themselves. A pair
+that was never measured costs what the contention law says of the two utilisations, and a kind whose utilisation is not known is
+taken to want all of a device: what nobody saw is not free.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import product
+from statistics import median
+
+from gpuq.core.attempt import Ending
+from gpuq.core.device import Device
+from gpuq.learn.interference.law import slowdown as law
+from gpuq.learn.outcome import Outcome
+from gpuq.sim.world import Workload, World
+
+_UNKNOWN_PCT = 100.0
+
+
+def measured_world(
+    kinds: Iterable[str], outcomes: Sequence[Outcome], devices: Sequence[Device], restart_s: float
+) -> World:
+    """The world of these kinds. Raises nothing: what is not measured follows the rules above, and the notes count it."""
+    names = sorted(set(kinds))
+    runs: dict[str, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        runs[outcome.kind].append(outcome)
+    workloads = {kind: _workload(kind, runs[kind]) for kind in names}
+    slowdowns, never_fit = _slowdowns(outcomes)
+    pairs: dict[tuple[str, str], float] = {}
+    for pair in product(names, names):
+        pairs[pair] = math.inf if pair in never_fit else slowdowns.get(pair) or _by_law(workloads, pair)
+    known = sum(pair in slowdowns or pair in never_fit for pair in pairs)
+    unknown = sum(_peak(runs[kind]) is None for kind in names)
+    types = sorted({device.type for device in devices})
+    notes = [
+        f"{len(names)} kinds as gpuq measured them; {known} of {len(pairs)} directed pairs were measured, the others cost what "
+        "the contention law says of the two utilisations"
+    ]
+    if unknown:
+        notes.append(f"the utilisation of {unknown} kinds was never measured: they are taken to want all of a device")
+    if len(types) > 1:
+        notes.append(f"durations are the same on all types of device here: {', '.join(types)}")
+    return World(
+        "as measured",
+        tuple(devices),
+        workloads,
+        {kind: kind for kind in names},
+        pairs,
+        restart_s=restart_s,
+        notes=tuple(notes),
+    )
+
+
+def _workload(kind: str, runs: Sequence[Outcome]) -> Workload:
+    memory = _middle([run.peak_memory_bytes for run in _alone(runs)])
+    features = runs[-1].features if runs else {}
+    model, batch = features.get("model"), features.get("batch_size")
+    peak = _peak(runs)
+    return Workload(
+        kind,
+        model if isinstance(model, str) else kind,
+        float(batch) if isinstance(batch, int | float) else None,
+        _UNKNOWN_PCT if peak is None else peak,
+        None if memory is None else round(memory),
+    )
+
+
+def _slowdowns(outcomes: Iterable[Outcome]) -> tuple[dict[tuple[str, str], float], set[tuple[str, str]]]:
+    """(the median slowdown of each directed pair of kinds; pairs in which one ran out of memory)."""
+    found: dict[tuple[str, str], list[float]] = defaultdict(list)
+    never_fit = set()
+    for outcome in outcomes:
+        for partner, value, _, _ in outcome.slowdowns:
+            found[outcome.kind, partner].append(value)
+        if outcome.ending == Ending.OUT_OF_MEMORY:
+            for partner in outcome.partner_kinds:
+                never_fit |= {(outcome.kind, partner), (partner, outcome.kind)}
+    return {pair: max(1.0, median(values)) for pair, values in found.items()}, never_fit
+
+
+def _by_law(workloads: dict[str, Workload], pair: tuple[str, str]) -> float:
+    one, other = (workloads[kind].utilization_pct for kind in pair)
+    return law(one, other) or 1.0
+
+
+def _alone(runs: Sequence[Outcome]) -> Sequence[Outcome]:
+    """Those with no partner, as a partner takes from the peak; all where there is none."""
+    return [run for run in runs if not run.shared and run.whole] or runs
+
+
+def _peak(runs: Sequence[Outcome]) -> float | None:
+    return _middle([run.peak_utilization_pct for run in _alone(runs)])
+
+
+def _middle(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return float(median(known)) if known else None

@@ -1,0 +1,100 @@
+"""Work that does not end is ended, and what was there before the alarm is there after it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+
+import pytest
+
+from gpuq.policies import alarm
+from gpuq.policies.alarm import Interrupting, TookTooLong
+
+LIMIT_S = 0.02
+
+
+def for_ever() -> None:
+    while True:
+        pass
+
+
+def test_an_endless_loop_is_broken_off() -> None:
+    with pytest.raises(TookTooLong):
+        Interrupting()(for_ever, LIMIT_S)
+
+
+def test_sleep_is_broken_off_too() -> None:
+    with pytest.raises(TookTooLong):
+        Interrupting()(lambda: time.sleep(3600), LIMIT_S)
+
+
+def test_work_that_swallows_every_exception_is_broken_off() -> None:
+    def stubborn() -> None:
+        while True:
+            try:
+                for_ever()
+            except Exception:  # noqa: BLE001
+                continue
+
+    with pytest.raises(TookTooLong):
+        Interrupting()(stubborn, LIMIT_S)
+
+
+def test_work_that_swallows_the_first_blow_gets_another() -> None:
+    blows = []
+
+    def thick_skinned() -> None:
+        try:
+            for_ever()
+        except BaseException as blow:  # noqa: BLE001
+            blows.append(blow)
+        for_ever()
+
+    with pytest.raises(TookTooLong):
+        Interrupting()(thick_skinned, LIMIT_S)
+    assert len(blows) == 1
+
+
+def test_work_in_time_gives_its_result_and_leaves_no_timer_behind() -> None:
+    rung = []
+    before = signal.signal(signal.SIGALRM, lambda *_: rung.append(True))
+    try:
+        assert Interrupting()(lambda: 7, 60) == 7
+        assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
+        signal.raise_signal(signal.SIGALRM)
+        assert rung == [True], "the handler of before is back"
+    finally:
+        signal.signal(signal.SIGALRM, before)
+
+
+def test_code_of_a_spared_package_is_not_broken_off_in_the_middle() -> None:
+    """This module plays the core: its loop runs to its end, and the blow falls right after it."""
+    done = []
+
+    def spared() -> None:
+        until = time.monotonic() + 5 * LIMIT_S
+        while time.monotonic() < until:
+            pass
+        done.append(True)
+
+    work = {"__name__": "somebody.elses", "spared": spared}
+    exec("def work():\n    while True:\n        spared()\n        n = 0\n        while n < 10_000: n += 1\n", work)
+
+    with pytest.raises(TookTooLong):
+        Interrupting(spared=(__name__,))(work["work"], LIMIT_S)
+    assert done
+
+
+def test_another_thread_gets_no_alarm_and_the_work_is_done() -> None:
+    results: list[int] = []
+    thread = threading.Thread(target=lambda: results.append(Interrupting()(lambda: 7, LIMIT_S)))
+    thread.start()
+    thread.join()
+    assert results == [7]
+
+
+def test_a_signal_that_comes_when_the_work_is_over_does_nothing() -> None:
+    Interrupting()._ring(signal.SIGALRM, sys._getframe())
+    assert alarm.patient(lambda: 7, 0) == 7

@@ -1,0 +1,348 @@
+"""Whatever a policy does wrong, jobs go on: the default proposes from that moment, and everybody is told."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from importlib.metadata import EntryPoint
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuq.core.actions import Action, Launch
+from gpuq.core.board import Board
+from gpuq.core.decide import decide
+from gpuq.core.events import Submitted
+from gpuq.core.job import JobId
+from gpuq.core.policy import Eviction, Policy, Proposal
+from gpuq.errors import BadInput
+from gpuq.policies import registry
+from gpuq.policies.alarm import TookTooLong, patient
+from gpuq.policies.guard import Guarded, guard
+from gpuq.policies.packed import packed
+from gpuq.policies.recipe import Recipe
+from gpuq.settings import Scheduling
+from tests.support.nouns import GIB, a_device, a_job, a_report
+from tests.support.playbook import Playbook
+
+LIMIT_S = 0.05
+
+
+def a_queue(jobs: int = 3, devices: int = 3) -> Playbook:
+    play = Playbook().happen(a_report(*(a_device(f"gpu{n}") for n in range(devices))))
+    return play.happen(*(Submitted(a_job(n)) for n in range(1, jobs + 1)))
+
+
+def one_pass(play: Playbook, policy: Policy) -> list[Action]:
+    return decide(play.state, {}, play.limits, policy, play.now, cause=1)
+
+
+def started(actions: list[Action]) -> list[int]:
+    return sorted(action.attempt.id.job for action in actions if isinstance(action, Launch))
+
+
+def guarded(policy: Any, limit_s: float = LIMIT_S, **given: Any) -> Guarded:
+    return Guarded("theirs", policy, packed, limit_s, **given)
+
+
+def first_only(board: Board) -> Iterator[Proposal | Eviction]:
+    """A sound policy: the first job on the first place, and no other."""
+    job = next(iter(board.waiting))
+    yield Proposal(job, (next(iter(board.places)).device,))
+
+
+def test_a_sound_policy_has_its_way() -> None:
+    policy = guarded(first_only)
+
+    assert started(one_pass(a_queue(), policy)) == [1]
+    assert (policy.fault, policy.serving) == (None, "theirs")
+
+
+def at_once(board: Board) -> Iterator[Proposal]:
+    raise ZeroDivisionError("by nought")
+
+
+def after_the_first(board: Board) -> Iterator[Proposal | Eviction]:
+    yield from first_only(board)
+    raise SystemExit(3)
+
+
+def no_iterator(board: Board) -> Any:
+    return 7
+
+
+def nothing_at_all(board: Board) -> Iterator[Any]:
+    yield None
+
+
+def a_tuple(board: Board) -> Iterator[Any]:
+    yield (board.waiting[0], board.waiting)
+
+
+def a_device_that_is_none(board: Board) -> Iterator[Proposal]:
+    yield Proposal(board.waiting[0], (a_device("gpu99"),))
+
+
+def a_word_for_a_job(board: Board) -> Iterator[Any]:
+    yield Proposal("the first", (next(iter(board.places)).device,))  # type: ignore[arg-type]
+
+
+def a_list_for_an_attempt(board: Board) -> Iterator[Any]:
+    yield Eviction([1, 1], board.waiting[0])  # type: ignore[arg-type]
+
+
+def no_device(board: Board) -> Iterator[Proposal]:
+    yield Proposal(board.waiting[0], ())
+
+
+def a_list_of_devices(board: Board) -> Iterator[Any]:
+    yield Proposal(board.waiting[0], [place.device for place in board.places])  # type: ignore[arg-type]
+
+
+def a_generator_exit(board: Board) -> Iterator[Proposal]:
+    raise GeneratorExit
+    yield
+
+
+def round_in_circles(board: Board) -> Iterator[Proposal]:
+    place = next(iter(board.places))
+    while True:
+        yield Proposal(board.waiting[0], (place.device, place.device))
+
+
+def for_ever(board: Board) -> Iterator[Proposal]:
+    while True:
+        pass
+    yield
+
+
+def for_ever_and_not_lazy(board: Board) -> Any:
+    while True:
+        list(board.choices(board.waiting[0]))
+
+
+def for_ever_when_closed(board: Board) -> Iterator[Any]:
+    try:
+        yield 7
+    finally:
+        while True:
+            pass
+
+
+FAULTS: list[tuple[Callable[[Board], Any], str]] = [
+    (at_once, "it failed: ZeroDivisionError: by nought"),
+    (no_iterator, "it failed: TypeError"),
+    (nothing_at_all, "it proposed a NoneType, neither a Proposal nor an Eviction"),
+    (a_tuple, "it proposed a tuple"),
+    (a_device_that_is_none, "which is not a device here"),
+    (a_word_for_a_job, "it proposed 'the first' for a job"),
+    (a_list_for_an_attempt, "it proposed [1, 1] for an attempt to stop"),
+    (no_device, "no tuple of them"),
+    (a_list_of_devices, "no tuple of them"),
+    (a_generator_exit, "it raised GeneratorExit"),
+    (round_in_circles, "proposals in one pass that came to nothing"),
+    (for_ever, "longer than policy_time_limit_s = 0.05"),
+    (for_ever_and_not_lazy, "longer than policy_time_limit_s = 0.05"),
+    (for_ever_when_closed, "it proposed a int"),
+]
+
+
+@pytest.mark.parametrize(("policy", "reason"), FAULTS, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_fault_costs_the_policy_its_place_and_no_job_its_turn(
+    policy: Callable[[Board], Any], reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    play, watched = a_queue(), guarded(policy)
+
+    one_pass(play, watched)
+    assert started(one_pass(play, watched)) == [1, 2, 3]
+
+    assert watched.fault is not None
+    assert reason in watched.fault.reason
+    assert watched.fault.at == play.now
+    assert watched.serving == "packed"
+    (line,) = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert reason in line.getMessage()
+    assert "restart the dispatcher" in line.getMessage()
+
+
+def test_what_was_admitted_before_the_fault_stands() -> None:
+    play = a_queue()
+    job = play.state.jobs[JobId(1)]
+
+    def third_place_then_fault(board: Board) -> Iterator[Proposal]:
+        yield Proposal(job, (board.state.devices["gpu2"],))  # type: ignore[index]
+        raise SystemExit(3)
+
+    actions = one_pass(play, guarded(third_place_then_fault))
+
+    placed = {a.attempt.id.job: a.attempt.devices for a in actions if isinstance(a, Launch)}
+    assert placed[JobId(1)] == ("gpu2",)
+    assert set(placed) == {1, 2, 3}
+
+
+def test_the_default_goes_on_with_the_very_pass() -> None:
+    assert started(one_pass(a_queue(), guarded(at_once))) == [1, 2, 3]
+
+
+def test_a_plan_may_be_older_than_the_pass() -> None:
+    """Jobs that wait no more are passed over, and nobody's word on a job or a device counts but the state's."""
+
+    def from_an_old_plan(board: Board) -> Iterator[Proposal]:
+        devices = [place.device for place in board.places]
+        yield Proposal(a_job(77), (devices[0],))
+        yield Proposal(replace(board.waiting[0], declared_memory=1), (replace(devices[1], total_memory=999 * GIB),))
+
+    policy = guarded(from_an_old_plan)
+    (launch,) = [action for action in one_pass(a_queue(), policy) if isinstance(action, Launch)]
+
+    assert policy.fault is None
+    assert (launch.attempt.id.job, launch.attempt.devices) == (1, ("gpu1",))
+    assert launch.attempt.promised == (a_device().total_memory,), "it is not known, so the whole device as it is"
+
+
+def test_proposals_for_jobs_that_wait_no_more_have_an_end_too() -> None:
+    def nobody(board: Board) -> Iterator[Proposal]:
+        while True:
+            yield Proposal(a_job(77), (next(iter(board.places)).device,))
+
+    policy = guarded(nobody, limit_s=60)
+    assert started(one_pass(a_queue(), policy)) == [1, 2, 3]
+    assert policy.fault is not None
+
+
+def test_it_is_not_asked_again_after_its_fault() -> None:
+    asked = []
+
+    def once(board: Board) -> Iterator[Proposal]:
+        asked.append(board.now)
+        raise ValueError
+        yield
+
+    play, policy = a_queue(), guarded(once)
+    one_pass(play, policy)
+    one_pass(play, policy)
+
+    assert len(asked) == 1
+
+
+def test_the_time_of_a_pass_is_added_up_and_the_cores_own_does_not_count() -> None:
+    clock = iter(range(100)).__next__  # each look at the clock is a second later than the last
+    play = a_queue(3)
+
+    def one_by_one(board: Board) -> Iterator[Proposal]:
+        for job, place in zip(board.waiting, board.places, strict=False):
+            yield Proposal(job, (place.device,))
+
+    # Its call and its four steps take a second each by that clock; four seconds are over with the last step.
+    within = guarded(one_by_one, limit_s=5, alarm=patient, clock=clock)
+    assert started(one_pass(play, within)) == [1, 2, 3]
+    assert within.fault is None
+
+    beyond = guarded(one_by_one, limit_s=4, alarm=patient, clock=clock)
+    assert started(one_pass(play, beyond)) == [1, 2, 3]
+    assert beyond.fault is not None
+
+
+def test_each_step_gets_what_is_left_of_the_time() -> None:
+    given_s: list[float] = []
+    clock = iter(range(100)).__next__
+
+    def alarm(work: Callable[[], Any], seconds: float) -> Any:
+        given_s.append(seconds)
+        if seconds <= 8:
+            raise TookTooLong
+        return work()
+
+    policy = guarded(first_only, limit_s=10, alarm=alarm, clock=clock)
+    one_pass(a_queue(), policy)
+
+    assert given_s[:3] == [10, 9, 8]
+    assert policy.fault is not None
+
+
+def test_ctrl_c_is_for_whoever_runs_the_process() -> None:
+    def interrupted(board: Board) -> Iterator[Proposal]:
+        raise KeyboardInterrupt
+        yield
+
+    policy = guarded(interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        one_pass(a_queue(), policy)
+    assert policy.fault is None
+
+
+@settings(deadline=None, max_examples=30)  # it logs each fault with its traceback, which takes its time
+@given(
+    st.lists(
+        st.sampled_from([policy for policy, _ in FAULTS if not policy.__name__.startswith("for_ever")]), max_size=4
+    )
+)
+def test_whatever_fails_and_when_every_job_that_fits_starts(policies: list[Callable[[Board], Any]]) -> None:
+    """The law: with a guard, no sequence of faults keeps a job from its device."""
+    play = a_queue()
+    for policy in policies:
+        watched = guarded(policy, limit_s=60)
+        one_pass(play, watched)  # what it had refused in this pass stays refused in it
+        assert started(one_pass(play, watched)) == [1, 2, 3]
+
+
+# --- from the settings ---------------------------------------------------------------------------------------------
+
+
+def offer(monkeypatch: pytest.MonkeyPatch, **recipes: str) -> None:
+    points = [EntryPoint(name, f"{__name__}:{value}", registry.GROUP) for name, value in recipes.items()]
+    points.append(EntryPoint("packed", "gpuq.policies.packed:RECIPE", registry.GROUP))
+    monkeypatch.setattr(registry, "entry_points", lambda group: points)
+
+
+def _lacking(scheduling: Scheduling) -> Policy:
+    raise BadInput("`lacking` needs scipy.", fix="Run `pip install 'gpuq-daemon[train]'`.")
+
+
+def _leaving(scheduling: Scheduling) -> Policy:
+    sys.exit(9)
+
+
+SOUND = Recipe("the first job only", lambda scheduling: first_only)
+LACKING = Recipe("needs what is not there", _lacking)
+LEAVING = Recipe("does not want to be made", _leaving)
+
+
+def test_the_policy_is_the_settings_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    offer(monkeypatch, sound="SOUND")
+    policy = guard(Scheduling(policy="sound"))
+    assert (policy.chosen, policy.serving) == ("sound", "sound")
+    assert started(one_pass(a_queue(), policy)) == [1]
+
+
+def test_the_default_stands_under_no_limit() -> None:
+    policy = guard(Scheduling(policy_time_limit_s=0.0))
+    assert started(one_pass(a_queue(), policy)) == [1, 2, 3]
+    assert policy.fault is None
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("nobody", "there is no policy `nobody` (`gpuq policy list` names them)"),
+        ("lacking", "`lacking` needs scipy (Run `pip install 'gpuq-daemon[train]'`)"),
+        ("leaving", "it cannot be made: SystemExit: 9"),
+        ("broken", "AttributeError"),
+    ],
+)
+def test_a_policy_that_cannot_be_had_is_replaced_from_the_start(
+    monkeypatch: pytest.MonkeyPatch, name: str, reason: str
+) -> None:
+    offer(monkeypatch, lacking="LACKING", leaving="LEAVING", broken="NOT_THERE")
+
+    policy = guard(Scheduling(policy=name))
+
+    assert policy.fault is not None
+    assert reason in policy.fault.reason
+    assert policy.fault.at is None
+    assert (policy.chosen, policy.serving) == (name, "packed")
+    assert started(one_pass(a_queue(), policy)) == [1, 2, 3]

@@ -1,0 +1,76 @@
+"""A trace that somebody brings as CSV, with all that people write into one."""
+
+from pathlib import Path
+
+import pytest
+
+from gpuq.errors import BadInput
+from gpuq.sim.traces.table import read
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    return tmp_path / "jobs.csv"
+
+
+def test_all_columns_in_any_order(table: Path) -> None:
+    table.write_text(
+        "user,priority,submit_s,kind,num_gpus,duration_s,deadline_s\nada,-3,120,resnet,2,60,500\nbob,,60,,,30,\n"
+    )
+    first, second = read(table).jobs
+    assert (first.submit_s, first.duration_s, first.devices, first.owner, first.kind) == (60, 30, 1, "bob", None)
+    assert (second.owner, second.priority, second.kind, second.devices, second.deadline_s) == (
+        "ada",
+        -3,
+        "resnet",
+        2,
+        500,
+    )
+
+
+def test_only_two_columns_are_needed_and_moments_may_be_times(table: Path) -> None:
+    table.write_text("submit_s;duration_s\n2026-11-21T14:30:00Z;60\n2026-11-21T14:31:00Z;60\n")
+    first, second = read(table).jobs
+    assert second.submit_s - first.submit_s == 60
+    assert first.owner == second.owner
+
+
+def test_a_part_of_a_gpu_is_one_gpu_kept_busy_in_part(table: Path) -> None:
+    table.write_text("submit_s,duration_s,num_gpus\n0,60,0.25\n")
+    (job,) = read(table).jobs
+    assert (job.devices, job.share_pct) == (1, 25.0)
+
+
+def test_jobs_without_a_duration_are_left_out_and_counted(table: Path) -> None:
+    table.write_text("submit_s,duration_s\n0,60\n1,\n2,0\n")
+    found = read(table)
+    assert len(found.jobs) == 1
+    assert found.notes == ("left out: 2 jobs with no duration",)
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "complaint"),
+    [
+        ("submit_s\n0\n", 1, "no column duration_s"),
+        ("submit_s,duration_s\n,5\n", 2, "submit_s is blank"),
+        ("submit_s,duration_s\n0,5\n0,soon\n", 3, "duration_s is `soon`"),
+        ("submit_s,duration_s,num_gpus\n0,5,1.5\n", 2, "num_gpus is 1.5"),
+        ("submit_s,duration_s,deadline_s\n100,5,60\n", 2, "before submit_s"),
+        ("submit_s,duration_s,priority\n0,5,high\n", 2, "priority is `high`"),
+        ("submit_s,duration_s,priority\n0,5,-2000\n", 2, "priority is -2000"),
+        ("submit_s,duration_s,priority\n0,5,0.5\n", 2, "priority is 0.5"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line_and_a_fix(table: Path, text: str, line: int, complaint: str) -> None:
+    table.write_text(text)
+    with pytest.raises(BadInput) as wrong:
+        read(table)
+    assert f"jobs.csv:{line}:" in wrong.value.message
+    assert complaint in wrong.value.message
+    assert wrong.value.fix
+
+
+def test_a_file_of_nothing_to_play_is_refused(table: Path) -> None:
+    table.write_text("submit_s,duration_s\n0,\n")
+    with pytest.raises(BadInput, match="no job to play"):
+        read(table)
