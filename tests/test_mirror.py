@@ -57,7 +57,9 @@ ELSEWHERE = {
     "gpuq/learn/score.py": "tests/learn/test_train.py",
     # Through the scripts that they read.
     "gpuq/script/": "tests/script/test_hints.py",
+    # Parts of drawing up a batch.
     "gpuq/policies/batch.py": "tests/policies/test_draft.py",
+    "gpuq/policies/columns.py": "tests/policies/test_draft.py",
     # Through the simulator that they are parts of.
     "gpuq/sim/beliefs.py": "tests/sim/test_run.py",
     "gpuq/sim/energy.py": "tests/sim/test_world_in_motion.py",

@@ -21,7 +21,8 @@ from gpuq.core.board import Board, Sort, sort_of
 from gpuq.core.device import Device, HostId
 from gpuq.core.forecast import Forecast
 from gpuq.core.job import Job, JobId
-from gpuq.policies.batch import NOBODY, Batch, Indices, Numbers, Seat
+from gpuq.policies.batch import Batch, Indices, Numbers, Seat
+from gpuq.policies.columns import Columns
 from gpuq.policies.pairing import Needs, Newcomer, PairBook, slowdown_beside, slowdown_of
 
 _GIB = 2**30
@@ -77,7 +78,7 @@ class _Draft:
         self._single = np.array([job.device_count == 1 for job in jobs], dtype=np.bool_)
         self._seats: list[Seat] = []
         self._capacity: list[int] = []
-        self._columns = _Columns(len(jobs))
+        self._columns = Columns(len(jobs))
 
     def batch(self) -> Batch:
         groups = {key: self._add_seat(Seat(tuple(p.device for p in group), True)) for key, group in self._idle.items()}
@@ -231,77 +232,6 @@ class _Draft:
         committed = (self._board.place(seat.devices[0].id).committed_utilization for seat in self._seats)
         rows = [(len(seat.devices), seat.idle, load) for seat, load in zip(self._seats, committed, strict=True)]
         return np.array(rows, dtype=np.float64).reshape(len(self._seats), 3)
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """Some options, as `Batch` has them."""
-
-    value: Numbers
-    worth: Numbers
-    first: Indices
-    second: Indices
-    devices: Indices
-    rows: Indices
-    counts: Indices
-
-
-class _Columns:
-    """Options as they are gathered, in pieces; n jobs come first among the rows."""
-
-    def __init__(self, jobs: int) -> None:
-        self._jobs = jobs
-        self._pieces: list[_Piece] = []
-        self._add(np.empty(0), np.empty((0, 2)), np.empty(0, np.intp), np.empty(0, np.intp), 0)
-
-    def add_alone(self, worth: Numbers, loss: float | Numbers, first: Indices, seat: int) -> None:
-        """One job each, on one device of one seat."""
-        both = np.zeros((len(worth), 2))
-        both[:, 0] = worth
-        self._add(worth - loss, both, first, np.full(len(first), NOBODY, np.intp), seat)
-
-    def add_pairs(self, worth: Numbers, first: Indices, second: Indices, seat: int) -> None:
-        """Two jobs each, on one device of one seat."""
-        self._add(worth.sum(axis=1), worth, first, second, seat)
-
-    def add_gang(self, worth: float, loss: float, job: int, devices: int, uses: Mapping[int, int]) -> None:
-        """One job on several devices."""
-        one = np.ones(1, dtype=np.intp)
-        rows = np.array([[job, *(self._jobs + seat for seat in uses)]], dtype=np.intp)
-        counts = np.array([[1, *uses.values()]], dtype=np.intp)
-        value, parts = np.array([worth - loss]), np.array([[worth, 0.0]])
-        self._pieces.append(_Piece(value, parts, one * job, one * NOBODY, one * devices, rows, counts))
-
-    def whole(self) -> _Piece:
-        """All pieces together."""
-        width = max(piece.rows.shape[1] for piece in self._pieces)
-        return _Piece(
-            value=np.concatenate([piece.value for piece in self._pieces]),
-            worth=np.concatenate([piece.worth for piece in self._pieces]),
-            first=np.concatenate([piece.first for piece in self._pieces]),
-            second=np.concatenate([piece.second for piece in self._pieces]),
-            devices=np.concatenate([piece.devices for piece in self._pieces]),
-            rows=np.concatenate([_padded(piece.rows, width) for piece in self._pieces]),
-            counts=np.concatenate([_padded(piece.counts, width) for piece in self._pieces]),
-        )
-
-    def _add(self, value: Numbers, worth: Numbers, first: Indices, second: Indices, seat: int) -> None:
-        m = len(value)
-        if self._pieces and not m:
-            return
-        rows = np.empty((m, 3), dtype=np.intp)
-        rows[:, 0], rows[:, 1], rows[:, 2] = first, np.maximum(second, 0), self._jobs + seat
-        counts = np.ones((m, 3), dtype=np.intp)
-        counts[:, 1] = second != NOBODY
-        self._pieces.append(_Piece(value, worth, first, second, np.ones(m, dtype=np.intp), rows, counts))
-
-
-def _padded(array: Indices, width: int) -> Indices:
-    if array.shape[1] == width:
-        return array
-    wide = np.zeros((len(array), width), dtype=np.intp)
-    wide[:, : array.shape[1]] = array
-    return wide
 
 
 def _joinable(place: Place, board: Board) -> bool:
