@@ -182,7 +182,9 @@ class Dispatcher:
         turn.actions = decide(self.state, answers, self.parts.limits, self._policy, turn.now, cause=self.journal.seq)
         turn.actions = [action for action in turn.actions if self._apply(action, turn.now)]
         if self.parts.shadow is not None:
-            self.recorder.commit.chances += self.parts.shadow.look(self.state, self.parts.learner.answer, turn.now)
+            self.recorder.commit.chances += self.parts.shadow.look(
+                self.state, answers, self.parts.learner.answer, turn.now
+            )
         took = self.parts.clock() - started
         self.view.passes += 1
         self.view.pass_seconds = took

@@ -19,7 +19,7 @@ from gpuq.core.admit import Place, admit
 from gpuq.core.ask import ask
 from gpuq.core.attempt import Attempt, AttemptId
 from gpuq.core.board import Board
-from gpuq.core.forecast import Forecast, Question
+from gpuq.core.forecast import Answers, Forecast, Question
 from gpuq.core.job import Job, JobId
 from gpuq.core.limits import Limits
 from gpuq.core.state import State
@@ -50,13 +50,13 @@ class Shadow:
         oldest = min((job.submitted_at for job in state.jobs.values()), default=inf)
         return cls(limits, store.chances(since=oldest) if state.jobs else ())
 
-    def look(self, state: State, answer: Answer, now: float) -> list[Chance]:
-        """The first chances of this moment, most urgent job first."""
+    def look(self, state: State, known: Answers, answer: Answer, now: float) -> list[Chance]:
+        """The first chances of this moment, most urgent job first. `known` are answers that the pass already has."""
         self._forget_gone(state)
         hosts = [a for a in state.attempts.values() if self._may_be_joined(a, now)]
         if not hosts or not any(map(self._may_join, state.index.waiting.values())):
             return []
-        answers: dict[Question, Forecast] = {}
+        answers = dict(known)
         while questions := ask(state, answers, self._limits, now):
             answers.update(answer(questions))
         return list(self._chances(Board(state, answers, self._limits, now)))

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 
 from gpuq.sim.report.figures import MEASURED, Figures
-from gpuq.sim.report.plots import Colours, distribution, frontier, gantts
+from gpuq.sim.report.plots import Colours, frontier, gantts, slowdowns, times
 from gpuq.sim.report.report import Report, Step
 from gpuq.sim.report.summary import Summary, ratio
 from gpuq.sim.report.words import BY_UNIT, UNKNOWN, duration, share
@@ -112,8 +112,10 @@ def _pictures(report: Report) -> str:
     parts = ["<h2>Who had which device</h2>", *gantts(shown)]
     ordered = [sketches[name] for name in names if name in sketches]
     for what, title in (("completions", "Completion"), ("waits", "Waiting")):
-        if drawn := distribution(ordered, what, colours):
+        if drawn := times(ordered, what, colours):
             parts += [f"<h2>{title}</h2>", drawn]
+    if drawn := slowdowns(ordered, report.budget, colours):
+        parts += ["<h2>Slowdown</h2>", drawn]
     if drawn := frontier(report.summaries, colours):
         parts += ["<h2>What sharing saved, and what it cost</h2>", drawn]
     return "\n".join(parts)
