@@ -93,7 +93,7 @@ def _assemble(settings: Settings, store: Store, policy: Guarded, run_blocking: C
     learner.catch_up(time.time())
     last_seq = store.last_seq()
     store.prune_journal(before=last_seq - _KEEP_JOURNAL_ENTRIES)
-    state = restore(store, learner.register)
+    state = restore(store, time.time(), learner.register)
     key = private_secret(settings.home.order_key_file)
     parts = Parts(
         store=store,

@@ -40,7 +40,7 @@ class World:
         elif known is None:
             self.folders[attempt] = "void"
             self.end(attempt, Ending.NEVER_STARTED, None)
-        elif order.verb is Verb.STOP and known == "running":
+        elif order.verb in {Verb.STOP, Verb.PREEMPT} and known == "running":
             self.end(attempt, Ending.STOPPED, 143)
 
     def end(

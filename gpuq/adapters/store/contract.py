@@ -57,6 +57,16 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
     """What `gpuq show` calls `actual`: peaks, rates, slowdown with its interval, partners."""
 
 
+class Service(msgspec.Struct, frozen=True, kw_only=True):
+    """That an owner's job had so many devices for so long."""
+
+    owner: str
+    job: JobId
+    started_at: float
+    ended_at: float
+    devices: int
+
+
 class Chance(msgspec.Struct, frozen=True, kw_only=True):
     """A job's first chance to share, while gpuq ran exclusively: admission would have let it join this attempt on this device.
 
@@ -212,6 +222,10 @@ class Store(Protocol):
 
     def prune_journal(self, before: int) -> int:
         """Delete entries with seq < before; how many."""
+        ...
+
+    def services(self, *, since: float) -> list[Service]:
+        """What ended attempts had, oldest end first."""
         ...
 
     # For learning.

@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, func, select, union_all, update
 
 from gpuq.adapters.store import journal, submit, turn
-from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, Entry, JobRow, LaunchSpec, Request
+from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, Entry, JobRow, LaunchSpec, Request, Service
 from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.rows import (
     ATTEMPT_COLUMNS,
@@ -153,6 +153,17 @@ class SqlStore:
         """Delete entries with seq < before; how many. The newest entry always stays: its number fences the dispatchers."""
         with self._database.writing() as connection:
             return journal.prune(connection, before)
+
+    def services(self, *, since: float) -> list[Service]:
+        """What attempts had that ended at `since` or later, oldest end first."""
+        columns = (jobs.c.owner, attempts.c.job, attempts.c.started_at, attempts.c.ended_at, attempts.c.devices)
+        query = select(*columns).join(jobs, jobs.c.id == attempts.c.job)
+        query = query.where(attempts.c.ended_at >= since, attempts.c.started_at.is_not(None))
+        with self._database.reading() as connection:
+            return [
+                Service(owner=owner, job=job, started_at=started, ended_at=ended, devices=len(from_json(names)))
+                for owner, job, started, ended, names in connection.execute(query.order_by(attempts.c.ended_at))
+            ]
 
     # --- for learning
 
