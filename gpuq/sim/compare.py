@@ -35,7 +35,7 @@ Progress = Callable[[Sequence[float]], None]
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be played. None is the scenario's own default."""
+    """What is to be played. None is the scenario's own default. `tried` are settings as they were asked for, to be told."""
 
     contenders: tuple[str, ...]
     settings: Settings
@@ -47,6 +47,7 @@ class Asked:
     seeds: tuple[int, ...] = (1,)
     forecasts: Forecasts = "learned"
     budget: float = 1.2
+    tried: tuple[str, ...] = ()
 
     @property
     def baseline(self) -> str:

@@ -141,9 +141,10 @@ def _definitions(report: Report) -> str:
         f"<dd>{escape(one.metadata['says'])}</dd>"
         for one in MEASURED
     )
-    seeds = ", ".join(str(seed) for seed in report.summaries[0].median.seeds)
-    notes = [*report.notes, f"Seeds: {seeds}. Figures are medians over them; below each its range."]
-    notes.append(f"The slowdown budget that jobs are held to here is {report.budget:g}.")
+    seeds = report.summaries[0].median.seeds
+    notes = [*report.notes, f"the slowdown above which a job counts as over budget is {report.budget:g}"]
+    if len(seeds) > 1:
+        notes.append(f"figures are medians over the seeds {', '.join(map(str, seeds))}; below each is its range")
     return (
         f"<h2>What this rests on</h2><ul>{''.join(f'<li>{escape(note)}</li>' for note in notes)}</ul>"
         f"<details><summary>How each figure is defined</summary><dl>{listed}</dl></details>"

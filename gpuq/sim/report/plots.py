@@ -111,7 +111,9 @@ def slowdowns(found: Sequence[Sketch], budget: float, colours: Colours) -> str:
     axis = svg.bottom_axis(x, svg.even_ticks(1.0, high, 8), _TOP, _BASE, lambda tick: f"{tick:.2f}")
     axis.append(svg.line(x(budget), _TOP, x(budget), _BASE, "budget"))
     most = ", ".join(f"{name} {points[round(0.95 * (POINTS - 1))]:.2f}" for name, points in lines)
-    says = f"Share of jobs that took at most so many times as long as alone; the line is the budget. 95% of jobs: {most}."
+    says = (
+        f"Share of jobs that took at most so many times as long as alone; the line is the budget. 95% of jobs: {most}."
+    )
     return _distribution(lines, x, axis, says, colours)
 
 
