@@ -36,6 +36,8 @@ SETTINGS = {
     "admission_utilization_pct": 1000,
     "admission_max_slowdown": 1.6,
     "admission_memory_headroom": 0.0,
+    # Its choices will stay what they are, and so a recording stays good.
+    "scheduling_policy": "fifo",
 }
 MIX, SEED, MEAN_GAP_S = 16, 4, 4.5
 _ANY_SLOWDOWN = 5.0

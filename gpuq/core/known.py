@@ -54,6 +54,8 @@ class Known(dict[Question, Forecast]):
     def __init__(self, answers: dict[Question, Forecast] | None = None) -> None:
         super().__init__(answers or {})
         self._state: State | None = None
+        self._limits = Limits()
+        self._most = _PRUNE_FROM
         self._begin()
 
     def forget(self) -> None:
@@ -101,7 +103,6 @@ class Known(dict[Question, Forecast]):
         self.kept: Kept | None = None
         self.kept_back: set[JobId] = set()
         self._fits: dict[tuple[int | None, int], Verdict | None] = {}
-        self._limits = Limits()
         self._most = _PRUNE_FROM
 
     def _prune(self, state: State) -> None:

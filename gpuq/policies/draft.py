@@ -17,7 +17,8 @@ import numpy as np
 
 from gpuq.core.admit import Place, admit, needed_memory
 from gpuq.core.attempt import Attempt
-from gpuq.core.board import Board, Sort, sort_of
+from gpuq.core.board import Board
+from gpuq.core.index import Sort, sort_of
 from gpuq.core.device import Device, HostId
 from gpuq.core.forecast import Forecast
 from gpuq.core.job import Job, JobId

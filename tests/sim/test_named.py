@@ -7,7 +7,7 @@ import pytest
 from gpuq.errors import BadInput
 from gpuq.settings import load
 from gpuq.sim.named import contender_named, rivals, usual
-from tests.sim.test_run import world
+from tests.sim.small import world
 
 SETTINGS = load({"GPUQ_HOME": "/nowhere", "GPUQ_ADMISSION_MAX_SLOWDOWN": "1.3"})
 

@@ -1,11 +1,15 @@
 """A recorded run, played again: what really happened beside what the simulator makes of it."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from gpuq.core.limits import Limits
 from gpuq.sim.replay import Recording, keep, read, replay
+from gpuq.sim.world import World
+from gpuq.sim.worlds.measured import measured_world
 from tests.sim.rows import Ended, ended
 from tests.support.nouns import a_device
 
@@ -60,10 +64,19 @@ def test_a_recording_is_kept_as_plain_json(tmp_path: Path) -> None:
     assert replay(read(tmp_path / "run.json")) == replay(made)
 
 
-@pytest.mark.skipif(not RECORDED.is_file(), reason="nothing is recorded: `python -m benchmarks.replay --keep FILE`")
 def test_a_real_run_on_two_cpu_devices_and_its_replay_agree() -> None:
-    """Recorded by `python -m benchmarks.replay --keep`; docs/simulate.md says how, and what is given to the replay."""
+    """Recorded by `python -m benchmarks.replay --work turns --keep FILE`; docs/simulate.md says what the replay is given."""
     found = replay(read(RECORDED))
-    assert len(found.jobs) == 14
+    assert len(found.jobs) == 16
+    assert sum(both.lived.slowdown > 1.1 for both in found.jobs) >= 3, "or there would be nothing to foretell"
     assert found.makespan_deviation <= REACH
     assert max(both.deviation for both in found.jobs) <= REACH
+
+
+def test_they_would_not_if_sharing_cost_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def free(*arguments: Any, **named: Any) -> World:
+        found = measured_world(*arguments, **named)
+        return replace(found, pairs=dict.fromkeys(found.pairs, 1.0))
+
+    monkeypatch.setattr("gpuq.sim.replay.measured_world", free)
+    assert max(both.deviation for both in replay(read(RECORDED)).jobs) > REACH
