@@ -55,7 +55,7 @@ def gantts(found: Sequence[Sketch]) -> list[str]:
 def _gantt(found: Sketch, until: float, colours: Mapping[str, str]) -> str:
     """One row for each device, as many lanes as it had jobs at once."""
     left = 12 + _LETTER * max((len(_short(row.device)) for row in found.rows), default=4)
-    x = svg.Scale(0.0, until, left, _WIDTH - 10)
+    x = svg.Scale(0.0, until, left, _WIDTH - 20)
     lanes = max((row.lanes for row in found.rows), default=1)
     height = max(2 * _LANE, lanes * _LANE) + 5
     base = 6 + height * len(found.rows)
