@@ -95,6 +95,8 @@ class Scheduling:
     """The policy's name; `gpuq policy list` shows them."""
     policy_time_limit_s: float = 2.0
     """A policy that takes longer in one pass is replaced by the default."""
+    shadow: bool = False
+    """Run every job alone, and note what sharing would have done: `gpuq report shadow`."""
     order: Literal["shortest", "arrival", "fair-share", "deadline"] = "shortest"
     """With `packed`: who goes first among jobs of one priority."""
     backfill: Literal["skip", "easy", "strict"] = "skip"
@@ -102,17 +104,20 @@ class Scheduling:
     overtaking: float = 20.0
     """With `shortest`: a job is overtaken only by what comes within this many times its own foretold device-time."""
     ageing_s: float = 86_400.0
-    """A job gains one step of priority for each such time that it waited, up to the highest that waits."""
+    """A job gains one step of priority for each such time that it waited, up to the highest that waits; one
+    without a deadline counts as due that long after its submission."""
     preemption: bool = False
     """Stop preemptible jobs for those of a higher priority; they wait again and keep the work they saved."""
     plan_jobs: int = 200
     """Planners look at this many waiting jobs in one pass, the highest priority and then the longest waiting first."""
     plan_every_s: float = 360.0
     """How long `hybrid` keeps to a plan, and `convex` lets jobs run before others may have their turn."""
+    wait_limit_s: float = 14_400.0
+    """With `queueing`: a job whose wait may well (one time in ten) be longer is kept back until the queue is shorter."""
     energy_price_per_kwh: float = 0.3
-    """`andreas`: what a kilowatt-hour costs, in any money."""
+    """With `andreas`: what a kilowatt-hour costs, in any money."""
     late_price_per_hour: float = 1.0
-    """`andreas`: what an hour past its deadline costs a job of priority 0, in the same money; each step of priority doubles it."""
+    """With `andreas`: what an hour past its deadline costs a job of priority 0; each step of priority doubles it."""
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ WHAT_HELPS = {
     "UnsafePair": "It starts when that partner ends, or when another device is idle.",
     "Reserved": "A job that waited long goes first; then this one.",
     "NeverFits": "Ask for less memory, or cancel it.",
+    "Postponed": "It starts by itself; an earlier deadline or a higher priority makes waiting dearer.",
+    "WaitLimit": "It starts when fewer wait. `wait_limit_s` in [scheduling] is the limit.",
     "NoDevices": "Start a worker: `gpuq up`, or the gpuq-worker service.",
     "Resources": "It starts when a device is free.",
 }
