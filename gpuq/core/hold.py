@@ -7,6 +7,7 @@ is no news. So what was said last is true, but for its numbers, which are those 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 
 from gpuq.core.actions import Hold
@@ -27,7 +28,7 @@ def holds(board: Board, cause: int) -> Iterator[Hold]:
         like = likeness(job)
         memo = board.known.memos.get(like)
         own = board.known.never_fits(job) or board.kept_back.get(job.id)
-        verdict = own or (memo and memo.reason) or otherwise
+        verdict = own or (memo and memo.reason) or _of_several(job, otherwise)
         said = board.state.verdicts.get(job.id)
         if said is not None and said.rule is verdict.rule and said.device != verdict.device:
             if (like, said) not in stands:
@@ -56,6 +57,13 @@ def _to_tell(board: Board, otherwise: Verdict) -> Iterable[Job]:
     by_themselves = (index.waiting[job] for job in (*index.unsaid, *policys))
     told = {job.id: job for job in chain((job for group in groups for job in group.jobs), by_themselves)}
     return told.values()
+
+
+def _of_several(job: Job, otherwise: Verdict) -> Verdict:
+    """For a job on several devices: what it wants, beside what there is."""
+    if job.device_count == 1:
+        return otherwise
+    return replace(otherwise, numbers=(("wanted_devices", job.device_count), *otherwise.numbers))
 
 
 def _stands(board: Board, job: Job, said: Verdict) -> bool:
