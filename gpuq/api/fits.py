@@ -33,12 +33,9 @@ def check(submission: Submission, devices: Sequence[Device]) -> None:
     needed, largest, missing = (
         int(numbers[name] or 0) for name in ("needed_bytes", "largest_device_bytes", "missing_bytes")
     )
-    asked, most = f"{memory(needed)} of device memory", "the largest device"
+    asked, which = f"{memory(needed)} of device memory", "the largest device"
     if submission.gpus > 1:
-        asked, most = (
-            f"{asked} on each of {submission.gpus} devices of one host",
-            "the one that falls short by the least",
-        )
+        asked, which = f"{asked} on each of {submission.gpus} devices of one host", "the last that it would get"
     raise NeverFits(
         f"The job asks for {asked}; {which}, {verdict.device}, has {memory(largest)}: "
         f"{missing} bytes ({memory(missing)}) are missing."
