@@ -24,6 +24,12 @@ ELSEWHERE = {
     "gpuq/core/attempt.py": "tests/core/test_state.py",
     "gpuq/core/ask.py": "tests/core/test_decide.py",
     "gpuq/core/board.py": "tests/core/test_decide.py",
+    "gpuq/core/drain.py": "tests/core/test_gangs.py",
+    "gpuq/core/hold.py": "tests/core/test_decide.py",
+    "gpuq/core/index.py": "tests/core/test_promises.py",
+    "gpuq/core/known.py": "tests/core/test_promises.py",
+    "gpuq/core/places.py": "tests/core/test_promises.py",
+    "gpuq/core/validate.py": "tests/core/test_promises.py",
     # Through the ring that they are parts of.
     "gpuq/daemon/": "tests/daemon/test_loop.py",
     "gpuq/core/job.py": "tests/core/test_decide.py",
