@@ -47,6 +47,10 @@ class Worker:
     """Time between two readings. Drivers average over up to a second, so faster gives nothing new."""
     grace_s: float = 10.0
     """Time between SIGTERM and SIGKILL when a job is stopped."""
+    checkpoint_signal: Literal["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2"] = "SIGTERM"
+    """How a preemptible job that names no signal is told to save its work."""
+    preempt_grace_s: float = 60.0
+    """Time that a preempted job has to save its work, before it is stopped."""
     log_limit_bytes: int = 64 * 2**20
     """Log kept per attempt: the first half, and the latest of the rest."""
     keep_attempts_days: float = 30.0
@@ -91,6 +95,8 @@ class Scheduling:
     """The policy's name; `gpuq policy list` shows them."""
     policy_time_limit_s: float = 2.0
     """A policy that takes longer in one pass is replaced by the default."""
+    shadow: bool = False
+    """Run every job alone, and note what sharing would have done: `gpuq report shadow`."""
     order: Literal["shortest", "arrival", "fair-share", "deadline"] = "shortest"
     """With `packed`: who goes first among jobs of one priority."""
     backfill: Literal["skip", "easy", "strict"] = "skip"
@@ -106,10 +112,12 @@ class Scheduling:
     """Planners look at this many waiting jobs in one pass, the highest priority and then the longest waiting first."""
     plan_every_s: float = 360.0
     """How long `hybrid` keeps to a plan, and `convex` lets jobs run before others may have their turn."""
+    wait_limit_s: float = 14_400.0
+    """With `queueing`: a job whose wait may well (one time in ten) be longer is kept back until the queue is shorter."""
     energy_price_per_kwh: float = 0.3
-    """`andreas`: what a kilowatt-hour costs, in any money."""
+    """With `andreas`: what a kilowatt-hour costs, in any money."""
     late_price_per_hour: float = 1.0
-    """`andreas`: what an hour past its deadline costs a job of priority 0, in the same money; each step of priority doubles it."""
+    """With `andreas`: what an hour past its deadline costs a job of priority 0; each step of priority doubles it."""
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,15 @@
 """ANDREAS against first-principle methods, by its own prices, in the world of measured times and powers of four types of GPU.
 
-Everybody sees true forecasts and knows the deadlines and priorities. The others take the fastest type of GPU that is idle, as many
-GPUs as the job asks for (or the most it may have), and skip what does not fit now. The total is all energy until the last end, idle
-GPUs included, and the lateness of each job by its priority.
+Everybody has true forecasts and knows deadlines and priorities. The others are gpuq's own FIFO, deadline and priority policies:
+as many GPUs as the job asks for, of the fastest type that is idle (the world lists it first). `FIFO, skipping` passes by
+what does not fit; `most GPUs` gives each job as many of those it may have as are idle on a host. The total is energy until
+the last end, idle GPUs included, and the lateness of each job by its priority.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -16,10 +17,13 @@ from statistics import fmean, median
 
 from benchmarks.table import Row, lines
 from gpuq.core.board import Board
-from gpuq.core.job import Job
+from gpuq.core.device import Device, HostId
 from gpuq.core.limits import Limits
 from gpuq.core.policy import Policy, Proposal
+from gpuq.policies import order, registry
 from gpuq.policies.andreas import Andreas, Prices
+from gpuq.policies.listed import listed
+from gpuq.policies.order import Order
 from gpuq.settings import Scheduling
 from gpuq.sim.beliefs import Oracle
 from gpuq.sim.contender import Contender
@@ -35,13 +39,6 @@ GPUS, JOBS = 32, 300
 LIMITS = Limits(residents_per_device=1)
 REACH = 0.30
 
-Key = Callable[[Job], tuple[float, ...]]
-ORDERS: dict[str, Key] = {
-    "FIFO": lambda job: (job.submitted_at,),
-    "EDF": lambda job: (job.deadline_at or float("inf"), job.submitted_at),
-    "priority": lambda job: (-job.priority, job.submitted_at),
-}
-
 
 @dataclass(frozen=True)
 class Bill:
@@ -55,29 +52,29 @@ class Bill:
         return self.energy + self.lateness
 
 
-def in_order(key: Key, *, most: bool) -> Policy:
-    """Jobs by `key`, each on the fastest idle GPUs of one host: as many as it asks for, or as many of `counts` as there are."""
+def with_most(order: Order) -> Policy:
+    """Jobs in this order, each on the first host with enough idle GPUs: as many of `counts` as there are anywhere."""
 
     def policy(board: Board) -> Iterator[Proposal]:
-        for job in sorted(board.waiting, key=key):
-            if board.refused(job):
-                continue
-            for count in reversed(job.counts) if most else (job.device_count,):
-                found = next(_gang(board, count), None)
-                if found is not None:
-                    yield Proposal(job, found)
-                    break
+        rank = order.ranking(board)
+        for job in sorted(board.waiting, key=lambda job: (rank(job), job.id)):
+            idle = _idle(board)
+            most = max(map(len, idle), default=0)
+            fitting = [count for count in job.counts if count <= most]
+            if fitting:
+                devices = next(devices for devices in idle if len(devices) >= fitting[-1])
+                yield Proposal(job, tuple(devices[: fitting[-1]]))
 
     return policy
 
 
-def _gang(board: Board, count: int):
-    hosts: dict[str, list] = {}
+def _idle(board: Board) -> list[list[Device]]:
+    """The idle GPUs of each host, in the world's order: the fastest type first."""
+    hosts: dict[HostId, list[Device]] = {}
     for place in board.places:
-        if not place.residents and not board.given(place.device.id) and not place.reserved:
+        if not place.residents and not board.given(place.device.id):
             hosts.setdefault(place.device.host, []).append(place.device)
-    # Hosts come in the world's order: the fastest type first.
-    return (tuple(devices[:count]) for devices in hosts.values() if len(devices) >= count)
+    return list(hosts.values())
 
 
 def bill(run: Run, world: World, prices: Prices) -> Bill:
@@ -111,26 +108,41 @@ def bills(data: Path, policy: Policy, load: float, seed: int, prices: Prices) ->
 
 
 def contenders(prices: Prices) -> dict[str, Policy]:
-    asked = {name: in_order(key, most=False) for name, key in ORDERS.items()}
-    most = {f"{name}, most GPUs": in_order(key, most=True) for name, key in ORDERS.items()}
-    return {"andreas": Andreas(prices), **asked, **most}
+    """By name; ANDREAS first."""
+    scheduling = Scheduling()
+    return {
+        "andreas": Andreas(prices),
+        "FIFO": registry.recipe("fifo").make(scheduling),
+        "FIFO, skipping": listed(order.ARRIVAL),
+        "EDF": registry.recipe("deadline").make(scheduling),
+        "priority": registry.recipe("priority").make(scheduling),
+        "FIFO, most GPUs": with_most(order.ARRIVAL),
+        "EDF, most GPUs": with_most(order.DEADLINE),
+        "priority, most GPUs": with_most(order.priority_first(order.ARRIVAL, scheduling.ageing_s)),
+    }
 
 
 def run(data: Path) -> list[Row]:
     """Rows for the judged seeds."""
     scheduling = Scheduling()
-    return compare(data, SEEDS, LOADS, Prices(scheduling.energy_price_per_kwh, scheduling.late_price_per_hour))
+    usual = Prices(scheduling.energy_price_per_kwh, scheduling.late_price_per_hour)
+    cheap = Prices(usual.energy, usual.late / 10)
+    return [
+        *compare(data, SEEDS, LOADS, usual),
+        *compare(data, SEEDS, (0.9,), cheap, "lateness at a tenth of the price: "),
+    ]
 
 
-def compare(data: Path, seeds: tuple[int, ...], loads: tuple[float, ...], prices: Prices) -> list[Row]:
+def compare(data: Path, seeds: tuple[int, ...], loads: tuple[float, ...], prices: Prices, where: str = "") -> list[Row]:
     found: dict[str, dict[float, list[Bill]]] = {}
     for name, policy in contenders(prices).items():
         found[name] = {load: [bills(data, policy, load, seed, prices) for seed in seeds] for load in loads}
     rows = []
     for name, by_load in found.items():
         for load, each in by_load.items():
-            note = f"energy {fmean(b.energy for b in each):.0f}, lateness {fmean(b.lateness for b in each):.0f}; mean of {len(each)} seeds"
-            rows.append(Row(f"{name}: cost at {load:.0%}", fmean(b.total for b in each), "money", note=note))
+            energy, late = fmean(b.energy for b in each), fmean(b.lateness for b in each)
+            note = f"energy {energy:.0f}, lateness {late:.0f}; mean of {len(each)} seeds"
+            rows.append(Row(f"{where}{name}: cost at {load:.0%}", fmean(b.total for b in each), "money", note=note))
     for name in found:
         if name == "andreas":
             continue

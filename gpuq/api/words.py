@@ -30,6 +30,8 @@ RULES: dict[str, str] = {
     Rule.RESERVED: "The device is kept free for a job that has waited long",
     Rule.NEVER_FITS: "No known device could ever run it",
     Rule.NO_DEVICES: "No device is known yet",
+    Rule.POSTPONED: "A later start elsewhere is expected to cost less",
+    Rule.WAIT_LIMIT: "The expected wait is beyond the limit, so the job is kept back until the queue is shorter",
 }
 
 STATES: dict[JobState, str] = {
@@ -54,6 +56,8 @@ def sentence(rule: str, numbers: dict[str, Value], device: str | None) -> str:
     if device is not None:
         parts.insert(0, f"device {device}")
     text = RULES.get(rule, rule)
+    if rule == Rule.RESOURCES and "wanted_devices" in numbers:
+        text = "Fewer devices of one host are free than it wants"
     return f"{text}: {', '.join(parts)}." if parts else f"{text}."
 
 

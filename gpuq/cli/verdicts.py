@@ -23,6 +23,8 @@ WHAT_HELPS = {
     "UnsafePair": "It starts when that partner ends, or when another device is idle.",
     "Reserved": "A job that waited long goes first; then this one.",
     "NeverFits": "Ask for less memory, or cancel it.",
+    "Postponed": "It starts by itself; an earlier deadline or a higher priority makes waiting dearer.",
+    "WaitLimit": "It starts when fewer wait. `wait_limit_s` in [scheduling] is the limit.",
     "NoDevices": "Start a worker: `gpuq up`, or the gpuq-worker service.",
     "Resources": "It starts when a device is free.",
 }
@@ -163,6 +165,8 @@ def _budget(n: Record) -> str:
 
 
 def _full(n: Record) -> str:
+    if "wanted_devices" in n:
+        return f"{n['wanted_devices']} devices of one host wanted; {n['busy_devices']} of {n['devices']} are busy."
     return f"{n['residents']} jobs are there, and {n['limit']} are the limit."
 
 
@@ -171,6 +175,8 @@ def _unsafe(n: Record) -> str:
 
 
 def _never(n: Record) -> str:
+    if "devices_per_host" in n:
+        return f"{n['wanted_devices']} devices of one host wanted; the most that are large enough are {n['devices_per_host']}."
     needed, largest, missing = (fmt.gib(n[name]) for name in ("needed_bytes", "largest_device_bytes", "missing_bytes"))
     return f"{needed} needed, the largest device has {largest}: {missing} are missing."
 

@@ -50,6 +50,7 @@ class Board:
         self._given: set[DeviceId] = set()
         self._refused: dict[Likeness, Verdict] = {}
         self._placed: set[JobId] = set()
+        self.kept_back: dict[JobId, Verdict] = {}
         self._undrainable: set[tuple[int | None, int]] = set()
         self._usage: dict[str, float] = {}
         self.evicted: set[AttemptId] = set()
@@ -85,6 +86,10 @@ class Board:
         if memo.reason is None and self.state.residents and job.device_count == 1:
             return None  # a busy place has numbers to say why
         return memo.reason or self.nothing_open()
+
+    def keep_back(self, job: Job, verdict: Verdict) -> None:
+        """The policy's own reason why it does not propose this very job now."""
+        self.kept_back[job.id] = verdict
 
     def placed(self, job: Job) -> bool:
         """Whether the job got its devices in this pass."""

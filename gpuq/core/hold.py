@@ -26,7 +26,8 @@ def holds(board: Board, cause: int) -> Iterator[Hold]:
             continue
         like = likeness(job)
         memo = board.known.memos.get(like)
-        verdict = board.known.never_fits(job) or (memo and memo.reason) or otherwise
+        own = board.known.never_fits(job) or board.kept_back.get(job.id)
+        verdict = own or (memo and memo.reason) or otherwise
         said = board.state.verdicts.get(job.id)
         if said is not None and said.rule is verdict.rule and said.device != verdict.device:
             if (like, said) not in stands:
@@ -47,11 +48,13 @@ def _to_tell(board: Board, otherwise: Verdict) -> Iterable[Job]:
     restless = sorted(known.restless, key=repr)
     known.everybody, known.otherwise = False, otherwise.rule
     known.restless.clear()
+    policys = sorted({*known.kept_back, *board.kept_back} & index.waiting.keys())
+    known.kept_back = set(board.kept_back)
     if everybody:
         return list(index.waiting.values())
     groups = (group for like in restless for group in index.alike.get(like, {}).values())
-    unsaid = (index.waiting[job] for job in index.unsaid)
-    told = {job.id: job for job in chain((job for group in groups for job in group.jobs), unsaid)}
+    by_themselves = (index.waiting[job] for job in (*index.unsaid, *policys))
+    told = {job.id: job for job in chain((job for group in groups for job in group.jobs), by_themselves)}
     return told.values()
 
 

@@ -49,11 +49,13 @@ class Kept:
 
 class Known(dict[Question, Forecast]):
     """See the module's own words. `restless` are likenesses whose reason is another now; `everybody` says that all who wait may
-    have to be told anew."""
+    have to be told anew. `kept_back` are the jobs that the policy itself kept back in the last pass."""
 
     def __init__(self, answers: dict[Question, Forecast] | None = None) -> None:
         super().__init__(answers or {})
         self._state: State | None = None
+        self._limits = Limits()
+        self._most = _PRUNE_FROM
         self._begin()
 
     def forget(self) -> None:
@@ -99,8 +101,8 @@ class Known(dict[Question, Forecast]):
         self.everybody = True
         self.otherwise: Rule | None = None
         self.kept: Kept | None = None
+        self.kept_back: set[JobId] = set()
         self._fits: dict[tuple[int | None, int], Verdict | None] = {}
-        self._limits = Limits()
         self._most = _PRUNE_FROM
 
     def _prune(self, state: State) -> None:

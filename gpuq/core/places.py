@@ -68,7 +68,8 @@ class Places:
 
     def entries(self, devices: Iterable[DeviceId]) -> tuple[list[Entry], list[Entry]]:
         """Those of these devices that are idle, and those that are busy and open to a newcomer, each in order."""
-        idle, shareable = [], []
+        idle: list[Entry] = []
+        shareable: list[Entry] = []
         for device in devices:
             row, entry = self._entry.get(device, (None, None))
             if entry is not None:

@@ -27,6 +27,8 @@ class Rule(StrEnum):
     RESERVED = "Reserved"
     NEVER_FITS = "NeverFits"
     NO_DEVICES = "NoDevices"
+    POSTPONED = "Postponed"
+    WAIT_LIMIT = "WaitLimit"
 
 
 # A number's name ends in its unit: _pct, _bytes, _s, or nothing for a ratio or a count.

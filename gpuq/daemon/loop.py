@@ -33,6 +33,7 @@ from gpuq.daemon.learner import Learner
 from gpuq.daemon.outcome import actual
 from gpuq.daemon.perform import Performer
 from gpuq.daemon.record import Recorder
+from gpuq.daemon.shadow import Shadow
 from gpuq.daemon.view import View
 from gpuq.errors import Unreachable
 from gpuq.policies.guard import Guarded
@@ -62,6 +63,7 @@ class Parts:
     limits: Limits
     clock: Callable[[], float]
     run_blocking: Callable[..., Any]
+    shadow: Shadow | None = None
 
 
 @dataclass
@@ -178,10 +180,10 @@ class Dispatcher:
     async def _decide(self, turn: Turn) -> None:
         started = self.parts.clock()
         self._answer(turn.now)
-        turn.actions = decide(
-            self.state, self._known, self.parts.limits, self._policy, turn.now, cause=self.journal.seq
-        )
+        turn.actions = self._pass(turn.now)
         turn.actions = [action for action in turn.actions if self._apply(action, turn.now)]
+        if self.parts.shadow is not None:
+            self.recorder.commit.chances += self.parts.shadow.look(self.state, self.parts.learner.answer, turn.now)
         took = self.parts.clock() - started
         self.view.passes += 1
         self.view.pass_seconds = took
@@ -189,6 +191,16 @@ class Dispatcher:
         if any(isinstance(action, Launch | Requeue) for action in turn.actions):
             # The rest of the queue deserves another look at once: a device is given once in a pass.
             self._next_pass_at, self._turn_again = turn.now, True
+
+    def _pass(self, now: float) -> list[Action]:
+        """What to do now. Should even the default fail, then nothing starts, but what ended is archived and what was cancelled
+        is stopped: a queue that cannot schedule must still obey."""
+        state, known, limits, cause = self.state, self._known, self.parts.limits, self.journal.seq
+        try:
+            return decide(state, known, limits, self._policy, now, cause)
+        except Exception as error:  # noqa: BLE001 - see above; it is logged and shown
+            self.parts.policy.default_failed(error, now)
+            return decide(state, known, limits, propose_nothing, now, cause)
 
     def _answer(self, now: float) -> None:
         while questions := ask(self.state, self._known, self.parts.limits, now):
@@ -205,7 +217,7 @@ class Dispatcher:
             for host, seq in self.intake.taken.items()
             if self._acknowledged.get(host) != seq
         }
-        if any((commit.entries, commit.handled, commit.hosts, commit.devices)):
+        if any((commit.entries, commit.handled, commit.hosts, commit.devices, commit.chances)):
             await self._until_it_works(partial(self.parts.store.commit, commit))
 
     async def _after_commit(self, turn: Turn) -> None:

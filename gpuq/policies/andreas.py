@@ -1,9 +1,9 @@
 """ANDREAS: the least cost of energy and lateness, over device types and counts (Filippini et al. 2021, arXiv 2105.05080).
 
-Looks at forecasts only: how long and at what power a job runs alone on each type, and how much faster on more devices. Every
-pass plans all that waits afresh (`andreas_plan`) and starts what the plan starts now. Ignores sharing: each job has its devices to
-itself. A job may be kept waiting beside an idle device where a better one is worth it, so it is not work conserving; a job that has
-waited far too long goes first, so nobody starves.
+Looks at forecasts only: how long and at what power a job runs alone on each type, and how much faster on more devices.
+Every pass plans all that waits afresh (`andreas_plan`) and starts what the plan starts now. Ignores sharing: each job has its
+devices to itself. A job may be kept waiting beside an idle device where a better one is worth it, so it is not work
+conserving; a job that has waited far too long goes first, so nobody starves.
 """
 
 from __future__ import annotations
@@ -15,11 +15,13 @@ from statistics import fmean, median
 
 from gpuq.core.admit import Place
 from gpuq.core.attempt import Attempt
-from gpuq.core.board import Board, sort_of
+from gpuq.core.board import Board
+from gpuq.core.index import sort_of
 from gpuq.core.device import Device, HostId
 from gpuq.core.forecast import Forecast
 from gpuq.core.job import Job
 from gpuq.core.policy import Policy, Proposal
+from gpuq.core.verdict import Numbers, Rule, Verdict
 from gpuq.policies.andreas_plan import Plan, Room, Start, Way, Work, plan
 from gpuq.policies.recipe import Recipe
 from gpuq.settings import Scheduling
@@ -69,6 +71,8 @@ class Andreas:
         for start in self._plan(board, idle).starts:
             if start.at <= board.now:
                 yield from _propose(board, start, idle)
+            elif any(way.count <= len(idle) for way in start.work.ways):
+                board.keep_back(start.work.job, _postponed(start, board.now))
 
     def _plan(self, board: Board, idle: Sequence[Place]) -> Plan:
         works = sorted(self.works(board), key=lambda work: (not work.aged, work.due_at, work.job.id))[:_PLANNED]
@@ -177,6 +181,16 @@ def _propose(board: Board, start: Start, idle: Sequence[Place]) -> Iterator[Prop
             yield Proposal(job, tuple(place.device for place in places))
             if board.placed(job):
                 return
+
+
+def _postponed(start: Start, now: float) -> Verdict:
+    numbers: Numbers = (
+        ("device_type", start.way.device_type),
+        ("devices", start.way.count),
+        ("expected_start_s", start.at - now),
+        ("expected_cost", start.cost),
+    )
+    return Verdict(False, Rule.POSTPONED, None, numbers)
 
 
 def _make(scheduling: Scheduling) -> Policy:

@@ -1,8 +1,8 @@
 """The randomised greedy of ANDREAS (Filippini et al. 2021, arXiv 2105.05080): which job, where, and on how many devices.
 
-Arrives: works with the ways in which each can be done, and when the devices of each host come free. Leaves: a plan with its
-cost. Pure: chance is passed in. Ours, where the paper's abstract leaves it open: the orders that are tried, that a later start on a
-better device is weighed against an earlier one on a worse, and that lateness is expected rather than certain.
+Arrives: works with the ways in which each can be done, and when the devices of each host come free. Leaves: a plan with
+its cost. Pure: chance is passed in. Ours, where the paper's abstract leaves it open: the orders that are tried, that a later
+start on a better device is weighed against an earlier one on a worse, and that lateness is expected rather than certain.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A waiting job. `late_cost_per_s` is money for each second after `due_at`. `aged` says that it waited too long: it goes first,
-    and takes the earliest end there is."""
+    """A waiting job. `late_cost_per_s` is money for each second after `due_at`. `aged` says that it waited too long: it goes
+    first, and takes the earliest end there is."""
 
     job: Job
     due_at: float

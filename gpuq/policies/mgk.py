@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import inf
 from statistics import fmean, pvariance
 
@@ -61,7 +62,7 @@ def observed(arrivals: Sequence[tuple[float, float, int]]) -> Traffic | None:
     such as all came at once or took no time."""
     if len(arrivals) < 3:
         return None
-    gaps = [after[0] - before[0] for before, after in zip(arrivals, arrivals[1:], strict=False)]
+    gaps = [after[0] - before[0] for before, after in pairwise(arrivals)]
     services = [service for _, service, _ in arrivals]
     gap, service = fmean(gaps), fmean(services)
     if gap <= 0 or service <= 0:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from heapq import heapify, heappop, heappush
 from math import inf
 from random import Random
@@ -24,14 +25,14 @@ _Z90 = _NORMAL.inv_cdf(0.9)
 _LEAST_SIGMA = 0.02
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Duration:
     """Log-normal by its median and 90th percentile, in seconds."""
 
     p50_s: float
     p90_s: float
 
-    @property
+    @cached_property
     def sigma(self) -> float:
         """The standard deviation of the logarithm."""
         return max(_LEAST_SIGMA, math.log(max(self.p90_s, self.p50_s) / self.p50_s) / _Z90)
@@ -152,7 +153,7 @@ def _fill(play: _Play, everybody: Sequence[Waiter], hosts: Sequence[HostId], at:
     before = len(play.starts)
     if play.scene.skips:
         for host in hosts:
-            while _start_first(play, everybody, [host], at):
+            while play.free[host] and _start_first(play, everybody, (host,), at):
                 pass
     else:
         while _start_first(play, everybody, play.free, at):
@@ -162,8 +163,9 @@ def _fill(play: _Play, everybody: Sequence[Waiter], hosts: Sequence[HostId], at:
 
 def _start_first(play: _Play, everybody: Sequence[Waiter], hosts: Iterable[HostId], at: float) -> bool:
     """Start the first that fits on one of the hosts; with nobody skipped, the first of all or none."""
-    heads = sorted((line[0], devices) for devices, line in play.lines.items() if line)
-    for (_, number), devices in heads if play.scene.skips else heads[:1]:
+    heads = [(line[0], devices) for devices, line in play.lines.items() if line]
+    heads = sorted(heads) if play.scene.skips else [min(heads)] if heads else []
+    for (_, number), devices in heads:
         for host in hosts:
             if play.free[host] >= devices:
                 heappop(play.lines[devices])

@@ -65,7 +65,8 @@ def zeus(data: Path, *, gpus: int, jobs: int, load: float, seed: int) -> tuple[T
     """A world of `gpus` GPUs in hosts of four, as many of each type, and Poisson arrivals that ask for `load` of what it can do.
 
     Each job draws a training evenly (network first, then batch size), one of the measured runs' epochs, GPUs, priority and
-    deadline. It may be given up to four GPUs, where more than one were measured. The same seed gives the same jobs whatever the load, only closer together.
+    deadline. It may be given up to four GPUs, where more than one were measured. The same seed gives the same jobs whatever
+    the load, only closer together.
     Raises OSError where a file is missing.
     """
     trainings = _trainings(data)
@@ -106,7 +107,7 @@ def _notes(count: int) -> tuple[str, ...]:
     return (
         f"{count} trainings measured on all of {', '.join(TYPES)}, at the highest power limit",
         "epochs: the best goal that half of the runs reached; a job draws one of the runs that did",
-        f"GPUs asked for: {', '.join(f'{share:.0%} {asked}' for asked, share in ASKED.items())}; up to {GPUS_PER_HOST} may be given",
+        f"GPUs asked for: {', '.join(f'{share:.0%} {asked}' for asked, share in ASKED.items())}; up to {GPUS_PER_HOST} given",
         f"speed-ups: Gavel's P100, {', '.join(f'{network} as {like}' for network, like in _LIKE.items())}",
         f"deadline: {low:g} to {high:g} times the duration on the fastest type, drawn evenly",
         f"idle GPU: {IDLE_W:g} W, a choice; each GPU of several draws what one does, a choice",
