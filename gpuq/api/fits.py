@@ -30,7 +30,9 @@ def check(submission: Submission, devices: Sequence[Device]) -> None:
             f"{submission.gpus - most} are missing.",
             fix=f"Ask for at most {most} with `--gpus`; `gpuq gpus` shows what there is.",
         )
-    needed, largest, missing = (int(numbers[name] or 0) for name in ("needed_bytes", "largest_device_bytes", "missing_bytes"))
+    needed, largest, missing = (
+        int(numbers[name] or 0) for name in ("needed_bytes", "largest_device_bytes", "missing_bytes")
+    )
     raise NeverFits(
         f"The job asks for {memory(needed)} of device memory; the largest device, {verdict.device}, has "
         f"{memory(largest)}: {missing} bytes ({memory(missing)}) are missing."

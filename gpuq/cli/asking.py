@@ -43,7 +43,9 @@ def add_job_options(parser: Parser) -> None:
     add("--hold", action="store_true", help="do not start before `gpuq release`")
     add("--requeue", action="store_true", help="queue again if its host fails")
     add("--deadline", metavar="WHEN", help="wanted by then: 8h from now, or 2026-07-01T08:00 (local time)")
-    add("--preemptible", action="store_true", help="it saves its work when told, so it may be stopped and started again")
+    add(
+        "--preemptible", action="store_true", help="it saves its work when told, so it may be stopped and started again"
+    )
     add("--signal", metavar="NAME", help="told by this signal, as in USR1; implies --preemptible; default TERM")
     add("-C", "--chdir", metavar="DIR", help="run it in DIR; default: here")
     add("--python", metavar="PATH", help="the interpreter for a .py script")

@@ -73,7 +73,9 @@ def parse_moment(text: str, now: float) -> float:
     ahead = _duration(text.strip().lower())
     moment = now + ahead if ahead is not None else _moment(text.strip())
     if moment is None:
-        raise BadInput(f"`{text}` is no moment.", fix="Write 8h, 2-12:00:00, 2026-07-01T08:00 or 2026-07-01T08:00:00+02:00.")
+        raise BadInput(
+            f"`{text}` is no moment.", fix="Write 8h, 2-12:00:00, 2026-07-01T08:00 or 2026-07-01T08:00:00+02:00."
+        )
     if not now < moment <= now + _MAX_DURATION:
         raise BadInput(f"`{text}` is not ahead of us.", fix="Name a moment in the next ten years.")
     return moment

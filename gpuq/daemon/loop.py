@@ -33,6 +33,7 @@ from gpuq.daemon.learner import Learner
 from gpuq.daemon.outcome import actual
 from gpuq.daemon.perform import Performer
 from gpuq.daemon.record import Recorder
+from gpuq.daemon.starts import Starts
 from gpuq.daemon.view import View
 from gpuq.errors import Unreachable
 from gpuq.policies.guard import Guarded
@@ -62,6 +63,7 @@ class Parts:
     limits: Limits
     clock: Callable[[], float]
     run_blocking: Callable[..., Any]
+    starts: Starts | None = None
 
 
 @dataclass
@@ -179,6 +181,8 @@ class Dispatcher:
         answers = self._answers(turn.now)
         turn.actions = decide(self.state, answers, self.parts.limits, self._policy, turn.now, cause=self.journal.seq)
         turn.actions = [action for action in turn.actions if self._apply(action, turn.now)]
+        if self.parts.starts is not None and self._policy is not propose_nothing:
+            self.parts.starts.refresh(self.state, answers, self.parts.limits, turn.now)
         took = self.parts.clock() - started
         self.view.passes += 1
         self.view.pass_seconds = took
@@ -230,7 +234,7 @@ class Dispatcher:
             await self._show_queue()
             learner = self.parts.learner
             about = {"model_version": learner.model_version, "policy": self._policy_words()}
-            view = self.view.draw(self.state, turn.now, about, learner.drift())
+            view = self.view.draw(self.state, turn.now, about, learner.drift(), self.parts.starts)
             await stream.set_view(view, _VIEW_LIVES_S)
 
     def _policy_words(self) -> dict[str, Any]:

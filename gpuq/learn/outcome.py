@@ -114,7 +114,9 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         features=attempt.features,
         peak_utilization_pct=_percent(actual.get("peak_utilization_pct")),
         peak_memory_bytes=_bytes(actual.get("peak_memory_bytes")),
-        duration_s=_positive(ended - started) if completed and started is not None and _runs_whole(job, attempt) else None,
+        duration_s=_positive(ended - started)
+        if completed and started is not None and _runs_whole(job, attempt)
+        else None,
         alone_rate=alone_rate,
         shared_rate=shared_rate,
         slowdowns=_slowdowns(actual, partner_kinds),
