@@ -110,7 +110,8 @@ class Teller:
         if len(self._arrivals) < _LEAST or not (self._skips or self._overtaking):
             return []
         gap = (self._arrivals[-1][0] - self._arrivals[0][0]) / (len(self._arrivals) - 1)
-        comers, at = [], 0.0
+        comers: list[Waiter] = []
+        at = 0.0
         while gap > 0 and (at := at + chance.expovariate(1 / gap)) < horizon_s and len(comers) < _LOOK_BACK:
             _, devices, priority, duration = chance.choice(self._arrivals)
             rank = self._rank(now + at, priority, devices, duration)

@@ -25,7 +25,7 @@ def a_busy_device_and_one_who_waits() -> tuple[State, dict[Any, Forecast]]:
     apply(state, a_report(a_device()), 0.0)
     for number in (1, 2):
         apply(state, Submitted(a_job(number)), 0.0)
-    answers: dict[Any, Forecast] = {question: HOUR for question in ask(state, {}, LIMITS, 0.0)}
+    answers: dict[Any, Forecast] = dict.fromkeys(ask(state, {}, LIMITS, 0.0), HOUR)
     for action in decide(state, answers, LIMITS, packed, 0.0, cause=0):
         if isinstance(action, Launch):
             apply(state, action, 0.0)
