@@ -39,7 +39,7 @@ bench-learning: setup
 bench-policies: setup
 	$(BIN)/python -m benchmarks.policies
 
-# A real run on two cores and its simulated replay, side by side: about eight minutes on a machine with nothing else to do.
+# A real run on two cores and its simulated replay, side by side: about six minutes on a machine with nothing else to do.
 bench-replay: setup
 	$(BIN)/python -m benchmarks.replay
 

@@ -19,8 +19,8 @@ from gpuq.core.attempt import Ending
 from gpuq.core.decide import decide
 from gpuq.core.device import Device, DeviceId, HostId, Reading
 from gpuq.core.events import HostReported, Submitted
-from gpuq.core.forecast import Forecast, Question
 from gpuq.core.job import Job, JobId, KindId
+from gpuq.core.known import Known
 from gpuq.core.limits import Limits
 from gpuq.core.state import State, apply
 from gpuq.learn.history import History, Outcome
@@ -69,24 +69,24 @@ def _passes(devices: int, jobs: int, kinds: int, seed: int) -> list[float]:
     rng = random.Random(seed)
     predictor = _predictor(kinds, rng)
     state = _state(devices, jobs, kinds, rng)
+    known = Known()
     took = []
     gc.collect()
     for _ in range(_MOST_PASSES):
         began = time.perf_counter()
-        started = _one_pass(state, predictor)
+        started = _one_pass(state, predictor, known)
         took.append(1000 * (time.perf_counter() - began))
         if not started:
             break
     return took
 
 
-def _one_pass(state: State, predictor: Predictor) -> bool:
+def _one_pass(state: State, predictor: Predictor, known: Known) -> bool:
     """One turn of the ring without its commit; whether it did anything."""
     limits = Limits()
-    answers: dict[Question, Forecast] = {}
-    while questions := ask(state, answers, limits, _NOW):
-        answers.update(predictor.answer(questions))
-    actions = decide(state, answers, limits, packed, _NOW, cause=1)
+    while questions := ask(state, known, limits, _NOW):
+        known.update(predictor.answer(questions))
+    actions = decide(state, known, limits, packed, _NOW, cause=1)
     for action in actions:
         apply(state, action, _NOW)
     return bool(actions)

@@ -47,6 +47,10 @@ class Worker:
     """Time between two readings. Drivers average over up to a second, so faster gives nothing new."""
     grace_s: float = 10.0
     """Time between SIGTERM and SIGKILL when a job is stopped."""
+    checkpoint_signal: Literal["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2"] = "SIGTERM"
+    """How a preemptible job that names no signal is told to save its work."""
+    preempt_grace_s: float = 60.0
+    """Time that a preempted job has to save its work, before it is stopped."""
     log_limit_bytes: int = 64 * 2**20
     """Log kept per attempt: the first half, and the latest of the rest."""
     keep_attempts_days: float = 30.0
@@ -91,6 +95,8 @@ class Scheduling:
     """The policy's name; `gpuq policy list` shows them."""
     policy_time_limit_s: float = 2.0
     """A policy that takes longer in one pass is replaced by the default."""
+    shadow: bool = False
+    """Run every job alone, and note what sharing would have done: `gpuq report shadow`."""
     order: Literal["shortest", "arrival", "fair-share", "deadline"] = "shortest"
     """With `packed`: who goes first among jobs of one priority."""
     backfill: Literal["skip", "easy", "strict"] = "skip"
@@ -98,7 +104,8 @@ class Scheduling:
     overtaking: float = 20.0
     """With `shortest`: a job is overtaken only by what comes within this many times its own foretold device-time."""
     ageing_s: float = 86_400.0
-    """A job gains one step of priority for each such time that it waited, up to the highest that waits."""
+    """A job gains one step of priority for each such time that it waited, up to the highest that waits; one
+    without a deadline counts as due that long after its submission."""
     preemption: bool = False
     """Stop preemptible jobs for those of a higher priority; they wait again and keep the work they saved."""
     plan_jobs: int = 200

@@ -36,6 +36,7 @@ class Verb(StrEnum):
     """What an order asks of a host."""
 
     LAUNCH = "launch"
+    PREEMPT = "preempt"
     STOP = "stop"
     VOID = "void"
 

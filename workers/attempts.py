@@ -34,6 +34,9 @@ class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
     grace_s: float
     log_limit_bytes: int
     shim: Identity
+    checkpoint_signal: int = 15
+    """How it is told to save its work; `save_grace_s` is the time that it has for that."""
+    save_grace_s: float = 0.0
 
 
 class StartFile(msgspec.Struct, frozen=True):
@@ -108,10 +111,11 @@ class AttemptFolder:
         # Not forced to the disk: after a power cut there is nothing left to start.
         self._write("order.json", msgspec.json.encode(order), durable=False)
 
-    def write_stop(self, reason: str, at: float) -> None:
-        """Ask the shim to end the attempt. On a full disk the file stays empty: that it is there is enough."""
+    def write_stop(self, reason: str, at: float, *, save: bool = False) -> None:
+        """Ask the shim to end the attempt, with `save` only after the job had time to save its work. On a full disk the file
+        stays empty: that it is there is enough to end it."""
         try:
-            self._write("stop.json", msgspec.json.encode({"reason": reason, "at": at}), durable=False)
+            self._write("stop.json", msgspec.json.encode({"reason": reason, "at": at, "save": save}), durable=False)
         except OSError:
             (self.path / "stop.json").touch(mode=0o600)
 

@@ -78,6 +78,8 @@ def run(signed: Any) -> None:
         match order.verb:
             case wire.Verb.LAUNCH:
                 _launch(context, order)
+            case wire.Verb.PREEMPT:
+                _stop(context, order, save=True)
             case wire.Verb.STOP:
                 _stop(context, order)
             case wire.Verb.VOID:
@@ -139,6 +141,8 @@ def order_file(settings: Settings, spec: LaunchSpec, placement: Placement, shim:
         grace_s=settings.worker.grace_s,
         log_limit_bytes=settings.worker.log_limit_bytes,
         shim=shim,
+        checkpoint_signal=signal.Signals[asked.signal or settings.worker.checkpoint_signal],
+        save_grace_s=settings.worker.preempt_grace_s,
     )
 
 
@@ -180,16 +184,17 @@ def _device_ids(spec: LaunchSpec) -> tuple[DeviceId, ...]:
     return tuple(DeviceId(device) for device in spec.devices)
 
 
-# --- stop, void -----------------------------------------------------------------------------------------------------
+# --- preempt, stop, void -----------------------------------------------------------------------------------------------------
 
 
-def _stop(context: Context, order: wire.Order) -> None:
+def _stop(context: Context, order: wire.Order, *, save: bool = False) -> None:
     if _void(context, order.attempt_id):
         return
     folder = AttemptFolder(context.settings.home.attempt(*order.attempt_id), order.attempt_id)
     if folder.ended() is not None:
         return
-    folder.write_stop("stopped by order", context.clock())
+    reason = "told to save its work and make room" if save else "stopped by order"
+    folder.write_stop(reason, context.clock(), save=save)
     shim = folder.shim()
     if shim is not None:
         send_signal(shim, signal.SIGTERM)

@@ -62,6 +62,8 @@ class Shim:
         self._exit_code: int | None = None
         self._childless = False
         self._told_to_end = False
+        self._saves: str | None = None
+        self._save_until = 0.0
         self._ending: tuple[str, str] | None = None
         self._kill_at = 0.0
         self._asked: set[tuple[int, int]] = set()
@@ -70,7 +72,7 @@ class Shim:
 
     def serve(self) -> None:
         """Run the command to its end and write that down."""
-        if self._stop_reason() is not None:
+        if self._stop_order() is not None:
             self._write_end(shim_end.Ending(shim_end.NEVER_STARTED, None, "stopped before it was started"))
             return
         started = Record(self._folder, "started.json")
@@ -164,7 +166,7 @@ class Shim:
         except ChildProcessError:
             self._childless = True
         if self._exit_code is not None and not self._childless:
-            self._begin_end(shim_end.EXITED, "")
+            self._begin_end(*self._own_end())
 
     def _look(self) -> None:
         """Every so often: is its time over, was it stopped, is the end making progress?"""
@@ -173,9 +175,11 @@ class Shim:
             return
         self._look_at = now + (_ENDING_POLL_S if self._ending else _LOOK_EVERY_S)
         self._memory.look()
-        reason = None if self._ending else self._stop_reason()
-        if reason is not None:
-            self._begin_end(shim_end.STOPPED, reason)
+        stop = None if self._ending else self._stop_order()
+        if stop is not None:
+            reason, save = stop
+            if not save or not self._may_save(reason, now):
+                self._begin_end(shim_end.STOPPED, reason)
         elif self._told_to_end:
             self._begin_end(shim_end.LOST, "its shim was told to end, though nobody had stopped the job: a shutdown?")
         elif self._deadline is not None and now >= self._deadline:
@@ -183,14 +187,31 @@ class Shim:
         if self._ending is not None:
             self._press(now)
 
-    def _stop_reason(self) -> str | None:
+    def _stop_order(self) -> tuple[str, bool] | None:
+        """Why it is to end, and whether it may save its work first; None while nobody wants its end."""
         try:
             with open(f"{self._folder}/stop.json", encoding="utf-8") as file:  # noqa: PTH123
-                return str(json.load(file)["reason"])
+                order = json.load(file)
+                return str(order["reason"]), bool(order.get("save"))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, KeyError, TypeError):
-            return "stopped"
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return "stopped", False
+
+    # --- save ---
+
+    def _may_save(self, reason: str, now: float) -> bool:
+        """Tell the job, once; whether it still has time. A job that does not listen for it has nothing to save."""
+        if self._saves is None:
+            self._saves = reason
+            listeners = shim_tree.tell(os.getpid(), int(self._order.get("checkpoint_signal", signal.SIGTERM)))
+            self._save_until = now + (float(self._order.get("save_grace_s", 0.0)) if listeners else 0.0)
+        return now < self._save_until
+
+    def _own_end(self) -> tuple[str, str]:
+        """How an end that came by itself counts. One that was told to save was stopped, whatever its exit code: many scripts
+        save and then exit with 0, and only their next start can tell that nothing was left to do."""
+        return (shim_end.EXITED, "") if self._saves is None else (shim_end.STOPPED, self._saves)
 
     # --- end ---
 
@@ -214,7 +235,7 @@ class Shim:
 
     def _judge(self) -> shim_end.Ending:
         assert self._exit_code is not None
-        ending, reason = self._ending or (shim_end.EXITED, "")
+        ending, reason = self._ending or self._own_end()
         if ending == shim_end.EXITED:
             return shim_end.of_own_accord(self._exit_code, self._log.tail, self._killed_for_memory)
         return shim_end.Ending(ending, self._exit_code, reason)

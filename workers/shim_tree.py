@@ -30,11 +30,7 @@ def start_ticks(pid: int) -> int | None:
 
 def below(root: int) -> list[tuple[int, int]]:
     """(pid, start ticks) of every living descendant of `root`."""
-    children: dict[int, list[tuple[int, int]]] = {}
-    for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib costs the shim start time and memory
-        fields = _stat(int(name)) if name.isdigit() else None
-        if fields is not None:
-            children.setdefault(int(fields[1]), []).append((int(name), int(fields[19])))
+    children = _families()
     found = []
     waiting = [root]
     while waiting:
@@ -42,6 +38,26 @@ def below(root: int) -> list[tuple[int, int]]:
         found += mine
         waiting += [pid for pid, _ in mine]
     return found
+
+
+def tell(root: int, number: int) -> int:
+    """Signal the topmost descendants of `root` that have a handler for it; how many there are.
+
+    Who has none would only be killed by it, as a shell around the script; who stands below one that has, as a loader process of
+    a training, got the handler from there and must not act on it too.
+    """
+    children = _families()
+    told = 0
+    waiting = [root]
+    while waiting:
+        for pid, ticks in children.get(waiting.pop(), []):
+            if _handles(pid, number):
+                send_signal(pid, ticks, number)
+                send_signal(pid, ticks, signal.SIGCONT)  # a paused one would only hear of it when it goes on
+                told += 1
+            else:
+                waiting.append(pid)
+    return told
 
 
 def send_signal(pid: int, ticks: int, number: int) -> None:
@@ -53,6 +69,25 @@ def send_signal(pid: int, ticks: int, number: int) -> None:
                 signal.pidfd_send_signal(descriptor, number)
         finally:
             os.close(descriptor)
+
+
+def _families() -> dict[int, list[tuple[int, int]]]:
+    """Parent -> (pid, start ticks) of its children, for all processes."""
+    children: dict[int, list[tuple[int, int]]] = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208 - pathlib costs the shim start time and memory
+        fields = _stat(int(name)) if name.isdigit() else None
+        if fields is not None:
+            children.setdefault(int(fields[1]), []).append((int(name), int(fields[19])))
+    return children
+
+
+def _handles(pid: int, number: int) -> bool:
+    """Whether the process has a handler of its own for this signal."""
+    with suppress(OSError, ValueError), open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123
+        for line in file:
+            if line.startswith(b"SigCgt:"):
+                return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    return False
 
 
 def _stat(pid: int) -> list[bytes] | None:

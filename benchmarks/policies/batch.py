@@ -48,6 +48,7 @@ SEEDS = (1, 2, 3, 4, 5)
 WORLDS = ("mps", "gavel-p100")
 JOBS, GPUS = 200, 32
 PLAYED_JOBS = 300
+LOAD = 0.9
 LIMITS = Limits(max_slowdown=1.2)
 INTEGER_LIMIT_S = 1.0
 _NOW = 0.0
@@ -162,7 +163,7 @@ def drawn_batch(scenario: Scenario, seed: int) -> Batch:
 
 
 def _start(state: State, oracle: Oracle, proposals: list[Proposal]) -> None:
-    for action in decide(state, _answers(state, oracle), LIMITS, lambda board: iter(proposals), _NOW, cause=0):
+    for action in decide(state, _answers(state, oracle), LIMITS, lambda _: iter(proposals), _NOW, cause=0):
         if isinstance(action, Launch):
             apply(state, action, _NOW)
             apply(state, Started(action.attempt.id, _NOW, 1, ""), _NOW)
@@ -197,7 +198,7 @@ def _fullness(batch: Batch, option: int) -> float:
 
 
 def _played(data: Path) -> Iterator[Row]:
-    scenario = philly(data, pairs="mps", gpus=GPUS, jobs=PLAYED_JOBS, load=0.9, seed=SEEDS[0])
+    scenario = philly(data, pairs="mps", gpus=GPUS, jobs=PLAYED_JOBS, load=LOAD, seed=SEEDS[0])
     base: float | None = None
     for name in (name for name in PLAYED if name in registry.names()):
         policy = registry.make(Scheduling(policy=name))
@@ -208,7 +209,7 @@ def _played(data: Path) -> Iterator[Row]:
         base = base or mean
         unended = sum(job.completion_s is None for job in run.jobs)
         yield Row(
-            f"{PLAYED_JOBS} jobs to the end, {GPUS} GPUs, 90% load, mps: {name}, mean completion", mean / 3600, "h",
+            f"{PLAYED_JOBS} jobs to the end, {GPUS} GPUs, {LOAD:.0%} load, mps: {name}, mean completion", mean / 3600, "h",
             note=f"{mean / base:.3f} of packed's; slowest pass {1000 * max(run.pass_seconds):.0f} ms, all {seconds:.0f} s"
             + (f"; {unended} never ended" if unended else ""),
         )  # fmt: skip

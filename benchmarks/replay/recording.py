@@ -37,4 +37,4 @@ def _nameless(job: JobRow) -> JobRow:
 
 
 def _pathless(attempt: AttemptRow) -> AttemptRow:
-    return msgspec.structs.replace(attempt, log_path=None, features={}, boot_id="boot")
+    return msgspec.structs.replace(attempt, log_path=None, features={}, launch={}, boot_id="boot")

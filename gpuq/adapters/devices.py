@@ -25,7 +25,7 @@ class Resident:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one attempt uses now, in bytes and percent of one device: the highest of its devices, as far as they are told apart."""
+    """What one attempt uses now of one device, in bytes and percent: of its devices the highest, where they are told apart."""
 
     memory_bytes: int | None
     utilization_pct: float | None

@@ -26,8 +26,8 @@ def check(submission: Submission, devices: Sequence[Device]) -> None:
     if "devices_per_host" in numbers:
         most = int(numbers["devices_per_host"] or 0)
         raise NeverFits(
-            f"The job asks for {submission.gpus} devices of one host; the host with the most has {most}, so "
-            f"{submission.gpus - most} are missing.",
+            f"The job asks for {submission.gpus} devices of one host; the host with the most that are large enough has "
+            f"{most}, so {submission.gpus - most} are missing.",
             fix=f"Ask for at most {most} with `--gpus`; `gpuq gpus` shows what there is.",
         )
     needed, largest, missing = (

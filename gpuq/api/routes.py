@@ -15,6 +15,7 @@ from aiohttp import web
 from gpuq.api import handlers_jobs as jobs
 from gpuq.api import handlers_logs, handlers_predict, handlers_submit, handlers_system
 from gpuq.api.events import events
+from gpuq.api.handlers_shadow import shadow
 from gpuq.api.page import handlers as page
 from gpuq.api.policies import policies
 from gpuq.api.schema import (
@@ -28,6 +29,7 @@ from gpuq.api.schema import (
     Prediction,
     Queue,
     Ready,
+    ShadowReport,
     Submitted,
     SubmittedMany,
     Version,
@@ -91,6 +93,8 @@ _PREDICT = (
     Query("device_type", "string", "Only this type of device."),
 )
 
+_DAYS = (Query("days", "integer", "How many days back: 1 to 3660 (default 7)."),)
+
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/", page.show, "The page: devices, who shares with whom, the queue.", media="text/html"),
     Route("GET", "/static/{name}", page.static, "The page's script and style.", media="text/plain"),
@@ -143,6 +147,7 @@ ROUTES: tuple[Route, ...] = (
         media="text/event-stream",
     ),
     Route("GET", f"{API}/policies", policies, "Policies: which was chosen, which proposes.", Policies),
+    Route("GET", f"{API}/report/shadow", shadow, "What sharing would have done.", ShadowReport, takes=_DAYS),
     Route("GET", f"{API}/models", handlers_system.models, "The model shelf.", dict[str, Any]),
     Route("POST", f"{API}/models/train", handlers_system.train, "Train a candidate now.", dict[str, Any]),
     Route("POST", f"{API}/models/rollback", handlers_system.rollback, "Serve the model before.", dict[str, Any]),

@@ -361,6 +361,46 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
     policies: list[PolicyView]
 
 
+class ShadowPair(msgspec.Struct, frozen=True, kw_only=True):
+    """All chances of one kind beside another: means of what was foretold, sums of what it would have come to."""
+
+    newcomer: str
+    beside: str
+    times: int
+    gpu_hours_saved: float
+    newcomer_slowdown: float
+    beside_slowdown: float
+    wait_avoided_mean_s: float
+    evidence: str | None
+
+
+class ShadowReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What sharing would have done in the last days; `definition` says how it is counted.
+
+    Of `chances`, `counted` are in the figures; `open` still run or wait, `never_ran` were cancelled before they ran, and of
+    `slowdown_unknown` no slowdown was foretold. Slowdowns are of whole jobs, time together / time alone.
+    """
+
+    on: bool
+    days: int
+    since: str
+    definition: str
+    chances: int
+    counted: int
+    open: int
+    never_ran: int
+    slowdown_unknown: int
+    gpu_hours_run: float
+    gpu_hours_saved: float
+    wait_avoided_mean_s: float | None
+    wait_avoided_hours: float
+    slowdown_mean: float | None
+    slowdown_worst: float | None
+    slowdown_upper_worst: float | None
+    delay_hours: float
+    pairs: list[ShadowPair]
+
+
 class EventView(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the journal, as sent over SSE."""
 

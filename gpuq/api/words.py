@@ -56,6 +56,8 @@ def sentence(rule: str, numbers: dict[str, Value], device: str | None) -> str:
     if device is not None:
         parts.insert(0, f"device {device}")
     text = RULES.get(rule, rule)
+    if rule == Rule.RESOURCES and "wanted_devices" in numbers:
+        text = "Fewer devices of one host are free than it wants"
     return f"{text}: {', '.join(parts)}." if parts else f"{text}."
 
 

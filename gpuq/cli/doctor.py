@@ -145,7 +145,8 @@ def _policy(client: Client) -> Iterator[Check]:
     if fault is None:
         yield Check("policy", OK, found["chosen"])
         return
-    replaced = f"`{found['chosen']}` is replaced by `{found['serving']}`: {fault['reason']}"
+    what = "failed" if found["chosen"] == found["serving"] else f"is replaced by `{found['serving']}`"
+    replaced = f"`{found['chosen']}` {what}: {fault['reason']}"
     fix = "Correct it, or choose another under [scheduling], then restart the dispatcher; jobs run on."
     yield Check("policy", BROKEN, replaced, fix)
 

@@ -28,6 +28,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "release": ("release", "let held jobs start"),
     "gpus": ("gpus", "devices, and who is on them"),
     "policy": ("policy", "the scheduling policies: list them, show one"),
+    "report": ("report", "report shadow: what sharing would have saved and cost"),
     "simulate": ("simulate", "what sharing, or another policy, would have done to your jobs"),
     "model": ("model", "the prediction model: look, train, go back, characterize, evaluate"),
     "doctor": ("doctor", "check each part and name the fix"),

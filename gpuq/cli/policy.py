@@ -75,7 +75,7 @@ def _one(found: Record, name: str) -> Record:
 
 def listing(found: Record, width: int) -> list[str]:
     """One line per policy; `*` marks the one that proposes."""
-    columns = [fmt.Column(""), fmt.Column("NAME", least=6), fmt.Column("STATE"), fmt.Column("WHAT IT DOES", least=20)]
+    columns = [fmt.Column(""), fmt.Column("NAME"), fmt.Column("STATE"), fmt.Column("WHAT IT DOES", least=20)]
     rows = [
         [_mark(policy, found), fmt.clean(policy["name"]), _state(policy, found), fmt.clean(policy["summary"] or "")]
         for policy in found["policies"]
@@ -111,7 +111,7 @@ def _mark(policy: Record, found: Record) -> str:
 
 def _state(policy: Record, found: Record) -> str:
     if policy["name"] == found["chosen"] and found["fault"]:
-        return "replaced"
+        return "replaced" if found["serving"] != found["chosen"] else "failing"
     if policy["name"] == found["serving"] and found["fault"]:
         return "stands in"
     if policy["problem"]:
@@ -126,8 +126,9 @@ def _claim(claimed: bool | None, meaning: str) -> str | None:
 def _fault(found: Record) -> list[str]:
     known = {policy["name"] for policy in found["policies"]}
     if found["fault"]:
+        what = "failed" if found["chosen"] == found["serving"] else f"is replaced by `{found['serving']}`"
         return [
-            f"gpuq: `{found['chosen']}` is replaced by `{found['serving']}`: {found['fault']['reason']}",
+            f"gpuq: `{found['chosen']}` {what}: {found['fault']['reason']}",
             "  Correct it, or choose another under [scheduling], then restart the dispatcher; jobs run on.",
         ]
     if found["chosen"] not in known:

@@ -105,6 +105,14 @@ def _newest(client: Client, states: str | None, owner: str, limit: int | None) -
     return sorted(jobs, key=lambda job: int(job["id"]))
 
 
+def _device(job: Record) -> str:
+    """The device; of several the first, and how many more: `cpu0 +1`."""
+    if not job.get("device"):
+        return "-"
+    more = len(job.get("devices") or []) - 1
+    return f"{fmt.device_name(job['device'])} +{more}" if more > 0 else str(fmt.device_name(job["device"]))
+
+
 def _row(job: Record, now: float) -> tuple[str, ...]:
     live = job.get("live") or {}
     actual = job.get("actual") or {}
@@ -113,7 +121,7 @@ def _row(job: Record, now: float) -> tuple[str, ...]:
         str(job["id"]),
         fmt.clean(job.get("name") or "-"),
         str(fmt.CODES.get(job["state"], job["state"])),
-        fmt.device_name(job["device"]) if job.get("device") else "-",
+        _device(job),
         _share(job),
         _memory(live.get("memory_bytes") or actual.get("peak_memory_bytes"), forecast.get("upper_memory_bytes")),
         fmt.percent(_first(live.get("utilization_pct"), actual.get("peak_utilization_pct"))),

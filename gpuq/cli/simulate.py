@@ -40,7 +40,7 @@ def run(words: list[str]) -> int:
     """Check what was asked, then become the process that simulates."""
     parser = Parser(
         "simulate",
-        "What sharing, or another policy, would have done to your jobs: the daemon's own core in virtual time.",
+        "What sharing, or another policy, would have done to your jobs:\nthe daemon's own core in virtual time.",
         epilog=_EPILOG,
     )
     parser.add_argument("trace", nargs="?", metavar="TRACE", help="a CSV, or the name of a public trace")

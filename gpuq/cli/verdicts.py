@@ -165,6 +165,8 @@ def _budget(n: Record) -> str:
 
 
 def _full(n: Record) -> str:
+    if "wanted_devices" in n:
+        return f"{n['wanted_devices']} devices of one host wanted; {n['busy_devices']} of {n['devices']} are busy."
     return f"{n['residents']} jobs are there, and {n['limit']} are the limit."
 
 
@@ -173,6 +175,8 @@ def _unsafe(n: Record) -> str:
 
 
 def _never(n: Record) -> str:
+    if "devices_per_host" in n:
+        return f"{n['wanted_devices']} devices of one host wanted; the most that are large enough are {n['devices_per_host']}."
     needed, largest, missing = (fmt.gib(n[name]) for name in ("needed_bytes", "largest_device_bytes", "missing_bytes"))
     return f"{needed} needed, the largest device has {largest}: {missing} are missing."
 

@@ -8,12 +8,12 @@ counts as the larger of promised and live, foreign processes included. A residen
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from gpuq.core.attempt import Attempt
-from gpuq.core.device import Device, Reading
+from gpuq.core.device import Device, HostId, Reading
 from gpuq.core.forecast import LEARNED, MEASURED, RULE, Forecast, PairCost
 from gpuq.core.job import Job, Sharing
 from gpuq.core.limits import Limits
@@ -75,17 +75,30 @@ def may_share(job: Job, forecast: Forecast) -> bool:
 def fits_ever(memory: int | None, count: int, devices: Sequence[Device]) -> Verdict | None:
     """None if some host could run a job that wants `count` devices, `memory` bytes on each, with nobody else there; else why
     not, with the missing number."""
-    most = max(Counter(device.host for device in devices).values(), default=0)
-    if devices and count > most:
-        return Verdict(False, Rule.NEVER_FITS, None, (("wanted_devices", count), ("devices_per_host", most)))
-    if memory is None or not devices:
+    if not devices:
         return None
-    largest = max(devices, key=lambda device: device.total_memory)
+    most = max(Counter(device.host for device in devices).values())
+    if count > most:
+        return Verdict(False, Rule.NEVER_FITS, None, (("wanted_devices", count), ("devices_per_host", most)))
+    if memory is None:
+        return None
+    # The host whose `count`-th largest device is the largest has the best room for it.
+    largest = max(_largest(devices, count), key=lambda device: device.total_memory)
     missing = memory - largest.total_memory
     if missing <= 0:
         return None
     numbers = (("needed_bytes", memory), ("largest_device_bytes", largest.total_memory), ("missing_bytes", missing))
     return Verdict(False, Rule.NEVER_FITS, largest.id, numbers)
+
+
+def _largest(devices: Sequence[Device], count: int) -> Iterator[Device]:
+    """Of each host that has so many, the `count`-th by its memory."""
+    hosts: dict[HostId, list[Device]] = {}
+    for device in devices:
+        hosts.setdefault(device.host, []).append(device)
+    for found in hosts.values():
+        if len(found) >= count:
+            yield sorted(found, key=lambda device: -device.total_memory)[count - 1]
 
 
 def _refuse_unusable(place: Place, limits: Limits) -> Verdict | None:

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from gpuq.core.job import KindId
 
@@ -101,6 +101,22 @@ class Forecast:
     def pair_evidence(self) -> str | None:
         """What the slowdowns rest on: the weakest evidence among the pairs; None without any."""
         return min((cost.evidence for cost in self.pairs), key=_WEAKEST_FIRST.index, default=None)
+
+
+def combined(forecasts: Sequence[Forecast]) -> Forecast:
+    """The one that speaks for a gang, of those for its devices: it is as slow as on its slowest, beside all partners there are.
+
+    Not for an empty sequence.
+    """
+    first = forecasts[0]
+    if all(forecast == first for forecast in forecasts):
+        return first
+    slowest = max(forecasts, key=lambda forecast: forecast.expected_slowdown or 1.0)
+    return replace(
+        slowest,
+        upper_slowdown=max((f.upper_slowdown for f in forecasts if f.upper_slowdown is not None), default=None),
+        pairs=tuple(dict.fromkeys(cost for forecast in forecasts for cost in forecast.pairs)),
+    )
 
 
 Answers = Mapping[Question, Forecast]

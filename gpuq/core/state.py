@@ -249,7 +249,7 @@ def _meaning_of(event: Exited, attempt: Attempt, job: Job) -> Step:
             return Step.TIME_OUT
         case Ending.OUT_OF_MEMORY:
             return Step.RUN_OUT_OF_MEMORY
-        case Ending.STOPPED if attempt.stopping is StopReason.PREEMPTED:
+        case Ending.STOPPED if attempt.stopping is StopReason.PREEMPTED and not job.cancel_requested:
             return Step.PREEMPT
         case Ending.STOPPED if attempt.stopping is not None or job.cancel_requested:
             return Step.CANCEL

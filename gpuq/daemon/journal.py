@@ -31,6 +31,7 @@ from gpuq.core.events import (
 )
 from gpuq.core.job import Job, JobId
 from gpuq.core.state import State, apply
+from gpuq.core.usage import Usage
 from gpuq.core.verdict import Verdict
 
 RESTORED = "Restored"
@@ -97,6 +98,7 @@ def snapshot(state: State) -> dict[str, Any]:
         "hosts": plain(list(state.hosts.values())),
         "readings": plain(list(state.readings.items())),
         "verdicts": plain(list(state.verdicts.items())),
+        "usage": plain(state.usage),
     }
 
 
@@ -109,6 +111,7 @@ def from_snapshot(body: dict[str, Any]) -> State:
         hosts={host.id: host for host in noun(body["hosts"], list[Host])},
         readings=dict(noun(body["readings"], list[tuple[DeviceId, Reading]])),
         verdicts=dict(noun(body["verdicts"], list[tuple[JobId, Verdict]])),
+        usage=noun(body.get("usage", {}), dict[str, Usage]),
     )
 
 

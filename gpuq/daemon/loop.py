@@ -22,8 +22,8 @@ from gpuq.core.ask import ask
 from gpuq.core.attempt import Attempt
 from gpuq.core.decide import decide
 from gpuq.core.events import Event, Exited, HostReported, ModelPublished, Woke
-from gpuq.core.forecast import Forecast, Question
 from gpuq.core.job import Job, JobState
+from gpuq.core.known import Known
 from gpuq.core.limits import Limits
 from gpuq.core.policy import Policy, propose_nothing
 from gpuq.core.state import State, apply
@@ -33,6 +33,7 @@ from gpuq.daemon.learner import Learner
 from gpuq.daemon.outcome import actual
 from gpuq.daemon.perform import Performer
 from gpuq.daemon.record import Recorder
+from gpuq.daemon.shadow import Shadow
 from gpuq.daemon.starts import Starts
 from gpuq.daemon.view import View
 from gpuq.errors import Unreachable
@@ -63,6 +64,7 @@ class Parts:
     limits: Limits
     clock: Callable[[], float]
     run_blocking: Callable[..., Any]
+    shadow: Shadow | None = None
     starts: Starts | None = None
 
 
@@ -84,6 +86,7 @@ class Dispatcher:
         self.parts = parts
         self.state = state
         self.journal = journal
+        self._known = Known()
         self._policy: Policy = parts.policy
         self.intake = intake
         self.view = View(parts.limits.stale_after_s)
@@ -178,11 +181,13 @@ class Dispatcher:
 
     async def _decide(self, turn: Turn) -> None:
         started = self.parts.clock()
-        answers = self._answers(turn.now)
-        turn.actions = decide(self.state, answers, self.parts.limits, self._policy, turn.now, cause=self.journal.seq)
+        self._answer(turn.now)
+        turn.actions = self._pass(turn.now)
         turn.actions = [action for action in turn.actions if self._apply(action, turn.now)]
+        if self.parts.shadow is not None:
+            self.recorder.commit.chances += self.parts.shadow.look(self.state, self.parts.learner.answer, turn.now)
         if self.parts.starts is not None and self._policy is not propose_nothing:
-            self.parts.starts.refresh(self.state, answers, self.parts.limits, turn.now)
+            self.parts.starts.refresh(self.state, self._known, self.parts.limits, turn.now)
         took = self.parts.clock() - started
         self.view.passes += 1
         self.view.pass_seconds = took
@@ -191,11 +196,19 @@ class Dispatcher:
             # The rest of the queue deserves another look at once: a device is given once in a pass.
             self._next_pass_at, self._turn_again = turn.now, True
 
-    def _answers(self, now: float) -> dict[Question, Forecast]:
-        answers: dict[Question, Forecast] = {}
-        while questions := ask(self.state, answers, self.parts.limits, now):
-            answers.update(self.parts.learner.answer(questions))
-        return answers
+    def _pass(self, now: float) -> list[Action]:
+        """What to do now. Should even the default fail, then nothing starts, but what ended is archived and what was cancelled
+        is stopped: a queue that cannot schedule must still obey."""
+        state, known, limits, cause = self.state, self._known, self.parts.limits, self.journal.seq
+        try:
+            return decide(state, known, limits, self._policy, now, cause)
+        except Exception as error:  # noqa: BLE001 - see above; it is logged and shown
+            self.parts.policy.default_failed(error, now)
+            return decide(state, known, limits, propose_nothing, now, cause)
+
+    def _answer(self, now: float) -> None:
+        while questions := ask(self.state, self._known, self.parts.limits, now):
+            self._known.update(self.parts.learner.answer(questions))
 
     # --- out -----------------------------------------------------------------------------------------------------
 
@@ -208,7 +221,7 @@ class Dispatcher:
             for host, seq in self.intake.taken.items()
             if self._acknowledged.get(host) != seq
         }
-        if any((commit.entries, commit.handled, commit.hosts, commit.devices)):
+        if any((commit.entries, commit.handled, commit.hosts, commit.devices, commit.chances)):
             await self._until_it_works(partial(self.parts.store.commit, commit))
 
     async def _after_commit(self, turn: Turn) -> None:
@@ -263,8 +276,10 @@ class Dispatcher:
         """Before the next decision: a published model serves, and an attempt that ended counts at once."""
         if any(isinstance(event, ModelPublished) for event in turn.events):
             await self._until_it_works(self.parts.learner.load_model)
+            self._known.forget()
         for end in self.recorder.ends():
             await self._until_it_works(partial(self.parts.learner.learn, *end))
+            self._known.forget()
 
     async def _until_it_works(self, work: Callable[[], T]) -> T:
         """Run blocking work in the database thread; while the database is away, wait and try again."""

@@ -30,6 +30,7 @@ from gpuq.daemon.learner import Learner
 from gpuq.daemon.loop import Dispatcher, Parts
 from gpuq.daemon.perform import Performer
 from gpuq.daemon.restore import restore
+from gpuq.daemon.shadow import Shadow, exclusively
 from gpuq.daemon.starts import Starts
 from gpuq.daemon.tasks import Tasks
 from gpuq.errors import GpuqError
@@ -87,12 +88,13 @@ async def _run(settings: Settings) -> None:
 
 
 def _assemble(settings: Settings, store: Store, policy: Guarded, run_blocking: Callable[..., Any]) -> Dispatcher:
-    limits = settings.admission
+    shadow = settings.scheduling.shadow
+    limits = exclusively(settings.admission) if shadow else settings.admission
     learner = Learner(store, Shelf(settings.home.models), settings.learning)
     learner.catch_up(time.time())
     last_seq = store.last_seq()
     store.prune_journal(before=last_seq - _KEEP_JOURNAL_ENTRIES)
-    state = restore(store, learner.register)
+    state = restore(store, time.time(), learner.register)
     key = private_secret(settings.home.order_key_file)
     parts = Parts(
         store=store,
@@ -103,6 +105,7 @@ def _assemble(settings: Settings, store: Store, policy: Guarded, run_blocking: C
         limits=limits,
         clock=time.time,
         run_blocking=run_blocking,
+        shadow=Shadow.of(settings.admission, store, state) if shadow else None,
         starts=Starts(settings.scheduling, time.monotonic),
     )
     intake = Intake({host: seq for host, (_, seq) in store.hosts().items()}, key)

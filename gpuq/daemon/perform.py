@@ -1,8 +1,8 @@
 """Actions become orders, and orders are sent again until they are seen to have worked.
 
-What is due follows from the state alone: an attempt that no host reports wants its launch rung, a stopping one its stop, a
-voiding one its void. So nothing is forgotten when an order is lost, Redis is flushed or the dispatcher restarts, and an
-order too many finds the fence closed.
+What is due follows from the state alone: an attempt that no host reports wants its launch rung, a stopping one its stop (one
+that makes room for another, its word to save, as long as nobody wants the job ended), a voiding one its void. So nothing is
+forgotten when an order is lost, Redis is flushed or the dispatcher restarts, and an order too many finds the fence closed.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import logging
 from collections.abc import Iterator
 
 from gpuq.adapters.queue import Bell
-from gpuq.core.attempt import Attempt, AttemptId
+from gpuq.core.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state import State
 from gpuq.errors import Unreachable
 from gpuq.wire import Order, Verb
@@ -27,15 +27,20 @@ class Performer:
     def __init__(self, bell: Bell, key: str, launch_again_s: float) -> None:
         self._bell = bell
         self._key = key
-        self._again_s = {Verb.LAUNCH: launch_again_s, Verb.STOP: _STOP_AGAIN_S, Verb.VOID: _STOP_AGAIN_S}
+        self._again_s = {Verb.LAUNCH: launch_again_s}
         self._rung: dict[tuple[AttemptId, Verb], tuple[int, float]] = {}
 
     def due(self, state: State, now: float) -> list[tuple[Attempt, Verb]]:
         """The orders that the state asks for and that were not sent lately."""
-        wanted = [(attempt, verb) for attempt in state.attempts.values() for verb in _wanted(attempt)]
+        attempts = state.attempts.values()
+        wanted = [(a, verb) for a in attempts for verb in _wanted(a, state.jobs[a.id.job].cancel_requested)]
         alive = {(attempt.id, verb) for attempt, verb in wanted}
         self._rung = {key: value for key, value in self._rung.items() if key in alive}
-        return [(a, v) for a, v in wanted if now - self._rung.get((a.id, v), (0, -1e9))[1] >= self._again_s[v]]
+        return [
+            (a, v)
+            for a, v in wanted
+            if now - self._rung.get((a.id, v), (0, -1e9))[1] >= self._again_s.get(v, _STOP_AGAIN_S)
+        ]
 
     def ring(self, orders: list[tuple[Attempt, Verb]], ring: int, now: float) -> None:
         """Send orders; `ring` makes their ids new. What cannot be sent now is due again soon. Blocks on Redis."""
@@ -49,8 +54,10 @@ class Performer:
             self._rung[attempt.id, verb] = (ring, now)
 
 
-def _wanted(attempt: Attempt) -> Iterator[Verb]:
-    if attempt.stopping is not None:
+def _wanted(attempt: Attempt, cancelled: bool) -> Iterator[Verb]:
+    if attempt.stopping is StopReason.PREEMPTED and not cancelled:
+        yield Verb.PREEMPT
+    elif attempt.stopping is not None:
         yield Verb.STOP
     elif attempt.voiding:
         yield Verb.VOID

@@ -5,21 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
+from gpuq.adapters.store.contract import AttemptRow, JobRow, Service, Store
 from gpuq.codec import noun
 from gpuq.core.actions import Launch
 from gpuq.core.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.job import ENDED, Job, JobId, JobState
 from gpuq.core.state import State
+from gpuq.core.usage import HALF_LIFE_S, UNUSED, Usage
 from gpuq.core.verdict import Verdict
 from gpuq.submission import JobRecord, to_core
 
 # Read a page at a time: the records of all jobs at once would leave the process large for good.
 _ROWS_AT_ONCE = 500
+# What was used ten half-lives ago counts a thousandth.
+_HALF_LIVES_READ = 10
 _NOT_ENDED = [state for state in JobState if state not in ENDED]
 
 
-def restore(store: Store, register: Callable[[JobId, JobRecord], None] | None = None) -> State:
+def restore(store: Store, now: float, register: Callable[[JobId, JobRecord], None] | None = None) -> State:
     """The state as of the last commit; `register` is told of each job in it."""
     jobs: dict[JobId, Job] = {}
     verdicts: dict[JobId, Verdict] = {}
@@ -29,13 +32,26 @@ def restore(store: Store, register: Callable[[JobId, JobRecord], None] | None = 
             verdicts[row.id] = noun(row.verdict, Verdict)
         if register is not None:
             register(row.id, row.record)
+    usage = _account(jobs, store.services(since=now - _HALF_LIVES_READ * HALF_LIFE_S))
     attempts = (attempt_from_row(row) for row in store.live_attempts())
     return State(
         jobs=jobs,
         attempts=_in_order((a for a in attempts if a.id.job in jobs), jobs),
         devices={device.id: device for device in store.devices()},
         verdicts=verdicts,
+        usage=usage,
     )
+
+
+def _account(jobs: dict[JobId, Job], services: Iterable[Service]) -> dict[str, Usage]:
+    """What owners have had so far; what each of `jobs` had is put down with it."""
+    usage: dict[str, Usage] = {}
+    for had in services:
+        seconds = max(0.0, had.ended_at - had.started_at) * had.devices
+        usage[had.owner] = usage.get(had.owner, UNUSED).after(seconds, had.ended_at)
+        if had.job in jobs:
+            jobs[had.job] = replace(jobs[had.job], served_s=jobs[had.job].served_s + seconds)
+    return usage
 
 
 def _jobs_not_ended(store: Store) -> Iterator[JobRow]:
@@ -63,9 +79,11 @@ def attempt_from_row(row: AttemptRow) -> Attempt:
 
 
 def _in_order(attempts: Iterable[Attempt], jobs: Mapping[JobId, Job]) -> dict[AttemptId, Attempt]:
-    """As they were launched. A Stop that was under way is known from its job being COMPLETING."""
+    """As they were launched. A Stop that was under way is known from its job being COMPLETING, and its reason from whether
+    somebody wanted the job ended: nothing else stops an attempt for good."""
     found = {}
     for attempt in sorted(attempts, key=lambda a: (a.launched_at, a.id)):
-        completing = jobs[attempt.id.job].state is JobState.COMPLETING
-        found[attempt.id] = replace(attempt, stopping=StopReason.CANCELLED if completing else None)
+        job = jobs[attempt.id.job]
+        reason = StopReason.CANCELLED if job.cancel_requested else StopReason.PREEMPTED
+        found[attempt.id] = replace(attempt, stopping=reason if job.state is JobState.COMPLETING else None)
     return found

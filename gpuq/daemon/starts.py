@@ -48,7 +48,8 @@ class Starts:
             return
         started = self._clock()
         try:
-            self._look(Board(state, answers, limits, now))
+            # A copy: what passes remember between them is theirs.
+            self._look(Board(state, dict(answers), limits, now))
         except Exception:
             log.exception("expected starts", extra={"action": "starts"})
             self.jobs, self.newcomer = {}, None

@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from dataclasses import replace
-from typing import TextIO
+from typing import Any, TextIO
 
 from gpuq.adapters import redis_server
 from gpuq.adapters.lock import only_one
@@ -124,6 +124,9 @@ class _Up:
                     _say(f"No device has been reported yet; {self._home.logs / 'worker.log'} may say why.")
                     return
                 await asyncio.sleep(_LOOK_EVERY_S)
+            _say_policy(json.loads(await stream.view() or b"{}"))
+        except Unreachable:
+            return  # it answered a moment ago; its supervision brings it back
         finally:
             await stream.close()
 
@@ -171,6 +174,13 @@ async def _shows_devices(stream: RedisStream) -> bool:
     except Unreachable:
         return False  # its supervision brings Redis back
     return bool(json.loads(view or b"{}").get("devices"))
+
+
+def _say_policy(view: dict[str, Any]) -> None:
+    """That the policy in the settings cannot be had is said here too: who has just written its name is still looking."""
+    policy = view.get("dispatcher", {}).get("policy") or {}
+    if policy.get("fault"):
+        _say(f"The policy `{policy['chosen']}` is replaced by `{policy['serving']}`: {policy['fault']['reason']}")
 
 
 def _end_jobs(store: Store, within_s: float) -> None:

@@ -15,7 +15,8 @@ from statistics import fmean, median
 
 from gpuq.core.admit import Place
 from gpuq.core.attempt import Attempt
-from gpuq.core.board import Board, sort_of
+from gpuq.core.board import Board
+from gpuq.core.index import sort_of
 from gpuq.core.device import Device, HostId
 from gpuq.core.forecast import Forecast
 from gpuq.core.job import Job

@@ -1,8 +1,9 @@
 """Simulated annealing over plans (Kirkpatrick, Gelatt and Vecchi, Science 220, 1983).
 
 A move puts one option into the plan, takes out whatever is in its way, and fills what that freed. It is made when the plan gets
-better by it, or with probability exp(change / temperature) when it gets worse; the temperature falls geometrically over a fixed number of moves, so
-that the same batch gives the same plan on any machine. Starts from the greedy plan and ends with the best that was met.
+better by it, or with probability exp(change / temperature) when it gets worse. The temperature falls geometrically over a fixed
+number of moves, so that the same batch gives the same plan on any machine. Starts from the greedy plan and ends with the best
+that was met.
 """
 
 from __future__ import annotations
@@ -132,7 +133,7 @@ class _Walk:
 
 
 def _make(scheduling: Scheduling) -> Policy:
-    return planner(solve_annealing, scheduling.plan_jobs)
+    return planner(solve_annealing, scheduling)
 
 
 RECIPE = Recipe("plans each pass by simulated annealing", _make, work_conserving=True, starvation_free=False)

@@ -63,7 +63,7 @@ class _Easy(_Skip):
         if not self._kept or not any(place.device.id in self._kept for place in places):
             return True
         duration = self._sizes.duration(job)
-        return duration is not None and self._board.now + duration[1] <= self._free_at
+        return duration is not None and self._free_at < inf and self._board.now + duration[1] <= self._free_at
 
     def _keep_for(self, head: Job) -> None:
         """The devices of one host that will be free first, and when: nine times in ten, by the forecasts."""

@@ -38,8 +38,9 @@ class Seat:
 class Batch:
     """n jobs, s seats, m options.
 
-    `value` (m) is what an option is worth, in weighted completions per hour. `first` (m) and `second` (m) index `jobs`: who
-    starts now, and who joins it in the next pass, or NOBODY. `devices` (m) counts the devices it takes. `rows` and `counts`
+    `value` (m) is what an option is worth, in weighted completions per hour; `worth` (m, 2) is the part of it that each of its
+    jobs brings, before what residents lose. `first` (m) and `second` (m) index `jobs`: who starts now, and who joins it in the
+    next pass, or NOBODY. `devices` (m) counts the devices it takes. `rows` and `counts`
     (both m, w) say how much of which room it takes: a row below n is that job (room for one start), row n + k is seat k; unused
     columns count 0. `room` (n + s) is how much there is.
 
@@ -51,12 +52,14 @@ class Batch:
     jobs: tuple[Job, ...]
     seats: tuple[Seat, ...]
     value: Numbers
+    worth: Numbers
     first: Indices
     second: Indices
     devices: Indices
     rows: Indices
     counts: Indices
     room: Indices
+    weight: Numbers
     job_features: Numbers
     seat_features: Numbers
 
@@ -64,6 +67,12 @@ class Batch:
     def size(self) -> int:
         """How many options there are."""
         return len(self.value)
+
+    @property
+    def open_devices(self) -> int:
+        """How many devices the options are about."""
+        used = np.unique(self.rows[self.counts > 0])
+        return len({d.id for row in used[used >= len(self.jobs)] for d in self.seats[row - len(self.jobs)].devices})
 
     @property
     def density(self) -> Numbers:

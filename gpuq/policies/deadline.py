@@ -1,4 +1,4 @@
-"""The earliest deadline first; a job without one counts as due a week after its submission."""
+"""The earliest deadline first; a job without one counts as due `ageing_s` after its submission."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from gpuq.policies.recipe import Recipe
 from gpuq.settings import Scheduling
 
 
-def make(scheduling: Scheduling) -> Policy:  # noqa: ARG001 - every policy is made like this
-    """The policy."""
-    return listed(order.DEADLINE)
+def make(scheduling: Scheduling) -> Policy:
+    """The policy, with the settings' ageing."""
+    return listed(order.deadline(scheduling.ageing_s))
 
 
 RECIPE = Recipe("the earliest deadline first", make, work_conserving=True)

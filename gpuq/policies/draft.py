@@ -7,14 +7,18 @@ for at least; of a host's devices, idle ones first.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from statistics import median
 
 import numpy as np
 
 from gpuq.core.admit import Place, admit, needed_memory
 from gpuq.core.attempt import Attempt
-from gpuq.core.board import Board, Sort, sort_of
+from gpuq.core.board import Board
+from gpuq.core.index import Sort, sort_of
 from gpuq.core.device import Device, HostId
 from gpuq.core.forecast import Forecast
 from gpuq.core.job import Job, JobId
@@ -42,6 +46,16 @@ def draft(
 def foremost(jobs: Iterable[Job], most: int) -> list[Job]:
     """The jobs to plan for: the highest priority first, then the longest waiting."""
     return sorted(jobs, key=lambda job: (-job.priority, job.submitted_at, job.id))[:most]
+
+
+@dataclass(frozen=True)
+class _Offer:
+    """A place for gangs: the seats that it is of, what each job brings there, and what residents lose by it (both n)."""
+
+    place: Place
+    seats: tuple[int, ...]
+    brought: Numbers
+    lost: Numbers
 
 
 class _Draft:
@@ -72,17 +86,19 @@ class _Draft:
             self._add_alone(group, groups[key])
         beside = [self._add_beside(place) for place in self._busy]
         self._add_gangs(groups, beside)
-        value, first, second, devices, rows, counts = self._columns.arrays()
+        options = self._columns.whole()
         return Batch(
             jobs=tuple(self._jobs),
             seats=tuple(self._seats),
-            value=value,
-            first=first,
-            second=second,
-            devices=devices,
-            rows=rows,
-            counts=counts,
+            value=options.value,
+            worth=options.worth,
+            first=options.first,
+            second=options.second,
+            devices=options.devices,
+            rows=options.rows,
+            counts=options.counts,
             room=np.array([1] * len(self._jobs) + self._capacity, dtype=np.intp),
+            weight=np.array([self._weights[job.priority] for job in self._jobs], dtype=np.float64),
             job_features=self._job_features(),
             seat_features=self._seat_features(),
         )
@@ -98,14 +114,14 @@ class _Draft:
             [admit(n.job, n.forecast, place, self._board.limits).admitted for n in kinds], dtype=np.bool_
         )
         alone = np.flatnonzero(self._single & allowed[kind_of]) if len(kinds) else np.empty(0, dtype=np.intp)
-        self._columns.add(rates[alone], alone, None, seat)
-        first, second, value = self._pairs(alone, rates, kinds, kind_of, place)
-        self._columns.add(value, first, second, seat)
+        self._columns.add_alone(rates[alone], 0.0, alone, seat)
+        first, second, worth = self._pairs(alone, rates, kinds, kind_of, place)
+        self._columns.add_pairs(worth, first, second, seat)
 
     def _pairs(
         self, alone: Indices, rates: Numbers, kinds: Sequence[Newcomer], kind_of: Indices, place: Place
     ) -> tuple[Indices, Indices, Numbers]:
-        """(who starts, who joins, what it is worth) of each pair that is worth more than the better of the two alone."""
+        """(who starts, who joins, what each brings) of each pair that is worth more than the better of the two alone."""
         costs = np.full((len(kinds), len(kinds), 2), np.nan)
         present = np.unique(kind_of[alone])
         if self._board.limits.residents_per_device > 1:
@@ -119,14 +135,15 @@ class _Draft:
         one, other = np.triu_indices(len(ordered), 1)
         first, second = ordered[one], ordered[other]
         slowdowns = costs[kind_of[first], kind_of[second]]
-        value = rates[first] / slowdowns[:, 0] + rates[second] / slowdowns[:, 1]
+        both = np.column_stack((rates[first], rates[second])) / slowdowns
+        value = both.sum(axis=1)
         worth = np.flatnonzero(value > rates[first])  # unknown is NaN, and compares as no
         if len(worth) > _MOST_PAIRS:
             worth = np.sort(worth[np.argsort(-value[worth], kind="stable")[:_MOST_PAIRS]])
-        return first[worth], second[worth], value[worth]
+        return first[worth], second[worth], both[worth]
 
-    def _add_beside(self, place: Place) -> tuple[Place, int, Numbers]:
-        """Each single job beside who is there; leaves what each job of the batch would be worth there, NaN where refused."""
+    def _add_beside(self, place: Place) -> _Offer:
+        """Each single job beside who is there; leaves what each job of the batch, gangs too, would bring and cost there."""
         sort = sort_of(place.device)
         newcomers, rates = self._newcomers[sort], self._rates[sort]
         kinds, kind_of = _classes(newcomers)
@@ -135,11 +152,11 @@ class _Draft:
             found = self._join(newcomer.job, place)
             if found is not None:
                 speeds[index], losses[index] = found
-        worth = rates * speeds[kind_of] - losses[kind_of]
+        brought, lost = rates * speeds[kind_of], losses[kind_of]
         seat = self._add_seat(Seat((place.device,), False))
-        joining = np.flatnonzero(self._single & (worth > 0))
-        self._columns.add(worth[joining], joining, None, seat)
-        return place, seat, worth
+        joining = np.flatnonzero(self._single & (brought > lost))
+        self._columns.add_alone(brought[joining], lost[joining], joining, seat)
+        return _Offer(place, (seat,), brought, lost)
 
     def _join(self, job: Job, place: Place) -> tuple[float, float] | None:
         """(the newcomer's speed, what the residents lose) if admission allows it beside them."""
@@ -150,46 +167,41 @@ class _Draft:
         loss = sum(self._rate_of(a) * (1 - 1 / slowdown_of(a, forecast)) for a in place.residents)
         return 1 / slowdown_beside(forecast), loss
 
-    def _add_gangs(self, groups: Mapping[object, int], beside: Sequence[tuple[Place, int, Numbers]]) -> None:
+    def _add_gangs(self, groups: Mapping[object, int], beside: Sequence[_Offer]) -> None:
         gangs = [index for index, job in enumerate(self._jobs) if job.device_count > 1]
         if not gangs:
             return
-        hosts: dict[HostId, list[tuple[Place, tuple[int, ...], Numbers | None]]] = {}
+        hosts: dict[HostId, list[_Offer]] = {}
         for key, group in self._idle.items():
             for host, places in _by_host(group).items():
                 seat = self._add_seat(Seat(tuple(place.device for place in places), True))
-                hosts.setdefault(host, []).extend((place, (groups[key], seat), None) for place in places)
-        for place, seat, worth in beside:
-            hosts.setdefault(place.device.host, []).append((place, (seat,), worth))
+                brought = self._rates[sort_of(places[0].device)]
+                offers = (_Offer(place, (groups[key], seat), brought, np.zeros(len(brought))) for place in places)
+                hosts.setdefault(host, []).extend(offers)
+        for offer in beside:
+            hosts.setdefault(offer.place.device.host, []).append(offer)
         for index in gangs:
             for offered in hosts.values():
                 self._add_gang(index, offered)
 
-    def _add_gang(self, index: int, offered: Sequence[tuple[Place, tuple[int, ...], Numbers | None]]) -> None:
+    def _add_gang(self, index: int, offered: Sequence[_Offer]) -> None:
         """The gang on the first devices of one host that it may have: as fast as on its slowest."""
-        job, taken = self._jobs[index], []
-        for place, seats, worth in offered:
-            if len(taken) < job.device_count and self._gang_may(index, place, worth):
-                taken.append((place, seats, worth))
-        if len(taken) < job.device_count:
+        count = self._jobs[index].device_count
+        taken = list(islice((offer for offer in offered if self._gang_may(index, offer)), count))
+        if len(taken) < count:
             return
-        rates = [float(self._rates[sort_of(place.device)][index]) for place, _, _ in taken]
-        losses = [
-            rate - float(worth[index]) for rate, (_, _, worth) in zip(rates, taken, strict=True) if worth is not None
-        ]
-        uses: dict[int, int] = {}
-        for _, seats, _ in taken:
-            for seat in seats:
-                uses[seat] = uses.get(seat, 0) + 1
-        value = min(rates) - sum(losses)
-        if value > 0:
-            self._columns.add_gang(value, index, job.device_count, uses)
+        brought = min(float(offer.brought[index]) for offer in taken)
+        lost = sum(float(offer.lost[index]) for offer in taken)
+        if brought > lost:
+            self._columns.add_gang(
+                brought, lost, index, count, Counter(seat for offer in taken for seat in offer.seats)
+            )
 
-    def _gang_may(self, index: int, place: Place, worth: Numbers | None) -> bool:
-        if worth is not None:
-            return bool(worth[index] > 0)
-        newcomer = self._newcomers[sort_of(place.device)][index]
-        return admit(newcomer.job, newcomer.forecast, place, self._board.limits).admitted
+    def _gang_may(self, index: int, offer: _Offer) -> bool:
+        if offer.place.residents:
+            return bool(offer.brought[index] > offer.lost[index])  # refused is NaN, and compares as no
+        newcomer = self._newcomers[sort_of(offer.place.device)][index]
+        return admit(newcomer.job, newcomer.forecast, offer.place, self._board.limits).admitted
 
     def _add_seat(self, seat: Seat) -> int:
         self._seats.append(seat)
@@ -222,45 +234,75 @@ class _Draft:
         return np.array(rows, dtype=np.float64).reshape(len(self._seats), 3)
 
 
+@dataclass(frozen=True)
+class _Piece:
+    """Some options, as `Batch` has them."""
+
+    value: Numbers
+    worth: Numbers
+    first: Indices
+    second: Indices
+    devices: Indices
+    rows: Indices
+    counts: Indices
+
+
 class _Columns:
     """Options as they are gathered, in pieces; n jobs come first among the rows."""
 
     def __init__(self, jobs: int) -> None:
         self._jobs = jobs
-        self._pieces: list[tuple[Numbers, Indices, Indices, Indices, Indices, Indices]] = []
+        self._pieces: list[_Piece] = []
+        self._add(np.empty(0), np.empty((0, 2)), np.empty(0, np.intp), np.empty(0, np.intp), 0)
 
-    def add(self, value: Numbers, first: Indices, second: Indices | None, seat: int) -> None:
-        """Options on one device of one seat."""
-        m = len(value)
-        joins = np.full(m, NOBODY, dtype=np.intp) if second is None else second
-        seats = np.full(m, self._jobs + seat, dtype=np.intp)
-        rows = np.column_stack((first, np.maximum(joins, 0), seats)).astype(np.intp)
-        counts = np.column_stack((np.ones(m), joins >= 0, np.ones(m))).astype(np.intp)
-        self._pieces.append((value, first, joins, np.ones(m, dtype=np.intp), rows, counts))
+    def add_alone(self, worth: Numbers, loss: float | Numbers, first: Indices, seat: int) -> None:
+        """One job each, on one device of one seat."""
+        both = np.zeros((len(worth), 2))
+        both[:, 0] = worth
+        self._add(worth - loss, both, first, np.full(len(first), NOBODY, np.intp), seat)
 
-    def add_gang(self, value: float, job: int, devices: int, uses: Mapping[int, int]) -> None:
-        """One option on several devices."""
+    def add_pairs(self, worth: Numbers, first: Indices, second: Indices, seat: int) -> None:
+        """Two jobs each, on one device of one seat."""
+        self._add(worth.sum(axis=1), worth, first, second, seat)
+
+    def add_gang(self, worth: float, loss: float, job: int, devices: int, uses: Mapping[int, int]) -> None:
+        """One job on several devices."""
+        one = np.ones(1, dtype=np.intp)
         rows = np.array([[job, *(self._jobs + seat for seat in uses)]], dtype=np.intp)
         counts = np.array([[1, *uses.values()]], dtype=np.intp)
-        one = np.ones(1, dtype=np.intp)
-        self._pieces.append((np.array([value]), one * job, one * NOBODY, one * devices, rows, counts))
+        value, parts = np.array([worth - loss]), np.array([[worth, 0.0]])
+        self._pieces.append(_Piece(value, parts, one * job, one * NOBODY, one * devices, rows, counts))
 
-    def arrays(self) -> tuple[Numbers, Indices, Indices, Indices, Indices, Indices]:
+    def whole(self) -> _Piece:
         """All pieces together."""
-        width = max((piece[4].shape[1] for piece in self._pieces), default=1)
-        value = np.concatenate([np.empty(0), *(piece[0] for piece in self._pieces)])
-        whole = [np.concatenate([np.empty(0, np.intp), *(p[k] for p in self._pieces)]) for k in (1, 2, 3)]  # type: ignore[misc]
-        wide = [
-            np.concatenate([np.empty((0, width), np.intp), *(_padded(p[k], width) for p in self._pieces)])  # type: ignore[misc]
-            for k in (4, 5)
-        ]
-        first, second, devices = whole
-        rows, counts = wide
-        return value, first, second, devices, rows, counts
+        width = max(piece.rows.shape[1] for piece in self._pieces)
+        return _Piece(
+            value=np.concatenate([piece.value for piece in self._pieces]),
+            worth=np.concatenate([piece.worth for piece in self._pieces]),
+            first=np.concatenate([piece.first for piece in self._pieces]),
+            second=np.concatenate([piece.second for piece in self._pieces]),
+            devices=np.concatenate([piece.devices for piece in self._pieces]),
+            rows=np.concatenate([_padded(piece.rows, width) for piece in self._pieces]),
+            counts=np.concatenate([_padded(piece.counts, width) for piece in self._pieces]),
+        )
+
+    def _add(self, value: Numbers, worth: Numbers, first: Indices, second: Indices, seat: int) -> None:
+        m = len(value)
+        if self._pieces and not m:
+            return
+        rows = np.empty((m, 3), dtype=np.intp)
+        rows[:, 0], rows[:, 1], rows[:, 2] = first, np.maximum(second, 0), self._jobs + seat
+        counts = np.ones((m, 3), dtype=np.intp)
+        counts[:, 1] = second != NOBODY
+        self._pieces.append(_Piece(value, worth, first, second, np.ones(m, dtype=np.intp), rows, counts))
 
 
 def _padded(array: Indices, width: int) -> Indices:
-    return np.pad(array, ((0, 0), (0, width - array.shape[1])))
+    if array.shape[1] == width:
+        return array
+    wide = np.zeros((len(array), width), dtype=np.intp)
+    wide[:, : array.shape[1]] = array
+    return wide
 
 
 def _joinable(place: Place, board: Board) -> bool:

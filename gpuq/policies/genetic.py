@@ -80,7 +80,7 @@ def _key(chosen: Indices) -> bytes:
 
 
 def _make(scheduling: Scheduling) -> Policy:
-    return planner(solve_genetic, scheduling.plan_jobs)
+    return planner(solve_genetic, scheduling)
 
 
 RECIPE = Recipe("plans each pass by a genetic algorithm", _make, work_conserving=True, starvation_free=False)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
+from gpuq.core.attempt import AttemptId
 from gpuq.core.board import Board
 from gpuq.core.device import Device
 from gpuq.core.job import Job, JobState
@@ -91,6 +92,15 @@ class Guarded:
             exc_info=error,
         )
 
+    def default_failed(self, error: Exception, at: float) -> None:
+        """Note that a pass failed though the default proposed in it; said once for each reason."""
+        fault = Fault(
+            f"a pass failed, and nothing started in it: {type(error).__name__}: {error}"[:_LONGEST_REASON], at
+        )
+        if self.fault is None or self.fault.reason != fault.reason:
+            self.fault = fault
+            log.error("%s. Please report this.", fault.reason, extra={"action": "pass_failed"}, exc_info=error)
+
     def _watched(self, board: Board) -> Iterator[Proposal | Eviction]:
         watched = _Pass(board, self._alarm, self._clock, self._limit_s)
         proposals: Iterator[Proposal | Eviction] | None = None
@@ -140,42 +150,58 @@ class _Pass:
         return result
 
     def next(self, proposals: Iterator[object]) -> Proposal | Eviction | None:
-        """The next sound proposal; None after the last. Raises _Misbehaved for one that is not sound."""
-        item = self.run(lambda: next(proposals, _NO_MORE))
-        if item is _NO_MORE:
+        """The next proposal, about jobs and devices as they are now; None after the last.
+
+        Raises _Misbehaved for what is no proposal. One for a job that does not wait any more is passed over: a plan may be
+        older than this pass.
+        """
+        while (item := self.run(lambda: next(proposals, _NO_MORE))) is not _NO_MORE:
+            if not isinstance(item, Proposal | Eviction):
+                raise _Misbehaved(f"it proposed a {type(item).__name__}, neither a Proposal nor an Eviction")
+            about = self._about(item)
+            if about is not None:
+                return about
+            self._count_in_vain()
+        return None
+
+    def _about(self, item: Proposal | Eviction) -> Proposal | Eviction | None:
+        """The same, with the state's own job and devices: what others say of those must not decide."""
+        if not isinstance(item.job, Job):
+            raise _Misbehaved(f"it proposed {_short(item.job)} for a job")
+        job = self._board.state.jobs.get(item.job.id)
+        if isinstance(item, Eviction) and not isinstance(item.attempt, AttemptId):
+            raise _Misbehaved(f"it proposed {_short(item.attempt)} for an attempt to stop")
+        if job is None or job.state is not JobState.PENDING:
             return None
-        if isinstance(item, Proposal):
-            self._check_job(item.job)
-            self._check_devices(item.devices)
-            return item
         if isinstance(item, Eviction):
-            self._check_job(item.job)
-            return item
-        raise _Misbehaved(f"it proposed a {type(item).__name__}, neither a Proposal nor an Eviction")
+            return item if item.job is job else Eviction(item.attempt, job)
+        devices = self._devices(item.devices)
+        return item if item.job is job and devices is item.devices else Proposal(job, devices)
+
+    def _devices(self, devices: object) -> tuple[Device, ...]:
+        if not isinstance(devices, tuple) or not devices:
+            raise _Misbehaved(f"it proposed {_short(devices)} for devices, which is no tuple of them")
+        all_known = self._board.state.devices
+        same = True
+        for device in devices:
+            known = all_known.get(device.id) if isinstance(device, Device) else None
+            if known is None:
+                raise _Misbehaved(f"it proposed {_short(device)}, which is not a device here")
+            same = same and known is device
+        return devices if same else tuple(all_known[device.id] for device in devices)
 
     def note_outcome(self, item: Proposal | Eviction) -> None:
         """Count what came to nothing. Raises _Misbehaved where that has no end."""
-        if isinstance(item, Proposal) and self._board.placed(item.job):
-            return
+        if isinstance(item, Eviction) or not self._board.placed(item.job):
+            self._count_in_vain()
+
+    def _count_in_vain(self) -> None:
         self._in_vain += 1
         if self._in_vain > self._most_in_vain:
             raise _Misbehaved(f"it made {self._in_vain} proposals in one pass that came to nothing")
 
     def _too_slow(self) -> str:
         return f"one pass took it longer than policy_time_limit_s = {self._limit_s:g}"
-
-    def _check_job(self, job: object) -> None:
-        """The core would believe what a made-up job says of itself."""
-        known = self._board.state.jobs.get(job.id) if isinstance(job, Job) else None
-        if known is None or not (known is job or known == job) or known.state is not JobState.PENDING:
-            raise _Misbehaved(f"it proposed something for {_short(job)}, which is not a waiting job")
-
-    def _check_devices(self, devices: object) -> None:
-        if not isinstance(devices, tuple) or not devices:
-            raise _Misbehaved(f"it proposed {_short(devices)} for devices, which is no tuple of them")
-        for device in devices:
-            if not isinstance(device, Device) or self._board.state.devices.get(device.id) != device:
-                raise _Misbehaved(f"it proposed {_short(device)}, which is not a device")
 
 
 def guard(scheduling: Scheduling, alarm: Alarm | None = None) -> Guarded:

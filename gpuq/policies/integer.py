@@ -57,7 +57,7 @@ def _search(batch: Batch, options: Indices, time_limit_s: float) -> tuple[Indice
 def _make(scheduling: Scheduling) -> Policy:
     require_scipy("integer")
     solve = partial(solve_integer, time_limit_s=_SHARE_OF_TIME * scheduling.policy_time_limit_s)
-    return planner(solve, scheduling.plan_jobs)
+    return planner(solve, scheduling)
 
 
 RECIPE = Recipe(

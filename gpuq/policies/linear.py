@@ -43,7 +43,7 @@ def rounded(batch: Batch, shares: Numbers) -> Plan:
 
 def _make(scheduling: Scheduling) -> Policy:
     require_scipy("linear")
-    return planner(solve_linear, scheduling.plan_jobs)
+    return planner(solve_linear, scheduling)
 
 
 RECIPE = Recipe(

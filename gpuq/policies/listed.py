@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heapreplace
-from operator import attrgetter
 
-from gpuq.core.board import Board, Likeness, likeness
+from gpuq.core.board import Board
+from gpuq.core.index import Likeness, likeness
 from gpuq.core.job import Job
 from gpuq.core.policy import Eviction, Policy, Proposal
 from gpuq.policies.backfill import Backfill, skip
@@ -27,15 +27,14 @@ def listed(
     def policy(board: Board) -> Iterator[Proposal | Eviction]:
         gate, room = backfill(board), preemption(board)
         yield from room.promised()
-        stuck: set[Likeness] = set()
-        for job in in_order(board, order, stuck):
-            for places in placement(board, job):
-                if room.allows(places) and gate.allows(job, places):
-                    yield Proposal(job, tuple(place.device for place in places))
-                    if board.placed(job):
-                        break
+        for job in in_order(board, order):
+            if not board.refused(job):
+                for places in placement(board, job):
+                    if room.allows(places) and gate.allows(job, places):
+                        yield Proposal(job, tuple(place.device for place in places))
+                        if board.placed(job):
+                            break
             if not board.placed(job):
-                stuck.add(likeness(job))
                 yield from room.make(job)
                 if not gate.hold(job):
                     return
@@ -43,28 +42,29 @@ def listed(
     return policy
 
 
-def in_order(board: Board, order: Order, stuck: set[Likeness]) -> Iterator[Job]:
-    """The waiting jobs, first to last, less those whose like are stuck by then. Ranks are worked out as they are needed."""
+def in_order(board: Board, order: Order) -> Iterator[Job]:
+    """The waiting jobs, first to last. Ranks are worked out as they are needed, and none for the like of one that was not
+    placed when it was given out: they could not be either."""
     rank = order.ranking(board)
-    lines = [iter(line) for line in _lines(board, order)]
-    heads = [(rank(job), job.id, job, line) for line in lines for job in (next(line),)]
+    lines = [(like, iter(jobs)) for like, jobs in _lines(board, order)]
+    heads = [(rank(job), job.id, job, like, line) for like, line in lines for job in (next(line),)]
     heapify(heads)
+    stuck: set[Likeness] = set()
     while heads:
-        _, _, job, line = heads[0]
-        if likeness(job) not in stuck and not board.placed(job):
+        _, _, job, like, line = heads[0]
+        if like not in stuck and not board.placed(job):
             yield job
-        following = None if likeness(job) in stuck else next(line, None)
+            if not board.placed(job):
+                stuck.add(like)
+        following = None if like in stuck else next(line, None)
         if following is None:
             heappop(heads)
         else:
-            heapreplace(heads, (rank(following), following.id, following, line))
+            heapreplace(heads, (rank(following), following.id, following, like, line))
 
 
-def _lines(board: Board, order: Order) -> list[list[Job]]:
-    """The waiting jobs in lines, each first to last by the order."""
-    if not order.first_come:
-        return [[job] for job in board.waiting]
-    lines: dict[tuple[Likeness, int, str], list[Job]] = {}
-    for job in board.waiting:
-        lines.setdefault((likeness(job), job.priority, job.owner), []).append(job)
-    return [sorted(line, key=attrgetter("submitted_at", "id")) for line in lines.values()]
+def _lines(board: Board, order: Order) -> list[tuple[Likeness, list[Job]]]:
+    """The waiting jobs in lines, each first to last by the order, with what the jobs of a line have in common."""
+    if order.first_come:
+        return [(group.likeness, group.jobs) for group in board.groups]
+    return [(likeness(job), [job]) for job in board.waiting]

@@ -9,18 +9,16 @@ r. Priorities and shares are lifted by waiting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from gpuq.core.board import Board
 from gpuq.core.job import Job
 from gpuq.policies.size import Sizes
+from gpuq.settings import Scheduling
 
 Rank = tuple[float, ...]
 Ranking = Callable[[Job], Rank]
-
-# A job without a deadline counts as due this long after its submission, so that those with one do not starve it.
-UNHURRIED_S = 7 * 86_400.0
 
 
 @dataclass(frozen=True)
@@ -33,10 +31,6 @@ class Order:
 
 def _by_arrival(board: Board) -> Ranking:  # noqa: ARG001 - every order is made like this
     return lambda job: (job.submitted_at,)
-
-
-def _by_deadline(board: Board) -> Ranking:  # noqa: ARG001 - every order is made like this
-    return lambda job: (job.submitted_at + UNHURRIED_S if job.deadline_at is None else job.deadline_at,)
 
 
 def _by_share(board: Board) -> Ranking:
@@ -53,11 +47,17 @@ def _by_share(board: Board) -> Ranking:
 ARRIVAL = Order(_by_arrival)
 """First come, first served."""
 
-DEADLINE = Order(_by_deadline, first_come=False)
-"""The earliest deadline first; what has none is due a week after its submission."""
-
 FAIR_SHARE = Order(_by_share)
 """The owner first whose decayed use of devices is least; within an owner, first come."""
+
+
+def deadline(unhurried_s: float) -> Order:
+    """The earliest deadline first; what has none counts as due `unhurried_s` after its submission, so that nobody starves it."""
+
+    def ranking(board: Board) -> Ranking:  # noqa: ARG001 - every order is made like this
+        return lambda job: (job.submitted_at + unhurried_s if job.deadline_at is None else job.deadline_at,)
+
+    return Order(ranking, first_come=False)
 
 
 def shortest(overtaking: float) -> Order:
@@ -106,12 +106,20 @@ def priority_first(then: Order, ageing_s: float) -> Order:
 
     def ranking(board: Board) -> Ranking:
         within = then.ranking(board)
-        highest = max((job.priority for job in board.waiting), default=0)
+        highest = max((group.priority for group in board.groups), default=0)
         return lambda job: (-min(highest, job.priority + (board.now - job.submitted_at) // ageing_s), *within(job))
 
     return Order(ranking, then.first_come)
 
 
-def named(overtaking: float) -> Mapping[str, Order]:
-    """The orders that the settings can name."""
-    return {"shortest": shortest(overtaking), "arrival": ARRIVAL, "fair-share": FAIR_SHARE, "deadline": DEADLINE}
+def named(scheduling: Scheduling) -> Order:
+    """The order that the settings name."""
+    match scheduling.order:
+        case "shortest":
+            return shortest(scheduling.overtaking)
+        case "deadline":
+            return deadline(scheduling.ageing_s)
+        case "fair-share":
+            return FAIR_SHARE
+        case "arrival":
+            return ARRIVAL

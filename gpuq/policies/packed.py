@@ -17,9 +17,8 @@ from gpuq.settings import Scheduling
 
 def make(scheduling: Scheduling) -> Policy:
     """The policy, with the order and the backfill that the settings name."""
-    within = order.named(scheduling.overtaking)[scheduling.order]
     return listed(
-        order.priority_first(within, scheduling.ageing_s),
+        order.priority_first(order.named(scheduling), scheduling.ageing_s),
         backfill.NAMED[scheduling.backfill],
         placement.packed,
         for_priority(scheduling.preemption),

@@ -12,7 +12,7 @@ from functools import cached_property
 
 from gpuq.core.admit import Place, admit, may_share, needed_memory
 from gpuq.core.attempt import Attempt, AttemptId
-from gpuq.core.board import Sort, sort_of
+from gpuq.core.index import Sort, sort_of
 from gpuq.core.forecast import Forecast, PairCost
 from gpuq.core.job import Job, KindId, Sharing
 from gpuq.core.limits import Limits

@@ -22,7 +22,13 @@ def spread(board: Board, job: Job) -> Iterable[Choice]:
 
 def packed(board: Board, job: Job) -> Iterable[Choice]:
     """Idle devices first, then where most work gets done: sharing costs something, waiting beside an idle GPU too."""
-    return sorted(board.choices(job), key=lambda choice: -_work_rate(board, job, choice))
+    shared = []
+    for choice in board.choices(job):
+        if any(place.residents for place in choice):
+            shared.append(choice)
+        else:
+            yield choice
+    yield from sorted(shared, key=lambda choice: -_work_rate(board, job, choice))
 
 
 def best_fit(board: Board, job: Job) -> Iterable[Choice]:

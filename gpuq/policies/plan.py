@@ -1,7 +1,7 @@
-"""A plan: options of a batch that fit together, and the proposals that they come down to; greedy plans, and the frame of planners.
+"""A plan: options of a batch that fit together, and the proposals that they come down to; greedy plans; the frame of planners.
 
 A planner is a function from a batch to a plan. Its policy proposes the plan first, the most valuable option first, and then
-whatever the default would still place, so that nothing idles that the plan had no view of, and every refusal has its reason.
+whatever packing would still place, so that nothing idles that the plan had no view of, and every refusal has its reason.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from gpuq.core.board import Board
 from gpuq.core.device import Device, DeviceId
 from gpuq.core.policy import Eviction, Policy, Proposal
 from gpuq.errors import BadInput
+from gpuq.policies import order
 from gpuq.policies.batch import Batch, Indices, Numbers
 from gpuq.policies.draft import draft, foremost
-from gpuq.policies.packed import packed
+from gpuq.policies.listed import listed
 from gpuq.policies.pairing import PairBook
+from gpuq.settings import Scheduling
 
 # Everything here is repeatable: the same batch gives the same plan.
 SEED = 0
@@ -53,17 +55,24 @@ class Plan:
 Solve = Callable[[Batch], Plan]
 
 
-def planner(solve: Solve, most_jobs: int) -> Policy:
-    """The policy of a planner: the plan of each pass over at most so many waiting jobs, then the default for the rest."""
-    book = PairBook()
+def planner(solve: Solve, scheduling: Scheduling) -> Policy:
+    """The policy of a planner: the plan of each pass over the foremost waiting jobs, then packing for the rest."""
+    book, rest, most = PairBook(), dynamic(scheduling), scheduling.plan_jobs
 
     def policy(board: Board) -> Iterator[Proposal | Eviction]:
-        batch = draft(board, foremost(board.waiting, most_jobs), board.places, book)
+        batch = draft(board, foremost(board.waiting, most), board.places, book)
         if batch.size:
-            yield from solve(batch).proposals()
-        yield from packed(board)
+            # On a single device the option worth most is the best plan, whoever plans.
+            yield from (solve if batch.open_devices > 1 else greedy)(batch).proposals()
+        yield from rest(board)
 
     return policy
+
+
+def dynamic(scheduling: Scheduling) -> Policy:
+    """Packing as the default does it, whatever order and backfill the settings name, and without stopping anybody: a planner
+    that did not know for whom a device was freed could give it back to who was stopped."""
+    return listed(order.priority_first(order.shortest(scheduling.overtaking), scheduling.ageing_s))
 
 
 def greedy(batch: Batch) -> Plan:

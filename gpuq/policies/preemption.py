@@ -70,16 +70,19 @@ class Standing(Protocol):
 
 
 class Preempting:
-    """Stops those whom a job outranks. Remembers, from pass to pass, for whom devices are being freed."""
+    """Stops those whom a job outranks. Remembers, from pass to pass, for whom devices are being freed, and for whom that was in
+    vain: as when the core keeps them for one that waited too long. For such a job nobody is stopped again."""
 
     def __init__(self, standing: Callable[[Board], Standing]) -> None:
         self._standing = standing
         self._kept: dict[JobId, tuple[DeviceId, ...]] = {}
+        self._vain: set[JobId] = set()
 
     def __call__(self, board: Board) -> Room:
         """The stops of one pass."""
         self._kept = {job: devices for job, devices in self._kept.items() if _still_awaited(board, job, devices)}
-        return _Room(board, self._standing(board), self._kept)
+        self._vain = {job for job in self._vain if _waits(board, job)}
+        return _Room(board, self._standing(board), self._kept, self._vain)
 
 
 def for_priority(wanted: bool) -> Preemption:
@@ -99,8 +102,10 @@ class _Freed(NamedTuple):
 
 
 class _Room:
-    def __init__(self, board: Board, standing: Standing, kept: dict[JobId, tuple[DeviceId, ...]]) -> None:
-        self._board, self._standing, self._kept = board, standing, kept
+    def __init__(
+        self, board: Board, standing: Standing, kept: dict[JobId, tuple[DeviceId, ...]], vain: set[JobId]
+    ) -> None:
+        self._board, self._standing, self._kept, self._vain = board, standing, kept, vain
         self._kept_devices = {device for devices in kept.values() for device in devices}
         stoppable = (a for a in board.state.attempts.values() if _may_stop(board, a))
         self._ranks: dict[AttemptId, Rank] = {a.id: standing.running(a) for a in stoppable}
@@ -112,7 +117,8 @@ class _Room:
                 continue
             job = self._board.state.jobs[job_id]
             yield Proposal(job, tuple(self._board.place(device).device for device in devices))
-            # Started or, if something else came in between, to be tried like all others.
+            if not self._board.placed(job):
+                self._vain.add(job_id)
             del self._kept[job_id]
             self._kept_devices.difference_update(devices)
 
@@ -120,7 +126,9 @@ class _Room:
         return not self._kept_devices or self._kept_devices.isdisjoint(place.device.id for place in places)
 
     def make(self, job: Job) -> Iterator[Eviction]:
-        if self._highest is None or job.id in self._kept or not self._standing.waiting(job) < self._highest:
+        if self._highest is None or not self._standing.waiting(job) < self._highest:
+            return
+        if job.id in self._kept or job.id in self._vain:
             return
         found = self._cheapest(job)
         if not any(freed.residents for freed in found):
@@ -205,10 +213,14 @@ def _may_stop(board: Board, attempt: Attempt) -> bool:
     return job.preemptible and job.state is JobState.RUNNING and attempt.stopping is None
 
 
+def _waits(board: Board, job_id: JobId) -> bool:
+    job = board.state.jobs.get(job_id)
+    return job is not None and job.state is JobState.PENDING
+
+
 def _still_awaited(board: Board, job_id: JobId, devices: tuple[DeviceId, ...]) -> bool:
     """Whether the job waits, its devices exist, and nobody is there but those who are being stopped."""
-    job = board.state.jobs.get(job_id)
-    if job is None or job.state is not JobState.PENDING:
+    if not _waits(board, job_id):
         return False
     known = all(device in board.state.devices for device in devices)
     return known and all(a.stopping is not None for device in devices for a in board.state.residents_of(device))

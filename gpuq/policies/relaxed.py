@@ -37,19 +37,22 @@ class Relaxed:
 
 
 def relax(batch: Batch, start: Indices) -> Relaxed | None:
-    """The best mixture of options; `start` are pairs to begin with. None where the solver gives up."""
-    matrix = uses(batch)
-    taken = _first(batch, start)
+    """The best mixture of options; `start` are pairs to begin with. None where there are none, and where the
+    solver gives up."""
+    if not batch.size:
+        return None
+    matrix, wanted = uses(batch), _first(batch, start)
     for _ in range(_MOST_ROUNDS):
+        taken = np.flatnonzero(wanted)
         solution = _solve(batch, matrix, taken)
         if solution is None:
             return None
         shares, prices = solution
         gains = batch.value - matrix.T @ prices
-        missing = np.flatnonzero((gains > _EXACT * max(1.0, float(batch.room @ prices))) & ~taken)
+        missing = np.flatnonzero((gains > _EXACT * max(1.0, float(batch.room @ prices))) & ~wanted)
         if not len(missing):
             break
-        taken[missing[np.argsort(-gains[missing], kind="stable")[:_MORE_PAIRS]]] = True
+        wanted[missing[np.argsort(-gains[missing], kind="stable")[:_MORE_PAIRS]]] = True
     whole = np.zeros(batch.size)
     whole[taken] = shares
     return _settled(batch, whole, prices, gains)
@@ -73,7 +76,7 @@ def _first(batch: Batch, start: Indices) -> NDArray[np.bool_]:
     return np.asarray(taken)
 
 
-def _solve(batch: Batch, matrix: Any, taken: NDArray[np.bool_]) -> tuple[Numbers, Numbers] | None:
+def _solve(batch: Batch, matrix: Any, taken: Indices) -> tuple[Numbers, Numbers] | None:
     """(shares of the options taken, price of each room) at the optimum."""
     from scipy.optimize import linprog
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import repeat
 from statistics import median
 
 from gpuq.core.attempt import Attempt, served_s
-from gpuq.core.board import Board, sort_of
+from gpuq.core.board import Board
 from gpuq.core.job import Job
 
 
@@ -15,7 +16,7 @@ class Sizes:
 
     def __init__(self, board: Board) -> None:
         self._board = board
-        self._sorts = list({sort_of(place.device): place.device for place in board.places}.values())
+        self._sorts = list(board.sorts)
         self._durations: dict[str, tuple[float, float] | None] = {}
 
     def left_or_middle(self, job: Job) -> float:
@@ -25,12 +26,20 @@ class Sizes:
 
     def left(self, job: Job) -> float | None:
         """What a waiting job has left; None if unknown."""
-        return self._left(job, job.served_s)
+        duration = self.duration(job)
+        if duration is None:
+            return None
+        likely, long = duration
+        return _left(likely * job.device_count, long * job.device_count, job.served_s)
 
     def left_of(self, attempt: Attempt) -> float | None:
         """What a running job has left; None if unknown."""
-        job = self._board.state.jobs[attempt.id.job]
-        return self._left(job, job.served_s + served_s(attempt, self._board.now))
+        job, foretold = self._board.state.jobs[attempt.id.job], attempt.forecast
+        if foretold.duration_p50_s is None:
+            return None
+        long = foretold.duration_p50_s if foretold.duration_p90_s is None else foretold.duration_p90_s
+        served = job.served_s + served_s(attempt, self._board.now)
+        return _left(foretold.duration_p50_s * len(attempt.devices), long * len(attempt.devices), served)
 
     def ends_at(self, attempt: Attempt) -> float | None:
         """When the attempt will most likely have ended: nine times in ten, by its forecast, if it was right; None if unknown.
@@ -50,16 +59,6 @@ class Sizes:
             self._durations[job.signature] = self._foretold(job)
         return self._durations[job.signature]
 
-    def _left(self, job: Job, served: float) -> float | None:
-        duration = self.duration(job)
-        if duration is None:
-            return None
-        likely, long = (seconds * job.device_count for seconds in duration)
-        if served < likely:
-            return likely - served
-        # It outlived its forecast: then it is one of the long ones; beyond those, it lasts as long again.
-        return long - served if served < long else max(served, 1.0)
-
     def _foretold(self, job: Job) -> tuple[float, float] | None:
         found = [self._board.forecast_alone(job, device) for device in self._sorts]
         known = [(f.duration_p50_s, f.duration_p90_s) for f in found if f.duration_p50_s is not None]
@@ -72,10 +71,19 @@ class Sizes:
     @cached_property
     def _middle(self) -> float:
         """Over those who wait and those who run: the latter show what the short ones are like, which never wait for long."""
-        waiting = (self.left(job) for job in self._board.waiting)
+        groups = self._board.groups
+        waiting = (left for group in groups for left in repeat(self.left(group.head), len(group.jobs)))
         running = (
             None if a.forecast.duration_p50_s is None else a.forecast.duration_p50_s * len(a.devices)
             for a in self._board.state.attempts.values()
         )
         known = [size for size in (*waiting, *running) if size is not None]
         return median(known) if known else 0.0
+
+
+def _left(likely: float, long: float, served: float) -> float:
+    """Device-seconds left of a job that takes `likely`, and more than `long` once in ten, after it `served`."""
+    if served < likely:
+        return likely - served
+    # It outlived its forecast: then it is one of the long ones; beyond those, it lasts as long again.
+    return long - served if served < long else max(served, 1.0)

@@ -13,8 +13,9 @@ from random import Random
 from statistics import median
 
 from gpuq.core.attempt import Attempt
-from gpuq.core.board import Board, sort_of
+from gpuq.core.board import Board
 from gpuq.core.device import HostId
+from gpuq.core.index import sort_of
 from gpuq.core.job import ACTIVE, WAITING, Job, JobId
 from gpuq.policies.mgk import Traffic, observed
 from gpuq.policies.punctual import Punctual

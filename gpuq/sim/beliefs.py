@@ -38,8 +38,8 @@ class Beliefs(Protocol):
         """A forecast for each question."""
         ...
 
-    def learn(self, attempt: AttemptRun, now: float) -> None:
-        """An attempt ended."""
+    def learn(self, attempt: AttemptRun, now: float) -> bool:
+        """An attempt ended. Returns whether that may change any forecast."""
         ...
 
     def night(self, now: float) -> Taught | None:
@@ -58,8 +58,9 @@ class Cold:
         """Unknown, all of them."""
         return dict.fromkeys(questions, UNKNOWN)
 
-    def learn(self, attempt: AttemptRun, now: float) -> None:
+    def learn(self, attempt: AttemptRun, now: float) -> bool:  # noqa: ARG002 - it is a Beliefs
         """Ignored."""
+        return False
 
     def night(self, now: float) -> None:
         """Ignored."""
@@ -82,8 +83,9 @@ class Oracle:
         """The truth."""
         return {question: self._truth(question) for question in questions}
 
-    def learn(self, attempt: AttemptRun, now: float) -> None:
+    def learn(self, attempt: AttemptRun, now: float) -> bool:  # noqa: ARG002 - it is a Beliefs
         """There is nothing to learn."""
+        return False
 
     def night(self, now: float) -> None:
         """There is nothing to learn."""

@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gpuq.errors import BadInput, Failure, GpuqError
-from gpuq.settings import GROUPS, load
+from gpuq.settings import GROUPS, Settings, load
 from gpuq.sim.compare import Asked, Played, check, compare
 from gpuq.sim.named import rivals, usual
 from gpuq.sim.report.figures import BUDGET
@@ -30,6 +30,7 @@ from gpuq.sim.report.table import show
 
 _PAGE = Path("gpuq-simulation.html")
 _WIDTH = 100
+HISTORY = "history"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,7 +64,7 @@ def report_of(asked: Asked, played: Sequence[Played]) -> Report:
     """The report of what was played."""
     summaries = summarise(one.figures for one in played)
     return Report(
-        title=f"{played[0].figures.trace} in {played[0].figures.world}",
+        title=f"{played[0].figures.trace}; world: {played[0].figures.world}",
         main=asked.main,
         baseline=asked.baseline,
         chain=asked.chain,
@@ -76,6 +77,8 @@ def report_of(asked: Asked, played: Sequence[Played]) -> Report:
 
 def _asked(options: argparse.Namespace) -> Asked:
     settings = load({**os.environ, **overrides(options.set)})
+    if options.trace == HISTORY:
+        _check_record(settings)
     names = [name for part in options.policy for name in part.split(",") if name]
     names = names or list(usual(settings.scheduling.policy))
     return Asked(
@@ -90,6 +93,16 @@ def _asked(options: argparse.Namespace) -> Asked:
         forecasts=options.forecasts,
         budget=options.budget,
     )
+
+
+def _check_record(settings: Settings) -> None:
+    """A look at a gpuq that never ran creates nothing, and says what to do instead."""
+    ours = settings.home.database
+    if settings.database_url == f"sqlite:///{ours}" and not ours.exists():
+        raise BadInput(
+            "No job has run here yet, so there is no history to play.",
+            fix="Run some jobs first, or play a trace: `gpuq simulate jobs.csv --gpus 8` (docs/simulate.md).",
+        )
 
 
 def overrides(asked: Sequence[str]) -> dict[str, str]:
@@ -163,7 +176,7 @@ def _plain(environ: Mapping[str, str]) -> bool:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="gpuq simulate", allow_abbrev=False)
     add = parser.add_argument
-    add("trace", nargs="?")
+    add("trace", nargs="?", default=HISTORY)
     add("--policy", action="append", default=[])
     add("--rivals", action="store_true")
     add("--world")

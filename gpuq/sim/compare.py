@@ -24,7 +24,7 @@ from gpuq.sim.named import contender_named, usual
 from gpuq.sim.report.figures import Figures, figures
 from gpuq.sim.report.sketch import Sketch, sketch
 from gpuq.sim.run import Simulation
-from gpuq.sim.scenario import Scenario, philly
+from gpuq.sim.scenario import Scenario, open_scenario
 
 Forecasts = Literal["learned", "oracle", "cold"]
 _LOOK_EVERY_S = 0.1
@@ -33,11 +33,11 @@ Progress = Callable[[Sequence[float]], None]
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be played. `source` None is this gpuq's own history; None elsewhere is the scenario's own default."""
+    """What is to be played. None is the scenario's own default."""
 
     contenders: tuple[str, ...]
     settings: Settings
-    source: str | None = None
+    source: str = "history"
     world: str | None = None
     gpus: int | None = None
     load: float | None = None
@@ -95,7 +95,7 @@ def play(asked: Asked, name: str, seed: int, progress: Callable[[float], None] |
     run = Simulation(scenario.trace, scenario.world, _beliefs(asked, scenario, seed), contender, seed=seed).play(
         progress
     )
-    return Played(figures(run, budget=asked.budget), sketch(run), tuple(run.notes))
+    return Played(figures(run, budget=asked.budget, prices=asked.settings.scheduling), sketch(run), tuple(run.notes))
 
 
 def _beliefs(asked: Asked, scenario: Scenario, seed: int) -> Beliefs:
@@ -111,11 +111,8 @@ def _beliefs(asked: Asked, scenario: Scenario, seed: int) -> Beliefs:
 
 
 @lru_cache(maxsize=2)
-def _opened(source: str | None, options: tuple[tuple[str, Any], ...]) -> Scenario:
-    from gpuq.learn.public import folder
-
-    asked = {name: value for name, value in options if value is not None}
-    return philly(folder(), pairs=asked.pop("world", "mps"), **asked)
+def _opened(source: str, options: tuple[tuple[str, Any], ...]) -> Scenario:
+    return open_scenario(source, **dict(options))
 
 
 def _scenario(asked: Asked, seed: int) -> Scenario:

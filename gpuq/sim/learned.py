@@ -100,12 +100,14 @@ class Learned:
         """The daemon's own predictor answers."""
         return self.predictor.answer(questions)
 
-    def learn(self, attempt: AttemptRun, now: float) -> None:
+    def learn(self, attempt: AttemptRun, now: float) -> bool:
         """It counts at once."""
         outcome = self._measured(attempt, now)
-        if outcome is not None:
-            self._outcomes.append(outcome)
-            self.predictor.learn(outcome)
+        if outcome is None:
+            return False
+        self._outcomes.append(outcome)
+        self.predictor.learn(outcome)
+        return True
 
     def night(self, now: float) -> Taught | None:  # noqa: ARG002 - the attempts have their own times
         """The daemon's own training; what is better serves from now on. None where no attempt ended since the last."""
@@ -177,25 +179,20 @@ class Learned:
                 yield kind, alone / progress.rate * self._noise(run, f"slowdown beside {kind}"), None, None
 
     def _peak_utilization(self, run: AttemptRun) -> float | None:
-        """Of the time alone; beside others it gets less, the more they slow it, and on a full device that says nothing."""
+        """Of the time alone. Beside others a job uses less, the more they slow it; and where they all want more than the device
+        has, what it uses says nothing."""
         own = self._world.workload(run.arrival.kind).utilization_pct
+        total = sum(stretch.seconds for stretch in run.stretches)
         alone = sum(stretch.seconds for stretch in run.stretches if not stretch.beside)
-        if alone >= _WINDOW_S or alone == sum(stretch.seconds for stretch in run.stretches):
+        if alone >= _WINDOW_S or alone == total:
             return self._percent(own, run)
-        shares = [(own / s.slowdown, self._busy(run.arrival.kind, s), s.seconds) for s in run.stretches if s.beside]
-        full = sum(seconds for _, busy, seconds in shares if busy >= _FULL_PCT)
-        if full > _SELDOM * sum(seconds for _, _, seconds in shares):
+        full = sum(stretch.seconds for stretch in run.stretches if self._wanted(own, stretch) >= _FULL_PCT)
+        if full > _SELDOM * total:
             return None
-        return self._percent(max(share for share, _, _ in shares), run)
+        return self._percent(max(own / stretch.slowdown for stretch in run.stretches), run)
 
-    def _busy(self, kind: str, stretch: Stretch) -> float:
-        """Percent of the device that is in use while these are together."""
-        together = [kind, *stretch.beside]
-        total = 0.0
-        for place, one in enumerate(together):
-            others = together[:place] + together[place + 1 :]
-            total += self._world.workload(one).utilization_pct / self._world.slowdown(one, others)
-        return min(100.0, total)
+    def _wanted(self, own: float, stretch: Stretch) -> float:
+        return own + sum(self._world.workload(kind).utilization_pct for kind in stretch.beside)
 
     def _percent(self, value: float, run: AttemptRun) -> float:
         return min(100.0, value * self._noise(run, "utilisation"))

@@ -36,8 +36,9 @@ class Remembered:
         """What the record says of each."""
         return self._predictor.answer(questions)
 
-    def learn(self, attempt: AttemptRun, now: float) -> None:
+    def learn(self, attempt: AttemptRun, now: float) -> bool:  # noqa: ARG002 - it is a Beliefs
         """Ignored."""
+        return False
 
     def night(self, now: float) -> None:
         """Ignored."""

@@ -114,7 +114,7 @@ def replay(recording: Recording) -> Replay:
 
 def keep(recording: Recording, path: Path) -> None:
     """As JSON."""
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(recording), indent=1) + b"\n")
+    path.write_bytes(msgspec.json.encode(recording) + b"\n")
 
 
 def read(path: Path) -> Recording:

@@ -17,16 +17,20 @@ from gpuq.core.actions import Action, Archive, Hold, Launch, Requeue, Stop
 from gpuq.core.ask import ask
 from gpuq.core.attempt import AttemptId, Ending
 from gpuq.core.decide import decide
-from gpuq.core.device import Device, DeviceId, HostId, Reading
-from gpuq.core.events import Event, Exited, HostReported, ResidentReport, Started, Submitted
-from gpuq.core.forecast import Forecast, Question
+from gpuq.core.device import DeviceId, HostId
+from gpuq.core.events import Event, Exited, HostReported, Started, Submitted
 from gpuq.core.job import Job, JobId, JobState, KindId
+from gpuq.core.known import Known
 from gpuq.core.measurement import Measurement
 from gpuq.core.state import State, apply
+from gpuq.policies.alarm import patient
+from gpuq.policies.guard import Guarded
+from gpuq.policies.packed import packed
 from gpuq.sim.beliefs import Beliefs
 from gpuq.sim.contender import Contender
 from gpuq.sim.failures import NONE
 from gpuq.sim.floor import Floor, Resident
+from gpuq.sim.hosts import Hosts
 from gpuq.sim.record import AttemptRun, HostLoss, JobRun, Night, Run, Stretch
 from gpuq.sim.trace import Arrival, Trace
 from gpuq.sim.truth import Audit
@@ -37,6 +41,8 @@ DAY_S = 86_400.0
 # moment of their own; and after this long of nothing but such passes, whoever still waits will wait for ever.
 _WAKE_S = 300.0
 _GIVE_UP_S = DAY_S
+# A process that has just started does not listen yet; so no policy can start and stop jobs for ever at one moment.
+_DEAF_S = 1.0
 
 Watcher = Callable[[Event | Action, float, State], None]
 Progress = Callable[[float], None]
@@ -64,14 +70,14 @@ class Simulation:
         )  # fmt: skip
         self._world = world
         self._beliefs = contender.believe(beliefs)
-        self._policy = contender.policy
+        self._policy = _guarded(contender)
         self._as_submitted = contender.submit
         # Readings and residents are reported when they change, not every second: silence is no sign of anything.
         self._limits = replace(contender.limits, stale_after_s=inf, start_grace_s=inf)
+        self._known = Known()
         self._floor = Floor(world)
         self._audit = Audit(self._floor, contender.limits.max_slowdown)
-        self._hosts: dict[HostId, tuple[Device, ...]] = {}
-        self._boots: dict[HostId, int] = {}
+        self._hosts = Hosts(self._floor)
         self._jobs: dict[JobId, JobRun] = {}
         self._left: dict[JobId, float] = {}
         self._residents: dict[AttemptId, Resident] = {}
@@ -83,7 +89,8 @@ class Simulation:
         self._told_at = 0.0
         self._changed = False
         self._passed_at = 0.0
-        self._report_all()
+        for report in self._hosts.reports(self.now):
+            self._tell(report)
         for arrival in trace.arrivals:
             self._at(arrival.submit_s, lambda arrival=arrival: self._submit(arrival))  # type: ignore[misc]
         for loss in losses:
@@ -122,6 +129,8 @@ class Simulation:
         if self._left:
             run.ended_at = max(run.ended_at, self._told_at)
             run.notes.append(f"{len(self._left)} jobs never ended: nothing could start them")
+        if (fault := self._policy.fault) is not None:
+            run.notes.append(f"the policy was replaced by the default from {fault.at} s on: {fault.reason}")
         run.energy_kwh, run.idle_energy_kwh = self._floor.energy.total_kwh(run.ended_at)
         run.admissions = self._audit.counts
         return run
@@ -133,21 +142,7 @@ class Simulation:
     # --- what happens ----------------------------------------------------------------------------------------------
 
     def _submit(self, arrival: Arrival) -> None:
-        job = Job(
-            id=arrival.job,
-            kind=KindId(arrival.kind),
-            signature=self._beliefs.signature(arrival),
-            owner=arrival.owner,
-            submitted_at=self.now,
-            priority=arrival.priority,
-            declared_memory=arrival.declared_memory,
-            device_count=arrival.devices,
-            most_devices=arrival.most_devices,
-            deadline_at=arrival.deadline_s,
-            preemptible=arrival.preemptible,
-            requeue_on_node_fail=True,
-            since=self.now,
-        )
+        job = _job(arrival, self._beliefs.signature(arrival), self.now)
         self._jobs[job.id] = JobRun(arrival)
         self._left[job.id] = arrival.duration_s
         self._tell(Submitted(self._as_submitted(job)))
@@ -161,19 +156,19 @@ class Simulation:
         if resident.run.ended_at is not None:
             return
         if self._floor.grow(resident):
-            self._report(resident.run.devices)
+            self._report(resident)
         else:
             self._exit(resident, Ending.OUT_OF_MEMORY, 1)
 
     def _stop(self, attempt: AttemptId) -> None:
         resident = self._residents.get(attempt)
-        if resident is not None:
+        if resident is not None and resident.run.ended_at is None:
             self._exit(resident, Ending.STOPPED, None)
 
     def _exit(self, resident: Resident, ending: Ending, exit_code: int | None) -> None:
         self._leave(resident, ending, exit_code)
         self._tell_exit(resident)
-        self._report(resident.run.devices)
+        self._report(resident)
 
     def _leave(self, resident: Resident, ending: Ending, exit_code: int | None) -> None:
         """It is gone from its devices, with what it saved."""
@@ -194,7 +189,7 @@ class Simulation:
             # Rounding may have left a hair of it.
             run.stretches[-1].work_s += resident.left_s
             resident.left_s = self._left[job] = 0.0
-        elif run.ending is Ending.STOPPED and run.arrival.preemptible:
+        elif run.ending is Ending.STOPPED and self.state.jobs[job].preemptible:
             self._left[job] = min(before, resident.left_s)
         run.lost_s = max(0.0, run.work_s - (before - self._left[job]))
 
@@ -204,7 +199,8 @@ class Simulation:
         if run.ending is Ending.EXITED:
             job.ended_at = self.now
             del self._left[run.arrival.job]
-        self._beliefs.learn(run, self.now)
+        if self._beliefs.learn(run, self.now):
+            self._known.forget()
         self._tell(Exited(run.id, self.now, run.ending or Ending.LOST, run.exit_code, "", Measurement()))
         job.state = self.state.jobs[run.arrival.job].state
 
@@ -215,6 +211,7 @@ class Simulation:
             seconds = time.perf_counter() - started
             self.run.nights.append(Night(self.now, seconds, taught.published, taught.reason))
             self._changed |= taught.published
+            self._known.forget()
         self._at(self.now + DAY_S, self._night, awaited=False)
 
     def _wake(self) -> None:
@@ -223,59 +220,32 @@ class Simulation:
         self._changed |= waits and self._passed_at <= self.now - _WAKE_S
         self._at(max(self.now, self._passed_at) + _WAKE_S, self._wake, awaited=False)
 
-    # --- hosts -----------------------------------------------------------------------------------------------------
-
     def _lose(self, loss: HostLoss) -> None:
         """The host falls silent with all that ran there; as with real ones, what became of that is only known when it is back."""
-        if loss.host not in self._hosts or self._boots[loss.host] < 0:
+        if not self._hosts.is_up(loss.host):
             return
-        self._boots[loss.host] = -self._boots[loss.host]
-        devices = self._hosts[loss.host]
-        ids = {device.id for device in devices}
-        gone = [r for r in self._residents.values() if r.run.ended_at is None and r.run.devices[0] in ids]
+        gone = [r for r in self._residents.values() if r.run.ended_at is None and self._host_of(r) == loss.host]
         for resident in gone:
             self._leave(resident, Ending.LOST, None)
-        for device in devices:
-            self._floor.energy.set(device, (), self.now, on=False)
-        self._tell(HostReported(loss.host, self._boot(loss.host), self.now, devices, (), ()))
+        self._hosts.lose(loss.host, self.now)
+        self._tell(self._hosts.report(loss.host, self.now))
         self._changed = True
         self._at(loss.back_at, lambda: self._return(loss.host, gone))
 
     def _return(self, host: HostId, gone: Sequence[Resident]) -> None:
-        self._boots[host] = 1 - self._boots[host]
+        self._hosts.take_back(host, self.now)
         for resident in gone:
             self._tell_exit(resident)
-        for device in self._hosts[host]:
-            self._floor.energy.set(device, (), self.now)
-        self._report_host(host)
+        self._tell(self._hosts.report(host, self.now))
         self._changed = True
 
-    def _boot(self, host: HostId) -> str:
-        return f"boot {abs(self._boots[host])}"
+    def _host_of(self, resident: Resident) -> HostId:
+        return self._floor.devices[resident.run.devices[0]].host
 
-    def _report_all(self) -> None:
-        hosts: dict[HostId, list[Device]] = {}
-        for device in self._world.devices:
-            hosts.setdefault(device.host, []).append(device)
-        for host, devices in hosts.items():
-            self._hosts[host], self._boots[host] = tuple(devices), 1
-            self._report_host(host)
-
-    def _report(self, devices: tuple[DeviceId, ...]) -> None:
-        """The host of these devices says what is used there; in a world without memory nobody needs to hear it."""
+    def _report(self, resident: Resident) -> None:
+        """Its host says what is used there now; in a world without memory nobody needs to hear it."""
         if self._floor.has_memory:
-            self._report_host(self._floor.devices[devices[0]].host)
-
-    def _report_host(self, host: HostId) -> None:
-        devices = self._hosts[host]
-        readings = tuple((d.id, Reading(self.now, self._floor.used_memory(d.id), 0.0, 0, 0.0)) for d in devices)
-        there = dict.fromkeys(resident for device in devices for resident in self._floor.on[device.id])
-        residents = tuple(
-            ResidentReport(r.run.id, r.held_bytes, None, None, None, r.run.started_at)
-            for r in there
-            if r.run.id in self._residents
-        )
-        self._tell(HostReported(host, self._boot(host), self.now, devices, readings, residents))
+            self._tell(self._hosts.report(self._host_of(resident), self.now))
 
     # --- what is done ----------------------------------------------------------------------------------------------
 
@@ -291,12 +261,12 @@ class Simulation:
 
     def _pass(self) -> None:
         started = time.perf_counter()
-        answers: dict[Question, Forecast] = {}
-        while questions := ask(self.state, answers, self._limits, self.now):
-            answers.update(self._beliefs.answer(questions))
-        actions = decide(self.state, answers, self._limits, self._policy, self.now, cause=0)
+        while questions := ask(self.state, self._known, self._limits, self.now):
+            self._known.update(self._beliefs.answer(questions))
+        actions = decide(self.state, self._known, self._limits, self._policy, self.now, cause=0)
         self.run.pass_seconds.append(time.perf_counter() - started)
         self._passed_at = self.now
+        self.run.replacements += self._policy.fault is not None
         for action in actions:
             if isinstance(action, Hold):
                 self._refused(action)
@@ -313,7 +283,8 @@ class Simulation:
             case Launch():
                 self._launch(action)
             case Stop(attempt=attempt):
-                self._at(self.now, lambda: self._stop(attempt))
+                started = self._residents[attempt].run.started_at
+                self._at(max(self.now, started + _DEAF_S), lambda: self._stop(attempt))
             case Archive(job=job):
                 self._close(self._jobs[job])
             case Requeue(job=job):
@@ -354,6 +325,32 @@ class Simulation:
 
     def _ender(self, resident: Resident, turn: int) -> Callable[[], None]:
         return lambda: self._end(resident, turn)
+
+
+def _guarded(contender: Contender) -> Guarded:
+    """As in the daemon, but without a limit on time: what comes of a run must not depend on the machine."""
+    if isinstance(contender.policy, Guarded):
+        return contender.policy
+    return Guarded(contender.name, contender.policy, packed, inf, patient)
+
+
+def _job(arrival: Arrival, signature: str, now: float) -> Job:
+    """What the core is told of a job: never how long it runs."""
+    return Job(
+        id=arrival.job,
+        kind=KindId(arrival.kind),
+        signature=signature,
+        owner=arrival.owner,
+        submitted_at=now,
+        priority=arrival.priority,
+        declared_memory=arrival.declared_memory,
+        device_count=arrival.devices,
+        most_devices=arrival.most_devices,
+        deadline_at=arrival.deadline_s,
+        preemptible=arrival.preemptible,
+        requeue_on_node_fail=True,
+        since=now,
+    )
 
 
 def simulate(  # noqa: PLR0913 - what is simulated, and what may go wrong there

@@ -43,7 +43,8 @@ class Scenario:
 class Stage:
     """How an imported trace is played. What is None is as it was: times, and the number of jobs.
 
-    `load` is a share of what `gpus` can do, each job alone; hosts have `per_host` of them.
+    `load` is a share of what `gpus` can do, each job alone; hosts have `per_host` of them. `preemptible` is what jobs are of
+    which the trace does not say it.
     """
 
     gpus: int | None
@@ -148,7 +149,8 @@ def _nearest(zoo: Zoo, names: Sequence[str], share_pct: float, chance: Generator
 def _arrival(number: int, job: Asked, stage: Stage) -> Arrival:
     return Arrival(
         JobId(number), job.submit_s, job.duration_s, job.devices, job.kind or "", job.owner or job.group,
-        priority=job.priority, deadline_s=job.deadline_s, preemptible=stage.preemptible,
+        priority=job.priority, deadline_s=job.deadline_s, declared_memory=job.declared_memory,
+        preemptible=stage.preemptible if job.preemptible is None else job.preemptible,
     )  # fmt: skip
 
 

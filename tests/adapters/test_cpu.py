@@ -136,6 +136,21 @@ def test_a_placement_hides_gpus_and_sets_no_thread_counts():
     assert placed.cores == (CORE,)
 
 
+def test_a_job_on_two_devices_has_the_cores_of_both_and_an_even_part_of_its_memory_on_each(spawn: Callable[[str], int]):
+    looker = backend(count=2)
+    both = (DEVICE, DeviceId("here/cpu1"))
+    assert looker.placement(both).cores == (CORE, CORE + 1)
+    pid = spawn(HOLD)
+    alone = backend().read(1, [Resident(attempt(1), pid, (DEVICE,))]).usage[attempt(1)].memory_bytes
+    seen = looker.read(1, [Resident(attempt(1), pid, both)])
+    shared = seen.usage[attempt(1)].memory_bytes
+    assert alone is not None
+    assert shared is not None
+    assert shared == pytest.approx(alone / 2, rel=0.05)
+    first, second = (seen.readings[device] for device in both)
+    assert first.used_memory == second.used_memory
+
+
 def test_a_device_that_is_not_here_cannot_be_placed_on():
     with pytest.raises(NotFound):
         backend().placement([DeviceId("there/cpu9")])

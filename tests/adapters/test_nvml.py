@@ -250,6 +250,31 @@ def test_two_residents_are_told_apart_by_their_samples(run: Callable[..., Ran]):
     assert ran.result[0]["GPU-0"] == [9000, 99, 0, 0]
 
 
+def test_a_job_on_two_gpus_is_as_large_as_on_the_one_where_it_is_largest(run: Callable[..., Ran]):
+    ran = run(
+        "root, child = tree()\n"
+        "state('device 0 used 3000', 'device 0 utilization 40', f'device 0 compute {child} 3000',\n"
+        "      'device 1 used 7000', 'device 1 utilization 20', f'device 1 compute {child} 7000')\n"
+        "result = look(Resident(A, root, ('GPU-0', 'GPU-1')))"
+    )
+    readings, usage = ran.result
+    assert usage == {"1-1": [7000, 40]}
+    assert readings["GPU-0"] == [3000, 40, 0, 0], "nothing of it is foreign on either"
+    assert readings["GPU-1"] == [7000, 20, 0, 0]
+
+
+def test_a_job_on_two_gpus_with_a_partner_on_one_of_them(run: Callable[..., Ran]):
+    ran = run(
+        "one, two = tree(), tree()\n"
+        "state('device 0 used 9000', 'device 0 utilization 99', f'device 0 compute {one[1]} 3000',\n"
+        "      f'device 0 compute {two[1]} 6000', f'device 0 sample {one[1]} 999500000 30',\n"
+        "      f'device 0 sample {two[1]} 999500000 69', 'device 1 used 4000', 'device 1 utilization 55',\n"
+        "      f'device 1 compute {one[1]} 4000')\n"
+        "result = look(Resident(A, one[0], ('GPU-0', 'GPU-1')), Resident(B, two[0], ('GPU-0',)))"
+    )
+    assert ran.result[1] == {"1-1": [4000, 55], "2-1": [6000, 69]}
+
+
 def test_only_samples_since_the_last_look_are_asked_for_and_rubbish_is_not_used(run: Callable[..., Ran]):
     ran = run(
         "one, two = tree(), tree()\n"

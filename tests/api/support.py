@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from gpuq.adapters.store.contract import AttemptRow, Commit, Entry, JobRow, Request
+from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, Entry, JobRow, Request
 from gpuq.api.models import Belief
 from gpuq.codec import noun
 from gpuq.core.attempt import AttemptId
@@ -34,6 +34,7 @@ class MemoryStore:
         self.known: list[Device] = []
         self.entries: list[Entry] = []
         self.asked: list[Request] = []
+        self.seen: list[Chance] = []
         self.keys: dict[tuple[str, str], JobId] = {}
         self.batches: list[int] = []
         self.refuse: Exception | None = None
@@ -129,7 +130,13 @@ class MemoryStore:
         raise NotImplementedError
 
     def finished_attempts(self, *, since: float = 0.0, limit: int | None = None) -> list[tuple[JobRow, AttemptRow]]:
-        raise NotImplementedError
+        self._check()
+        tries = [(self.rows[job], one) for job, found in self.tries.items() for one in found]
+        return [(row, one) for row, one in tries if one.started_at is not None and (one.ended_at or -1) >= since]
+
+    def chances(self, *, since: float = 0.0) -> list[Chance]:
+        self._check()
+        return [one for one in self.seen if one.at >= since]
 
     def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> None:
         raise NotImplementedError

@@ -142,8 +142,29 @@ async def test_what_can_never_fit_is_refused_with_the_missing_number(endpoint: E
     assert (await endpoint.post(JOBS, [submission(), submission(gpus=2)]))[0] == 201
     status, body = await endpoint.post(JOBS, [submission(), submission(gpus=5)])
     assert (status, body["exit_code"]) == (422, 7)
-    assert "the host with the most has 2, so 3 are missing" in body["detail"]
+    assert "the host with the most that are large enough has 2, so 3 are missing" in body["detail"]
+    status, body = await endpoint.post(JOBS, submission(gpus=2, gpu_memory=20 * GIB))
+    assert (status, body["exit_code"]) == (422, 7)
+    assert "has 1, so 1 are missing" in body["detail"]
     assert len(endpoint.store.rows) == 3
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"gpus": 4, "most_gpus": 2}, "`most_gpus` is 2, below `gpus`, which is 4"),
+        ({"signal": "SIGUSR1"}, "`signal` goes with `preemptible` only"),
+        ({"preemptible": True, "signal": "SIGKILL"}, "SIGKILL"),
+        ({"deadline_at": -1}, "$.deadline_at"),
+    ],
+)
+async def test_wishes_that_contradict_each_other_are_refused(
+    endpoint: Endpoint, asked: dict[str, object], words: str
+) -> None:
+    status, body = await endpoint.post(JOBS, submission(**asked))
+    assert (status, body["exit_code"]) == (422, 2)
+    assert words in body["detail"]
+    assert not endpoint.store.rows
 
 
 async def test_with_no_device_known_yet_any_size_is_accepted(endpoint: Endpoint) -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuq.cli import format as fmt
-from gpuq.cli import gpus, queue
+from gpuq.cli import gpus, queue, verdicts
 from tests.cli import samples
 
 
@@ -113,6 +113,27 @@ def test_wrapping_keeps_a_number_with_its_unit() -> None:
 
 
 def test_an_expected_start_is_told_from_now() -> None:
-    assert fmt.expected_start({"p50_unix": 3100.0, "p90_unix": 8000.0}, 100.0) == "in about 50m, nine times in ten within 2h12m"
+    assert (
+        fmt.expected_start({"p50_unix": 3100.0, "p90_unix": 8000.0}, 100.0)
+        == "in about 50m, nine times in ten within 2h12m"
+    )
     assert fmt.expected_start({"p50_unix": 90.0, "p90_unix": 99.0}, 100.0) == "now"
     assert fmt.expected_start(None, 100.0) is None
+
+
+def test_a_job_on_several_devices_shows_the_first_and_how_many_more() -> None:
+    assert queue._device({"device": "host/cpu0", "devices": ["host/cpu0", "host/cpu1", "host/cpu2"]}).endswith(
+        "cpu0 +2"
+    )
+    assert "+" not in queue._device({"device": "host/cpu0", "devices": ["host/cpu0"]})
+    assert queue._device({"device": None, "devices": []}) == "-"
+
+
+def test_why_a_job_on_several_devices_waits() -> None:
+    def told(rule: str, **numbers: object) -> str:
+        return verdicts.lines({"rule": rule, "admitted": False, "numbers": numbers, "device": None})[0]
+
+    waits = told("Resources", wanted_devices=2, devices=4, busy_devices=3)
+    assert waits == "Resources: 2 devices of one host wanted; 3 of 4 are busy."
+    never = told("NeverFits", wanted_devices=8, devices_per_host=4)
+    assert never == "NeverFits: 8 devices of one host wanted; the most that are large enough are 4."

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from contextlib import suppress
+from datetime import datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.cli.quantities import parse_duration, parse_ids, parse_size, parse_slowdown
+from gpuq.cli.quantities import parse_duration, parse_ids, parse_moment, parse_size, parse_slowdown
 from gpuq.errors import BadInput
 
 UNITS = {
@@ -113,6 +114,31 @@ def test_no_text_raises_anything_but_bad_input(text: str) -> None:
             assert math.isfinite(parse(text))
     with suppress(BadInput):
         assert parse_ids([text])
+
+
+@pytest.mark.parametrize(
+    ("text", "moment"),
+    [
+        ("8h", 1000 + 8 * 3600),
+        ("30", 1000 + 30 * 60),
+        ("1-12:00:00", 1000 + 36 * 3600),
+        ("1970-01-02T00:00:00Z", 86_400),
+        ("1970-01-02T02:00:00+02:00", 86_400),
+    ],
+)
+def test_moments_are_named_from_now_or_by_the_calendar(text: str, moment: float) -> None:
+    assert parse_moment(text, now=1000) == moment
+
+
+def test_a_moment_without_an_offset_is_local_time() -> None:
+    at = parse_moment("2026-07-01T08:00", now=1.7e9)
+    assert datetime.fromtimestamp(at).isoformat() == "2026-07-01T08:00:00"  # noqa: DTZ006 - local is what is meant
+
+
+@pytest.mark.parametrize("text", ["", "soon", "1970-01-01", "2526-01-01", "08:61:00x", "1e400"])
+def test_what_is_no_moment_ahead_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        parse_moment(text, now=86_400)
 
 
 def test_ids_come_as_numbers_ranges_and_lists_each_once() -> None:

@@ -6,13 +6,16 @@ import os
 import pty
 import subprocess
 import sys
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 import pytest
 
-from gpuq.submission import Submission
+from gpuq.cli import asking
+from gpuq.settings import Worker
+from gpuq.submission import Signal, Submission
 from tests.cli import samples
 from tests.cli.conftest import Command, FakeApi, Reply, problem
 
@@ -27,6 +30,25 @@ def taken(api: FakeApi) -> FakeApi:
 
     api.on("POST", "/api/v1/jobs", take)
     return api
+
+
+def test_a_job_that_may_be_stopped_has_a_deadline_and_takes_what_devices_there_are(
+    gpuq: Command, taken: FakeApi, script: Path
+) -> None:
+    before = time.time()
+    gpuq("submit", "--gpus", "1-4", "--deadline", "8h", "--signal", "usr1", "train.py")
+    body = submitted(taken)
+    assert (body["gpus"], body["most_gpus"]) == (1, 4)
+    assert (body["preemptible"], body["signal"]) == (True, "SIGUSR1")
+    assert before + 8 * 3600 <= body["deadline_at"] <= time.time() + 8 * 3600
+    gpuq("submit", "--preemptible", "train.py")
+    assert submitted(taken)["preemptible"] is True
+    assert {"signal", "deadline_at", "gpus"}.isdisjoint(submitted(taken))
+
+
+def test_the_signals_are_those_that_the_rest_of_gpuq_knows() -> None:
+    assert get_args(Signal) == asking._SIGNALS
+    assert get_args(get_type_hints(Worker)["checkpoint_signal"]) == get_args(Signal)
 
 
 @pytest.fixture
@@ -122,6 +144,11 @@ def test_what_was_not_said_is_left_to_the_server(gpuq: Command, taken: FakeApi, 
         (["--gpu-mem", "10", "train.py"], "`10` is not a size", "10G"),
         (["--time", "soon", "train.py"], "is not a time", "2h30m"),
         (["--gpus", "0", "train.py"], "--gpus `0`", ""),
+        (["--gpus", "4-2", "train.py"], "runs backwards", "--gpus 2-4"),
+        (["--gpus", "2-", "train.py"], "--gpus ``", ""),
+        (["--signal", "KILL", "train.py"], "--signal `KILL`", "TERM, INT, HUP, USR1, USR2"),
+        (["--deadline", "yesterday", "train.py"], "`yesterday` is no moment", "8h"),
+        (["--deadline", "2020-01-01", "train.py"], "is not ahead of us", ""),
         (["--priority", "high", "train.py"], "--priority `high`", ""),
         (["--share", "maybe", "train.py"], "invalid choice", "--help"),
         (["--chdir", "nowhere", "train.py"], "there is no folder", "Make it"),

@@ -300,3 +300,58 @@ def test_a_terminal_that_cannot_show_a_character_gets_it_escaped(gpuq: Command, 
     done = gpuq("queue", PYTHONIOENCODING="ascii")
     assert done.code == 0
     assert "gr\\xf6\\xdfe" in done.out
+
+
+def test_report_shadow(gpuq: Command, api: FakeApi) -> None:
+    told = {
+        "on": True, "days": 7, "since": "2026-11-14T00:00:00Z", "definition": "Each job joins another.", "chances": 5,
+        "counted": 3, "open": 1, "never_ran": 1, "slowdown_unknown": 0, "gpu_hours_run": 160.0, "gpu_hours_saved": 12.3,
+        "wait_avoided_mean_s": 2040.0, "wait_avoided_hours": 1.7, "slowdown_mean": 1.06, "slowdown_worst": 1.14,
+        "slowdown_upper_worst": 1.22, "delay_hours": 0.4,
+        "pairs": [{
+            "newcomer": "bert\x1b[31m", "beside": "resnet", "times": 3, "gpu_hours_saved": 12.3, "newcomer_slowdown": 1.07,
+            "beside_slowdown": 1.02, "wait_avoided_mean_s": 2040.0, "evidence": "learned",
+        }],
+    }  # fmt: skip
+    api.on("GET", "/api/v1/report/shadow", told)
+    shown = gpuq("report", "shadow", "--days", "30").out
+    out = " ".join(shown.split())
+    assert api.requests[-1].query["days"] == "30"
+    assert "Sharing would have saved 12.3 GPU-hours of 160, 8%." in out
+    assert "3 jobs would have started earlier: 34m in the mean, 1h42m together." in out
+    assert "slowed by 6% in the mean, 14% at most; foretold to stay under 22%" in out
+    assert "1 still wait or run and 1 ended before they ran" in out
+    assert "\x1b" not in shown
+    assert shown.endswith("Each job joins another.\n")
+    assert gpuq("report", "shadow", "--json").json == told
+    for wrong in (("report",), ("report", "light"), ("report", "shadow", "--days", "0")):
+        assert gpuq(*wrong).code == 2
+
+
+def test_an_empty_week_is_a_sentence_and_says_how_to_turn_it_on(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/report/shadow", {"on": False, "days": 7, "chances": 0})
+    out = " ".join(gpuq("report", "shadow").out.split())
+    assert "Nobody had a chance to share in the last 7 days." in out
+    assert "shadow = true" in out
+    api.on("GET", "/api/v1/report/shadow", {"on": True, "days": 1, "chances": 0})
+    assert gpuq("report", "shadow").out == "Nobody had a chance to share in the last day.\n"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ("--gpus", "none"), ("--jobs", "0"), ("--load", "0"), ("--load", "nan"), ("--seeds", "1.5"), ("--budget", "1"),
+        ("--forecasts", "guess"), ("--host", "http://else:1"), ("--set", "admission.nothing=1"),
+    ],
+)  # fmt: skip
+def test_simulate_refuses_what_makes_no_sense(gpuq: Command, wrong: tuple[str, str]) -> None:
+    done = gpuq("simulate", *wrong)
+    assert done.code == 2
+    assert "Traceback" not in done.err
+
+
+def test_simulate_without_a_history_says_what_to_do_instead(gpuq: Command) -> None:
+    done = gpuq("simulate")
+    assert (done.code, done.out) == (2, "")
+    assert "No job has run here yet" in done.err
+    assert "gpuq simulate jobs.csv" in done.err

@@ -257,3 +257,24 @@ def test_the_forecast_and_the_features_travel_with_the_launch() -> None:
     assert launch.attempt.forecast == forecast
     assert launch.attempt.promised == (3 * GIB,)
     assert play.state.jobs[JobId(1)].attempt == 1
+
+
+def test_a_job_on_two_devices_is_foretold_beside_the_partner_on_one_of_them() -> None:
+    play = Playbook().forecast("gang", a_forecast(30, 2)).forecast("small", a_forecast(30, 2))
+    beside = a_forecast(30, 2, expected_slowdown=1.05)
+    play.forecast("gang", beside, beside=("small",))
+    play.happen(a_report(a_device("gpu0"), a_device("gpu1")), Submitted(a_job(1, kind="small"))).settle()
+    play.happen(Submitted(a_job(2, kind="gang", device_count=2))).settle()
+
+    (launch,) = [a for a in play.done if isinstance(a, Launch) and a.attempt.id.job == 2]
+    assert set(launch.attempt.devices) == {"gpu0", "gpu1"}
+    assert launch.attempt.forecast.expected_slowdown == 1.05
+    assert launch.verdict.rule is Rule.FITS, "of the device with the partner, not of the idle one"
+
+
+def test_a_job_on_two_devices_says_how_many_it_waits_for() -> None:
+    play = Playbook().happen(a_report(a_device("gpu0"), a_device("gpu1")), Submitted(a_job(1))).settle()
+    play.happen(Submitted(a_job(2, device_count=2, kind="gang"))).settle()
+    verdict = play.verdict(2)
+    assert verdict is not None
+    assert dict(verdict.numbers) == {"wanted_devices": 2, "devices": 2, "busy_devices": 1}

@@ -24,9 +24,9 @@ DEVICES = (a_device("gpu0", gib=24), a_device("gpu1", gib=24), a_device("gpu2", 
 class Ring(RuleBasedStateMachine):
     """Everything the world may do, in any order, with repeats and out of turn."""
 
-    @initialize(residents=st.integers(1, 3))
-    def begin(self, residents: int) -> None:
-        self.play = Playbook(Limits(residents_per_device=residents, patience_s=300))
+    @initialize(residents=st.integers(1, 3), forgetful=st.booleans())
+    def begin(self, residents: int, forgetful: bool) -> None:
+        self.play = Playbook(Limits(residents_per_device=residents, patience_s=300), forgetful=forgetful)
         self.play.forecast("light", a_forecast(20, 2)).forecast("heavy", a_forecast(70, 10))
         self.play.forecast("huge", a_forecast(50, 30))
         self.submitted = 0

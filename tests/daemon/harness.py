@@ -57,7 +57,7 @@ class Harness:
         """A dispatcher begins, from the record alone."""
         learner = Learner(self.store, Shelf(self.folder / "models"), Learning())
         learner.catch_up(self.now)
-        state = restore(self.store)
+        state = restore(self.store, self.now)
         for row in self.store.jobs(ids=list(state.jobs)):
             learner.register(row.id, row.record)
         parts = Parts(

@@ -97,6 +97,15 @@ def test_kind_given_by_hand_overrides():
     assert kind_of("python", "train.py", kind="my kind") == "my kind"
 
 
+def test_on_several_devices_it_is_another_kind():
+    one, two = kind_of("python", "t.py", gpus=1), kind_of("python", "t.py", gpus=2)
+    assert two == f"{one} x2"
+    assert kind_of("python", "t.py", gpus=1, most_gpus=4) == f"{one} x1-4"
+    assert kind_of("python", "t.py", gpus=2, most_gpus=2) == two
+    assert kind_of("python", "t.py", gpus=2, kind="mine") == "mine x2", "a kind given by hand too: durations differ"
+    assert len(kind_of("python", "t.py", gpus=2, kind="k" * LONGEST_KIND)) <= LONGEST_KIND
+
+
 def test_a_changed_script_keeps_the_kind_and_changes_the_signature():
     one, two = (describe(Submission(command=("python", "t.py"), cwd="/x", script_sha256=c * 64), "alice") for c in "ab")
     assert one[0] == two[0]

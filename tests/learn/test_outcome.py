@@ -60,6 +60,22 @@ def test_a_completed_attempt_teaches_everything():
     assert outcome.whole
 
 
+def test_what_did_not_run_from_its_beginning_on_as_few_devices_as_it_needs_has_no_duration():
+    def duration(attempt: int = 1, devices: int = 1, **asked: Any) -> float | None:
+        job, row = rows(number=attempt, devices=tuple(f"h/{n}" for n in range(devices)))
+        record = msgspec.structs.replace(job.record, submission=msgspec.structs.replace(job.record.submission, **asked))
+        outcome = outcome_from_rows(msgspec.structs.replace(job, record=record), row, {})
+        assert outcome is not None
+        return outcome.duration_s
+
+    assert duration(attempt=2) == 60.0, "one that saves nothing began anew"
+    assert duration(preemptible=True) == 60.0
+    assert duration(attempt=2, preemptible=True) is None
+    assert duration(devices=2, gpus=2) == 60.0
+    assert duration(devices=1, gpus=1, most_gpus=4) == 60.0
+    assert duration(devices=3, gpus=1, most_gpus=4) is None
+
+
 def test_the_device_type_comes_from_the_devices_where_the_row_lacks_it():
     assert outcome_from_rows(*rows({"device_type": None}), {}) is None
     outcome = outcome_from_rows(*rows({"device_type": None}), {"h/0": "T4"})

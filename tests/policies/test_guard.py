@@ -10,7 +10,7 @@ from importlib.metadata import EntryPoint
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuq.core.actions import Action, Launch
@@ -87,8 +87,12 @@ def a_device_that_is_none(board: Board) -> Iterator[Proposal]:
     yield Proposal(board.waiting[0], (a_device("gpu99"),))
 
 
-def a_larger_device_than_there_is(board: Board) -> Iterator[Proposal]:
-    yield Proposal(board.waiting[0], (replace(next(iter(board.places)).device, total_memory=999 * GIB),))
+def a_word_for_a_job(board: Board) -> Iterator[Any]:
+    yield Proposal("the first", (next(iter(board.places)).device,))  # type: ignore[arg-type]
+
+
+def a_list_for_an_attempt(board: Board) -> Iterator[Any]:
+    yield Eviction([1, 1], board.waiting[0])  # type: ignore[arg-type]
 
 
 def no_device(board: Board) -> Iterator[Proposal]:
@@ -97,14 +101,6 @@ def no_device(board: Board) -> Iterator[Proposal]:
 
 def a_list_of_devices(board: Board) -> Iterator[Any]:
     yield Proposal(board.waiting[0], [place.device for place in board.places])  # type: ignore[arg-type]
-
-
-def a_job_that_is_none(board: Board) -> Iterator[Proposal]:
-    yield Proposal(a_job(77), (next(iter(board.places)).device,))
-
-
-def a_job_made_up(board: Board) -> Iterator[Proposal]:
-    yield Proposal(replace(board.waiting[0], declared_memory=1), (next(iter(board.places)).device,))
 
 
 def a_generator_exit(board: Board) -> Iterator[Proposal]:
@@ -142,12 +138,11 @@ FAULTS: list[tuple[Callable[[Board], Any], str]] = [
     (no_iterator, "it failed: TypeError"),
     (nothing_at_all, "it proposed a NoneType, neither a Proposal nor an Eviction"),
     (a_tuple, "it proposed a tuple"),
-    (a_device_that_is_none, "which is not a device"),
-    (a_larger_device_than_there_is, "which is not a device"),
+    (a_device_that_is_none, "which is not a device here"),
+    (a_word_for_a_job, "it proposed 'the first' for a job"),
+    (a_list_for_an_attempt, "it proposed [1, 1] for an attempt to stop"),
     (no_device, "no tuple of them"),
     (a_list_of_devices, "no tuple of them"),
-    (a_job_that_is_none, "which is not a waiting job"),
-    (a_job_made_up, "which is not a waiting job"),
     (a_generator_exit, "it raised GeneratorExit"),
     (round_in_circles, "proposals in one pass that came to nothing"),
     (for_ever, "longer than policy_time_limit_s = 0.05"),
@@ -191,6 +186,32 @@ def test_what_was_admitted_before_the_fault_stands() -> None:
 
 def test_the_default_goes_on_with_the_very_pass() -> None:
     assert started(one_pass(a_queue(), guarded(at_once))) == [1, 2, 3]
+
+
+def test_a_plan_may_be_older_than_the_pass() -> None:
+    """Jobs that wait no more are passed over, and nobody's word on a job or a device counts but the state's."""
+
+    def from_an_old_plan(board: Board) -> Iterator[Proposal]:
+        devices = [place.device for place in board.places]
+        yield Proposal(a_job(77), (devices[0],))
+        yield Proposal(replace(board.waiting[0], declared_memory=1), (replace(devices[1], total_memory=999 * GIB),))
+
+    policy = guarded(from_an_old_plan)
+    (launch,) = [action for action in one_pass(a_queue(), policy) if isinstance(action, Launch)]
+
+    assert policy.fault is None
+    assert (launch.attempt.id.job, launch.attempt.devices) == (1, ("gpu1",))
+    assert launch.attempt.promised == (a_device().total_memory,), "it is not known, so the whole device as it is"
+
+
+def test_proposals_for_jobs_that_wait_no_more_have_an_end_too() -> None:
+    def nobody(board: Board) -> Iterator[Proposal]:
+        while True:
+            yield Proposal(a_job(77), (next(iter(board.places)).device,))
+
+    policy = guarded(nobody, limit_s=60)
+    assert started(one_pass(a_queue(), policy)) == [1, 2, 3]
+    assert policy.fault is not None
 
 
 def test_it_is_not_asked_again_after_its_fault() -> None:
@@ -254,6 +275,7 @@ def test_ctrl_c_is_for_whoever_runs_the_process() -> None:
     assert policy.fault is None
 
 
+@settings(deadline=None, max_examples=30)  # it logs each fault with its traceback, which takes its time
 @given(
     st.lists(
         st.sampled_from([policy for policy, _ in FAULTS if not policy.__name__.startswith("for_ever")]), max_size=4

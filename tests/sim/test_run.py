@@ -1,69 +1,152 @@
-"""A day in a small world, told by the simulator."""
+"""A day in a small world, told by the simulator; the schedules are reckoned by hand."""
 
-from gpuq.core.device import Device, DeviceId, HostId
-from gpuq.core.job import JobId, JobState
-from gpuq.policies.packed import packed
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from gpuq.core.attempt import Ending
+from gpuq.core.board import Board
+from gpuq.core.job import JobState
+from gpuq.core.policy import Eviction, Proposal
 from gpuq.sim.beliefs import Cold, Oracle
 from gpuq.sim.contender import Contender
-from gpuq.sim.record import Run
 from gpuq.sim.run import simulate
-from gpuq.sim.trace import Arrival, Trace
-from gpuq.sim.world import Workload, World
-
-GIB = 2**30
-PACKED = Contender("packed", packed)
-
-
-def world(devices: int = 1, hosts: int = 1) -> World:
-    """`light` and `light` slow each other by a tenth, `heavy` doubles everything."""
-    light, heavy = Workload("light", "light", 8, 40.0, GIB), Workload("heavy", "heavy", 8, 95.0, GIB)
-    pairs = {("light", "light"): 1.1, ("light", "heavy"): 2.0, ("heavy", "light"): 2.0, ("heavy", "heavy"): 2.0}
-    return World(
-        "small",
-        tuple(
-            Device(DeviceId(f"h{h}/{d}"), HostId(f"h{h}"), "sim", "P100", 16 * GIB, "mps")
-            for h in range(hosts)
-            for d in range(devices)
-        ),
-        {"light": light, "heavy": heavy},
-        {"light": "light", "heavy": "heavy"},
-        pairs,
-    )
-
-
-def arrivals(*kinds: str, duration_s: float = 100.0, devices: int = 1) -> Trace:
-    return Trace(
-        "told", tuple(Arrival(JobId(n), 0.0, duration_s, devices, kind, "ada") for n, kind in enumerate(kinds, 1))
-    )
-
-
-def ends(run: Run) -> list[float]:
-    assert all(job.state is JobState.COMPLETED for job in run.jobs)
-    return [round(job.ended_at or -1, 6) for job in run.jobs]
+from tests.sim.small import LIGHT, PACKED, arrival, at_once, ends, trace, world
 
 
 def test_what_is_not_known_runs_one_after_the_other() -> None:
-    assert ends(simulate(arrivals("light", "light"), world(), Cold(), PACKED)) == [100, 200]
+    assert ends(simulate(at_once("light", "light"), world(), Cold(), PACKED)) == [100, 200]
 
 
 def test_two_that_fit_run_together_and_slow_each_other_as_the_world_says() -> None:
     small = world()
-    assert ends(simulate(arrivals("light", "light"), small, Oracle(small), PACKED)) == [
-        110,
-        110,
-    ]
+    run = simulate(at_once("light", "light"), small, Oracle(small), PACKED)
+    assert ends(run) == [110, 110]
+    assert [job.slowdown for job in run.jobs] == pytest.approx([1.1, 1.1])
+    assert [job.wait_s for job in run.jobs] == [0, 0]
+
+
+def test_who_stays_behind_goes_on_at_full_speed() -> None:
+    """Together for 55 s, in which each does 50 of its own; then the longer one has 150 left."""
+    small = world()
+    run = simulate(
+        trace(arrival(1, "light", duration_s=50), arrival(2, "light", duration_s=200)), small, Oracle(small), PACKED
+    )
+    assert ends(run) == [55, 205]
+    stretches = run.jobs[1].attempts[0].stretches
+    assert [(s.beside, round(s.seconds, 6), round(s.work_s, 6)) for s in stretches] == [
+        (("light",), 55, 50), ((), 150, 150),
+    ]  # fmt: skip
+    assert run.jobs[1].slowdown == pytest.approx(205 / 200)
 
 
 def test_two_that_do_not_fit_wait_for_each_other() -> None:
     small = world()
-    assert ends(simulate(arrivals("heavy", "light"), small, Oracle(small), PACKED)) == [
-        100,
-        200,
-    ]
+    assert ends(simulate(at_once("heavy", "light"), small, Oracle(small), PACKED)) == [100, 200]
 
 
 def test_a_gang_gets_all_its_devices_on_one_host() -> None:
     wide = world(devices=2, hosts=2)
-    run = simulate(arrivals("heavy", "heavy", "heavy", devices=2), wide, Oracle(wide), PACKED)
+    run = simulate(at_once("heavy", "heavy", "heavy", devices=2), wide, Oracle(wide), PACKED)
     assert ends(run) == [100, 100, 200]
     assert all(len({device.split("/")[0] for device in job.attempts[0].devices}) == 1 for job in run.jobs)
+
+
+def test_a_slow_device_takes_longer_and_no_partner_is_blamed() -> None:
+    slow = world(heavy=replace(LIGHT, name="heavy", speeds={"P100": 0.5}))
+    run = simulate(at_once("heavy"), slow, Oracle(slow), PACKED)
+    assert ends(run) == [200]
+    assert run.jobs[0].slowdown == 1
+    assert run.jobs[0].attempts[0].work_s == 100
+
+
+def test_more_devices_than_asked_for_are_faster_as_the_world_says() -> None:
+    wide = world(devices=2, light=replace(LIGHT, speedups={1: 1.0, 2: 1.6}))
+
+    def widest(board: Board) -> Iterator[Proposal]:
+        for job in board.waiting:
+            yield Proposal(job, tuple(place.device for place in board.places)[: job.counts[-1]])
+
+    run = simulate(trace(arrival(1, "light", most_devices=2)), wide, Oracle(wide), Contender("widest", widest))
+    assert ends(run) == [62.5]
+
+
+def test_a_job_too_large_for_the_world_waits_for_ever_and_the_run_says_so() -> None:
+    run = simulate(at_once("light", "heavy", devices=2), world(), Cold(), PACKED)
+    assert [job.state for job in run.jobs] == [JobState.PENDING, JobState.PENDING]
+    assert [job.ended_at for job in run.jobs] == [None, None]
+    assert "2 jobs never ended" in run.notes[-1]
+
+
+def urgent_first(board: Board) -> Iterator[Proposal | Eviction]:
+    """The highest priority gets a device, whoever is there."""
+    for job in sorted(board.waiting, key=lambda job: (-job.priority, job.submitted_at, job.id)):
+        for place in board.places:
+            if not place.residents:
+                yield Proposal(job, (place.device,))
+            elif board.state.jobs[place.residents[0].id.job].priority < job.priority:
+                yield Eviction(place.residents[0].id, job)
+
+
+URGENT_FIRST = Contender("urgent first", urgent_first)
+
+
+def test_who_makes_room_keeps_what_it_saved_and_pays_for_coming_back() -> None:
+    costly = world(restart_s=10.0)
+    come = trace(arrival(1, "light", preemptible=True), arrival(2, "heavy", at=40, priority=1))
+    run = simulate(come, costly, Cold(), URGENT_FIRST)
+    assert ends(run) == [210, 140]
+    first, second = run.jobs[0].attempts
+    assert (first.ending, first.work_s, first.lost_s) == (Ending.STOPPED, 40, 0)
+    assert (second.ending, second.work_s, second.lost_s) == (Ending.EXITED, 70, 10)
+
+
+def test_who_is_stopped_while_it_loads_what_it_saved_has_come_no_further() -> None:
+    costly = world(restart_s=10.0)
+    come = trace(
+        arrival(1, "light", preemptible=True),
+        arrival(2, "light", at=40, priority=1),
+        arrival(3, "light", at=145, priority=1),
+    )
+    run = simulate(come, costly, Cold(), URGENT_FIRST)
+    # 60 left at 40; back at 140 for 5 s of loading; 60 left still, and 10 s of loading.
+    assert ends(run) == [315, 140, 245]
+    assert [attempt.lost_s for attempt in run.jobs[0].attempts] == [0, 5, 10]
+
+
+def test_nobody_is_stopped_who_did_not_allow_it() -> None:
+    come = trace(arrival(1, "light"), arrival(2, "heavy", at=40, priority=1))
+    assert ends(simulate(come, world(), Cold(), URGENT_FIRST)) == [100, 200]
+
+
+def test_what_a_contenders_users_allow_counts_as_if_the_trace_said_it() -> None:
+    come = trace(arrival(1, "light"), arrival(2, "heavy", at=40, priority=1))
+    allow = replace(URGENT_FIRST, submit=lambda job: replace(job, preemptible=True))
+    assert ends(simulate(come, world(), Cold(), allow)) == [200, 140]
+
+
+def test_a_policy_that_waits_for_a_moment_of_its_own_gets_a_pass_then() -> None:
+    def after_an_hour(board: Board) -> Iterator[Proposal]:
+        for job in board.waiting if board.now >= 3600 else ():
+            yield Proposal(job, (next(iter(board.places)).device,))
+
+    assert ends(simulate(at_once("light"), world(), Cold(), Contender("late", after_an_hour))) == [3700]
+
+
+def test_a_policy_that_fails_is_replaced_and_the_run_notes_it() -> None:
+    def fails(board: Board) -> Iterator[Proposal]:
+        raise ZeroDivisionError("on purpose")
+
+    run = simulate(at_once("light", "light"), world(), Cold(), Contender("failing", fails))
+    assert ends(run) == [100, 200]
+    assert run.replacements > 0
+    assert "ZeroDivisionError: on purpose" in run.notes[-1]
+
+
+def test_progress_is_told_as_jobs_end() -> None:
+    told: list[float] = []
+    simulate(at_once("light", "light", "light"), world(), Cold(), PACKED, progress=told.append)
+    assert told == pytest.approx([1 / 3, 2 / 3, 1])

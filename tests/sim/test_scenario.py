@@ -6,7 +6,7 @@ import pytest
 
 from gpuq.errors import BadInput
 from gpuq.learn.public import folder
-from gpuq.sim.scenario import philly
+from gpuq.sim.scenario import open_scenario, philly
 
 DATA = folder()
 needs_data = pytest.mark.skipif(DATA is None, reason="needs the measured public data (GPUQ_DATA)")
@@ -58,3 +58,32 @@ def test_every_kind_has_a_workload_and_every_pair_a_slowdown(data: Path, pairs: 
 def test_a_world_that_is_not_there_is_refused(data: Path) -> None:
     with pytest.raises(BadInput, match="no world `k80`"):
         philly(data, pairs="k80")
+
+
+def test_a_file_of_ones_own_needs_no_public_data(tmp_path: Path) -> None:
+    table = tmp_path / "jobs.csv"
+    table.write_text("submit_s,duration_s,num_gpus,kind,user\n0,60,1,a,ada\n30,60,2,b,bob\n")
+    nowhere = {"GPUQ_DATA": str(tmp_path / "none")}
+    made = open_scenario(str(table), gpus=4, environ=nowhere)
+    assert [job.kind for job in made.trace.arrivals] == ["a", "b"]
+    assert made.world.name == "law"
+    with pytest.raises(BadInput, match="how many GPUs"):
+        open_scenario(str(table), environ=nowhere)
+    with pytest.raises(BadInput, match="not here"):
+        open_scenario("philly", world="law", environ=nowhere)
+
+
+@needs_data
+@pytest.mark.parametrize("source", ["alibaba", "muri:trace2", "philly"])
+def test_public_traces_are_opened_by_name(source: str) -> None:
+    made = open_scenario(source, jobs=200)
+    assert len(made.trace.arrivals) == 200
+    assert len(made.world.devices) == 64
+    assert {job.kind for job in made.trace.arrivals} == set(made.world.workload_of)
+
+
+def test_what_there_is_not_is_refused() -> None:
+    with pytest.raises(BadInput, match="no trace `venus`"):
+        open_scenario("venus", world="law")
+    with pytest.raises(BadInput, match="load is 0"):
+        open_scenario("philly", load=0.0)

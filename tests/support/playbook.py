@@ -11,7 +11,9 @@ from gpuq.core.decide import decide
 from gpuq.core.events import Event
 from gpuq.core.forecast import UNKNOWN, Forecast, Question
 from gpuq.core.job import JobId, JobState
+from gpuq.core.known import Known
 from gpuq.core.limits import Limits
+from gpuq.core.policy import Policy
 from gpuq.core.state import State, apply
 from gpuq.core.validate import validate
 from gpuq.core.verdict import Rule, Verdict
@@ -19,9 +21,12 @@ from gpuq.policies.packed import packed
 
 
 class Playbook:
-    """State, forecasts by signature, and time."""
+    """State, forecasts by signature, and time. Forgetful, each pass looks at everything anew."""
 
-    def __init__(self, limits: Limits | None = None) -> None:
+    def __init__(self, limits: Limits | None = None, policy: Policy = packed, *, forgetful: bool = False) -> None:
+        self.policy = policy
+        self.known = Known()
+        self.forgetful = forgetful
         self.state = State()
         self.limits = limits or Limits()
         self.now = 100.0
@@ -34,6 +39,7 @@ class Playbook:
             self.together[signature, beside] = forecast
         else:
             self.forecasts[signature] = forecast
+        self.known.forget()
         return self
 
     def happen(self, *events: Event, after: float = 0.0) -> Playbook:
@@ -45,10 +51,10 @@ class Playbook:
 
     def decide(self) -> list[Action]:
         """One pass; its actions are applied."""
-        answers: dict[Question, Forecast] = {}
+        answers: dict[Question, Forecast] = {} if self.forgetful else self.known
         while questions := ask(self.state, answers, self.limits, self.now):
             answers.update({question: self._answer(question) for question in questions})
-        actions = decide(self.state, answers, self.limits, packed, self.now, cause=1)
+        actions = decide(self.state, answers, self.limits, self.policy, self.now, cause=1)
         for action in actions:
             assert apply(self.state, action, self.now), f"{action} changed nothing"
             validate(self.state)

@@ -40,7 +40,7 @@ class World:
         elif known is None:
             self.folders[attempt] = "void"
             self.end(attempt, Ending.NEVER_STARTED, None)
-        elif order.verb is Verb.STOP and known == "running":
+        elif order.verb in {Verb.STOP, Verb.PREEMPT} and known == "running":
             self.end(attempt, Ending.STOPPED, 143)
 
     def end(
@@ -49,10 +49,11 @@ class World:
         ending: Ending = Ending.EXITED,
         code: int | None = 0,
         measurement: Measurement | None = None,
+        at: float = 1.0,
     ) -> None:
         """The attempt is over."""
         self.folders[attempt] = "ended"
-        self._spool(Exited(attempt, 1.0, ending, code, ending.value, measurement or Measurement()))
+        self._spool(Exited(attempt, at, ending, code, ending.value, measurement or Measurement()))
 
     def running(self) -> list[AttemptId]:
         return [attempt for attempt, what in self.folders.items() if what == "running"]

@@ -80,8 +80,10 @@ class Attempt:
     def log(self) -> bytes:
         return (self.folder / "output.log").read_bytes()
 
-    def stop(self, reason: str = "cancelled") -> None:
-        (self.folder / "stop.json").write_text(json.dumps({"reason": reason, "at": time.time()}))
+    def stop(self, reason: str = "cancelled", *, save: bool = False) -> None:
+        aside = self.folder / "stop.json.tmp"  # whole or not at all, as the worker writes it
+        aside.write_text(json.dumps({"reason": reason, "at": time.time(), "save": save}))
+        aside.rename(self.folder / "stop.json")
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sys
 import time
 from collections.abc import Iterator
 
@@ -106,6 +107,32 @@ def test_a_stop_ends_a_running_attempt_within_two_seconds(settings: Settings, fo
     ended(folder)
     assert time.monotonic() - began < 2
     assert folder.ended().ending == "stopped"  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(("asked", "told"), [(None, "SIGTERM"), ("SIGUSR1", "SIGUSR1")])
+def test_a_preempted_job_is_told_by_its_own_signal_and_may_save(
+    settings: Settings, folder: AttemptFolder, asked: str | None, told: str
+) -> None:
+    code = (
+        "import signal, sys, time\n"
+        f"signal.signal(signal.{told}, lambda *_: (print('saved', flush=True), sys.exit(0)))\n"
+        "print('ready', flush=True)\ntime.sleep(60)"
+    )
+    twins.context(settings, OneClaim(spec([sys.executable, "-c", code], preemptible=True, signal=asked)))
+    run_job.run(order(Verb.LAUNCH))
+    wait_for(lambda: folder.log_path.exists() and "ready" in folder.log_path.read_text(), what="ready")
+    run_job.run(order(Verb.PREEMPT))
+    ended(folder)
+    assert "saved" in folder.log_path.read_text()
+    assert folder.ended().ending == "stopped"  # type: ignore[union-attr]
+    assert folder.ended().exit_code == 0  # type: ignore[union-attr]
+
+
+def test_a_preemption_before_the_launch_closes_the_fence(settings: Settings, folder: AttemptFolder) -> None:
+    twins.context(settings, OneClaim(spec(["true"])))
+    run_job.run(order(Verb.PREEMPT))
+    run_job.run(order(Verb.LAUNCH))
+    assert folder.ended().ending == "never started"  # type: ignore[union-attr]
 
 
 def test_a_stop_right_behind_the_launch_ends_it_too(settings: Settings, folder: AttemptFolder) -> None:

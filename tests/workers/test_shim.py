@@ -171,6 +171,90 @@ def test_a_polite_job_may_clean_up_within_the_grace(attempt: Attempt) -> None:
     assert b"saved" in attempt.log()
 
 
+# --- saving its work -----------------------------------------------------------------------------------------------
+
+# Told by USR1 it writes what it has and leaves with the code it was given; told by TERM it leaves at once with 9.
+SAVES = """
+import os, signal, sys, time
+def save(*_):
+    print("saved", flush=True)
+    if sys.argv[1:]: sys.exit(int(sys.argv[1]))
+signal.signal(signal.SIGUSR1, save)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))
+print("ready", flush=True)
+while True: time.sleep(0.05)
+"""
+
+
+def ready(attempt: Attempt, line: bytes = b"ready") -> None:
+    wait_for(lambda: (attempt.folder / "output.log").exists() and line in attempt.log(), what=line.decode())
+
+
+def saving(attempt: Attempt, *command: str, grace_s: float = 60) -> Attempt:
+    attempt.order(*command, checkpoint_signal=int(signal.SIGUSR1), save_grace_s=grace_s).start()
+    ready(attempt)
+    attempt.stop("told to save its work and make room", save=True)
+    return attempt
+
+
+@pytest.mark.parametrize("code", [0, 1, 77])
+def test_a_job_that_saved_and_left_was_stopped_whatever_its_exit_code(attempt: Attempt, code: int) -> None:
+    """Many scripts leave with 0 once they have saved; had they been done, their next start would say so at once."""
+    end = saving(attempt, *python(SAVES), str(code)).end()
+    assert (end["ending"], end["exit_code"]) == ("stopped", code)
+    assert end["reason"] == "told to save its work and make room"
+    assert attempt.log().count(b"saved") == 1
+
+
+def test_one_that_saves_and_goes_on_is_ended_when_its_time_is_over(attempt: Attempt) -> None:
+    end = saving(attempt, *python(SAVES), grace_s=0.5).end()
+    assert (end["ending"], end["exit_code"]) == ("stopped", 9), "it was told politely a second time"
+    assert attempt.log().count(b"saved") == 1
+
+
+def test_a_job_that_listens_for_nothing_is_ended_at_once(attempt: Attempt) -> None:
+    attempt.order("sh", "-c", "echo ready; sleep 60", save_grace_s=60, checkpoint_signal=int(signal.SIGUSR1)).start()
+    ready(attempt)
+    attempt.stop(save=True)
+    assert attempt.end(10)["ending"] == "stopped"
+
+
+def test_a_training_under_a_shell_is_told_and_the_shell_is_not(attempt: Attempt) -> None:
+    shell = 'echo begins; "$@"; echo "the training left with $?"'
+    end = saving(attempt, "sh", "-c", shell, "sh", *python(SAVES), "5").end()
+    assert end["ending"] == "stopped"
+    assert b"the training left with 5" in attempt.log()
+
+
+def test_loader_processes_with_their_parents_handler_do_not_save_too(attempt: Attempt) -> None:
+    forks = SAVES.replace('print("ready", flush=True)', 'os.fork() or time.sleep(0.3)\nprint("ready", flush=True)')
+    attempt.order(*python(forks), "0", checkpoint_signal=int(signal.SIGUSR1), save_grace_s=60).start()
+    wait_for(lambda: (attempt.folder / "output.log").exists() and attempt.log().count(b"ready") == 2)
+    attempt.stop(save=True)
+    attempt.end()
+    assert attempt.log().count(b"saved") == 1
+
+
+def test_while_it_saves_the_stops_that_come_again_change_nothing_and_a_plain_one_ends_it(attempt: Attempt) -> None:
+    saving(attempt, *python(SAVES))
+    ready(attempt, b"saved")
+    assert attempt.shim is not None
+    attempt.stop("told to save its work and make room", save=True)
+    attempt.shim.send_signal(signal.SIGTERM)
+    assert not (attempt.folder / "exit.json").exists()
+    attempt.stop("cancelled by bob")
+    attempt.shim.send_signal(signal.SIGTERM)
+    end = attempt.end(5)
+    assert (end["ending"], end["exit_code"], end["reason"]) == ("stopped", 9, "cancelled by bob")
+
+
+def test_one_that_ended_before_it_was_told_ended_by_itself(attempt: Attempt) -> None:
+    attempt.order("sh", "-c", "exit 0").start()
+    end = attempt.end()
+    attempt.stop(save=True)
+    assert (end["ending"], end["exit_code"]) == ("exited", 0)
+
+
 def test_a_paused_job_can_be_stopped_politely(attempt: Attempt) -> None:
     attempt.order("sleep", "60", grace_s=10).start()
     os.kill(attempt.started()["pid"], signal.SIGSTOP)

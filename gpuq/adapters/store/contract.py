@@ -57,6 +57,36 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
     """What `gpuq show` calls `actual`: peaks, rates, slowdown with its interval, partners."""
 
 
+class Service(msgspec.Struct, frozen=True, kw_only=True):
+    """That an owner's job had so many devices for so long."""
+
+    owner: str
+    job: JobId
+    started_at: float
+    ended_at: float
+    devices: int
+
+
+class Chance(msgspec.Struct, frozen=True, kw_only=True):
+    """A job's first chance to share, while gpuq ran exclusively: admission would have let it join this attempt on this device.
+
+    Slowdowns are what was foretold, time together / time alone: expected, and the upper bound; None where only the rule on load
+    spoke. `free_at` is when the joined device would have been open to another, as foretold; None: when the attempt ends.
+    """
+
+    job: JobId
+    at: float
+    device: str
+    beside: AttemptId
+    rule: str
+    evidence: str | None = None
+    newcomer: float | None = None
+    newcomer_upper: float | None = None
+    resident: float | None = None
+    resident_upper: float | None = None
+    free_at: float | None = None
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody asked for something, and was told yes: it is handled once, however often Redis rings."""
 
@@ -110,6 +140,8 @@ class Commit(msgspec.Struct, kw_only=True):
     """host -> (boot_id, highest spool number committed)."""
     handled: list[int] = []
     """Ids of requests."""
+    chances: list[Chance] = []
+    """First chances of jobs; one that is in the record already stays as it is."""
 
 
 class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -192,9 +224,18 @@ class Store(Protocol):
         """Delete entries with seq < before; how many."""
         ...
 
+    def services(self, *, since: float) -> list[Service]:
+        """What ended attempts had, oldest end first."""
+        ...
+
     # For learning.
     def finished_attempts(self, *, since: float = 0.0, limit: int | None = None) -> list[tuple[JobRow, AttemptRow]]:
         """Ended attempts that started, oldest end first, with their jobs."""
+        ...
+
+    # For shadow mode.
+    def chances(self, *, since: float = 0.0) -> list[Chance]:
+        """First chances at `since` or later, oldest first."""
         ...
 
     # For the workers.

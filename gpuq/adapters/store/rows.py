@@ -7,8 +7,9 @@ from typing import Any
 
 import msgspec
 
-from gpuq.adapters.store.contract import AttemptRow, JobChange, JobRow, Request
-from gpuq.adapters.store.schema import attempts, job_records, jobs, requests
+from gpuq.adapters.store.contract import AttemptRow, Chance, JobChange, JobRow, Request
+from gpuq.adapters.store.schema import attempts, chances, job_records, jobs, requests
+from gpuq.core.attempt import AttemptId
 from gpuq.core.job import JobId, JobState
 from gpuq.errors import Failure
 from gpuq.submission import JobRecord
@@ -29,6 +30,19 @@ JOB_COLUMNS = (
     job_records.c.record,
 )
 REQUEST_COLUMNS = (requests.c.id, requests.c.verb, requests.c.job, requests.c.by, requests.c.at, requests.c.body)
+_PLAIN_CHANCE = (
+    "job",
+    "at",
+    "device",
+    "rule",
+    "evidence",
+    "newcomer",
+    "newcomer_upper",
+    "resident",
+    "resident_upper",
+    "free_at",
+)
+CHANCE_COLUMNS = (chances.c.beside_job, chances.c.beside_attempt, *(chances.c[name] for name in _PLAIN_CHANCE))
 _PLAIN_ATTEMPT = (
     "job",
     "number",
@@ -132,6 +146,18 @@ def attempt_values(attempt: AttemptRow) -> dict[str, Any]:
         "devices": to_json(attempt.devices),
         **{name: to_optional_json(getattr(attempt, name)) for name in _JSON_ATTEMPT},
     }
+
+
+def chance_row(row: Sequence[Any]) -> Chance:
+    """A chance from its CHANCE_COLUMNS."""
+    job, number, *plain = row
+    return Chance(beside=AttemptId(job, number), **dict(zip(_PLAIN_CHANCE, plain, strict=True)))
+
+
+def chance_values(chance: Chance) -> dict[str, Any]:
+    """A chance's columns."""
+    beside = {"beside_job": chance.beside.job, "beside_attempt": chance.beside.number}
+    return {**{name: getattr(chance, name) for name in _PLAIN_CHANCE}, **beside}
 
 
 def request_row(row: Sequence[Any]) -> Request:

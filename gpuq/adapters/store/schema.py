@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0002"
+HEAD = "0003"
 """The schema revision this gpuq works with. Revisions are numbers of four digits, each one higher than the one before."""
 
 metadata = MetaData(
@@ -116,6 +116,24 @@ attempts = Table(
         "number",
         **_where("ended_at IS NOT NULL AND started_at IS NOT NULL"),
     ),
+)
+
+chances = Table(
+    "chances",
+    metadata,
+    Column("job", Number, ForeignKey("jobs.id"), primary_key=True, autoincrement=False),
+    Column("at", Double, nullable=False),
+    Column("device", Text, nullable=False),
+    Column("beside_job", Number, nullable=False),
+    Column("beside_attempt", Integer, nullable=False),
+    Column("free_at", Double),
+    Column("rule", Text, nullable=False),
+    Column("evidence", Text),
+    Column("newcomer", Double),
+    Column("newcomer_upper", Double),
+    Column("resident", Double),
+    Column("resident_upper", Double),
+    Index("ix_chances_at", "at"),
 )
 
 requests = Table(

@@ -12,20 +12,22 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, func, select, union_all, update
 
 from gpuq.adapters.store import journal, submit, turn
-from gpuq.adapters.store.contract import AttemptRow, Commit, Entry, JobRow, LaunchSpec, Request
+from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, Entry, JobRow, LaunchSpec, Request, Service
 from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.rows import (
     ATTEMPT_COLUMNS,
+    CHANCE_COLUMNS,
     JOB_COLUMNS,
     REQUEST_COLUMNS,
     attempt_row,
+    chance_row,
     from_json,
     job_row,
     record_of,
     request_row,
     to_json,
 )
-from gpuq.adapters.store.schema import attempts, devices, hosts, job_records, jobs, requests
+from gpuq.adapters.store.schema import attempts, chances, devices, hosts, job_records, jobs, requests
 from gpuq.core.attempt import AttemptId
 from gpuq.core.device import Device
 from gpuq.core.job import JobId, JobState
@@ -152,6 +154,17 @@ class SqlStore:
         with self._database.writing() as connection:
             return journal.prune(connection, before)
 
+    def services(self, *, since: float) -> list[Service]:
+        """What attempts had that ended at `since` or later, oldest end first."""
+        columns = (jobs.c.owner, attempts.c.job, attempts.c.started_at, attempts.c.ended_at, attempts.c.devices)
+        query = select(*columns).join(jobs, jobs.c.id == attempts.c.job)
+        query = query.where(attempts.c.ended_at >= since, attempts.c.started_at.is_not(None))
+        with self._database.reading() as connection:
+            return [
+                Service(owner=owner, job=job, started_at=started, ended_at=ended, devices=len(from_json(names)))
+                for owner, job, started, ended, names in connection.execute(query.order_by(attempts.c.ended_at))
+            ]
+
     # --- for learning
 
     def finished_attempts(self, *, since: float = 0.0, limit: int | None = None) -> list[tuple[JobRow, AttemptRow]]:
@@ -160,6 +173,14 @@ class SqlStore:
         split = len(JOB_COLUMNS)
         with self._database.reading() as connection:
             return [(job_row(row[:split]), attempt_row(row[split:])) for row in connection.execute(query)]
+
+    # --- for shadow mode
+
+    def chances(self, *, since: float = 0.0) -> list[Chance]:
+        """First chances at `since` or later, oldest first."""
+        query = select(*CHANCE_COLUMNS).where(chances.c.at >= since).order_by(chances.c.at, chances.c.job)
+        with self._database.reading() as connection:
+            return [chance_row(row) for row in connection.execute(query)]
 
     # --- for the workers
 

@@ -16,8 +16,8 @@ from sqlalchemy.exc import IntegrityError
 
 from gpuq.adapters.store import journal
 from gpuq.adapters.store.contract import AttemptRow, Commit
-from gpuq.adapters.store.rows import attempt_values, change_values, clean, to_json, to_optional_json
-from gpuq.adapters.store.schema import attempts, devices, hosts, jobs, requests
+from gpuq.adapters.store.rows import attempt_values, chance_values, change_values, clean, to_json, to_optional_json
+from gpuq.adapters.store.schema import attempts, chances, devices, hosts, jobs, requests
 from gpuq.core.attempt import AttemptId
 from gpuq.core.job import JobId, JobState
 from gpuq.errors import Conflict, Failure
@@ -55,6 +55,7 @@ def write(connection: Connection, turn: Commit) -> None:
     _update(connection, _END_ATTEMPT, [_ended(*ended) for ended in turn.ended])
     _upsert(connection, devices, [asdict(device) for device in turn.devices])
     _upsert(connection, hosts, [{"host": h, "boot_id": boot, "spooled": n} for h, (boot, n) in turn.hosts.items()])
+    _insert_new(connection, chances, [chance_values(chance) for chance in turn.chances])
     for ids in chunks(turn.handled):
         connection.execute(delete(requests).where(requests.c.id.in_(ids)))
 
@@ -112,10 +113,20 @@ def _ended(attempt: AttemptId, end: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _insert_new(connection: Connection, table: Table, values: list[dict[str, Any]]) -> None:
+    """Rows whose key the table has already stay as they are."""
+    if values:
+        statement = _insert(connection, table)
+        connection.execute(statement.on_conflict_do_nothing(index_elements=list(table.primary_key)), values)
+
+
 def _upsert(connection: Connection, table: Table, values: list[dict[str, Any]]) -> None:
     if not values:
         return
-    make = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
-    statement = make(table)
+    statement = _insert(connection, table)
     others = {column.name: statement.excluded[column.name] for column in table.c if not column.primary_key}
     connection.execute(statement.on_conflict_do_update(index_elements=list(table.primary_key), set_=others), values)
+
+
+def _insert(connection: Connection, table: Table) -> postgresql.Insert | sqlite.Insert:
+    return postgresql.insert(table) if connection.dialect.name == "postgresql" else sqlite.insert(table)

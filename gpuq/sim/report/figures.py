@@ -17,6 +17,7 @@ import numpy as np
 from gpuq.core.attempt import Ending
 from gpuq.core.job import JobState
 from gpuq.core.slowdown import packing_saving
+from gpuq.settings import Scheduling
 from gpuq.sim.record import JobRun, Run
 from gpuq.sim.report.occupancy import Demand, occupancy, spans
 
@@ -88,6 +89,12 @@ class Figures:
         "energy", "kWh", "What all devices drew, idle ones too, until the last job's end."
     )
     idle_energy_kwh: float | None = _figure("of it idle", "kWh", "What devices drew with nobody on them.")
+    cost: float | None = _figure(
+        "cost",
+        "money",
+        "Energy at `energy_price_per_kwh`, and each hour that a job ended past its deadline at `late_price_per_hour`, doubled "
+        "for each step of its priority; both prices from [scheduling] of the settings.",
+    )
     utilisation: float | None = _figure(
         "utilisation", "share", "Device-hours used / (devices times makespan): devices with somebody on them."
     )
@@ -137,8 +144,8 @@ MEASURED = tuple(one for one in fields(Figures) if one.metadata)
 """The fields that are figures, in the order in which they are shown; `metadata` has label, unit and says."""
 
 
-def figures(run: Run, *, budget: float = BUDGET) -> Figures:
-    """All figures of one run."""
+def figures(run: Run, *, budget: float = BUDGET, prices: Scheduling | None = None) -> Figures:
+    """All figures of one run. Without `prices` the settings' defaults count."""
     ended = [job for job in run.jobs if job.ended_at is not None]
     return Figures(
         policy=run.policy,
@@ -156,6 +163,7 @@ def figures(run: Run, *, budget: float = BUDGET) -> Figures:
         **_admissions(run),
         failed=sum(job.state is not JobState.COMPLETED for job in ended),
         late=_late(ended),
+        cost=_cost(run.energy_kwh, ended, prices or Scheduling()),
         energy_kwh=run.energy_kwh,
         idle_energy_kwh=run.idle_energy_kwh,
         decision_median_s=_quantile(run.pass_seconds, 0.5),
@@ -264,6 +272,17 @@ def _jain(values: Sequence[float]) -> float | None:
 def _late(ended: Iterable[JobRun]) -> float | None:
     bound = [job for job in ended if job.arrival.deadline_s is not None]
     return _share(sum((job.ended_at or 0.0) > (job.arrival.deadline_s or 0.0) for job in bound), len(bound))
+
+
+def _cost(energy_kwh: float | None, ended: Iterable[JobRun], prices: Scheduling) -> float | None:
+    if energy_kwh is None:
+        return None
+    late = (
+        max(0.0, job.ended_at - job.arrival.deadline_s) / HOUR_S * 2.0**job.arrival.priority
+        for job in ended
+        if job.ended_at is not None and job.arrival.deadline_s is not None
+    )
+    return energy_kwh * prices.energy_price_per_kwh + sum(late) * prices.late_price_per_hour
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -45,8 +45,10 @@ def _slowed(main: Figures, budget: float) -> Iterator[str]:
     worst, over = main.slowdown_worst, main.over_budget
     if not main.sharing_jobs or worst is None or over is None:
         return
-    if over == 0:
-        yield f"Nobody would have been slowed by more than {share(max(0.0, worst - 1))}."
+    if worst < 1.0005:
+        yield "Nobody would have been slowed."
+    elif over == 0:
+        yield f"Nobody would have been slowed by more than {share(worst - 1)}."
     else:
         yield (
             f"{share(over)} of the jobs would have been slowed by more than {share(budget - 1)}, the worst {worst:.2f} times."

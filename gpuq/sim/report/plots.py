@@ -18,6 +18,7 @@ _WIDTH = 880
 _COLOURS = 8
 _LANE = 11
 _REST = "var(--rest)"
+_DASHES = ("", "7 4", "2 3")
 # A label takes about this much, in the page's font.
 _LETTER = 7.0
 
@@ -27,13 +28,16 @@ class Colours:
     """The page's variable for each contender: the one that the page is about stands out, the one compared with is grey."""
 
     of: Mapping[str, str]
+    dash: Mapping[str, str]
 
     @classmethod
     def of_all(cls, names: Sequence[str], main: str, baseline: str) -> Colours:
         """Colours that stay with a name through all pictures."""
         others = [name for name in names if name not in (main, baseline)]
         of = {name: f"var(--c{1 + place % (_COLOURS - 1)})" for place, name in enumerate(others)}
-        return cls({**of, baseline: "var(--other)", main: "var(--c0)"})
+        # Where colours come round again, lines are broken.
+        dash = {name: _DASHES[min(place // (_COLOURS - 1), len(_DASHES) - 1)] for place, name in enumerate(others)}
+        return cls({**of, baseline: "var(--other)", main: "var(--c0)"}, dash)
 
 
 def gantts(found: Sequence[Sketch]) -> list[str]:
@@ -58,9 +62,7 @@ def _gantt(found: Sketch, until: float, colours: Mapping[str, str]) -> str:
     total = sum(bar.end - bar.start for row in found.rows for bar in row.bars)
     says = f"{found.policy}: {len(found.rows)} devices over {duration(until)}"
     says += f"; {share(shared / total if total else None)} of the jobs' time beside a partner."
-    legend = _legend(
-        [*((kind, colour, False) for kind, colour in colours.items()), ("other kinds", _REST, False)], base + 34
-    )
+    legend = _legend([*((kind, colour, "") for kind, colour in colours.items()), ("other kinds", _REST, "")], base + 34)
     return _figured(svg.svg(_WIDTH, int(base + 24 + legend[1]), [*parts, *legend[0]], says), says)
 
 
@@ -94,10 +96,9 @@ def distribution(found: Sequence[Sketch], what: str, colours: Colours) -> str:
     parts += svg.bottom_axis(x, svg.time_ticks(low, high, log=True), y.end, y.start, svg.write_time)
     for name, points in lines:
         along = [(x(value), y(place / (POINTS - 1))) for place, value in enumerate(points)]
-        parts.append(
-            svg.path(along, colours.of[name], dashed="oracle" in name, width=2.6 if name in _front(colours) else 1.6)
-        )
-    legend, depth = _legend([(name, colours.of[name], "oracle" in name) for name, _ in lines], height + 4)
+        thick = 2.6 if name in _front(colours) else 1.6
+        parts.append(svg.path(along, colours.of[name], dash=colours.dash.get(name, ""), width=thick))
+    legend, depth = _legend([(name, colours.of[name], colours.dash.get(name, "")) for name, _ in lines], height + 4)
     word = {"completions": "completion", "waits": "waiting"}[what]
     says = f"Share of jobs with at most this {word} time. Medians: " + ", ".join(
         f"{name} {duration(points[POINTS // 2])}" for name, points in lines
@@ -155,14 +156,14 @@ def _front(colours: Colours) -> set[str]:
     return {name for name, colour in colours.of.items() if colour in ("var(--c0)", "var(--other)")}
 
 
-def _legend(entries: Sequence[tuple[str, str, bool]], top: float) -> tuple[list[str], float]:
+def _legend(entries: Sequence[tuple[str, str, str]], top: float) -> tuple[list[str], float]:
     """Names with their colours, in rows; and how deep they are."""
     parts, x, y = [], 12.0, top + 10
-    for name, colour, dashed in entries:
+    for name, colour, dash in entries:
         wide = 34 + _LETTER * len(name)
         if x + wide > _WIDTH and x > 12:
             x, y = 12.0, y + 18
-        parts.append(svg.path([(x, y - 4), (x + 16, y - 4)], colour, dashed=dashed, width=4))
+        parts.append(svg.path([(x, y - 4), (x + 16, y - 4)], colour, dash=dash, width=4))
         parts.append(svg.text(x + 21, y, name))
         x += wide
     return parts, y - top + 12

@@ -50,11 +50,11 @@ def line(x1: float, y1: float, x2: float, y2: float, cls: str = "grid") -> str:
     return f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{cls}"/>'
 
 
-def path(points: Sequence[tuple[float, float]], colour: str, *, dashed: bool = False, width: float = 2) -> str:
-    """A line through points."""
+def path(points: Sequence[tuple[float, float]], colour: str, *, dash: str = "", width: float = 2) -> str:
+    """A line through points; `dash` are lengths of its parts and gaps."""
     steps = " ".join(f"{'L' if place else 'M'}{x:.1f} {y:.1f}" for place, (x, y) in enumerate(points))
-    dash = ' stroke-dasharray="6 4"' if dashed else ""
-    return f'<path d="{steps}" fill="none" style="stroke:{colour}" stroke-width="{width}"{dash}/>'
+    broken = f' stroke-dasharray="{dash}"' if dash else ""
+    return f'<path d="{steps}" fill="none" style="stroke:{colour}" stroke-width="{width}"{broken}/>'
 
 
 def rect(x: float, y: float, width: float, height: float, colour: str, title: str = "") -> str:
@@ -93,7 +93,11 @@ def even_ticks(low: float, high: float, about: int = 5) -> list[float]:
     return [number * step for number in range(first, math.floor(high / step + 1e-9) + 1)]
 
 
-_TIMES = (1, 10, 60, 600, 3600, 6 * 3600, 86_400, 4 * 86_400, 16 * 86_400, 64 * 86_400, 256 * 86_400)
+_TIMES = (
+    *(1, 3, 10, 30, 60, 180, 600, 1800, 3600, 3 * 3600, 6 * 3600, 12 * 3600),
+    *(86_400 * days for days in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)),
+)
+_MOST_TICKS = 9
 _ROUND_TIMES = tuple(
     unit * number
     for unit, numbers in ((1, (1, 2, 5, 10, 20, 30)), (60, (1, 2, 5, 10, 20, 30)), (3600, (1, 2, 4, 6, 12)))
@@ -104,14 +108,15 @@ _ROUND_TIMES = tuple(
 def time_ticks(low: float, high: float, *, log: bool = False) -> list[float]:
     """Round times from low to high, in seconds."""
     if log:
-        return [float(tick) for tick in _TIMES if low <= tick <= high] or [low, high]
+        found = [float(tick) for tick in _TIMES if low <= tick <= high]
+        return found[:: math.ceil(len(found) / _MOST_TICKS)] if found else [low, high]
     step = next((step for step in _ROUND_TIMES if step >= (high - low) / 8), _ROUND_TIMES[-1])
     return [float(number * step) for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
 
 
 def write_time(seconds: float) -> str:
-    """A tick of time: `10m`, `6h`, `2d`."""
+    """A tick of time: `40s`, `1m20`, `6h`, `2d`."""
     for unit, letter in ((86_400, "d"), (3600, "h"), (60, "m")):
         if seconds >= unit and seconds % unit == 0:
             return f"{seconds / unit:.0f}{letter}"
-    return duration(seconds)
+    return f"{seconds // 60:.0f}m{seconds % 60:02.0f}" if seconds > 60 else duration(seconds)

@@ -12,8 +12,10 @@ from gpuq.sim.report.summary import Summary, ratio
 from gpuq.sim.report.words import UNKNOWN, count, duration, share
 from gpuq.sim.report.words import ratio as written
 
+# Several seeds have several times as many notes; the page has them all.
+_MOST_NOTES = 12
 _HEAD = (
-    "policy", "done: mean", "", "p99", "waits: mean", "p99", "slowed: p95", "worst", "over", "saved", "OOM", "pass"
+    "policy", "done: mean", "", "waits: mean", "p99", "slow: p95", "worst", "over", "saved", "OOM", "pass"
 )  # fmt: skip
 
 
@@ -22,8 +24,14 @@ def show(report: Report, console: Console) -> None:
     for sentence in report.headline:
         console.print(Text(sentence, style="bold"))
     console.print(_table(report))
+    if report.steps:
+        console.print(Text("\nWhat each brings:"))
     for step in report.steps:
-        console.print(Text(said(step)))
+        console.print(Text(f"  {said(step)}"))
+    if len(report.notes) <= _MOST_NOTES:
+        console.print(Text("\nWhat this rests on:"))
+        for note in report.notes:
+            console.print(Text(f"· {note}", style="dim"))
 
 
 def _table(report: Report) -> Table:
@@ -47,7 +55,6 @@ def _cells(summary: Summary, compared: Summary) -> list[str]:
         summary.policy,
         duration(found.completion_mean_s),
         UNKNOWN if against is None else f"x{against:.2f}",
-        duration(found.completion_p99_s),
         duration(found.wait_mean_s),
         duration(found.wait_p99_s),
         written(found.slowdown_p95),
@@ -61,4 +68,5 @@ def _cells(summary: Summary, compared: Summary) -> list[str]:
 
 def said(step: Step) -> str:
     """A step in a sentence."""
-    return f"{step.adds}: completion x{written(step.completion)}, waiting x{written(step.wait)} ({step.policy} : {step.before})"
+    against = f"{step.policy} against {step.before}"
+    return f"{step.adds}: completion x{written(step.completion)}, waiting x{written(step.wait)} ({against})"

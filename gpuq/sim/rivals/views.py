@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from gpuq.core.forecast import RULE, Forecast, PairCost, Question
 from gpuq.core.job import KindId
-from gpuq.sim.beliefs import Beliefs
+from gpuq.sim.beliefs import Beliefs, Taught
 from gpuq.sim.record import AttemptRun
 from gpuq.sim.trace import Arrival
 from gpuq.sim.world import World
@@ -32,13 +32,13 @@ class View:
         """The forecasts underneath, as this one sees them."""
         return {question: self.seen(question, found) for question, found in self.under.answer(questions).items()}
 
-    def learn(self, attempt: AttemptRun, now: float) -> None:
+    def learn(self, attempt: AttemptRun, now: float) -> bool:
         """As underneath."""
-        self.under.learn(attempt, now)
+        return self.under.learn(attempt, now)
 
-    def night(self, now: float) -> None:
+    def night(self, now: float) -> Taught | None:
         """As underneath."""
-        self.under.night(now)
+        return self.under.night(now)
 
 
 # From the newcomer's kind and the resident's: how bad it holds the two together to be, 0 is not at all; None keeps them apart.

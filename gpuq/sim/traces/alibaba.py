@@ -33,7 +33,7 @@ def pods(data: Path) -> Imported:
         "alibaba 2023", found,
         [
             f"left out: {pending} pods that were never scheduled, {no_gpu} without a GPU, {instant} that ended as they began",
-            f"{running} of {len(found)} pods still ran when the trace ended: they end there",
+            f"{running} of {len(found)} pods are marked as running: perhaps they went on after the end that they have",
             f"{sum(job.share_pct != 100 for job in found)} ask for a part of a GPU, which is taken for what they keep busy",
         ],
     )  # fmt: skip

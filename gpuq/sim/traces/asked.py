@@ -26,7 +26,8 @@ _BURST_S = 300.0
 class Asked:
     """One job. Seconds from the trace's start; `group` is its virtual cluster, or what else keeps users apart.
 
-    `share_pct` is the part of a device that it asked for, or keeps busy, where the trace says so.
+    `share_pct` is the part of a device that it asked for, or keeps busy, where the trace says so. `preemptible` None is as
+    whoever plays it wants it.
     """
 
     submit_s: float
@@ -38,6 +39,8 @@ class Asked:
     share_pct: float | None = None
     deadline_s: float | None = None
     priority: int = 0
+    declared_memory: int | None = None
+    preemptible: bool | None = None
 
     @property
     def work_s(self) -> float:

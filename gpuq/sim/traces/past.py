@@ -75,10 +75,12 @@ def past(devices: Iterable[Device], ended: Ended) -> Past:
 
 
 def _asked(run: _Run, duration_s: float) -> Asked:
-    record = run.job.record
+    """As it asked, but for the devices: those that it had, of which its duration speaks."""
+    record, asked = run.job.record, run.job.record.submission
     return Asked(
         record.submitted_at, duration_s, len(run.attempt.devices) or 1, record.owner,
-        owner=record.owner, kind=record.kind, priority=record.submission.priority,
+        owner=record.owner, kind=record.kind, priority=asked.priority, deadline_s=asked.deadline_at,
+        declared_memory=asked.gpu_memory, preemptible=asked.preemptible,
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@ Arrives: a folder with `philly_jobs.csv`. Leaves: its jobs, or a stretch of cons
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import accumulate
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -23,15 +23,18 @@ _SPARSE_S = 14 * DAY_S
 LONGEST_S = 7 * DAY_S
 # 1,500 jobs then bring 64 devices two weeks of work or more at 90% load, so that there are nights enough to learn in.
 LEAST_HOURS = 13.0
+# Long jobs that come last bring work that is done when nobody else comes any more: the load that is felt is then much lower.
+LEAST_FELT = 0.85
 
 
-def jobs(data: Path) -> list[Asked]:
-    """All 82,247, first come first."""
-    found = [
+@lru_cache(maxsize=1)
+def jobs(data: Path) -> tuple[Asked, ...]:
+    """All 82,247, first come first. Kept, as those who compare seeds read it again and again."""
+    found = (
         Asked(float(row["submit_s"]), float(row["duration_s"]), int(row["num_gpus"]), row["vc"])
         for row in rows(data / FILE)
-    ]
-    return sorted(found, key=lambda job: job.submit_s)
+    )
+    return tuple(sorted(found, key=lambda job: job.submit_s))
 
 
 def stretch(data: Path, count: int, most_devices: int, seed: int) -> Imported:
@@ -56,19 +59,31 @@ def _stretch(kept: Sequence[Asked], count: int, seed: int) -> tuple[list[Asked],
     return found, (
         f"jobs {first + 1} to {first + count} of the rest, days {days[0]:.2f} to {days[1]:.2f}: one of the {len(starts)} "
         f"stretches side by side, after the sparse first two weeks, whose jobs bring {LEAST_HOURS:g} device-hours each or more "
-        f"({_hours(found):.1f} here, {_hours(kept):.1f} over all)"
+        f"({_hours(found):.1f} here, {_hours(kept):.1f} over all), {LEAST_FELT:.0%} of them before the last submission"
     )
 
 
 def _starts(kept: Sequence[Asked], count: int) -> list[int]:
-    done = [0.0, *accumulate(job.work_s for job in kept)]
+    submits = np.array([job.submit_s for job in kept])
+    done = np.concatenate(([0.0], np.cumsum([job.work_s for job in kept])))
+    enough = done[count:] - done[:-count] >= LEAST_HOURS * 3600 * count
     found: list[int] = []
-    for first in range(len(kept) - count + 1):
+    for first in np.flatnonzero(enough & (submits[: len(enough)] >= _SPARSE_S)).tolist():
         free = not found or first >= found[-1] + count
-        enough = done[first + count] - done[first] >= LEAST_HOURS * 3600 * count
-        if free and enough and kept[first].submit_s >= _SPARSE_S:
+        if free and felt(kept[first : first + count]) >= LEAST_FELT:
             found.append(first)
     return found
+
+
+def felt(jobs: Sequence[Asked]) -> float:
+    """The share of the work that would be done by the last submission, at 90% of 64 devices, if each job started at once."""
+    submits = np.array([job.submit_s - jobs[0].submit_s for job in jobs])
+    durations = np.array([job.duration_s for job in jobs])
+    devices = np.array([job.devices for job in jobs])
+    work = float(durations @ devices)
+    span = work / (64 * 0.9)
+    left = span - submits * (span / submits[-1] if submits[-1] > 0 else 0.0)
+    return float(np.minimum(durations, left) @ devices) / work
 
 
 def _hours(jobs: Sequence[Asked]) -> float:

@@ -117,6 +117,19 @@ def test_finished_attempts_are_those_that_started_and_ended(store: Store) -> Non
     assert [attempt.job for _, attempt in store.finished_attempts(since=330.0)] == [1]
 
 
+def test_what_owners_had_is_told_oldest_end_first(store: Store) -> None:
+    jobs = store.add_jobs([a_record() for _ in range(3)])
+    store.commit(Commit(launched=[an_attempt(job) for job in jobs]))
+    one, two, never = (AttemptId(job, 1) for job in jobs)
+    store.commit(Commit(started=[(each, 220.0, "/log") for each in (one, two)]))
+    store.commit(Commit(ended=[(one, an_end(330.0)), (two, an_end(310.0)), (never, an_end(320.0))]))
+    told = store.services(since=0.0)
+    assert [(had.job, had.started_at, had.ended_at) for had in told] == [(2, 220.0, 310.0), (1, 220.0, 330.0)]
+    assert {had.owner for had in told} == {a_record().owner}
+    assert {had.devices for had in told} == {len(an_attempt(one.job).devices)}
+    assert [had.job for had in store.services(since=320.0)] == [1]
+
+
 # --- the fenced start
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from gpuq.adapters.store.contract import Commit, Store
+from gpuq.adapters.store.contract import Chance, Commit, Store
 from gpuq.core.attempt import AttemptId
 from gpuq.core.device import Device, DeviceId, HostId
 from gpuq.core.job import JobId, JobState
@@ -148,3 +149,24 @@ def test_a_reason_may_quote_anything(store: Store) -> None:
     row = store.job(job)
     assert row is not None
     assert row.reason == "before\ufffdafter \u2028 '; DROP TABLE jobs; --"
+
+
+def a_chance(job: JobId, at: float = 500.0, **changes: Any) -> Chance:
+    values = {"rule": "Fits", "evidence": "rule", "newcomer": 1.1, "newcomer_upper": 1.3, "free_at": 900.0, **changes}
+    return Chance(job=job, at=at, device="gpu0", beside=AttemptId(JobId(1), 1), **values)
+
+
+def test_a_first_chance_stays_as_it_was_first_seen(store: Store) -> None:
+    first, second = store.add_jobs([a_record(), a_record()])
+    seen = [a_chance(first), a_chance(second, 600.0, evidence=None, newcomer=None, newcomer_upper=None, free_at=None)]
+    store.commit(Commit(chances=seen))
+    store.commit(Commit(chances=[a_chance(first, 700.0)]))
+    assert store.chances() == seen
+    assert store.chances(since=550.0) == seen[1:]
+
+
+def test_a_chance_of_no_job_is_refused_with_all_of_its_turn(store: Store) -> None:
+    with pytest.raises(Failure):
+        store.commit(Commit(entries=[an_entry(1)], chances=[a_chance(JobId(9))]))
+    assert store.chances() == []
+    assert store.last_seq() == 0

@@ -1,5 +1,6 @@
 """The public traces, as far as they are here."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,7 @@ def test_philly_is_whole_and_its_stretches_do_not_overlap(data: Path) -> None:
     assert len(philly.jobs(data)) == 82_247
     days = [[job.submit_s for job in philly.stretch(data, 1500, 8, seed).jobs] for seed in (1, 2, 3)]
     ranges = sorted((min(one), max(one)) for one in days)
-    assert all(before[1] <= after[0] for before, after in zip(ranges, ranges[1:], strict=False))
+    assert all(before[1] <= after[0] for before, after in pairwise(ranges))
 
 
 @needs_data

@@ -1,0 +1,192 @@
+"""gpuq against its rivals: the same jobs, the same worlds, the same core.
+
+Philly arrivals on 64 devices, scaled to 70, 90 and 110% of exclusive capacity; what the jobs are made of comes from the measured
+pairs of `alnair_mps_pairs` and from Gavel's of the P100. Every seed is another stretch of arrivals and deals the workloads anew.
+All contenders whose forecasts matter learn from nothing, night by night, as the daemon does; the bounds know everything. The
+slowdown budget is 1.2 for all who look at one.
+
+Writes `build/bench-policies-runs.json`: every figure of every run.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+from statistics import median
+
+from benchmarks.table import BUILD, Row, number
+from gpuq.core.limits import Limits
+from gpuq.home import Home
+from gpuq.settings import Settings
+from gpuq.sim.beliefs import Beliefs, Cold, Oracle
+from gpuq.sim.learned import Learned
+from gpuq.sim.named import contender_named
+from gpuq.sim.report.figures import Figures, figures
+from gpuq.sim.rivals import BOUNDS, RIVALS
+from gpuq.sim.run import DAY_S, simulate
+from gpuq.sim.scenario import Scenario, philly
+
+WORLDS = ("mps", "gavel-p100")
+LOADS = (0.7, 0.9, 1.1)
+SEEDS = (1, 2, 3, 4, 5)
+JOBS = 1500
+GPUS = 64
+BUDGET = 1.2
+SETTLED_S = 7 * DAY_S
+
+# They look at no forecast, so that none need be learnt for them.
+_BLIND = frozenset({"exclusive-fifo", "least-attained-preemptive"})
+_OURS, _ALONE, _FIFO, _BOUND = "packed", "packed-exclusive", "exclusive-fifo", "oracle-packing"
+CONTENDERS = (_OURS, _ALONE, *RIVALS, *BOUNDS)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One run."""
+
+    data: Path
+    world: str
+    load: float
+    seed: int
+    contender: str
+
+    @property
+    def cell(self) -> tuple[str, float]:
+        """Where it is compared with others."""
+        return self.world, self.load
+
+
+@dataclass(frozen=True)
+class Played:
+    """What came of it: over all jobs, and over those submitted after seven nights."""
+
+    task: Task
+    whole: Figures
+    settled: Figures
+    seconds: float
+
+
+def run(data: Path) -> list[Row]:
+    """The rows; the runs are kept beside."""
+    tasks = [Task(data, *rest) for rest in product(WORLDS, LOADS, SEEDS, CONTENDERS)]
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), mp_context=context) as pool:
+        played = list(pool.map(play, tasks))
+    _keep(played)
+    return list(rows(played))
+
+
+def play(task: Task) -> Played:
+    """Play it."""
+    started = time.perf_counter()
+    scenario = philly(task.data, pairs=task.world, gpus=GPUS, load=task.load, jobs=JOBS, seed=task.seed)
+    settings = Settings(Home(Path("unused")), None, "", admission=Limits(max_slowdown=BUDGET))
+    contender = contender_named(task.contender, settings, scenario.world)
+    beliefs = _beliefs(task, scenario, settings)
+    found = simulate(scenario.trace, scenario.world, beliefs, contender, seed=task.seed)
+    late = replace(found, jobs=[job for job in found.jobs if job.arrival.submit_s >= SETTLED_S])
+    return Played(task, figures(found, budget=BUDGET), figures(late, budget=BUDGET), time.perf_counter() - started)
+
+
+def rows(played: Sequence[Played]) -> Iterator[Row]:
+    """What the reaches speak of, then every rival in every cell."""
+    found = _by_cell(played)
+    for (world, load), of in found.items():
+        at = f"{world} {load:.0%}"
+        yield from _against_fifo(at, load, of)
+        yield from _settled(at, of)
+    for (world, load), of in found.items():
+        yield from _against_rivals(f"{world} {load:.0%}", of)
+    slowest = max(played, key=lambda one: one.seconds)
+    note = f"slowest: {slowest.task.contender} in {slowest.task.world} at {slowest.task.load:.0%}, seed {slowest.task.seed}"
+    yield Row("one simulation, median", median(one.seconds for one in played), "s", note=note)
+
+
+Cell = Mapping[str, Mapping[int, Played]]
+
+
+def _against_fifo(at: str, load: float, of: Cell) -> Iterator[Row]:
+    reach = {0.9: 0.4, 1.1: 0.25}.get(load)
+    ratios = _ratios(of, _OURS, _FIFO, "completion_mean_s")
+    yield Row(f"{at}: mean completion, packed / exclusive FIFO", median(ratios), "x", reach, note=_spread(ratios))
+    ratios = _ratios(of, _ALONE, _FIFO, "completion_mean_s")
+    yield Row(f"{at}: order and backfill alone / exclusive FIFO", median(ratios), "x", note=_spread(ratios))
+    ratios = _ratios(of, _OURS, _ALONE, "completion_mean_s")
+    reach = 0.85 if load == 0.9 else None
+    yield Row(f"{at}: packed / the same without sharing", median(ratios), "x", reach, note=_spread(ratios))
+    waits = _ratios(of, _OURS, _ALONE, "wait_mean_s")
+    yield Row(f"{at}: the same, mean waiting", median(waits), "x", note=_spread(waits))
+
+
+def _settled(at: str, of: Cell) -> Iterator[Row]:
+    """Of jobs submitted after seven nights."""
+    gains = [_gain(of, seed) for seed in of[_OURS]]
+    yield Row(
+        f"{at}: share of the oracle's gain over FIFO, after 7 nights", median(gains), "%", 85, ">=", note=_spread(gains)
+    )
+    ours = [of[_OURS][seed].settled for seed in of[_OURS]]
+    over = [100 * (one.over_budget or 0.0) for one in ours]
+    yield Row(f"{at}: jobs over their budget, after 7 nights", median(over), "%", 2, note=_spread(over))
+    ooms = 1000 * sum(one.ooms or 0 for one in ours) / sum(one.jobs for one in ours)
+    yield Row(f"{at}: out of memory per 1,000 jobs, after 7 nights", ooms, "", 1, note="all seeds together")
+
+
+def _gain(of: Cell, seed: int) -> float:
+    fifo, ours, bound = (of[name][seed].settled.completion_mean_s or 0.0 for name in (_FIFO, _OURS, _BOUND))
+    return 100 * (fifo - ours) / (fifo - bound)
+
+
+def _against_rivals(at: str, of: Cell) -> Iterator[Row]:
+    for rival in (*RIVALS, *BOUNDS):
+        reach = None if rival in BOUNDS else 1.0
+        for name, figure in (("mean completion", "completion_mean_s"), ("p99 wait", "wait_p99_s")):
+            ratios = _ratios(of, _OURS, rival, figure)
+            over, ooms = (
+                median(getattr(one.whole, key) or 0.0 for one in of[rival].values()) for key in ("over_budget", "ooms")
+            )
+            note = f"{_spread(ratios)}; its jobs over budget {over:.1%}, out of memory {ooms:g}"
+            yield Row(f"{at}: {name}, packed / {rival}", median(ratios), "x", reach, note=note)
+
+
+def _ratios(of: Cell, one: str, other: str, figure: str) -> list[float]:
+    """Per seed; what takes no time on either side is level."""
+    pairs = [(getattr(of[one][seed].whole, figure), getattr(of[other][seed].whole, figure)) for seed in of[one]]
+    return [first / second if second else (1.0 if not first else float("inf")) for first, second in pairs]
+
+
+def _by_cell(played: Iterable[Played]) -> dict[tuple[str, float], dict[str, dict[int, Played]]]:
+    found: dict[tuple[str, float], dict[str, dict[int, Played]]] = {}
+    for one in played:
+        found.setdefault(one.task.cell, {}).setdefault(one.task.contender, {})[one.task.seed] = one
+    return found
+
+
+def _spread(values: Sequence[float]) -> str:
+    return f"{len(values)} seeds: {number(min(values))} to {number(max(values))}"
+
+
+def _beliefs(task: Task, scenario: Scenario, settings: Settings) -> Beliefs:
+    if task.contender in BOUNDS:
+        return Oracle(scenario.world)
+    if task.contender in _BLIND:
+        return Cold()
+    return Learned(scenario.world, settings.learning, settings.admission, seed=task.seed)
+
+
+def _keep(played: Sequence[Played]) -> None:
+    BUILD.mkdir(exist_ok=True)
+    plain = [
+        {
+            "world": one.task.world, "load": one.task.load, "seed": one.task.seed, "contender": one.task.contender,
+            "seconds": one.seconds, "whole": one.whole.to_json(), "settled": one.settled.to_json(),
+        }
+        for one in played
+    ]  # fmt: skip
+    (BUILD / "bench-policies-runs.json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,103 @@
+"""`gpuq report shadow`: what sharing would have saved and caused, while shadow mode ran every job alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpuq.cli import format as fmt
+from gpuq.cli.arguments import Parser
+from gpuq.cli.client import Client, Record, print_json
+from gpuq.errors import BadInput
+
+_MOST_PAIRS = 12
+_OFF = "Shadow mode is off: `shadow = true` in [scheduling] of the settings turns it on."
+
+
+def run(words: list[str]) -> int:
+    """Print a report."""
+    parser = Parser(
+        "report", "Reports of what has run.\nshadow: what sharing would have saved, while every job ran alone."
+    )
+    parser.add_argument("what", choices=["shadow"], help="which report")
+    parser.add_argument("--days", default="7", metavar="N", help="how many days back (default 7)")
+    options = parser.parse_args(words)
+    if not options.days.isdecimal() or not 1 <= int(options.days) <= 3660:
+        raise BadInput(f"--days `{options.days}` is not a whole number from 1 to 3660.")
+    told: Record = Client.of(options).get("/api/v1/report/shadow", days=int(options.days))
+    if options.json:
+        print_json(told)
+    else:
+        print("\n".join(screen(told, fmt.terminal_width())))
+    return 0
+
+
+def screen(told: Record, width: int) -> list[str]:
+    """What would have been saved, what it would have cost, pair by pair, and how that is counted."""
+    if not told["chances"]:
+        nobody = f"Nobody had a chance to share in the last {_days(told)}."
+        return fmt.wrapped(nobody if told["on"] else f"{nobody} {_OFF}", width)
+    lines = [line for sentence in _sentences(told) for line in fmt.wrapped(sentence, width)]
+    if told["pairs"]:
+        lines += ["", *_pairs(told["pairs"], width)]
+    return [*lines, "", *fmt.wrapped(told["definition"], width)]
+
+
+def _sentences(told: Record) -> Iterator[str]:
+    yield f"The last {_days(told)}, in which every job ran alone:" if told["on"] else _OFF
+    if told["counted"]:
+        saved, ran = told["gpu_hours_saved"], told["gpu_hours_run"]
+        part = f" of {_hours(ran)}, {saved / ran:.0%}" if ran and saved <= ran else ""
+        yield f"Sharing would have saved {_hours(saved)} GPU-hours{part}."
+        waits = f"{fmt.about(told['wait_avoided_mean_s'])} in the mean, {fmt.about(3600 * told['wait_avoided_hours'])} together"
+        yield f"{told['counted']} jobs would have started earlier: {waits}."
+        worst, upper = fmt.slowdown(told["slowdown_worst"]), fmt.slowdown(told["slowdown_upper_worst"])
+        bound = f"; foretold to stay under {upper}" if upper != fmt.UNKNOWN else ""
+        mean = fmt.slowdown(told["slowdown_mean"])
+        yield f"Jobs that shared would have been slowed by {mean} in the mean, {worst} at most{bound}."
+    rest = [
+        f"{told[name]} {words}"
+        for name, words in (
+            ("open", "still wait or run"),
+            ("never_ran", "ended before they ran"),
+            ("slowdown_unknown", "have no foretold slowdown"),
+        )
+        if told[name]
+    ]
+    if rest:
+        yield f"Of {told['chances']} chances, {' and '.join(rest)}: they are not in the figures."
+
+
+def _pairs(pairs: list[Record], width: int) -> list[str]:
+    columns = [
+        fmt.Column("NEWCOMER", least=10),
+        fmt.Column("BESIDE", least=10),
+        fmt.Column("TIMES", right=True),
+        fmt.Column("SAVED H", right=True),
+        fmt.Column("SLOWED", right=True),
+        fmt.Column("BESIDE", right=True),
+        fmt.Column("WAITED", right=True, give_up=2),
+        fmt.Column("EVIDENCE", least=8, give_up=1),
+    ]
+    rows = [
+        (
+            fmt.clean(pair["newcomer"]),
+            fmt.clean(pair["beside"]),
+            str(pair["times"]),
+            _hours(pair["gpu_hours_saved"]),
+            fmt.slowdown(pair["newcomer_slowdown"]),
+            fmt.slowdown(pair["beside_slowdown"]),
+            fmt.about(pair["wait_avoided_mean_s"]),
+            fmt.clean(pair["evidence"] or fmt.UNKNOWN),
+        )
+        for pair in pairs[:_MOST_PAIRS]
+    ]
+    more = len(pairs) - len(rows)
+    return [*fmt.table(columns, rows, width), *([f"and {more} more pairs: --json has them"] if more else [])]
+
+
+def _days(told: Record) -> str:
+    return "day" if told["days"] == 1 else f"{told['days']} days"
+
+
+def _hours(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

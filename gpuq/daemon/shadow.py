@@ -1,0 +1,125 @@
+"""Shadow mode: gpuq runs every job alone, and notes once for each job where admission would have let it join another.
+
+Arrives: the state after each pass, and who answers questions. Leaves: first chances, for the record. The same `ask` and `admit`
+as ever, with the limits that would be in force; nothing here can start or hold up a job.
+
+What is counted is on the low side. A device that somebody would have joined is open to nobody else until that one would have
+ended. A job that had its chance would have run by now: it is no partner when it really runs. And since somebody is gone earlier,
+others would start earlier; `gpuq simulate` plays that, here it is left out. So are jobs that want several devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from math import inf
+
+from gpuq.adapters.store.contract import Chance, Store
+from gpuq.core.admit import Place, admit
+from gpuq.core.ask import ask
+from gpuq.core.attempt import Attempt, AttemptId
+from gpuq.core.board import Board
+from gpuq.core.forecast import Forecast, Question
+from gpuq.core.job import Job, JobId
+from gpuq.core.limits import Limits
+from gpuq.core.state import State
+
+_ALL = 1_000_000
+Answer = Callable[[Iterable[Question]], Mapping[Question, Forecast]]
+
+
+def exclusively(limits: Limits) -> Limits:
+    """The limits of a gpuq that shares nothing."""
+    return replace(limits, residents_per_device=1)
+
+
+class Shadow:
+    """Remembers who had a chance, and which attempts somebody would have joined. `limits` are those that would be in force."""
+
+    def __init__(self, limits: Limits, known: Iterable[Chance] = ()) -> None:
+        # The places tried are all there are: the best few may be taken by those who would have joined.
+        self._limits = replace(limits, candidates_per_job=_ALL)
+        self._had: set[JobId] = set()
+        self._taken_until: dict[AttemptId, float] = {}
+        for chance in known:
+            self._remember(chance)
+
+    @classmethod
+    def of(cls, limits: Limits, store: Store, state: State) -> Shadow:
+        """As it was before a restart: a chance of a job in this state cannot be older than the job. Blocks."""
+        oldest = min((job.submitted_at for job in state.jobs.values()), default=inf)
+        return cls(limits, store.chances(since=oldest) if state.jobs else ())
+
+    def look(self, state: State, answer: Answer, now: float) -> list[Chance]:
+        """The first chances of this moment, most urgent job first."""
+        self._forget_gone(state)
+        hosts = [a for a in state.attempts.values() if self._may_be_joined(a, now)]
+        if not hosts or not any(map(self._may_join, state.index.waiting.values())):
+            return []
+        answers: dict[Question, Forecast] = {}
+        while questions := ask(state, answers, self._limits, now):
+            answers.update(answer(questions))
+        return list(self._chances(Board(state, answers, self._limits, now)))
+
+    def _chances(self, board: Board) -> Iterator[Chance]:
+        for job in sorted(filter(self._may_join, board.waiting), key=_most_urgent):
+            if board.refused(job):
+                continue
+            chance = self._first(board, job)
+            if chance is not None:
+                self._remember(chance)
+                yield chance
+
+    def _first(self, board: Board, job: Job) -> Chance | None:
+        """At the best place that would have had this job. Where there is none, there is none for those like it either."""
+        verdict = None
+        for place in board.shared_options(job):
+            if not all(self._may_be_joined(resident, board.now) for resident in place.residents):
+                continue
+            forecast = board.forecast(job, place)
+            verdict = admit(job, forecast, place, self._limits)
+            if verdict.admitted:
+                return _chance(job, place, forecast, verdict.rule, board.now)
+        if verdict is not None:
+            board.refuse(job, verdict)
+        return None
+
+    def _may_join(self, job: Job) -> bool:
+        return job.id not in self._had and job.device_count == 1
+
+    def _may_be_joined(self, attempt: Attempt, now: float) -> bool:
+        """One that runs, that would not have run before, and that nobody would be beside now."""
+        open_again = self._taken_until.get(attempt.id, -inf) <= now
+        return attempt.started_at is not None and attempt.id.job not in self._had and open_again
+
+    def _remember(self, chance: Chance) -> None:
+        self._had.add(chance.job)
+        self._taken_until[chance.beside] = inf if chance.free_at is None else chance.free_at
+
+    def _forget_gone(self, state: State) -> None:
+        self._had = {job for job in self._had if job in state.jobs}
+        self._taken_until = {a: until for a, until in self._taken_until.items() if a in state.attempts}
+
+
+def _most_urgent(job: Job) -> tuple[int, float, int]:
+    return -job.priority, job.submitted_at, job.id
+
+
+def _chance(job: Job, place: Place, forecast: Forecast, rule: str, now: float) -> Chance:
+    """With one resident, as ever in shadow mode, there is one pair at most."""
+    cost = forecast.pairs[0] if forecast.pairs else None
+    slowdown = cost.newcomer if cost else forecast.expected_slowdown
+    lasts_s = forecast.duration_p50_s
+    return Chance(
+        job=job.id,
+        at=now,
+        device=place.device.id,
+        beside=place.residents[0].id,
+        rule=rule,
+        evidence=forecast.pair_evidence or forecast.evidence,
+        newcomer=slowdown,
+        newcomer_upper=cost.newcomer_upper if cost else forecast.upper_slowdown,
+        resident=cost.resident if cost else None,
+        resident_upper=cost.resident_upper if cost else None,
+        free_at=None if lasts_s is None else now + lasts_s * (slowdown or 1.0),
+    )

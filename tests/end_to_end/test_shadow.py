@@ -1,0 +1,34 @@
+"""Shadow mode with real processes on a CPU device: nothing shares, and the report says what sharing would have done."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+from tests.end_to_end.test_ring import STEPS, gpuq, show
+from tests.support.site import Site
+
+
+def test_jobs_run_alone_and_the_report_says_what_sharing_would_have_saved() -> None:
+    with Site(
+        devices_cpu_count=1, devices_cpu_cores=2, admission_utilization_pct=400, scheduling_shadow="true"
+    ) as site:
+        assert "Nobody had a chance to share" in gpuq(site, "report", "shadow")
+
+        submit = ("submit", "--parsable", "--python", sys.executable, str(STEPS))
+        first = gpuq(site, *submit, "10").strip()
+        gpuq(site, "wait", first)
+        second, third = (gpuq(site, *submit, "10").strip() for _ in range(2))
+        gpuq(site, "wait", second, third)
+
+        assert [show(site, job)["actual"]["partners"] for job in (second, third)] == [[], []]
+        found = json.loads(gpuq(site, "report", "shadow", "--json", "--days", "1"))
+        assert found["on"] is True
+        assert (found["chances"], found["counted"], found["open"]) == (1, 1, 0)
+        (pair,) = found["pairs"]
+        assert pair["times"] == 1
+        assert 1.0 <= pair["newcomer_slowdown"] < 1.3
+        # Two of some ten seconds side by side: most of the second is saved, and it would not have waited for the first.
+        assert 4 / 3600 < found["gpu_hours_saved"] < 13 / 3600
+        assert 4 < found["wait_avoided_mean_s"] < 20
+        assert "Sharing would have saved" in gpuq(site, "report", "shadow")

@@ -1,0 +1,117 @@
+"""Every policy that is offered keeps what it must and what it claims; and the kit finds those that do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from gpuq.core.board import Board
+from gpuq.core.device import DeviceId
+from gpuq.core.policy import Eviction, Policy, Proposal, propose_nothing
+from gpuq.errors import BadInput
+from gpuq.policies import registry
+from gpuq.policies.packed import packed
+from gpuq.policies.recipe import Recipe
+from gpuq.sim.conformance import conformance, main
+from gpuq.sim.exercises import exercises
+
+EXERCISES = {exercise.name: exercise for exercise in exercises()}
+
+
+def frozen() -> float:
+    """A test never judges by seconds."""
+    return 0.0
+
+
+@pytest.mark.parametrize("name", registry.names())
+def test_every_policy_that_is_offered(name: str) -> None:
+    recipe = registry.recipe(name)
+    try:
+        found = conformance(recipe, clock=frozen)
+    except BadInput as missing:
+        pytest.skip(f"{name}: {missing.message}")
+    assert found == []
+
+
+def findings(policy: Callable[[], Policy], exercise: str = "a mixture", **claims: bool) -> str:
+    recipe = Recipe("under test", lambda scheduling: policy(), **claims)
+    return "\n".join(conformance(recipe, clock=frozen, only=[EXERCISES[exercise]]))
+
+
+def test_one_that_does_nothing_is_found() -> None:
+    assert "never ended though all others had gone" in findings(lambda: propose_nothing)
+    assert "leaves devices idle" in findings(lambda: propose_nothing, work_conserving=True)
+
+
+def test_one_that_raises_is_found() -> None:
+    def faulty(board: Board) -> Iterator[Proposal]:
+        raise ValueError("no")
+        yield
+
+    assert "it raises ValueError: no" in findings(lambda: faulty)
+
+
+def test_one_that_invents_devices_jobs_and_attempts_is_found() -> None:
+    def inventing(board: Board) -> Iterator[Proposal | Eviction]:
+        for proposal in packed(board):
+            yield proposal
+            if isinstance(proposal, Proposal):
+                stranger = replace(proposal.devices[0], id=DeviceId("nowhere"))
+                yield Proposal(replace(proposal.job, id=999), proposal.devices)
+                yield from (Eviction(a, proposal.job) for a in board.state.attempts)
+                yield Proposal(proposal.job, (stranger,))
+
+    told = findings(lambda: inventing)
+    assert "it proposes jobs that do not wait" in told
+    assert "it stops jobs whose submitters did not allow it" in told
+    assert "it proposes devices that do not exist" in told
+
+
+def test_one_that_stops_and_starts_in_a_circle_is_found() -> None:
+    def fickle(board: Board) -> Iterator[Proposal | Eviction]:
+        yield from packed(board)
+        for job in board.waiting:
+            for attempt in board.state.attempts:
+                if board.state.jobs[attempt.job].preemptible:
+                    yield Eviction(attempt, job)
+
+    assert "in a circle" in findings(lambda: fickle)
+
+
+def test_one_that_depends_on_chance_is_found() -> None:
+    turns = iter(range(10**9))
+
+    def moody(board: Board) -> Iterator[Proposal]:
+        proposals = list(packed(board))
+        return iter(proposals[:: -1 if next(turns) % 3 else 1])
+
+    assert "the same seed does not give the same starts" in findings(lambda: moody)
+
+
+def test_one_that_starves_is_found_unless_it_owns_up() -> None:
+    def smallest_id_last(board: Board) -> Iterator[Proposal]:
+        for job in sorted(board.waiting, key=lambda job: -job.id):
+            for places in board.choices(job):
+                yield Proposal(job, tuple(place.device for place in places))
+                if board.placed(job):
+                    break
+
+    beside = "a low priority beside a high one"
+    assert "it claims to starve nobody, and job 1 waited" in findings(lambda: smallest_id_last, beside)
+    assert findings(lambda: smallest_id_last, beside, starvation_free=False) == ""
+
+
+def test_one_that_takes_too_long_is_found() -> None:
+    ticks = iter(range(0, 10**9, 3))
+    recipe = Recipe("slow", lambda scheduling: packed)
+
+    assert any(
+        "took 3.0 s" in found for found in conformance(recipe, clock=lambda: next(ticks), only=[EXERCISES["a mixture"]])
+    )
+
+
+def test_the_command_tells_and_its_exit_code_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["nobody"]) == 2
+    assert "there is no policy `nobody`" in capsys.readouterr().err

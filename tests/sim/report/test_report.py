@@ -1,0 +1,189 @@
+"""What people read: the sentences, the table, the JSON, the page."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from html.parser import HTMLParser
+from io import StringIO
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+
+from gpuq.sim.record import Run
+from gpuq.sim.report.figures import figures
+from gpuq.sim.report.headline import headline
+from gpuq.sim.report.page import page
+from gpuq.sim.report.report import Report, to_json
+from gpuq.sim.report.sketch import POINTS, sketch
+from gpuq.sim.report.summary import summarise
+from gpuq.sim.report.table import show
+from tests.sim.report.samples import a_job, a_run, alone, together
+
+CHAIN = (("exclusive-fifo", ""), ("packed-exclusive", "order and backfill"), ("packed", "sharing"))
+
+
+def a_report(*runs: Run, **changes: object) -> Report:
+    played = runs or (alone(), alone(policy="packed-exclusive"), together())
+    chain = CHAIN if not runs else ()
+    report = Report(
+        title="told in small", main="packed", baseline="exclusive-fifo", budget=1.3, chain=chain,
+        summaries=tuple(summarise(figures(run, budget=1.3) for run in played)),
+        sketches=tuple(map(sketch, played)), notes=("seed 1 <b>",),
+    )  # fmt: skip
+    return replace(report, **changes)  # type: ignore[arg-type]
+
+
+def told(report: Report, width: int = 100) -> str:
+    out = StringIO()
+    show(report, Console(file=out, width=width, highlight=False))
+    return out.getvalue()
+
+
+# --- sentences -----------------------------------------------------------------------------------------------------
+
+
+def test_the_headline_says_what_was_saved_how_much_sooner_and_who_was_slowed() -> None:
+    assert a_report().headline == [
+        "Sharing would have saved 0.75 GPU-hours, 38% of 2.",
+        "A job would have been done 75m under packed instead of 90m under exclusive-fifo, in the mean.",
+        "Nobody would have been slowed by more than 25%.",
+    ]
+
+
+def test_it_says_nothing_that_is_not_true() -> None:
+    bad = together(2.5)
+    found = headline(figures(bad), figures(alone()), 1.2)
+    assert found[0] == "Sharing would have saved no GPU-hours."
+    assert found[1].startswith("A job would have taken longer")
+    assert "100% of the jobs would have been slowed by more than 20%, the worst 2.50 times" in found[2]
+
+
+def test_where_nobody_shared_it_says_so_and_nothing_of_slowdowns() -> None:
+    found = headline(figures(alone(policy="packed")), figures(alone()), 1.2)
+    assert found == [
+        "Under packed no two jobs would have shared a device.",
+        "A job would have been done in the same mean time, 90m.",
+    ]
+
+
+def test_jobs_that_never_ended_and_lack_of_memory_are_said() -> None:
+    waits = a_job(2, 0, 1)
+    waits.attempts, waits.ended_at = [], None
+    found = headline(figures(a_run(a_job(1, 0, 10), waits)), figures(alone()), 1.2)
+    assert any("1 of 2 jobs never ended" in sentence for sentence in found)
+
+
+# --- the table -----------------------------------------------------------------------------------------------------
+
+
+def test_the_table_fits_a_hundred_columns_with_long_names() -> None:
+    name = "oracle-shortest-remaining-first"
+    shown = told(a_report(alone(), together(), together(policy=name)))
+    assert max(len(line) for line in shown.splitlines()) <= 100
+    assert name in shown
+
+
+def test_each_step_of_the_chain_is_said() -> None:
+    shown = told(a_report())
+    assert "order and backfill: completion x1.00" in shown
+    assert "sharing: completion x0.83, waiting x0.00" in shown
+
+
+# --- JSON ----------------------------------------------------------------------------------------------------------
+
+
+def test_json_has_every_figure_with_its_definition_and_unknown_is_null() -> None:
+    found = json.loads(json.dumps(to_json(a_report()), allow_nan=False))
+    packed = next(one for one in found["contenders"] if one["policy"] == "packed")
+    assert packed["median"]["slowdown_worst"] == 1.25
+    assert packed["median"]["energy_kwh"] is None
+    assert set(found["figures"]) <= set(packed["median"])
+    assert found["steps"][-1]["adds"] == "sharing"
+
+
+# --- the page ------------------------------------------------------------------------------------------------------
+
+
+class Checker(HTMLParser):
+    """Every tag is closed, and nothing points outside."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.texts: list[str] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        for name, value in attributes:
+            assert name not in {"src", "href"}, value
+            assert not name.startswith("on")
+        if tag not in {"meta", "line", "path", "rect", "circle"}:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attributes)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in {"line", "path", "rect", "circle"}:
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+
+def test_the_page_is_whole_points_nowhere_and_escapes_what_it_was_told() -> None:
+    evil = "<script>alert(1)</script>"
+    drawn = page(a_report(alone(), together(), a_run(a_job(1, 0, 10, kind=evil), policy="other"), title=evil))
+    checker = Checker()
+    checker.feed(drawn)
+    assert checker.open == []
+    assert "script" not in re.sub(r"&lt;/?script&gt;", "", drawn)
+    assert "http" not in drawn
+    assert "seed 1 <b>" in "".join(checker.texts)
+
+
+def test_every_picture_is_well_formed_and_within_its_frame() -> None:
+    pictures = re.findall(r"<svg.*?</svg>", page(a_report()), re.DOTALL)
+    assert len(pictures) == 5, "two Gantts, two distributions, the frontier"
+    for picture in pictures:
+        root = ElementTree.fromstring(picture)
+        _, _, width, height = map(float, root.attrib["viewBox"].split())
+        for shape in root.iter():
+            for name, most in (
+                ("x", width),
+                ("x1", width),
+                ("x2", width),
+                ("cx", width),
+                ("y", height),
+                ("cy", height),
+            ):
+                if name in shape.attrib:
+                    assert 0 <= float(shape.attrib[name]) <= most, (shape.tag, name)
+
+
+def test_the_same_report_gives_the_same_page() -> None:
+    assert page(a_report()) == page(a_report())
+
+
+@pytest.mark.parametrize("runs", [(a_run(),), (a_run(a_job(1, 0, 0.0)),), (alone(policy="packed"),)])
+def test_little_to_say_is_said_without_failing(runs: tuple[Run, ...]) -> None:
+    report = a_report(*runs, baseline="packed", chain=())
+    assert "packed" in page(report)
+    assert "packed" in told(report)
+
+
+# --- what the pictures are made of ---------------------------------------------------------------------------------
+
+
+def test_partners_lie_side_by_side_and_those_alone_in_the_first_lane() -> None:
+    (row,) = sketch(a_run(a_job(1, 0, 100), a_job(2, 50, 150), a_job(3, 200, 300))).rows
+    assert [(bar.job, bar.lane, bar.shared) for bar in row.bars] == [(1, 0, True), (2, 1, True), (3, 0, False)]
+    assert row.lanes == 2
+
+
+def test_distributions_are_thinned_to_even_quantiles() -> None:
+    found = sketch(a_run(*(a_job(n, 0, n) for n in range(1, 1002))))
+    assert len(found.completions) == POINTS
+    assert (found.completions[0], found.completions[POINTS // 2], found.completions[-1]) == (1, 501, 1001)

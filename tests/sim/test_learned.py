@@ -1,0 +1,158 @@
+"""The daemon's own learning in virtual time: it sees what a worker service would, and no more."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from gpuq.core.attempt import AttemptId, Ending
+from gpuq.core.forecast import MEASURED, UNKNOWN, Forecast, Question
+from gpuq.core.job import KindId
+from gpuq.core.verdict import Rule
+from gpuq.sim.learned import Learned
+from gpuq.sim.noise import repeated
+from gpuq.sim.record import AttemptRun, Stretch
+from gpuq.sim.run import simulate
+from gpuq.sim.trace import Arrival
+from gpuq.sim.world import Workload, World
+from tests.sim.small import GIB, HEAVY, LIGHT, PACKED, arrival, trace, world
+
+SMALL = world()
+
+
+def ran(come: Arrival, *stretches: Stretch, ending: Ending = Ending.EXITED, memory: int | None = None) -> AttemptRun:
+    """An attempt that began at 0 and is over."""
+    (device,) = SMALL.devices
+    return AttemptRun(
+        AttemptId(come.job, 1), come, (device.id,), device.type, 0.0, UNKNOWN, Rule.IDLE, memory_bytes=memory,
+        ended_at=sum(stretch.seconds for stretch in stretches), ending=ending,
+        exit_code=0 if ending is Ending.EXITED else None, stretches=list(stretches),
+    )  # fmt: skip
+
+
+def alone(seconds: float) -> Stretch:
+    return Stretch((), seconds, seconds, 1.0)
+
+
+def beside(kind: str, seconds: float, slowdown: float) -> Stretch:
+    return Stretch((kind,), seconds, seconds / slowdown, slowdown)
+
+
+def foretold(learned: Learned, come: Arrival, *others: str) -> Forecast:
+    kinds = tuple(KindId(other) for other in others)
+    asked = Question(learned.signature(come), KindId(come.kind), "P100", kinds, "mps" if others else None)
+    return learned.answer([asked])[asked]
+
+
+def test_nothing_is_known_at_first_and_one_run_teaches_its_kind_at_once() -> None:
+    learned = Learned(SMALL)
+    assert not foretold(learned, arrival(1, "light")).known
+    learned.learn(ran(arrival(1, "light"), alone(100), memory=2 * GIB), 100)
+    found = foretold(learned, arrival(2, "light"))
+    assert found.peak_utilization_pct == pytest.approx(40, rel=0.3)
+    assert found.peak_memory_bytes == 2 * GIB
+    assert found.duration_p50_s == 100
+    assert not foretold(learned, arrival(3, "heavy")).known
+
+
+def test_how_long_a_job_runs_is_not_known_from_one_that_did_not_end_well() -> None:
+    learned = Learned(SMALL)
+    learned.learn(ran(arrival(1, "light"), alone(60), ending=Ending.STOPPED), 60)
+    found = foretold(learned, arrival(1, "light"))
+    assert found.duration_p50_s is None
+    assert found.known
+
+
+def test_a_pair_is_measured_where_it_was_together_for_long_enough_and_its_kind_is_known_alone() -> None:
+    learned = Learned(SMALL)
+    learned.learn(ran(arrival(1, "heavy"), alone(100)), 100)
+    learned.learn(ran(arrival(2, "light"), beside("heavy", 1000, 2.0)), 1000)
+    assert all(cost.evidence != MEASURED for cost in foretold(learned, arrival(3, "light"), "heavy").pairs)
+    learned.learn(ran(arrival(4, "light"), alone(100), beside("heavy", 10, 2.0)), 1200)
+    assert all(cost.evidence != MEASURED for cost in foretold(learned, arrival(3, "light"), "heavy").pairs)
+    learned.learn(ran(arrival(5, "light"), alone(100), beside("heavy", 100, 2.0)), 1400)
+    (cost,) = foretold(learned, arrival(3, "light"), "heavy").pairs
+    assert cost.evidence == MEASURED
+    assert cost.newcomer == pytest.approx(2.0, rel=0.3)
+
+
+def test_on_a_full_device_a_partner_hides_what_a_job_would_want() -> None:
+    learned = Learned(SMALL)
+    learned.learn(ran(arrival(1, "heavy"), beside("heavy", 1000, 1.0)), 1000)
+    assert foretold(learned, arrival(2, "heavy")).peak_utilization_pct is None
+    learned.learn(ran(arrival(3, "light"), beside("light", 1000, 1.1)), 2000)
+    assert foretold(learned, arrival(4, "light")).peak_utilization_pct == pytest.approx(40 / 1.1, rel=0.3)
+
+
+def test_a_job_that_ran_out_of_memory_shows_only_what_it_needs_at_least_and_whom_it_cannot_be_with() -> None:
+    learned = Learned(SMALL)
+    learned.learn(ran(arrival(1, "light"), alone(100), memory=8 * GIB), 100)
+    died = ran(arrival(2, "light"), beside("heavy", 50, 2.0), ending=Ending.OUT_OF_MEMORY, memory=2 * GIB)
+    learned.learn(died, 200)
+    found = foretold(learned, arrival(3, "light"), "heavy")
+    assert found.peak_memory_bytes == 8 * GIB
+    assert found.pairs[0].unsafe
+
+
+def test_who_never_ran_teaches_nothing() -> None:
+    learned = Learned(SMALL)
+    learned.learn(ran(arrival(1, "light"), Stretch((), 0.0, 0.0, 1.0), ending=Ending.OUT_OF_MEMORY), 0)
+    assert foretold(learned, arrival(2, "light")) == UNKNOWN
+
+
+def test_noise_is_that_of_repeated_runs_and_the_same_for_the_same_name() -> None:
+    """A run repeated differs by 4% median and 22% at the 99th percentile (see `learn.bounds`)."""
+    off = sorted(abs(repeated(f"run {n}") / repeated(f"again {n}") - 1) for n in range(2000))
+    assert off[1000] == pytest.approx(0.04, abs=0.015)
+    assert off[1980] == pytest.approx(0.2, abs=0.08)
+    assert repeated("one") == repeated("one") != repeated("other")
+
+
+def zoo(kinds: int) -> World:
+    """Kinds of two families, each in its own batch size; those that want more than a device has slow each other."""
+    made = [Workload(f"resnet-{n}", "resnet50", 2.0 ** (n / 4), 10.0 + n, GIB + n * GIB // 32) for n in range(kinds)]
+    made += [Workload(f"bert-{n}", "bert", 2.0 ** (n / 4), 50.0 + n, 5 * GIB + n * GIB // 16) for n in range(kinds)]
+    pairs = {
+        (a.name, b.name): max(1.0, (a.utilization_pct + b.utilization_pct) / 100) for a in made for b in made
+    }  # fmt: skip
+    return World(
+        "zoo", world(devices=4).devices, {w.name: w for w in made}, {w.name: w.name for w in made}, pairs,
+    )  # fmt: skip
+
+
+def days(of: World, jobs: int, seed: int = 1) -> Sequence[Arrival]:
+    chance = random.Random(seed)
+    at = 0.0
+    made = []
+    for number in range(1, jobs + 1):
+        at += chance.expovariate(1 / 2000)
+        kinds = sorted(of.workload_of)[number % 7 :: 7]
+        made.append(arrival(number, chance.choice(kinds), at, chance.uniform(600, 7200)))
+    return made
+
+
+def test_after_some_nights_a_model_serves_and_pairs_share() -> None:
+    of = zoo(30)
+    come = trace(*days(of, 90))
+    learned = Learned(of, limits=PACKED.limits)
+    run = simulate(come, of, learned, PACKED)
+    assert run.nights
+    assert any(night.published for night in run.nights)
+    assert all(night.reason for night in run.nights)
+    assert learned.predictor.version is not None
+    assert run.admissions.shared > 0
+    again = simulate(come, of, Learned(of, limits=PACKED.limits), PACKED)
+    assert replace(again, pass_seconds=[], nights=[]) == replace(run, pass_seconds=[], nights=[])
+
+
+def test_a_night_after_which_nothing_ended_trains_nothing() -> None:
+    learned = Learned(world(light=LIGHT, heavy=HEAVY))
+    assert learned.night(0.0) is None
+    learned.learn(ran(arrival(1, "light"), alone(100)), 100)
+    taught = learned.night(86_400.0)
+    assert taught is not None
+    assert "too little history" in taught.reason
+    assert learned.night(2 * 86_400.0) is None
