@@ -64,6 +64,9 @@ ELSEWHERE = {
     "gpuq/learn/score.py": "tests/learn/test_train.py",
     # Through the scripts that they read.
     "gpuq/script/": "tests/script/test_hints.py",
+    # Parts of drawing up a batch.
+    "gpuq/policies/batch.py": "tests/policies/test_draft.py",
+    "gpuq/policies/columns.py": "tests/policies/test_draft.py",
     "gpuq/sim/conformance.py": "tests/policies/test_conformance.py",
     "gpuq/sim/exercises.py": "tests/policies/test_conformance.py",
     "gpuq/sim/rivals/": "tests/sim/test_rivals.py",

@@ -22,7 +22,7 @@ from gpuq.api.live import LiveDevice, LiveView
 from gpuq.api.models import Belief
 from gpuq.api.reply import reply
 from gpuq.api.schema import BesideView, EvidenceView, NearKind, PartnerView, Prediction, TypeForecast
-from gpuq.api.views import forecast_view, verdict_view
+from gpuq.api.views import expected_start, forecast_view, verdict_view
 from gpuq.codec import noun, plain
 from gpuq.core.admit import Place, admit
 from gpuq.core.attempt import Attempt, AttemptId
@@ -72,6 +72,7 @@ def _prediction(
         forecast=None if best is None else forecast_view(plain(best.forecast)),
         evidence=None if best is None else _evidence(best),
         never_fits=_never_fits(record.submission, devices),
+        expected_start=expected_start(live.newcomer_start if live else None),
         features={name: value for name, value in record.features.items() if name != "tokens"},
         device_types=[_type_forecast(one) for one in alone],
         beside=_besides(context, record, company),

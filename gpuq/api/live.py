@@ -104,6 +104,10 @@ class LiveView(msgspec.Struct, frozen=True):
     dispatcher: LiveDispatcher = LiveDispatcher()
     devices: tuple[LiveDevice, ...] = ()
     drift: LiveDrifts | None = None
+    starts: dict[int, tuple[float, float]] = {}
+    """Of waiting jobs: unix times of the expected start, the median and the 90th percentile."""
+    newcomer_start: tuple[float, float] | None = None
+    """The same of a job that would come now and ask for one device."""
 
     def resident(self, job: int) -> LiveResident | None:
         """Where this job is now, if it is on a device."""

@@ -78,6 +78,15 @@ class LiveNumbers(msgspec.Struct, frozen=True, kw_only=True):
     rate: float | None
 
 
+class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
+    """When a waiting job will probably start: as likely before as after `p50`, and nine times in ten before `p90`."""
+
+    p50: str
+    p50_unix: float
+    p90: str
+    p90_unix: float
+
+
 class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     """One start of a job: what was known when it was launched, and what came of it."""
 
@@ -131,6 +140,7 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None
     log_path: str | None
     live: LiveNumbers | None
+    expected_start: ExpectedStart | None
     forecast: ForecastView | None
     verdict: VerdictView | None
     actual: Actual
@@ -261,6 +271,7 @@ class BesideView(msgspec.Struct, frozen=True, kw_only=True):
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     """What would be believed of a submission, without queueing it.
 
+    `expected_start` is that of a job that would come now, ask for one device and go behind all who wait.
     `forecast` and `evidence` are those of the first type of device for which there is evidence. `features` are what
     the forecast is made from: of the command, the script and the files that the command names; `origins` in them says which.
     """
@@ -269,6 +280,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     forecast: ForecastView | None
     evidence: EvidenceView | None
     never_fits: str | None
+    expected_start: ExpectedStart | None
     features: dict[str, Any]
     device_types: list[TypeForecast]
     beside: list[BesideView]

@@ -14,6 +14,7 @@ from gpuq.api.schema import (
     AttemptView,
     DeviceView,
     EventView,
+    ExpectedStart,
     ForecastView,
     JobLine,
     JobView,
@@ -158,6 +159,7 @@ def _line(
         "exit_code": placed.exit_code if placed else None,
         "log_path": last.log_path if last else None,
         "live": live_numbers(resident),
+        "expected_start": expected_start(live.starts.get(row.id) if live and row.state is JobState.PENDING else None),
         "forecast": forecast_view(launched.get("forecast") or forecast),
         "verdict": verdict_view(row.verdict or (placed.launch.get("verdict") if placed else None)),
         "actual": actual,
@@ -194,6 +196,14 @@ def reason_in_words(row: JobRow) -> str:
     if verdict is not None:
         return verdict.sentence
     return RULES.get(row.reason or "", row.reason or "Not looked at yet") + "."
+
+
+def expected_start(moments: tuple[float, float] | None) -> ExpectedStart | None:
+    """Two unix times, or None for no forecast."""
+    if moments is None:
+        return None
+    p50, p90 = moments
+    return ExpectedStart(p50=rfc3339(p50), p50_unix=p50, p90=rfc3339(p90), p90_unix=p90)
 
 
 def live_numbers(resident: LiveResident | None) -> LiveNumbers | None:

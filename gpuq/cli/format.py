@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 UNKNOWN = "-"
 CODES = {
@@ -77,6 +77,15 @@ def about(seconds: float) -> str:
         return f"{minutes}m"
     hours, minutes = divmod(minutes, 60)
     return f"{hours}h{minutes:02}m" if hours < 24 else f"{hours // 24}d{hours % 24}h"
+
+
+def expected_start(told: Mapping[str, float] | None, now: float) -> str | None:
+    """`in about 48m, nine times in ten within 2h10m`; None where nothing is foretold."""
+    if not told:
+        return None
+    soon, late = (max(0.0, told[name] - now) for name in ("p50_unix", "p90_unix"))
+    first = "now" if soon < 1 else f"in about {about(soon)}"
+    return first if late < 1 else f"{first}, nine times in ten within {about(late)}"
 
 
 def wrapped(text: str, width: int) -> list[str]:

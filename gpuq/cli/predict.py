@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 from gpuq.cli import asking, verdicts
@@ -58,6 +59,8 @@ def screen(told: Record, width: int, *, alone: bool = False, colour: bool = Fals
     for one in told.get("device_types") or [{"device_type": None, "forecast": told.get("forecast")}]:
         title = "expected" + (f" on {fmt.clean(one['device_type'])}" if one["device_type"] else "")
         lines += section(title, facts(_expected(one.get("forecast") or {}, one.get("evidence") or {}), width), colour)
+    if starts := fmt.expected_start(told.get("expected_start"), time.time()):
+        lines += section("if it came now", facts([("starts", starts)], width), colour)
     lines += section("beside", list(_beside(told.get("beside") or [], width)), colour)
     return [*lines, "", *fmt.wrapped(_conclusion(told, alone), width)]
 

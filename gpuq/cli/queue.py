@@ -154,9 +154,9 @@ def _slow(job: Record, actual: Record, forecast: Record) -> str:
 
 
 def _time(job: Record, now: float) -> str:
-    started = job.get("started_at_unix")
+    started, expected = job.get("started_at_unix"), job.get("expected_start")
     if started is None:
-        return "-"
+        return f"in ~{fmt.about(max(0.0, expected['p50_unix'] - now))}" if expected else "-"
     ended = job.get("ended_at_unix")
     return fmt.duration((now if ended is None else ended) - started)
 

@@ -73,6 +73,7 @@ def _where(job: Record) -> list[tuple[str, str | None]]:
         ("steps", str(live["steps"]) if live.get("steps") is not None else None),
         ("rate", fmt.rate(live["rate"]) if live.get("rate") is not None else None),
         ("place in queue", None if position is None else str(position)),
+        ("starts", fmt.expected_start(job.get("expected_start"), time.time())),
     ]
 
 

@@ -105,6 +105,7 @@ class Known(dict[Question, Forecast]):
         self.kept: Kept | None = None
         self.kept_back: set[JobId] = set()
         self._fits: dict[tuple[int | None, int], Verdict | None] = {}
+        self._most = _PRUNE_FROM
 
     def _prune(self, state: State) -> None:
         waiting = state.index.alike

@@ -34,6 +34,7 @@ from gpuq.daemon.outcome import actual
 from gpuq.daemon.perform import Performer
 from gpuq.daemon.record import Recorder
 from gpuq.daemon.shadow import Shadow
+from gpuq.daemon.starts import Starts
 from gpuq.daemon.view import View
 from gpuq.errors import Unreachable
 from gpuq.policies.guard import Guarded
@@ -64,6 +65,7 @@ class Parts:
     clock: Callable[[], float]
     run_blocking: Callable[..., Any]
     shadow: Shadow | None = None
+    starts: Starts | None = None
 
 
 @dataclass
@@ -184,6 +186,8 @@ class Dispatcher:
         turn.actions = [action for action in turn.actions if self._apply(action, turn.now)]
         if self.parts.shadow is not None:
             self.recorder.commit.chances += self.parts.shadow.look(self.state, self.parts.learner.answer, turn.now)
+        if self.parts.starts is not None and self._policy is not propose_nothing:
+            self.parts.starts.refresh(self.state, self._known, self.parts.limits, turn.now)
         took = self.parts.clock() - started
         self.view.passes += 1
         self.view.pass_seconds = took
@@ -243,7 +247,7 @@ class Dispatcher:
             await self._show_queue()
             learner = self.parts.learner
             about = {"model_version": learner.model_version, "policy": self._policy_words()}
-            view = self.view.draw(self.state, turn.now, about, learner.drift())
+            view = self.view.draw(self.state, turn.now, about, learner.drift(), self.parts.starts)
             await stream.set_view(view, _VIEW_LIVES_S)
 
     def _policy_words(self) -> dict[str, Any]:
@@ -272,10 +276,15 @@ class Dispatcher:
         """Before the next decision: a published model serves, and an attempt that ended counts at once."""
         if any(isinstance(event, ModelPublished) for event in turn.events):
             await self._until_it_works(self.parts.learner.load_model)
-            self._known.forget()
+            self._forget()
         for end in self.recorder.ends():
             await self._until_it_works(partial(self.parts.learner.learn, *end))
-            self._known.forget()
+            self._forget()
+
+    def _forget(self) -> None:
+        self._known.forget()
+        if self.parts.shadow is not None:
+            self.parts.shadow.forget()
 
     async def _until_it_works(self, work: Callable[[], T]) -> T:
         """Run blocking work in the database thread; while the database is away, wait and try again."""

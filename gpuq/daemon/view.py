@@ -13,6 +13,7 @@ from gpuq.core.attempt import AttemptId
 from gpuq.core.device import Device, DeviceId
 from gpuq.core.events import HostReported, ResidentReport
 from gpuq.core.state import State
+from gpuq.daemon.starts import Starts
 
 
 class View:
@@ -33,7 +34,12 @@ class View:
         self._reports = {attempt: r for attempt, r in self._reports.items() if attempt in state.attempts}
 
     def draw(
-        self, state: State, now: float, dispatcher: Mapping[str, Any], drift: dict[str, Any] | None = None
+        self,
+        state: State,
+        now: float,
+        dispatcher: Mapping[str, Any],
+        drift: dict[str, Any] | None = None,
+        starts: Starts | None = None,
     ) -> bytes:
         """The picture as JSON. `dispatcher`: what it says of itself beside its passes; `drift` is what `Drift.report` says."""
         self.forget_gone(state)
@@ -47,6 +53,8 @@ class View:
                     **dispatcher,
                 },
                 "drift": drift,
+                "starts": starts.jobs if starts else {},
+                "newcomer_start": starts.newcomer if starts else None,
                 "devices": [self._device(state, device, now) for device in state.devices.values()],
             }
         )

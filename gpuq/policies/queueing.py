@@ -8,7 +8,9 @@ whenever a device would be left idle. Ignores what the core does for one who wai
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from math import isfinite
 
 from gpuq.core.board import Board
 from gpuq.core.job import Job, JobId
@@ -28,45 +30,54 @@ class Queueing:
     def __init__(self, wait_limit_s: float) -> None:
         self._limit_s = wait_limit_s
         self._teller = Teller()
-        self._in: set[JobId] = set()
+        self._in: dict[JobId, float] = {}
         self._out: dict[JobId, Verdict] = {}
 
     def __call__(self, board: Board) -> Iterator[Proposal]:
         """Those let in, then, on what they leave, those kept back."""
         self._teller.watch(board)
-        self._in &= board.state.jobs.keys()
+        self._in = {job: moment for job, moment in self._in.items() if job in board.state.jobs}
         self._out = {job: verdict for job, verdict in self._out.items() if job in board.state.jobs}
         waiting = sorted(board.waiting, key=_order)
-        yield from _start(board, [job for job in waiting if job.id in self._in])
+        yield from _start(board, sorted((job for job in waiting if job.id in self._in), key=self._turn))
         others = [job for job in waiting if job.id not in self._in]
         yield from _start(board, others)
-        again = True
-        for job in others:
-            if board.placed(job):
-                self._let_in(job)
-            elif job.id not in self._out:
-                self._judge(board, job, self._limit_s)
-            elif again:
-                again = self._judge(board, job, self._limit_s * _AGAIN)
+        if any(board.placed(job) for job in waiting):
+            self._let_in(board, *(job for job in others if board.placed(job)))
+        else:  # only then does the state say who runs where; a pass that places somebody is followed by another
+            self._judge_all(board, others)
         for job in others:
             if job.id in self._out:
                 board.keep_back(job, self._out[job.id])
 
+    def _judge_all(self, board: Board, jobs: Sequence[Job]) -> None:
+        again = True
+        for job in jobs:
+            if job.id not in self._out:
+                self._judge(board, job, self._limit_s)
+            elif again:
+                again = self._judge(board, job, self._limit_s * _AGAIN)
+
     def _judge(self, board: Board, job: Job, limit_s: float) -> bool:
         """Let it in, or keep it back."""
-        ahead = [other for other in board.waiting if other.id in self._in and not board.placed(other)]
-        wait_s = self._teller.among(board, [*ahead, job])[job.id].p90_s
+        ahead = [replace(other, submitted_at=self._in[other.id]) for other in board.waiting if other.id in self._in]
+        wait_s = self._teller.among(board, [*ahead, replace(job, submitted_at=board.now)])[job.id].p90_s
         if wait_s <= limit_s:
             self._teller.remember(board, job)
-            self._let_in(job)
+            self._let_in(board, job)
         else:
-            numbers = (("expected_wait_s", wait_s), ("wait_limit_s", limit_s))
+            numbers = (("expected_wait_s", wait_s if isfinite(wait_s) else None), ("wait_limit_s", limit_s))
             self._out[job.id] = Verdict(False, Rule.WAIT_LIMIT, None, numbers)
         return job.id in self._in
 
-    def _let_in(self, job: Job) -> None:
-        self._in.add(job.id)
-        self._out.pop(job.id, None)
+    def _let_in(self, board: Board, *jobs: Job) -> None:
+        for job in jobs:
+            self._in[job.id] = board.now
+            self._out.pop(job.id, None)
+
+    def _turn(self, job: Job) -> tuple[int, float, float, int]:
+        """Who was let in earlier goes first: it was let in by what was ahead of it then."""
+        return (-job.priority, self._in[job.id], job.submitted_at, job.id)
 
 
 def _start(board: Board, jobs: list[Job]) -> Iterator[Proposal]:

@@ -64,6 +64,14 @@ class Teller:
             found.update(zip(alike, punctual.corrected([self._raw[job] for job in alike], board.now), strict=True))
         return found
 
+    def in_order(self, board: Board) -> list[Job]:
+        """Those who wait, the first to go first."""
+        durations = self._durations(board, board.waiting)
+        ranked = [
+            (self._waiter(job, duration).rank, job) for job, duration in zip(board.waiting, durations, strict=True)
+        ]
+        return [job for _, job in sorted(ranked, key=lambda found: (found[0], found[1].id))]
+
     def remember(self, board: Board, job: Job) -> None:
         """This job was told what was last found of it: later answers learn from when it starts. Only the first time counts."""
         if job.id not in self._told and job.id in self._raw and not job.attempt:

@@ -112,6 +112,15 @@ def test_wrapping_keeps_a_number_with_its_unit() -> None:
     assert fmt.wrapped("aaaaaaaaaaaaaaaaa 80.0 GiB", 22) == ["aaaaaaaaaaaaaaaaa", "80.0 GiB"]
 
 
+def test_an_expected_start_is_told_from_now() -> None:
+    assert (
+        fmt.expected_start({"p50_unix": 3100.0, "p90_unix": 8000.0}, 100.0)
+        == "in about 50m, nine times in ten within 2h12m"
+    )
+    assert fmt.expected_start({"p50_unix": 90.0, "p90_unix": 99.0}, 100.0) == "now"
+    assert fmt.expected_start(None, 100.0) is None
+
+
 def test_a_job_on_several_devices_shows_the_first_and_how_many_more() -> None:
     assert queue._device({"device": "host/cpu0", "devices": ["host/cpu0", "host/cpu1", "host/cpu2"]}).endswith(
         "cpu0 +2"
@@ -127,4 +136,4 @@ def test_why_a_job_on_several_devices_waits() -> None:
     waits = told("Resources", wanted_devices=2, devices=4, busy_devices=3)
     assert waits == "Resources: 2 devices of one host wanted; 3 of 4 are busy."
     never = told("NeverFits", wanted_devices=8, devices_per_host=4)
-    assert never == "NeverFits: 8 devices of one host wanted; the most that are large enough are 4."
+    assert never == "NeverFits: 8 devices of one host wanted; the most that there are is 4."

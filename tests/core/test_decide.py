@@ -261,6 +261,27 @@ def test_the_forecast_and_the_features_travel_with_the_launch() -> None:
     assert play.state.jobs[JobId(1)].attempt == 1
 
 
+def test_a_job_on_two_devices_is_foretold_beside_the_partner_on_one_of_them() -> None:
+    play = Playbook().forecast("gang", a_forecast(30, 2)).forecast("small", a_forecast(30, 2))
+    beside = a_forecast(30, 2, expected_slowdown=1.05)
+    play.forecast("gang", beside, beside=("small",))
+    play.happen(a_report(a_device("gpu0"), a_device("gpu1")), Submitted(a_job(1, kind="small"))).settle()
+    play.happen(Submitted(a_job(2, kind="gang", device_count=2))).settle()
+
+    (launch,) = [a for a in play.done if isinstance(a, Launch) and a.attempt.id.job == 2]
+    assert set(launch.attempt.devices) == {"gpu0", "gpu1"}
+    assert launch.attempt.forecast.expected_slowdown == 1.05
+    assert launch.verdict.rule is Rule.FITS, "of the device with the partner, not of the idle one"
+
+
+def test_a_job_on_two_devices_says_how_many_it_waits_for() -> None:
+    play = Playbook().happen(a_report(a_device("gpu0"), a_device("gpu1")), Submitted(a_job(1))).settle()
+    play.happen(Submitted(a_job(2, device_count=2, kind="gang"))).settle()
+    verdict = play.verdict(2)
+    assert verdict is not None
+    assert dict(verdict.numbers) == {"wanted_devices": 2, "devices": 2, "busy_devices": 1}
+
+
 def _across_hosts(job: Job, near: Device, far: Device) -> Proposal:
     return Proposal(job, (near, far))
 
@@ -366,24 +387,3 @@ def test_a_refusal_is_remembered_until_the_device_changes() -> None:
     board = Board(play.state, play.known, play.limits, play.now)
     assert not board.refused(play.state.jobs[JobId(2)])
     assert [place.device.id for (place,) in board.choices(play.state.jobs[JobId(2)])] == ["gpu0"]
-
-
-def test_a_job_on_two_devices_is_foretold_beside_the_partner_on_one_of_them() -> None:
-    play = Playbook().forecast("gang", a_forecast(30, 2)).forecast("small", a_forecast(30, 2))
-    beside = a_forecast(30, 2, expected_slowdown=1.05)
-    play.forecast("gang", beside, beside=("small",))
-    play.happen(a_report(a_device("gpu0"), a_device("gpu1")), Submitted(a_job(1, kind="small"))).settle()
-    play.happen(Submitted(a_job(2, kind="gang", device_count=2))).settle()
-
-    (launch,) = [a for a in play.done if isinstance(a, Launch) and a.attempt.id.job == 2]
-    assert set(launch.attempt.devices) == {"gpu0", "gpu1"}
-    assert launch.attempt.forecast.expected_slowdown == 1.05
-    assert launch.verdict.rule is Rule.FITS, "of the device with the partner, not of the idle one"
-
-
-def test_a_job_on_two_devices_says_how_many_it_waits_for() -> None:
-    play = Playbook().happen(a_report(a_device("gpu0"), a_device("gpu1")), Submitted(a_job(1))).settle()
-    play.happen(Submitted(a_job(2, device_count=2, kind="gang"))).settle()
-    verdict = play.verdict(2)
-    assert verdict is not None
-    assert dict(verdict.numbers) == {"wanted_devices": 2, "devices": 2, "busy_devices": 1}
