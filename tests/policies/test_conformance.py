@@ -70,8 +70,10 @@ def test_one_that_invents_devices_jobs_and_attempts_is_found() -> None:
             if isinstance(proposal, Proposal):
                 stranger = replace(proposal.devices[0], id=DeviceId("nowhere"))
                 yield Proposal(replace(proposal.job, id=999), proposal.devices)
-                yield from (Eviction(a, proposal.job) for a in board.state.attempts)
-                yield Proposal(proposal.job, (stranger,))
+                for attempt in board.state.attempts.values():
+                    yield Eviction(attempt.id, proposal.job)
+                    if not board.state.jobs[attempt.id.job].preemptible:
+                        yield Proposal(proposal.job, (stranger,))
 
     told = findings(lambda: inventing)
     assert "it proposes jobs that do not wait" in told
