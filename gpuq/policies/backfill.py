@@ -111,8 +111,8 @@ def easy(board: Board) -> Gate:
 
 
 def gangs(board: Board) -> Gate:
-    """As `easy`, but for the first gang that cannot start, and only where it can be foretold when: a single device comes free with
-    any end, so that a job that needs one would gain little and hold up who could share."""
+    """As `easy`, but for the first gang that cannot start, and only where it can be foretold when: a single device comes free
+    with any end, so that a job that needs one would gain little and hold up who could share."""
     return _Gangs(board)
 
 

@@ -39,8 +39,9 @@ from gpuq.sim.run import Simulation
 
 BOUND = 20
 """A job that claims not to starve may wait this many times `patience_s`."""
-# More passes at one moment are no progress but a circle.
+# More passes at one moment, or starts of one job, are no progress but a circle.
 _MOST_PASSES = 200
+_MOST_STARTS = 20
 
 Clock = Callable[[], float]
 
@@ -65,12 +66,18 @@ class Watch:
         """The policy's own proposals."""
         self.passes = self.passes + 1 if board.now == self.moment else 1
         self.moment = board.now
-        if self.passes > _MOST_PASSES:
+        if self.passes > _MOST_PASSES or any(job.attempt > _MOST_STARTS for job in board.waiting):
+            self.find("it never comes to rest: it stops and starts the same jobs in a circle")
             raise _Circle
         began = self.clock()
-        for proposal in self.policy(board):
-            self._judge(board, proposal)
-            yield proposal
+        try:
+            for proposal in self.policy(board):
+                self._judge(board, proposal)
+                yield proposal
+        except Exception as error:
+            # The simulator's guard puts the default in its place, as the daemon's does.
+            self.find(f"it raises {type(error).__name__}: {error}")
+            raise
         took = self.clock() - began
         if took > self.scheduling.policy_time_limit_s:
             self.find(f"a pass over {len(board.waiting)} waiting jobs took {took:.1f} s")
@@ -134,12 +141,8 @@ def _play(recipe: Recipe, exercise: Exercise, clock: Clock) -> tuple[Watch, Run 
             watch=lambda item, now, state: validate(state),  # noqa: ARG005 - a watcher
         )  # fmt: skip
         return watch, played.play()
-    except _Circle:
-        watch.find("it never comes to rest: it stops and starts the same jobs in a circle")
     except AssertionError as error:
         watch.find(f"the state does not hold: {error}")
-    except Exception as error:  # noqa: BLE001 - whatever a policy raises is a finding
-        watch.find(f"it raises {type(error).__name__}: {error}")
     return watch, None
 
 
