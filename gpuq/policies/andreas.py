@@ -28,7 +28,7 @@ from gpuq.settings import Scheduling
 
 # Waiting jobs that one plan looks at, the first to be due; the others are looked at as these start.
 _PLANNED = 96
-# A job that is late by this many of its durations, or of the limits' patience if that is longer, goes first.
+# A job that is this many times the limits' patience past its deadline, or its submission if it has none, goes first.
 _AGED = 10.0
 # Each step of priority doubles what lateness costs, up to this many steps.
 _STEPS = 10
@@ -92,7 +92,7 @@ class Andreas:
             ways = _ways(job, forecasts[job.id], usual_s, self._prices)
             shortest = min((way.duration_s for way in ways), default=0.0)
             due = job.submitted_at + shortest if job.deadline_at is None else job.deadline_at
-            aged = board.now - max(due, job.submitted_at) > _AGED * max(shortest, board.limits.patience_s)
+            aged = board.now - max(job.deadline_at or 0.0, job.submitted_at) > _AGED * board.limits.patience_s
             works.append(Work(job, due, self._prices.late_cost_per_s(job.priority), ways, aged))
         return works
 
