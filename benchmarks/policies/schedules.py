@@ -189,7 +189,7 @@ def _beliefs(task: Task, scenario: Scenario, settings: Settings) -> Beliefs:
 class _Durations(Learned):
     """Learning for those who look at durations alone: they come from a kind's own runs, whatever model serves."""
 
-    def night(self, now: float) -> None:  # noqa: ARG002 - the simulator calls it like this
+    def night(self, now: float) -> None:
         """No model is trained; it would change nothing but the time that this takes."""
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gpuq.learn.history import Known, Run
 from gpuq.learn.interference import LAW, Interference, Profile
+from gpuq.learn.interference.fit import fit
 from gpuq.learn.interference.law import slowdown
 from gpuq.learn.interference.learned import Shape, likeness
 from gpuq.learn.interference.profile import observed, telling
