@@ -62,7 +62,7 @@ def test_without_an_end_in_sight_gangs_get_no_reservation_and_single_jobs_never_
     assert 3 in play.launched(), "the core keeps devices for a gang that has waited too long"
 
     play = Playbook(Limits(patience_s=float("inf")), listed(ARRIVAL, NAMED["gangs"]))
-    play.forecast("light", a_forecast(20, 1)).forecast("heavy", a_forecast(90, 1)).happen(a_report(a_device()))
+    play.forecast("light", a_forecast(20, 1)).forecast("heavy", a_forecast(98, 1)).happen(a_report(a_device()))
     for number, kind in ((1, "light"), (2, "heavy"), (3, "light")):
         play.happen(Submitted(a_job(number, kind=kind))).settle()
     assert list(play.launched()) == [1, 3], "a single job that cannot start does not keep others from sharing"

@@ -28,7 +28,7 @@ def test_of_a_pair_nobody_saw_the_load_decides() -> None:
     book = PairBook()
     assert book.expected("a", "b", SORT) is None  # type: ignore[arg-type]
     assert book.allows(newcomer("a"), newcomer("b"), PLACE, LIMITS)
-    assert not book.allows(newcomer("a", 70), newcomer("b"), PLACE, LIMITS)
+    assert not book.allows(newcomer("a", 90), newcomer("b"), PLACE, LIMITS)
 
 
 def test_what_was_seen_counts_whoever_comes_first() -> None:
