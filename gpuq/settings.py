@@ -99,7 +99,7 @@ class Scheduling:
     """Run every job alone, and note what sharing would have done: `gpuq report shadow`."""
     order: Literal["shortest", "arrival", "fair-share", "deadline"] = "shortest"
     """With `packed`: who goes first among jobs of one priority."""
-    backfill: Literal["skip", "easy", "strict"] = "skip"
+    backfill: Literal["gangs", "skip", "easy", "strict"] = "gangs"
     """With `packed`: who may go ahead of a job that cannot start yet."""
     overtaking: float = 20.0
     """With `shortest`: a job is overtaken only by what comes within this many times its own foretold device-time."""

@@ -24,6 +24,12 @@ ELSEWHERE = {
     "gpuq/core/attempt.py": "tests/core/test_state.py",
     "gpuq/core/ask.py": "tests/core/test_decide.py",
     "gpuq/core/board.py": "tests/core/test_decide.py",
+    "gpuq/core/drain.py": "tests/core/test_gangs.py",
+    "gpuq/core/hold.py": "tests/core/test_decide.py",
+    "gpuq/core/index.py": "tests/core/test_promises.py",
+    "gpuq/core/known.py": "tests/core/test_promises.py",
+    "gpuq/core/places.py": "tests/core/test_promises.py",
+    "gpuq/core/validate.py": "tests/core/test_promises.py",
     # Through the ring that they are parts of.
     "gpuq/daemon/": "tests/daemon/test_loop.py",
     "gpuq/core/job.py": "tests/core/test_decide.py",
@@ -58,11 +64,13 @@ ELSEWHERE = {
     "gpuq/learn/score.py": "tests/learn/test_train.py",
     # Through the scripts that they read.
     "gpuq/script/": "tests/script/test_hints.py",
+    # Parts of drawing up a batch.
+    "gpuq/policies/batch.py": "tests/policies/test_draft.py",
+    "gpuq/policies/columns.py": "tests/policies/test_draft.py",
     "gpuq/sim/conformance.py": "tests/policies/test_conformance.py",
     "gpuq/sim/exercises.py": "tests/policies/test_conformance.py",
     "gpuq/sim/rivals/": "tests/sim/test_rivals.py",
     "gpuq/submission.py": "tests/api/test_submit.py",
-    "gpuq/policies/batch.py": "tests/policies/test_draft.py",
     # Parts of the report, which is only read whole.
     "gpuq/sim/report/headline.py": "tests/sim/report/test_report.py",
     "gpuq/sim/report/page.py": "tests/sim/report/test_report.py",

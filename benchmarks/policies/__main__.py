@@ -13,7 +13,7 @@ from benchmarks.run import run
 from benchmarks.table import lines, write
 from gpuq.learn.public import folder
 
-NAMES: tuple[str, ...] = ("andreas", "batch", "queueing")
+NAMES: tuple[str, ...] = ("schedules", "batch", "andreas", "queueing", "speed")
 
 
 def main() -> int:

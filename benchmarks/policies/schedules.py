@@ -41,8 +41,13 @@ GPUS = 64
 BUDGET = 1.2
 SETTLED_S = 7 * DAY_S
 
-# They look at no forecast, so that none need be learnt for them.
-_BLIND = frozenset({"exclusive-fifo", "least-attained-preemptive"})
+# They look at no forecast, so that none need be learnt for them; of the others all but ours look at durations alone.
+_BLIND = frozenset(
+    {
+        "exclusive-fifo", "least-attained-preemptive", "declared-memory-only", "two-per-gpu-always",
+        "utilisation-80-oom-retry",
+    }
+)  # fmt: skip
 _OURS, _ALONE, _FIFO, _BOUND = "packed", "packed-exclusive", "exclusive-fifo", "oracle-packing"
 CONTENDERS = (_OURS, _ALONE, *RIVALS, *BOUNDS)
 
@@ -177,7 +182,15 @@ def _beliefs(task: Task, scenario: Scenario, settings: Settings) -> Beliefs:
         return Oracle(scenario.world)
     if task.contender in _BLIND:
         return Cold()
-    return Learned(scenario.world, settings.learning, settings.admission, seed=task.seed)
+    learned = Learned if task.contender == _OURS else _Durations
+    return learned(scenario.world, settings.learning, settings.admission, seed=task.seed)
+
+
+class _Durations(Learned):
+    """Learning for those who look at durations alone: they come from a kind's own runs, whatever model serves."""
+
+    def night(self, now: float) -> None:
+        """No model is trained; it would change nothing but the time that this takes."""
 
 
 def _keep(played: Sequence[Played]) -> None:

@@ -26,16 +26,19 @@ def check(submission: Submission, devices: Sequence[Device]) -> None:
     if "devices_per_host" in numbers:
         most = int(numbers["devices_per_host"] or 0)
         raise NeverFits(
-            f"The job asks for {submission.gpus} devices of one host; the host with the most that are large enough has "
+            f"The job asks for {submission.gpus} devices of one host; the host with the most has "
             f"{most}, so {submission.gpus - most} are missing.",
             fix=f"Ask for at most {most} with `--gpus`; `gpuq gpus` shows what there is.",
         )
     needed, largest, missing = (
         int(numbers[name] or 0) for name in ("needed_bytes", "largest_device_bytes", "missing_bytes")
     )
+    asked, which = f"{memory(needed)} of device memory", "the largest device"
+    if submission.gpus > 1:
+        asked, which = f"{asked} on each of {submission.gpus} devices of one host", "the last that it would get"
     raise NeverFits(
-        f"The job asks for {memory(needed)} of device memory; the largest device, {verdict.device}, has "
-        f"{memory(largest)}: {missing} bytes ({memory(missing)}) are missing."
+        f"The job asks for {asked}; {which}, {verdict.device}, has {memory(largest)}: "
+        f"{missing} bytes ({memory(missing)}) are missing."
     )
 
 

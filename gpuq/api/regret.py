@@ -1,9 +1,9 @@
 """What sharing would have saved and caused, while gpuq ran every job alone.
 
 Arrives: first chances, and the attempts that have ended. Leaves: sums, and each pair of kinds. A newcomer joins at its first
-chance; both run at the slowdowns foretold until one ends, or somebody else would have joined; the other goes on alone. How long each
-really takes alone is what the record measured. With T together, and slowdowns x and y of time together / time alone, the device
-does T/x + T/y of work in T:
+chance; both run at the slowdowns foretold until one ends, or somebody else would have joined; the other goes on alone. How
+long each really takes alone is what the record measured. With T together, and slowdowns x and y of time together / time
+alone, the device does T/x + T/y of work in T:
 
     saved = T/x + T/y - T         delays = T - T/x and T - T/y         wait avoided = real start - chance
 
@@ -24,8 +24,9 @@ from gpuq.core.job import JobId
 HOUR_S = 3600.0
 DEFINITION = (
     "Each job joins another at its first chance; both run at the slowdowns foretold until one ends, then the other goes on "
-    "alone. How long each takes alone is what was measured. A device is joined by one at a time; a job that had its chance is nobody's "
-    "partner when it really runs; that others start earlier since it is gone is left out, so the figures are on the low side."
+    "alone. How long each takes alone is what was measured. A device is joined by one at a time; a job that had its chance is "
+    "nobody's partner when it really runs; that others start earlier since it is gone is left out, so the figures are on the "
+    "low side."
 )
 
 

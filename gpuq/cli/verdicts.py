@@ -176,7 +176,7 @@ def _unsafe(n: Record) -> str:
 
 def _never(n: Record) -> str:
     if "devices_per_host" in n:
-        return f"{n['wanted_devices']} devices of one host wanted; the most that are large enough are {n['devices_per_host']}."
+        return f"{n['wanted_devices']} devices of one host wanted; the most that there are is {n['devices_per_host']}."
     needed, largest, missing = (fmt.gib(n[name]) for name in ("needed_bytes", "largest_device_bytes", "missing_bytes"))
     return f"{needed} needed, the largest device has {largest}: {missing} are missing."
 

@@ -161,7 +161,7 @@ def _refuse_load(job: Job, forecast: Forecast, place: Place, limits: Limits) -> 
     if reading is not None and reading.foreign_utilization_pct is None and reading.foreign_memory:
         return _no(Rule.FOREIGN_PROCESS, place, (("foreign_bytes", reading.foreign_memory), ("foreign_pct", None)))
     peak = forecast.peak_utilization_pct
-    if _load_fits(forecast, place, limits):
+    if _load_fits(job, forecast, place, limits):
         return None
     if _evidence_speaks_for(job, forecast, place, limits):
         return None
@@ -169,15 +169,29 @@ def _refuse_load(job: Job, forecast: Forecast, place: Place, limits: Limits) -> 
         ("newcomer_pct", peak),
         ("committed_pct", place.committed_utilization),
         ("sum_pct", None if peak is None else peak + place.committed_utilization),
-        ("limit_pct", limits.utilization_pct),
+        ("limit_pct", _load_limit(job, place, limits)),
         ("residents", " ".join(str(a.id.job) for a in place.residents)),
     )
     return _no(Rule.PREDICTED_LOAD, place, numbers)
 
 
-def _load_fits(forecast: Forecast, place: Place, limits: Limits) -> bool:
+def _load_fits(job: Job, forecast: Forecast, place: Place, limits: Limits) -> bool:
     peak = forecast.peak_utilization_pct
-    return peak is not None and peak + place.committed_utilization <= limits.utilization_pct
+    return peak is not None and peak + place.committed_utilization <= _load_limit(job, place, limits)
+
+
+def _load_limit(job: Job, place: Place, limits: Limits) -> float:
+    return min(load_limit(budget, limits) for budget in (job.max_slowdown, *(a.max_slowdown for a in place.residents)))
+
+
+def load_limit(max_slowdown: float | None, limits: Limits) -> float:
+    """Percent that the utilisations beside a job with this budget may add up to, where nothing measured speaks.
+
+    Jobs that want more than the whole device together share what there is: at a sum of S percent each takes S/100 times as long.
+    On the 144 pairs of `alnair_mps_pairs` measured in both directions that is right in all cases at budgets from 1.1 to 1.2, and
+    admits 94 to 100% of the pairs that keep them; a sum of 100 admits 67 to 82%.
+    """
+    return limits.utilization_pct * _budget(max_slowdown, limits)
 
 
 def _evidence_speaks_for(job: Job, forecast: Forecast, place: Place, limits: Limits) -> bool:
@@ -263,7 +277,7 @@ def _budget(own: float | None, limits: Limits) -> float:
 
 def _admitted(job: Job, forecast: Forecast, place: Place, limits: Limits) -> Verdict:
     numbers = _sharing_numbers(job, forecast, place, limits)
-    if _load_fits(forecast, place, limits):
+    if _load_fits(job, forecast, place, limits):
         return Verdict(True, Rule.FITS, place.device.id, numbers)
     cost = forecast.pairs[0]
     known: Numbers = (("resident_slowdown", cost.resident), ("saving", cost.saving))
@@ -275,7 +289,7 @@ def _sharing_numbers(job: Job, forecast: Forecast, place: Place, limits: Limits)
     return (
         ("newcomer_pct", forecast.peak_utilization_pct),
         ("committed_pct", place.committed_utilization),
-        ("limit_pct", limits.utilization_pct),
+        ("limit_pct", _load_limit(job, place, limits)),
         ("needed_bytes", needed_memory(job, forecast)),
         ("committed_bytes", place.committed_memory),
         ("headroom_bytes", int(total * limits.memory_headroom)),

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from math import inf
 
-from gpuq.core.admit import Place, admit, may_share, needed_memory
+from gpuq.core.admit import Place, admit, load_limit, may_share, needed_memory
 from gpuq.core.attempt import AttemptId, served_s
 from gpuq.core.device import Device, DeviceId, HostId
 from gpuq.core.drain import drained
@@ -27,6 +27,8 @@ from gpuq.core.usage import UNUSED
 from gpuq.core.verdict import Rule, Verdict
 
 _NONE: frozenset[DeviceId] = frozenset()
+# One place in so many has the memory: then sorting these is cheaper than passing by the others.
+_FEW = 8
 
 
 @dataclass(slots=True)
@@ -198,18 +200,26 @@ class Board:
             memo.noes.clear()
 
     def _idle_options(self, job: Job, memo: Memo) -> Iterator[Place]:
-        return (place for place in self._walk(job, memo, 0) if _fits_alone(job, place))
+        return (place for place in self._walk(job, memo, self._rows_since(job, memo)[0]) if _fits_alone(job, place))
 
     def _places_to_join(self, job: Job, memo: Memo) -> Iterator[Place]:
         needs = self._needs_to_share(job, memo)
-        if not needs or not self._places.free or min(memory for _, memory in needs.values()) > self._places.free[-1][0]:
+        if not needs:
             return
         room = max(room for room, _ in needs.values())
-        for place in self._walk(job, memo, 1):
+        for place in self._walk(job, memo, self._busy_row(job, memo, min(memory for _, memory in needs.values()))):
             if place.committed_utilization > room:
                 return  # the places only get more loaded from here on
             if self._may_join(place, needs):
                 yield place
+
+    def _busy_row(self, job: Job, memo: Memo, needed: int) -> _Row:
+        """The open busy places to go through: those with so much memory, where they are few among many."""
+        count = self._places.with_room(needed)
+        if memo.exhausted_at is None and count * _FEW < len(self._places.free):
+            roomy = self._places.free[len(self._places.free) - count :]
+            return self._sorted(device for _, device in roomy)[1]
+        return self._rows_since(job, memo)[1]
 
     def _may_join(self, place: Place, needs: dict[Sort, tuple[float, int]]) -> bool:
         need = needs.get(sort_of(place.device))
@@ -227,16 +237,18 @@ class Board:
                 asked = asked and forecast is not UNKNOWN
                 peak, needed = forecast.peak_utilization_pct, needed_memory(job, forecast)
                 if peak is not None and needed is not None and may_share(job, forecast):
-                    needs[sort] = (inf if forecast.pairs_known else self.limits.utilization_pct - peak, needed)
+                    needs[sort] = (
+                        inf if forecast.pairs_known else load_limit(job.max_slowdown, self.limits) - peak,
+                        needed,
+                    )
             if not asked:
                 return needs
             memo.needs = needs
         return memo.needs
 
-    def _walk(self, job: Job, memo: Memo, row: int) -> Iterator[Place]:
-        """Open places of the idle row (0) or the shareable one (1) that nobody got and that are not known to refuse."""
+    def _walk(self, job: Job, memo: Memo, walked: _Row) -> Iterator[Place]:
+        """The places of a row that nobody got and that are not known to refuse."""
         given, kept, all_places = self._given, self._kept_from(job), self._places.all
-        walked = self._rows_since(job, memo)[row]
         entries = walked.entries
         while walked.start < len(entries) and entries[walked.start][-1] in given:
             walked.start += 1
@@ -333,9 +345,12 @@ class Board:
 
     def renew_reasons(self) -> None:
         """Where the device that a reason speaks of has changed since, ask it again: what people read is true."""
-        for like, memo in self.known.memos.items():
-            groups = self.state.index.alike.get(like)
-            if groups and memo.reason and memo.reason.device and self._is_outdated(memo):
+        if self.known.reasons_at == self._places.turn:
+            return
+        self.known.reasons_at = self._places.turn
+        for like, groups in self.state.index.alike.items():
+            memo = self.known.memos.get(like)
+            if memo and memo.reason and memo.reason.device and self._is_outdated(memo):
                 verdict = self.judge(next(iter(groups.values())).head, memo.reason.device)
                 if verdict.admitted or verdict.rule is not memo.reason.rule:
                     self.known.restless.add(like)

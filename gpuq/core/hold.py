@@ -7,6 +7,7 @@ is no news. So what was said last is true, but for its numbers, which are those 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import chain
 
 from gpuq.core.actions import Hold
@@ -27,7 +28,7 @@ def holds(board: Board, cause: int) -> Iterator[Hold]:
         like = likeness(job)
         memo = board.known.memos.get(like)
         own = board.known.never_fits(job) or board.kept_back.get(job.id)
-        verdict = own or (memo and memo.reason) or otherwise
+        verdict = own or (memo and memo.reason) or _for_all_its_devices(job, otherwise)
         said = board.state.verdicts.get(job.id)
         if said is not None and said.rule is verdict.rule and said.device != verdict.device:
             if (like, said) not in stands:
@@ -64,3 +65,10 @@ def _stands(board: Board, job: Job, said: Verdict) -> bool:
         return False
     verdict = board.judge(job, said.device)
     return not verdict.admitted and verdict.rule is said.rule
+
+
+def _for_all_its_devices(job: Job, otherwise: Verdict) -> Verdict:
+    """For a job on several devices: what it wants, beside what there is."""
+    if job.device_count == 1:
+        return otherwise
+    return replace(otherwise, numbers=(("wanted_devices", job.device_count), *otherwise.numbers))

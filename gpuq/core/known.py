@@ -49,7 +49,8 @@ class Kept:
 
 class Known(dict[Question, Forecast]):
     """See the module's own words. `restless` are likenesses whose reason is another now; `everybody` says that all who wait may
-    have to be told anew. `kept_back` are the jobs that the policy itself kept back in the last pass."""
+    have to be told anew; `reasons_at` is the turn up to which reasons hold. `kept_back` are the jobs that the policy itself kept
+    back in the last pass."""
 
     def __init__(self, answers: dict[Question, Forecast] | None = None) -> None:
         super().__init__(answers or {})
@@ -98,6 +99,7 @@ class Known(dict[Question, Forecast]):
         self.memos: dict[Likeness, Memo] = {}
         self.alone: dict[tuple[str, Sort], Forecast] = {}
         self.restless: set[Likeness] = set()
+        self.reasons_at = -1
         self.everybody = True
         self.otherwise: Rule | None = None
         self.kept: Kept | None = None

@@ -13,7 +13,7 @@ class Limits:
     residents_per_device: int = 2
     """Jobs on one device at most. Beyond two, measured gains shrink and the blame for a slowdown blurs."""
     utilization_pct: float = 100.0
-    """The sum of predicted peak utilisations may not exceed this. At 100 it was right in 85 to 100% of measured pairs."""
+    """The sum of predicted peak utilisations may not exceed this times the slowdown budget, where nothing measured speaks."""
     memory_headroom: float = 0.10
     """Share of a device's memory left free when two share: together 3 of 4 pairs used more than the sum of both."""
     max_slowdown: float = 1.15

@@ -27,8 +27,8 @@ class Places:
         self.all: dict[DeviceId, Place] = {}
         self.idle: list[Entry] = []
         self.shareable: list[Entry] = []
-        self.free: list[tuple[int, DeviceId]] = []
-        """Bytes that are not spoken for on the open busy places, the fewest first."""
+        self.free: list[tuple[float, DeviceId]] = []
+        """Bytes that newcomers may have on the open busy places, the fewest first."""
         self.open_of: dict[HostId, dict[DeviceId, None]] = {}
         self.idle_of: dict[HostId, int] = {}
         self.sorts: dict[Sort, Device] = {}
@@ -71,10 +71,14 @@ class Places:
         idle: list[Entry] = []
         shareable: list[Entry] = []
         for device in devices:
-            row, entry = self._entry.get(device, (None, None))
-            if entry is not None:
+            if device in self._entry:
+                row, entry = self._entry[device]
                 (idle if row is self.idle else shareable).append(entry)
         return sorted(idle), sorted(shareable)
+
+    def with_room(self, needed: int) -> int:
+        """How many of the open busy places have so many bytes for a newcomer: the last ones of `free`."""
+        return len(self.free) - bisect_left(self.free, (needed, ""))
 
     def _gone_silent(self, state: State, limits: Limits, now: float) -> list[HostId]:
         found = []
@@ -96,7 +100,7 @@ class Places:
             self._order.setdefault(device_id, len(self._order))
             if old is None or _shape(old) != _shape(place):
                 self.unread += (place.reading is None) - (old is not None and old.reading is None)
-                self._close(old)
+                self._close(old, limits)
                 self._open(place, limits)
                 self._note_change(device_id)
 
@@ -116,7 +120,7 @@ class Places:
             self.idle_of[device.host] = self.idle_of.get(device.host, 0) + 1
         elif len(place.residents) < limits.residents_per_device and all(a.shares for a in place.residents):
             self._enter(self.shareable, (place.committed_utilization, device.id, device.id))
-            insort(self.free, _free(place))
+            insort(self.free, _free(place, limits))
         else:
             return
         self.open_of.setdefault(device.host, {})[device.id] = None
@@ -125,7 +129,7 @@ class Places:
         insort(row, entry)
         self._entry[entry[-1]] = row, entry
 
-    def _close(self, place: Place | None) -> None:
+    def _close(self, place: Place | None, limits: Limits) -> None:
         if place is None or place.device.id not in self._entry:
             return
         row, entry = self._entry.pop(place.device.id)
@@ -134,7 +138,7 @@ class Places:
         if row is self.idle:
             self.idle_of[place.device.host] -= 1
         else:
-            del self.free[bisect_left(self.free, _free(place))]
+            del self.free[bisect_left(self.free, _free(place, limits))]
 
 
 def _fresh_reading(state: State, device: DeviceId, limits: Limits, now: float) -> Reading | None:
@@ -142,8 +146,8 @@ def _fresh_reading(state: State, device: DeviceId, limits: Limits, now: float) -
     return reading if reading and now - reading.at <= limits.stale_after_s else None
 
 
-def _free(place: Place) -> tuple[int, DeviceId]:
-    return place.device.total_memory - place.committed_memory, place.device.id
+def _free(place: Place, limits: Limits) -> tuple[float, DeviceId]:
+    return place.device.total_memory * (1 - limits.memory_headroom) - place.committed_memory, place.device.id
 
 
 def _shape(place: Place) -> tuple[object, ...]:

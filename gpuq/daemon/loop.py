@@ -276,10 +276,15 @@ class Dispatcher:
         """Before the next decision: a published model serves, and an attempt that ended counts at once."""
         if any(isinstance(event, ModelPublished) for event in turn.events):
             await self._until_it_works(self.parts.learner.load_model)
-            self._known.forget()
+            self._forget()
         for end in self.recorder.ends():
             await self._until_it_works(partial(self.parts.learner.learn, *end))
-            self._known.forget()
+            self._forget()
+
+    def _forget(self) -> None:
+        self._known.forget()
+        if self.parts.shadow is not None:
+            self.parts.shadow.forget()
 
     async def _until_it_works(self, work: Callable[[], T]) -> T:
         """Run blocking work in the database thread; while the database is away, wait and try again."""

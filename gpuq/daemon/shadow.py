@@ -15,12 +15,14 @@ from dataclasses import replace
 from math import inf
 
 from gpuq.adapters.store.contract import Chance, Store
-from gpuq.core.admit import Place, admit
+from gpuq.core.admit import Place
 from gpuq.core.ask import ask
 from gpuq.core.attempt import Attempt, AttemptId
 from gpuq.core.board import Board
 from gpuq.core.forecast import Forecast, Question
+from gpuq.core.index import Likeness, likeness
 from gpuq.core.job import Job, JobId
+from gpuq.core.known import Known
 from gpuq.core.limits import Limits
 from gpuq.core.state import State
 
@@ -39,6 +41,7 @@ class Shadow:
     def __init__(self, limits: Limits, known: Iterable[Chance] = ()) -> None:
         # The places tried are all there are: the best few may be taken by those who would have joined.
         self._limits = replace(limits, candidates_per_job=_ALL)
+        self._known = Known()
         self._had: set[JobId] = set()
         self._taken_until: dict[AttemptId, float] = {}
         for chance in known:
@@ -56,32 +59,33 @@ class Shadow:
         hosts = [a for a in state.attempts.values() if self._may_be_joined(a, now)]
         if not hosts or not any(map(self._may_join, state.index.waiting.values())):
             return []
-        answers: dict[Question, Forecast] = {}
-        while questions := ask(state, answers, self._limits, now):
-            answers.update(answer(questions))
-        return list(self._chances(Board(state, answers, self._limits, now)))
+        while questions := ask(state, self._known, self._limits, now):
+            self._known.update(answer(questions))
+        return list(self._chances(Board(state, self._known, self._limits, now)))
+
+    def forget(self) -> None:
+        """Something was learned: other answers may hold now."""
+        self._known.forget()
 
     def _chances(self, board: Board) -> Iterator[Chance]:
+        without: set[Likeness] = set()
         for job in sorted(filter(self._may_join, board.waiting), key=_most_urgent):
-            if board.refused(job):
+            if likeness(job) in without:
                 continue
             chance = self._first(board, job)
-            if chance is not None:
+            if chance is None:
+                without.add(likeness(job))
+            else:
                 self._remember(chance)
                 yield chance
 
     def _first(self, board: Board, job: Job) -> Chance | None:
         """At the best place that would have had this job. Where there is none, there is none for those like it either."""
-        verdict = None
         for place in board.shared_options(job):
-            if not all(self._may_be_joined(resident, board.now) for resident in place.residents):
-                continue
-            forecast = board.forecast(job, place)
-            verdict = admit(job, forecast, place, self._limits)
-            if verdict.admitted:
-                return _chance(job, place, forecast, verdict.rule, board.now)
-        if verdict is not None:
-            board.refuse(job, verdict)
+            if all(self._may_be_joined(resident, board.now) for resident in place.residents):
+                verdict = board.judge(job, place.device.id)
+                if verdict.admitted:
+                    return _chance(job, place, board.forecast(job, place), verdict.rule, board.now)
         return None
 
     def _may_join(self, job: Job) -> bool:

@@ -49,13 +49,14 @@ class Interrupting:
         """What the work gives. What SIGALRM did before, it does afterwards."""
         if threading.current_thread() is not threading.main_thread():
             return work()
-        before = signal.signal(signal.SIGALRM, self._ring)
-        signal.setitimer(signal.ITIMER_REAL, max(seconds, _LEAST_S), _AGAIN_S)
+        handler = signal.signal(signal.SIGALRM, self._ring)
+        timer = signal.setitimer(signal.ITIMER_REAL, max(seconds, _LEAST_S), _AGAIN_S)
         try:
             return work()
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+            signal.signal(signal.SIGALRM, handler)
+            signal.setitimer(signal.ITIMER_REAL, *timer)
 
     def _ring(self, _number: int, frame: FrameType | None) -> None:
         """Raise in the work, if the work is what is being run right now."""

@@ -14,16 +14,18 @@ from itertools import islice
 from statistics import median
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpuq.core.admit import Place, admit, needed_memory
 from gpuq.core.attempt import Attempt
 from gpuq.core.board import Board
-from gpuq.core.index import Sort, sort_of
 from gpuq.core.device import Device, HostId
 from gpuq.core.forecast import Forecast
+from gpuq.core.index import Sort, sort_of
 from gpuq.core.job import Job, JobId
-from gpuq.policies.batch import NOBODY, Batch, Indices, Numbers, Seat
-from gpuq.policies.pairing import Needs, Newcomer, PairBook, slowdown_beside, slowdown_of
+from gpuq.policies.batch import Batch, Indices, Numbers, Seat
+from gpuq.policies.columns import Columns
+from gpuq.policies.pairing import USUAL_SLOWDOWN, Needs, Newcomer, PairBook, slowdown_beside, slowdown_of
 
 _GIB = 2**30
 _SHORTEST_S = 60.0
@@ -76,9 +78,12 @@ class _Draft:
         self._usual_s = _usual_duration(n.forecast for newcomers in self._newcomers.values() for n in newcomers)
         self._rates = {sort: self._rates_on(sort) for sort in sorts}
         self._single = np.array([job.device_count == 1 for job in jobs], dtype=np.bool_)
+        self._kinds = list(dict.fromkeys(job.kind for job in jobs))
+        numbers = {kind: number for number, kind in enumerate(self._kinds)}
+        self._kind = np.array([numbers[job.kind] for job in jobs], dtype=np.intp)
         self._seats: list[Seat] = []
         self._capacity: list[int] = []
-        self._columns = _Columns(len(jobs))
+        self._columns = Columns(len(jobs))
 
     def batch(self) -> Batch:
         groups = {key: self._add_seat(Seat(tuple(p.device for p in group), True)) for key, group in self._idle.items()}
@@ -115,32 +120,52 @@ class _Draft:
         )
         alone = np.flatnonzero(self._single & allowed[kind_of]) if len(kinds) else np.empty(0, dtype=np.intp)
         self._columns.add_alone(rates[alone], 0.0, alone, seat)
-        first, second, worth = self._pairs(alone, rates, kinds, kind_of, place)
+        sharing = np.array([newcomers[index].shares for index in alone], dtype=np.bool_)
+        first, second, worth = self._pairs(alone[sharing], sort, place)
         self._columns.add_pairs(worth, first, second, seat)
 
-    def _pairs(
-        self, alone: Indices, rates: Numbers, kinds: Sequence[Newcomer], kind_of: Indices, place: Place
-    ) -> tuple[Indices, Indices, Numbers]:
+    def _pairs(self, sharing: Indices, sort: Sort, place: Place) -> tuple[Indices, Indices, Numbers]:
         """(who starts, who joins, what each brings) of each pair that is worth more than the better of the two alone."""
-        costs = np.full((len(kinds), len(kinds), 2), np.nan)
-        present = np.unique(kind_of[alone])
-        if self._board.limits.residents_per_device > 1:
-            for a in present:
-                for b in present:
-                    found = self._book.together(kinds[a], kinds[b], place, self._board.limits)
-                    if found is not None:
-                        costs[a, b] = found
+        newcomers, rates = self._newcomers[sort], self._rates[sort]
+        if self._board.limits.residents_per_device < 2:
+            sharing = sharing[:0]
         # The better of two starts, and the other joins it.
-        ordered = alone[np.argsort(-rates[alone], kind="stable")]
+        ordered = sharing[np.argsort(-rates[sharing], kind="stable")]
         one, other = np.triu_indices(len(ordered), 1)
         first, second = ordered[one], ordered[other]
-        slowdowns = costs[kind_of[first], kind_of[second]]
-        both = np.column_stack((rates[first], rates[second])) / slowdowns
+        costs, known = self._costs(sort)
+        both = np.column_stack((rates[first], rates[second])) / costs[self._kind[first], self._kind[second]]
         value = both.sum(axis=1)
-        worth = np.flatnonzero(value > rates[first])  # unknown is NaN, and compares as no
-        if len(worth) > _MOST_PAIRS:
-            worth = np.sort(worth[np.argsort(-value[worth], kind="stable")[:_MOST_PAIRS]])
-        return first[worth], second[worth], both[worth]
+        hopeful = (value > rates[first]) & self._may_fit(first, second, known, sort, place)
+        asked = np.flatnonzero(hopeful)
+        asked = asked[np.argsort(-value[asked], kind="stable")[:_MOST_PAIRS]]
+        allows, limits = self._book.allows, self._board.limits
+        found = [k for k in asked if allows(newcomers[first[k]], newcomers[second[k]], place, limits)]
+        pairs = np.sort(np.array(found, dtype=np.intp))
+        return first[pairs], second[pairs], both[pairs]
+
+    def _costs(self, sort: Sort) -> tuple[Numbers, NDArray[np.bool_]]:
+        """(slowdowns of the one and of the other, whether they are known), by the kinds of the batch (k, k)."""
+        costs = np.full((len(self._kinds), len(self._kinds), 2), USUAL_SLOWDOWN)
+        known = np.zeros(costs.shape[:2], dtype=np.bool_)
+        for a, one in enumerate(self._kinds):
+            for b, other in enumerate(self._kinds):
+                found = self._book.expected(one, other, sort)
+                if found is not None:
+                    costs[a, b], known[a, b] = found, True
+        return costs, known
+
+    def _may_fit(
+        self, first: Indices, second: Indices, known: NDArray[np.bool_], sort: Sort, place: Place
+    ) -> NDArray[np.bool_]:
+        """Which pairs are worth asking admission about: enough memory, and a load that fits or evidence that might speak for it.
+        Only a sieve, so that what it lets through is still asked about."""
+        needs = [newcomer.needs for newcomer in self._newcomers[sort]]
+        load = np.array([np.inf if need[1] is None else need[1] for need in needs])
+        memory = np.array([np.inf if need[2] is None else need[2] for need in needs])
+        light = load[first] + load[second] <= self._board.limits.utilization_pct
+        small = memory[first] + memory[second] <= place.device.total_memory
+        return np.asarray(small & (light | known[self._kind[first], self._kind[second]]))
 
     def _add_beside(self, place: Place) -> _Offer:
         """Each single job beside who is there; leaves what each job of the batch, gangs too, would bring and cost there."""
@@ -232,77 +257,6 @@ class _Draft:
         committed = (self._board.place(seat.devices[0].id).committed_utilization for seat in self._seats)
         rows = [(len(seat.devices), seat.idle, load) for seat, load in zip(self._seats, committed, strict=True)]
         return np.array(rows, dtype=np.float64).reshape(len(self._seats), 3)
-
-
-@dataclass(frozen=True)
-class _Piece:
-    """Some options, as `Batch` has them."""
-
-    value: Numbers
-    worth: Numbers
-    first: Indices
-    second: Indices
-    devices: Indices
-    rows: Indices
-    counts: Indices
-
-
-class _Columns:
-    """Options as they are gathered, in pieces; n jobs come first among the rows."""
-
-    def __init__(self, jobs: int) -> None:
-        self._jobs = jobs
-        self._pieces: list[_Piece] = []
-        self._add(np.empty(0), np.empty((0, 2)), np.empty(0, np.intp), np.empty(0, np.intp), 0)
-
-    def add_alone(self, worth: Numbers, loss: float | Numbers, first: Indices, seat: int) -> None:
-        """One job each, on one device of one seat."""
-        both = np.zeros((len(worth), 2))
-        both[:, 0] = worth
-        self._add(worth - loss, both, first, np.full(len(first), NOBODY, np.intp), seat)
-
-    def add_pairs(self, worth: Numbers, first: Indices, second: Indices, seat: int) -> None:
-        """Two jobs each, on one device of one seat."""
-        self._add(worth.sum(axis=1), worth, first, second, seat)
-
-    def add_gang(self, worth: float, loss: float, job: int, devices: int, uses: Mapping[int, int]) -> None:
-        """One job on several devices."""
-        one = np.ones(1, dtype=np.intp)
-        rows = np.array([[job, *(self._jobs + seat for seat in uses)]], dtype=np.intp)
-        counts = np.array([[1, *uses.values()]], dtype=np.intp)
-        value, parts = np.array([worth - loss]), np.array([[worth, 0.0]])
-        self._pieces.append(_Piece(value, parts, one * job, one * NOBODY, one * devices, rows, counts))
-
-    def whole(self) -> _Piece:
-        """All pieces together."""
-        width = max(piece.rows.shape[1] for piece in self._pieces)
-        return _Piece(
-            value=np.concatenate([piece.value for piece in self._pieces]),
-            worth=np.concatenate([piece.worth for piece in self._pieces]),
-            first=np.concatenate([piece.first for piece in self._pieces]),
-            second=np.concatenate([piece.second for piece in self._pieces]),
-            devices=np.concatenate([piece.devices for piece in self._pieces]),
-            rows=np.concatenate([_padded(piece.rows, width) for piece in self._pieces]),
-            counts=np.concatenate([_padded(piece.counts, width) for piece in self._pieces]),
-        )
-
-    def _add(self, value: Numbers, worth: Numbers, first: Indices, second: Indices, seat: int) -> None:
-        m = len(value)
-        if self._pieces and not m:
-            return
-        rows = np.empty((m, 3), dtype=np.intp)
-        rows[:, 0], rows[:, 1], rows[:, 2] = first, np.maximum(second, 0), self._jobs + seat
-        counts = np.ones((m, 3), dtype=np.intp)
-        counts[:, 1] = second != NOBODY
-        self._pieces.append(_Piece(value, worth, first, second, np.ones(m, dtype=np.intp), rows, counts))
-
-
-def _padded(array: Indices, width: int) -> Indices:
-    if array.shape[1] == width:
-        return array
-    wide = np.zeros((len(array), width), dtype=np.intp)
-    wide[:, : array.shape[1]] = array
-    return wide
 
 
 def _joinable(place: Place, board: Board) -> bool:

@@ -28,7 +28,7 @@ from gpuq.settings import Scheduling
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# So many proposals for each waiting job and each device may come to nothing in one pass, and some more for short queues. The
+# So many proposals for each job and each device may come to nothing in one pass, and some more for short queues. The
 # built-in policies try 16 places for a job at most; who proposes more is taken to go round in circles.
 _IN_VAIN_EACH, _IN_VAIN_ALWAYS = 32, 1000
 _LONGEST_REASON = 300
@@ -132,7 +132,7 @@ class _Pass:
         self._board, self._alarm, self._clock, self._limit_s = board, alarm, clock, limit_s
         self._spent_s = 0.0
         self._in_vain = 0
-        each = len(board.waiting) + len(board.state.devices)
+        each = len(board.state.jobs) + len(board.state.devices)
         self._most_in_vain = _IN_VAIN_ALWAYS + _IN_VAIN_EACH * each
 
     def run(self, work: Callable[[], T]) -> T:

@@ -1,6 +1,7 @@
 """The default policy: the highest priority first, then the least device-time foretold, with age counted in; an idle device
 if there is one, else the shared one where most work gets done. What does not fit now is skipped, so that a job that cannot start
-does not hold up one that can. Whether two may share is admission's to say, by the objective in the limits.
+does not hold up one that can; only for the first gang are devices kept, once it can be foretold when they come free. Whether two
+may share is admission's to say, by the objective in the limits.
 
 While nothing is foretold this is first come, first served.
 """
@@ -27,6 +28,4 @@ def make(scheduling: Scheduling) -> Policy:
 
 packed = make(Scheduling())
 
-RECIPE = Recipe(
-    "priority, then the shortest foretold; packs by what pairs cost; the default", make, work_conserving=True
-)
+RECIPE = Recipe("priority, then the shortest foretold; packs by what pairs cost; the default", make)

@@ -12,9 +12,9 @@ from functools import cached_property
 
 from gpuq.core.admit import Place, admit, may_share, needed_memory
 from gpuq.core.attempt import Attempt, AttemptId
-from gpuq.core.index import Sort, sort_of
 from gpuq.core.forecast import Forecast, PairCost
-from gpuq.core.job import Job, KindId, Sharing
+from gpuq.core.index import Sort, sort_of
+from gpuq.core.job import Job, KindId
 from gpuq.core.limits import Limits
 
 # The median of the 34 measured pairs of the Alnair project (github.com/CentaurusInfra/alnair): what a pair of which nothing
@@ -38,8 +38,12 @@ class Newcomer:
     def needs(self) -> Needs:
         """What admission looks at."""
         job, forecast = self.job, self.forecast
-        mixes = job.sharing is Sharing.AUTO and not job.alone and may_share(job, forecast)
-        return job.kind, forecast.peak_utilization_pct, needed_memory(job, forecast), mixes, job.max_slowdown
+        return job.kind, forecast.peak_utilization_pct, needed_memory(job, forecast), self.shares, job.max_slowdown
+
+    @cached_property
+    def shares(self) -> bool:
+        """Whether it may have a partner at all."""
+        return may_share(self.job, self.forecast)
 
 
 class PairBook:
@@ -47,7 +51,7 @@ class PairBook:
 
     def __init__(self) -> None:
         self._costs: dict[tuple[KindId, KindId, Sort], PairCost] = {}
-        self._answers: dict[_Asked, tuple[float, float] | None] = {}
+        self._answers: dict[_Asked, bool] = {}
         self._limits: Limits | None = None
 
     def note(self, kind: KindId, sort: Sort, forecast: Forecast) -> None:
@@ -58,8 +62,13 @@ class PairBook:
                 self._costs[key] = cost
                 self._answers.clear()
 
-    def together(self, one: Newcomer, other: Newcomer, place: Place, limits: Limits) -> tuple[float, float] | None:
-        """The expected slowdowns of two on this idle place, if the other may join the one; else None."""
+    def expected(self, one: KindId, other: KindId, sort: Sort) -> tuple[float, float] | None:
+        """The slowdowns that these kinds are known to cause each other, of the one and of the other; None for a pair unknown."""
+        cost = self._cost(other, one, sort)
+        return None if cost is None else (_known(cost.resident), _known(cost.newcomer))
+
+    def allows(self, one: Newcomer, other: Newcomer, place: Place, limits: Limits) -> bool:
+        """Whether the other may join the one, once that runs on this idle place."""
         if limits != self._limits or len(self._answers) > _MOST_ANSWERS:
             self._answers.clear()
             self._limits = limits
@@ -68,14 +77,12 @@ class PairBook:
             self._answers[key] = self._foresee(one, other, place, limits)
         return self._answers[key]
 
-    def _foresee(self, one: Newcomer, other: Newcomer, place: Place, limits: Limits) -> tuple[float, float] | None:
-        if not one.needs[3] or not other.needs[3]:
-            return None
+    def _foresee(self, one: Newcomer, other: Newcomer, place: Place, limits: Limits) -> bool:
+        if not one.shares or not other.shares:
+            return False
         cost = self._cost(other.job.kind, one.job.kind, sort_of(place.device))
         forecast = replace(other.forecast, pairs=() if cost is None else (cost,))
-        if not admit(other.job, forecast, _with_resident(place, one), limits).admitted:
-            return None
-        return _known(cost.resident if cost else None), _known(cost.newcomer if cost else None)
+        return admit(other.job, forecast, _with_resident(place, one), limits).admitted
 
     def _cost(self, newcomer: KindId, resident: KindId, sort: Sort) -> PairCost | None:
         found = self._costs.get((newcomer, resident, sort))

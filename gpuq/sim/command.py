@@ -31,6 +31,11 @@ from gpuq.sim.report.table import show
 _PAGE = Path("gpuq-simulation.html")
 _WIDTH = 100
 HISTORY = "history"
+_FORECASTS = {
+    "learned": "forecasts: gpuq's own learning, knowing nothing at the start and trained each virtual night",
+    "oracle": "forecasts: every duration and every slowdown is known beforehand, so this is a bound and not what gpuq can do",
+    "cold": "forecasts: none, so nobody is known well enough to share",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -71,8 +76,14 @@ def report_of(asked: Asked, played: Sequence[Played]) -> Report:
         budget=asked.budget,
         summaries=tuple(summaries),
         sketches=tuple(one.sketch for one in played if one.figures.seeds == asked.seeds[:1]),
-        notes=tuple(dict.fromkeys(note for one in played for note in one.notes)),
+        notes=(*_told(asked), *dict.fromkeys(note for one in played for note in one.notes)),
     )
+
+
+def _told(asked: Asked) -> Iterator[str]:
+    yield _FORECASTS[asked.forecasts]
+    if asked.tried:
+        yield f"settings tried: {', '.join(asked.tried)}"
 
 
 def _asked(options: argparse.Namespace) -> Asked:
@@ -92,6 +103,7 @@ def _asked(options: argparse.Namespace) -> Asked:
         seeds=tuple(range(1, options.seeds + 1)),
         forecasts=options.forecasts,
         budget=options.budget,
+        tried=tuple(options.set),
     )
 
 

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from ctypes import c_double
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -33,7 +35,7 @@ Progress = Callable[[Sequence[float]], None]
 
 @dataclass(frozen=True)
 class Asked:
-    """What is to be played. None is the scenario's own default."""
+    """What is to be played. None is the scenario's own default. `tried` are settings as they were asked for, to be told."""
 
     contenders: tuple[str, ...]
     settings: Settings
@@ -45,6 +47,7 @@ class Asked:
     seeds: tuple[int, ...] = (1,)
     forecasts: Forecasts = "learned"
     budget: float = 1.2
+    tried: tuple[str, ...] = ()
 
     @property
     def baseline(self) -> str:
@@ -141,14 +144,21 @@ def _side_by_side(asked: Asked, tasks: Sequence[tuple[str, int]], many: int, pro
     # Spawned, not forked: a library of the parent may have threads by now.
     context = multiprocessing.get_context("spawn")
     shares = context.Array(c_double, len(tasks), lock=False)
-    with ProcessPoolExecutor(many, mp_context=context, initializer=_begin, initargs=(shares,)) as pool:
+    pool = ProcessPoolExecutor(many, mp_context=context, initializer=_begin, initargs=(shares,))
+    try:
         futures = [pool.submit(_play_there, asked, place, *task) for place, task in enumerate(tasks)]
-        try:
-            _watch(futures, shares, progress)
-            return [future.result() for future in futures]
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        _watch(futures, shares, progress)
+        return [future.result() for future in futures]
+    except BrokenProcessPool as error:
+        raise Failure(
+            "A process of the simulation was ended from outside.",
+            fix="If it needed more memory than there is, play less: --jobs 1000, fewer --seeds.",
+        ) from error
+    finally:
+        # Nobody waits for the rest when one has failed, or on Ctrl-C.
+        pool.shutdown(wait=False, cancel_futures=True)
+        for process in multiprocessing.active_children():
+            process.terminate()
 
 
 def _watch(futures: Sequence[Future[Played]], shares: Any, progress: Progress | None) -> None:
@@ -164,6 +174,8 @@ def _watch(futures: Sequence[Future[Played]], shares: Any, progress: Progress | 
 def _begin(shares: Any) -> None:
     global _shares  # noqa: PLW0603 - a pool hands things to its processes in no other way
     _shares = shares
+    # Ctrl-C is for the process that the person sees: this one goes without a word.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _play_there(asked: Asked, place: int, name: str, seed: int) -> Played:

@@ -24,7 +24,7 @@ _LIMITS = Limits(patience_s=300.0)
 # Ages that a stream of two hours can show.
 _SCHEDULING = Scheduling(overtaking=2.0, ageing_s=300.0)
 _STREAM_S = 7_500.0
-_JOB_S = 300.0
+_JOB_S = 600.0
 _VICTIM = JobId(1)
 _VICTIM_AT = 600.0
 

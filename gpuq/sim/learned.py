@@ -110,8 +110,11 @@ class Learned:
         return True
 
     def night(self, now: float) -> Taught | None:  # noqa: ARG002 - the attempts have their own times
-        """The daemon's own training; what is better serves from now on. None where no attempt ended since the last."""
-        if len(self._outcomes) == self._taught:
+        """The daemon's own training; what is better serves from now on.
+
+        None where hardly an attempt ended since the last: the daemon would train, to no effect.
+        """
+        if len(self._outcomes) - self._taught < self._learning.minimum_attempts:
             return None
         self._taught = len(self._outcomes)
         attempts = Teachable(tuple(self._outcomes), {})

@@ -21,5 +21,4 @@ def peak_memory(world: World, arrival: Arrival) -> int | None:
     usual = world.workload(arrival.kind).memory_bytes
     if usual is None:
         return None
-    largest = max(device.total_memory for device in world.devices)
-    return min(largest, round(usual * repeated(f"memory of job {arrival.job}", SAME_KIND_MEMORY)))
+    return min(world.largest_memory, round(usual * repeated(f"memory of job {arrival.job}", SAME_KIND_MEMORY)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from gpuq.core.device import Device
 
@@ -48,6 +49,11 @@ class World:
     idle_powers: Mapping[str, float] = field(default_factory=dict)
     restart_s: float = 0.0
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def largest_memory(self) -> int:
+        """Bytes of the largest device."""
+        return max(device.total_memory for device in self.devices)
 
     def workload(self, kind: str) -> Workload:
         """What jobs of this kind are made of."""

@@ -142,10 +142,11 @@ async def test_what_can_never_fit_is_refused_with_the_missing_number(endpoint: E
     assert (await endpoint.post(JOBS, [submission(), submission(gpus=2)]))[0] == 201
     status, body = await endpoint.post(JOBS, [submission(), submission(gpus=5)])
     assert (status, body["exit_code"]) == (422, 7)
-    assert "the host with the most that are large enough has 2, so 3 are missing" in body["detail"]
+    assert "the host with the most has 2, so 3 are missing" in body["detail"]
     status, body = await endpoint.post(JOBS, submission(gpus=2, gpu_memory=20 * GIB))
     assert (status, body["exit_code"]) == (422, 7)
-    assert "has 1, so 1 are missing" in body["detail"]
+    assert "on each of 2 devices of one host" in body["detail"]
+    assert str(4 * GIB) in body["detail"]
     assert len(endpoint.store.rows) == 3
 
 

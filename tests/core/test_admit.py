@@ -59,10 +59,21 @@ def test_two_that_fit_share_and_the_numbers_are_told() -> None:
 
 
 def test_a_sum_of_utilisations_just_above_the_limit_is_refused() -> None:
-    verdict = judge(a_forecast(50.1), a_partner(50))
+    """At 115% each takes 1.15 times as long, if they share what there is: that is the budget."""
+    verdict = judge(a_forecast(65.1), a_partner(50))
 
+    assert judge(a_forecast(64.9), a_partner(50)).admitted
     assert (verdict.admitted, verdict.rule) == (False, Rule.PREDICTED_LOAD)
-    assert dict(verdict.numbers)["sum_pct"] == pytest.approx(100.1)
+    assert dict(verdict.numbers)["sum_pct"] == pytest.approx(115.1)
+    assert dict(verdict.numbers)["limit_pct"] == pytest.approx(115)
+
+
+@pytest.mark.parametrize(("newcomer", "resident"), [(1.05, None), (None, 1.05), (1.05, 1.3)])
+def test_the_tightest_budget_says_how_much_load_there_may_be(newcomer: float | None, resident: float | None) -> None:
+    def admitted(load: float) -> bool:
+        return judge(a_forecast(load), a_partner(50, max_slowdown=resident), max_slowdown=newcomer).admitted
+
+    assert (admitted(54), admitted(56)) == (True, False)
 
 
 @pytest.mark.parametrize(("gib", "admitted"), [(17.5, True), (17.7, False)])
@@ -104,7 +115,7 @@ def test_foreign_load_counts_and_an_unknown_foreign_load_blocks_sharing() -> Non
     busy = a_reading(used_memory=GIB, foreign_memory=GIB, foreign_utilization_pct=30.0)
     unknown = a_reading(used_memory=GIB, foreign_memory=GIB, foreign_utilization_pct=None)
 
-    assert judge(a_forecast(40, 1), a_partner(40, 1), reading=busy).rule is Rule.PREDICTED_LOAD
+    assert judge(a_forecast(50, 1), a_partner(40, 1), reading=busy).rule is Rule.PREDICTED_LOAD
     assert judge(a_forecast(40, 1), a_partner(40, 1), reading=unknown).rule is Rule.FOREIGN_PROCESS
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -10,9 +11,10 @@ from gpuq.core.actions import Hold, Launch
 from gpuq.core.ask import ask
 from gpuq.core.board import Board
 from gpuq.core.decide import decide
+from gpuq.core.device import Device
 from gpuq.core.events import Submitted, Woke
 from gpuq.core.forecast import Forecast, PairCost, Question
-from gpuq.core.job import JobId, KindId, Sharing
+from gpuq.core.job import Job, JobId, KindId, Sharing
 from gpuq.core.limits import Limits
 from gpuq.core.policy import Proposal
 from gpuq.core.state import apply
@@ -41,14 +43,14 @@ def test_two_known_jobs_share_when_the_sum_fits() -> None:
 
 
 def test_two_that_would_load_the_device_beyond_its_limit_do_not_share() -> None:
-    play = Playbook().forecast("kind", a_forecast(54, 4))
+    play = Playbook().forecast("kind", a_forecast(58, 4))
     play.happen(a_report(a_device()), Submitted(a_job(1)), Submitted(a_job(2))).settle()
 
     assert play.launched() == {1: "gpu0"}
     verdict = play.verdict(2)
     assert verdict is not None
     assert (verdict.rule, verdict.device) == (Rule.PREDICTED_LOAD, "gpu0")
-    assert dict(verdict.numbers)["sum_pct"] == 108
+    assert dict(verdict.numbers)["sum_pct"] == 116
 
 
 def test_an_idle_device_is_preferred_to_sharing() -> None:
@@ -79,7 +81,7 @@ def test_at_most_one_admission_per_device_in_one_pass() -> None:
 
 
 def test_a_job_that_does_not_fit_now_does_not_hold_up_one_that_does() -> None:
-    play = Playbook().forecast("light", a_forecast(20, 1)).forecast("heavy", a_forecast(90, 1))
+    play = Playbook().forecast("light", a_forecast(20, 1)).forecast("heavy", a_forecast(98, 1))
     play.happen(a_report(a_device()), Submitted(a_job(1, kind="light"))).settle()
     play.happen(Submitted(a_job(2, kind="heavy")), Submitted(a_job(3, kind="light"))).settle()
 
@@ -278,3 +280,110 @@ def test_a_job_on_two_devices_says_how_many_it_waits_for() -> None:
     verdict = play.verdict(2)
     assert verdict is not None
     assert dict(verdict.numbers) == {"wanted_devices": 2, "devices": 2, "busy_devices": 1}
+
+
+def _across_hosts(job: Job, near: Device, far: Device) -> Proposal:
+    return Proposal(job, (near, far))
+
+
+def _one_twice(job: Job, near: Device, far: Device) -> Proposal:
+    return Proposal(job, (near, near))
+
+
+def _too_few(job: Job, near: Device, far: Device) -> Proposal:
+    return Proposal(job, (near,))
+
+
+def _none(job: Job, near: Device, far: Device) -> Proposal:
+    return Proposal(job, ())
+
+
+def _made_up_device(job: Job, near: Device, far: Device) -> Proposal:
+    return Proposal(job, (near, a_device("nowhere")))
+
+
+def _made_up_job(job: Job, near: Device, far: Device) -> Proposal:
+    return Proposal(replace(job, id=JobId(99), device_count=1), (near,))
+
+
+def _made_smaller(job: Job, near: Device, far: Device) -> Proposal:
+    return Proposal(replace(job, device_count=1), (near,))
+
+
+@pytest.mark.parametrize(
+    "wrong", [_across_hosts, _one_twice, _too_few, _none, _made_up_device, _made_up_job, _made_smaller]
+)
+def test_a_proposal_that_is_wrong_in_itself_starts_nothing_and_hurts_nobody(
+    wrong: Callable[[Job, Device, Device], Proposal],
+) -> None:
+    near, far = a_device("near", host="here"), a_device("far", host="there")
+
+    def policy(board: Board) -> Iterator[Proposal]:
+        for job in board.waiting:
+            yield wrong(job, near, far)
+
+    play = Playbook(policy=policy).happen(a_report(near, host="here"), a_report(far, host="there"))
+    play.happen(
+        a_report(near, a_device("near1", host="here"), host="here"), Submitted(a_job(1, device_count=2))
+    ).settle()
+
+    assert play.launched() == {}
+    assert play.reason(1) is Rule.RESOURCES
+
+
+def test_a_policy_that_wants_two_jobs_on_one_device_gets_one_of_them_in_this_pass() -> None:
+    def both(board: Board) -> Iterator[Proposal]:
+        for job in board.waiting:
+            yield Proposal(job, (next(board.places).device,))
+
+    play = Playbook(policy=both).forecast("kind", a_forecast(10, 1)).happen(a_report(a_device()))
+    play.happen(Submitted(a_job(1)), Submitted(a_job(2)))
+
+    assert len([a for a in play.decide() if isinstance(a, Launch)]) == 1
+
+
+def test_a_job_may_be_given_more_devices_than_it_needs_up_to_its_most() -> None:
+    def generous(board: Board) -> Iterator[Proposal]:
+        for job in board.waiting:
+            yield Proposal(job, tuple(place.device for place in board.places))
+
+    play = Playbook(policy=generous).happen(a_report(a_device("a"), a_device("b"), a_device("c")))
+    play.happen(Submitted(a_job(1, most_devices=2)), Submitted(a_job(2, most_devices=3))).decide()
+
+    assert [len(a.attempt.devices) for a in play.done if isinstance(a, Launch)] == [3]
+
+
+def test_waiting_jobs_are_grouped_by_what_they_wish_their_priority_and_owner_and_stand_in_order_of_submission() -> None:
+    play = Playbook().happen(*(Submitted(a_job(n, submitted_at=float(10 - n))) for n in (1, 2, 3)))
+    play.happen(Submitted(a_job(4, priority=1)), Submitted(a_job(5, owner="bob")), Submitted(a_job(6, kind="other")))
+
+    groups = Board(play.state, {}, play.limits, play.now).groups
+
+    assert sorted([job.id for job in group.jobs] for group in groups) == [[3, 2, 1], [4], [5], [6]]
+
+
+def test_a_reason_stays_as_long_as_its_device_would_say_the_same() -> None:
+    play = Playbook().forecast("kind", a_forecast(80, 4)).forecast("light", a_forecast(70, 4))
+    devices = (a_device("gpu0"), a_device("gpu1"))
+    play.happen(a_report(*devices), Submitted(a_job(1)), Submitted(a_job(2))).settle()
+    play.happen(Submitted(a_job(3))).settle()
+    first = play.verdict(3)
+
+    play.happen(a_start(2), an_exit(2), Submitted(a_job(4, priority=1, kind="light"))).settle()
+
+    assert first is not None
+    assert (first.rule, first.device) == (Rule.PREDICTED_LOAD, "gpu0")
+    assert play.launched()[4] == "gpu1", "it is the least loaded now, and would be named first"
+    assert play.verdict(3) == first
+
+
+def test_a_refusal_is_remembered_until_the_device_changes() -> None:
+    play = Playbook().forecast("kind", a_forecast(80, 4)).happen(a_report(a_device()), Submitted(a_job(1))).settle()
+    play.happen(Submitted(a_job(2))).settle()
+    board = Board(play.state, play.known, play.limits, play.now)
+    assert board.refused(play.state.jobs[JobId(2)])
+
+    play.happen(a_start(1), an_exit(1))
+    board = Board(play.state, play.known, play.limits, play.now)
+    assert not board.refused(play.state.jobs[JobId(2)])
+    assert [place.device.id for (place,) in board.choices(play.state.jobs[JobId(2)])] == ["gpu0"]

@@ -4,44 +4,85 @@ waits has a reason, and time alone changes nothing that is settled.
 
 from __future__ import annotations
 
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from gpuq.core.actions import Launch
-from gpuq.core.attempt import Ending
+from gpuq.core.actions import Launch, Stop
+from gpuq.core.attempt import Attempt, AttemptId, Ending, StopReason
+from gpuq.core.board import Board
 from gpuq.core.events import CancelRequested, HoldRequested, ReleaseRequested, Submitted
-from gpuq.core.job import JobId, JobState, Sharing
+from gpuq.core.job import Job, JobId, JobState, Sharing
 from gpuq.core.limits import Limits
+from gpuq.core.policy import Eviction, Policy, Proposal
 from gpuq.core.validate import validate
+from gpuq.policies.packed import packed
 from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_reading, a_report, a_resident, a_start, an_exit
 from tests.support.playbook import Playbook
 
 KINDS = ("light", "heavy", "huge", "unknown")
 DEVICES = (a_device("gpu0", gib=24), a_device("gpu1", gib=24), a_device("gpu2", gib=80, type="B"))
+FAR = (a_device("far0", gib=24, host="far"), a_device("far1", gib=24, host="far"))
+WISHES = st.fixed_dictionaries(
+    {
+        "kind": st.sampled_from(KINDS),
+        "sharing": st.sampled_from(list(Sharing)),
+        "priority": st.integers(-2, 2),
+        "declared_memory": st.none() | st.integers(1, 80).map(lambda gib: gib * GIB),
+        "device_count": st.sampled_from([1, 1, 1, 2, 3]),
+        "most_devices": st.none() | st.integers(1, 3),
+        "preemptible": st.booleans(),
+    }
+)
+
+
+def hostile(rng: random.Random) -> Policy:
+    """A policy that means no good: devices twice, across hosts, too many, too few, or made up; jobs that do not wait, that never
+    were, or that claim to be smaller than they are; the end of other people's work."""
+    anybody = [*DEVICES, *FAR, a_device("nowhere", gib=1000), replace(DEVICES[0], total_memory=1000 * GIB)]
+
+    def propose(board: Board) -> Iterator[Proposal | Eviction]:
+        jobs = [*board.state.jobs.values(), a_job(999)]
+        for _ in range(12):
+            job = rng.choice(jobs)
+            if rng.random() < 0.3:
+                job = replace(job, declared_memory=0, sharing=Sharing.AUTO, device_count=1, state=JobState.PENDING)
+            attempts = [*board.state.attempts, AttemptId(job.id, 7)]
+            yield rng.choice(
+                (
+                    Proposal(job, tuple(rng.choices(anybody, k=rng.randint(0, 4)))),
+                    Proposal(job, tuple(rng.sample(anybody, k=max(1, job.device_count)))),
+                    Eviction(rng.choice(attempts), job),
+                    *(Proposal(job, tuple(p.device for p in places)) for places in board.choices(job)),
+                )
+            )
+
+    return propose
 
 
 class Ring(RuleBasedStateMachine):
-    """Everything the world may do, in any order, with repeats and out of turn."""
+    """Everything the world and a policy may do, in any order, with repeats and out of turn."""
 
-    @initialize(residents=st.integers(1, 3), forgetful=st.booleans())
-    def begin(self, residents: int, forgetful: bool) -> None:
-        self.play = Playbook(Limits(residents_per_device=residents, patience_s=300), forgetful=forgetful)
+    @initialize(
+        residents=st.integers(1, 3), forgetful=st.booleans(), seed=st.none() | st.randoms(use_true_random=False)
+    )
+    def begin(self, residents: int, forgetful: bool, seed: random.Random | None) -> None:
+        policy = packed if seed is None else hostile(seed)
+        self.play = Playbook(Limits(residents_per_device=residents, patience_s=300), policy, forgetful=forgetful)
         self.play.forecast("light", a_forecast(20, 2)).forecast("heavy", a_forecast(70, 10))
         self.play.forecast("huge", a_forecast(50, 30))
         self.submitted = 0
-        self.started: set[tuple[int, int]] = set()
+        self.started: set[AttemptId] = set()
 
-    @rule(
-        kind=st.sampled_from(KINDS),
-        share=st.sampled_from(list(Sharing)),
-        priority=st.integers(-2, 2),
-        declared=st.none() | st.integers(1, 80).map(lambda gib: gib * GIB),
-    )
-    def submit(self, kind: str, share: Sharing, priority: int, declared: int | None) -> None:
+    @rule(wishes=WISHES)
+    def submit(self, wishes: dict[str, Any]) -> None:
         self.submitted += 1
-        job = a_job(self.submitted, kind=kind, sharing=share, priority=priority, declared_memory=declared)
-        self.play.happen(Submitted(job))
+        self.play.happen(Submitted(a_job(self.submitted, **wishes)))
 
     @rule(foreign=st.integers(0, 24), used_more=st.integers(0, 4), silent=st.booleans())
     def report(self, foreign: int, used_more: int, silent: bool) -> None:
@@ -51,11 +92,31 @@ class Ring(RuleBasedStateMachine):
         self.play.happen(a_report(*DEVICES, residents=residents, readings={"gpu0": reading}))
 
     @rule()
+    def report_from_afar(self) -> None:
+        self.play.happen(a_report(*FAR, host="far"))
+
+    @rule()
     def turn(self) -> None:
-        launched = [a.attempt.id for a in self.play.decide() if isinstance(a, Launch)]
-        for attempt in launched:
-            assert (attempt.job, attempt.number) not in self.started, "an attempt number is never used again"
-            self.started.add((attempt.job, attempt.number))
+        jobs, residents = dict(self.play.state.jobs), dict(self.play.state.residents)
+        actions = self.play.decide()
+        launches = [action.attempt for action in actions if isinstance(action, Launch)]
+        for attempt in launches:
+            assert attempt.id not in self.started, "an attempt number is never used again"
+            self.started.add(attempt.id)
+            self.check_all_or_nothing(attempt, jobs[attempt.id.job])
+        given = [device for attempt in launches for device in attempt.devices]
+        assert len(set(given)) == len(given), "a device is given once in a pass"
+        for stop in (action for action in actions if isinstance(action, Stop)):
+            job = jobs[stop.attempt.job]
+            assert stop.reason is not StopReason.PREEMPTED or (job.preemptible and job.state is JobState.RUNNING)
+            assert any(stop.attempt in there for there in residents.values())
+
+    def check_all_or_nothing(self, attempt: Attempt, job: Job) -> None:
+        devices = [self.play.state.devices[device] for device in attempt.devices]
+        assert len(set(attempt.devices)) in job.counts
+        assert {device.host for device in devices} == {attempt.host}
+        if job.declared_memory is not None and attempt.shares:
+            assert min(attempt.promised) >= job.declared_memory
 
     @rule(seconds=st.floats(0, 2000))
     def wait(self, seconds: float) -> None:
@@ -92,7 +153,9 @@ class Ring(RuleBasedStateMachine):
     def teardown(self) -> None:
         if not hasattr(self, "play"):
             return
-        self.play.happen(a_report(*DEVICES)).settle()
+        self.play.happen(a_report(*DEVICES))
+        self.play.decide()
+        self.play.decide()
         waiting = [job for job in self.play.state.jobs.values() if job.state is JobState.PENDING]
         assert all(job.id in self.play.state.verdicts for job in waiting), "whoever waits has a reason"
 

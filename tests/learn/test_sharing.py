@@ -15,7 +15,7 @@ def small(level: float, *pairs: PairCost) -> Forecast:
 def test_two_that_fit_together_share_and_two_that_do_not_or_are_unknown_do_not():
     limits = Limits()
     assert would_share("a", small(40), "b", small(50), limits)
-    assert not would_share("a", small(60), "b", small(50), limits)
+    assert not would_share("a", small(66), "b", small(50), limits)
     assert not would_share("a", UNKNOWN, "b", small(50), limits)
     assert not would_share("a", small(40), "b", UNKNOWN, limits)
 

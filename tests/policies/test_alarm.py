@@ -69,6 +69,15 @@ def test_work_in_time_gives_its_result_and_leaves_no_timer_behind() -> None:
         signal.signal(signal.SIGALRM, before)
 
 
+def test_a_timer_of_somebody_elses_goes_on() -> None:
+    signal.setitimer(signal.ITIMER_REAL, 3600)
+    try:
+        Interrupting()(lambda: 7, 60)
+        assert signal.getitimer(signal.ITIMER_REAL)[0] > 3000
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 def test_code_of_a_spared_package_is_not_broken_off_in_the_middle() -> None:
     """This module plays the core: its loop runs to its end, and the blow falls right after it."""
     done = []

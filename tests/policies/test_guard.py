@@ -155,7 +155,10 @@ FAULTS: list[tuple[Callable[[Board], Any], str]] = [
 def test_a_fault_costs_the_policy_its_place_and_no_job_its_turn(
     policy: Callable[[Board], Any], reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    play, watched = a_queue(), guarded(policy)
+    play, watched = (
+        a_queue(),
+        guarded(policy, LIMIT_S if policy.__name__.startswith("for_ever") else 60),
+    )
 
     one_pass(play, watched)
     assert started(one_pass(play, watched)) == [1, 2, 3]

@@ -26,23 +26,26 @@ def seen(newcomer: float, resident: float, **changes: object) -> Forecast:
 
 def test_of_a_pair_nobody_saw_the_load_decides() -> None:
     book = PairBook()
-    assert book.together(newcomer("a"), newcomer("b"), PLACE, LIMITS) == (USUAL_SLOWDOWN, USUAL_SLOWDOWN)
-    assert book.together(newcomer("a", 70), newcomer("b"), PLACE, LIMITS) is None
+    assert book.expected("a", "b", SORT) is None  # type: ignore[arg-type]
+    assert book.allows(newcomer("a"), newcomer("b"), PLACE, LIMITS)
+    assert not book.allows(newcomer("a", 70), newcomer("b"), PLACE, LIMITS)
 
 
 def test_what_was_seen_counts_whoever_comes_first() -> None:
     book = PairBook()
     book.note("a", SORT, seen(1.02, 1.05))  # type: ignore[arg-type]
-    assert book.together(newcomer("a", 70), newcomer("b", 70), PLACE, LIMITS) == (1.02, 1.05)
-    assert book.together(newcomer("b", 70), newcomer("a", 70), PLACE, LIMITS) == (1.05, 1.02)
+    assert book.expected("a", "b", SORT) == (1.02, 1.05)  # type: ignore[arg-type]
+    assert book.expected("b", "a", SORT) == (1.05, 1.02)  # type: ignore[arg-type]
+    assert book.allows(newcomer("a", 70), newcomer("b", 70), PLACE, LIMITS)
+    assert book.allows(newcomer("b", 70), newcomer("a", 70), PLACE, LIMITS)
 
 
 def test_later_evidence_and_other_limits_change_the_answer() -> None:
     book, pair = PairBook(), (newcomer("a"), newcomer("b"))
-    assert book.together(*pair, PLACE, LIMITS)
+    assert book.allows(*pair, PLACE, LIMITS)
     book.note("a", SORT, seen(1.5, 1.0, evidence=LEARNED))  # type: ignore[arg-type]
-    assert book.together(*pair, PLACE, LIMITS) is None
-    assert book.together(*pair, PLACE, Limits(max_slowdown=1.6)) == (1.5, 1.0)
+    assert not book.allows(*pair, PLACE, LIMITS)
+    assert book.allows(*pair, PLACE, Limits(max_slowdown=1.6))
 
 
 @pytest.mark.parametrize(
@@ -56,8 +59,8 @@ def test_later_evidence_and_other_limits_change_the_answer() -> None:
     ids=["too much memory", "never shares", "runs alone", "unknown"],
 )
 def test_who_may_not_share_has_no_partner(other: Newcomer) -> None:
-    assert PairBook().together(newcomer("a"), other, PLACE, LIMITS) is None
-    assert PairBook().together(other, newcomer("a"), PLACE, LIMITS) is None
+    assert not PairBook().allows(newcomer("a"), other, PLACE, LIMITS)
+    assert not PairBook().allows(other, newcomer("a"), PLACE, LIMITS)
 
 
 def test_each_partner_adds_its_part_to_a_slowdown() -> None:

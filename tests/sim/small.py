@@ -46,7 +46,7 @@ def trace(*arrivals: Arrival) -> Trace:
     return Trace("told", arrivals)
 
 
-def at_once(*kinds: str, **more: Any) -> Trace:
+def arrivals(*kinds: str, **more: Any) -> Trace:
     """Jobs of these kinds, all submitted at the start."""
     return trace(*(arrival(number, kind, **more) for number, kind in enumerate(kinds, 1)))
 

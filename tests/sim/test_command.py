@@ -43,7 +43,10 @@ def test_json_alone_writes_no_page_unless_named(trace: str, tmp_path: Path, caps
 
 def test_settings_can_be_tried(trace: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert simulate(trace, "--policy=packed", "--json", "--set=admission.residents_per_device=1") == 0
-    assert json.loads(capsys.readouterr().out)["contenders"][0]["median"]["sharing_jobs"] == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["contenders"][0]["median"]["sharing_jobs"] == 0
+    assert "settings tried: admission.residents_per_device=1" in found["notes"]
+    assert any("this is a bound" in note for note in found["notes"])
 
 
 def test_an_assignment_becomes_the_variable_that_says_the_same() -> None:

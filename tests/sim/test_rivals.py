@@ -14,7 +14,7 @@ from gpuq.sim.rivals import ABLATIONS, BOUNDS, RIVALS
 from gpuq.sim.run import simulate
 from gpuq.sim.trace import Arrival, Trace
 from gpuq.sim.world import World
-from tests.sim.small import GIB, at_once, ends, world
+from tests.sim.small import GIB, arrivals, ends, world
 
 ALL = {**RIVALS, **BOUNDS, **ABLATIONS}
 LIMITS = Limits(max_slowdown=1.2)
@@ -26,14 +26,14 @@ def play(name: str, trace: Trace, where: World, *, cold: bool = False) -> Run:
 
 def together(name: str, *kinds: str, where: World | None = None, cold: bool = False) -> bool:
     """Whether these two ever ran side by side on the one device."""
-    run = play(name, at_once(*kinds), where or world(), cold=cold)
+    run = play(name, arrivals(*kinds), where or world(), cold=cold)
     return any(stretch.beside for job in run.jobs for attempt in job.attempts for stretch in attempt.stretches)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_each_bears_its_name_and_gets_every_job_done(name: str) -> None:
     where = world(devices=2)
-    run = play(name, at_once("light", "heavy", "light", "heavy", "light"), where)
+    run = play(name, arrivals("light", "heavy", "light", "heavy", "light"), where)
 
     assert run.policy == name
     assert all(job.ended_at is not None for job in run.jobs)

@@ -14,16 +14,16 @@ from gpuq.core.policy import Eviction, Proposal
 from gpuq.sim.beliefs import Cold, Oracle
 from gpuq.sim.contender import Contender
 from gpuq.sim.run import simulate
-from tests.sim.small import LIGHT, PACKED, arrival, at_once, ends, trace, world
+from tests.sim.small import LIGHT, PACKED, arrival, arrivals, ends, trace, world
 
 
 def test_what_is_not_known_runs_one_after_the_other() -> None:
-    assert ends(simulate(at_once("light", "light"), world(), Cold(), PACKED)) == [100, 200]
+    assert ends(simulate(arrivals("light", "light"), world(), Cold(), PACKED)) == [100, 200]
 
 
 def test_two_that_fit_run_together_and_slow_each_other_as_the_world_says() -> None:
     small = world()
-    run = simulate(at_once("light", "light"), small, Oracle(small), PACKED)
+    run = simulate(arrivals("light", "light"), small, Oracle(small), PACKED)
     assert ends(run) == [110, 110]
     assert [job.slowdown for job in run.jobs] == pytest.approx([1.1, 1.1])
     assert [job.wait_s for job in run.jobs] == [0, 0]
@@ -45,19 +45,19 @@ def test_who_stays_behind_goes_on_at_full_speed() -> None:
 
 def test_two_that_do_not_fit_wait_for_each_other() -> None:
     small = world()
-    assert ends(simulate(at_once("heavy", "light"), small, Oracle(small), PACKED)) == [100, 200]
+    assert ends(simulate(arrivals("heavy", "light"), small, Oracle(small), PACKED)) == [100, 200]
 
 
 def test_a_gang_gets_all_its_devices_on_one_host() -> None:
     wide = world(devices=2, hosts=2)
-    run = simulate(at_once("heavy", "heavy", "heavy", devices=2), wide, Oracle(wide), PACKED)
+    run = simulate(arrivals("heavy", "heavy", "heavy", devices=2), wide, Oracle(wide), PACKED)
     assert ends(run) == [100, 100, 200]
     assert all(len({device.split("/")[0] for device in job.attempts[0].devices}) == 1 for job in run.jobs)
 
 
 def test_a_slow_device_takes_longer_and_no_partner_is_blamed() -> None:
     slow = world(heavy=replace(LIGHT, name="heavy", speeds={"P100": 0.5}))
-    run = simulate(at_once("heavy"), slow, Oracle(slow), PACKED)
+    run = simulate(arrivals("heavy"), slow, Oracle(slow), PACKED)
     assert ends(run) == [200]
     assert run.jobs[0].slowdown == 1
     assert run.jobs[0].attempts[0].work_s == 100
@@ -75,7 +75,7 @@ def test_more_devices_than_asked_for_are_faster_as_the_world_says() -> None:
 
 
 def test_a_job_too_large_for_the_world_waits_for_ever_and_the_run_says_so() -> None:
-    run = simulate(at_once("light", "heavy", devices=2), world(), Cold(), PACKED)
+    run = simulate(arrivals("light", "heavy", devices=2), world(), Cold(), PACKED)
     assert [job.state for job in run.jobs] == [JobState.PENDING, JobState.PENDING]
     assert [job.ended_at for job in run.jobs] == [None, None]
     assert "2 jobs never ended" in run.notes[-1]
@@ -133,14 +133,14 @@ def test_a_policy_that_waits_for_a_moment_of_its_own_gets_a_pass_then() -> None:
         for job in board.waiting if board.now >= 3600 else ():
             yield Proposal(job, (next(iter(board.places)).device,))
 
-    assert ends(simulate(at_once("light"), world(), Cold(), Contender("late", after_an_hour))) == [3700]
+    assert ends(simulate(arrivals("light"), world(), Cold(), Contender("late", after_an_hour))) == [3700]
 
 
 def test_a_policy_that_fails_is_replaced_and_the_run_notes_it() -> None:
     def fails(board: Board) -> Iterator[Proposal]:
         raise ZeroDivisionError("on purpose")
 
-    run = simulate(at_once("light", "light"), world(), Cold(), Contender("failing", fails))
+    run = simulate(arrivals("light", "light"), world(), Cold(), Contender("failing", fails))
     assert ends(run) == [100, 200]
     assert run.replacements > 0
     assert "ZeroDivisionError: on purpose" in run.notes[-1]
@@ -148,5 +148,5 @@ def test_a_policy_that_fails_is_replaced_and_the_run_notes_it() -> None:
 
 def test_progress_is_told_as_jobs_end() -> None:
     told: list[float] = []
-    simulate(at_once("light", "light", "light"), world(), Cold(), PACKED, progress=told.append)
+    simulate(arrivals("light", "light", "light"), world(), Cold(), PACKED, progress=told.append)
     assert told == pytest.approx([1 / 3, 2 / 3, 1])

@@ -20,7 +20,7 @@ from gpuq.sim.contender import Contender
 from gpuq.sim.memory import STARTING_SHARE, peak_memory
 from gpuq.sim.run import Simulation, simulate
 from gpuq.sim.world import World
-from tests.sim.small import GIB, HEAVY, LIGHT, NEVER_TOGETHER, PACKED, arrival, at_once, ends, trace, world
+from tests.sim.small import GIB, HEAVY, LIGHT, NEVER_TOGETHER, PACKED, arrival, arrivals, ends, trace, world
 
 
 class Mistaken(Oracle):
@@ -46,7 +46,7 @@ def large(gib: int = 10) -> World:
 
 def test_who_grows_where_there_is_no_room_dies_and_runs_alone_from_then_on() -> None:
     """Both load at first; the second needs its peak at 55 s, when the first has its own. By then each has done 50 s of work."""
-    run = simulate(at_once("light", "light"), large(), Mistaken(large(), **TRUSTING), PACKED)
+    run = simulate(arrivals("light", "light"), large(), Mistaken(large(), **TRUSTING), PACKED)
     assert ends(run) == [105, 205]
     died, again = run.jobs[1].attempts
     assert died.ending is Ending.OUT_OF_MEMORY
@@ -57,8 +57,8 @@ def test_who_grows_where_there_is_no_room_dies_and_runs_alone_from_then_on() -> 
 
 
 def test_what_is_foretold_rightly_never_runs_out_of_memory() -> None:
-    assert ends(simulate(at_once("light", "light"), large(), Oracle(large()), PACKED)) == [100, 200]
-    assert ends(simulate(at_once("light", "light"), large(6), Oracle(large(6)), PACKED)) == [110, 110]
+    assert ends(simulate(arrivals("light", "light"), large(), Oracle(large()), PACKED)) == [100, 200]
+    assert ends(simulate(arrivals("light", "light"), large(6), Oracle(large(6)), PACKED)) == [110, 110]
 
 
 def test_a_job_needs_the_same_whatever_happens_and_others_of_its_kind_a_little_else() -> None:
@@ -76,13 +76,13 @@ def test_the_core_hears_what_a_job_really_has() -> None:
         if isinstance(item, HostReported):
             heard.extend(attempt.live_memory for attempt in state.attempts.values())
 
-    Simulation(at_once("light"), large(), Cold(), PACKED, watch=watch).play()
+    Simulation(arrivals("light"), large(), Cold(), PACKED, watch=watch).play()
     assert heard == [peak_memory(large(), arrival(1, "light"))]
 
 
 def test_two_that_cannot_be_together_lose_the_one_that_comes_to_it_later() -> None:
     apart = world(pairs=NEVER_TOGETHER)
-    run = simulate(at_once("light", "light"), apart, Mistaken(apart, **TRUSTING), PACKED)
+    run = simulate(arrivals("light", "light"), apart, Mistaken(apart, **TRUSTING), PACKED)
     assert ends(run) == [100, 200]
     assert run.jobs[1].attempts[0].ending is Ending.OUT_OF_MEMORY
     assert (run.admissions.shared, run.admissions.wrongly_shared) == (1, 1)
@@ -90,7 +90,7 @@ def test_two_that_cannot_be_together_lose_the_one_that_comes_to_it_later() -> No
 
 def test_the_oracle_knows_who_cannot_be_together() -> None:
     apart = world(pairs=NEVER_TOGETHER)
-    assert ends(simulate(at_once("light", "light"), apart, Oracle(apart), PACKED)) == [100, 200]
+    assert ends(simulate(arrivals("light", "light"), apart, Oracle(apart), PACKED)) == [100, 200]
 
 
 # --- hosts -------------------------------------------------------------------------------------------------------------
@@ -116,7 +116,7 @@ def test_other_hosts_go_on_meanwhile() -> None:
 
 def test_a_host_lost_twice_at_once_is_lost_once_and_one_that_is_not_there_not_at_all() -> None:
     losses = [failures.of("h0", 30, 50), failures.of("h0", 40, 10), failures.of("nowhere", 1, 1)]
-    assert ends(simulate(at_once("light"), world(), Cold(), PACKED, losses=losses)) == [180]
+    assert ends(simulate(arrivals("light"), world(), Cold(), PACKED, losses=losses)) == [180]
 
 
 def test_drawn_losses_come_as_often_as_asked_and_never_overlap() -> None:
@@ -146,26 +146,26 @@ def test_energy_is_what_the_devices_draw_idle_ones_included() -> None:
 
 def test_two_together_add_what_each_adds_alone_as_far_as_it_progresses() -> None:
     small = world()
-    run = simulate(at_once("light", "light"), small, Oracle(small), PACKED)
+    run = simulate(arrivals("light", "light"), small, Oracle(small), PACKED)
     assert joules(run.energy_kwh) == pytest.approx((50 + 2 * 100 / 1.1) * 110)
 
 
 def test_no_device_draws_more_than_the_most_that_was_measured_on_its_type() -> None:
     hot = world(light=replace(LIGHT, powers={"P100": 249.0}))
-    run = simulate(at_once("light", "light"), hot, Oracle(hot), PACKED)
+    run = simulate(arrivals("light", "light"), hot, Oracle(hot), PACKED)
     assert joules(run.energy_kwh) == pytest.approx(250 * 110)
 
 
 def test_a_lost_host_draws_nothing() -> None:
-    run = simulate(at_once("light"), world(), Cold(), PACKED, losses=[failures.of("h0", 30, 50)])
+    run = simulate(arrivals("light"), world(), Cold(), PACKED, losses=[failures.of("h0", 30, 50)])
     assert joules(run.energy_kwh) == pytest.approx(150 * 130)
 
 
 def test_one_power_unknown_makes_the_energy_unknown() -> None:
     dark = world(heavy=replace(HEAVY, powers={}))
-    assert simulate(at_once("light"), dark, Cold(), PACKED).energy_kwh is not None
-    assert simulate(at_once("light", "heavy"), dark, Cold(), PACKED).energy_kwh is None
-    assert simulate(at_once("light"), world(idle_powers={}), Cold(), PACKED).energy_kwh is None
+    assert simulate(arrivals("light"), dark, Cold(), PACKED).energy_kwh is not None
+    assert simulate(arrivals("light", "heavy"), dark, Cold(), PACKED).energy_kwh is None
+    assert simulate(arrivals("light"), world(idle_powers={}), Cold(), PACKED).energy_kwh is None
 
 
 # --- right and wrong ---------------------------------------------------------------------------------------------------
@@ -173,19 +173,19 @@ def test_one_power_unknown_makes_the_energy_unknown() -> None:
 
 def test_a_pair_beyond_the_budget_is_wrongly_shared() -> None:
     strict = Contender("packed", PACKED.policy, Limits(max_slowdown=1.05))
-    run = simulate(at_once("light", "light"), world(), Mistaken(world(), **TRUSTING), strict)
+    run = simulate(arrivals("light", "light"), world(), Mistaken(world(), **TRUSTING), strict)
     assert (run.admissions.shared, run.admissions.wrongly_shared) == (1, 1)
     assert run.max_slowdown == 1.05
 
 
 def test_a_pair_within_the_budget_is_rightly_shared() -> None:
-    run = simulate(at_once("light", "light"), world(), Oracle(world()), PACKED)
+    run = simulate(arrivals("light", "light"), world(), Oracle(world()), PACKED)
     assert (run.admissions.shared, run.admissions.wrongly_shared) == (1, 0)
 
 
 def test_a_refusal_that_the_truth_would_have_allowed_is_wrong_and_counts_once() -> None:
     timid = Mistaken(world(), pairs=(), pairs_known=False, peak_utilization_pct=60.0)
-    run = simulate(at_once("light", "light", "heavy"), world(), timid, PACKED)
+    run = simulate(arrivals("light", "light", "heavy"), world(), timid, PACKED)
     assert (run.admissions.refused, run.admissions.wrongly_refused) == (2, 1)
 
 
@@ -194,6 +194,6 @@ def test_a_job_that_needs_more_than_any_device_ends_without_its_work_done() -> N
     uneven = large(16)
     small = replace(uneven.devices[0], id=DeviceId("h1/0"), host=HostId("h1"), total_memory=4 * GIB)
     uneven = replace(uneven, devices=(small, *uneven.devices))
-    run = simulate(at_once("light", "light"), uneven, Cold(), PACKED)
+    run = simulate(arrivals("light", "light"), uneven, Cold(), PACKED)
     assert sorted(job.state for job in run.jobs) == [JobState.COMPLETED, JobState.OUT_OF_MEMORY]
     assert all(job.ended_at is not None for job in run.jobs)

@@ -37,6 +37,8 @@ from gpuq.learn.interference.profile import Profile, Trait, distances, numbers, 
 Positive = Annotated[float, Meta(gt=0)]
 # How far the common level of slowdowns may lie from the law before any was measured: log 1.65.
 COMMON = 0.5
+# How far beyond the load of measured pairs learned slowdowns are believed, in percent of the device. A choice: a tenth.
+STEP_PCT = 10.0
 # What says something of a model by itself. A batch, or a step, is what a script's author calls one: without these, a kind whose
 # model was never measured counts as the average one, and only the other side of the pair speaks.
 CARRIES = ("utilization_pct", "memory_utilization_pct")
@@ -93,6 +95,18 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
         """How many of the two kinds were measured beside others: 0, 1 or 2."""
         return (one.kind in self._places) + (beside.kind in self._places)
 
+    def reaches(self, one: Profile, beside: Profile) -> bool:
+        """Whether what was measured of these kinds speaks of pairs as loaded as this one.
+
+        A queue measures only the pairs that it admits, and those are the light ones: a kind that disturbed nobody at 80% says
+        nothing of 150%. So each step beyond what was measured is a small one. Where nobody's utilisation is known, nothing
+        can be said against.
+        """
+        if one.utilization_pct is None or beside.utilization_pct is None:
+            return not any(self._heaviest.values())
+        load = one.utilization_pct + beside.utilization_pct
+        return all(self._heaviest.get(kind, load) >= load - STEP_PCT for kind in (one.kind, beside.kind))
+
     def logs(self, ones: Sequence[Profile], besides: Sequence[Profile]) -> tuple[Floats, Floats]:
         """(expected log slowdown, doubt about it) of each pair."""
         kinds = list(dict.fromkeys((*ones, *besides)))
@@ -140,6 +154,18 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
             + shape.pair**2 * (1 - nearest[a] * nearest[b])
         )
         return np.asarray(np.sqrt(shape.noise**2 + slope**2 * np.maximum(left, 0.0)))
+
+    @cached_property
+    def _heaviest(self) -> dict[str, float]:
+        """Kind -> percent of the device that it and the partner it was measured beside would use, of the most loaded pair; a
+        partner whose utilisation is not known counts as none."""
+        found: dict[str, float] = {}
+        for a, b, _ in self.pairs:
+            one, beside = self.kinds[a], self.kinds[b]
+            load = (one.utilization_pct or 0.0) + (beside.utilization_pct or 0.0)
+            for kind in (one.kind, beside.kind):
+                found[kind] = max(found.get(kind, 0.0), load)
+        return found
 
     @cached_property
     def _places(self) -> dict[str, int]:

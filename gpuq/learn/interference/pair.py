@@ -74,7 +74,7 @@ class PairCosts:
                 *self._foretold[key],
                 *self._foretold[resident, newcomer, place],
                 unsafe=self._history.unsafe(newcomer.kind, resident.kind, device_type),
-                evidence=_EVIDENCE[self._part(place).known(newcomer, resident)],
+                evidence=_EVIDENCE[self._known(newcomer, resident, place)],
             )
             kept = self._kept[key] = pair_cost(self._history, newcomer.kind, place, self._quantile, foretold)
         return kept
@@ -82,13 +82,20 @@ class PairCosts:
     def _part(self, place: str) -> Interference:
         return self._parts.get(place, LAW)
 
-    def _foretell(self, place: str, pairs: list[tuple[Profile, Profile]]) -> None:
-        """The law needs both utilisations; what was learned does without."""
+    def _known(self, one: Profile, beside: Profile, place: str) -> int:
+        """How many of the two were measured beside others, in pairs that say something of this one."""
         part = self._part(place)
-        expected, upper = part.expect_many([one for one, _ in pairs], [beside for _, beside in pairs])
-        for (one, beside), point, bound in zip(pairs, expected.tolist(), upper.tolist(), strict=True):
-            said = part.known(one, beside) or None not in (one.utilization_pct, beside.utilization_pct)
-            self._foretold[one, beside, place] = (point, bound) if said else _UNKNOWN
+        return part.known(one, beside) if part.reaches(one, beside) else 0
+
+    def _foretell(self, place: str, pairs: list[tuple[Profile, Profile]]) -> None:
+        """By what was learned where it reaches, else by the law, which needs both utilisations."""
+        learned = self._part(place)
+        for part in {id(part): part for part in (learned, LAW)}.values():
+            mine = [pair for pair in pairs if (learned if learned.reaches(*pair) else LAW) is part]
+            expected, upper = part.expect_many([one for one, _ in mine], [beside for _, beside in mine])
+            for (one, beside), point, bound in zip(mine, expected.tolist(), upper.tolist(), strict=True):
+                said = part.known(one, beside) or None not in (one.utilization_pct, beside.utilization_pct)
+                self._foretold[one, beside, place] = (point, bound) if said else _UNKNOWN
 
 
 def pair_cost(history: History, kind: str, place: str, quantile: float, foretold: PairCost) -> PairCost:

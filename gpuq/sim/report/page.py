@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 
 from gpuq.sim.report.figures import MEASURED, Figures
-from gpuq.sim.report.plots import Colours, distribution, frontier, gantts
+from gpuq.sim.report.plots import Colours, frontier, gantts, slowdowns, times
 from gpuq.sim.report.report import Report, Step
 from gpuq.sim.report.summary import Summary, ratio
 from gpuq.sim.report.words import BY_UNIT, UNKNOWN, duration, share
@@ -112,8 +112,10 @@ def _pictures(report: Report) -> str:
     parts = ["<h2>Who had which device</h2>", *gantts(shown)]
     ordered = [sketches[name] for name in names if name in sketches]
     for what, title in (("completions", "Completion"), ("waits", "Waiting")):
-        if drawn := distribution(ordered, what, colours):
+        if drawn := times(ordered, what, colours):
             parts += [f"<h2>{title}</h2>", drawn]
+    if drawn := slowdowns(ordered, report.budget, colours):
+        parts += ["<h2>Slowdown</h2>", drawn]
     if drawn := frontier(report.summaries, colours):
         parts += ["<h2>What sharing saved, and what it cost</h2>", drawn]
     return "\n".join(parts)
@@ -139,9 +141,10 @@ def _definitions(report: Report) -> str:
         f"<dd>{escape(one.metadata['says'])}</dd>"
         for one in MEASURED
     )
-    seeds = ", ".join(str(seed) for seed in report.summaries[0].median.seeds)
-    notes = [*report.notes, f"Seeds: {seeds}. Figures are medians over them; below each its range."]
-    notes.append(f"The slowdown budget that jobs are held to here is {report.budget:g}.")
+    seeds = report.summaries[0].median.seeds
+    notes = [*report.notes, f"the slowdown above which a job counts as over budget is {report.budget:g}"]
+    if len(seeds) > 1:
+        notes.append(f"figures are medians over the seeds {', '.join(map(str, seeds))}; below each is its range")
     return (
         f"<h2>What this rests on</h2><ul>{''.join(f'<li>{escape(note)}</li>' for note in notes)}</ul>"
         f"<details><summary>How each figure is defined</summary><dl>{listed}</dl></details>"

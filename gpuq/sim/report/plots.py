@@ -17,6 +17,10 @@ from gpuq.sim.report.words import duration, share
 _WIDTH = 880
 _COLOURS = 8
 _LANE = 11
+# The frame of a distribution.
+_LEFT, _TOP, _BASE = 46, 10, 270
+# Below this nobody was slowed: what is left is floating point.
+_NONE = 1.0005
 _REST = "var(--rest)"
 _DASHES = ("", "7 4", "2 3")
 # A label takes about this much, in the page's font.
@@ -51,7 +55,7 @@ def gantts(found: Sequence[Sketch]) -> list[str]:
 def _gantt(found: Sketch, until: float, colours: Mapping[str, str]) -> str:
     """One row for each device, as many lanes as it had jobs at once."""
     left = 12 + _LETTER * max((len(_short(row.device)) for row in found.rows), default=4)
-    x = svg.Scale(0.0, until, left, _WIDTH - 10)
+    x = svg.Scale(0.0, until, left, _WIDTH - 20)
     lanes = max((row.lanes for row in found.rows), default=1)
     height = max(2 * _LANE, lanes * _LANE) + 5
     base = 6 + height * len(found.rows)
@@ -83,27 +87,51 @@ def _device(row: Row, x: svg.Scale, top: float, height: float, colours: Mapping[
     return parts
 
 
-def distribution(found: Sequence[Sketch], what: str, colours: Colours) -> str:
+def times(found: Sequence[Sketch], what: str, colours: Colours) -> str:
     """The share of jobs that had at most this completion or waiting time; time on a logarithmic scale."""
-    lines = [(sketch.policy, points) for sketch in found if (points := getattr(sketch, what))]
+    lines = _lines(found, what)
     if not lines:
         return ""
     low = max(1.0, min(next((value for value in points if value > 0), points[-1]) for _, points in lines))
     high = max(low * 10, *(points[-1] for _, points in lines))
-    height, left = 300, 46
-    x, y = svg.Scale(low, high, left, _WIDTH - 16, log=True), svg.Scale(0, 1, height - 30, 10)
-    parts = svg.left_axis(y, (0, 0.25, 0.5, 0.75, 1), left, x.end, share)
-    parts += svg.bottom_axis(x, svg.time_ticks(low, high, log=True), y.end, y.start, svg.write_time)
+    x = svg.Scale(low, high, _LEFT, _WIDTH - 16, log=True)
+    axis = svg.bottom_axis(x, svg.time_ticks(low, high, log=True), _TOP, _BASE, svg.write_time)
+    word = {"completions": "completion", "waits": "waiting"}[what]
+    medians = ", ".join(f"{name} {duration(points[POINTS // 2])}" for name, points in lines)
+    return _distribution(lines, x, axis, f"Share of jobs with at most this {word} time. Medians: {medians}.", colours)
+
+
+def slowdowns(found: Sequence[Sketch], budget: float, colours: Colours) -> str:
+    """The share of jobs that were slowed at most this much, by those who let jobs share."""
+    lines = [(name, points) for name, points in _lines(found, "slowdowns") if points[-1] > _NONE]
+    if not lines:
+        return ""
+    high = max(budget * 1.05, *(points[-1] for _, points in lines))
+    x = svg.Scale(1.0, high, _LEFT, _WIDTH - 16)
+    axis = svg.bottom_axis(x, svg.even_ticks(1.0, high, 8), _TOP, _BASE, lambda tick: f"{tick:.2f}")
+    axis.append(svg.line(x(budget), _TOP, x(budget), _BASE, "budget"))
+    most = ", ".join(f"{name} {points[round(0.95 * (POINTS - 1))]:.2f}" for name, points in lines)
+    says = (
+        f"Share of jobs that took at most so many times as long as alone; the line is the budget. 95% of jobs: {most}."
+    )
+    return _distribution(lines, x, axis, says, colours)
+
+
+def _lines(found: Sequence[Sketch], what: str) -> list[tuple[str, Sequence[float]]]:
+    return [(sketch.policy, points) for sketch in found if (points := getattr(sketch, what))]
+
+
+def _distribution(
+    lines: Sequence[tuple[str, Sequence[float]]], x: svg.Scale, axis: Sequence[str], says: str, colours: Colours
+) -> str:
+    y = svg.Scale(0, 1, _BASE, _TOP)
+    parts = [*svg.left_axis(y, (0, 0.25, 0.5, 0.75, 1), x.start, x.end, share), *axis]
     for name, points in lines:
         along = [(x(value), y(place / (POINTS - 1))) for place, value in enumerate(points)]
         thick = 2.6 if name in _front(colours) else 1.6
         parts.append(svg.path(along, colours.of[name], dash=colours.dash.get(name, ""), width=thick))
-    legend, depth = _legend([(name, colours.of[name], colours.dash.get(name, "")) for name, _ in lines], height + 4)
-    word = {"completions": "completion", "waits": "waiting"}[what]
-    says = f"Share of jobs with at most this {word} time. Medians: " + ", ".join(
-        f"{name} {duration(points[POINTS // 2])}" for name, points in lines
-    )
-    return _figured(svg.svg(_WIDTH, int(height + depth), [*parts, *legend], says), f"{says}.")
+    legend, depth = _legend([(name, colours.of[name], colours.dash.get(name, "")) for name, _ in lines], _BASE + 34)
+    return _figured(svg.svg(_WIDTH, int(_BASE + 30 + depth), [*parts, *legend], says), says)
 
 
 def frontier(found: Sequence[Summary], colours: Colours) -> str:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gpuq.learn.history import Known, Run
 from gpuq.learn.interference import LAW, Interference, Profile
+from gpuq.learn.interference.fit import fit
 from gpuq.learn.interference.law import slowdown
 from gpuq.learn.interference.learned import Shape, likeness
 from gpuq.learn.interference.profile import observed, telling
@@ -106,3 +107,25 @@ def test_a_kind_without_runs_is_what_was_foretold_of_it():
     profile = observed("kind", [], Known(batch_log2=3.0, tokens=("script:train", "folder:vision")), 70.0)
 
     assert profile == Profile("kind", "folder:vision script:train", 70.0, None, 3.0, None)
+
+
+def test_what_light_pairs_taught_says_nothing_of_heavy_ones() -> None:
+    """A queue measures what it admits: 40 beside 50 disturbed nobody, which does not make 50 beside 95 harmless."""
+    profiles = {name: Profile(name, utilization_pct=pct) for name, pct in (("a", 40.0), ("b", 50.0), ("c", 45.0))}
+    measured = {(a, b): [1.02] for a in profiles for b in profiles if a != b}
+    learned = fit(profiles, measured, 0.95)
+    assert learned is not None
+    heavy, light = Profile("heavy", utilization_pct=95.0), Profile("light", utilization_pct=50.0)
+
+    assert learned.reaches(profiles["b"], light)
+    assert not learned.reaches(profiles["b"], heavy)
+    assert not learned.reaches(heavy, profiles["b"])
+
+
+def test_without_any_utilisation_nothing_can_be_said_against_what_was_learned() -> None:
+    learned = fit({}, {("a", "b"): [1.2], ("b", "a"): [1.3]}, 0.95)
+    assert learned is not None
+    assert learned.reaches(Profile("a"), Profile("new"))
+    known = fit({"a": Profile("a", utilization_pct=40.0)}, {("a", "b"): [1.2], ("b", "a"): [1.3]}, 0.95)
+    assert known is not None
+    assert not known.reaches(Profile("a", utilization_pct=40.0), Profile("new"))

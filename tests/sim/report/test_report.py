@@ -146,7 +146,7 @@ def test_the_page_is_whole_points_nowhere_and_escapes_what_it_was_told() -> None
 
 def test_every_picture_is_well_formed_and_within_its_frame() -> None:
     pictures = re.findall(r"<svg.*?</svg>", page(a_report()), re.DOTALL)
-    assert len(pictures) == 5, "two Gantts, two distributions, the frontier"
+    assert len(pictures) == 6, "two Gantts, three distributions, the frontier"
     for picture in pictures:
         root = ElementTree.fromstring(picture)
         _, _, width, height = map(float, root.attrib["viewBox"].split())
