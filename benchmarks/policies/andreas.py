@@ -1,6 +1,6 @@
 """ANDREAS against first-principle methods, by its own prices, in the world of measured times and powers of four types of GPU.
 
-Everybody has true forecasts and knows deadlines and priorities. The others are gpuq's own FIFO, deadline and priority policies:
+Everybody has true forecasts and knows deadlines and priorities. The others are gpuq's FIFO, deadline and priority policies:
 as many GPUs as the job asks for, of the fastest type that is idle (the world lists it first). `FIFO, skipping` passes by
 what does not fit; `most GPUs` gives each job as many of those it may have as are idle on a host. The total is energy until
 the last end, idle GPUs included, and the lateness of each job by its priority.
@@ -16,11 +16,13 @@ from pathlib import Path
 from statistics import fmean, median
 
 from benchmarks.table import Row, lines
+from gpuq.core.admit import Place
 from gpuq.core.board import Board
 from gpuq.core.device import Device, HostId
+from gpuq.core.job import Job
 from gpuq.core.limits import Limits
 from gpuq.core.policy import Policy, Proposal
-from gpuq.policies import order, registry
+from gpuq.policies import backfill, order
 from gpuq.policies.andreas import Andreas, Prices
 from gpuq.policies.listed import listed
 from gpuq.policies.order import Order
@@ -52,6 +54,13 @@ class Bill:
         return self.energy + self.lateness
 
 
+def fastest(board: Board, job: Job) -> Iterator[tuple[Place, ...]]:
+    """As many idle GPUs of one host as the job asks for: the world names the hosts of the fastest type first."""
+    for devices in _idle(board):
+        if len(devices) >= job.device_count:
+            yield tuple(board.place(device.id) for device in devices[: job.device_count])
+
+
 def with_most(order: Order) -> Policy:
     """Jobs in this order, each on the first host with enough idle GPUs: as many of `counts` as there are anywhere."""
 
@@ -71,7 +80,7 @@ def with_most(order: Order) -> Policy:
 def _idle(board: Board) -> list[list[Device]]:
     """The idle GPUs of each host, in the world's order: the fastest type first."""
     hosts: dict[HostId, list[Device]] = {}
-    for place in board.places:
+    for place in sorted(board.places, key=lambda place: place.device.id):
         if not place.residents and not board.given(place.device.id):
             hosts.setdefault(place.device.host, []).append(place.device)
     return list(hosts.values())
@@ -110,15 +119,16 @@ def bills(data: Path, policy: Policy, load: float, seed: int, prices: Prices) ->
 def contenders(prices: Prices) -> dict[str, Policy]:
     """By name; ANDREAS first."""
     scheduling = Scheduling()
+    by_priority = order.priority_first(order.ARRIVAL, scheduling.ageing_s)
     return {
         "andreas": Andreas(prices),
-        "FIFO": registry.recipe("fifo").make(scheduling),
-        "FIFO, skipping": listed(order.ARRIVAL),
-        "EDF": registry.recipe("deadline").make(scheduling),
-        "priority": registry.recipe("priority").make(scheduling),
+        "FIFO": listed(order.ARRIVAL, backfill.strict, fastest),
+        "FIFO, skipping": listed(order.ARRIVAL, placement=fastest),
+        "EDF": listed(order.deadline(scheduling.ageing_s), placement=fastest),
+        "priority": listed(by_priority, backfill.easy, fastest),
         "FIFO, most GPUs": with_most(order.ARRIVAL),
-        "EDF, most GPUs": with_most(order.DEADLINE),
-        "priority, most GPUs": with_most(order.priority_first(order.ARRIVAL, scheduling.ageing_s)),
+        "EDF, most GPUs": with_most(order.deadline(scheduling.ageing_s)),
+        "priority, most GPUs": with_most(by_priority),
     }
 
 

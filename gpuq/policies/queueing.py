@@ -22,6 +22,8 @@ from gpuq.settings import Scheduling
 
 # Who was kept back is let in when its wait would be within this share of the limit: others may have come meanwhile.
 _AGAIN = 0.5
+# A look at each pass must be quick: fewer draws, and fewer comers in each, than where users are told.
+_DRAWS, _COMERS = 10, 60
 
 
 class Queueing:
@@ -29,7 +31,7 @@ class Queueing:
 
     def __init__(self, wait_limit_s: float) -> None:
         self._limit_s = wait_limit_s
-        self._teller = Teller()
+        self._teller = Teller(draws=_DRAWS, comers=_COMERS)
         self._in: dict[JobId, float] = {}
         self._out: dict[JobId, Verdict] = {}
 

@@ -33,8 +33,10 @@ class Teller:
     """Watches arrivals and starts. `overtaking` is that of the policy's order: a job counts as submitted so many times its
     device-time later. `skips`: what does not fit is passed by."""
 
-    def __init__(self, *, overtaking: float = 0.0, skips: bool = True, draws: int = 20) -> None:
-        self._overtaking, self._skips, self._draws = overtaking, skips, draws
+    def __init__(
+        self, *, overtaking: float = 0.0, skips: bool = True, draws: int = 20, comers: int = _LOOK_BACK
+    ) -> None:
+        self._overtaking, self._skips, self._draws, self._most = overtaking, skips, draws, comers
         self._arrivals: deque[tuple[float, int, int, Duration]] = deque(maxlen=_LOOK_BACK)
         self._punctual = {gang: Punctual() for gang in (False, True)}
         self._come: set[JobId] = set()
@@ -56,7 +58,8 @@ class Teller:
         chance = Random(f"{board.now}")  # noqa: S311 - a forecast
         scene = self.scene(board, jobs)
         horizon = _AHEAD * sum(w.duration.p50_s for w in scene.waiting) / len(scene.waiting)
-        comers = [self._comers(board.now, horizon, chance) for _ in range(self._draws)]
+        heed = self._who_comes_matters(jobs)
+        comers = [self._comers(board.now, horizon, chance) if heed else [] for _ in range(self._draws)]
         self._raw = expected_starts(scene, comers, chance)
         found: dict[JobId, ExpectedStart] = {}
         for gang, punctual in self._punctual.items():
@@ -106,14 +109,23 @@ class Teller:
             self._come.add(job.id)
             self._arrivals.append((job.submitted_at, job.device_count, job.priority, duration))
 
+    def _who_comes_matters(self, jobs: Sequence[Job]) -> bool:
+        """Whether those who come could go before any of these: by their size, by priority, or past a gang that does not fit."""
+        passing = self._skips and any(job.device_count > 1 for job in jobs)
+        return (
+            bool(self._overtaking)
+            or passing
+            or len({job.priority for job in jobs} | {a[2] for a in self._arrivals}) > 1
+        )
+
     def _comers(self, now: float, horizon_s: float, chance: Random) -> list[Waiter]:
         """Arrivals as often as of late, each like one of those."""
-        if len(self._arrivals) < _LEAST or not (self._skips or self._overtaking):
+        if len(self._arrivals) < _LEAST:
             return []
         gap = (self._arrivals[-1][0] - self._arrivals[0][0]) / (len(self._arrivals) - 1)
         comers: list[Waiter] = []
         at = 0.0
-        while gap > 0 and (at := at + chance.expovariate(1 / gap)) < horizon_s and len(comers) < _LOOK_BACK:
+        while gap > 0 and (at := at + chance.expovariate(1 / gap)) < horizon_s and len(comers) < self._most:
             _, devices, priority, duration = chance.choice(self._arrivals)
             rank = self._rank(now + at, priority, devices, duration)
             comers.append(Waiter(JobId(-1), devices, duration, rank, at))

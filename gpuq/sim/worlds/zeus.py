@@ -23,7 +23,7 @@ from gpuq.learn.public import rows
 from gpuq.sim.trace import Arrival, Trace
 from gpuq.sim.world import Workload, World
 
-# The fastest first, so that whoever takes the first idle GPU takes a good one.
+# The fastest first, in the order of devices and of their ids, so that whoever takes the first idle GPU takes a good one.
 TYPES = ("a40", "v100", "rtx6000", "p100")
 REFERENCE = "v100"
 GPUS_PER_HOST = 4
@@ -134,7 +134,7 @@ def _world(trainings: Mapping[str, _Training], kinds: Mapping[str, str], gpus: i
     hosts = gpus // GPUS_PER_HOST
     types = sorted((TYPES[number % len(TYPES)] for number in range(hosts)), key=TYPES.index)
     devices = tuple(
-        Device(DeviceId(f"{kind}-{host}/{number}"), HostId(f"{kind}-{host}"), "sim", kind, 48 * 2**30)
+        Device(DeviceId(f"{host:03}-{kind}/{number}"), HostId(f"{host:03}-{kind}"), "sim", kind, 48 * 2**30)
         for host, kind in enumerate(types)
         for number in range(GPUS_PER_HOST)
     )
