@@ -23,6 +23,8 @@ _STEPS = 60_000
 _GREED = 0.85
 # How far a random order strays from its rule, in places of the queue: the mean of an exponential.
 _STRAY = 2.0
+# So many scales from the due time the end is as good as certain: e^-40 of a scale is left of the rest.
+_CERTAIN = 40.0
 # The look-ahead of the ATC rule, in mean durations; 2 is the usual middle of what Vepsalainen and Morton (1987) tried.
 _LOOK_AHEAD = 2.0
 
@@ -115,7 +117,7 @@ def expected_lateness_s(late_s: float, spread_s: float) -> float:
 
     Far from the due time it is the plain lateness; near it, coming sooner is worth something, since the end is not certain.
     """
-    if spread_s <= 0:
+    if abs(late_s) >= _CERTAIN * spread_s:
         return max(0.0, late_s)
     ratio = late_s / spread_s
     return spread_s * (max(0.0, ratio) + math.log1p(math.exp(-abs(ratio))))
