@@ -71,7 +71,6 @@ ELSEWHERE = {
     "gpuq/sim/exercises.py": "tests/policies/test_conformance.py",
     "gpuq/sim/rivals/": "tests/sim/test_rivals.py",
     "gpuq/submission.py": "tests/api/test_submit.py",
-    "gpuq/policies/batch.py": "tests/policies/test_draft.py",
     # Parts of the report, which is only read whole.
     "gpuq/sim/report/headline.py": "tests/sim/report/test_report.py",
     "gpuq/sim/report/page.py": "tests/sim/report/test_report.py",
