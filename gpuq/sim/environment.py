@@ -22,7 +22,7 @@ from gpuq.policies.reinforced.game import BOUND, CHOICES, SIZE, Game, Observatio
 Info = dict[str, Any]
 
 
-class PlanningEnvironment(gymnasium.Env[Observation, int]):  # type: ignore[misc] - its types are not looked at
+class PlanningEnvironment(gymnasium.Env[Observation, int]):  # type: ignore[misc]
     """Each reset draws one of these seeds and asks `make` for its batch, which is kept."""
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own way

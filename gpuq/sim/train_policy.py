@@ -27,8 +27,8 @@ from gpuq.sim.queued import made_up
 
 METHODS = ("ppo", "dqn")
 TRAINED_ON = range(1000, 1200)
-HELD_OUT = range(11, 21)
-STEPS = 60_000
+HELD_OUT = range(11, 61)
+STEPS = 40_000
 _WIDTHS = (64, 64)
 # What a step earns comes at once, as greed would complete the plan; the far future matters little.
 _DISCOUNT = 0.9

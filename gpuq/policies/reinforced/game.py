@@ -34,6 +34,7 @@ ABOUT_CHOICE = (
     "idle", "percent committed / 100", "devices / 8", "this job's best elsewhere, alone / worth",
     "second's best elsewhere, alone / worth", "worth of who would be the last alone to find room / worth per device",
     "the same, with two to a device", "room left in the seat / 8",
+    "worth of the best gang that would lose its room / worth",
 )  # fmt: skip
 SIZE = len(ABOUT_TURN) + CHOICES * len(ABOUT_CHOICE)
 
@@ -98,6 +99,7 @@ class Game:
         batch, alive = self._batch, self._alive
         self._job = int(batch.first[alive[0]])
         mine = alive[(batch.first[alive] == self._job) | (batch.second[alive] == self._job)]
+        self._gangs = alive[batch.devices[alive] > 1]
         paired = batch.second[mine] != NOBODY
         alone = np.flatnonzero(~paired)[: max(CHOICES - _PAIRS, CHOICES - int(paired.sum()))]
         pairs = np.flatnonzero(paired)[: CHOICES - len(alone)]
@@ -131,6 +133,7 @@ class Game:
             idle, committed / 100, batch.devices[option] / 8, self._elsewhere(self._job, seat) / value,
             self._elsewhere(other, seat) / value if other != NOBODY else 0.0,
             _ranked(rivals, room) / density, _ranked(rivals, 2 * room) / density, room / 8,
+            self._displaced(option) / value,
         ]  # fmt: skip
 
     def _seat(self, option: int) -> int:
@@ -146,6 +149,17 @@ class Game:
         if second != NOBODY:
             there[second] = 0.0
         return -np.sort(-there)
+
+    def _displaced(self, option: int) -> float:
+        """What the best gang of another job is worth that would find no room on some host that now has it."""
+        batch = self._batch
+        if not self._gangs.size:
+            return 0.0
+        left = self._left.copy()
+        np.subtract.at(left, batch.rows[option], batch.counts[option])
+        others = self._gangs[batch.first[self._gangs] != self._job]
+        lost = others[~batch.fit(others, left)]
+        return float(batch.value[lost].max(initial=0.0))
 
     def _elsewhere(self, job: int, seat: int) -> float:
         """What the job is worth alone on the best other seat that has room."""
