@@ -55,6 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def best_of(methods: Sequence[str], steps: int, seed: int) -> tuple[Network, str]:
     """The network that did best on the worlds held out, and how each did, in words. Raises BadInput without the library."""
+    _require_library()
     batches = [made_up(held_out) for held_out in HELD_OUT]
     with ProcessPoolExecutor(len(methods), get_context("spawn")) as pool:
         networks = pool.map(partial(train, steps=steps, seed=seed), methods)
@@ -99,16 +100,12 @@ def exported(method: str, model: Any, about: dict[str, Any]) -> Network:
 
 
 def _model(method: str, seed: int) -> Any:
-    try:
-        from gymnasium.wrappers import TransformReward
-        from stable_baselines3 import DQN, PPO
-        from torch.nn import ReLU
+    from gymnasium.wrappers import TransformReward
+    from stable_baselines3 import DQN, PPO
+    from torch.nn import ReLU
 
-        from gpuq.sim.environment import PlanningEnvironment
-    except ImportError as error:
-        raise BadInput(
-            f"training needs Stable-Baselines3: {error}.", fix="Install it: `pip install 'gpuq-daemon[reinforcement]'`."
-        ) from None
+    from gpuq.sim.environment import PlanningEnvironment
+
     world = TransformReward(PlanningEnvironment(made_up, TRAINED_ON), lambda reward: _SCALE * float(reward))
     how: dict[str, Any] = {
         "policy_kwargs": {"net_arch": list(_WIDTHS), "activation_fn": ReLU},
@@ -122,6 +119,15 @@ def _model(method: str, seed: int) -> Any:
         "MlpPolicy", world, learning_rate=5e-4, buffer_size=100_000, learning_starts=2_000, batch_size=128, train_freq=4,
         target_update_interval=1_000, exploration_fraction=0.3, exploration_final_eps=0.05, **how,
     )  # fmt: skip
+
+
+def _require_library() -> None:
+    try:
+        import stable_baselines3  # noqa: F401
+    except ImportError as error:
+        raise BadInput(
+            f"training needs Stable-Baselines3: {error}.", fix="Install it: `pip install 'gpuq-daemon[reinforcement]'`."
+        ) from None
 
 
 if __name__ == "__main__":
