@@ -36,4 +36,6 @@ def _make(scheduling: Scheduling) -> Policy:
     return planner(partial(solve_reinforcement, network=network), scheduling)
 
 
-RECIPE = Recipe("plans each pass by a trained network", _make, work_conserving=True, starvation_free=False)
+# Not work conserving: a gang that could start beside residents, where that is worth less than it costs them, may be left waiting
+# beside idle devices.
+RECIPE = Recipe("plans each pass by a trained network", _make, starvation_free=False)
