@@ -43,10 +43,11 @@ bench-policies: setup
 bench-replay: setup
 	$(BIN)/python -m benchmarks.replay
 
-# Every wheel from the package index, with its hashes, for the oldest Python we support.
+# Every wheel from the package index, with its hashes, for the oldest Python we support. The extra `reinforcement` is left out:
+# it brings PyTorch with CUDA, gigabytes that only training a policy needs.
 lock:
 	uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-header \
-	    --all-extras --group dev --output-file requirements.lock pyproject.toml
+	    --extra postgresql --extra train --group dev --output-file requirements.lock pyproject.toml
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

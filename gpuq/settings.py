@@ -114,6 +114,8 @@ class Scheduling:
     """How long `hybrid` keeps to a plan, and `convex` lets jobs run before others may have their turn."""
     wait_limit_s: float = 14_400.0
     """With `queueing`: a job whose wait may well (one time in ten) be longer is kept back until the queue is shorter."""
+    reinforcement_file: str = ""
+    """With `reinforcement`: the network that a site trained; empty is the one that comes with gpuq."""
     energy_price_per_kwh: float = 0.3
     """With `andreas`: what a kilowatt-hour costs, in any money."""
     late_price_per_hour: float = 1.0

@@ -9,9 +9,9 @@ What is best for one batch need not be best for the queue: each policy also play
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from statistics import fmean, median
 from typing import Any
@@ -19,17 +19,6 @@ from typing import Any
 import numpy as np
 
 from benchmarks.table import Row
-from gpuq.core.actions import Launch
-from gpuq.core.ask import ask
-from gpuq.core.board import Board
-from gpuq.core.decide import decide
-from gpuq.core.device import Device, HostId, Reading
-from gpuq.core.events import HostReported, Started, Submitted
-from gpuq.core.forecast import Forecast, Question
-from gpuq.core.job import Job, KindId
-from gpuq.core.limits import Limits
-from gpuq.core.policy import Proposal
-from gpuq.core.state import State, apply
 from gpuq.policies import registry
 from gpuq.policies.annealing import solve_annealing
 from gpuq.policies.batch import NOBODY, Batch
@@ -37,22 +26,22 @@ from gpuq.policies.draft import draft, foremost
 from gpuq.policies.genetic import solve_genetic
 from gpuq.policies.integer import solve_integer
 from gpuq.policies.linear import solve_linear
-from gpuq.policies.pairing import PairBook
 from gpuq.policies.plan import Plan, greedy, require_scipy
+from gpuq.policies.reinforced.network import SHIPPED, Network, load
+from gpuq.policies.reinforcement import played, solve_reinforcement
 from gpuq.settings import Scheduling
 from gpuq.sim.beliefs import Oracle
 from gpuq.sim.contender import Contender
+from gpuq.sim.queued import LIMITS, queue
 from gpuq.sim.run import simulate
-from gpuq.sim.scenario import Scenario, philly
+from gpuq.sim.scenario import philly
 
 SEEDS = (1, 2, 3, 4, 5)
 WORLDS = ("mps", "gavel-p100")
 JOBS, GPUS = 200, 32
 PLAYED_JOBS = 300
 LOAD = 0.9
-LIMITS = Limits(max_slowdown=1.2)
 INTEGER_LIMIT_S = 1.0
-_NOW = 0.0
 
 
 def best_fit(batch: Batch) -> Plan:
@@ -85,16 +74,34 @@ def best_fit(batch: Batch) -> Plan:
     return Plan(batch, np.array(sorted(chosen), dtype=np.intp))
 
 
+@cache
+def _shipped() -> Network:
+    return load(SHIPPED)
+
+
 METHODS: dict[str, Callable[[Batch], Plan]] = {
     "best fit": best_fit,
     "greedy": greedy,
     "linear": solve_linear,
     "genetic": solve_genetic,
     "annealing": solve_annealing,
+    "reinforcement": lambda batch: solve_reinforcement(batch, _shipped()),
+    "reinforcement, the network's own plan": lambda batch: played(batch, _shipped()),
     "integer": lambda batch: solve_integer(batch, INTEGER_LIMIT_S),
 }
 BASELINES = ("best fit", "greedy")
-PLAYED = ("packed", "best-fit", "fifo", "linear", "genetic", "annealing", "integer", "convex", "hybrid")
+PLAYED = (
+    "packed",
+    "best-fit",
+    "fifo",
+    "linear",
+    "genetic",
+    "annealing",
+    "integer",
+    "convex",
+    "hybrid",
+    "reinforcement",
+)
 
 
 def run(data: Path) -> list[Row]:
@@ -110,7 +117,8 @@ def run(data: Path) -> list[Row]:
 
 def _batches(data: Path, world: str) -> Iterator[Row]:
     require_scipy("integer")
-    queues = [queue(philly(data, pairs=world, gpus=GPUS, jobs=JOBS + GPUS, seed=seed), seed) for seed in SEEDS]
+    _shipped()
+    queues = [queue(philly(data, pairs=world, gpus=GPUS, jobs=JOBS + GPUS, seed=seed), seed, JOBS) for seed in SEEDS]
     drafts = [_timed(lambda q=q: draft(q[0], foremost(q[0].waiting, JOBS), q[0].places, q[1])) for q in queues]
     batches = [batch for batch, _ in drafts]
     found = {name: [_checked(method, batch) for batch in batches] for name, method in METHODS.items()}
@@ -144,55 +152,6 @@ def _checked(method: Callable[[Batch], Plan], batch: Batch) -> tuple[Plan, float
     if not batch.allows(plan.chosen):
         raise AssertionError("a plan takes more room than there is")
     return plan, took
-
-
-def queue(scenario: Scenario, seed: int) -> tuple[Board, PairBook]:
-    """The scenario's jobs, all waiting at once in a drawn order; every second device got one of them before. All pairs are known,
-    as after some time of use."""
-    state, oracle = State(), Oracle(scenario.world)
-    hosts: dict[HostId, list[Device]] = {}
-    for device in scenario.world.devices:
-        hosts.setdefault(device.host, []).append(device)
-    for host, mine in hosts.items():
-        readings = tuple((device.id, Reading(_NOW, 0, 0.0, 0, 0.0)) for device in mine)
-        apply(state, HostReported(host, "boot", _NOW, tuple(mine), readings, ()), _NOW)
-    arrivals = random.Random(seed).sample(scenario.trace.arrivals, len(scenario.trace.arrivals))
-    jobs = [Job(a.job, KindId(a.kind), oracle.signature(a), a.owner, _NOW, device_count=a.devices) for a in arrivals]
-    busy = scenario.world.devices[::2]
-    residents = [job for job in jobs if job.device_count == 1][: len(busy)]
-    for job in residents:
-        apply(state, Submitted(job), _NOW)
-    _start(state, oracle, [Proposal(job, (device,)) for job, device in zip(residents, busy, strict=True)])
-    taken = {job.id for job in residents}
-    for job in [job for job in jobs if job.id not in taken][:JOBS]:
-        apply(state, Submitted(job), _NOW)
-    board = Board(state, _answers(state, oracle), LIMITS, _NOW)
-    return board, _whole_book(scenario, oracle, board)
-
-
-def _start(state: State, oracle: Oracle, proposals: list[Proposal]) -> None:
-    for action in decide(state, _answers(state, oracle), LIMITS, lambda _: iter(proposals), _NOW, cause=0):
-        if isinstance(action, Launch):
-            apply(state, action, _NOW)
-            apply(state, Started(action.attempt.id, _NOW, 1, ""), _NOW)
-
-
-def _answers(state: State, oracle: Oracle) -> dict[Question, Forecast]:
-    answers: dict[Question, Forecast] = {}
-    while questions := ask(state, answers, LIMITS, _NOW):
-        answers.update(oracle.answer(questions))
-    return answers
-
-
-def _whole_book(scenario: Scenario, oracle: Oracle, board: Board) -> PairBook:
-    """Every pair is known, as after some time of use."""
-    book, device = PairBook(), scenario.world.devices[0]
-    kinds = {job.kind: job for job in board.waiting}
-    for kind, job in kinds.items():
-        asked = [Question(job.signature, kind, device.type, (other,), device.sharing) for other in kinds]
-        for forecast in oracle.answer(asked).values():
-            book.note(kind, (device.type, device.sharing), forecast)
-    return book
 
 
 def _fullness(batch: Batch, option: int) -> float:

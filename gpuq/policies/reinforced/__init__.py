@@ -1,0 +1,1 @@
+"""Planning by a trained network: the game that it plays with a batch, and the network as plain arrays."""
