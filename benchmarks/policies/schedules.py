@@ -5,7 +5,7 @@ pairs of `alnair_mps_pairs` and from Gavel's of the P100. Every seed is another 
 All contenders whose forecasts matter learn from nothing, night by night, as the daemon does; the bounds know everything. The
 slowdown budget is 1.2 for all who look at one.
 
-Writes `build/bench-policies-runs.json`: every figure of every run.
+Writes `build/bench-policies-runs.jsonl`: every figure of every run, a line for each as it ends.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Task:
     data: Path
     world: str
     load: float
-    seed: int
     contender: str
+    seed: int
 
     @property
     def cell(self) -> tuple[str, float]:
@@ -79,12 +79,19 @@ class Played:
 
 
 def run(data: Path) -> list[Row]:
-    """The rows; the runs are kept beside."""
-    tasks = [Task(data, *rest) for rest in product(WORLDS, LOADS, SEEDS, CONTENDERS)]
+    """The rows. Seed by seed, and each run is kept as it ends: a bench that is broken off has all seeds before."""
+    BUILD.mkdir(exist_ok=True)
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), mp_context=context) as pool:
-        played = list(pool.map(play, tasks))
-    _keep(played)
+    tasks = [Task(data, *rest, seed) for seed, *rest in product(SEEDS, WORLDS, LOADS, CONTENDERS)]
+    played = []
+    with (
+        ProcessPoolExecutor(len(os.sched_getaffinity(0)), mp_context=context) as pool,
+        (BUILD / "bench-policies-runs.jsonl").open("w", encoding="utf-8") as kept,
+    ):
+        for one in pool.map(play, tasks):
+            played.append(one)
+            kept.write(json.dumps(_plain(one)) + "\n")
+            kept.flush()
     return list(rows(played))
 
 
@@ -193,13 +200,7 @@ class _Durations(Learned):
         """No model is trained; it would change nothing but the time that this takes."""
 
 
-def _keep(played: Sequence[Played]) -> None:
-    BUILD.mkdir(exist_ok=True)
-    plain = [
-        {
-            "world": one.task.world, "load": one.task.load, "seed": one.task.seed, "contender": one.task.contender,
-            "seconds": one.seconds, "whole": one.whole.to_json(), "settled": one.settled.to_json(),
-        }
-        for one in played
-    ]  # fmt: skip
-    (BUILD / "bench-policies-runs.json").write_text(json.dumps(plain, indent=1) + "\n", encoding="utf-8")
+def _plain(one: Played) -> dict[str, object]:
+    task = one.task
+    names = {"world": task.world, "load": task.load, "seed": task.seed, "contender": task.contender}
+    return {**names, "seconds": one.seconds, "whole": one.whole.to_json(), "settled": one.settled.to_json()}
