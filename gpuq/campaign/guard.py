@@ -35,7 +35,7 @@ def check_free(
         raise Conflict(f"gpuq runs {_jobs(jobs)} on {device.id} now.", fix=_FIX)
     busy = busy_processes(look_s, sleep) if cores is not None else ()
     if busy:
-        raise Conflict(f"This machine is busy: {', '.join(busy)}.", fix=_FIX)
+        raise Conflict(f"This machine is busy: {', '.join(busy[:_NAMED])}.", fix=_FIX)
     if cores is None:
         _check_gpu(backend, device, look_s, sleep)
 
@@ -56,15 +56,16 @@ def residents(home: Home, device: Device, cores: tuple[int, ...] | None) -> list
 
 def busy_processes(look_s: float, sleep: Callable[[float], None]) -> tuple[str, ...]:
     """The processes other than this one that take more than a tenth of a core in this time, the busiest first."""
-    before = _processor_times()
+    before, began = _processor_times(), time.monotonic()
     sleep(look_s)
+    passed = time.monotonic() - began
     shares = [
-        (100 * (seconds - before[key][0]) / look_s, name, key[0])
+        (100 * (seconds - before[key][0]) / passed, name, key[0])
         for key, (seconds, name) in _processor_times().items()
         if key in before
     ]
     busy = sorted((one for one in shares if one[0] > MOST_FOREIGN_PCT), reverse=True)
-    return tuple(f"process {pid} ({name}) takes {share:.0f}% of a core" for share, name, pid in busy[:_NAMED])
+    return tuple(f"process {pid} ({name}) takes {share:.0f}% of a core" for share, name, pid in busy)
 
 
 def _processor_times() -> dict[tuple[int, float], tuple[float, str]]:
