@@ -17,7 +17,8 @@ demo: setup
 	$(BIN)/python -m workloads.demo
 
 test: setup lint
-	$(BIN)/python -m pytest -m "not soak"
+	$(BIN)/python -m pytest -m "not soak and not quiet" --numprocesses 2 --dist worksteal
+	$(BIN)/python -m pytest -m quiet
 
 lint: setup
 	$(BIN)/ruff check .
