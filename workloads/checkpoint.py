@@ -10,7 +10,7 @@ import argparse
 import json
 import time
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ class Checkpoint:
     """The saved state of one training; does nothing where no folder was named."""
 
     def __init__(
-        self, options: argparse.Namespace, models: Sequence[keras.Model], arrays: dict[str, np.ndarray]
+        self, options: argparse.Namespace, models: Sequence[keras.Model], arrays: Mapping[str, np.ndarray]
     ) -> None:
         self._file: Path | None = Path(options.checkpoint) / FILE if options.checkpoint else None
         self._every_s = options.checkpoint_seconds

@@ -24,8 +24,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser = common.flags(__doc__ or "", batch_size=64, samples=8192, epochs=20)
     parser.add_argument("--model", choices=["cnn"], default="cnn", help="the network")
     options = parser.parse_args(arguments)
-    common.start(options)
     digits, labels = mnist.digits(options.data, options.samples, options.seed)
+    common.start(options)
     model = common.compiled(build(), "adam", "sparse_categorical_crossentropy")
     return common.fit(model, partial(batch, digits, labels), len(digits), options)
 

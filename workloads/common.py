@@ -15,9 +15,10 @@ import os
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,7 @@ import numpy as np
 
 from workloads import device
 from workloads.checkpoint import Checkpoint
+from workloads.datasets.source import AUTO, DOWNLOAD, SYNTHETIC
 from workloads.progress import Progress, say
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ def flags(description: str, **defaults: object) -> argparse.ArgumentParser:
         help="end after this many steps, resumed ones included; 0: no limit",
     )
     add("--seconds", type=float, default=0, metavar="S", help="end after training this long; 0: no limit")
-    add("--data", default="auto", metavar="WHERE", help=_DATA_HELP)
+    add("--data", type=_place, default="auto", metavar="WHERE", help=_DATA_HELP)
     add("--samples", type=_positive, default=4096, metavar="N", help="samples of synthetic data")
     add("--precision", choices=PRECISIONS, default="float32", help="number format of the network's computing")
     add("--seed", type=int, default=0, metavar="N", help="seed of data, weights and order")
@@ -107,24 +109,23 @@ def fit(model: keras.Model, make: Make, samples: int, options: argparse.Namespac
     def step(batch: Batch) -> float:
         return float(model.train_on_batch(*batch))
 
-    return train(step, make, samples, options, models=[model])
+    return train(step, make, samples, options, Trained([model]))
 
 
-def train(
-    step: Step,
-    make: Make,
-    samples: int,
-    options: argparse.Namespace,
-    *,
-    models: Sequence[keras.Model],
-    arrays: dict[str, np.ndarray] | None = None,
-) -> int:
-    """Take steps until the first limit is reached; print the summary; return the exit code.
+@dataclass(frozen=True)
+class Trained:
+    """What a training changes, and so what a checkpoint keeps: the models with their optimizers, and arrays."""
 
-    The models, with their optimizers, and the arrays are what a checkpoint keeps; a restored array is filled in place.
-    """
+    models: Sequence[keras.Model]
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    tell: Callable[[], dict[str, object]] = dict
+    """What it returns goes into the summary."""
+
+
+def train(step: Step, make: Make, samples: int, options: argparse.Namespace, trained: Trained) -> int:
+    """Take steps until the first limit is reached; print the summary; return the exit code."""
     order = Order(samples, options.batch_size, options.seed)
-    checkpoint = Checkpoint(options, models, arrays or {})
+    checkpoint = Checkpoint(options, trained.models, trained.arrays)
     progress = Progress(options, order.epoch_steps, checkpoint.restore())
     signal.signal(signal.SIGTERM, lambda *_: progress.end("stopped"))
 
@@ -137,7 +138,7 @@ def train(
             progress.step(loss)
             checkpoint.save_if_due(progress.total_steps)
     checkpoint.save(progress.total_steps)
-    _summarise(progress, options)
+    _summarise({**progress.summary(), **trained.tell()}, options)
     return SIGTERM_EXIT if progress.ended == "stopped" else 0
 
 
@@ -187,13 +188,13 @@ _DATA_HELP = (
 )
 
 
-def _summarise(progress: Progress, options: argparse.Namespace) -> None:
+def _summarise(facts: dict[str, object], options: argparse.Namespace) -> None:
     import keras
 
     backend = keras.backend.backend()
     about = {"backend": backend, "device": device.name(backend), **device.allocator_peaks(backend)}
     asked = {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()}
-    say(json.dumps({"asked": asked, **progress.summary(), **about}))
+    say(json.dumps({"asked": asked, **facts, **about}))
 
 
 def _choose_backend() -> None:
@@ -203,6 +204,12 @@ def _choose_backend() -> None:
     found = next((name for name in BACKENDS if importlib.util.find_spec(name) is not None), None)
     if found is not None:
         os.environ["KERAS_BACKEND"] = found
+
+
+def _place(text: str) -> str:
+    if text not in (AUTO, SYNTHETIC, DOWNLOAD) and not Path(text).expanduser().is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is neither a folder nor one of {AUTO}, {SYNTHETIC} and {DOWNLOAD}")
+    return text
 
 
 def _positive(text: str) -> int:

@@ -22,13 +22,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser = common.flags(__doc__ or "", batch_size=64, samples=8192, epochs=20)
     parser.add_argument("--model", choices=["gan"], default="gan", help="the networks")
     options = parser.parse_args(arguments)
-    common.start(options)
     digits, _ = mnist.digits(options.data, options.samples, options.seed)
+    common.start(options)
     import keras
 
     models = players.players(build_forger(), dcgan.build_judge(), lambda: keras.optimizers.Adam(2e-4, beta_1=0.5))
     make = partial(players.batch, digits)
-    return common.train(partial(players.play, *models), make, len(digits), options, models=models)
+    return common.train(partial(players.play, *models), make, len(digits), options, common.Trained(models))
 
 
 def build_forger() -> keras.Model:

@@ -38,8 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--augment", choices=["host", "device"], default="host", help="where pictures are turned")
     options = parser.parse_args(arguments)
-    common.start(options)
     images, labels = gtsrb.images(options.data, options.samples, options.seed)
+    common.start(options)
     make = partial(augmented, images, labels, SMALL if options.model == "cnn" else gtsrb.SIDE)
     if options.augment == "device":
         make = partial(plain, images, labels)

@@ -29,9 +29,9 @@ def main(arguments: list[str] | None = None) -> int:
         "--sequence-length", type=int, default=100, metavar="N", help="words before the one to foretell"
     )
     options = parser.parse_args(arguments)
-    common.start(options)
     length = options.sequence_length
     words, _ = imdb.reviews(options.data, options.samples, options.seed, length=2 * length, vocabulary=VOCABULARY)
+    common.start(options)
     model = common.compiled(build(length), "adam", "sparse_categorical_crossentropy")
     return common.fit(model, partial(batch, words, length), len(words), options)
 

@@ -27,9 +27,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--model", choices=["rnn"], default="rnn", help="the network")
     parser.add_argument("--sequence-length", type=int, default=100, metavar="N", help="words of a review that are read")
     options = parser.parse_args(arguments)
-    common.start(options)
     length = options.sequence_length
     words, labels = imdb.reviews(options.data, options.samples, options.seed, length=length, vocabulary=VOCABULARY)
+    common.start(options)
     model = common.compiled(build(length), "adam", "binary_crossentropy")
     return common.fit(model, partial(batch, words, labels), len(words), options)
 

@@ -86,10 +86,10 @@ class Reader:
 def batch(
     files: list[Path], reader: Reader, chosen: np.ndarray, _: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The chosen samples from the disk: images from 0 to 1, masks of class numbers."""
+    """The chosen samples from the disk: images from 0 to 1, masks of class numbers, pixel after pixel."""
     samples = [reader.read(files[number]) for number in chosen]
     images, masks = (np.stack(arrays) for arrays in zip(*samples, strict=True))
-    return images.astype(np.float32) / 255.0, masks.astype(np.int32)
+    return images.astype(np.float32) / 255.0, masks.reshape(len(masks), -1).astype(np.int32)
 
 
 def build_unet(filters: tuple[int, ...] = (8, 16, 32)) -> keras.Model:
@@ -139,7 +139,10 @@ def _outlined(image: keras.KerasTensor, x: keras.KerasTensor) -> keras.Model:
     import keras
     from keras import layers
 
-    return keras.Model(image, layers.Conv2D(pets.CLASSES, 1, activation="softmax", dtype="float32")(x))
+    x = layers.Conv2D(pets.CLASSES, 1, dtype="float32")(x)
+    # One row of pixels: PyTorch cannot differentiate this loss over an image with its channels last (pytorch#175084).
+    x = layers.Reshape((-1, pets.CLASSES), dtype="float32")(x)
+    return keras.Model(image, layers.Softmax(dtype="float32")(x))
 
 
 MODELS = {"unet": build_unet, "unet-wide": build_unet_wide, "unet-mobilenet": build_unet_mobilenet}

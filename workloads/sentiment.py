@@ -44,9 +44,9 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--model", choices=MODELS, default=MODELS[0], help="the network; the last is BERT base")
     parser.add_argument("--sequence-length", type=int, default=128, metavar="N", help="words of a review that are read")
     options = parser.parse_args(arguments)
-    common.start(options)
     length = options.sequence_length
     words, labels = imdb.reviews(options.data, options.samples, options.seed, length=length, vocabulary=VOCABULARY)
+    common.start(options)
     common.say(f"{options.model} from random weights: no pretrained ones are fetched")
     model = common.compiled(build(options.model, length), "adam", "binary_crossentropy")
     return common.fit(model, partial(batch, words, labels), len(words), options)

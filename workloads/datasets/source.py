@@ -46,7 +46,7 @@ class Source:
     archives: tuple[Archive, ...]
 
     def find(self, data: str) -> Path | None:
-        """The folder to read as `--data` says; None: make the data up. Ends the program if there is no such folder."""
+        """The folder to read as `--data` says; None: make the data up."""
         if data == SYNTHETIC:
             return None
         kept = cache() / self.folder
@@ -54,12 +54,7 @@ class Source:
             self.fetch(kept)
             return kept
         if data != AUTO:
-            folder = Path(data).expanduser()
-            if not folder.is_dir():
-                raise SystemExit(
-                    f"--data {data}: no such folder. Name the folder of {self.title}, or say synthetic, auto or download."
-                )
-            return folder
+            return Path(data).expanduser()
         if all((kept / archive.name).is_file() for archive in self.archives):
             return kept
         say(f"NO REAL DATA: {self.title} is not in {kept}. --data download fetches it. Going on with synthetic data.")
