@@ -60,6 +60,8 @@ class Shim:
         self._memory = shim_end.OomWatch()
         self._main = 0
         self._exit_code: int | None = None
+        self._signalled = False
+        self._oom_kill_s: float | None = None
         self._childless = False
         self._told_to_end = False
         self._saves: str | None = None
@@ -161,8 +163,8 @@ class Shim:
                     self._childless = False
                     break
                 if pid == self._main and self._exit_code is None:
-                    self._exit_code = shim_end.exit_code_of(status)
-                    self._killed_for_memory = self._memory.struck()
+                    self._exit_code, self._signalled = shim_end.exit_code_of(status), os.WIFSIGNALED(status)
+                    self._oom_kill_s = self._memory.seconds_ago()
         except ChildProcessError:
             self._childless = True
         if self._exit_code is not None and not self._childless:
@@ -237,8 +239,18 @@ class Shim:
         assert self._exit_code is not None
         ending, reason = self._ending or self._own_end()
         if ending == shim_end.EXITED:
-            return shim_end.of_own_accord(self._exit_code, self._log.tail, self._killed_for_memory)
+            return shim_end.classify(self._evidence(self._exit_code))
         return shim_end.Ending(ending, self._exit_code, reason)
+
+    def _evidence(self, exit_code: int) -> shim_end.Evidence:
+        visible = self._order["env"].get("CUDA_VISIBLE_DEVICES")
+        return shim_end.Evidence(
+            exit_code,
+            self._log.tail,
+            signalled=self._signalled,
+            oom_kill_s=self._oom_kill_s,
+            has_gpu=None if visible is None else visible != "",
+        )
 
     def _write_end(self, end: shim_end.Ending) -> None:
         reason = end.reason

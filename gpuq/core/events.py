@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuq.core.attempt import AttemptId, Ending
+from gpuq.core.attempt import AttemptId, Ending, MemoryCause
 from gpuq.core.device import Device, DeviceId, HostId, Reading
 from gpuq.core.job import Job, JobId
 from gpuq.core.measurement import Measurement
@@ -80,7 +80,8 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """An attempt is over, and nothing of it is left. `exit_code` is 128+n for signal n, None when unknown."""
+    """An attempt is over, and nothing of it is left. `exit_code` is 128+n for signal n, None when unknown; `memory_cause` is
+    whose use left its device without memory, None where that is not how it ended, or not known."""
 
     attempt: AttemptId
     at: float
@@ -88,6 +89,7 @@ class Exited:
     exit_code: int | None
     reason: str
     measurement: Measurement
+    memory_cause: MemoryCause | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpuq.core.attempt import MemoryCause
 from gpuq.core.device import Device
 from gpuq.core.job import JobId, KindId
 from gpuq.core.measurement import Measurement
@@ -21,6 +22,7 @@ def actual(
     device: Device | None,
     kinds: Mapping[JobId, KindId],
     kind_alone: Rate | None,
+    memory_cause: MemoryCause | None = None,
 ) -> dict[str, Any]:
     """The `actual` of one attempt, in JSON types; null for what was not measured."""
     measured = rates(measurement)
@@ -42,6 +44,7 @@ def actual(
         "device_type": device.type if device else None,
         "sharing": device.sharing if device and partners else None,
         "energy_joules": measurement.energy_joules,
+        "memory_cause": memory_cause,
     }
 
 
