@@ -42,6 +42,8 @@ def actual(
         "device_type": device.type if device else None,
         "sharing": device.sharing if device and partners else None,
         "energy_joules": measurement.energy_joules,
+        "idle_joules": measurement.idle_joules,
+        "peak_memory_is_bound": measurement.peak_memory_is_bound,
     }
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuq.adapters.devices import Placement, Resident, Snapshot, Usage
+from gpuq.adapters.devices import Fault, Placement, Resident, Snapshot, Usage
 from gpuq.core.attempt import AttemptId
 from gpuq.core.device import Device, DeviceId, HostId, Reading
 from gpuq.core.job import JobId
@@ -34,6 +34,7 @@ class Twin:
         self.missing: set[DeviceId] = set()
         self.asked: list[Resident] = []
         self.closed = False
+        self.told: list[Fault] = []
 
     def devices(self) -> tuple[Device, ...]:
         return tuple(Device(device, HostId("here"), "cpu", "cpu-1", 1000) for device in (DEVICE, SECOND))
@@ -42,6 +43,10 @@ class Twin:
         self.asked = list(residents)
         here = {DEVICE, SECOND} - self.missing
         return Snapshot({device: Reading(now, 1, 50.0, 0) for device in sorted(here)}, self.usage)
+
+    def faults(self) -> Sequence[Fault]:
+        told, self.told = self.told, []
+        return told
 
     def placement(self, devices: Sequence[DeviceId]) -> Placement:
         return Placement({}, None)
