@@ -35,8 +35,8 @@ class PoolWatch:
         self._recent: deque[int] = deque(maxlen=_LOOKS)
 
     def look(self, memory: int, total: int) -> int | None:
-        """The bytes of the pool, if one was taken by now. The first reading of a new process counts as coming from nothing
-        only beside another one: a job that was there before we looked may have grown slowly."""
+        """The bytes of the pool, if one was taken by now. A first reading that is high tells of no jump: the job
+        may have been there long before."""
         lowest = min(self._recent, default=memory)
         self._recent.append(memory)
         if self._asked is not None and memory >= _NEARLY * self._asked * total:

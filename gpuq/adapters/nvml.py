@@ -35,7 +35,7 @@ from gpuq.adapters.nvml_processes import Processes, computing, numbers_are_the_h
 from gpuq.adapters.nvml_vitals import read_vitals
 from gpuq.core.attempt import AttemptId
 from gpuq.core.device import Device, DeviceId, HostId, Reading, Vitals
-from gpuq.errors import NotFound, Unreachable
+from gpuq.errors import BadSettings, NotFound, Unreachable
 from gpuq.settings import Settings
 
 N = TypeVar("N", int, float)
@@ -59,7 +59,18 @@ def open_backend(settings: Settings) -> NvmlBackend:
         )
     if not numbers_are_the_hosts():
         _log.warning("this container has process numbers of its own: jobs may look foreign, and then no GPU is shared")
-    return NvmlBackend(gpus)
+    return NvmlBackend(gpus, _client_environment(settings))
+
+
+def _client_environment(settings: Settings) -> dict[str, str]:
+    """What makes a job a client of our MPS; nothing without it."""
+    if not settings.devices.mps:
+        return {}
+    share = settings.devices.mps_thread_pct
+    if not 0 <= share <= 100:
+        raise BadSettings(f"`mps_thread_pct` must be 0 to 100, not {share}.")
+    limit = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(share)} if share else {}
+    return {"CUDA_MPS_PIPE_DIRECTORY": str(settings.home.mps_pipes), **limit}
 
 
 @dataclass(slots=True)
@@ -143,7 +154,9 @@ def _memory(handle: object) -> Any:
 class NvmlBackend:
     """See `devices.Backend`."""
 
-    def __init__(self, gpus: Sequence[_Gpu]) -> None:
+    def __init__(self, gpus: Sequence[_Gpu], mps: Mapping[str, str] | None = None) -> None:
+        """`mps`: the variables of its clients."""
+        self._mps = mps or {}
         self._gpus = {gpu.device.id: gpu for gpu in gpus}
         self._events = Events()
         wholes = {address(gpu.whole): gpu.whole for gpu in gpus}
@@ -161,7 +174,10 @@ class NvmlBackend:
         for device in devices:
             if device not in self._gpus:
                 raise NotFound(f"There is no device {device} on this host.", fix="`gpuq gpus` lists the devices.")
-        return Placement({"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(devices)}, None)
+        env = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(devices)}
+        # One MPS daemon serves whole GPUs; each slice would need one of its own.
+        mps = {} if any(self._gpus[device].parent is not None for device in devices) else self._mps
+        return Placement({**env, **mps}, None)
 
     def faults(self) -> Sequence[Fault]:
         """The driver's errors since this was last asked. One that names no slice is every slice's."""
