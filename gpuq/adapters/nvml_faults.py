@@ -48,7 +48,7 @@ FATAL: Mapping[int, str] = {
 }
 _RECOVERY_CHANGED = 154
 _RECOVERIES = {1: "a reset", 2: "a restart of the machine", 3: "its peer traffic drained", 4: "to be drained and reset"}
-_RECOVERY_FIELD = getattr(pynvml, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", 230)
+RECOVERY_FIELD = getattr(pynvml, "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION", 230)
 _WELL_AFTER_S = 60.0
 _MOST_EVENTS = 64
 _NO_INSTANCE = 0xFFFFFFFF
@@ -95,7 +95,7 @@ class Health:
 
 def recovery_action(handle: object) -> int | None:
     """What the driver wants done to this GPU, 0 for nothing; None from one that does not tell."""
-    values = wonder(pynvml.nvmlDeviceGetFieldValues, handle, [_RECOVERY_FIELD])
+    values = wonder(pynvml.nvmlDeviceGetFieldValues, handle, [RECOVERY_FIELD])
     if values is None or values[0].nvmlReturn != pynvml.NVML_SUCCESS:
         return None
     return int(values[0].value.uiVal)

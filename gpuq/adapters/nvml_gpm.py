@@ -29,7 +29,7 @@ class Activity:
 
 
 NOTHING = Activity()
-_METRICS = (pynvml.NVML_GPM_METRIC_GRAPHICS_UTIL, pynvml.NVML_GPM_METRIC_SM_UTIL, pynvml.NVML_GPM_METRIC_DRAM_BW_UTIL)
+METRICS = (pynvml.NVML_GPM_METRIC_GRAPHICS_UTIL, pynvml.NVML_GPM_METRIC_SM_UTIL, pynvml.NVML_GPM_METRIC_DRAM_BW_UTIL)
 
 
 class Gpm:
@@ -75,13 +75,13 @@ class Gpm:
         question = self._question
         assert question is not None
         question.version = pynvml.NVML_GPM_METRICS_GET_VERSION
-        question.numMetrics = len(_METRICS)
+        question.numMetrics = len(METRICS)
         question.sample1, question.sample2 = self._samples
-        for index, metric in enumerate(_METRICS):
+        for index, metric in enumerate(METRICS):
             question.metrics[index].metricId = metric
         if wonder(pynvml.nvmlGpmMetricsGet, question) is None:
             return NOTHING
-        return Activity(*(_percent(question.metrics[index]) for index in range(len(_METRICS))))
+        return Activity(*(_percent(question.metrics[index]) for index in range(len(METRICS))))
 
 
 def _percent(metric: Any) -> float | None:

@@ -2,7 +2,8 @@
  *
  * What it answers stands in the text file that NVML_STUB_STATE names, read anew at every call, one fact a line:
  *
- *     device INDEX used BYTES         memory in use; total 16 GiB, of which 512 MiB are the driver's own
+ *     device INDEX used BYTES         memory in use; total 16 GiB, of which 512 MiB are the driver's own, unless `total` and
+ *                                     `reserved` say otherwise
  *     device INDEX utilization PCT
  *     device INDEX compute PID BYTES  (BYTES `unknown`: the driver does not tell)
  *     device INDEX graphics PID BYTES
@@ -127,6 +128,16 @@ const char *nvmlErrorString(int code) {
     return text;
 }
 
+int nvmlSystemGetDriverVersion(char *version, u32 length) {
+    snprintf(version, length, "580.00.00");
+    return ask(__func__, -1);
+}
+
+int nvmlSystemGetNVMLVersion(char *version, u32 length) {
+    snprintf(version, length, "13.580.00");
+    return ask(__func__, -1);
+}
+
 int nvmlDeviceGetCount_v2(u32 *count) {
     *count = 2;
     each_line(visit_count, count);
@@ -156,8 +167,8 @@ int nvmlDeviceGetUUID(void *device, char *uuid, u32 length) {
 
 int nvmlDeviceGetMemoryInfo_v2(void *device, memory_v2 *memory) {
     ASK(device);
-    memory->total = 16 * GIB;
-    memory->reserved = GIB / 2;
+    memory->total = number_of(device, "total", 16 * GIB);
+    memory->reserved = number_of(device, "reserved", GIB / 2);
     memory->used = number_of(device, "used", 0);
     memory->free = memory->total - memory->reserved - memory->used;
     return OK;
