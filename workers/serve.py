@@ -166,9 +166,12 @@ def main() -> int:
 
 async def _serve_for_real(settings: Settings) -> None:
     from gpuq.adapters.stream import RedisStream
+    from workers import mps
     from workers.sample import Sampler, open_backend
 
     backend = open_backend(settings)
+    if settings.devices.mps:
+        mps.start(settings)
     sampler = Sampler(backend)
     stream = RedisStream(settings.effective_redis_url)
     orders = ChildSpec("orders", python_module("workers.serve_orders"), settings.home.logs / "orders.log")
@@ -177,3 +180,5 @@ async def _serve_for_real(settings: Settings) -> None:
     finally:
         await stream.close()
         sampler.close()
+        if settings.devices.mps:
+            mps.stop(settings)

@@ -24,7 +24,7 @@ if __name__ == "__main__":
     # Last, so that nothing beside us can stand in for the standard library.
     sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
 
-from workers import shim_child, shim_end, shim_tree
+from workers import shim_child, shim_end, shim_mps, shim_tree
 from workers.shim_log import BoundedLog
 from workers.shim_record import Record
 
@@ -69,6 +69,7 @@ class Shim:
         self._ending: tuple[str, str] | None = None
         self._kill_at = 0.0
         self._asked: set[tuple[int, int]] = set()
+        self._parted: set[int] = set()
         self._look_at = 0.0
         self._deadline: float | None = None
 
@@ -226,7 +227,9 @@ class Shim:
     def _press(self, now: float) -> None:
         """SIGTERM to every descendant once; after the grace SIGKILL to all, again and again until none is left."""
         kill = now >= self._kill_at
-        for one in shim_tree.below(os.getpid()):
+        left = shim_tree.below(os.getpid())
+        self._part_from_mps(left, kill)
+        for one in left:
             if kill:
                 shim_tree.send_signal(*one, signal.SIGKILL)
             elif one not in self._asked:
@@ -234,6 +237,12 @@ class Shim:
                 shim_tree.send_signal(*one, signal.SIGTERM)
                 # A process that is paused would only hear of it when it goes on.
                 shim_tree.send_signal(*one, signal.SIGCONT)
+
+    def _part_from_mps(self, left: list[tuple[int, int]], kill: bool) -> None:
+        """Before the signal that ends a process: at once for those that have no handler for SIGTERM, before SIGKILL for all."""
+        ends = {pid for pid, _ in left if kill or not shim_tree.handles(pid, signal.SIGTERM)} - self._parted
+        self._parted |= ends
+        shim_mps.part(self._order["env"], ends)
 
     def _judge(self) -> shim_end.Ending:
         assert self._exit_code is not None

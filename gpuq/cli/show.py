@@ -102,9 +102,23 @@ def _comparison(job: Record) -> Iterator[str]:
             continue
         first, second = (text(forecast.get(name)) if name else "" for name in (expected, upper))
         yield f"  {label:<16}  {first:>10}  {second:>10}  {text(actual.get(measured)):>14}".rstrip()
+    if actual.get("peak_memory_is_bound"):
+        yield "  the framework took most of the device in advance: the measured memory is only what the job needs at most"
+    if actual.get("energy_joules") is not None:
+        yield f"  energy: {_energy(actual)}"
     if actual.get("partners"):
         yield f"  partners: {', '.join(fmt.clean(partner) for partner in actual['partners'])}"
     yield f"  evidence: {fmt.clean(forecast.get('evidence') or 'none')}" + _model(forecast)
+
+
+def _energy(actual: Record) -> str:
+    idle = actual.get("idle_joules")
+    apart = "" if idle is None else f", {_watt_hours(idle)} of it what the device takes idle"
+    return _watt_hours(actual["energy_joules"]) + apart
+
+
+def _watt_hours(joules: float) -> str:
+    return f"{joules / 3600:.3g} Wh" if joules < 3.6e6 else f"{joules / 3.6e6:.3g} kWh"
 
 
 def _model(forecast: Record) -> str:

@@ -45,6 +45,8 @@ def actual(
         "sharing": device.sharing if device and partners else None,
         "energy_joules": measurement.energy_joules,
         "memory_cause": memory_cause,
+        "idle_joules": measurement.idle_joules,
+        "peak_memory_is_bound": measurement.peak_memory_is_bound,
     }
 
 

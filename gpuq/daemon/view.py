@@ -76,6 +76,8 @@ class View:
             "foreign_utilization_pct": reading.foreign_utilization_pct if reading else None,
             "promised_memory_bytes": sum(place.promised_here(attempt) for attempt in place.residents),
             "utilization_pct": reading.utilization_pct if reading else None,
+            "unwell": reading.unwell if reading else None,
+            "vitals": reading.vitals if reading else None,
             "read_at": reading.at if reading else None,
             "residents": [self._resident(state, device.id, attempt) for attempt in state.residents.get(device.id, ())],
         }
