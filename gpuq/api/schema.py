@@ -62,6 +62,15 @@ Actual = Annotated[
                 "alone_rate": {"type": ["number", "null"]},
                 "shared_rate": {"type": ["number", "null"]},
                 "slowdown": {"type": ["number", "null"]},
+                "slowdown_basis": {"enum": ["measured by blinks", "within attempt", "kind's alone rate", None]},
+                "slowdown_otherwise": {
+                    "type": "array",
+                    "description": "What the other bases say, each with `basis`, `value`, `low` and `high`.",
+                },
+                "blink": {
+                    "type": ["string", "null"],
+                    "description": "How often a partner was paused to measure this attempt, or why none was.",
+                },
                 "partners": {"type": "array"},
             }
         },
@@ -76,6 +85,7 @@ class LiveNumbers(msgspec.Struct, frozen=True, kw_only=True):
     utilization_pct: float | None
     steps: int | None
     rate: float | None
+    blink: str | None = None
 
 
 class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,6 +173,7 @@ class JobView(JobLine, frozen=True, kw_only=True):
     deadline_at: str | None
     deadline_at_unix: float | None
     preemptible: bool
+    blink: bool
     alone: bool
     position: int | None
     attempts: list[AttemptView]
@@ -209,6 +220,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     partners: list[int]
     forecast: ForecastView | None
     attempts: list[AttemptView]
+    blink: str | None = None
+    """How often a partner was paused to measure it, or why none was; null where nobody asked for it."""
 
 
 class NearKind(msgspec.Struct, frozen=True, kw_only=True):

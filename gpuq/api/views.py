@@ -33,6 +33,9 @@ _ACTUAL: dict[str, Any] = {
     "alone_rate": None,
     "shared_rate": None,
     "slowdown": None,
+    "slowdown_basis": None,
+    "slowdown_otherwise": [],
+    "blink": None,
     "partners": [],
 }
 
@@ -122,6 +125,7 @@ def job_view(
         deadline_at=rfc3339_or_none(asked.deadline_at),
         deadline_at_unix=asked.deadline_at,
         preemptible=asked.preemptible,
+        blink=asked.blink,
         alone=row.alone,
         position=position,
         attempts=[attempt_view(attempt) for attempt in attempts],
@@ -215,6 +219,7 @@ def live_numbers(resident: LiveResident | None) -> LiveNumbers | None:
         utilization_pct=resident.utilization_pct,
         steps=resident.steps,
         rate=resident.rate,
+        blink=resident.blink,
     )
 
 
