@@ -56,6 +56,15 @@ def read_progress(path: Path) -> Progress | None:
     return Progress(sum(group.steps for group in groups), groups[0].first_step_at, groups[-1].last_step_at)
 
 
+def counting_processes(path: Path) -> frozenset[int]:
+    """The processes that say they have counted a step, also those that have ended since."""
+    raw = _read_regular_file(path)
+    if len(raw) < _HEADER_SIZE or not raw.startswith(_MAGIC):
+        return frozenset()
+    used = min(struct.unpack_from("<I", raw, 8)[0], _SLOTS, (len(raw) - _HEADER_SIZE) // _SLOT_SIZE)
+    return frozenset(struct.unpack_from("<I", raw, _HEADER_SIZE + index * _SLOT_SIZE + 4)[0] for index in range(used))
+
+
 def _together(one: Progress, other: Progress) -> Progress:
     """Processes that count at the same time are ranks of one training: each of them counts every step."""
     last = max(one.last_step_at, other.last_step_at)

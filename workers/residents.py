@@ -87,6 +87,7 @@ class Residents:
                 devices=tuple(DeviceId(device) for device in live.order.devices),
                 folder=live.folder.path,
                 started_at=live.start.at,
+                blink=live.order.blink,
             )
             for live in self._live.values()
             if live.start is not None and live.order is not None
