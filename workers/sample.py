@@ -11,7 +11,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -24,7 +24,7 @@ from gpuq.core.measurement import Measurement
 from gpuq.errors import BadSettings, Unreachable
 from gpuq.settings import Settings
 from workers.measure import WINDOW_S, Look, Meter, State
-from workers.progress import Progress, read_progress
+from workers.progress import Progress, read_progress, why_not_counted
 
 _KEEP_EVERY_S = 5.0
 _log = logging.getLogger(__name__)
@@ -123,7 +123,7 @@ class Sampler:
             watched = self._watch(resident)
             watched.meter.look(look)
             self._keep(watched, look.clock)
-            reports.append(_report(resident, usage, progress, watched.meter.rate()))
+            reports.append(_report(resident, usage, watched.meter.rate(), progress))
         return Sample(tuple(snapshot.readings.items()), tuple(reports))
 
     def finish(self, attempt: AttemptId, folder: Path | None = None) -> Measurement:
@@ -133,9 +133,10 @@ class Sampler:
             if folder is None:
                 return Measurement()
             watched = _Watched(folder, Meter(_read_state(folder), self._window_s), 0.0)
-        measurement = watched.meter.finish(read_progress(watched.folder / "progress"))
+        counter = watched.folder / "progress"
+        measurement = watched.meter.finish(read_progress(counter))
         _write(watched)
-        return measurement
+        return measurement if measurement.steps else replace(measurement, not_counted=why_not_counted(counter))
 
     def close(self) -> None:
         """Keep what is known of every attempt, and let go of the driver."""
@@ -166,7 +167,7 @@ def _partners(resident: WatchedResident, residents: Sequence[WatchedResident]) -
     return tuple(sorted(r.attempt for r in residents if r.attempt != resident.attempt and own.intersection(r.devices)))
 
 
-def _report(resident: WatchedResident, usage: Usage, progress: Progress | None, rate: float | None) -> ResidentReport:
+def _report(resident: WatchedResident, usage: Usage, rate: float | None, progress: Progress | None) -> ResidentReport:
     return ResidentReport(
         attempt=resident.attempt,
         memory_bytes=usage.memory_bytes,
@@ -174,6 +175,7 @@ def _report(resident: WatchedResident, usage: Usage, progress: Progress | None, 
         steps=None if progress is None else progress.steps,
         rate=rate,
         started_at=resident.started_at,
+        not_counted=why_not_counted(resident.folder / "progress") if progress is None else None,
     )
 
 

@@ -62,6 +62,7 @@ Actual = Annotated[
                 "alone_rate": {"type": ["number", "null"]},
                 "shared_rate": {"type": ["number", "null"]},
                 "slowdown": {"type": ["number", "null"]},
+                "not_counted": {"type": ["string", "null"]},
                 "partners": {"type": "array"},
             }
         },
@@ -70,12 +71,13 @@ Actual = Annotated[
 
 
 class LiveNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """What a running job uses at this moment."""
+    """What a running job uses at this moment. `not_counted` says why no steps are counted."""
 
     memory_bytes: int | None
     utilization_pct: float | None
     steps: int | None
     rate: float | None
+    not_counted: str | None
 
 
 class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,6 +33,7 @@ _ACTUAL: dict[str, Any] = {
     "alone_rate": None,
     "shared_rate": None,
     "slowdown": None,
+    "not_counted": None,
     "partners": [],
 }
 
@@ -215,6 +216,7 @@ def live_numbers(resident: LiveResident | None) -> LiveNumbers | None:
         utilization_pct=resident.utilization_pct,
         steps=resident.steps,
         rate=resident.rate,
+        not_counted=resident.not_counted,
     )
 
 

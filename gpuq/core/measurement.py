@@ -31,7 +31,7 @@ class Measurement:
     """What the worker saw of one attempt, up to now or over its whole life.
 
     `peak_utilization_pct` is the 95th percentile of 5 s means after the first step; `peak_memory_bytes` the highest
-    reading. `steps` is None for a job that gives no progress signal.
+    reading. `steps` is None for a job that gives no progress signal; `not_counted` then says why.
     """
 
     peak_utilization_pct: float | None = None
@@ -41,3 +41,4 @@ class Measurement:
     segments: tuple[Segment, ...] = ()
     partners: tuple[AttemptId, ...] = ()
     energy_joules: float | None = None
+    not_counted: str | None = None
