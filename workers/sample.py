@@ -12,7 +12,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -26,7 +26,7 @@ from gpuq.errors import BadSettings, Unreachable
 from gpuq.settings import Settings
 from workers.measure import WINDOW_S, Look, Meter, State
 from workers.prealloc import asked_in
-from workers.progress import Progress, read_progress
+from workers.progress import Progress, read_progress, why_not_counted
 
 _KEEP_EVERY_S = 5.0
 _log = logging.getLogger(__name__)
@@ -175,9 +175,10 @@ class Sampler:
             if folder is None:
                 return Measurement()
             watched = _Watched(folder, Meter(_read_state(folder), self._window_s), 0.0)
-        measurement = watched.meter.finish(read_progress(watched.folder / "progress"))
+        counter = watched.folder / "progress"
+        measurement = watched.meter.finish(read_progress(counter))
         _write(watched)
-        return measurement
+        return measurement if measurement.steps else replace(measurement, not_counted=why_not_counted(counter))
 
     def close(self) -> None:
         """Keep what is known of every attempt, and let go of the driver."""
@@ -227,6 +228,7 @@ def _report(resident: WatchedResident, usage: Usage, progress: Progress | None, 
         rate=meter.rate(),
         started_at=resident.started_at,
         blink=meter.state.blink,
+        not_counted=why_not_counted(resident.folder / "progress") if progress is None else None,
     )
 
 

@@ -74,6 +74,7 @@ Actual = Annotated[
                     "type": ["string", "null"],
                     "description": "How often a partner was paused to measure this attempt, or why none was.",
                 },
+                "not_counted": {"type": ["string", "null"]},
                 "partners": {"type": "array"},
             }
         },
@@ -82,13 +83,14 @@ Actual = Annotated[
 
 
 class LiveNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """What a running job uses at this moment."""
+    """What a running job uses at this moment. `not_counted` says why no steps are counted."""
 
     memory_bytes: int | None
     utilization_pct: float | None
     steps: int | None
     rate: float | None
     blink: str | None = None
+    not_counted: str | None
 
 
 class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):

@@ -39,6 +39,7 @@ _ACTUAL: dict[str, Any] = {
     "slowdown_basis": None,
     "slowdown_otherwise": [],
     "blink": None,
+    "not_counted": None,
     "partners": [],
 }
 
@@ -223,6 +224,7 @@ def live_numbers(resident: LiveResident | None) -> LiveNumbers | None:
         steps=resident.steps,
         rate=resident.rate,
         blink=resident.blink,
+        not_counted=resident.not_counted,
     )
 
 

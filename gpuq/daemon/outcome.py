@@ -34,6 +34,7 @@ def actual(
         "peak_utilization_pct": measurement.peak_utilization_pct,
         "peak_memory_bytes": measurement.peak_memory_bytes,
         "steps": measurement.steps,
+        "not_counted": measurement.not_counted,
         "alone_rate": measured.alone_rate,
         "shared_rate": measured.shared_rate,
         "slowdown": cost.value if cost else None,

@@ -93,6 +93,7 @@ class View:
             "steps": seen.steps if seen else None,
             "rate": seen.rate if seen else None,
             "blink": seen.blink if seen else None,
+            "not_counted": seen.not_counted if seen else None,
             "started_at": attempt.started_at,
             "partners": sorted(other.job for other in state.residents.get(device, ()) if other != attempt_id),
         }
