@@ -4,8 +4,9 @@ Arrives: the jobs of the list, the runs so far on this type of device under this
 jobs of the next run, None when all is done; and how many runs are left. So nothing of a campaign is remembered but its runs: one
 that was killed goes on, and a list that has grown gets what it lacks.
 
-First every job alone, in the order of the list. Then pairs: each time the one that is least like any pair measured so far
-(the greedy k-centre of Gonzalez 1985), where jobs are alike that have the same model or family and show the same
+First every job alone, in the order of the list. Then pairs: those first whose jobs met nobody yet, for a job without any
+pair is foretold by the rule alone; of them the one that is least like any pair measured so far (the greedy k-centre of
+Gonzalez 1985), where jobs are alike that have the same model or family and show the same
 utilisation, memory and rate alone. A job beside itself is a pair too. Last, what is not tight yet is measured again, the
 loosest first. A job that failed alone is in no pair.
 """
@@ -119,11 +120,12 @@ class Plan:
         apart = self._distances()
         met: Counter[str] = Counter(digest for item in settled for digest in item)
 
-        def worth(item: Item) -> tuple[float, int, int, int]:
-            """How far from the nearest pair measured; then jobs that met few others; then the order of the list."""
+        def worth(item: Item) -> tuple[int, float, int, int, int]:
+            """Jobs that met nobody; how far from the nearest pair measured; jobs that met few; the order of the list."""
+            new = len({digest for digest in item if not met[digest]})
             nearest = min((_apart(item, other, apart) for other in settled), default=apart(*item))
             first, second = sorted(self._order[digest] for digest in item)
-            return round(nearest, 9), -met[item[0]] - met[item[1]], -first, -second
+            return new, round(nearest, 9), -met[item[0]] - met[item[1]], -first, -second
 
         return max(candidates, key=worth)
 

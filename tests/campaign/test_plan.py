@@ -37,8 +37,7 @@ def test_the_first_pair_is_of_jobs_that_are_least_alike():
     assert {part.job.split()[0] for part in made[-1].parts} == {"net", "text"}
 
 
-def test_what_was_not_measured_beside_its_like_comes_before_a_repetition_of_the_same_sort():
-    """With jobs of three families, the second pair is of others than the first."""
+def test_every_job_meets_somebody_before_any_meets_a_second():
     jobs = (*JOBS, a_job("game", 8, "play"))
     made = carry_out(jobs, [], Wanted(pairs=2))
     first, second = ({part.job for part in run.parts} for run in made[-2:])
