@@ -48,14 +48,14 @@ class Checkpoint:
         if self._file is None or not self._file.exists():
             return 0
         try:
-            with np.load(self._file) as saved:
+            with self._file.open("rb") as stream, np.load(stream) as saved:
                 about = json.loads(str(saved["about"]))
                 self._check(about["asked"])
                 for name, place in self._places():
                     _fill(name, place, saved[name])
                 states = {name.removeprefix(RANDOM): saved[name] for name in saved.files if name.startswith(RANDOM)}
                 device.set_random_state(_backend(), states)
-        except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
             raise SystemExit(
                 f"cannot resume from {self._file}: {error}. Name another folder, or remove the file."
             ) from error
