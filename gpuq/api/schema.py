@@ -63,6 +63,7 @@ Actual = Annotated[
                 "shared_rate": {"type": ["number", "null"]},
                 "slowdown": {"type": ["number", "null"]},
                 "partners": {"type": "array"},
+                "memory_cause": {"type": ["string", "null"]},
             }
         },
     ),

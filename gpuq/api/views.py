@@ -34,6 +34,7 @@ _ACTUAL: dict[str, Any] = {
     "shared_rate": None,
     "slowdown": None,
     "partners": [],
+    "memory_cause": None,
 }
 
 
