@@ -19,6 +19,7 @@ from gpuq.core.attempt import AttemptId, Ending
 from gpuq.core.device import Device, DeviceId
 from gpuq.core.events import Event, Exited, Started
 from gpuq.core.measurement import Measurement
+from workers import shim_mps
 from workers.attempts import AttemptFolder, EndFile, Marker, OrderFile, StartFile, folders_in, promised_bytes
 from workers.ends import Seen, settle
 from workers.sample import Sample, WatchedResident
@@ -86,6 +87,7 @@ class Residents:
                 devices=tuple(DeviceId(device) for device in live.order.devices),
                 folder=live.folder.path,
                 started_at=live.start.at,
+                blink=live.order.blink,
             )
             for live in self._live.values()
             if live.start is not None and live.order is not None
@@ -208,6 +210,8 @@ class Residents:
             live.folder.close_abandoned(Ending.LOST, _why_lost(live), self.clock())
 
     def _press(self, live: _Live, left: list[Identity], now: float) -> None:
+        if live.kill_at is None or now >= live.kill_at:
+            shim_mps.part(live.order.env if live.order else {}, [one.pid for one in left])
         if live.kill_at is None:
             live.kill_at = now + self.grace_s
             log.warning("attempt %s lost its shim; ending the %s processes left of it", live.folder.attempt, len(left))

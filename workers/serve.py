@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import signal
 import socket
 import sys
@@ -27,6 +28,7 @@ from gpuq.core.events import HostReported, ResidentReport
 from gpuq.errors import GpuqError
 from gpuq.home import private_secret
 from gpuq.settings import Settings, load
+from workers.blink import Blinker
 from workers.deliver import Delivery, Inbox
 from workers.prune import prune
 from workers.residents import Residents
@@ -35,7 +37,7 @@ from workers.watch import SamplerLike, Watch
 
 log = logging.getLogger("gpuq.serve")
 
-_LOOK_EVERY_S, _REPORT_EVERY_S, _PING_EVERY_S, _PRUNE_EVERY_S = 0.1, 1.0, 1.0, 3600.0
+_LOOK_EVERY_S, _REPORT_EVERY_S, _PING_EVERY_S, _PRUNE_EVERY_S, _BLINK_EVERY_S = 0.1, 1.0, 1.0, 3600.0, 0.3
 _FIRST_SAMPLE_WITHIN_S = 5.0
 
 
@@ -66,6 +68,13 @@ class WorkerService:
             settings.worker.grace_s,
             looked=self._watch.looked,
         )
+        self._blinker = Blinker(
+            settings.worker.blink,
+            self._residents.watched,
+            lambda: self._watch.devices,
+            self._watch,
+            random.SystemRandom(),
+        )
         self._delivery = Delivery(
             self._spool, parts.inbox, settings.worker.host, private_secret(settings.home.order_key_file)
         )
@@ -86,6 +95,7 @@ class WorkerService:
             self._every(self._parts.settings.worker.sample_every_s, self._sample),
             self._every(_REPORT_EVERY_S, self._report),
             self._every(_PING_EVERY_S, _asynchronous(systemd.ping)),
+            self._every(_BLINK_EVERY_S, self._blinker.turn),
             self._every(_PRUNE_EVERY_S, self._prune),
         ]
         systemd.ready()
@@ -166,9 +176,12 @@ def main() -> int:
 
 async def _serve_for_real(settings: Settings) -> None:
     from gpuq.adapters.stream import RedisStream
+    from workers import mps
     from workers.sample import Sampler, open_backend
 
     backend = open_backend(settings)
+    if settings.devices.mps:
+        mps.start(settings)
     sampler = Sampler(backend)
     stream = RedisStream(settings.effective_redis_url)
     orders = ChildSpec("orders", python_module("workers.serve_orders"), settings.home.logs / "orders.log")
@@ -177,3 +190,5 @@ async def _serve_for_real(settings: Settings) -> None:
     finally:
         await stream.close()
         sampler.close()
+        if settings.devices.mps:
+            mps.stop(settings)

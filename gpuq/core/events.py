@@ -46,7 +46,7 @@ class ReleaseRequested:
 
 @dataclass(frozen=True, slots=True)
 class ResidentReport:
-    """One attempt that a host still answers for, with what it uses and how far it is."""
+    """One attempt that a host still answers for: what it uses, how far it is. `blink`, `not_counted`: as in `Measurement`."""
 
     attempt: AttemptId
     memory_bytes: int | None
@@ -54,6 +54,8 @@ class ResidentReport:
     steps: int | None
     rate: float | None
     started_at: float | None
+    blink: str | None = None
+    not_counted: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

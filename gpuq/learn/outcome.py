@@ -120,7 +120,8 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         device_type=device_type,
         features=attempt.features,
         peak_utilization_pct=_percent(actual.get("peak_utilization_pct")),
-        peak_memory_bytes=_bytes(actual.get("peak_memory_bytes")),
+        # A pool that a framework took in advance says nothing of what the job needs.
+        peak_memory_bytes=None if actual.get("peak_memory_is_bound") else _bytes(actual.get("peak_memory_bytes")),
         duration_s=_positive(ended - started)
         if completed and started is not None and _runs_whole(job, attempt)
         else None,
