@@ -169,19 +169,24 @@ time.sleep(300)
 """
 
 
-def test_a_fault_of_the_device_is_reported_and_the_device_left_alone_for_a_while(host: Host) -> None:
-    """The driver says so before the failing call returns: the worker's thread has written it down when the end is looked at."""
+def test_a_fault_that_the_driver_reported_names_the_end(host: Host) -> None:
+    """The driver says so before the failing call returns, and the sampler asks it once more before it measures the end."""
     running = host.run("sh", "-c", "echo 'CUDA error: unknown error'; exit 1")
-    ended = running.end()
-    (running.folder / "xid").write_text(f"79 {ended['at']}\n")
-    now = [100.0]
-    host.residents.monotonic = lambda: now[0]
+    (running.folder / "xid").write_text(f"79 {running.end()['at']}\n")
     exited = host.settle(2)[1]
     assert (exited.ending, exited.exit_code) == ("device failed", 1)
-    assert exited.reason == "the driver reported XID 79 (GPU has fallen off the bus); ended with exit code 1"
-    assert host.residents.held() == {"cpu-0"}
+    assert exited.reason == "the driver reported XID 79 (it has fallen off the bus); ended with exit code 1"
+    assert host.residents.held() == {}, "the backend, which knows the driver's errors, says when the device is well"
+
+
+def test_a_device_that_failed_in_the_jobs_words_is_left_alone_for_a_while(host: Host) -> None:
+    now = [100.0]
+    host.residents.monotonic = lambda: now[0]
+    host.run("sh", "-c", "echo 'CUDA error: uncorrectable ECC error encountered'; exit 1").end()
+    assert host.settle(2)[1].ending == "device failed"
+    assert host.residents.held() == {"cpu-0": "it failed under job 1"}
     now[0] += 601
-    assert host.residents.held() == frozenset()
+    assert host.residents.held() == {}
 
 
 def test_whose_growth_left_no_memory_is_told_from_the_last_look(host: Host) -> None:
