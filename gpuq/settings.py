@@ -63,6 +63,8 @@ class Worker:
     """Folders of ended attempts, with their logs, are removed after this long."""
     hook: bool = True
     """Count training steps through a small module on the job's PYTHONPATH."""
+    blink: bool = False
+    """Pause jobs submitted with `--blink` for a moment, under 1% of their time, to measure their partners alone."""
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ ELSEWHERE = {
     "workers/progress.py": "tests/workers/test_hook.py",
     # Parts of the shim, which is only run as a process.
     "workers/shim_child.py": "tests/workers/test_shim.py",
-    "workers/shim_end.py": "tests/workers/test_shim.py",
+    "workers/shim_text.py": "tests/workers/test_shim_end.py",
     "workers/shim_record.py": "tests/workers/test_shim.py",
     "workers/shim_tree.py": "tests/workers/test_shim.py",
     "workers/shim_mps.py": "tests/workers/test_mps.py",

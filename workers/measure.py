@@ -15,7 +15,8 @@ otherwise). Then the highest reading is no need of the job, only a bound on it: 
 
 Progress windows run from one observed step to another at least `window_s` later, so slow steps make longer windows, not
 rates of zero. The first window after the first step is left out (compilation, filling caches), and so is every window in
-which the partners changed.
+which the partners changed. While a partner or the job itself is paused (`workers/blink.py`) nothing here counts, and no
+window spans a pause: what was measured in it comes as a segment of its own.
 """
 
 from __future__ import annotations
@@ -67,6 +68,7 @@ class State:
     energy_joules: float | None = None
     idle_joules: float | None = None
     pool_bytes: int | None = None
+    blink: str | None = None
 
 
 @dataclass(slots=True)
@@ -102,9 +104,12 @@ class Meter:
         self._waiting_since: tuple[int, tuple[AttemptId, ...]] | None = None
         self._recent: deque[Progress] = deque(maxlen=64)
         self._last: Look | None = None
+        self._paused = False
 
     def look(self, look: Look) -> None:
         """Take one look into account."""
+        if self._paused:
+            return
         state = self.state
         if look.memory_bytes:  # nothing runs in no memory: a 0 was read while the job came or went
             state.peak_memory_bytes = max(look.memory_bytes, state.peak_memory_bytes or 0)
@@ -117,6 +122,23 @@ class Meter:
             self._take_progress(look, look.progress)
         self._take_utilization(look)
         self._last = look
+
+    def pause(self) -> None:
+        """Count nothing from now on: the job or its partner is about to be paused."""
+        self._paused = True
+        self._window = self._waiting_since = self._mean = None
+        self._recent.clear()
+
+    def go_on(self) -> None:
+        """Count again."""
+        self._paused = False
+
+    def add_blink(self, partners: tuple[AttemptId, ...], steps: int, seconds: float) -> None:
+        """Steps that were made within so many seconds in which these partners, all that there were, stood still."""
+        rate = steps / seconds
+        self._add(Segment(partners, seconds, steps, 1, rate, rate * rate, blink=True))
+        count = sum(segment.windows for segment in self.state.segments if segment.blink)
+        self.state.blink = "once" if count == 1 else f"{count} times"
 
     def finish(self, progress: Progress | None) -> Measurement:
         """The measurement of an attempt that is over; `progress` is the counter's last word."""
@@ -140,6 +162,7 @@ class Meter:
             energy_joules=state.energy_joules,
             idle_joules=state.idle_joules,
             peak_memory_is_bound=is_bound(state.peak_memory_bytes, state.pool_bytes),
+            blink=state.blink,
         )
 
     def rate(self) -> float | None:
@@ -242,7 +265,7 @@ class Meter:
     def _add(self, new: Segment) -> None:
         segments = self.state.segments
         for index, old in enumerate(segments):
-            if old.partners == new.partners:
+            if (old.partners, old.blink) == (new.partners, new.blink):
                 segments[index] = _sum(old, new)
                 return
         segments.append(new)
@@ -262,6 +285,7 @@ def _sum(one: Segment, other: Segment) -> Segment:
         one.windows + other.windows,
         one.rate_sum + other.rate_sum,
         one.rate_square_sum + other.rate_square_sum,
+        one.blink,
     )
 
 

@@ -144,6 +144,7 @@ def order_file(settings: Settings, spec: LaunchSpec, placement: Placement, shim:
         shim=shim,
         checkpoint_signal=signal.Signals[asked.signal or settings.worker.checkpoint_signal],
         save_grace_s=settings.worker.preempt_grace_s,
+        blink=asked.blink,
     )
 
 

@@ -12,7 +12,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -26,7 +26,7 @@ from gpuq.errors import BadSettings, Unreachable
 from gpuq.settings import Settings
 from workers.measure import WINDOW_S, Look, Meter, State
 from workers.prealloc import asked_in
-from workers.progress import Progress, read_progress
+from workers.progress import Progress, read_progress, why_not_counted
 
 _KEEP_EVERY_S = 5.0
 _log = logging.getLogger(__name__)
@@ -70,6 +70,18 @@ class WatchedResident:
     devices: tuple[DeviceId, ...]
     folder: Path
     started_at: float | None
+    blink: bool = False
+    """Whether its submitter lets it be paused for a moment, and asked for the same of its partners."""
+
+
+@dataclass(frozen=True, slots=True)
+class AloneSteps:
+    """Steps that an attempt made within so many seconds in which its partners, all that there were, stood still."""
+
+    attempt: AttemptId
+    partners: tuple[AttemptId, ...]
+    steps: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +145,27 @@ class Sampler:
             watched = self._watch(resident)
             watched.meter.look(look)
             self._keep(watched, look.clock)
-            reports.append(_report(resident, usage, progress, watched.meter.rate()))
+            reports.append(_report(resident, usage, progress, watched.meter))
         return Sample(tuple(snapshot.readings.items()), tuple(reports))
+
+    def pause(self, attempts: Sequence[AttemptId]) -> None:
+        """One of these is about to be paused: until `go_on` nothing that they do counts."""
+        for watched in self._of(attempts):
+            watched.meter.pause()
+
+    def go_on(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
+        """The pause is over, and this was measured in it."""
+        for watched in self._of(attempts):
+            watched.meter.go_on()
+        if measured is not None:
+            for watched in self._of([measured.attempt]):
+                watched.meter.add_blink(measured.partners, measured.steps, measured.seconds)
+
+    def note(self, attempt: AttemptId, why_not: str) -> None:
+        """Why nobody is paused to measure this attempt; of no interest once somebody was."""
+        for watched in self._of([attempt]):
+            if not any(segment.blink for segment in watched.meter.state.segments):
+                watched.meter.state.blink = f"never so far, since {why_not}"
 
     def finish(self, attempt: AttemptId, folder: Path | None = None) -> Measurement:
         """The measurement of an attempt that is over. `folder` serves where it ended before it was ever sampled here."""
@@ -144,15 +175,19 @@ class Sampler:
             if folder is None:
                 return Measurement()
             watched = _Watched(folder, Meter(_read_state(folder), self._window_s), 0.0)
-        measurement = watched.meter.finish(read_progress(watched.folder / "progress"))
+        counter = watched.folder / "progress"
+        measurement = watched.meter.finish(read_progress(counter))
         _write(watched)
-        return measurement
+        return measurement if measurement.steps else replace(measurement, not_counted=why_not_counted(counter))
 
     def close(self) -> None:
         """Keep what is known of every attempt, and let go of the driver."""
         for watched in self._watched.values():
             _write(watched)
         self._backend.close()
+
+    def _of(self, attempts: Sequence[AttemptId]) -> list[_Watched]:
+        return [self._watched[attempt] for attempt in attempts if attempt in self._watched]
 
     def _watch(self, resident: WatchedResident) -> _Watched:
         if resident.attempt not in self._watched:
@@ -184,14 +219,16 @@ def _partners(resident: WatchedResident, residents: Sequence[WatchedResident]) -
     return tuple(sorted(r.attempt for r in residents if r.attempt != resident.attempt and own.intersection(r.devices)))
 
 
-def _report(resident: WatchedResident, usage: Usage, progress: Progress | None, rate: float | None) -> ResidentReport:
+def _report(resident: WatchedResident, usage: Usage, progress: Progress | None, meter: Meter) -> ResidentReport:
     return ResidentReport(
         attempt=resident.attempt,
         memory_bytes=usage.memory_bytes,
         utilization_pct=usage.utilization_pct,
         steps=None if progress is None else progress.steps,
-        rate=rate,
+        rate=meter.rate(),
         started_at=resident.started_at,
+        blink=meter.state.blink,
+        not_counted=why_not_counted(resident.folder / "progress") if progress is None else None,
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import signal
 import socket
 import sys
@@ -27,6 +28,7 @@ from gpuq.core.events import HostReported, ResidentReport
 from gpuq.errors import GpuqError
 from gpuq.home import private_secret
 from gpuq.settings import Settings, load
+from workers.blink import Blinker
 from workers.deliver import Delivery, Inbox
 from workers.prune import prune
 from workers.residents import Residents
@@ -35,7 +37,7 @@ from workers.watch import SamplerLike, Watch
 
 log = logging.getLogger("gpuq.serve")
 
-_LOOK_EVERY_S, _REPORT_EVERY_S, _PING_EVERY_S, _PRUNE_EVERY_S = 0.1, 1.0, 1.0, 3600.0
+_LOOK_EVERY_S, _REPORT_EVERY_S, _PING_EVERY_S, _PRUNE_EVERY_S, _BLINK_EVERY_S = 0.1, 1.0, 1.0, 3600.0, 0.3
 _FIRST_SAMPLE_WITHIN_S = 5.0
 
 
@@ -59,7 +61,20 @@ class WorkerService:
         self._host = HostId(settings.worker.host)
         self._spool = Spool(settings.home.spool, settings.worker.host)
         self._watch = Watch(parts.sampler, parts.devices, settings.worker.sample_every_s)
-        self._residents = Residents(settings.home.attempts, self._spool, self._watch.finish, settings.worker.grace_s)
+        self._residents = Residents(
+            settings.home.attempts,
+            self._spool,
+            self._watch.finish,
+            settings.worker.grace_s,
+            looked=self._watch.looked,
+        )
+        self._blinker = Blinker(
+            settings.worker.blink,
+            self._residents.watched,
+            lambda: self._watch.devices,
+            self._watch,
+            random.SystemRandom(),
+        )
         self._delivery = Delivery(
             self._spool, parts.inbox, settings.worker.host, private_secret(settings.home.order_key_file)
         )
@@ -80,6 +95,7 @@ class WorkerService:
             self._every(self._parts.settings.worker.sample_every_s, self._sample),
             self._every(_REPORT_EVERY_S, self._report),
             self._every(_PING_EVERY_S, _asynchronous(systemd.ping)),
+            self._every(_BLINK_EVERY_S, self._blinker.turn),
             self._every(_PRUNE_EVERY_S, self._prune),
         ]
         systemd.ready()
@@ -113,13 +129,14 @@ class WorkerService:
     def report(self) -> wire.Report:
         """All devices, readings and residents as of now. What ended is not in it any more once its end is in the spool."""
         sample = self._watch.sample
+        held = self._residents.held()
         rows = {row.attempt: row for row in sample.residents} if sample else {}
         event = HostReported(
             host=self._host,
             boot_id=boot_id(),
             at=time.time(),
             devices=self._watch.devices,
-            readings=tuple(sample.readings) if sample else (),
+            readings=tuple(one for one in sample.readings if one[0] not in held) if sample else (),
             residents=tuple(
                 rows.get(attempt) or ResidentReport(attempt, None, None, None, None, started_at)
                 for attempt, started_at in self._residents.present().items()

@@ -28,6 +28,12 @@ def start_ticks(pid: int) -> int | None:
     return None if fields is None else int(fields[19])
 
 
+def state(pid: int, thread: int | None = None) -> bytes:
+    """The kernel's letter for what the process, or that thread of it, does (T: stopped, Z: ended); empty if it is gone."""
+    fields = _stat(pid, thread)
+    return b"" if fields is None else fields[0]
+
+
 def below(root: int) -> list[tuple[int, int]]:
     """(pid, start ticks) of every living descendant of `root`."""
     children = _families()
@@ -90,9 +96,10 @@ def handles(pid: int, number: int) -> bool:
     return False
 
 
-def _stat(pid: int) -> list[bytes] | None:
+def _stat(pid: int, thread: int | None = None) -> list[bytes] | None:
+    path = f"/proc/{pid}/stat" if thread is None else f"/proc/{pid}/task/{thread}/stat"
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+        with open(path, "rb") as file:  # noqa: PTH123
             text = file.read()
     except OSError:
         return None

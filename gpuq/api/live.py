@@ -26,7 +26,9 @@ class LiveResident(msgspec.Struct, frozen=True):
     utilization_pct: float | None = None
     steps: int | None = None
     rate: float | None = None
+    not_counted: str | None = None
     started_at: float | None = None
+    blink: str | None = None
     partners: tuple[int, ...] = ()
 
 

@@ -65,6 +65,16 @@ Actual = Annotated[
                 "energy_joules": {"type": ["number", "null"]},
                 "idle_joules": {"type": ["number", "null"]},
                 "peak_memory_is_bound": {"type": ["boolean", "null"]},
+                "slowdown_basis": {"enum": ["measured by blinks", "within attempt", "kind's alone rate", None]},
+                "slowdown_otherwise": {
+                    "type": "array",
+                    "description": "What the other bases say, each with `basis`, `value`, `low` and `high`.",
+                },
+                "blink": {
+                    "type": ["string", "null"],
+                    "description": "How often a partner was paused to measure this attempt, or why none was.",
+                },
+                "not_counted": {"type": ["string", "null"]},
                 "partners": {"type": "array"},
             }
         },
@@ -73,12 +83,14 @@ Actual = Annotated[
 
 
 class LiveNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """What a running job uses at this moment."""
+    """What a running job uses at this moment. `not_counted` says why no steps are counted."""
 
     memory_bytes: int | None
     utilization_pct: float | None
     steps: int | None
     rate: float | None
+    blink: str | None = None
+    not_counted: str | None
 
 
 class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,6 +178,7 @@ class JobView(JobLine, frozen=True, kw_only=True):
     deadline_at: str | None
     deadline_at_unix: float | None
     preemptible: bool
+    blink: bool
     alone: bool
     position: int | None
     attempts: list[AttemptView]
@@ -212,6 +225,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     partners: list[int]
     forecast: ForecastView | None
     attempts: list[AttemptView]
+    blink: str | None = None
+    """How often a partner was paused to measure it, or why none was; null where nobody asked for it."""
 
 
 class NearKind(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,6 +36,10 @@ _ACTUAL: dict[str, Any] = {
     "energy_joules": None,
     "idle_joules": None,
     "peak_memory_is_bound": None,
+    "slowdown_basis": None,
+    "slowdown_otherwise": [],
+    "blink": None,
+    "not_counted": None,
     "partners": [],
 }
 
@@ -125,6 +129,7 @@ def job_view(
         deadline_at=rfc3339_or_none(asked.deadline_at),
         deadline_at_unix=asked.deadline_at,
         preemptible=asked.preemptible,
+        blink=asked.blink,
         alone=row.alone,
         position=position,
         attempts=[attempt_view(attempt) for attempt in attempts],
@@ -218,6 +223,8 @@ def live_numbers(resident: LiveResident | None) -> LiveNumbers | None:
         utilization_pct=resident.utilization_pct,
         steps=resident.steps,
         rate=resident.rate,
+        blink=resident.blink,
+        not_counted=resident.not_counted,
     )
 
 

@@ -47,7 +47,7 @@ STATES: dict[JobState, str] = {
     JobState.TIMEOUT: "It reached its time limit.",
     JobState.OUT_OF_MEMORY: "It ran out of memory.",
     JobState.PREEMPTED: "It was stopped for a job that goes before it.",
-    JobState.NODE_FAIL: "Its host went away.",
+    JobState.NODE_FAIL: "Its host or its device went away.",
 }
 
 

@@ -92,6 +92,8 @@ class View:
             "utilization_pct": seen.utilization_pct if seen else None,
             "steps": seen.steps if seen else None,
             "rate": seen.rate if seen else None,
+            "blink": seen.blink if seen else None,
+            "not_counted": seen.not_counted if seen else None,
             "started_at": attempt.started_at,
             "partners": sorted(other.job for other in state.residents.get(device, ()) if other != attempt_id),
         }

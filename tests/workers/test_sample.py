@@ -225,6 +225,7 @@ def start(
     return child, WatchedResident(AttemptId(JobId(job), 1), child.pid, (device,), folder, time.time())
 
 
+@pytest.mark.quiet
 def test_two_real_jobs_on_one_core_are_measured_slowing_each_other_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
