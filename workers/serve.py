@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from systemd_watchdog import WatchDog
 
@@ -23,7 +23,7 @@ from gpuq import codec, wire
 from gpuq.adapters.lock import only_one
 from gpuq.adapters.process import boot_id
 from gpuq.adapters.supervise import ChildSpec, python_module, supervise
-from gpuq.core.device import Device, HostId
+from gpuq.core.device import Device, HostId, Reading
 from gpuq.core.events import HostReported, ResidentReport
 from gpuq.errors import GpuqError
 from gpuq.home import private_secret
@@ -136,13 +136,17 @@ class WorkerService:
             boot_id=boot_id(),
             at=time.time(),
             devices=self._watch.devices,
-            readings=tuple(one for one in sample.readings if one[0] not in held) if sample else (),
+            readings=tuple((one, _marked(reading, one in held)) for one, reading in sample.readings) if sample else (),
             residents=tuple(
                 rows.get(attempt) or ResidentReport(attempt, None, None, None, None, started_at)
                 for attempt, started_at in self._residents.present().items()
             ),
         )
         return wire.Report(self._host, self._spool.last, codec.plain(event))
+
+
+def _marked(reading: Reading, held: bool) -> Reading:
+    return replace(reading, unwell=reading.unwell or "it broke down under a job a while ago") if held else reading
 
 
 def _asynchronous(act: Callable[[], object]) -> Callable[[], Awaitable[object]]:

@@ -180,7 +180,12 @@ def _peaks(plan: Plan, words: Sequence[str], room: Room, backend: Backend) -> Fa
             process.wait()
     summary = _summary(log.read_text())
     told = {name: summary.get(name) for name in ("allocator_peak_bytes", "allocator_reserved_bytes", "steps_per_s")}
-    return {"words": list(words), "read_peak_bytes": max(read, default=None), "looks": len(read), **told}
+    return {
+        "training": [Path(words[0]).name, *words[1:]],
+        "read_peak_bytes": max(read, default=None),
+        "looks": len(read),
+        **told,
+    }
 
 
 # --- 5: the hook ------------------------------------------------------------------------------------------------------
@@ -203,7 +208,9 @@ def _pair(plan: Plan, room: Room, number: int) -> Facts:
         done = _python([*plan.hook_job, "--seconds", f"{plan.train_s / 2:g}"], room, env)
         summary = _summary(done.stdout)
         if not summary["steps_per_s"]:
-            raise RuntimeError(f"{plan.hook_job[0]} made no two steps in {plan.train_s / 2:g} s: no rate to compare")
+            raise RuntimeError(
+                f"{Path(plan.hook_job[0]).name} made no two steps in {plan.train_s / 2:g} s: no rate to compare"
+            )
         told[name] = summary["steps_per_s"]
         if name == "with":
             counted = read_progress(progress)
