@@ -205,11 +205,11 @@ def _pair(plan: Plan, room: Room, number: int) -> Facts:
         progress = room.folder / "progress"
         progress.unlink(missing_ok=True)
         env = {**os.environ, **(hook_environment(os.environ, progress) if name == "with" else {})}
-        done = _python([*plan.hook_job, "--seconds", f"{plan.train_s / 2:g}"], room, env)
+        done = _python([*plan.hook_job, "--seconds", f"{plan.train_s:g}"], room, env)
         summary = _summary(done.stdout)
         if not summary["steps_per_s"]:
             raise RuntimeError(
-                f"{Path(plan.hook_job[0]).name} made no two steps in {plan.train_s / 2:g} s: no rate to compare"
+                f"{Path(plan.hook_job[0]).name} made no two steps in {plan.train_s:g} s: no rate to compare"
             )
         told[name] = summary["steps_per_s"]
         if name == "with":
