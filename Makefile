@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: setup demo test lint lock soak bench bench-learning bench-policies bench-replay clean
+.PHONY: setup demo test lint lock soak bench bench-learning bench-policies bench-replay measure-gpu clean
 
 setup: .venv/.done
 
@@ -43,6 +43,11 @@ bench-policies: setup
 # A real run on two cores and its simulated replay, side by side: about six minutes on a machine with nothing else to do.
 bench-replay: setup
 	$(BIN)/python -m benchmarks.replay
+
+# On a machine with an NVIDIA GPU: what its driver says, sharing, memory, the hook's cost, the campaign. In steps that resume;
+# docs/devices.md has the way for a machine without a network.
+measure-gpu: setup
+	$(BIN)/python -m workloads.on_gpu
 
 # Every wheel from the package index, with its hashes, for the oldest Python we support. The extra `reinforcement` is left out:
 # it brings PyTorch with CUDA, gigabytes that only training a policy needs.

@@ -67,6 +67,8 @@ def counting_processes(path: Path) -> frozenset[int]:
         return frozenset()
     used = min(struct.unpack_from("<I", raw, 8)[0], _SLOTS, (len(raw) - _HEADER_SIZE) // _SLOT_SIZE)
     return frozenset(struct.unpack_from("<I", raw, _HEADER_SIZE + index * _SLOT_SIZE + 4)[0] for index in range(used))
+
+
 def why_not_counted(path: Path) -> str:
     """Why `read_progress` has nothing to tell, in words that end with what to do where something can be done."""
     if not path.exists():
