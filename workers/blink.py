@@ -182,7 +182,7 @@ class Blinker:
             progress = _progress(pair.measured)
             if progress is not None:
                 looks.append((self.clock(), progress))
-        if _partners(pair.measured, self.residents()) != [pair.paused]:
+        if [one.attempt for one in _partners(pair.measured, self.residents())] != [pair.paused.attempt]:
             return None  # somebody came or went meanwhile
         return self._measured(pair, answer, looks, settle_s)
 
