@@ -62,7 +62,10 @@ def run() -> list[Row]:
     for pair in pairs:
         a, _, b = pair.partition(":")
         told = asyncio.run(_judge(a, b))
-        rows += [row for one in told for row in one.rows()]
+        rows += (new := [row for one in told for row in one.rows()])
+        print(
+            *(f"{row.name}: {row.value} {row.unit}, {row.note}" for row in new), sep="\n", file=sys.stderr, flush=True
+        )
         costs += [one.cost_pct for one in told if one.cost_pct is not None]
     spacing = 2.02 * EARN * blink.PAUSE_S
     note = f"one pause of {blink.PAUSE_S:g} s in {spacing:.0f} s, and what else it cost; mean {fmean(costs or [0]):.2f}"
@@ -173,7 +176,7 @@ class Job:
         self._home = tempfile.TemporaryDirectory(prefix="blink-")
         self.folder = Path(self._home.name)
         order = {
-            "command": [sys.executable, str(ROOT / "benchmarks" / "steppers.py"), self.name],
+            "command": [sys.executable, "-m", "benchmarks.steppers", self.name],
             "cwd": str(ROOT),
             "env": {**_environment(), **hook_environment({}, self.folder / "progress")},
             "cores": [_CORE],

@@ -1,4 +1,4 @@
-"""Small trainings for `benchmarks/slowdown.py`: `python steppers.py NAME`, each step counted, until it is stopped.
+"""Small trainings for `benchmarks/slowdown.py`: `python -m benchmarks.steppers NAME`, each step counted, until it is stopped.
 
 `light` and `heavy` multiply matrices; `memory` walks through far more than the caches hold; `bursty` is quick for a while and
 then waits, as for data; `keras` fits a small convolutional network, and is counted by the hook alone.
@@ -16,6 +16,7 @@ def main(name: str) -> None:
     """Step until killed."""
     if name == "keras":
         fit()
+        return
     import gpuq_progress
 
     for _ in _STEPS[name]():
