@@ -17,7 +17,8 @@ demo: setup
 	$(BIN)/python -m workloads.demo
 
 test: setup lint
-	$(BIN)/python -m pytest -m "not soak"
+	$(BIN)/python -m pytest -m "not soak and not quiet" --numprocesses 2 --dist worksteal
+	$(BIN)/python -m pytest -m quiet
 
 lint: setup
 	$(BIN)/ruff check .
@@ -47,7 +48,7 @@ bench-replay: setup
 # it brings PyTorch with CUDA, gigabytes that only training a policy needs.
 lock:
 	uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-header \
-	    --extra postgresql --extra train --group dev --output-file requirements.lock pyproject.toml
+	    --extra postgresql --extra train --extra workloads --group dev --output-file requirements.lock pyproject.toml
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

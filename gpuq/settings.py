@@ -35,6 +35,12 @@ class Devices:
     """Cores per CPU device; 0 shares all cores out evenly."""
     cpu_memory_fraction: float = 0.9
     """Share of the machine's memory that CPU devices may promise together."""
+    mps: bool = False
+    """Start NVIDIA's MPS, and run the jobs of whole GPUs as its clients: they then compute at once instead of in turns."""
+    mps_thread_pct: int = 0
+    """With `mps`: the part of a GPU's threads that one job may use; 0 sets no limit."""
+    mps_limit_memory: bool = False
+    """With `mps`: the driver refuses a job more GPU memory than was promised to it."""
 
 
 @dataclass(frozen=True)

@@ -181,6 +181,14 @@ class AttemptFolder:
         write_private(self.path / name, content, durable=durable)
 
 
+def promised_bytes(order: OrderFile) -> int | None:
+    """The memory promised to it on each of its devices, the least of them."""
+    try:
+        return int(order.env["GPUQ_GPU_MEM_BUDGET"])
+    except (KeyError, ValueError):
+        return None
+
+
 def make_folder(path: Path, attempt: AttemptId) -> AttemptFolder | None:
     """Make the folder: the host's own fence. None if it was there, so that only one caller ever gets it."""
     try:

@@ -1,7 +1,7 @@
 """The step counter of a job, from our side: where the hook lies, and what it has counted.
 
 Arrives: the file that `hook/gpuq_progress.py` describes; the job may write anything into it, so nothing in it is believed
-unchecked. Leaves: one `Progress`, None without a signal.
+unchecked. Leaves: one `Progress`, None without a signal, and then why there is none.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ _HEADER_SIZE = _SLOT_SIZE = 64
 _SLOTS = 255
 _MOST_LOOKS = 100
 _RECORD = struct.Struct("<Qdd")
+# The bits of the header, as the hook names them.
+_SAW_TORCH, _SAW_KERAS, _SAW_JAX, _SAW_JAX_OPTIMIZER, _SAW_UNKNOWN_VERSION, _SAW_UPDATE_OUT_OF_SIGHT = (
+    1 << bit for bit in range(6)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,23 @@ def counting_processes(path: Path) -> frozenset[int]:
         return frozenset()
     used = min(struct.unpack_from("<I", raw, 8)[0], _SLOTS, (len(raw) - _HEADER_SIZE) // _SLOT_SIZE)
     return frozenset(struct.unpack_from("<I", raw, _HEADER_SIZE + index * _SLOT_SIZE + 4)[0] for index in range(used))
+def why_not_counted(path: Path) -> str:
+    """Why `read_progress` has nothing to tell, in words that end with what to do where something can be done."""
+    if not path.exists():
+        return "no Python with the step counter has started in it; `python -I`, -E and -S keep the counter out"
+    raw = _read_regular_file(path)
+    if raw and (len(raw) < _HEADER_SIZE or not raw.startswith(_MAGIC)):
+        return "the file of its step counter was overwritten"
+    saw = struct.unpack_from("<I", raw, len(_MAGIC) + 4)[0] if raw else 0
+    if saw & _SAW_UNKNOWN_VERSION:
+        return "this version of its framework cannot be counted; let it call gpuq.step()"
+    if saw & _SAW_UPDATE_OUT_OF_SIGHT:
+        return "its step is compiled ahead of time, out of sight; let it call gpuq.step()"
+    if saw & (_SAW_TORCH | _SAW_KERAS | _SAW_JAX_OPTIMIZER):
+        return "no optimizer has stepped yet"
+    if saw & _SAW_JAX:
+        return "it uses JAX without optax or Keras; let it call gpuq.step()"
+    return "it has imported none of PyTorch, Keras and JAX yet; a training without them calls gpuq.step()"
 
 
 def _together(one: Progress, other: Progress) -> Progress:

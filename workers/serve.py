@@ -61,7 +61,13 @@ class WorkerService:
         self._host = HostId(settings.worker.host)
         self._spool = Spool(settings.home.spool, settings.worker.host)
         self._watch = Watch(parts.sampler, parts.devices, settings.worker.sample_every_s)
-        self._residents = Residents(settings.home.attempts, self._spool, self._watch.finish, settings.worker.grace_s)
+        self._residents = Residents(
+            settings.home.attempts,
+            self._spool,
+            self._watch.finish,
+            settings.worker.grace_s,
+            looked=self._watch.looked,
+        )
         self._blinker = Blinker(
             settings.worker.blink,
             self._residents.watched,
@@ -123,13 +129,14 @@ class WorkerService:
     def report(self) -> wire.Report:
         """All devices, readings and residents as of now. What ended is not in it any more once its end is in the spool."""
         sample = self._watch.sample
+        held = self._residents.held()
         rows = {row.attempt: row for row in sample.residents} if sample else {}
         event = HostReported(
             host=self._host,
             boot_id=boot_id(),
             at=time.time(),
             devices=self._watch.devices,
-            readings=tuple(sample.readings) if sample else (),
+            readings=tuple(one for one in sample.readings if one[0] not in held) if sample else (),
             residents=tuple(
                 rows.get(attempt) or ResidentReport(attempt, None, None, None, None, started_at)
                 for attempt, started_at in self._residents.present().items()
@@ -169,9 +176,12 @@ def main() -> int:
 
 async def _serve_for_real(settings: Settings) -> None:
     from gpuq.adapters.stream import RedisStream
+    from workers import mps
     from workers.sample import Sampler, open_backend
 
     backend = open_backend(settings)
+    if settings.devices.mps:
+        mps.start(settings)
     sampler = Sampler(backend)
     stream = RedisStream(settings.effective_redis_url)
     orders = ChildSpec("orders", python_module("workers.serve_orders"), settings.home.logs / "orders.log")
@@ -180,3 +190,5 @@ async def _serve_for_real(settings: Settings) -> None:
     finally:
         await stream.close()
         sampler.close()
+        if settings.devices.mps:
+            mps.stop(settings)

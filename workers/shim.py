@@ -24,7 +24,7 @@ if __name__ == "__main__":
     # Last, so that nothing beside us can stand in for the standard library.
     sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
 
-from workers import shim_blink, shim_child, shim_end, shim_tree
+from workers import shim_blink, shim_child, shim_end, shim_mps, shim_tree
 from workers.shim_log import BoundedLog
 from workers.shim_record import Record
 
@@ -60,6 +60,8 @@ class Shim:
         self._memory = shim_end.OomWatch()
         self._main = 0
         self._exit_code: int | None = None
+        self._signalled = False
+        self._oom_kill_s: float | None = None
         self._childless = False
         self._told_to_end = False
         self._saves: str | None = None
@@ -67,6 +69,7 @@ class Shim:
         self._ending: tuple[str, str] | None = None
         self._kill_at = 0.0
         self._asked: set[tuple[int, int]] = set()
+        self._parted: set[int] = set()
         self._look_at = 0.0
         self._deadline: float | None = None
 
@@ -163,8 +166,8 @@ class Shim:
                     break
                 self._blinks.over(pid, status)
                 if pid == self._main and self._exit_code is None:
-                    self._exit_code = shim_end.exit_code_of(status)
-                    self._killed_for_memory = self._memory.struck()
+                    self._exit_code, self._signalled = shim_end.exit_code_of(status), os.WIFSIGNALED(status)
+                    self._oom_kill_s = self._memory.seconds_ago()
         except ChildProcessError:
             self._childless = True
         if self._exit_code is not None and not self._childless:
@@ -229,7 +232,9 @@ class Shim:
     def _press(self, now: float) -> None:
         """SIGTERM to every descendant once; after the grace SIGKILL to all, again and again until none is left."""
         kill = now >= self._kill_at
-        for one in shim_tree.below(os.getpid()):
+        left = shim_tree.below(os.getpid())
+        self._part_from_mps(left, kill)
+        for one in left:
             if kill:
                 shim_tree.send_signal(*one, signal.SIGKILL)
             elif one not in self._asked:
@@ -238,12 +243,28 @@ class Shim:
                 # A process that is paused would only hear of it when it goes on.
                 shim_tree.send_signal(*one, signal.SIGCONT)
 
+    def _part_from_mps(self, left: list[tuple[int, int]], kill: bool) -> None:
+        """Before the signal that ends a process: at once for those that have no handler for SIGTERM, before SIGKILL for all."""
+        ends = {pid for pid, _ in left if kill or not shim_tree.handles(pid, signal.SIGTERM)} - self._parted
+        self._parted |= ends
+        shim_mps.part(self._order["env"], ends)
+
     def _judge(self) -> shim_end.Ending:
         assert self._exit_code is not None
         ending, reason = self._ending or self._own_end()
         if ending == shim_end.EXITED:
-            return shim_end.of_own_accord(self._exit_code, self._log.tail, self._killed_for_memory)
+            return shim_end.classify(self._evidence(self._exit_code))
         return shim_end.Ending(ending, self._exit_code, reason)
+
+    def _evidence(self, exit_code: int) -> shim_end.Evidence:
+        visible = self._order["env"].get("CUDA_VISIBLE_DEVICES")
+        return shim_end.Evidence(
+            exit_code,
+            self._log.tail,
+            signalled=self._signalled,
+            oom_kill_s=self._oom_kill_s,
+            has_gpu=None if visible is None else visible != "",
+        )
 
     def _write_end(self, end: shim_end.Ending) -> None:
         reason = end.reason

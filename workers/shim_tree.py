@@ -57,7 +57,7 @@ def tell(root: int, number: int) -> int:
     waiting = [root]
     while waiting:
         for pid, ticks in children.get(waiting.pop(), []):
-            if _handles(pid, number):
+            if handles(pid, number):
                 send_signal(pid, ticks, number)
                 send_signal(pid, ticks, signal.SIGCONT)  # a paused one would only hear of it when it goes on
                 told += 1
@@ -87,7 +87,7 @@ def _families() -> dict[int, list[tuple[int, int]]]:
     return children
 
 
-def _handles(pid: int, number: int) -> bool:
+def handles(pid: int, number: int) -> bool:
     """Whether the process has a handler of its own for this signal."""
     with suppress(OSError, ValueError), open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123
         for line in file:

@@ -139,6 +139,8 @@ class Board:
             return Verdict(False, Rule.NO_DEVICES, None, (("devices", 0),))
         if self._places.unread == count:
             return Verdict(False, Rule.STALE_READING, None, (("stale_after_s", self.limits.stale_after_s),))
+        if self._places.unwell and self._places.unread + self._places.unwell == count:
+            return Verdict(False, Rule.UNWELL, None, (("devices", count), ("unwell_devices", self._places.unwell)))
         return Verdict(False, Rule.RESOURCES, None, (("devices", count), ("busy_devices", len(self.state.residents))))
 
     # --- what is foretold ------------------------------------------------------------------------------------------

@@ -33,8 +33,11 @@ class Measurement:
     """What the worker saw of one attempt, up to now or over its whole life.
 
     `peak_utilization_pct` is the 95th percentile of 5 s means after the first step; `peak_memory_bytes` the highest
-    reading. `steps` is None for a job that gives no progress signal. `blink` says in a sentence how often a partner was
-    paused to measure this attempt, or why none was; None where nobody asked for it.
+    reading. `steps` is None for a job that gives no progress signal; `not_counted` then says why. `peak_memory_is_bound`: the
+    framework took a fixed part of the device at once, so the peak says what the job needs at most. `energy_joules` is its part
+    of what its devices took, `idle_joules` the part of that which they would have taken anyway (gpuq/adapters/energy.py has the
+    rule). `blink` says in a sentence how often a partner was paused to measure this attempt, or why none was; None where nobody
+    asked for it.
     """
 
     peak_utilization_pct: float | None = None
@@ -44,4 +47,7 @@ class Measurement:
     segments: tuple[Segment, ...] = ()
     partners: tuple[AttemptId, ...] = ()
     energy_joules: float | None = None
+    idle_joules: float | None = None
+    peak_memory_is_bound: bool = False
     blink: str | None = None
+    not_counted: str | None = None

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpuq.core.attempt import MemoryCause
 from gpuq.core.device import Device
 from gpuq.core.job import JobId, KindId
 from gpuq.core.measurement import Measurement
@@ -22,6 +23,7 @@ def actual(
     device: Device | None,
     kinds: Mapping[JobId, KindId],
     kind_alone: Rate | None,
+    memory_cause: MemoryCause | None = None,
 ) -> dict[str, Any]:
     """The `actual` of one attempt, in JSON types; null for what was not measured."""
     measured = rates(measurement)
@@ -32,6 +34,7 @@ def actual(
         "peak_utilization_pct": measurement.peak_utilization_pct,
         "peak_memory_bytes": measurement.peak_memory_bytes,
         "steps": measurement.steps,
+        "not_counted": measurement.not_counted,
         "alone_rate": measured.alone_rate,
         "shared_rate": measured.shared_rate,
         "slowdown": cost.value if cost else None,
@@ -46,6 +49,9 @@ def actual(
         "device_type": device.type if device else None,
         "sharing": device.sharing if device and partners else None,
         "energy_joules": measurement.energy_joules,
+        "memory_cause": memory_cause,
+        "idle_joules": measurement.idle_joules,
+        "peak_memory_is_bound": measurement.peak_memory_is_bound,
     }
 
 

@@ -17,7 +17,10 @@ from tests.api.support import GIB, afternoon, live_device, live_resident, pictur
 
 SHOW = {"id", "name", "state", "kind", "command", "attempts", "device", "devices", "host", "exit_code", "log_path"}
 SHOW |= {"forecast", "verdict", "actual"}
-ACTUAL = {"peak_utilization_pct", "peak_memory_bytes", "alone_rate", "shared_rate", "slowdown", "partners"}
+ACTUAL = {
+    "peak_utilization_pct", "peak_memory_bytes", "peak_memory_is_bound", "alone_rate", "shared_rate", "slowdown",
+    "energy_joules", "idle_joules", "partners", "not_counted",
+}  # fmt: skip
 MEMORY = {"total_memory_bytes", "used_memory_bytes", "promised_memory_bytes"}
 DEVICE = {"id", "host", "kind", "sharing", "utilization_pct"} | MEMORY
 

@@ -238,6 +238,27 @@ def test_gpus_json_is_the_apis(gpuq: Command, api: FakeApi) -> None:
     assert (done.out, "gpuq doctor" in done.err) == ("", True)
 
 
+def test_gpus_shows_power_and_says_what_is_wrong(gpuq: Command, api: FakeApi) -> None:
+    device = {**samples.DEVICES[1], "utilization_pct": 3.0, "power_watts": 123.4, "throttling": ["power_cap"]}
+    api.on("GET", "/api/v1/gpus", [{**device, "unwell": "XID 48: an error\x1b[31m"}, samples.DEVICES[0]])
+    out = gpuq("gpus").out
+    assert "123W" in out
+    assert "gets no new jobs: XID 48: an error" in out
+    assert "\x1b" not in out
+    assert "runs at lower clocks: power cap" in out
+    api.on("GET", "/api/v1/gpus", samples.DEVICES)
+    assert "POWER" not in gpuq("gpus").out
+
+
+def test_show_tells_energy_and_a_memory_that_is_only_a_bound(gpuq: Command, api: FakeApi) -> None:
+    actual = {"energy_joules": 360_000.0, "idle_joules": 90_000.0, "peak_memory_bytes": 60 * 2**30}
+    job = samples.running(42, actual={**samples.NO_ACTUAL, **actual, "peak_memory_is_bound": True})
+    api.on("GET", "/api/v1/jobs/42", job)
+    out = gpuq("show", "42").out
+    assert "energy: 100 Wh, 25 Wh of it what the device takes idle" in out
+    assert "needs at most" in out
+
+
 def test_model_verbs(gpuq: Command, api: FakeApi) -> None:
     status = {
         "serving": "v3",

@@ -60,6 +60,12 @@ def test_a_completed_attempt_teaches_everything():
     assert outcome.whole
 
 
+def test_a_pool_that_was_taken_in_advance_teaches_no_memory_and_all_the_rest():
+    outcome = outcome_from_rows(*rows({"peak_memory_is_bound": True}), {})
+    assert outcome is not None
+    assert (outcome.peak_memory_bytes, outcome.peak_utilization_pct) == (None, 53.0)
+
+
 def test_what_did_not_run_from_its_beginning_on_as_few_devices_as_it_needs_has_no_duration():
     def duration(attempt: int = 1, devices: int = 1, **asked: Any) -> float | None:
         job, row = rows(number=attempt, devices=tuple(f"h/{n}" for n in range(devices)))

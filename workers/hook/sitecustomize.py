@@ -1,7 +1,7 @@
 """The first thing every Python process of a job imports: makes sure its training steps are counted.
 
 The worker puts this folder first on the job's PYTHONPATH. Without GPUQ_PROGRESS it does nothing; with it, it only waits
-for PyTorch or Keras to be imported, and lets `gpuq_progress` count then. It imports neither, never raises, and hands
+for PyTorch, Keras or JAX to be imported, and lets `gpuq_progress` count then. It imports none, never raises, and hands
 over to the `sitecustomize` that would have been found without it. Python 3.7 and newer, standard library only.
 """
 
@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-_WATCHED = ("torch.optim.optimizer", "keras.src.optimizers.base_optimizer")
+_WATCHED = (
+    "torch.optim.optimizer",
+    "keras.src.optimizers.base_optimizer",
+    # JAX's compiled functions (the second was its name before 0.7), and what applies an update in them.
+    "jaxlib._jax",
+    "jaxlib.xla_extension",
+    "optax._src.update",
+    "equinox._update",
+)
 
 
 class _Finder:
@@ -70,6 +78,12 @@ class _Loader:
             pass
 
 
+def _say_hello() -> None:
+    """The counter's file, empty: the hook is here, should nobody count."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+    os.close(os.open(os.environ["GPUQ_PROGRESS"], flags, 0o600))
+
+
 def _offer_step() -> None:
     """`import gpuq; gpuq.step()` works without gpuq installed; an installed one is found first."""
     fallback = os.path.join(_HERE, "fallback")
@@ -94,6 +108,7 @@ if os.environ.get("GPUQ_PROGRESS"):
     try:
         sys.meta_path.insert(0, _Finder())
         _offer_step()
+        _say_hello()
     except Exception:  # noqa: BLE001, S110 - the job must run, counted or not
         pass
 _hand_over()
