@@ -130,6 +130,8 @@ def _energy(actual: Record) -> str:
 
 def _watt_hours(joules: float) -> str:
     return f"{joules / 3600:.3g} Wh" if joules < 3.6e6 else f"{joules / 3.6e6:.3g} kWh"
+
+
 def _bases(actual: Record) -> str:
     """What the measured slowdown rests on, and what it would be by whatever else there is."""
     best = {"basis": actual["slowdown_basis"], "value": actual["slowdown"]}
