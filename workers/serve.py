@@ -149,10 +149,6 @@ class WorkerService:
         return tuple((device, replace(one, unwell=one.unwell or held.get(device))) for device, one in sample.readings)
 
 
-def _marked(reading: Reading, held: bool) -> Reading:
-    return replace(reading, unwell=reading.unwell or "it broke down under a job a while ago") if held else reading
-
-
 def _asynchronous(act: Callable[[], object]) -> Callable[[], Awaitable[object]]:
     async def acted() -> object:
         return act()
