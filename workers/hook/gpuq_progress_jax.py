@@ -42,16 +42,15 @@ def watch_method(owner: type, name: str, calls_per_step: Callable[[Any], int]) -
 
 
 def _attach_jaxlib(module: ModuleType) -> None:
-    original = getattr(module, "pjit", None)
-    if original is None:
-        gpuq_progress.saw(gpuq_progress.SAW_UNKNOWN_VERSION)
-    elif not hasattr(original, "__wrapped__"):  # one of the two modules may have it from the other
+    original = module.pjit
+    if hasattr(original, "__wrapped__"):
+        return  # one of the two modules has it from the other
 
-        @functools.wraps(original)
-        def pjit(name: str, function: Any, slow_path: Any, *rest: Any, **named: Any) -> Any:
-            return original(name, function, _SlowPath(slow_path, function), *rest, **named)
+    @functools.wraps(original)
+    def pjit(name: str, function: Any, slow_path: Any, *rest: Any, **named: Any) -> Any:
+        return original(name, function, _SlowPath(slow_path, function), *rest, **named)
 
-        module.pjit = pjit  # type: ignore[attr-defined]
+    module.pjit = pjit  # type: ignore[attr-defined]
 
 
 class _Steps:
