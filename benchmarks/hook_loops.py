@@ -24,10 +24,22 @@ _TURN_S = 0.6
 def main(name: str) -> None:
     """Prints what was measured."""
     os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])
-    steps, wait = _LOOPS[name]()
+    steps, wait, own = _LOOPS[name]()
     for on in (True, False):
         _turn(steps, wait, on)
-    print(json.dumps({"pairs": [_pair(steps, wait, first=number % 2 == 0) for number in range(PAIRS)]}))
+    pairs = [_pair(steps, wait, first=number % 2 == 0) for number in range(PAIRS)]
+    print(json.dumps({"pairs": pairs, **_own_cost(own)}))
+
+
+def _own_cost(own: dict[str, Any]) -> dict[str, float]:
+    """CPU seconds of what the hook itself does, once: the least of some tries, since neighbours only add to it."""
+    act, tries = own.pop("act"), []
+    for _ in range(20):
+        began = time.thread_time()
+        for _ in range(500):
+            act()
+        tries.append((time.thread_time() - began) / 500)
+    return {"own_s": min(tries), **own}
 
 
 def _pair(steps: Any, wait: Callable[[Any], object], *, first: bool) -> list[dict[str, float]]:
@@ -77,7 +89,7 @@ def _torch() -> Any:
         yield step
         hooks.update(ours)
 
-    return steps, lambda _: None
+    return steps, lambda _: None, {"act": lambda: [hook() for hook in ours.values()]}
 
 
 def _keras_tensorflow() -> Any:
@@ -99,7 +111,7 @@ def _keras_tensorflow() -> Any:
         yield lambda: model.train_function(batches)
         watch.poll = look
 
-    return steps, lambda _: None
+    return steps, lambda _: None, {"act": look, "every_s": gpuq_progress_keras._POLL_EVERY_S}
 
 
 def _keras_jax() -> Any:
@@ -124,7 +136,7 @@ def _keras_jax() -> Any:
 
         yield step
 
-    return steps, jax.block_until_ready
+    return steps, jax.block_until_ready, {"act": _jax_act()}
 
 
 def _optax() -> Any:
@@ -160,7 +172,14 @@ def _optax() -> Any:
 
         yield step
 
-    return steps, jax.block_until_ready
+    return steps, jax.block_until_ready, {"act": _jax_act()}
+
+
+def _jax_act() -> Callable[[], object]:
+    import gpuq_progress_jax
+
+    steps = gpuq_progress_jax._Steps(1)
+    return lambda: gpuq_progress_jax._build(steps, (None,))
 
 
 @contextlib.contextmanager

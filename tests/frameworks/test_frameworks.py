@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -65,13 +65,12 @@ Run = Callable[..., Done]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Iterator[Run]:
+def run(tmp_path: Path) -> Run:
     """Launches a command as the worker does, waits for its end."""
     numbers = iter(range(1, 100))
     home = Home(tmp_path / "home")
     home.create()
     settings = Settings(home=home, redis_url=None, database_url="sqlite://", worker=Worker(host="alpha"))
-    folders: list[AttemptFolder] = []
 
     def runner(*command: str, counted: bool = True, **env: str) -> Done:
         attempt = twins.attempt_id(next(numbers))
@@ -80,19 +79,18 @@ def run(tmp_path: Path) -> Iterator[Run]:
         places = twins.Places({"CUDA_VISIBLE_DEVICES": ""})
         twins.context(replace(settings, worker=replace(settings.worker, hook=counted)), store, places)
         folder = AttemptFolder(home.attempt(*attempt), attempt)
-        folders.append(folder)
         try:
             run_job.run(twins.order(Verb.LAUNCH, attempt.job, attempt.number))
             end = wait_for(folder.ended, WITHIN_S, "the end of the job")
         finally:
-            run_job._contexts[0].shims.close()
+            shims = run_job._contexts[0].shims
+            shims.close()
+            if folder.shim() is not None and folder.ended() is None:
+                process.kill_tree(folder.shim())
+            wait_for(lambda: all(shim.is_gone() for shim in shims._at_work), what="the end of the shims")
         return Done(end.exit_code, folder.log_path.read_text(), folder.path / "progress")
 
-    yield runner
-    for folder in folders:
-        shim = folder.shim()
-        if shim is not None:
-            process.kill_tree(shim)
+    return runner
 
 
 @pytest.mark.parametrize(

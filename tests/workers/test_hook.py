@@ -351,23 +351,6 @@ def test_keras_training_is_counted_to_the_step(run: Run, counter: Path):
     assert steps(counter) == 272
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed; it is not in the lock")
-def test_pytorch_training_is_counted_to_the_step(run: Run, counter: Path):
-    run(
-        """
-        import torch
-        parts = [torch.nn.Linear(4, 1) for _ in range(2)]
-        optimizers = [torch.optim.SGD(parts[0].parameters()), torch.optim.Adam(parts[1].parameters())]
-        for _ in range(150):
-            for part, optimizer in zip(parts, optimizers):
-                optimizer.zero_grad()
-                part(torch.ones(2, 4)).sum().backward()
-                optimizer.step()
-        """
-    )
-    assert steps(counter) == 300
-
-
 # --- the reader ----------------------------------------------------------------------------------------------------
 
 

@@ -131,9 +131,11 @@ def _steps_of(function: Any, seen: _Steps | None, outputs: Any) -> _Steps | None
     Where no update was seen, the function may have been traced before: for another `jax.jit` of it, or for data on another
     device. Then its outputs have the shape of a step's; those of the same function asked to evaluate rarely have.
     """
+    if seen is None and function not in _known:
+        return None
     shape = sys.modules["jax"].tree_util.tree_structure(outputs)
-    steps_by_shape = _known.setdefault(function, {}) if seen else _known.get(function, {})
-    if seen:
+    steps_by_shape = _known.setdefault(function, {})
+    if seen is not None:
         steps_by_shape.setdefault(shape, seen)
     return steps_by_shape.get(shape)  # type: ignore[no-any-return]
 
