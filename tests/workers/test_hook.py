@@ -137,6 +137,25 @@ def test_ranks_that_train_together_count_their_steps_once(run: Run, counter: Pat
     assert steps(counter) == 150
 
 
+def test_a_script_that_counts_itself_is_believed_over_its_optimizers(run: Run, counter: Path, tmp_path: Path):
+    package = tmp_path / "lib" / "torch" / "optim"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package.parent / "__init__.py").write_text("")
+    (package / "optimizer.py").write_text("hooks = []\nregister_optimizer_step_post_hook = hooks.append")
+    run(
+        """
+        from torch.optim.optimizer import hooks
+        import gpuq
+        for number in range(300):
+            hooks[0]()
+            if number % 2: gpuq.step()
+        """,
+        tmp_path / "lib",
+    )
+    assert steps(counter) == 150
+
+
 def test_scripts_that_follow_each_other_add_up(run: Run, counter: Path):
     run(
         """
@@ -206,6 +225,8 @@ def test_the_import_hook_leaves_no_trace_on_what_it_watched(run: Run, tmp_path: 
     (package / "optimizer.py").write_text("hooks = []\ndef register_optimizer_step_post_hook(hook): hooks.append(hook)")
     done = run(
         """
+        import importlib.util
+        importlib.util.find_spec("torch.optim.optimizer")  # to ask is not to import
         import torch.optim.optimizer as module
         print(len(module.hooks), type(module.__loader__).__name__, type(module.__spec__.loader).__name__)
         """,
