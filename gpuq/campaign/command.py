@@ -69,15 +69,15 @@ def _campaign(asked: argparse.Namespace, words: Sequence[str]) -> int:
     jobs = _chosen(read_list(asked.list), asked.only)
     wanted = Wanted(asked.pairs, asked.repeats, asked.tight, asked.retry_failed)
     settings = load()
-    work = asked.out / "work"
+    scratch = asked.out / "scratch"
     choice = Choice(asked.backend, asked.cores, asked.device, asked.sharing)
     with (
         _only_one(asked.out),
-        opened(settings, choice, work) as (backend, place, sharing),
+        opened(settings, choice, scratch) as (backend, place, sharing),
         closing(Ledger(asked.out / "runs.jsonl")) as ledger,
     ):
         deadline = None if asked.time is None else time.monotonic() + asked.time
-        bench = Bench(backend, place, work, os.environ, _timing(asked), lambda: _check_time(deadline))
+        bench = Bench(backend, place, scratch, os.environ, _timing(asked), lambda: _check_time(deadline))
         campaign = Campaign(Asked(jobs, wanted, place.device.type, sharing, asked.out), bench, ledger, deadline)
         if asked.plan:
             return _show_plan(campaign, asked.json)

@@ -54,8 +54,10 @@ def residents(home: Home, device: Device, cores: tuple[int, ...] | None) -> list
     return sorted(found)
 
 
-def busy_processes(look_s: float, sleep: Callable[[float], None]) -> tuple[str, ...]:
-    """The processes other than this one that take more than a tenth of a core in this time, the busiest first."""
+def busy_processes(
+    look_s: float, sleep: Callable[[float], None], more_than_pct: float = MOST_FOREIGN_PCT
+) -> tuple[str, ...]:
+    """The processes other than this one that take more than this of a core in this time, the busiest first."""
     before, began = _processor_times(), time.monotonic()
     sleep(look_s)
     passed = time.monotonic() - began
@@ -64,7 +66,7 @@ def busy_processes(look_s: float, sleep: Callable[[float], None]) -> tuple[str, 
         for key, (seconds, name) in _processor_times().items()
         if key in before
     ]
-    busy = sorted((one for one in shares if one[0] > MOST_FOREIGN_PCT), reverse=True)
+    busy = sorted((one for one in shares if one[0] > more_than_pct), reverse=True)
     return tuple(f"process {pid} ({name}) takes {share:.0f}% of a core" for share, name, pid in busy)
 
 

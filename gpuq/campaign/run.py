@@ -109,6 +109,7 @@ class Bench:
         self._watched: list[_Watched] = []
         self._oom = OomWatch()
         self._sampled_at = 0.0
+        self._started = 0
         self._foreign: float | None = None
 
     def clear(self) -> int:
@@ -162,7 +163,8 @@ class Bench:
             placement = Placement(placement.env, self._place.warm_cores)
         child = start(job, self._folder / str(index), placement, self._environ, time.monotonic)
         meter = Meter(None, WINDOW_S, asked_by(child.env))
-        self._watched.append(_Watched(child, meter, AttemptId(JobId(index + 1), 1)))
+        self._started += 1  # a number of its own: the backend takes differences from look to look
+        self._watched.append(_Watched(child, meter, AttemptId(JobId(self._started), 1)))
 
     def _end(self) -> None:
         """Both are asked first, so that they end side by side."""

@@ -10,22 +10,23 @@ from gpuq.cli.up import become_module
 from gpuq.errors import BadInput
 
 _EPILOG = """\
-  gpuq characterize workloads/campaign.toml --out measured          all of it
-  gpuq characterize workloads/campaign.toml --out measured --for 9m go on, nine minutes long
-  gpuq model characterize --data measured                           what it says
+  gpuq characterize workloads/campaign.toml            all of it
+  gpuq characterize workloads/campaign.toml --for 9m   nine minutes of it
+  gpuq model characterize --data measurements          what it says
 
-Started again it goes on where it stopped. docs/characterize.md has the list's form.
+Started again it goes on where it stopped. docs/characterize.md has the list's
+form, and how rates and slowdowns are measured.
 """
 # option -> (metavar, help); each is handed on as it is.
 _VALUES = {
     "--out": ("DIR", "folder for runs.jsonl, singles.csv, pairs.csv (default: measurements)"),
     "--device": ("ID", "a device's id or number (default: the first)"),
     "--cores": ("N", "cores of a CPU device (default 1)"),
-    "--pairs": ("N", "pairs to measure, the least alike first; `all` for all (default all)"),
+    "--pairs": ("N", "pairs to measure; `all` for all (default all)"),
     "--repeats": ("N", "runs of a job or pair that is not tight yet, at most (default 3)"),
     "--tight": ("PCT", "95%% half-width wanted of rates and slowdowns, in percent (default 3)"),
     "--backend": ("NAME", "which devices: auto, nvml or cpu (default: auto)"),
-    "--sharing": ("MODE", "how the GPU is shared: time-slicing or mps (default: as it is now)"),
+    "--sharing": ("MODE", "how a GPU is shared: time-slicing or mps (default: as the settings say)"),
     "--for": ("TIME", "stop cleanly after this long: 9m, 2h"),
 }
 _CHOICES = {"--backend": ["auto", "nvml", "cpu"], "--sharing": ["time-slicing", "mps"]}
@@ -37,7 +38,7 @@ def run(words: list[str]) -> int:
     """Check what was asked, then become the process that measures."""
     parser = Parser(
         "characterize",
-        "Measure a list of workloads on this machine: each alone, then in pairs.\nIt runs them itself, beside no other load.",
+        "Measure a list of workloads on this machine, each alone and then in pairs.\nIt runs them itself, beside no other load.",
         epilog=_EPILOG,
     )
     parser.add_argument("list", metavar="LIST", help="the workloads, TOML")

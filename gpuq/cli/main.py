@@ -31,7 +31,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "report": ("report", "report shadow: what sharing would have saved and cost"),
     "simulate": ("simulate", "what sharing, or another policy, would have done to your jobs"),
     "characterize": ("characterize", "measure workloads on this machine, alone and in pairs"),
-    "model": ("model", "the prediction model: look, train, go back, characterize, evaluate"),
+    "model": ("model", "the prediction model: look, train, go back, describe, evaluate"),
     "doctor": ("doctor", "check each part and name the fix"),
     "up": ("up", "run gpuq here, in the foreground"),
     "db": ("db", "bring the database up to date: db upgrade"),

@@ -59,7 +59,7 @@ class Campaign:
         return [
             one
             for name in ("0", "1")
-            for one in with_environment({"GPUQ_PROGRESS": str(self.out / "work" / name / "progress")})
+            for one in with_environment({"GPUQ_PROGRESS": str(self.out / "scratch" / name / "progress")})
         ]
 
 

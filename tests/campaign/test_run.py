@@ -87,6 +87,7 @@ def test_a_job_alone_is_known_by_its_rate_and_its_peaks(bench: Bench, twin: Twin
     assert twin.residents[0].devices == (DEVICE.id,)
 
 
+@pytest.mark.quiet
 def test_two_that_slow_each_other_are_measured_against_their_own_rates_alone(bench: Bench, tmp_path: Path):
     """Each takes twice as long beside the other. The first is alone while the second is paused: nobody else was measured."""
     one, other = contender(tmp_path / "beats"), contender(tmp_path / "beats", 0.006, "other")
@@ -98,9 +99,19 @@ def test_two_that_slow_each_other_are_measured_against_their_own_rates_alone(ben
         assert part.peak_utilization_pct is None, "a share of a full device says nothing of a job's peak"
 
 
+@pytest.mark.quiet
 def test_two_that_do_not_meet_are_not_slowed(bench: Bench, tmp_path: Path):
     run = bench.pair(contender(tmp_path / "here"), contender(tmp_path / "there"), None)
     assert [part.slowdown for part in run.parts] == [pytest.approx(1, rel=0.25)] * 2
+
+
+def test_each_process_is_another_resident_to_the_backend(bench: Bench, twin: Twin, tmp_path: Path):
+    """Else the processor time of the one would be taken from that of the other."""
+    seen = []
+    for _ in range(2):
+        bench.alone(contender(tmp_path / "beats"), None)
+        seen.append(twin.residents[0].attempt)
+    assert seen[0] != seen[1]
 
 
 def test_a_crash_is_noted_with_its_reason(bench: Bench):
