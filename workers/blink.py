@@ -7,11 +7,11 @@ Both partners must have been submitted with `--blink`, and the site must allow i
 time in which a pause is earned, so that no phase of a training is met more often than it lasts. One blink at a time on a host.
 
 What counts. The partner needs a moment to stand still, and on a GPU what it had already launched has to drain, while the
-other one's caches and pipelines fill: the first `SETTLE_S` of each pause are left out. From the first look after that to
-the last one in the pause, steps and seconds are taken between the marks that the steps themselves left. Whole steps only, so
-slow ones are not cut; and windows are added up as sums, so that long and short ones count by their length. The step under
-way at the beginning of the window is in it and the one at the end is not: over random moments the two have the same length,
-so the sum is unbiased also for steps of uneven length. Where the former began before the pause, it is left out.
+other one's caches and pipelines fill: the first quarter of a second of each pause, or the first step if that is longer, is
+left out (`SETTLE_S`). Of the rest, steps are counted and the seconds added up over all pauses. A window begins and ends in
+the middle of a step: where that step began not longer ago than was left out, the window is reckoned from its beginning,
+at both ends alike. At random moments the two ends are alike, so this takes away the noise of cut steps and no more: also of
+steps of uneven length, and of a validation now and then, the sums have the right ratio. A pause without any step counts too.
 """
 
 from __future__ import annotations
@@ -149,25 +149,25 @@ class Blinker:
             await self._note(pair.measured.attempt, early)
             return
         progress = await asyncio.to_thread(_progress, pair.measured)
-        seconds = None if progress is None else pause_length(progress)
+        length = None if progress is None else pause_length(progress)
         peers = await asyncio.to_thread(self.peers, pair.paused)
-        if seconds is None or peers is not None:
+        if length is None or peers is not None:
             slow = "a step of its own takes longer than a pause may"
             await self._note(pair.measured.attempt, f"of job {paused.job} beside it: {peers}" if peers else slow)
             self._next[paused] = self._random_moment(self.clock(), PAUSE_S)
             return
-        self._next[paused] = self._random_moment(self.clock() + seconds, seconds)
+        self._next[paused] = self._random_moment(self.clock() + length[0], length[0])
         both = (paused, pair.measured.attempt)
         await self.meters.pause(both)
         measured: AloneSteps | None = None
         try:
-            measured = await self._blink(pair, seconds)
+            measured = await self._blink(pair, *length)
         except OSError as error:
             log.warning("attempt %s could not be asked to pause: %s", paused, error)
         finally:
             await self.meters.go_on(both, measured)
 
-    async def _blink(self, pair: Pair, seconds: float) -> AloneSteps | None:
+    async def _blink(self, pair: Pair, seconds: float, settle_s: float) -> AloneSteps | None:
         """One pause, from the request to what was measured in it; None if nothing was."""
         folder = AttemptFolder(pair.paused.folder, pair.paused.attempt)
         began = self.clock()
@@ -182,41 +182,55 @@ class Blinker:
             progress = _progress(pair.measured)
             if progress is not None:
                 looks.append((self.clock(), progress))
-        if _partners(pair.measured, self.residents()) != [pair.paused]:
+        if [one.attempt for one in _partners(pair.measured, self.residents())] != [pair.paused.attempt]:
             return None  # somebody came or went meanwhile
-        return self._measured(pair, answer, looks)
+        return self._measured(pair, answer, looks, settle_s)
 
-    def _measured(self, pair: Pair, answer: BlinkAnswer | None, looks: Sequence[Look]) -> AloneSteps | None:
+    def _measured(
+        self, pair: Pair, answer: BlinkAnswer | None, looks: Sequence[Look], settle_s: float
+    ) -> AloneSteps | None:
         if answer is None or answer.why_not is not None or answer.began is None or answer.ended is None:
             why_not = answer.why_not if answer else "its shim did not answer"
             log.info(
                 "attempt %s was not measured in a pause of %s: %s", pair.measured.attempt, pair.paused.attempt, why_not
             )
             return None
-        found = alone_window(looks, answer.began, answer.ended)
+        found = alone_window(looks, answer.began, answer.ended, settle_s)
         return found and AloneSteps(pair.measured.attempt, (pair.paused.attempt,), *found)
 
 
-def alone_window(looks: Sequence[Look], began: float, ended: float) -> tuple[int, float] | None:
-    """Steps, and the seconds that they took, in a pause from `began` to `ended`; None if no whole step fell into it.
+def alone_window(looks: Sequence[Look], began: float, ended: float, settle_s: float) -> tuple[int, float] | None:
+    """Steps, and the seconds that they took, in a pause from `began` to `ended`; None if nobody looked.
 
     Each look is (when, what the counter said then).
     """
-    inside = [p for at, p in looks if began + SETTLE_S <= at <= ended and p.last_step_at >= began]
-    if not inside:
+    inside = [look for look in looks if began + settle_s <= look[0] <= ended]
+    if len(inside) < 2:
         return None
-    steps, seconds = inside[-1].steps - inside[0].steps, inside[-1].last_step_at - inside[0].last_step_at
-    return (steps, seconds) if steps > 0 and seconds > 0 else None
+    (first, begin), (last, end) = inside[0], inside[-1]
+    known = first - began
+    seconds = last - first + _age(first, begin, known) - _age(last, end, known)
+    return (end.steps - begin.steps, seconds) if seconds > 0 and end.steps >= begin.steps else None
 
 
-def pause_length(progress: Progress) -> float | None:
-    """How long the partner has to stand still for this counter to move a few times; None if that is longer than may be."""
+def _age(at: float, progress: Progress, known: float) -> float:
+    """For how long the step under way was under way; 0 if longer than is known of."""
+    age = at - progress.last_step_at
+    return age if 0 <= age <= known else 0.0
+
+
+def pause_length(progress: Progress) -> tuple[float, float] | None:
+    """How long the partner has to stand still for this counter to move a few times, and how much of it is left out first.
+
+    None if that is longer than may be. Both in seconds.
+    """
     if progress.steps < 2 or progress.last_step_at <= progress.first_step_at:
         return None
     step_s = (progress.last_step_at - progress.first_step_at) / (progress.steps - 1)
-    if SETTLE_S + _STEPS_NEEDED * step_s > LONGEST_S:
+    settle_s = max(SETTLE_S, step_s)
+    if settle_s + _STEPS_NEEDED * step_s > LONGEST_S:
         return None
-    return min(LONGEST_S, max(PAUSE_S, SETTLE_S + _STEPS_WANTED * step_s))
+    return min(LONGEST_S, max(PAUSE_S, settle_s + _STEPS_WANTED * step_s)), settle_s
 
 
 def _partners(resident: WatchedResident, residents: Sequence[WatchedResident]) -> list[WatchedResident]:

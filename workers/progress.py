@@ -65,8 +65,7 @@ def counting_processes(path: Path) -> frozenset[int]:
     raw = _read_regular_file(path)
     if len(raw) < _HEADER_SIZE or not raw.startswith(_MAGIC):
         return frozenset()
-    used = min(struct.unpack_from("<I", raw, 8)[0], _SLOTS, (len(raw) - _HEADER_SIZE) // _SLOT_SIZE)
-    return frozenset(struct.unpack_from("<I", raw, _HEADER_SIZE + index * _SLOT_SIZE + 4)[0] for index in range(used))
+    return frozenset(struct.unpack_from("<I", raw, offset + 4)[0] for offset, _ in _used(raw))
 
 
 def why_not_counted(path: Path) -> str:
@@ -95,12 +94,17 @@ def _together(one: Progress, other: Progress) -> Progress:
 
 
 def _slots(raw: bytes) -> Iterator[Progress]:
+    return (progress for _, progress in _used(raw))
+
+
+def _used(raw: bytes) -> Iterator[tuple[int, Progress]]:
+    """Where each slot lies that makes sense, and what it says."""
     used = min(struct.unpack_from("<I", raw, 8)[0], _SLOTS, (len(raw) - _HEADER_SIZE) // _SLOT_SIZE)
     for index in range(used):
         slot = _HEADER_SIZE + index * _SLOT_SIZE
         steps, first, last = _RECORD.unpack_from(raw, slot + 16 + (raw[slot] & 1) * _RECORD.size)
         if 0 < steps < 2**53 and math.isfinite(first) and math.isfinite(last) and 0 < first <= last:
-            yield Progress(steps, first, last)
+            yield slot, Progress(steps, first, last)
 
 
 def _read_regular_file(path: Path) -> bytes:

@@ -23,7 +23,7 @@ from gpuq.campaign.steady import Mark
 from gpuq.campaign.work import Job
 from gpuq.errors import BadInput
 from workers.progress import hook_environment, read_progress
-from workers.shim_end import Ending, of_own_accord
+from workers.shim_end import Ending, Evidence, classify
 
 _TAIL_BYTES = 65536
 _LOOK_EVERY_S = 0.02
@@ -55,12 +55,13 @@ class Child:
             self.marks.clear()  # it began to count for itself, or anew
         self.marks.append(Mark(found.last_step_at, found.steps))
 
-    def ending(self, killed_for_memory: bool = False) -> Ending | None:
-        """How it ended; None while it runs."""
+    def ending(self, oom_kill_s: float | None = None) -> Ending | None:
+        """How it ended; None while it runs. `oom_kill_s`: how long ago the kernel's OOM killer struck, None if it did not."""
         code = self.process.poll()
         if code is None:
             return None
-        return of_own_accord(128 - code if code < 0 else code, self._tail(), killed_for_memory)
+        exit_code, signalled = (128 - code, True) if code < 0 else (code, False)
+        return classify(Evidence(exit_code, self._tail(), signalled=signalled, oom_kill_s=oom_kill_s))
 
     def summary(self) -> msgspec.Raw | None:
         """The last line that it wrote, if that is a JSON object."""

@@ -29,8 +29,8 @@ from gpuq.core.job import JobId
 from gpuq.errors import BadInput
 from workers.measure import Look, Meter
 from workers.progress import read_progress
-from workers.shim_end import OUT_OF_MEMORY as ENDED_FOR_MEMORY
-from workers.shim_end import OomWatch
+from workers.shim_end import HOST_OUT_OF_MEMORY, OomWatch
+from workers.shim_end import OUT_OF_MEMORY as DEVICE_OUT_OF_MEMORY
 
 
 @dataclass(frozen=True)
@@ -281,8 +281,8 @@ class Bench:
             ending = one.child.ending()
             if ending is None:
                 continue
-            ending = one.child.ending(self._oom.struck()) or ending
-            outcome = OUT_OF_MEMORY if ending.ending == ENDED_FOR_MEMORY else FAILED
+            ending = one.child.ending(self._oom.seconds_ago()) or ending
+            outcome = OUT_OF_MEMORY if ending.ending in (DEVICE_OUT_OF_MEMORY, HOST_OUT_OF_MEMORY) else FAILED
             early = "; a workload has to train on until it is ended" if ending.exit_code == 0 else ""
             raise _Ended(outcome, f"{one.child.job.name}: {ending.reason}{early}")
 

@@ -15,7 +15,7 @@ from gpuq.core.attempt import MemoryCause
 from gpuq.core.device import Device
 from gpuq.core.job import JobId, KindId
 from gpuq.core.measurement import Measurement
-from gpuq.core.slowdown import Rate, rates, slowdown, slowdowns
+from gpuq.core.slowdown import Rate, Slowdown, rates, slowdown, slowdowns
 
 
 def actual(
@@ -41,7 +41,7 @@ def actual(
         "slowdown_low": cost.low if cost else None,
         "slowdown_high": cost.high if cost else None,
         "slowdown_basis": cost.basis if cost else None,
-        "slowdown_otherwise": [{"basis": c.basis, "value": c.value, "low": c.low, "high": c.high} for c in costs[1:]],
+        "slowdown_otherwise": [_figures(other) for other in costs[1:]],
         "blink": measurement.blink,
         "partners": partners,
         "partner_kinds": [kinds[partner] for partner in partners if partner in kinds],
@@ -62,4 +62,8 @@ def _slowdowns(
     for partner in sorted(set(measurement.partners)):
         cost = slowdown(measurement, kind_alone, [partner])
         if cost is not None and partner.job in kinds:
-            yield {"kind": kinds[partner.job], "value": cost.value, "low": cost.low, "high": cost.high}
+            yield {"kind": kinds[partner.job], **_figures(cost)}
+
+
+def _figures(cost: Slowdown) -> dict[str, Any]:
+    return {"value": cost.value, "low": cost.low, "high": cost.high, "basis": cost.basis}

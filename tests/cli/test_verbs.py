@@ -100,6 +100,28 @@ def test_show_of_a_job_that_nothing_is_known_of(gpuq: Command, api: FakeApi) -> 
     assert "nothing is known of this kind yet" in gpuq("show", "1").out
 
 
+def test_show_says_what_a_slowdown_rests_on_and_what_else_says(gpuq: Command, api: FakeApi) -> None:
+    actual = {
+        **samples.NO_ACTUAL,
+        "slowdown": 1.06,
+        "slowdown_basis": "measured by blinks",
+        "slowdown_otherwise": [{"basis": "kind's alone rate", "value": 1.1, "low": None, "high": None}],
+        "blink": "7 times",
+        "partners": [43],
+    }
+    api.on("GET", "/api/v1/jobs/42", samples.ended(42, "COMPLETED", 0, actual=actual, blink=True))
+    out = gpuq("show", "42").out
+    assert "6% measured by blinks, 10% against its kind alone" in out
+    assert "7 times" in out
+    assert "measured by blinks" in out
+
+
+def test_explain_says_why_nobody_is_paused(gpuq: Command, api: FakeApi) -> None:
+    why = "never so far, since job 43 beside it was not submitted with --blink"
+    api.on("GET", "/api/v1/jobs/42/explanation", explanation(42, "RUNNING", None, blink=why))
+    assert why in gpuq("explain", "42", COLUMNS="300").out
+
+
 def explanation(job_id: int, state: str, verdict: dict[str, object] | None, **more: object) -> dict[str, object]:
     told = {
         "id": job_id,

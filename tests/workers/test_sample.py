@@ -21,7 +21,7 @@ from gpuq.core.measurement import Measurement
 from gpuq.errors import BadSettings
 from gpuq.settings import Devices, load
 from workers.progress import hook_environment
-from workers.sample import Sampler, WatchedResident, open_backend, read_measurement
+from workers.sample import AloneSteps, Sampler, WatchedResident, open_backend, read_measurement
 
 DEVICE, SECOND = DeviceId("here/cpu0"), DeviceId("here/cpu1")
 
@@ -276,3 +276,18 @@ def test_two_real_jobs_on_one_core_are_measured_slowing_each_other_down(
     assert rates[()] / rates[(second.attempt,)] > 1.2
     assert measured.peak_memory_bytes is not None
     assert measured.peak_memory_bytes > 2**20
+
+
+def test_a_pause_is_told_to_the_meters_of_both_and_what_was_measured_to_one(bench: Bench):
+    one, two = bench.resident(1, DEVICE), bench.resident(2, DEVICE)
+    bench.go(3, one, two)
+    bench.sampler.note(one.attempt, "its partner has peers")
+    assert bench.go(1, one, two).residents[0].blink == "never so far, since its partner has peers"
+    bench.sampler.pause([one.attempt, two.attempt])
+    bench.sampler.go_on([one.attempt, two.attempt], AloneSteps(one.attempt, (two.attempt,), 30, 0.75))
+    bench.sampler.note(one.attempt, "no longer of interest")
+    assert bench.go(1, one, two).residents[0].blink == "once"
+    measured, other = bench.sampler.finish(one.attempt), bench.sampler.finish(two.attempt)
+    assert [segment.steps for segment in measured.segments if segment.blink] == [30]
+    assert not other.segments
+    assert (measured.blink, other.blink) == ("once", None)

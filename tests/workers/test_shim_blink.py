@@ -172,7 +172,7 @@ def test_a_job_that_dies_in_the_pause_ends_as_it_died(attempt: Blinked) -> None:
     wait_for(lambda: states(pids) == {b"T"}, what="stopped")
     os.kill(pids[0], signal.SIGKILL)
     end = attempt.end(3)
-    assert (end["ending"], end["exit_code"]) == ("exited", 137)
+    assert (end["ending"], end["exit_code"]) == ("killed", 137)
 
 
 def test_a_signal_for_the_job_cuts_the_pause_short(attempt: Blinked) -> None:
