@@ -18,6 +18,7 @@ ELSEWHERE = {
     "gpuq/adapters/nvml_faults.py": "tests/adapters/test_nvml.py",
     "gpuq/adapters/nvml_gpm.py": "tests/adapters/test_nvml.py",
     "gpuq/adapters/nvml_processes.py": "tests/adapters/test_nvml.py",
+    "gpuq/adapters/nvml_share.py": "tests/adapters/test_nvml.py",
     "gpuq/adapters/nvml_vitals.py": "tests/adapters/test_nvml.py",
     "gpuq/adapters/store/revision.py": "tests/adapters/store/test_migrate.py",
     "gpuq/adapters/store/rows.py": "tests/adapters/store/test_sql.py",

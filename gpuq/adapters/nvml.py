@@ -22,23 +22,22 @@ import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import Any
 
 import pynvml
 
-from gpuq.adapters.devices import Fault, Placement, Resident, Snapshot, Usage
-from gpuq.adapters.energy import DeviceEnergy, Spent, share_out
+from gpuq.adapters.devices import Fault, Placement, Resident, Snapshot
+from gpuq.adapters.energy import DeviceEnergy
 from gpuq.adapters.nvml_ask import Failed, ask, wonder
 from gpuq.adapters.nvml_faults import Events, Health, address
 from gpuq.adapters.nvml_gpm import Gpm
 from gpuq.adapters.nvml_processes import Processes, computing, numbers_are_the_hosts, owners
+from gpuq.adapters.nvml_share import Seen, Share, usage_of
 from gpuq.adapters.nvml_vitals import read_vitals
-from gpuq.core.attempt import AttemptId
-from gpuq.core.device import Device, DeviceId, HostId, Reading, Vitals
+from gpuq.core.device import Device, DeviceId, HostId
 from gpuq.errors import BadSettings, NotFound, Unreachable
 from gpuq.settings import Settings
 
-N = TypeVar("N", int, float)
 _log = logging.getLogger(__name__)
 
 
@@ -91,21 +90,6 @@ class _Gpu:
     def whole(self) -> Any:
         """The handle of the whole GPU."""
         return self.handle if self.parent is None else self.parent
-
-
-@dataclass(frozen=True, slots=True)
-class _Seen:
-    """What one GPU says now. `processes` gives bytes, None for one whose memory is not known; `shares` percent; `servers` are the
-    MPS servers among them, which work for their clients and are nobody's own."""
-
-    used: int | None
-    utilization: float | None
-    processes: Mapping[int, int | None] | None
-    shares: Mapping[int, float] | None
-    servers: frozenset[int]
-    spent: Spent | None
-    vitals: Vitals
-    unwell: str | None
 
 
 def _find_gpus(host: HostId) -> Iterator[_Gpu]:
@@ -195,11 +179,11 @@ class NvmlBackend:
         """One look at every GPU that answers."""
         seen = {device: look for device, gpu in self._gpus.items() if (look := _look(gpu, now)) is not None}
         found = owners({pid for look in seen.values() for pid in look.processes or ()}, residents)
-        shares = {device: _Share(look, found) for device, look in seen.items()}
+        shares = {device: Share(look, found) for device, look in seen.items()}
         for device, share in shares.items():
             share.settle([resident.attempt for resident in residents if device in resident.devices])
         readings = {device: share.reading(now) for device, share in shares.items()}
-        usage = {resident.attempt: _usage(resident, shares) for resident in residents}
+        usage = {resident.attempt: usage_of(resident, shares) for resident in residents}
         return Snapshot(readings, usage)
 
     def close(self) -> None:
@@ -216,7 +200,7 @@ class NvmlBackend:
 # --- one GPU -------------------------------------------------------------------------------------------------------
 
 
-def _look(gpu: _Gpu, now: float) -> _Seen | None:
+def _look(gpu: _Gpu, now: float) -> Seen | None:
     try:
         seen, sharing = _see(gpu, now)
     except Failed as error:
@@ -232,7 +216,7 @@ def _look(gpu: _Gpu, now: float) -> _Seen | None:
     return seen
 
 
-def _see(gpu: _Gpu, now: float) -> tuple[_Seen, str | None]:
+def _see(gpu: _Gpu, now: float) -> tuple[Seen, str | None]:
     """What the GPU says, and how those on it share it. Raises Failed."""
     memory = _memory(gpu.handle)
     rates = None if gpu.parent is not None else ask(pynvml.nvmlDeviceGetUtilizationRates, gpu.handle)
@@ -242,7 +226,7 @@ def _see(gpu: _Gpu, now: float) -> tuple[_Seen, str | None]:
     vitals = read_vitals(gpu.handle, gpu.parent, activity, None if rates is None else float(rates.memory))
     empty = processes is not None and processes.keys() <= found.servers
     spent = gpu.energy.look(now, vitals.energy_joules, vitals.power_watts, empty=empty)
-    return _Seen(
+    return Seen(
         used=None if memory is None else int(memory.used),
         utilization=activity.busy_pct if rates is None else float(rates.gpu),
         processes=processes,
@@ -252,107 +236,3 @@ def _see(gpu: _Gpu, now: float) -> tuple[_Seen, str | None]:
         vitals=replace(vitals, xids=gpu.health.counts()),
         unwell=gpu.health.unwell(time.time()),
     ), found.sharing
-
-
-# --- who has what --------------------------------------------------------------------------------------------------
-
-
-class _Share:
-    """One GPU's answers, shared out between our attempts and the others."""
-
-    def __init__(self, seen: _Seen, found: Mapping[int, AttemptId]) -> None:
-        self._seen = seen
-        pids = seen.processes or {}
-        self._foreign = [pid for pid in pids if pid not in found and pid not in seen.servers]
-        self._ours = {pid: found[pid] for pid in pids if pid in found}
-        self._spent: Mapping[AttemptId | None, Spent] = {}
-
-    def settle(self, residents: Sequence[AttemptId]) -> None:
-        """Share out what was spent among all that are here; None stands for the others."""
-        if self._seen.spent is None:
-            return
-        parties: dict[AttemptId | None, float | None] = {one: self.utilization_of(one) for one in residents}
-        if self._foreign:
-            parties[None] = self._foreign_utilization()
-        self._spent = share_out(self._seen.spent, parties)
-
-    def reading(self, now: float) -> Reading:
-        """The GPU as a whole."""
-        seen = self._seen
-        return Reading(
-            now,
-            seen.used,
-            seen.utilization,
-            self._foreign_memory(),
-            self._foreign_utilization(),
-            seen.unwell,
-            seen.vitals,
-        )
-
-    def memory_of(self, attempt: AttemptId) -> int | None:
-        """Bytes of one attempt here; 0 before it has touched the GPU."""
-        if self._seen.processes is None:
-            return None
-        return _sum_known([self._seen.processes[pid] for pid, owner in self._ours.items() if owner == attempt])
-
-    def utilization_of(self, attempt: AttemptId) -> float | None:
-        """Percent of one attempt here."""
-        if self._seen.processes is None:
-            return None
-        if attempt not in self._ours.values():
-            return 0.0
-        if not self._foreign and set(self._ours.values()) == {attempt}:
-            return self._seen.utilization
-        return self._sum_shares([pid for pid, owner in self._ours.items() if owner == attempt])
-
-    def spent_by(self, attempt: AttemptId) -> Spent | None:
-        """One attempt's part of what was spent here."""
-        return self._spent.get(attempt)
-
-    def _foreign_memory(self) -> int | None:
-        """What is used and not ours; the driver's own small leftovers count too."""
-        seen = self._seen
-        if seen.used is None or seen.processes is None:
-            return None
-        ours = _sum_known([seen.processes[pid] for pid in self._ours])
-        if ours is None:
-            return None if self._foreign else 0
-        return max(0, seen.used - ours)
-
-    def _foreign_utilization(self) -> float | None:
-        if self._seen.processes is None:
-            return None
-        if not self._foreign:
-            return 0.0
-        return self._sum_shares(self._foreign) if self._ours else self._seen.utilization
-
-    def _sum_shares(self, pids: Sequence[int]) -> float | None:
-        shares = self._seen.shares
-        # A driver that counts clients' work as their server's does not tell whose it was.
-        if shares is None or any(shares.get(server) for server in self._seen.servers):
-            return None
-        return min(100.0, sum(shares.get(pid, 0.0) for pid in pids))
-
-
-def _usage(resident: Resident, shares: Mapping[DeviceId, _Share]) -> Usage:
-    """Bytes and percent on the device where each is highest: promises and budgets are per device. None if one does not answer."""
-    here = [shares[device] for device in resident.devices if device in shares]
-    if not here or len(here) < len(resident.devices):
-        return Usage(None, None)
-    spent = [share.spent_by(resident.attempt) for share in here]
-    return Usage(
-        _highest_known([share.memory_of(resident.attempt) for share in here]),
-        _highest_known([share.utilization_of(resident.attempt) for share in here]),
-        _sum_known([None if one is None else one.joules for one in spent]),
-        _sum_known([None if one is None else one.idle for one in spent]),
-    )
-
-
-def _highest_known(values: Sequence[N | None]) -> N | None:
-    known = [value for value in values if value is not None]
-    return max(known) if known and len(known) == len(values) else None
-
-
-def _sum_known(values: Sequence[N | None]) -> N | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if len(known) == len(values) else None

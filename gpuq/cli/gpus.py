@@ -51,10 +51,10 @@ def _remarks(devices: Sequence[Record], width: int) -> Iterator[str]:
     for device in devices:
         name = fmt.device_name(device["id"])
         if device.get("unwell"):
-            yield from fmt.wrapped(f"{name} gets no new jobs: {fmt.clean(device['unwell'])}", width)
+            yield from fmt.wrapped(f"device {name} gets no new jobs: {fmt.clean(device['unwell'])}", width)
         if device.get("throttling"):
             reasons = ", ".join(fmt.clean(reason).replace("_", " ") for reason in device["throttling"])
-            yield from fmt.wrapped(f"{name} runs at lower clocks: {reasons}", width)
+            yield from fmt.wrapped(f"device {name} runs at lower clocks: {reasons}", width)
 
 
 def _row(device: Record, several_hosts: bool, with_bar: bool, with_foreign: bool, with_power: bool) -> tuple[str, ...]:

@@ -170,6 +170,17 @@ def test_a_driver_without_a_gpu_is_unreachable(run: Callable[..., Ran], start: s
     assert "nvidia-smi" in ran.result[2]
 
 
+def test_a_container_with_process_numbers_of_its_own_is_warned_of(run: Callable[..., Ran]):
+    ran = run(
+        "import gpuq.adapters.nvml_processes as p\n"
+        "p._INITIAL_NAMESPACE = os.readlink('/proc/self/ns/pid'); same = p.numbers_are_the_hosts()\n"
+        "p._INITIAL_NAMESPACE = 'pid:[1]'; nvml.open_backend(settings); result = same, p.numbers_are_the_hosts()",
+        opened=False,
+    )
+    assert ran.result == [True, False]
+    assert "process numbers of its own" in ran.log
+
+
 def test_one_lost_gpu_does_not_hide_the_other(run: Callable[..., Ran]):
     ran = run("result = [d.id for d in backend.devices()]", start=f"fail 0 * {LOST}")
     assert ran.result == ["GPU-1"]

@@ -111,9 +111,15 @@ def campaign(plan: Plan, room: Room, sharing: str) -> Facts:
     """Every training of the list alone, then pairs, under one way of sharing; `gpuq characterize` keeps its own place."""
     words = [str(GPUQ), "characterize", str(plan.campaign), "--out", str(room.folder), "--backend", plan.backend]
     words += ["--pairs", str(plan.campaign_pairs), "--json", "--for", f"{max(1, int(room.left() - _RESERVE_S))}s"]
-    words += [] if plan.backend == "cpu" else ["--sharing", sharing]
+    # A rehearsal on CPU devices is to go through, not to measure.
+    words += ["--busy-anyway"] if plan.backend == "cpu" else ["--sharing", sharing]
     with _mps(plan, room, sharing == "mps" and plan.backend != "cpu") as environment:
-        done = subprocess.run(words, env=environment, capture_output=True, text=True, check=False, timeout=room.left())
+        try:
+            done = subprocess.run(
+                words, env=environment, capture_output=True, text=True, check=False, timeout=max(1.0, room.left())
+            )
+        except subprocess.TimeoutExpired as error:
+            raise OutOfTime("gpuq characterize did not end by itself in time; what it noted is kept") from error
     (room.folder / "said.txt").write_text(done.stdout + done.stderr)
     if done.returncode:
         raise RuntimeError(f"gpuq characterize ended with {done.returncode}: {done.stderr.strip()[-600:]}")
