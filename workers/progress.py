@@ -1,7 +1,7 @@
 """The step counter of a job, from our side: where the hook lies, and what it has counted.
 
 Arrives: the file that `hook/gpuq_progress.py` describes; the job may write anything into it, so nothing in it is believed
-unchecked. Leaves: one `Progress`, None without a signal.
+unchecked. Leaves: one `Progress`, None without a signal, and then why there is none.
 """
 
 from __future__ import annotations
@@ -21,6 +21,10 @@ _HEADER_SIZE = _SLOT_SIZE = 64
 _SLOTS = 255
 _MOST_LOOKS = 100
 _RECORD = struct.Struct("<Qdd")
+# The bits of the header, as the hook names them.
+_SAW_TORCH, _SAW_KERAS, _SAW_JAX, _SAW_JAX_OPTIMIZER, _SAW_UNKNOWN_VERSION, _SAW_UPDATE_OUT_OF_SIGHT = (
+    1 << bit for bit in range(6)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,33 @@ def read_progress(path: Path) -> Progress | None:
     return Progress(sum(group.steps for group in groups), groups[0].first_step_at, groups[-1].last_step_at)
 
 
+def counting_processes(path: Path) -> frozenset[int]:
+    """The processes that say they have counted a step, also those that have ended since."""
+    raw = _read_regular_file(path)
+    if len(raw) < _HEADER_SIZE or not raw.startswith(_MAGIC):
+        return frozenset()
+    return frozenset(struct.unpack_from("<I", raw, offset + 4)[0] for offset, _ in _used(raw))
+
+
+def why_not_counted(path: Path) -> str:
+    """Why `read_progress` has nothing to tell, in words that end with what to do where something can be done."""
+    if not os.path.lexists(path):
+        return "no Python with the step counter has started in it; `python -I`, -E and -S keep the counter out"
+    raw = _read_regular_file(path)
+    if raw and (len(raw) < _HEADER_SIZE or not raw.startswith(_MAGIC)):
+        return "the file of its step counter was overwritten"
+    saw = struct.unpack_from("<I", raw, len(_MAGIC) + 4)[0] if raw else 0
+    if saw & _SAW_UNKNOWN_VERSION:
+        return "this version of its framework cannot be counted; let it call gpuq.step()"
+    if saw & _SAW_UPDATE_OUT_OF_SIGHT:
+        return "its step is compiled ahead of time, out of sight; let it call gpuq.step()"
+    if saw & (_SAW_TORCH | _SAW_KERAS | _SAW_JAX_OPTIMIZER):
+        return "no optimizer has stepped yet"
+    if saw & _SAW_JAX:
+        return "it uses JAX without optax or Keras; let it call gpuq.step()"
+    return "it has imported none of PyTorch, Keras and JAX yet; a training without them calls gpuq.step()"
+
+
 def _together(one: Progress, other: Progress) -> Progress:
     """Processes that count at the same time are ranks of one training: each of them counts every step."""
     last = max(one.last_step_at, other.last_step_at)
@@ -63,12 +94,17 @@ def _together(one: Progress, other: Progress) -> Progress:
 
 
 def _slots(raw: bytes) -> Iterator[Progress]:
+    return (progress for _, progress in _used(raw))
+
+
+def _used(raw: bytes) -> Iterator[tuple[int, Progress]]:
+    """Where each slot lies that makes sense, and what it says."""
     used = min(struct.unpack_from("<I", raw, 8)[0], _SLOTS, (len(raw) - _HEADER_SIZE) // _SLOT_SIZE)
     for index in range(used):
         slot = _HEADER_SIZE + index * _SLOT_SIZE
         steps, first, last = _RECORD.unpack_from(raw, slot + 16 + (raw[slot] & 1) * _RECORD.size)
         if 0 < steps < 2**53 and math.isfinite(first) and math.isfinite(last) and 0 < first <= last:
-            yield Progress(steps, first, last)
+            yield slot, Progress(steps, first, last)
 
 
 def _read_regular_file(path: Path) -> bytes:

@@ -184,6 +184,21 @@ def test_a_burning_tree_takes_its_device(spawn: Callable[[str], int], code: str)
     )
 
 
+def test_a_job_has_its_part_of_the_processors_energy_and_none_where_that_is_not_told(spawn: Callable[[str], int]):
+    resident = Resident(attempt(1), spawn(BURN), (DEVICE,))
+    cores = {Device(DEVICE, HostId("here"), "cpu", "cpu-1", GIB): (CORE,)}
+    told = CpuBackend(cores, unpromised=2 * GIB, energy=lambda: 10.0)
+    assert told.read(0.0, [resident]).usage[attempt(1)].energy_joules is None, "nothing to take a difference from"
+    seen = look_until(told, [resident], lambda snapshot: bool(snapshot.usage[attempt(1)].energy_joules))
+    part = seen.usage[attempt(1)].energy_joules
+    assert part is not None
+    assert 0 < part <= 10
+    untold = CpuBackend(cores, unpromised=2 * GIB, energy=lambda: None)
+    untold.read(0.0, [resident])
+    wait_for_ticks()
+    assert untold.read(1.0, [resident]).usage[attempt(1)].energy_joules is None
+
+
 def test_a_burning_stranger_is_foreign(spawn: Callable[[str], int]):
     spawn(BURN)
     looker = backend()

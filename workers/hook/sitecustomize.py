@@ -1,7 +1,7 @@
 """The first thing every Python process of a job imports: makes sure its training steps are counted.
 
 The worker puts this folder first on the job's PYTHONPATH. Without GPUQ_PROGRESS it does nothing; with it, it only waits
-for PyTorch or Keras to be imported, and lets `gpuq_progress` count then. It imports neither, never raises, and hands
+for PyTorch, Keras or JAX to be imported, and lets `gpuq_progress` count then. It imports none, never raises, and hands
 over to the `sitecustomize` that would have been found without it. Python 3.7 and newer, standard library only.
 """
 
@@ -19,7 +19,15 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 _HERE = os.path.dirname(os.path.abspath(__file__))
-_WATCHED = ("torch.optim.optimizer", "keras.src.optimizers.base_optimizer")
+_WATCHED = (
+    "torch.optim.optimizer",
+    "keras.src.optimizers.base_optimizer",
+    # JAX's compiled functions (the second was its name before 0.7), and what applies an update in them.
+    "jaxlib._jax",
+    "jaxlib.xla_extension",
+    "optax._src.update",
+    "equinox._update",
+)
 
 
 class _Finder:
@@ -32,15 +40,12 @@ class _Finder:
         """The spec that the other finders give, with our loader around theirs."""
         if name not in self.waiting:
             return None
-        self.waiting.discard(name)
-        if not self.waiting and self in sys.meta_path:
-            sys.meta_path.remove(self)
         for finder in list(sys.meta_path):
             find = getattr(finder, "find_spec", None)
             spec: ModuleSpec | None = None if finder is self or find is None else find(name, path, target)
             if spec is not None:
                 if hasattr(spec.loader, "exec_module"):
-                    spec.loader = _Loader(spec.loader)  # type: ignore[assignment]
+                    spec.loader = _Loader(spec.loader, self.waiting)  # type: ignore[assignment]
                 return spec
         return None
 
@@ -48,8 +53,9 @@ class _Finder:
 class _Loader:
     """Another loader, and a word to `gpuq_progress` after it has run. Gives way to the other one again then."""
 
-    def __init__(self, loader: object) -> None:
+    def __init__(self, loader: object, waiting: set[str]) -> None:
         self._loader = loader
+        self._waiting = waiting
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._loader, name)
@@ -62,12 +68,22 @@ class _Loader:
         """Run the module, then attach to it."""
         module.__spec__.loader = module.__loader__ = self._loader  # type: ignore[union-attr, assignment]
         self._loader.exec_module(module)  # type: ignore[attr-defined]
+        if module.__name__ not in self._waiting:
+            return
+        # Not before: somebody may only have asked where the module is.
+        self._waiting.discard(module.__name__)
         try:
             import gpuq_progress
 
             gpuq_progress.attach(module)
         except Exception:  # noqa: BLE001, S110 - the job must run, counted or not
             pass
+
+
+def _say_hello() -> None:
+    """The counter's file, empty: the hook is here, should nobody count."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
+    os.close(os.open(os.environ["GPUQ_PROGRESS"], flags, 0o600))
 
 
 def _offer_step() -> None:
@@ -94,6 +110,7 @@ if os.environ.get("GPUQ_PROGRESS"):
     try:
         sys.meta_path.insert(0, _Finder())
         _offer_step()
+        _say_hello()
     except Exception:  # noqa: BLE001, S110 - the job must run, counted or not
         pass
 _hand_over()

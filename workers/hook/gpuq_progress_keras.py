@@ -1,0 +1,118 @@
+"""Counts the steps of Keras optimizers. On JAX by the calls of the compiled step, elsewhere by reading `iterations`.
+
+Wrapped calls of an optimizer run only while TensorFlow traces, so every optimizer is noted where it is made, and a thread
+reads its `iterations` a few times a second. On JAX Keras keeps them in the compiled state and writes them back only now and
+then; there `gpuq_progress_jax` counts.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import os
+import threading
+import time
+import weakref
+from types import ModuleType
+from typing import Any
+
+import gpuq_progress
+
+_POLL_EVERY_S = 0.2
+# No framework steps this fast: a larger jump of `iterations` is a loaded checkpoint.
+_MOST_STEPS_PER_S = 20_000
+
+
+def attach(module: ModuleType) -> None:
+    """Count the steps of every optimizer that derives from this module's."""
+    base = module.BaseOptimizer
+    if module.backend.backend() == "jax":
+        import gpuq_progress_jax
+
+        gpuq_progress_jax.watch_method(base, "apply", lambda optimizer: optimizer.gradient_accumulation_steps or 1)
+    else:
+        _watch_construction(base)
+
+
+def _watch_construction(base: Any) -> None:
+    original = base.__init__
+
+    @functools.wraps(original)
+    def construct(self: Any, *arguments: Any, **named: Any) -> None:
+        original(self, *arguments, **named)
+        with contextlib.suppress(Exception):  # the job must run, counted or not
+            _watch.register(self)
+
+    base.__init__ = construct
+
+
+class _Watched:
+    """One Keras optimizer: its iteration variable, which outlives it here so that its last steps are not missed."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self.optimizer = weakref.ref(optimizer)
+        # Not the property: that computes with tensors when gradients accumulate, and this is read from a thread.
+        self._variable = optimizer._iterations
+        self._per_step = optimizer.gradient_accumulation_steps or 1
+        self._last = 0
+        self._read_at = time.monotonic()
+
+    def new_steps(self) -> int:
+        """Steps since the last look; 0 when they cannot be read now, or when `iterations` was set from outside."""
+        try:
+            iterations = int(self._variable.numpy()) // self._per_step
+        except Exception:  # noqa: BLE001 - a variable may be on its way to another device; the next look will tell
+            return 0
+        now = time.monotonic()
+        new, most = iterations - self._last, _MOST_STEPS_PER_S * (now - self._read_at + _POLL_EVERY_S)
+        self._last, self._read_at = iterations, now
+        return new if 0 < new < most else 0
+
+
+class _Watch:
+    """Reads `iterations` of every Keras optimizer that was made, and adds what is new to the counter."""
+
+    def __init__(self) -> None:
+        self.start_anew()
+
+    def start_anew(self) -> None:
+        """In a forked child: no thread, and optimizers that are not its own to count."""
+        self._lock = threading.Lock()
+        self._watched: list[_Watched] = []
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def register(self, optimizer: Any) -> None:
+        """Count this optimizer's steps from now on."""
+        with self._lock:
+            self._watched.append(_Watched(optimizer))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="gpuq-progress", daemon=True)
+                self._thread.start()
+                # Registered after TensorFlow's own exit handlers, so it runs before them.
+                atexit.register(self._finish, os.getpid())
+
+    def poll(self) -> None:
+        """One look at all of them."""
+        with self._lock:
+            owners = [(watched, watched.optimizer()) for watched in self._watched]
+            # A MultiOptimizer counts its steps itself; its parts would count them again.
+            parts = {id(part) for _, owner in owners for part in getattr(owner, "_inner_optimizers", ())}
+            new = sum(watched.new_steps() for watched, owner in owners if id(owner) not in parts)
+            self._watched = [watched for watched, owner in owners if owner is not None]
+        gpuq_progress.count(new, gpuq_progress.KERAS)
+
+    def _run(self) -> None:
+        while not self._stop.wait(_POLL_EVERY_S):
+            self.poll()
+
+    def _finish(self, process: int) -> None:
+        if process == os.getpid() and self._thread is not None:
+            self._stop.set()
+            self._thread.join(timeout=1)
+            self.poll()
+
+
+_watch = _Watch()
+os.register_at_fork(after_in_child=_watch.start_anew)
