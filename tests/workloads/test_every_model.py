@@ -49,6 +49,8 @@ def test_it_takes_real_steps(script, model):
 @pytest.mark.parametrize("precision", ["mixed_float16", "mixed_bfloat16"])
 @pytest.mark.parametrize("script", ["image_classification", "sentiment", "dcgan"])
 def test_it_trains_in_fewer_bits(script, precision):
+    if (os.environ.get("KERAS_BACKEND"), script, precision) == ("jax", "sentiment", "mixed_float16"):
+        pytest.skip("JAX cannot multiply float16 into float32 on a CPU, which attention needs")
     summary = train(script, "--precision", precision)
     assert summary["loss_last"] is not None
 
