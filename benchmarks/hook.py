@@ -25,6 +25,7 @@ from benchmarks.table import Row
 from workers.progress import hook_environment, read_progress
 
 _REACH_PCT = 1.0
+# Run with -P: names beside it stand in for those of the standard library (`queue`).
 _LOOPS = Path(__file__).parent / "hook_loops.py"
 _ENVIRONMENTS = ROOT / "build" / "frameworks"
 
@@ -81,7 +82,7 @@ def _measured(loop: _Loop, python: Path) -> dict[str, Any]:
         progress = Path(folder) / "progress"
         quiet = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}
         env = {**os.environ, **quiet, **hook_environment({}, progress)}
-        done = subprocess.run([python, _LOOPS, loop.name], env=env, check=True, capture_output=True, text=True)
+        done = subprocess.run([python, "-P", _LOOPS, loop.name], env=env, check=True, capture_output=True, text=True)
         counted = read_progress(progress)
     told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     steps_with = sum(on["steps"] for on, _ in told["pairs"])
