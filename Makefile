@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: setup demo test test-frameworks lint lock soak bench bench-learning bench-policies bench-replay clean
+.PHONY: setup demo test test-frameworks lint lock soak bench bench-learning bench-policies bench-replay measure-gpu clean
 
 setup: .venv/.done
 
@@ -17,7 +17,8 @@ demo: setup
 	$(BIN)/python -m workloads.demo
 
 test: setup lint
-	$(BIN)/python -m pytest -m "not soak"
+	$(BIN)/python -m pytest -m "not soak and not quiet" --numprocesses 2 --dist worksteal
+	$(BIN)/python -m pytest -m quiet
 
 # Scripts of PyTorch, Lightning, Transformers, Keras, JAX, Flax and Equinox as real jobs, in environments without gpuq: some
 # three gigabytes and ten minutes, and more where pip finds PyTorch with CUDA only. `FRAMEWORKS=jax` takes one of them.
@@ -54,11 +55,16 @@ bench-policies: setup
 bench-replay: setup
 	$(BIN)/python -m benchmarks.replay
 
+# On a machine with an NVIDIA GPU: what its driver says, sharing, memory, the hook's cost, the campaign. In steps that resume;
+# docs/devices.md has the way for a machine without a network.
+measure-gpu: setup
+	$(BIN)/python -m workloads.on_gpu
+
 # Every wheel from the package index, with its hashes, for the oldest Python we support. The extra `reinforcement` is left out:
 # it brings PyTorch with CUDA, gigabytes that only training a policy needs.
 lock:
 	uv pip compile --quiet --no-config --universal --python-version 3.11 --generate-hashes --no-header \
-	    --extra postgresql --extra train --group dev --output-file requirements.lock pyproject.toml
+	    --extra postgresql --extra train --extra workloads --group dev --output-file requirements.lock pyproject.toml
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

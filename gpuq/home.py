@@ -63,6 +63,16 @@ class Home:
         return self.root / "run"
 
     @property
+    def mps_pipes(self) -> Path:
+        """Where the control daemon of NVIDIA's MPS is spoken to."""
+        return self.run / "mps"
+
+    @property
+    def mps_logs(self) -> Path:
+        """What that daemon and its servers write down."""
+        return self.root / "logs" / "mps"
+
+    @property
     def api_socket(self) -> Path:
         """The HTTP endpoint's Unix socket."""
         return self.run / "api.sock"

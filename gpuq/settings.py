@@ -35,6 +35,12 @@ class Devices:
     """Cores per CPU device; 0 shares all cores out evenly."""
     cpu_memory_fraction: float = 0.9
     """Share of the machine's memory that CPU devices may promise together."""
+    mps: bool = False
+    """Start NVIDIA's MPS, and run the jobs of whole GPUs as its clients: they then compute at once instead of in turns."""
+    mps_thread_pct: int = 0
+    """With `mps`: the part of a GPU's threads that one job may use; 0 sets no limit."""
+    mps_limit_memory: bool = False
+    """With `mps`: the driver refuses a job more GPU memory than was promised to it."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +63,8 @@ class Worker:
     """Folders of ended attempts, with their logs, are removed after this long."""
     hook: bool = True
     """Count training steps through a small module on the job's PYTHONPATH."""
+    blink: bool = False
+    """Pause jobs submitted with `--blink` for a moment, under 1% of their time, to measure their partners alone."""
 
 
 @dataclass(frozen=True)
@@ -99,9 +107,9 @@ class Scheduling:
     """Run every job alone, and note what sharing would have done: `gpuq report shadow`."""
     order: Literal["shortest", "arrival", "fair-share", "deadline"] = "shortest"
     """With `packed`: who goes first among jobs of one priority."""
-    backfill: Literal["gangs", "skip", "easy", "strict"] = "gangs"
+    backfill: Literal["skip", "easy", "strict"] = "skip"
     """With `packed`: who may go ahead of a job that cannot start yet."""
-    overtaking: float = 20.0
+    overtaking: float = 100.0
     """With `shortest`: a job is overtaken only by what comes within this many times its own foretold device-time."""
     ageing_s: float = 86_400.0
     """A job gains one step of priority for each such time that it waited, up to the highest that waits; one

@@ -83,6 +83,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """It saves its work when told: it may be stopped for another job, and starts again later."""
     signal: Signal | None = None
     """By which signal it is told; None: the host's `checkpoint_signal`."""
+    blink: bool = False
+    """It may be paused for a second now and then to measure a partner that may too, and be measured in turn."""
 
     def __post_init__(self) -> None:
         if self.most_gpus is not None and self.most_gpus < self.gpus:

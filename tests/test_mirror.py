@@ -13,11 +13,20 @@ ROOT = Path(__file__).resolve().parents[1]
 # module or folder -> the test that covers it, because it is only ever used through what that test drives
 ELSEWHERE = {
     "gpuq/adapters/lock.py": "tests/api/test_process.py",
+    # Parts of the NVML adapter, over the stand-in driver.
+    "gpuq/adapters/nvml_ask.py": "tests/adapters/test_nvml.py",
+    "gpuq/adapters/nvml_faults.py": "tests/adapters/test_nvml.py",
+    "gpuq/adapters/nvml_gpm.py": "tests/adapters/test_nvml.py",
+    "gpuq/adapters/nvml_processes.py": "tests/adapters/test_nvml.py",
+    "gpuq/adapters/nvml_vitals.py": "tests/adapters/test_nvml.py",
     "gpuq/adapters/store/revision.py": "tests/adapters/store/test_migrate.py",
     "gpuq/adapters/store/rows.py": "tests/adapters/store/test_sql.py",
     "gpuq/adapters/supervise.py": "tests/end_to_end/test_ring.py",
     # Through HTTP, as callers meet them.
     "gpuq/api/": "tests/api/test_requests.py",
+    # Processes of a workload, which only a run has; what a start of the command says of itself.
+    "gpuq/campaign/child.py": "tests/campaign/test_run.py",
+    "gpuq/campaign/made.py": "tests/campaign/test_files.py",
     # Through the command, as people meet them.
     "gpuq/cli/": "tests/cli/test_verbs.py",
     "gpuq/codec.py": "tests/daemon/test_loop.py",
@@ -99,9 +108,10 @@ ELSEWHERE = {
     "workers/progress.py": "tests/workers/test_hook.py",
     # Parts of the shim, which is only run as a process.
     "workers/shim_child.py": "tests/workers/test_shim.py",
-    "workers/shim_end.py": "tests/workers/test_shim.py",
+    "workers/shim_text.py": "tests/workers/test_shim_end.py",
     "workers/shim_record.py": "tests/workers/test_shim.py",
     "workers/shim_tree.py": "tests/workers/test_shim.py",
+    "workers/shim_mps.py": "tests/workers/test_mps.py",
     "workers/shims.py": "tests/workers/test_serve_orders.py",
     "workers/watch.py": "tests/workers/test_serve.py",
 }

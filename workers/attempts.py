@@ -37,6 +37,8 @@ class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint_signal: int = 15
     """How it is told to save its work; `save_grace_s` is the time that it has for that."""
     save_grace_s: float = 0.0
+    blink: bool = False
+    """Whether the shim may pause it for a moment."""
 
 
 class StartFile(msgspec.Struct, frozen=True):
@@ -62,6 +64,15 @@ class EndFile(msgspec.Struct, frozen=True):
     exit_code: int | None
     reason: str
     at: float
+
+
+class BlinkAnswer(msgspec.Struct, frozen=True):
+    """`blinked.json`: from when to when (CLOCK_MONOTONIC) the job stood still, if it did, and why that is to be ignored."""
+
+    id: int
+    began: float | None
+    ended: float | None
+    why_not: str | None
 
 
 class Marker(msgspec.Struct, frozen=True):
@@ -119,6 +130,19 @@ class AttemptFolder:
         except OSError:
             (self.path / "stop.json").touch(mode=0o600)
 
+    def ask_blink(self, number: int, seconds: float, until: float) -> None:
+        """Ask the shim to pause the job, if it comes to it by `until` (CLOCK_MONOTONIC). Raises OSError."""
+        asked = {"id": number, "seconds": seconds, "until": until}
+        self._write("blink.json", msgspec.json.encode(asked), durable=False)
+
+    def blinked(self) -> BlinkAnswer | None:
+        """What came of the last blink."""
+        return self._read("blinked.json", BlinkAnswer)
+
+    def is_wanted_back(self) -> bool:
+        """Whether it is being stopped, or told to save its work, or over."""
+        return any((self.path / name).exists() for name in ("stop.json", "exit.json"))
+
     def shim(self) -> Identity | None:
         """The shim that was told to run this attempt."""
         started = self.started()
@@ -155,6 +179,14 @@ class AttemptFolder:
 
     def _write(self, name: str, content: bytes, *, durable: bool = True) -> None:
         write_private(self.path / name, content, durable=durable)
+
+
+def promised_bytes(order: OrderFile) -> int | None:
+    """The memory promised to it on each of its devices, the least of them."""
+    try:
+        return int(order.env["GPUQ_GPU_MEM_BUDGET"])
+    except (KeyError, ValueError):
+        return None
 
 
 def make_folder(path: Path, attempt: AttemptId) -> AttemptFolder | None:

@@ -8,9 +8,15 @@ Peak utilisation is the 95th percentile of 5 s means after the first step (of al
 partner on a device with nothing left to give, a job gets less than it wants: such windows say nothing about its peak. So
 a job that was never alone, on a device that was full for more than one window in twenty, has no known peak.
 
+Energy is summed over the looks. It is known from the first look that told any; a look that tells none adds none.
+
+A framework may take most of a GPU at once and hand it out itself (TensorFlow all of it, JAX three quarters, unless told
+otherwise). Then the highest reading is no need of the job, only a bound on it: `prealloc.py` says when.
+
 Progress windows run from one observed step to another at least `window_s` later, so slow steps make longer windows, not
 rates of zero. The first window after the first step is left out (compilation, filling caches), and so is every window in
-which the partners changed.
+which the partners changed. While a partner or the job itself is paused (`workers/blink.py`) nothing here counts, and no
+window spans a pause: what was measured in it comes as a segment of its own.
 """
 
 from __future__ import annotations
@@ -21,6 +27,7 @@ from dataclasses import dataclass, field, replace
 
 from gpuq.core.attempt import AttemptId
 from gpuq.core.measurement import Measurement, Segment
+from workers.prealloc import PoolWatch, is_bound
 from workers.progress import Progress
 
 WINDOW_S = 5.0
@@ -41,6 +48,9 @@ class Look:
     busy_pct: float | None
     partners: tuple[AttemptId, ...]
     progress: Progress | None
+    energy_joules: float | None = None
+    idle_joules: float | None = None
+    total_memory_bytes: int | None = None
 
 
 @dataclass(slots=True)
@@ -55,6 +65,10 @@ class State:
     first_step_at: float | None = None
     segments: list[Segment] = field(default_factory=list)
     partners: list[AttemptId] = field(default_factory=list)
+    energy_joules: float | None = None
+    idle_joules: float | None = None
+    pool_bytes: int | None = None
+    blink: str | None = None
 
 
 @dataclass(slots=True)
@@ -80,25 +94,51 @@ class _Window:
 class Meter:
     """Measures one attempt, look by look."""
 
-    def __init__(self, state: State | None = None, window_s: float = WINDOW_S) -> None:
+    def __init__(self, state: State | None = None, window_s: float = WINDOW_S, asked: float | None = None) -> None:
+        """`asked`: the part of a device that the job's environment tells its framework to take at once, None for none."""
         self.state = state or State()
+        self._pool = PoolWatch(asked)
         self._window_s = window_s
         self._mean: _Mean | None = None
         self._window: _Window | None = None
         self._waiting_since: tuple[int, tuple[AttemptId, ...]] | None = None
         self._recent: deque[Progress] = deque(maxlen=64)
         self._last: Look | None = None
+        self._paused = False
 
     def look(self, look: Look) -> None:
         """Take one look into account."""
+        if self._paused:
+            return
         state = self.state
         if look.memory_bytes:  # nothing runs in no memory: a 0 was read while the job came or went
             state.peak_memory_bytes = max(look.memory_bytes, state.peak_memory_bytes or 0)
+        if look.memory_bytes and look.total_memory_bytes and state.pool_bytes is None:
+            state.pool_bytes = self._pool.look(look.memory_bytes, look.total_memory_bytes)
+        state.energy_joules = _added(state.energy_joules, look.energy_joules)
+        state.idle_joules = _added(state.idle_joules, look.idle_joules)
         state.partners.extend(partner for partner in look.partners if partner not in state.partners)
         if look.progress is not None:
             self._take_progress(look, look.progress)
         self._take_utilization(look)
         self._last = look
+
+    def pause(self) -> None:
+        """Count nothing from now on: the job or its partner is about to be paused."""
+        self._paused = True
+        self._window = self._waiting_since = self._mean = None
+        self._recent.clear()
+
+    def go_on(self) -> None:
+        """Count again."""
+        self._paused = False
+
+    def add_blink(self, partners: tuple[AttemptId, ...], steps: int, seconds: float) -> None:
+        """Steps that were made within so many seconds in which these partners, all that there were, stood still."""
+        rate = steps / seconds
+        self._add(Segment(partners, seconds, steps, 1, rate, rate * rate, blink=True))
+        count = sum(segment.windows for segment in self.state.segments if segment.blink)
+        self.state.blink = "once" if count == 1 else f"{count} times"
 
     def finish(self, progress: Progress | None) -> Measurement:
         """The measurement of an attempt that is over; `progress` is the counter's last word."""
@@ -119,6 +159,10 @@ class Meter:
             first_step_at=state.first_step_at,
             segments=tuple(state.segments),
             partners=tuple(sorted(state.partners)),
+            energy_joules=state.energy_joules,
+            idle_joules=state.idle_joules,
+            peak_memory_is_bound=is_bound(state.peak_memory_bytes, state.pool_bytes),
+            blink=state.blink,
         )
 
     def rate(self) -> float | None:
@@ -221,12 +265,16 @@ class Meter:
     def _add(self, new: Segment) -> None:
         segments = self.state.segments
         for index, old in enumerate(segments):
-            if old.partners == new.partners:
+            if (old.partners, old.blink) == (new.partners, new.blink):
                 segments[index] = _sum(old, new)
                 return
         segments.append(new)
         if len(segments) > _MOST_SEGMENTS:
             segments.remove(min(segments[:-1], key=lambda segment: (not segment.partners, segment.seconds)))
+
+
+def _added(sum_: float | None, more: float | None) -> float | None:
+    return sum_ if more is None else (sum_ or 0.0) + more
 
 
 def _sum(one: Segment, other: Segment) -> Segment:
@@ -237,6 +285,7 @@ def _sum(one: Segment, other: Segment) -> Segment:
         one.windows + other.windows,
         one.rate_sum + other.rate_sum,
         one.rate_square_sum + other.rate_square_sum,
+        one.blink,
     )
 
 

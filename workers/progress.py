@@ -60,6 +60,14 @@ def read_progress(path: Path) -> Progress | None:
     return Progress(sum(group.steps for group in groups), groups[0].first_step_at, groups[-1].last_step_at)
 
 
+def counting_processes(path: Path) -> frozenset[int]:
+    """The processes that say they have counted a step, also those that have ended since."""
+    raw = _read_regular_file(path)
+    if len(raw) < _HEADER_SIZE or not raw.startswith(_MAGIC):
+        return frozenset()
+    return frozenset(struct.unpack_from("<I", raw, offset + 4)[0] for offset, _ in _used(raw))
+
+
 def why_not_counted(path: Path) -> str:
     """Why `read_progress` has nothing to tell, in words that end with what to do where something can be done."""
     if not os.path.lexists(path):
@@ -86,12 +94,17 @@ def _together(one: Progress, other: Progress) -> Progress:
 
 
 def _slots(raw: bytes) -> Iterator[Progress]:
+    return (progress for _, progress in _used(raw))
+
+
+def _used(raw: bytes) -> Iterator[tuple[int, Progress]]:
+    """Where each slot lies that makes sense, and what it says."""
     used = min(struct.unpack_from("<I", raw, 8)[0], _SLOTS, (len(raw) - _HEADER_SIZE) // _SLOT_SIZE)
     for index in range(used):
         slot = _HEADER_SIZE + index * _SLOT_SIZE
         steps, first, last = _RECORD.unpack_from(raw, slot + 16 + (raw[slot] & 1) * _RECORD.size)
         if 0 < steps < 2**53 and math.isfinite(first) and math.isfinite(last) and 0 < first <= last:
-            yield Progress(steps, first, last)
+            yield slot, Progress(steps, first, last)
 
 
 def _read_regular_file(path: Path) -> bytes:

@@ -10,17 +10,19 @@ from __future__ import annotations
 import logging
 import signal
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from gpuq.adapters.process import Identity, boot_id, descendants, identities, is_alive, send_signal, with_environment
 from gpuq.core.attempt import AttemptId, Ending
-from gpuq.core.device import DeviceId
+from gpuq.core.device import Device, DeviceId
 from gpuq.core.events import Event, Exited, Started
 from gpuq.core.measurement import Measurement
-from workers.attempts import AttemptFolder, EndFile, Marker, OrderFile, StartFile, folders_in
-from workers.sample import WatchedResident
+from workers import shim_mps
+from workers.attempts import AttemptFolder, EndFile, Marker, OrderFile, StartFile, folders_in, promised_bytes
+from workers.ends import Seen, settle
+from workers.sample import Sample, WatchedResident
 from workers.spool import Spool
 
 log = logging.getLogger("gpuq.residents")
@@ -29,6 +31,9 @@ log = logging.getLogger("gpuq.residents")
 _UNORDERED_FOR_S = 2.0
 _SWEEP_EVERY_S = 0.3
 _SETTLED_NS = 1_000_000_000
+# A device that broke down under a job, as the job says, is left alone for so long: time to be looked at. What the driver says of
+# it is the backend's to judge.
+_HELD_FOR_S = 600.0
 
 
 @dataclass
@@ -52,6 +57,8 @@ class Residents:
     grace_s: float
     clock: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
+    looked: Callable[[], tuple[Sequence[Device], Sample] | None] = lambda: None
+    _held: dict[DeviceId, tuple[float, str]] = field(default_factory=dict)
     _live: dict[AttemptId, _Live] = field(default_factory=dict)
     _done: set[AttemptId] = field(default_factory=set)
     _stamp: int = -1
@@ -81,6 +88,7 @@ class Residents:
                 devices=tuple(DeviceId(device) for device in live.order.devices),
                 folder=live.folder.path,
                 started_at=live.start.at,
+                blink=live.order.blink,
             )
             for live in self._live.values()
             if live.start is not None and live.order is not None
@@ -89,6 +97,12 @@ class Residents:
     def present(self) -> dict[AttemptId, float | None]:
         """Every attempt that this host still answers for, with the time it started; None if it has not yet."""
         return {attempt: live.start.at if live.start else None for attempt, live in self._live.items()}
+
+    def held(self) -> dict[DeviceId, str]:
+        """The devices that broke down under a job a while ago, as the job says, and why nobody is to get them for now."""
+        now = self.monotonic()
+        self._held = {device: held for device, held in self._held.items() if held[0] > now}
+        return {device: why for device, (_, why) in self._held.items()}
 
     def _discover(self) -> None:
         stamp = self.root.stat().st_mtime_ns
@@ -132,12 +146,35 @@ class Residents:
 
     async def _spool_end(self, live: _Live, end: EndFile) -> None:
         attempt = live.folder.attempt
+        seen = self._seen(live)
         measurement = await self.measure(live.folder)
-        event = Exited(attempt, end.at, end.ending, end.exit_code, end.reason, measurement)
+        settled = settle(end, attempt, live.order, live.folder.path, seen)
+        if settled.unwell and live.order is not None:
+            self._hold(live.order, settled.reason)
+        event = Exited(
+            attempt, end.at, settled.ending, end.exit_code, settled.reason, measurement, settled.memory_cause
+        )
         seq = self._write(event, live)
         del self._live[attempt]
         self._done.add(attempt)
         self._mark(live, Marker(started=live.marker.started, exited=seq))
+
+    def _seen(self, live: _Live) -> Seen | None:
+        """The last look, and what was promised to it and its partners."""
+        looked = self.looked()
+        if looked is None or live.order is None:
+            return None
+        own = set(live.order.devices)
+        there = ((other.folder.attempt, other.order) for other in self._live.values())
+        promised = {
+            attempt: promised_bytes(order) for attempt, order in there if order and own.intersection(order.devices)
+        }
+        return Seen(*looked, {attempt: promise for attempt, promise in promised.items() if promise is not None})
+
+    def _hold(self, order: OrderFile, reason: str) -> None:
+        log.error("%s held for %g minutes: job %s: %s", ", ".join(order.devices), _HELD_FOR_S / 60, order.job, reason)
+        held = (self.monotonic() + _HELD_FOR_S, f"it failed under job {order.job}")
+        self._held.update(dict.fromkeys(map(DeviceId, order.devices), held))
 
     def _write(self, event: Event, live: _Live) -> int:
         seq = self.spool.write(event)
@@ -175,6 +212,8 @@ class Residents:
             live.folder.close_abandoned(Ending.LOST, _why_lost(live), self.clock())
 
     def _press(self, live: _Live, left: list[Identity], now: float) -> None:
+        if live.kill_at is None or now >= live.kill_at:
+            shim_mps.part(live.order.env if live.order else {}, [one.pid for one in left])
         if live.kill_at is None:
             live.kill_at = now + self.grace_s
             log.warning("attempt %s lost its shim; ending the %s processes left of it", live.folder.attempt, len(left))

@@ -25,6 +25,7 @@ from gpuq.errors import GpuqError
 from gpuq.settings import Settings
 from workers.attempts import AttemptFolder, OrderFile, make_folder
 from workers.progress import hook_environment
+from workers.shim_mps import PIPES
 from workers.shims import ShimPool
 
 log = logging.getLogger("gpuq.run_job")
@@ -143,6 +144,7 @@ def order_file(settings: Settings, spec: LaunchSpec, placement: Placement, shim:
         shim=shim,
         checkpoint_signal=signal.Signals[asked.signal or settings.worker.checkpoint_signal],
         save_grace_s=settings.worker.preempt_grace_s,
+        blink=asked.blink,
     )
 
 
@@ -163,6 +165,10 @@ def environment(settings: Settings, spec: LaunchSpec, placement: Placement) -> d
     if settings.worker.hook:
         env.update(hook_environment(env, progress_file))
     env.update(placement.env)
+    if settings.devices.mps_limit_memory and PIPES in placement.env:
+        # As NVIDIA's MPS documentation has it: per device, in the order in which the job counts them.
+        limits = [f"{index}={promised // 2**20}M" for index, promised in enumerate(spec.promised)]
+        env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = ",".join(limits)
     return env
 
 

@@ -1,8 +1,9 @@
 """Once a second: what every device and every resident of this host does, and what it adds up to per attempt.
 
 Arrives: the residents that the worker service watches. Leaves: a `Sample` for the report, and a `Measurement` for each
-attempt that ends. Each attempt's state is kept in `measure.json` in its folder. A reading that cannot be taken is None;
-a folder that cannot be written costs the measurement after a restart, nothing else.
+attempt that ends. Each attempt's state is kept in `measure.json` in its folder; errors that the driver reports of its
+device while it is there are lines of the file `xid` (`NUMBER UNIX_TIME`). A reading that cannot be taken is None; a folder
+that cannot be written costs the measurement after a restart, nothing else.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from gpuq.core.measurement import Measurement
 from gpuq.errors import BadSettings, Unreachable
 from gpuq.settings import Settings
 from workers.measure import WINDOW_S, Look, Meter, State
+from workers.prealloc import asked_in
 from workers.progress import Progress, read_progress, why_not_counted
 
 _KEEP_EVERY_S = 5.0
@@ -68,6 +70,18 @@ class WatchedResident:
     devices: tuple[DeviceId, ...]
     folder: Path
     started_at: float | None
+    blink: bool = False
+    """Whether its submitter lets it be paused for a moment, and asked for the same of its partners."""
+
+
+@dataclass(frozen=True, slots=True)
+class AloneSteps:
+    """Steps that an attempt made within so many seconds in which its partners, all that there were, stood still."""
+
+    attempt: AttemptId
+    partners: tuple[AttemptId, ...]
+    steps: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +97,7 @@ class _Watched:
     folder: Path
     meter: Meter
     kept_at: float
+    devices: tuple[DeviceId, ...] = ()
 
 
 class _Kept(msgspec.Struct):
@@ -105,6 +120,10 @@ class Sampler:
 
     def sample(self, now: float, residents: Sequence[WatchedResident]) -> Sample:
         """One look; `now` is wall time. Never raises for a device or a job that cannot be read."""
+        for resident in residents:
+            self._watch(resident)
+        self._note_faults(now)
+        memory = {device.id: device.total_memory for device in self._backend.devices() if device.backend == "nvml"}
         snapshot = self._backend.read(now, [Resident(r.attempt, r.root_pid, r.devices) for r in residents])
         reports = []
         for resident in residents:
@@ -119,15 +138,38 @@ class Sampler:
                 busy_pct=max((value for value in busy if value is not None), default=None),
                 partners=_partners(resident, residents),
                 progress=progress,
+                energy_joules=usage.energy_joules,
+                idle_joules=usage.idle_joules,
+                total_memory_bytes=min((memory[d] for d in resident.devices if d in memory), default=None),
             )
             watched = self._watch(resident)
             watched.meter.look(look)
             self._keep(watched, look.clock)
-            reports.append(_report(resident, usage, watched.meter.rate(), progress))
+            reports.append(_report(resident, usage, progress, watched.meter))
         return Sample(tuple(snapshot.readings.items()), tuple(reports))
+
+    def pause(self, attempts: Sequence[AttemptId]) -> None:
+        """One of these is about to be paused: until `go_on` nothing that they do counts."""
+        for watched in self._of(attempts):
+            watched.meter.pause()
+
+    def go_on(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
+        """The pause is over, and this was measured in it."""
+        for watched in self._of(attempts):
+            watched.meter.go_on()
+        if measured is not None:
+            for watched in self._of([measured.attempt]):
+                watched.meter.add_blink(measured.partners, measured.steps, measured.seconds)
+
+    def note(self, attempt: AttemptId, why_not: str) -> None:
+        """Why nobody is paused to measure this attempt; of no interest once somebody was."""
+        for watched in self._of([attempt]):
+            if not any(segment.blink for segment in watched.meter.state.segments):
+                watched.meter.state.blink = f"never so far, since {why_not}"
 
     def finish(self, attempt: AttemptId, folder: Path | None = None) -> Measurement:
         """The measurement of an attempt that is over. `folder` serves where it ended before it was ever sampled here."""
+        self._note_faults(time.time())  # what ended it may have been reported since the last look
         watched = self._watched.pop(attempt, None)
         if watched is None:
             if folder is None:
@@ -144,11 +186,21 @@ class Sampler:
             _write(watched)
         self._backend.close()
 
+    def _of(self, attempts: Sequence[AttemptId]) -> list[_Watched]:
+        return [self._watched[attempt] for attempt in attempts if attempt in self._watched]
+
     def _watch(self, resident: WatchedResident) -> _Watched:
         if resident.attempt not in self._watched:
-            meter = Meter(_read_state(resident.folder), self._window_s)
-            self._watched[resident.attempt] = _Watched(resident.folder, meter, self._clock())
+            meter = Meter(_read_state(resident.folder), self._window_s, asked_in(resident.folder))
+            self._watched[resident.attempt] = _Watched(resident.folder, meter, self._clock(), resident.devices)
         return self._watched[resident.attempt]
+
+    def _note_faults(self, at: float) -> None:
+        for fault in self._backend.faults():
+            _log.warning("%s: the driver reports XID %d", fault.device, fault.xid)
+            for watched in self._watched.values():
+                if fault.device in watched.devices:
+                    _append(watched.folder / "xid", f"{fault.xid} {at:.3f}\n")
 
     def _keep(self, watched: _Watched, clock: float) -> None:
         if clock - watched.kept_at >= _KEEP_EVERY_S:
@@ -167,14 +219,15 @@ def _partners(resident: WatchedResident, residents: Sequence[WatchedResident]) -
     return tuple(sorted(r.attempt for r in residents if r.attempt != resident.attempt and own.intersection(r.devices)))
 
 
-def _report(resident: WatchedResident, usage: Usage, rate: float | None, progress: Progress | None) -> ResidentReport:
+def _report(resident: WatchedResident, usage: Usage, progress: Progress | None, meter: Meter) -> ResidentReport:
     return ResidentReport(
         attempt=resident.attempt,
         memory_bytes=usage.memory_bytes,
         utilization_pct=usage.utilization_pct,
         steps=None if progress is None else progress.steps,
-        rate=rate,
+        rate=meter.rate(),
         started_at=resident.started_at,
+        blink=meter.state.blink,
         not_counted=why_not_counted(resident.folder / "progress") if progress is None else None,
     )
 
@@ -192,6 +245,15 @@ def _read_kept(folder: Path) -> _Kept | None:
     except (OSError, msgspec.MsgspecError) as error:
         _log.warning("the measurement in %s starts anew: %s", folder, error)
         return None
+
+
+def _append(path: Path, line: str) -> None:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "a") as file:
+            file.write(line)
+    except OSError as error:
+        _log.warning("%s cannot be written: %s", path, error.strerror)
 
 
 def _write(watched: _Watched) -> None:

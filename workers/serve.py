@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import signal
 import socket
 import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from systemd_watchdog import WatchDog
 
@@ -22,20 +23,22 @@ from gpuq import codec, wire
 from gpuq.adapters.lock import only_one
 from gpuq.adapters.process import boot_id
 from gpuq.adapters.supervise import ChildSpec, python_module, supervise
-from gpuq.core.device import Device, HostId
+from gpuq.core.device import Device, DeviceId, HostId, Reading
 from gpuq.core.events import HostReported, ResidentReport
 from gpuq.errors import GpuqError
 from gpuq.home import private_secret
 from gpuq.settings import Settings, load
+from workers.blink import Blinker
 from workers.deliver import Delivery, Inbox
 from workers.prune import prune
 from workers.residents import Residents
+from workers.sample import Sample
 from workers.spool import Spool
 from workers.watch import SamplerLike, Watch
 
 log = logging.getLogger("gpuq.serve")
 
-_LOOK_EVERY_S, _REPORT_EVERY_S, _PING_EVERY_S, _PRUNE_EVERY_S = 0.1, 1.0, 1.0, 3600.0
+_LOOK_EVERY_S, _REPORT_EVERY_S, _PING_EVERY_S, _PRUNE_EVERY_S, _BLINK_EVERY_S = 0.1, 1.0, 1.0, 3600.0, 0.3
 _FIRST_SAMPLE_WITHIN_S = 5.0
 
 
@@ -59,7 +62,20 @@ class WorkerService:
         self._host = HostId(settings.worker.host)
         self._spool = Spool(settings.home.spool, settings.worker.host)
         self._watch = Watch(parts.sampler, parts.devices, settings.worker.sample_every_s)
-        self._residents = Residents(settings.home.attempts, self._spool, self._watch.finish, settings.worker.grace_s)
+        self._residents = Residents(
+            settings.home.attempts,
+            self._spool,
+            self._watch.finish,
+            settings.worker.grace_s,
+            looked=self._watch.looked,
+        )
+        self._blinker = Blinker(
+            settings.worker.blink,
+            self._residents.watched,
+            lambda: self._watch.devices,
+            self._watch,
+            random.SystemRandom(),
+        )
         self._delivery = Delivery(
             self._spool, parts.inbox, settings.worker.host, private_secret(settings.home.order_key_file)
         )
@@ -80,6 +96,7 @@ class WorkerService:
             self._every(self._parts.settings.worker.sample_every_s, self._sample),
             self._every(_REPORT_EVERY_S, self._report),
             self._every(_PING_EVERY_S, _asynchronous(systemd.ping)),
+            self._every(_BLINK_EVERY_S, self._blinker.turn),
             self._every(_PRUNE_EVERY_S, self._prune),
         ]
         systemd.ready()
@@ -119,13 +136,17 @@ class WorkerService:
             boot_id=boot_id(),
             at=time.time(),
             devices=self._watch.devices,
-            readings=tuple(sample.readings) if sample else (),
+            readings=self._readings(sample) if sample else (),
             residents=tuple(
                 rows.get(attempt) or ResidentReport(attempt, None, None, None, None, started_at)
                 for attempt, started_at in self._residents.present().items()
             ),
         )
         return wire.Report(self._host, self._spool.last, codec.plain(event))
+
+    def _readings(self, sample: Sample) -> tuple[tuple[DeviceId, Reading], ...]:
+        held = self._residents.held()
+        return tuple((device, replace(one, unwell=one.unwell or held.get(device))) for device, one in sample.readings)
 
 
 def _asynchronous(act: Callable[[], object]) -> Callable[[], Awaitable[object]]:
@@ -159,9 +180,12 @@ def main() -> int:
 
 async def _serve_for_real(settings: Settings) -> None:
     from gpuq.adapters.stream import RedisStream
+    from workers import mps
     from workers.sample import Sampler, open_backend
 
     backend = open_backend(settings)
+    if settings.devices.mps:
+        mps.start(settings)
     sampler = Sampler(backend)
     stream = RedisStream(settings.effective_redis_url)
     orders = ChildSpec("orders", python_module("workers.serve_orders"), settings.home.logs / "orders.log")
@@ -170,3 +194,5 @@ async def _serve_for_real(settings: Settings) -> None:
     finally:
         await stream.close()
         sampler.close()
+        if settings.devices.mps:
+            mps.stop(settings)

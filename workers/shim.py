@@ -24,7 +24,7 @@ if __name__ == "__main__":
     # Last, so that nothing beside us can stand in for the standard library.
     sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
 
-from workers import shim_child, shim_end, shim_tree
+from workers import shim_blink, shim_child, shim_end, shim_mps, shim_tree
 from workers.shim_log import BoundedLog
 from workers.shim_record import Record
 
@@ -60,6 +60,8 @@ class Shim:
         self._memory = shim_end.OomWatch()
         self._main = 0
         self._exit_code: int | None = None
+        self._signalled = False
+        self._oom_kill_s: float | None = None
         self._childless = False
         self._told_to_end = False
         self._saves: str | None = None
@@ -67,6 +69,7 @@ class Shim:
         self._ending: tuple[str, str] | None = None
         self._kill_at = 0.0
         self._asked: set[tuple[int, int]] = set()
+        self._parted: set[int] = set()
         self._look_at = 0.0
         self._deadline: float | None = None
 
@@ -86,6 +89,7 @@ class Shim:
             self._write_end(shim_end.Ending(shim_end.EXITED, failure.exit_code, failure.reason))
             return
         os.close(output)
+        self._blinks = shim_blink.Blinks(self._folder, bool(self._order.get("blink")), self._main)
         self._say_started(started)
         self._watch()
         self._write_end(self._judge())
@@ -160,9 +164,10 @@ class Shim:
                 if pid == 0:
                     self._childless = False
                     break
+                self._blinks.over(pid, status)
                 if pid == self._main and self._exit_code is None:
-                    self._exit_code = shim_end.exit_code_of(status)
-                    self._killed_for_memory = self._memory.struck()
+                    self._exit_code, self._signalled = shim_end.exit_code_of(status), os.WIFSIGNALED(status)
+                    self._oom_kill_s = self._memory.seconds_ago()
         except ChildProcessError:
             self._childless = True
         if self._exit_code is not None and not self._childless:
@@ -186,6 +191,7 @@ class Shim:
             self._begin_end(shim_end.TIMED_OUT, f"it ran longer than its limit of {self._order['time_limit_s']:g} s")
         if self._ending is not None:
             self._press(now)
+        self._blinks.turn(self._ending is None and self._saves is None and self._exit_code is None)
 
     def _stop_order(self) -> tuple[str, bool] | None:
         """Why it is to end, and whether it may save its work first; None while nobody wants its end."""
@@ -204,6 +210,7 @@ class Shim:
         """Tell the job, once; whether it still has time. A job that does not listen for it has nothing to save."""
         if self._saves is None:
             self._saves = reason
+            self._blinks.end()
             listeners = shim_tree.tell(os.getpid(), int(self._order.get("checkpoint_signal", signal.SIGTERM)))
             self._save_until = now + (float(self._order.get("save_grace_s", 0.0)) if listeners else 0.0)
         return now < self._save_until
@@ -218,13 +225,16 @@ class Shim:
     def _begin_end(self, ending: str, reason: str) -> None:
         if self._ending is None:
             self._ending = (ending, reason)
+            self._blinks.end()
             self._kill_at = time.monotonic() + float(self._order["grace_s"])
             self._look_at = 0.0
 
     def _press(self, now: float) -> None:
         """SIGTERM to every descendant once; after the grace SIGKILL to all, again and again until none is left."""
         kill = now >= self._kill_at
-        for one in shim_tree.below(os.getpid()):
+        left = shim_tree.below(os.getpid())
+        self._part_from_mps(left, kill)
+        for one in left:
             if kill:
                 shim_tree.send_signal(*one, signal.SIGKILL)
             elif one not in self._asked:
@@ -233,12 +243,28 @@ class Shim:
                 # A process that is paused would only hear of it when it goes on.
                 shim_tree.send_signal(*one, signal.SIGCONT)
 
+    def _part_from_mps(self, left: list[tuple[int, int]], kill: bool) -> None:
+        """Before the signal that ends a process: at once for those that have no handler for SIGTERM, before SIGKILL for all."""
+        ends = {pid for pid, _ in left if kill or not shim_tree.handles(pid, signal.SIGTERM)} - self._parted
+        self._parted |= ends
+        shim_mps.part(self._order["env"], ends)
+
     def _judge(self) -> shim_end.Ending:
         assert self._exit_code is not None
         ending, reason = self._ending or self._own_end()
         if ending == shim_end.EXITED:
-            return shim_end.of_own_accord(self._exit_code, self._log.tail, self._killed_for_memory)
+            return shim_end.classify(self._evidence(self._exit_code))
         return shim_end.Ending(ending, self._exit_code, reason)
+
+    def _evidence(self, exit_code: int) -> shim_end.Evidence:
+        visible = self._order["env"].get("CUDA_VISIBLE_DEVICES")
+        return shim_end.Evidence(
+            exit_code,
+            self._log.tail,
+            signalled=self._signalled,
+            oom_kill_s=self._oom_kill_s,
+            has_gpu=None if visible is None else visible != "",
+        )
 
     def _write_end(self, end: shim_end.Ending) -> None:
         reason = end.reason

@@ -1,7 +1,8 @@
-"""How an attempt ended, in gpuq's words: exit status, end of output and traces of the kernel's OOM killer arrive, one
-`ending` with its exit code and a sentence leaves.
+"""How an attempt ended, in gpuq's words: what is known of its end arrives, one `ending` with its exit code and a sentence leaves.
 
-The words are those of `gpuq.core.attempt.Ending`; a test holds them together. Standard library only: this is part of the shim.
+The evidence in the order of its weight: exit code 0 is a success, whatever was printed; the kernel's OOM killer; the exceptions
+that the program ended with, or where there is none its last lines (`shim_text`, `shim_words`); the signal. The words are those of
+`gpuq.core.attempt.Ending`; a test holds them together. Standard library only: this is part of the shim.
 """
 
 from __future__ import annotations
@@ -9,22 +10,54 @@ from __future__ import annotations
 import os
 import re
 import signal
+import time
+from collections.abc import Callable
 from contextlib import suppress
 
-EXITED = "exited"
-TIMED_OUT = "timed out"
-OUT_OF_MEMORY = "out of memory"
-STOPPED = "stopped"
-NEVER_STARTED = "never started"
-LOST = "lost"
-
-# What PyTorch, TensorFlow, JAX, CuPy and the CUDA libraries print when a GPU has no memory left.
-_GPU_OOM = re.compile(
-    rb"CUDA out of memory|OutOfMemoryError|RESOURCE_EXHAUSTED|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation"
-    rb"|Resource exhausted: OOM|OOM when allocating"
+from workers.shim_text import Said, read
+from workers.shim_words import (
+    DEVICE_FAILED,
+    DRIVER_ERROR,
+    EXITED,
+    HOST_OUT_OF_MEMORY,
+    KILLED,
+    LOST,
+    NEVER_STARTED,
+    OUT_OF_MEMORY,
+    SAID,
+    STOPPED,
+    TIMED_OUT,
+    VANISHED,
+    WORDS,
 )
-# The last line of a Python traceback: MemoryError, numpy's _ArrayMemoryError and the like.
-_HOST_OOM = re.compile(rb"^(?:[\w.]*\.)?\w*MemoryError\b.*$")
+
+__all__ = [
+    "DEVICE_FAILED",
+    "DRIVER_ERROR",
+    "EXITED",
+    "HOST_OUT_OF_MEMORY",
+    "KILLED",
+    "LOST",
+    "NEVER_STARTED",
+    "OUT_OF_MEMORY",
+    "STOPPED",
+    "TIMED_OUT",
+    "Ending",
+    "Evidence",
+    "OomWatch",
+    "classify",
+    "exit_code_of",
+]
+
+# A program that crashes gets one of these from the kernel for what it did; all others come from somebody.
+_OWN_FAULT = frozenset(
+    {signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV, signal.SIGSYS}
+    | {signal.SIGPIPE, signal.SIGALRM, signal.SIGXFSZ}
+)
+# Exit codes above 128 that shells and launchers hand on for a process that was killed under them.
+_HANDED_ON = frozenset(128 + number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM))
+# The kernel kills in the moment in which it counts; a program that lost a process to it may take a while to give up.
+_AT_ONCE_S, _LATELY_S = 2.0, 60.0
 _LONGEST_QUOTE = 200
 
 
@@ -37,18 +70,46 @@ class Ending:
         self.reason = reason
 
 
-def of_own_accord(exit_code: int, output_tail: bytes, killed_for_memory: bool) -> Ending:
-    """The ending of a process that nobody stopped. `exit_code` is 128+n for signal n."""
-    if exit_code == 0:
+class Evidence:
+    """What is known of a process that nobody of ours ended.
+
+    `exit_code` is 128+n for signal n; `signalled` tells a signal from an exit code that only looks like one. `tail` is the end of
+    the output. `oom_kill_s` says how many seconds ago the kernel's OOM killer struck, None if it did not. `has_gpu` is None
+    where that is not known: without one, it was the host's memory, and no driver was to serve it.
+    """
+
+    def __init__(
+        self,
+        exit_code: int,
+        tail: bytes = b"",
+        *,
+        signalled: bool = False,
+        oom_kill_s: float | None = None,
+        has_gpu: bool | None = None,
+    ) -> None:
+        self.exit_code = exit_code
+        self.tail = tail
+        self.signalled = signalled
+        self.oom_kill_s = oom_kill_s
+        self.has_gpu = has_gpu
+
+
+def classify(evidence: Evidence) -> Ending:
+    """The ending of a process that nobody of ours ended. Never raises."""
+    code = evidence.exit_code
+    if code == 0:
         return Ending(EXITED, 0, "ended with exit code 0")
-    line = _memory_complaint(output_tail)
-    if line is not None:
-        return Ending(OUT_OF_MEMORY, exit_code, f"out of memory: {line}")
-    if killed_for_memory and exit_code == 128 + signal.SIGKILL:
-        return Ending(
-            OUT_OF_MEMORY, exit_code, "the kernel killed it because the machine or its cgroup had no memory left"
-        )
-    return Ending(EXITED, exit_code, _describe(exit_code))
+    if code == 128 + signal.SIGKILL and _within(evidence.oom_kill_s, _AT_ONCE_S):
+        return Ending(HOST_OUT_OF_MEMORY, code, "the kernel killed it: the machine or its cgroup had no memory left")
+    killed = _was_killed(evidence)
+    said = read(evidence.tail)
+    # Who was killed did not end by what had been printed before, unless it was printed in that moment.
+    found = _complaint(said) if not killed or (said.raised and said.after == 0) else None
+    if found is not None:
+        return _of_words(evidence, *found)
+    if not killed and _within(evidence.oom_kill_s, _LATELY_S) and _matching(VANISHED, said.raised):
+        return Ending(HOST_OUT_OF_MEMORY, code, "the kernel killed one of its processes: no memory was left")
+    return Ending(KILLED if killed else EXITED, code, _describe(code))
 
 
 def exit_code_of(status: int) -> int:
@@ -58,20 +119,25 @@ def exit_code_of(status: int) -> int:
 
 
 class OomWatch:
-    """Notices that the kernel's OOM killer struck in the last few seconds, in our cgroup where that can be read."""
+    """Notices that the kernel's OOM killer struck: in our cgroup where that can be read, else anywhere on the machine."""
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
         self._path = _events_file()
-        self._before = self._count = self._read()
+        self._count = self._read()
+        self._rose_at: float | None = None
 
     def look(self) -> None:
-        """Remember the counter; called every second or so."""
-        self._before, self._count = self._count, self._read()
-
-    def struck(self) -> bool:
-        """Whether the counter rose since the look before the last."""
+        """Read the counter; called several times a second."""
         now = self._read()
-        return now is not None and self._before is not None and now > self._before
+        if now is not None and self._count is not None and now > self._count:
+            self._rose_at = self._monotonic()
+        self._count = now
+
+    def seconds_ago(self) -> float | None:
+        """How long ago it struck last, as far as looks can tell; None if it did not."""
+        self.look()
+        return None if self._rose_at is None else self._monotonic() - self._rose_at
 
     def _read(self) -> int | None:
         with suppress(OSError, ValueError), open(self._path, "rb") as file:  # noqa: PTH123
@@ -91,20 +157,51 @@ def _events_file() -> str:
     return "/proc/vmstat"
 
 
-def _memory_complaint(tail: bytes) -> str | None:
-    lines = [line.strip() for line in tail.splitlines() if line.strip()]
-    for line in reversed(lines):
-        if _GPU_OOM.search(line):
-            return _quote(line)
-    if b"Traceback (most recent call last)" in tail:
-        for line in reversed(lines[-5:]):
-            if _HOST_OOM.match(line):
-                return _quote(line)
+def _was_killed(evidence: Evidence) -> bool:
+    if evidence.signalled:
+        return evidence.exit_code - 128 not in _OWN_FAULT
+    return evidence.exit_code in _HANDED_ON
+
+
+def _of_words(evidence: Evidence, ending: str, line: bytes) -> Ending:
+    code, quote = evidence.exit_code, _quote(line)
+    if ending == KILLED:
+        if _within(evidence.oom_kill_s, _LATELY_S):
+            return Ending(HOST_OUT_OF_MEMORY, code, f"the kernel killed one of its processes for memory: {quote}")
+        return Ending(KILLED, code, f"one of its processes was killed: {quote}")
+    if evidence.has_gpu is False and ending in (DRIVER_ERROR, DEVICE_FAILED):
+        return Ending(EXITED, code, f"{_describe(code)}: it looked for a GPU, but has none here: {quote}")
+    if evidence.has_gpu is False and ending == OUT_OF_MEMORY:
+        ending = HOST_OUT_OF_MEMORY
+    return Ending(ending, code, f"{ending}: {quote}")
+
+
+def _complaint(said: Said) -> tuple[str, bytes] | None:
+    """The first row of the table that fits, and the line it fits."""
+    for ending, where, pattern, _ in WORDS:
+        line = _matching(pattern, said.raised)
+        if line is None and where == SAID:
+            line = _matching(pattern, said.lines)
+        if line is not None:
+            return ending, line
     return None
 
 
+def _matching(pattern: bytes, texts: list[bytes]) -> bytes | None:
+    for text in texts:
+        found = re.search(pattern, text, re.MULTILINE)
+        if found:
+            begin, end = text.rfind(b"\n", 0, found.start()) + 1, text.find(b"\n", found.end())
+            return text[begin : end if end >= 0 else len(text)].strip()
+    return None
+
+
+def _within(ago_s: float | None, limit_s: float) -> bool:
+    return ago_s is not None and ago_s <= limit_s
+
+
 def _quote(line: bytes) -> str:
-    text = "".join(c if c.isprintable() else "?" for c in line.decode(errors="replace"))
+    text = "".join(c if c.isprintable() else "?" for c in line[: 4 * _LONGEST_QUOTE].decode(errors="replace"))
     return text if len(text) <= _LONGEST_QUOTE else text[:_LONGEST_QUOTE] + "…"
 
 
@@ -112,4 +209,6 @@ def _describe(exit_code: int) -> str:
     if exit_code > 128:
         with suppress(ValueError):
             return f"ended by signal {exit_code - 128} ({signal.Signals(exit_code - 128).name})"
+    if exit_code == 124:
+        return "ended with exit code 124, as `timeout` gives it"
     return f"ended with exit code {exit_code}"

@@ -14,7 +14,8 @@ from collections import deque
 from collections.abc import Callable
 
 _SEGMENTS = 8
-_TAIL_BYTES = 16_384
+# The tracebacks of eight ranks and their launcher's summary fit in.
+_TAIL_BYTES = 65_536
 _RETRY_AFTER_S = 1.0
 
 
@@ -31,18 +32,20 @@ class BoundedLog:
         self._room = 0
         self._offset = 0
         self._retry_at = 0.0
-        self._tail = b""
+        self._tail = bytearray()
         self.lost = 0
         self.fault: str | None = None
 
     @property
     def tail(self) -> bytes:
-        """The last few thousand bytes of output, written or not."""
-        return self._tail
+        """The last bytes of output, 64 KiB of them at most, written or not."""
+        return bytes(self._tail[-_TAIL_BYTES:])
 
     def write(self, data: bytes) -> None:
         """Append to the log; what cannot be written is counted and dropped."""
-        self._tail = (self._tail + data[-_TAIL_BYTES:])[-_TAIL_BYTES:]
+        self._tail += data[-_TAIL_BYTES:]
+        if len(self._tail) > 2 * _TAIL_BYTES:  # not at every line: moving the rest costs
+            del self._tail[:-_TAIL_BYTES]
         view = memoryview(data)
         while view:
             taken = self._put(view) if self._is_open() else 0

@@ -28,6 +28,12 @@ def start_ticks(pid: int) -> int | None:
     return None if fields is None else int(fields[19])
 
 
+def state(pid: int, thread: int | None = None) -> bytes:
+    """The kernel's letter for what the process, or that thread of it, does (T: stopped, Z: ended); empty if it is gone."""
+    fields = _stat(pid, thread)
+    return b"" if fields is None else fields[0]
+
+
 def below(root: int) -> list[tuple[int, int]]:
     """(pid, start ticks) of every living descendant of `root`."""
     children = _families()
@@ -51,7 +57,7 @@ def tell(root: int, number: int) -> int:
     waiting = [root]
     while waiting:
         for pid, ticks in children.get(waiting.pop(), []):
-            if _handles(pid, number):
+            if handles(pid, number):
                 send_signal(pid, ticks, number)
                 send_signal(pid, ticks, signal.SIGCONT)  # a paused one would only hear of it when it goes on
                 told += 1
@@ -81,7 +87,7 @@ def _families() -> dict[int, list[tuple[int, int]]]:
     return children
 
 
-def _handles(pid: int, number: int) -> bool:
+def handles(pid: int, number: int) -> bool:
     """Whether the process has a handler of its own for this signal."""
     with suppress(OSError, ValueError), open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123
         for line in file:
@@ -90,9 +96,10 @@ def _handles(pid: int, number: int) -> bool:
     return False
 
 
-def _stat(pid: int) -> list[bytes] | None:
+def _stat(pid: int, thread: int | None = None) -> list[bytes] | None:
+    path = f"/proc/{pid}/stat" if thread is None else f"/proc/{pid}/task/{thread}/stat"
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+        with open(path, "rb") as file:  # noqa: PTH123
             text = file.read()
     except OSError:
         return None

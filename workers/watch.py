@@ -18,7 +18,7 @@ from gpuq.core.attempt import AttemptId
 from gpuq.core.device import Device
 from gpuq.core.measurement import Measurement
 from workers.attempts import AttemptFolder
-from workers.sample import Sample, WatchedResident, read_measurement
+from workers.sample import AloneSteps, Sample, WatchedResident, read_measurement
 
 log = logging.getLogger("gpuq.watch")
 
@@ -35,6 +35,18 @@ class SamplerLike(Protocol):
 
     def finish(self, attempt: AttemptId, folder: Path | None = None) -> Measurement:
         """The final measurement of an attempt; it is forgotten then."""
+        ...
+
+    def pause(self, attempts: Sequence[AttemptId]) -> None:
+        """One of these is about to be paused: until `go_on` nothing that they do counts."""
+        ...
+
+    def go_on(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
+        """The pause is over, and this was measured in it."""
+        ...
+
+    def note(self, attempt: AttemptId, why_not: str) -> None:
+        """Why nobody is paused to measure this attempt."""
         ...
 
 
@@ -55,6 +67,11 @@ class Watch:
         taken, sample = self._newest
         return sample if time.monotonic() - taken < max(_SAMPLES_A_READING_LIVES * self._every_s, 1.0) else None
 
+    def looked(self) -> tuple[Sequence[Device], Sample] | None:
+        """The devices and the newest sample; None while there is none that is fresh."""
+        sample = self.sample
+        return None if sample is None else (self.devices, sample)
+
     async def look(self, residents: Sequence[WatchedResident]) -> None:
         """Take one sample; returns when it is there."""
         loop = asyncio.get_running_loop()
@@ -73,6 +90,18 @@ class Watch:
         except TimeoutError:
             log.warning("attempt %s: the sampler does not answer; its last saved measurement counts", folder.attempt)
             return read_measurement(folder.path) or Measurement()
+
+    async def pause(self, attempts: Sequence[AttemptId]) -> None:
+        """As the sampler's; what comes back is after its look of this moment."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._sampler.pause, attempts)
+
+    async def go_on(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
+        """As the sampler's."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._sampler.go_on, attempts, measured)
+
+    async def note(self, attempt: AttemptId, why_not: str) -> None:
+        """As the sampler's."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._sampler.note, attempt, why_not)
 
     def close(self) -> None:
         """Let go of the thread, also if it hangs."""

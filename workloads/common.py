@@ -1,101 +1,215 @@
-"""What every workload shares: the flags, the clean end, the log lines and the summary.
+"""What every workload shares: the flags, the training loop with its clean end, the log lines and the summary.
 
-Arrives: a command line and a Keras model with its data. Leaves: real gradient steps, a line every few seconds, and one
-line of JSON at the end. A SIGTERM while training ends it after the step under way, with the summary and exit code 143;
-before the first step there is nothing to keep, so the signal's own action stands. Nothing here knows about gpuq.
+Arrives: a command line, Keras models, one function that makes a batch and one that takes a step on it. Leaves: real gradient
+steps, a line every few seconds, and one line of JSON at the end. A SIGTERM while training ends it after the step under way,
+with a checkpoint if `--checkpoint` names a folder, the summary and exit code 143; before the first step there is nothing to
+keep, so the signal's own action stands. Nothing here knows about gpuq.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
 import os
-import resource
 import signal
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from workloads import device
+from workloads.checkpoint import Checkpoint
+from workloads.datasets.source import AUTO, DOWNLOAD, SYNTHETIC
+from workloads.progress import Progress, say
 
 if TYPE_CHECKING:
     import keras
 
-Batch = tuple[np.ndarray, np.ndarray]
-Fetch = Callable[[], Batch]
+Batch = Any
+Make = Callable[[np.ndarray, np.random.Generator], Batch]
+"""Makes the batch of these samples. Its randomness comes from the generator alone, so a resumed run makes the same ones."""
+Step = Callable[[Batch], float]
 SIGTERM_EXIT = 128 + signal.SIGTERM
-LOG_EVERY_S = 5.0
 BATCHES_AHEAD = 4
+PRECISIONS = ("float32", "mixed_float16", "mixed_bfloat16")
+# In the order in which one is looked for when nothing says which framework to use.
+BACKENDS = ("tensorflow", "jax", "torch")
 
 
 def flags(description: str, **defaults: object) -> argparse.ArgumentParser:
-    """The flags that all workloads take. Parsed before TensorFlow is imported, so that a wrong one fails at once."""
+    """The flags that all workloads take. Parsed before a framework is imported, so that a wrong one fails at once."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
-    parser.add_argument("--batch-size", type=_positive, default=32, metavar="N", help="samples in one gradient step")
-    parser.add_argument("--epochs", type=_positive, default=1, metavar="N", help="times through the data")
-    parser.add_argument("--steps", type=int, default=0, metavar="N", help="end after this many steps; 0: no limit")
-    parser.add_argument(
-        "--seconds", type=float, default=0, metavar="S", help="end after training this long; 0: no limit"
+    add = parser.add_argument
+    add("--batch-size", type=_positive, default=32, metavar="N", help="samples in one gradient step")
+    add("--epochs", type=_positive, default=1, metavar="N", help="times through the data")
+    add(
+        "--steps",
+        type=int,
+        default=0,
+        metavar="N",
+        help="end after this many steps, resumed ones included; 0: no limit",
     )
-    parser.add_argument("--samples", type=_positive, default=4096, metavar="N", help="samples of synthetic data")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of data, weights and order")
-    parser.add_argument("--data", choices=["synthetic"], default="synthetic", help="where the samples come from")
-    parser.add_argument(
-        "--threads", type=int, default=0, metavar="N", help="threads of the framework; 0: its own choice"
+    add("--seconds", type=float, default=0, metavar="S", help="end after training this long; 0: no limit")
+    add("--data", type=_place, default="auto", metavar="WHERE", help=_DATA_HELP)
+    add("--samples", type=_positive, default=4096, metavar="N", help="samples of synthetic data")
+    add("--precision", choices=PRECISIONS, default="float32", help="number format of the network's computing")
+    add("--seed", type=int, default=0, metavar="N", help="seed of data, weights and order")
+    add("--threads", type=int, default=0, metavar="N", help="threads of the framework; 0: its own choice")
+    add("--loaders", type=_positive, default=1, metavar="N", help="threads that make batches; more for a fast GPU")
+    add(
+        "--checkpoint", type=Path, metavar="DIR", help="save here when stopped and at the end; resume from what is here"
+    )
+    add(
+        "--checkpoint-seconds", type=float, default=300, metavar="S", help="save this often besides; 0: only at the end"
     )
     parser.set_defaults(**defaults)
     return parser
 
 
 def start(options: argparse.Namespace) -> None:
-    """Import Keras and its framework with the seed and the threads that were asked for."""
+    """Import Keras and its framework with the seed, the threads and the number format that were asked for."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+    if options.threads > 0:
+        os.environ.setdefault("NPROC", str(options.threads))  # JAX reads it once, when it starts
+    _choose_backend()
     say("loading Keras and its framework")
     began = time.monotonic()
     import keras
 
     if options.threads > 0:
-        _limit_threads(keras.backend.backend(), options.threads)
+        device.limit_threads(keras.backend.backend(), options.threads)
     keras.utils.set_random_seed(options.seed)
-    say(f"Keras {keras.__version__} on {keras.backend.backend()} after {time.monotonic() - began:.1f} s")
+    keras.config.set_dtype_policy(options.precision)
+    where = device.name(keras.backend.backend())
+    say(f"Keras {keras.__version__} on {keras.backend.backend()}, {where}, after {time.monotonic() - began:.1f} s")
 
 
-def train(model: keras.Model, fetch: Fetch, options: argparse.Namespace) -> int:
-    """Train on the batches that `fetch` makes until the first limit is reached; print the summary; return the exit code."""
-    progress = Progress(options)
+def compiled(model: keras.Model, optimizer: Any, loss: Any) -> keras.Model:
+    """The model, ready to train."""
+    import keras
+
+    # JAX is only fast when it compiles. With TensorFlow, compiling by XLA makes the first step wait long.
+    model.compile(optimizer, loss, jit_compile=keras.backend.backend() == "jax")
+    return model
+
+
+def fit(model: keras.Model, make: Make, samples: int, options: argparse.Namespace) -> int:
+    """Train one compiled model on batches (inputs, targets); as `train`."""
+
+    # Not Keras' own `fit`: over a generator it leaves threads of TensorFlow behind that hold up the end of the process
+    # for six seconds.
+    def step(batch: Batch) -> float:
+        return float(model.train_on_batch(*batch))
+
+    return train(step, make, samples, options, Trained([model]))
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What a training changes, and so what a checkpoint keeps: the models with their optimizers, and arrays."""
+
+    models: Sequence[keras.Model]
+    arrays: Mapping[str, np.ndarray] = field(default_factory=dict)
+    tell: Callable[[], dict[str, object]] = dict
+    """What it returns goes into the summary."""
+
+
+def train(step: Step, make: Make, samples: int, options: argparse.Namespace, trained: Trained) -> int:
+    """Take steps until the first limit is reached; print the summary; return the exit code."""
+    order = Order(samples, options.batch_size, options.seed)
+    checkpoint = Checkpoint(options, trained.models, trained.arrays)
+    progress = Progress(options, order.epoch_steps, checkpoint.restore())
     signal.signal(signal.SIGTERM, lambda *_: progress.end("stopped"))
-    # A loop over `train_on_batch` and not `fit`: over a generator, `fit` leaves threads of TensorFlow behind that hold up
-    # the end of the process for six seconds.
-    with batches(fetch) as data:
+
+    def batch(number: int) -> Batch:
+        return make(order.chosen(number), np.random.default_rng((options.seed, number)))
+
+    with batches(batch, progress.total_steps, options.loaders) as data:
         while progress.ended is None:
-            progress.step(float(model.train_on_batch(*next(data))))
-    print(json.dumps({"asked": vars(options), **progress.summary()}, default=str), flush=True)
+            loss = step(progress.timed(lambda: next(data)))
+            progress.step(loss)
+            checkpoint.save_if_due(progress.total_steps)
+    checkpoint.save(progress.total_steps)
+    _summarise({**progress.summary(), **trained.tell()}, options)
     return SIGTERM_EXIT if progress.ended == "stopped" else 0
 
 
+class Order:
+    """Which samples make up which step: every epoch goes through all of them once, in an order of its own."""
+
+    def __init__(self, samples: int, batch_size: int, seed: int) -> None:
+        self.epoch_steps = max(1, samples // batch_size)
+        self._samples, self._size, self._seed = samples, batch_size, seed
+        self._shuffled = lru_cache(2)(self._shuffle)
+
+    def chosen(self, step: int) -> np.ndarray:
+        """The indices of this step's samples; a set smaller than a batch is repeated."""
+        epoch, place = divmod(step, self.epoch_steps)
+        shuffled = self._shuffled(epoch)
+        if len(shuffled) < self._size:
+            return np.resize(shuffled, self._size)
+        return shuffled[place * self._size : (place + 1) * self._size]
+
+    def _shuffle(self, epoch: int) -> np.ndarray:
+        return np.random.default_rng((self._seed, epoch, self._samples)).permutation(self._samples)
+
+
 @contextmanager
-def batches(fetch: Fetch) -> Iterator[Iterator[Batch]]:
-    """Batches without end, made by `fetch` in a thread of its own while the one before is trained on."""
-    with ThreadPoolExecutor(1, thread_name_prefix="loader") as loader:
-        coming = deque(loader.submit(fetch) for _ in range(BATCHES_AHEAD))
+def batches(make: Callable[[int], Batch], first: int = 0, loaders: int = 1) -> Iterator[Iterator[Batch]]:
+    """The batches from number `first` on, in order, without end; made in threads while those before are trained on."""
+    with ThreadPoolExecutor(loaders, thread_name_prefix="loader") as pool:
+        ahead = BATCHES_AHEAD + loaders - 1
+        coming = deque(pool.submit(make, number) for number in range(first, first + ahead))
 
         def take() -> Iterator[Batch]:
+            number = first + ahead
             while True:
-                coming.append(loader.submit(fetch))
+                coming.append(pool.submit(make, number))
+                number += 1
                 yield coming.popleft().result()
 
         try:
             yield take()
         finally:
-            loader.shutdown(cancel_futures=True)
+            pool.shutdown(cancel_futures=True)
 
 
-def say(text: str) -> None:
-    """One line of talk, at once: whoever follows the log sees it now."""
-    print(text, flush=True)
+_DATA_HELP = (
+    "synthetic: made here; a folder: the real data set lies there; download: fetch it first; "
+    "auto: the real one if it was downloaded before, else synthetic"
+)
+
+
+def _summarise(facts: dict[str, object], options: argparse.Namespace) -> None:
+    import keras
+
+    backend = keras.backend.backend()
+    about = {"backend": backend, "device": device.name(backend), **device.allocator_peaks(backend)}
+    asked = {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()}
+    say(json.dumps({"asked": asked, **facts, **about}))
+
+
+def _choose_backend() -> None:
+    """Keras' own choice, unless nobody chose and its usual framework is missing: then the first that is there."""
+    if "KERAS_BACKEND" in os.environ or importlib.util.find_spec("tensorflow") is not None:
+        return
+    found = next((name for name in BACKENDS if importlib.util.find_spec(name) is not None), None)
+    if found is not None:
+        os.environ["KERAS_BACKEND"] = found
+
+
+def _place(text: str) -> str:
+    if text not in (AUTO, SYNTHETIC, DOWNLOAD) and not Path(text).expanduser().is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is neither a folder nor one of {AUTO}, {SYNTHETIC} and {DOWNLOAD}")
+    return text
 
 
 def _positive(text: str) -> int:
@@ -103,73 +217,3 @@ def _positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} is not a positive number")
     return value
-
-
-def _limit_threads(backend: str, threads: int) -> None:
-    if backend == "tensorflow":
-        import tensorflow as tf
-
-        tf.config.threading.set_intra_op_parallelism_threads(threads)
-        tf.config.threading.set_inter_op_parallelism_threads(threads)
-    elif backend == "torch":
-        import torch  # type: ignore[import-not-found, unused-ignore]
-
-        torch.set_num_threads(threads)
-    else:
-        say(f"--threads has no effect on {backend}")
-
-
-class Progress:
-    """Counts the steps, talks every few seconds, and says when to end and why."""
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        self._options = options
-        self._epoch_steps = max(1, options.samples // options.batch_size)
-        self._began = self._spoke = time.monotonic()
-        self._first_step_s = self._seconds = 0.0
-        self._first_loss: float | None = None
-        self._last_loss: float | None = None
-        self.steps = 0
-        self.ended: str | None = None
-
-    def step(self, loss: float) -> None:
-        """A step was made, with this loss on its batch."""
-        self.steps += 1
-        self._seconds = time.monotonic() - self._began
-        self._last_loss = loss
-        self._talk(loss)
-        if self.steps == self._options.steps:
-            self.end("steps")
-        elif self.steps == self._options.epochs * self._epoch_steps:
-            self.end("epochs")
-        elif 0 < self._options.seconds <= self._seconds:
-            self.end("seconds")
-
-    def end(self, why: str) -> None:
-        """The step under way is the last."""
-        self.ended = self.ended or why
-
-    def summary(self) -> dict[str, object]:
-        """What came of it."""
-        return {
-            "ended": self.ended,
-            "steps": self.steps,
-            "seconds": round(self._seconds, 3),
-            "steps_per_s": round(self._rate(), 3) if self.steps > 1 else None,
-            "loss_first": self._first_loss,
-            "loss_last": self._last_loss,
-            "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-        }
-
-    def _talk(self, loss: float) -> None:
-        if self._first_loss is None:
-            self._first_loss, self._first_step_s = loss, self._seconds
-            say(f"first step after {self._seconds:.1f} s, loss {loss:.4f}")
-        elif time.monotonic() - self._spoke >= LOG_EVERY_S:
-            self._spoke = time.monotonic()
-            say(f"step {self.steps}  loss {loss:.4f}  {self._rate():.1f} steps/s")
-
-    def _rate(self) -> float:
-        """Steps per second after the first, which compiles."""
-        after_first = self._seconds - self._first_step_s
-        return (self.steps - 1) / after_first if after_first > 0 else 0.0

@@ -1,71 +1,76 @@
-"""Classify traffic signs: images of 32x32 pixels in 43 classes, as in GTSRB, with a small convolutional network.
+"""Classify traffic signs (GTSRB, 43 classes) with a small convolutional network or a well-known large one, from scratch.
 
-All data is in memory, so computing sets the pace: the network on one thread, and beside it a thread that turns, scales and
-shrinks the pictures of the next batch. `--data synthetic` draws images of GTSRB's shape and value range: each class is a
-pattern of its own under noise.
+All data is in memory, so computing sets the pace: the network, and beside it a thread that turns, scales and moves the
+pictures of the next batch. The small `cnn` looks at 32x32 pixels; the others get 64x64, which their first layer brings to
+`--image-size`, on the device. With `--augment device` the pictures are turned there too, which a fast GPU wants.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+if not __package__:  # run as a file: the other modules lie beside it
+    sys.path[0] = str(Path(__file__).resolve().parents[1])
+
 from workloads import common
+from workloads.datasets import gtsrb
 
 if TYPE_CHECKING:
     import keras
 
-CLASSES = 43
-SHAPE = (32, 32, 3)
-# The pictures as they come are larger than what the network looks at.
-RAW = 64
+SMALL = 32
+IMAGE_SIZE = 96
+TURN_RADIANS, SCALE, MOVE_PIXELS = 0.25, 0.1, 6
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Train, and return the exit code."""
     parser = common.flags(__doc__ or "", batch_size=64, samples=8192, epochs=20)
-    parser.add_argument("--model", choices=sorted(MODELS), default="cnn", help="the network")
-    options = parser.parse_args(arguments)
-    common.start(options)
-    images, labels = synthetic(options.samples, options.seed)
-    common.say(
-        f"data: synthetic, {len(images)} images, seen as 32x32x3 from 0 to 1, in {CLASSES} classes (GTSRB's shape)"
+    parser.add_argument("--model", choices=["cnn", *sorted(LARGE)], default="cnn", help="the network")
+    parser.add_argument(
+        "--image-size", type=int, default=IMAGE_SIZE, metavar="N", help="pixels a side; at least 75 for inception_v3"
     )
-    model = MODELS[options.model]()
-    model.compile("adam", "sparse_categorical_crossentropy", jit_compile=False)
-    order = np.random.default_rng(options.seed)
-    fetch = partial(augmented, images, labels, options.batch_size, order)
-    return common.train(model, fetch, options)
+    parser.add_argument("--augment", choices=["host", "device"], default="host", help="where pictures are turned")
+    options = parser.parse_args(arguments)
+    images, labels = gtsrb.images(options.data, options.samples, options.seed)
+    common.start(options)
+    make = partial(augmented, images, labels, SMALL if options.model == "cnn" else gtsrb.SIDE)
+    if options.augment == "device":
+        make = partial(plain, images, labels)
+    model = build(options.model, options.image_size, options.augment == "device")
+    common.compiled(model, "adam", "sparse_categorical_crossentropy")
+    return common.fit(model, make, len(images), options)
 
 
-def synthetic(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Images of 64x64 bytes and labels: a coarse pattern per class, brighter or darker, under noise."""
-    random = np.random.default_rng(seed)
-    patterns = random.integers(0, 200, (CLASSES, 8, 8, 3)).repeat(RAW // 8, axis=1).repeat(RAW // 8, axis=2)
-    labels = random.integers(0, CLASSES, samples)
-    images = np.empty((samples, RAW, RAW, 3), np.uint8)
-    for image, label in zip(images, labels, strict=True):
-        noise = random.integers(-25, 26, (RAW, RAW, 3))
-        image[:] = np.clip(patterns[label] * random.uniform(0.6, 1.2) + noise, 0, 255)
-    return images, labels
+def plain(
+    images: np.ndarray, labels: np.ndarray, chosen: np.ndarray, _: np.random.Generator
+) -> tuple[np.ndarray, np.ndarray]:
+    """The chosen images as they are, in bytes."""
+    return images[chosen], labels[chosen]
 
 
 def augmented(
-    images: np.ndarray, labels: np.ndarray, size: int, random: np.random.Generator
+    images: np.ndarray, labels: np.ndarray, side: int, chosen: np.ndarray, random: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """A random batch at the network's size, from 0 to 1: each image turned, scaled and moved a little, under fresh noise.
+    """The chosen images at `side` pixels, from 0 to 1: each turned, scaled and moved a little, under fresh noise.
 
     Signs are never mirrored: that would change what they mean.
     """
-    chosen = random.integers(0, len(images), size)
-    angle, scale = random.uniform(-0.25, 0.25, size), random.uniform(0.9, 1.1, size)
+    size = len(chosen)
+    angle = random.uniform(-TURN_RADIANS, TURN_RADIANS, size)
+    scale = random.uniform(1 - SCALE, 1 + SCALE, size)
     turn = np.stack([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]).transpose(2, 0, 1)
-    seen = _resampled(images[chosen], turn * scale[:, None, None], random.uniform(-6, 6, (size, 1, 2)))
-    # Two by two points become one: the mean, and not every second, keeps fine detail from flickering.
-    small = seen.reshape(size, SHAPE[0], 2, SHAPE[1], 2, 3).mean(axis=(2, 4), dtype=np.float32) / 255
+    move = random.uniform(-MOVE_PIXELS, MOVE_PIXELS, (size, 1, 2))
+    seen = _resampled(images[chosen], turn * scale[:, None, None], move)
+    # Several points become one: the mean, and not every second, keeps fine detail from flickering.
+    points = gtsrb.SIDE // side
+    small = seen.reshape(size, side, points, side, points, 3).mean(axis=(2, 4), dtype=np.float32) / 255
     noise = random.standard_normal(small.shape, dtype=np.float32) * 0.02
     return np.clip(small + noise, 0, 1), labels[chosen]
 
@@ -86,25 +91,71 @@ def _resampled(images: np.ndarray, matrix: np.ndarray, shift: np.ndarray) -> np.
     return seen
 
 
-def build_cnn() -> keras.Model:
-    """Three blocks of convolutions, each halving the image, then two dense layers."""
+def build(name: str, image_size: int = IMAGE_SIZE, augment: bool = False) -> keras.Model:
+    """The network called `name`; with `augment` it takes bytes and turns the pictures itself while it trains."""
     import keras
     from keras import layers
 
-    blocks = [
-        layer
-        for filters in (32, 64, 128)
-        for layer in (
-            layers.Conv2D(filters, 3, padding="same", activation="relu"),
-            layers.Conv2D(filters, 3, padding="same", activation="relu"),
-            layers.MaxPooling2D(),
-        )
-    ]
-    head = [layers.Flatten(), layers.Dense(256, activation="relu"), layers.Dense(CLASSES, activation="softmax")]
-    return keras.Sequential([keras.Input(SHAPE), *blocks, *head])
+    given = SMALL if name == "cnn" and not augment else gtsrb.SIDE
+    wanted = SMALL if name == "cnn" else image_size
+    image = x = keras.Input((given, given, 3))
+    if augment:
+        x = layers.Rescaling(1 / 255)(x)
+        x = layers.RandomRotation(TURN_RADIANS / (2 * np.pi), fill_mode="nearest")(x)
+        x = layers.RandomZoom(SCALE, fill_mode="nearest")(x)
+        x = layers.RandomTranslation(MOVE_PIXELS / gtsrb.SIDE, MOVE_PIXELS / gtsrb.SIDE, fill_mode="nearest")(x)
+    if wanted != given:
+        x = layers.Resizing(wanted, wanted)(x)
+    x = _cnn(x) if name == "cnn" else LARGE[name](x)
+    # Probabilities in 32 bits: the logarithm of a small one does not fit into fewer.
+    return keras.Model(image, layers.Dense(gtsrb.CLASSES, activation="softmax", dtype="float32")(x), name=name)
 
 
-MODELS = {"cnn": build_cnn}
+def _cnn(x: keras.KerasTensor) -> keras.KerasTensor:
+    """Three blocks of convolutions, each halving the image, then a dense layer."""
+    from keras import layers
+
+    for filters in (32, 64, 128):
+        x = layers.Conv2D(filters, 3, padding="same", activation="relu")(x)
+        x = layers.Conv2D(filters, 3, padding="same", activation="relu")(x)
+        x = layers.MaxPooling2D()(x)
+    return layers.Dense(256, activation="relu")(layers.Flatten()(x))
+
+
+def _known(constructor: str, **flags: object) -> Callable[[keras.KerasTensor], keras.KerasTensor]:
+    """A network of `keras.applications` without its head and with random weights, for pictures from 0 to 1."""
+
+    def features(x: keras.KerasTensor) -> keras.KerasTensor:
+        import keras
+
+        network = getattr(keras.applications, constructor)
+        shape = tuple(x.shape[1:])
+        return network(include_top=False, weights=None, input_shape=shape, pooling="avg", **flags)(x)
+
+    return features
+
+
+def _nasnet_mobile(x: keras.KerasTensor) -> keras.KerasTensor:
+    import keras
+
+    if keras.backend.backend() != "torch":
+        return _known("NASNetMobile")(x)
+    # Keras refuses it under PyTorch, for its pretrained weights foretell wrongly there (keras#18451). We use none.
+    from keras.src.applications.nasnet import NASNet
+
+    sizes = {"penultimate_filters": 1056, "num_blocks": 4, "stem_block_filters": 32, "filter_multiplier": 2}
+    shape = tuple(x.shape[1:])
+    return NASNet(shape, **sizes, skip_reduction=False, include_top=False, weights=None, pooling="avg")(x)
+
+
+LARGE = {
+    "efficientnet_v2_b0": _known("EfficientNetV2B0", include_preprocessing=False),
+    "efficientnet_v2_s": _known("EfficientNetV2S", include_preprocessing=False),
+    "inception_v3": _known("InceptionV3"),
+    "mobilenet": _known("MobileNet"),
+    "nasnet_mobile": _nasnet_mobile,
+    "resnet50": _known("ResNet50"),
+}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -2,7 +2,7 @@
 
 Arrives: the settings, and at each look the residents' process trees. Leaves: readings and usage as for a GPU.
 A device's utilisation is the busy share of its cores; a resident's is the CPU time of its tree, children it waited for
-included.
+included. Its energy is that of the machine's processors times its part of the time that all cores were busy.
 
 Memory. The devices together promise `cpu_memory_fraction` of the machine, or of the tightest cgroup limit above us.
 What other processes use is on no device until it outgrows the rest of the machine; beyond that it is foreign on every
@@ -26,7 +26,8 @@ from pathlib import Path
 
 import psutil
 
-from gpuq.adapters.devices import Placement, Resident, Snapshot, Usage
+from gpuq.adapters.devices import Fault, Placement, Resident, Snapshot, Usage
+from gpuq.adapters.rapl import Rapl
 from gpuq.core.attempt import AttemptId
 from gpuq.core.device import Device, DeviceId, HostId, Reading
 from gpuq.errors import BadSettings, NotFound
@@ -78,6 +79,7 @@ class _Look:
 
     at: float
     busy: Mapping[int, tuple[int, int]]
+    joules: float | None = None
     cpu_seconds: dict[AttemptId, float] = field(default_factory=dict)
     residents: dict[DeviceId, frozenset[AttemptId]] = field(default_factory=dict)
     foreign: dict[DeviceId, float | None] = field(default_factory=dict)
@@ -92,12 +94,14 @@ class CpuBackend:
         unpromised: int,
         clock: Callable[[], float] = time.monotonic,
         memory: Callable[[], Memory] | None = None,
+        energy: Callable[[], float | None] | None = None,
     ) -> None:
         self._devices = tuple(cores)
         self._cores = {device.id: share for device, share in cores.items()}
         self._unpromised = unpromised
         self._clock = clock
         self._memory = memory or machine_memory
+        self._energy = energy or Rapl().spent
         self._last: _Look | None = None
         self._trees = _Trees()
 
@@ -115,7 +119,7 @@ class CpuBackend:
 
     def read(self, now: float, residents: Sequence[Resident]) -> Snapshot:
         """One look; utilisation is None at the first, which has nothing to take a difference from."""
-        look = _Look(self._clock(), _busy_ticks())
+        look = _Look(self._clock(), _busy_ticks(), self._energy())
         usage = {resident.attempt: self._usage(resident, look) for resident in residents}
         self._trees.end_look()
         here = {device: [r for r in residents if device in r.devices] for device in self._cores}
@@ -132,6 +136,10 @@ class CpuBackend:
         self._last = look
         return Snapshot(readings, usage)
 
+    def faults(self) -> Sequence[Fault]:
+        """Nobody reports any."""
+        return ()
+
     def close(self) -> None:
         """Nothing is held open."""
 
@@ -147,7 +155,16 @@ class CpuBackend:
             return Usage(memory, None)
         # A tree's time can fall: a child that nobody waits for takes its time with it.
         spent = max(0.0, look.cpu_seconds[resident.attempt] - before)
-        return Usage(memory, 100 * spent / ((look.at - self._last.at) * cores))
+        return Usage(memory, 100 * spent / ((look.at - self._last.at) * cores), self._joules(spent, look))
+
+    def _joules(self, spent: float, look: _Look) -> float | None:
+        """The part of the processors' energy that goes with so many seconds of one core, of all that were spent."""
+        if look.joules is None or self._last is None:
+            return None
+        before = self._last.busy
+        ticks = sum(busy - before[core][0] for core, (busy, _) in look.busy.items() if core in before)
+        whole = max(ticks / _TICKS_PER_S, spent)
+        return look.joules * spent / whole if whole > 0 else 0.0
 
     def _foreign_memory(self, used: Mapping[DeviceId, int | None]) -> dict[DeviceId, int]:
         """Bytes of each device that others use up: an even part, and never less than leaves what is still to be had.

@@ -25,10 +25,24 @@ class Resident:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What one attempt uses now of one device, in bytes and percent: of its devices the highest, where they are told apart."""
+    """What one attempt uses now of one device, in bytes and percent: of its devices the highest, where they are told apart.
+
+    Energy is that of the time since the look before, over all its devices; `idle_joules` is the part of it that they would have
+    taken anyway, None where that is not known. See `energy.py`.
+    """
 
     memory_bytes: int | None
     utilization_pct: float | None
+    energy_joules: float | None = None
+    idle_joules: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """The driver reported this error of a device. `xid` is NVIDIA's number for it."""
+
+    device: DeviceId
+    xid: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +70,10 @@ class Backend(Protocol):
 
     def read(self, now: float, residents: Sequence[Resident]) -> Snapshot:
         """One look; called about once a second."""
+        ...
+
+    def faults(self) -> Sequence[Fault]:
+        """What was reported since this was last asked; () where devices report nothing."""
         ...
 
     def placement(self, devices: Sequence[DeviceId]) -> Placement:

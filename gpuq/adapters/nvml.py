@@ -1,58 +1,45 @@
-"""NVIDIA GPUs through NVML: the one module that imports `pynvml` (nvidia-ml-py).
+"""NVIDIA GPUs through NVML (`pynvml`, nvidia-ml-py), which only this module and those named `nvml_*` beside it import.
 
-Arrives: at each look the residents' process trees. Leaves: readings and usage. Every call to the driver goes through
-`_ask`: what a GPU does not support is None; a GPU that fails is left out of the readings and logged once, and
-tried again at the next look, while the others go on.
+Arrives: at each look the residents' process trees. Leaves: readings, usage, and the errors that the driver reported. What a
+GPU does not support is None; a GPU that fails is left out of the readings and logged once, and tried again at the next
+look, while the others go on. One that had a fatal error is read, but says that it is unwell. docs/devices.md has every call
+and what it is None for.
 
-Costs. A look asks each GPU four quick questions (2 to 15 microseconds each) and, only every ten seconds, for its graphics
-processes: that call was seen to take 4.5 ms and to hold the driver's lock meanwhile. Handles are fetched once.
+Costs. A look asks each GPU about a dozen quick questions (2 to 15 microseconds each were seen) and, only every ten seconds,
+for its graphics processes. Handles are fetched once.
 
-Memory is the driver's: what it reserves for itself is not ours to promise. A job's is that of its processes, found by
-climbing from each process on the GPU to a resident's root; every other process is foreign. In a container this needs the
-process numbers of the host, else all are foreign and the GPU is shared with nobody.
+Memory is the driver's: what it reserves for itself is not ours to promise. A job's is that of its processes; every other
+process is foreign. Utilisation of a job that is alone on its GPU is the GPU's; beside others it is the driver's figure per
+process. MIG slices are devices of their own: their utilisation comes from GPM, so from Hopper on, and never per process.
 
-Utilisation of a job that is alone on its GPU is the GPU's; beside others it is the driver's figure per process, with the
-time of its last sample passed back, since else it averages over a span of its own choosing. Drivers were seen to return
-rubbish there (thousands of percent, processes that do not exist), so what is not a percentage is not used. MIG slices
-are devices of their own; for them drivers give memory, no utilisation.
-
-The way of sharing is MPS where a process is an MPS client, or is the MPS server; else the driver slices time. The server
-starts with its first client, so a GPU set up for MPS counts as sliced until a job has used it.
+The way of sharing is MPS where a process is an MPS client, or is the MPS server; else the driver slices time. A server
+that a site runs starts with its first client: until then such a GPU counts as sliced. Ours is started beforehand.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pynvml
 
-from gpuq.adapters.devices import Placement, Resident, Snapshot, Usage
+from gpuq.adapters.devices import Fault, Placement, Resident, Snapshot, Usage
+from gpuq.adapters.energy import DeviceEnergy, Spent, share_out
+from gpuq.adapters.nvml_ask import Failed, ask, wonder
+from gpuq.adapters.nvml_faults import Events, Health, address
+from gpuq.adapters.nvml_gpm import Gpm
+from gpuq.adapters.nvml_processes import Processes, computing, numbers_are_the_hosts, owners
+from gpuq.adapters.nvml_vitals import read_vitals
 from gpuq.core.attempt import AttemptId
-from gpuq.core.device import Device, DeviceId, HostId, Reading
-from gpuq.errors import NotFound, Unreachable
+from gpuq.core.device import Device, DeviceId, HostId, Reading, Vitals
+from gpuq.errors import BadSettings, NotFound, Unreachable
 from gpuq.settings import Settings
 
-_GRAPHICS_EVERY_S = 10.0
-_SAMPLE_VALID_S = 3.0
-_MPS_SERVER = b"nvidia-cuda-mps-server"
 N = TypeVar("N", int, float)
 _log = logging.getLogger(__name__)
-
-# Not known here, as opposed to broken. `INSUFFICIENT_SIZE` comes when processes appear between the driver's two answers.
-_UNKNOWN = frozenset(
-    {
-        pynvml.NVML_ERROR_NOT_SUPPORTED,
-        pynvml.NVML_ERROR_NO_PERMISSION,
-        pynvml.NVML_ERROR_FUNCTION_NOT_FOUND,
-        pynvml.NVML_ERROR_INSUFFICIENT_SIZE,
-        pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
-    }
-)
-_NOTHING = frozenset({pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_SUCCESS})
 
 
 def open_backend(settings: Settings) -> NvmlBackend:
@@ -70,104 +57,115 @@ def open_backend(settings: Settings) -> NvmlBackend:
             "The NVIDIA driver answers, but no GPU does.",
             fix='See what `nvidia-smi` says; or set `backend = "cpu"` under [devices].',
         )
-    return NvmlBackend(gpus)
+    if not numbers_are_the_hosts():
+        _log.warning("this container has process numbers of its own: jobs may look foreign, and then no GPU is shared")
+    return NvmlBackend(gpus, _client_environment(settings))
 
 
-class _Failed(Exception):
-    """A GPU did not answer a question that it should know the answer to."""
-
-
-def _ask(question: Callable[..., Any], *arguments: object) -> Any:
-    """The driver's answer; None where it is not known, an empty list where there is nothing. Raises _Failed."""
-    try:
-        return question(*arguments)
-    except pynvml.NVMLError as error:
-        if error.value in _NOTHING:
-            return []
-        if error.value in _UNKNOWN:
-            return None
-        raise _Failed(f"{question.__name__}: {error}") from error
+def _client_environment(settings: Settings) -> dict[str, str]:
+    """What makes a job a client of our MPS; nothing without it."""
+    if not settings.devices.mps:
+        return {}
+    share = settings.devices.mps_thread_pct
+    if not 0 <= share <= 100:
+        raise BadSettings(f"`mps_thread_pct` must be 0 to 100, not {share}.")
+    limit = {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE": str(share)} if share else {}
+    return {"CUDA_MPS_PIPE_DIRECTORY": str(settings.home.mps_pipes), **limit}
 
 
 @dataclass(slots=True)
 class _Gpu:
-    """One device, its handle, and what is remembered of it from look to look."""
+    """One device, its handles, and what is remembered of it from look to look. `parent` is a slice's whole GPU."""
 
     device: Device
-    handle: object
-    slice_: bool
-    graphics: dict[int, int | None] = field(default_factory=dict)
-    graphics_at: float | None = None
-    samples: dict[int, tuple[int, float]] = field(default_factory=dict)
-    newest_sample: int = 0
+    handle: Any
+    parent: Any
+    instance: int | None
+    processes: Processes
+    gpm: Gpm
+    health: Health
+    energy: DeviceEnergy = field(default_factory=DeviceEnergy)
     failed: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class _Computing:
-    """The driver's processes that compute, and its MPS clients; None where it does not tell."""
-
-    processes: Sequence[Any] | None
-    clients: Sequence[Any] | None
-
     @property
-    def sharing(self) -> str | None:
-        """As `Device.sharing`."""
-        if self.clients or any(_is_mps_server(process.pid) for process in self.processes or ()):
-            return "mps"
-        return None if self.processes is None else "time-slicing"
+    def whole(self) -> Any:
+        """The handle of the whole GPU."""
+        return self.handle if self.parent is None else self.parent
 
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What one GPU says now. `processes` gives bytes, None for one whose memory is not known; `shares` percent."""
+    """What one GPU says now. `processes` gives bytes, None for one whose memory is not known; `shares` percent; `servers` are the
+    MPS servers among them, which work for their clients and are nobody's own."""
 
     used: int | None
     utilization: float | None
     processes: Mapping[int, int | None] | None
     shares: Mapping[int, float] | None
+    servers: frozenset[int]
+    spent: Spent | None
+    vitals: Vitals
+    unwell: str | None
 
 
 def _find_gpus(host: HostId) -> Iterator[_Gpu]:
     for index in range(pynvml.nvmlDeviceGetCount()):
         try:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
-            mode = _ask(pynvml.nvmlDeviceGetMigMode, handle)
+            mode = ask(pynvml.nvmlDeviceGetMigMode, handle)
             if mode and mode[0] == pynvml.NVML_DEVICE_MIG_ENABLE:
                 yield from _find_slices(handle, host)
             else:
-                yield _Gpu(_describe(handle, host), handle, False)
-        except (_Failed, pynvml.NVMLError) as error:
+                yield _gpu(handle, None, host)
+        except (Failed, pynvml.NVMLError) as error:
             _log.warning("GPU %d is left out: %s", index, error)
 
 
 def _find_slices(parent: object, host: HostId) -> Iterator[_Gpu]:
-    for index in range(_ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, parent) or 0):
-        handle = _ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, parent, index)
+    for index in range(ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, parent) or 0):
+        handle = ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, parent, index)
         if handle:
-            yield _Gpu(_describe(handle, host), handle, True)
+            yield _gpu(handle, parent, host)
+
+
+def _gpu(handle: Any, parent: Any, host: HostId) -> _Gpu:
+    whole = handle if parent is None else parent
+    # Without its number a slice's counters cannot be asked for, and the whole GPU's are not its own.
+    instance = None if parent is None else wonder(pynvml.nvmlDeviceGetGpuInstanceId, handle)
+    gpm = Gpm(whole if parent is None or instance is not None else None, instance)
+    return _Gpu(
+        _describe(handle, host), handle, parent, instance, Processes(handle, parent is not None), gpm, Health(whole)
+    )
 
 
 def _describe(handle: object, host: HostId) -> Device:
     memory = _memory(handle)
     if memory is None:
-        raise _Failed("its memory is not known")
+        raise Failed("its memory is not known")
     uuid, name = pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)
     total = memory.total - getattr(memory, "reserved", 0)
-    return Device(DeviceId(uuid), host, "nvml", name, total, _computing(handle).sharing)
+    return Device(DeviceId(uuid), host, "nvml", name, total, computing(handle).sharing)
 
 
 def _memory(handle: object) -> Any:
     """Totals in bytes. Old drivers only know the first version, which counts their own share as used."""
-    memory = _ask(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
-    return memory if memory is not None else _ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
+    memory = ask(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
+    return memory if memory is not None else ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
 
 
 class NvmlBackend:
     """See `devices.Backend`."""
 
-    def __init__(self, gpus: Sequence[_Gpu]) -> None:
+    def __init__(self, gpus: Sequence[_Gpu], mps: Mapping[str, str] | None = None) -> None:
+        """`mps`: the variables of its clients."""
+        self._mps = mps or {}
         self._gpus = {gpu.device.id: gpu for gpu in gpus}
+        self._events = Events()
+        wholes = {address(gpu.whole): gpu.whole for gpu in gpus}
+        watched = {name: self._events.register(handle) for name, handle in wholes.items()}
+        for gpu in gpus:
+            gpu.health.watched = watched[address(gpu.whole)]
+            gpu.health.start(time.time())
 
     def devices(self) -> tuple[Device, ...]:
         """The GPUs and slices, in the driver's order, shared as at the latest look."""
@@ -178,19 +176,37 @@ class NvmlBackend:
         for device in devices:
             if device not in self._gpus:
                 raise NotFound(f"There is no device {device} on this host.", fix="`gpuq gpus` lists the devices.")
-        return Placement({"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(devices)}, None)
+        env = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(devices)}
+        # One MPS daemon serves whole GPUs; each slice would need one of its own.
+        mps = {} if any(self._gpus[device].parent is not None for device in devices) else self._mps
+        return Placement({**env, **mps}, None)
+
+    def faults(self) -> Sequence[Fault]:
+        """The driver's errors since this was last asked. One that names no slice is every slice's."""
+        now, found = time.time(), []
+        for whole, xid, instance in self._events.take():
+            for gpu in self._gpus.values():
+                if address(gpu.whole) == whole and (instance is None or gpu.instance in (None, instance)):
+                    gpu.health.note(xid, now)
+                    found.append(Fault(gpu.device.id, xid))
+        return found
 
     def read(self, now: float, residents: Sequence[Resident]) -> Snapshot:
         """One look at every GPU that answers."""
         seen = {device: look for device, gpu in self._gpus.items() if (look := _look(gpu, now)) is not None}
-        owners = _owners({pid for look in seen.values() for pid in look.processes or ()}, residents)
-        shares = {device: _Share(look, owners) for device, look in seen.items()}
+        found = owners({pid for look in seen.values() for pid in look.processes or ()}, residents)
+        shares = {device: _Share(look, found) for device, look in seen.items()}
+        for device, share in shares.items():
+            share.settle([resident.attempt for resident in residents if device in resident.devices])
         readings = {device: share.reading(now) for device, share in shares.items()}
         usage = {resident.attempt: _usage(resident, shares) for resident in residents}
         return Snapshot(readings, usage)
 
     def close(self) -> None:
         """Let go of the driver."""
+        self._events.close()
+        for gpu in self._gpus.values():
+            gpu.gpm.close()
         try:
             pynvml.nvmlShutdown()
         except pynvml.NVMLError as error:
@@ -202,16 +218,8 @@ class NvmlBackend:
 
 def _look(gpu: _Gpu, now: float) -> _Seen | None:
     try:
-        memory = _memory(gpu.handle)
-        rates = None if gpu.slice_ else _ask(pynvml.nvmlDeviceGetUtilizationRates, gpu.handle)
-        computing = _computing(gpu.handle)
-        seen = _Seen(
-            used=None if memory is None else int(memory.used),
-            utilization=None if rates is None else float(rates.gpu),
-            processes=_processes(gpu, computing, now),
-            shares=None if gpu.slice_ else _process_shares(gpu, now),
-        )
-    except _Failed as error:
+        seen, sharing = _see(gpu, now)
+    except Failed as error:
         if not gpu.failed:
             _log.error("GPU %s does not answer and gets no jobs until it does: %s", gpu.device.id, error)
         gpu.failed = True
@@ -219,93 +227,67 @@ def _look(gpu: _Gpu, now: float) -> _Seen | None:
     if gpu.failed:
         _log.warning("GPU %s answers again", gpu.device.id)
     gpu.failed = False
-    if computing.sharing != gpu.device.sharing:
-        gpu.device = replace(gpu.device, sharing=computing.sharing)
+    if sharing != gpu.device.sharing:
+        gpu.device = replace(gpu.device, sharing=sharing)
     return seen
 
 
-def _computing(handle: object) -> _Computing:
-    return _Computing(
-        _ask(pynvml.nvmlDeviceGetComputeRunningProcesses, handle),
-        _ask(pynvml.nvmlDeviceGetMPSComputeRunningProcesses, handle),
-    )
+def _see(gpu: _Gpu, now: float) -> tuple[_Seen, str | None]:
+    """What the GPU says, and how those on it share it. Raises Failed."""
+    memory = _memory(gpu.handle)
+    rates = None if gpu.parent is not None else ask(pynvml.nvmlDeviceGetUtilizationRates, gpu.handle)
+    found = computing(gpu.handle)
+    processes = gpu.processes.memory(found, now)
+    activity = gpu.gpm.read(now)
+    vitals = read_vitals(gpu.handle, gpu.parent, activity, None if rates is None else float(rates.memory))
+    empty = processes is not None and processes.keys() <= found.servers
+    spent = gpu.energy.look(now, vitals.energy_joules, vitals.power_watts, empty=empty)
+    return _Seen(
+        used=None if memory is None else int(memory.used),
+        utilization=activity.busy_pct if rates is None else float(rates.gpu),
+        processes=processes,
+        shares=gpu.processes.shares(now),
+        servers=found.servers,
+        spent=spent,
+        vitals=replace(vitals, xids=gpu.health.counts()),
+        unwell=gpu.health.unwell(time.time()),
+    ), found.sharing
 
 
-def _is_mps_server(pid: int) -> bool:
-    try:
-        command = Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0]
-    except OSError:
-        return False
-    return command.rpartition(b"/")[2] == _MPS_SERVER
-
-
-def _processes(gpu: _Gpu, computing: _Computing, now: float) -> dict[int, int | None] | None:
-    """Bytes per process; None if the driver does not tell. One process may be listed as compute and as graphics."""
-    if computing.processes is None:
-        return None
-    if gpu.graphics_at is None or not 0 <= now - gpu.graphics_at < _GRAPHICS_EVERY_S:
-        gpu.graphics_at = now
-        graphics = _ask(pynvml.nvmlDeviceGetGraphicsRunningProcesses, gpu.handle) or []
-        gpu.graphics = {process.pid: process.usedGpuMemory for process in graphics}
-    found = {pid: held for pid, held in gpu.graphics.items() if Path(f"/proc/{pid}").exists()}
-    for process in (*computing.processes, *(computing.clients or ())):
-        held = found.get(process.pid, 0)
-        known = held is not None and process.usedGpuMemory is not None
-        found[process.pid] = max(held, process.usedGpuMemory) if known else None
-    return found
-
-
-def _process_shares(gpu: _Gpu, now: float) -> dict[int, float] | None:
-    """Percent per process, from its latest sample; processes without a fresh one did nothing."""
-    samples = _ask(pynvml.nvmlDeviceGetProcessUtilization, gpu.handle, gpu.newest_sample)
-    if samples is None:
-        return None
-    for sample in samples:
-        if sample.smUtil <= 100 and sample.timeStamp >= gpu.samples.get(sample.pid, (0, 0))[0]:
-            gpu.samples[sample.pid] = (sample.timeStamp, float(sample.smUtil))
-            gpu.newest_sample = max(gpu.newest_sample, sample.timeStamp)
-    oldest = (now - _SAMPLE_VALID_S) * 1e6
-    gpu.samples = {pid: sample for pid, sample in gpu.samples.items() if sample[0] >= oldest}
-    return {pid: share for pid, (_, share) in gpu.samples.items()}
-
-
-# --- who is who ----------------------------------------------------------------------------------------------------
-
-
-def _owners(pids: set[int], residents: Sequence[Resident]) -> dict[int, AttemptId]:
-    """The attempt of each process that stands under a resident's root."""
-    roots = {resident.root_pid: resident.attempt for resident in residents}
-    owners = {}
-    for pid in pids:
-        ancestor = next((parent for parent in _ancestry(pid) if parent in roots), None)
-        if ancestor is not None:
-            owners[pid] = roots[ancestor]
-    return owners
-
-
-def _ancestry(pid: int) -> Iterator[int]:
-    while pid > 1:
-        yield pid
-        try:
-            stat = Path(f"/proc/{pid}/stat").read_bytes()
-        except OSError:
-            return
-        pid = int(stat.rpartition(b")")[2].split()[1])
+# --- who has what --------------------------------------------------------------------------------------------------
 
 
 class _Share:
     """One GPU's answers, shared out between our attempts and the others."""
 
-    def __init__(self, seen: _Seen, owners: Mapping[int, AttemptId]) -> None:
+    def __init__(self, seen: _Seen, found: Mapping[int, AttemptId]) -> None:
         self._seen = seen
         pids = seen.processes or {}
-        self._foreign = [pid for pid in pids if pid not in owners]
-        self._ours = {pid: owners[pid] for pid in pids if pid in owners}
+        self._foreign = [pid for pid in pids if pid not in found and pid not in seen.servers]
+        self._ours = {pid: found[pid] for pid in pids if pid in found}
+        self._spent: Mapping[AttemptId | None, Spent] = {}
+
+    def settle(self, residents: Sequence[AttemptId]) -> None:
+        """Share out what was spent among all that are here; None stands for the others."""
+        if self._seen.spent is None:
+            return
+        parties: dict[AttemptId | None, float | None] = {one: self.utilization_of(one) for one in residents}
+        if self._foreign:
+            parties[None] = self._foreign_utilization()
+        self._spent = share_out(self._seen.spent, parties)
 
     def reading(self, now: float) -> Reading:
         """The GPU as a whole."""
         seen = self._seen
-        return Reading(now, seen.used, seen.utilization, self._foreign_memory(), self._foreign_utilization())
+        return Reading(
+            now,
+            seen.used,
+            seen.utilization,
+            self._foreign_memory(),
+            self._foreign_utilization(),
+            seen.unwell,
+            seen.vitals,
+        )
 
     def memory_of(self, attempt: AttemptId) -> int | None:
         """Bytes of one attempt here; 0 before it has touched the GPU."""
@@ -322,6 +304,10 @@ class _Share:
         if not self._foreign and set(self._ours.values()) == {attempt}:
             return self._seen.utilization
         return self._sum_shares([pid for pid, owner in self._ours.items() if owner == attempt])
+
+    def spent_by(self, attempt: AttemptId) -> Spent | None:
+        """One attempt's part of what was spent here."""
+        return self._spent.get(attempt)
 
     def _foreign_memory(self) -> int | None:
         """What is used and not ours; the driver's own small leftovers count too."""
@@ -342,7 +328,10 @@ class _Share:
 
     def _sum_shares(self, pids: Sequence[int]) -> float | None:
         shares = self._seen.shares
-        return None if shares is None else min(100.0, sum(shares.get(pid, 0.0) for pid in pids))
+        # A driver that counts clients' work as their server's does not tell whose it was.
+        if shares is None or any(shares.get(server) for server in self._seen.servers):
+            return None
+        return min(100.0, sum(shares.get(pid, 0.0) for pid in pids))
 
 
 def _usage(resident: Resident, shares: Mapping[DeviceId, _Share]) -> Usage:
@@ -350,9 +339,12 @@ def _usage(resident: Resident, shares: Mapping[DeviceId, _Share]) -> Usage:
     here = [shares[device] for device in resident.devices if device in shares]
     if not here or len(here) < len(resident.devices):
         return Usage(None, None)
+    spent = [share.spent_by(resident.attempt) for share in here]
     return Usage(
         _highest_known([share.memory_of(resident.attempt) for share in here]),
         _highest_known([share.utilization_of(resident.attempt) for share in here]),
+        _sum_known([None if one is None else one.joules for one in spent]),
+        _sum_known([None if one is None else one.idle for one in spent]),
     )
 
 
@@ -361,6 +353,6 @@ def _highest_known(values: Sequence[N | None]) -> N | None:
     return max(known) if known and len(known) == len(values) else None
 
 
-def _sum_known(values: Sequence[int | None]) -> int | None:
+def _sum_known(values: Sequence[N | None]) -> N | None:
     known = [value for value in values if value is not None]
     return sum(known) if len(known) == len(values) else None

@@ -84,6 +84,7 @@ async def explain(request: web.Request) -> web.Response:
             partners=line.partners,
             forecast=line.forecast,
             attempts=line.attempts,
+            blink=(line.live.blink if line.live else None) or line.actual["blink"],
         )
     )
 

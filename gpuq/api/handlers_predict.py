@@ -188,6 +188,7 @@ def _place(device: LiveDevice, residents: Iterable[Attempt]) -> Place:
             utilization_pct=device.utilization_pct,
             foreign_memory=device.foreign_memory_bytes,
             foreign_utilization_pct=device.foreign_utilization_pct,
+            unwell=device.unwell,
         )
     known = Device(
         id=DeviceId(device.id),

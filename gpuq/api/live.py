@@ -11,6 +11,7 @@ from typing import Protocol
 
 import msgspec
 
+from gpuq.core.device import Vitals
 from gpuq.errors import Unreachable
 
 _REUSE_S = 0.2
@@ -27,6 +28,7 @@ class LiveResident(msgspec.Struct, frozen=True):
     rate: float | None = None
     not_counted: str | None = None
     started_at: float | None = None
+    blink: str | None = None
     partners: tuple[int, ...] = ()
 
 
@@ -44,6 +46,8 @@ class LiveDevice(msgspec.Struct, frozen=True):
     foreign_memory_bytes: int | None = None
     foreign_utilization_pct: float | None = None
     utilization_pct: float | None = None
+    unwell: str | None = None
+    vitals: Vitals | None = None
     read_at: float | None = None
     residents: tuple[LiveResident, ...] = ()
 

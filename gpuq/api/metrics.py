@@ -6,7 +6,7 @@ label. Nothing is kept between two scrapes, so any number of API processes give 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 import gpuq
 from gpuq.api.context import Context
 from gpuq.api.live import Live, LiveDevice, LiveDrift, LiveDrifts, LiveView
+from gpuq.core.device import Vitals
 from gpuq.core.job import ENDED, JobState
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
@@ -105,6 +106,7 @@ def _drift(drift: LiveDrifts) -> Iterator[Metric]:
 
 def _devices(devices: Iterable[LiveDevice], now: float) -> Iterator[Metric]:
     devices = list(devices)
+    yield from _vitals(devices)
     for name, help_text, value in _DEVICE_GAUGES:
         rows = [((device.id, device.host), number) for device in devices if (number := value(device)) is not None]
         yield _gauge(name, help_text, ("gpu", "host"), rows)
@@ -116,8 +118,40 @@ def _devices(devices: Iterable[LiveDevice], now: float) -> Iterator[Metric]:
     yield _gauge("gpuq_worker_heartbeat_age_seconds", "Since a host's last reading.", ("host",), ages)
 
 
+def _vitals(devices: Iterable[LiveDevice]) -> Iterator[Metric]:
+    """What each device says of itself; nothing of what it does not say."""
+    energy = CounterMetricFamily(
+        "gpuq_gpu_energy_joules", "Energy since the driver was loaded.", labels=("gpu", "host")
+    )
+    xids = CounterMetricFamily("gpuq_gpu_xid_errors", "Errors that the driver reported.", labels=("gpu", "host", "xid"))
+    throttled = GaugeMetricFamily(
+        "gpuq_gpu_throttled", "Clocks are lowered for this reason.", labels=("gpu", "host", "reason")
+    )
+    for device in devices:
+        vitals = device.vitals or Vitals()
+        if vitals.energy_joules is not None:
+            energy.add_metric((device.id, device.host), vitals.energy_joules)
+        for xid, count in vitals.xids or ():
+            xids.add_metric((device.id, device.host, str(xid)), count)
+        for reason in vitals.throttling or ():
+            throttled.add_metric((device.id, device.host, reason), 1)
+    yield from (energy, xids, throttled)
+
+
 def _utilization(device: LiveDevice) -> float | None:
     return None if device.utilization_pct is None else device.utilization_pct / 100
+
+
+def _vital(name: str, scale: float = 1.0) -> Callable[[LiveDevice], float | None]:
+    def value(device: LiveDevice) -> float | None:
+        found: float | None = getattr(device.vitals, name, None)
+        return None if found is None else found * scale
+
+    return value
+
+
+def _is_unwell(device: LiveDevice) -> float | None:
+    return None if device.read_at is None else float(device.unwell is not None)
 
 
 def _points(one: LiveDrift) -> float | None:
@@ -144,6 +178,11 @@ _DEVICE_GAUGES = (
     ("gpuq_gpu_memory_reserved_bytes", "Memory promised to jobs.", lambda d: d.promised_memory_bytes),
     ("gpuq_gpu_memory_foreign_bytes", "Memory of processes gpuq did not start.", lambda d: d.foreign_memory_bytes),
     ("gpuq_gpu_jobs", "Jobs on the device.", lambda d: len(d.residents)),
+    ("gpuq_gpu_unwell", "Whether the device is given no new jobs after an error.", _is_unwell),
+    ("gpuq_gpu_power_watts", "Power that the device takes.", _vital("power_watts")),
+    ("gpuq_gpu_temperature_celsius", "Temperature of the device.", _vital("temperature_c")),
+    ("gpuq_gpu_sm_activity_ratio", "Multiprocessors that are busy, 0 to 1.", _vital("sm_activity_pct", 0.01)),
+    ("gpuq_gpu_memory_bandwidth_ratio", "Use of the memory's bandwidth, 0 to 1.", _vital("memory_bandwidth_pct", 0.01)),
 )
 
 

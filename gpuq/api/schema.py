@@ -62,8 +62,21 @@ Actual = Annotated[
                 "alone_rate": {"type": ["number", "null"]},
                 "shared_rate": {"type": ["number", "null"]},
                 "slowdown": {"type": ["number", "null"]},
+                "energy_joules": {"type": ["number", "null"]},
+                "idle_joules": {"type": ["number", "null"]},
+                "peak_memory_is_bound": {"type": ["boolean", "null"]},
+                "slowdown_basis": {"enum": ["measured by blinks", "within attempt", "kind's alone rate", None]},
+                "slowdown_otherwise": {
+                    "type": "array",
+                    "description": "What the other bases say, each with `basis`, `value`, `low` and `high`.",
+                },
+                "blink": {
+                    "type": ["string", "null"],
+                    "description": "How often a partner was paused to measure this attempt, or why none was.",
+                },
                 "not_counted": {"type": ["string", "null"]},
                 "partners": {"type": "array"},
+                "memory_cause": {"type": ["string", "null"]},
             }
         },
     ),
@@ -77,6 +90,7 @@ class LiveNumbers(msgspec.Struct, frozen=True, kw_only=True):
     utilization_pct: float | None
     steps: int | None
     rate: float | None
+    blink: str | None = None
     not_counted: str | None
 
 
@@ -165,6 +179,7 @@ class JobView(JobLine, frozen=True, kw_only=True):
     deadline_at: str | None
     deadline_at_unix: float | None
     preemptible: bool
+    blink: bool
     alone: bool
     position: int | None
     attempts: list[AttemptView]
@@ -211,6 +226,8 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     partners: list[int]
     forecast: ForecastView | None
     attempts: list[AttemptView]
+    blink: str | None = None
+    """How often a partner was paused to measure it, or why none was; null where nobody asked for it."""
 
 
 class NearKind(msgspec.Struct, frozen=True, kw_only=True):
@@ -306,7 +323,8 @@ class ResidentView(msgspec.Struct, frozen=True, kw_only=True):
 class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     """A device, and who is on it. `kind` is the product; live numbers are null when nobody reports them.
 
-    `sharing` is `mps`, `time-slicing`, or null where it is not known.
+    `sharing` is `mps`, `time-slicing`, or null where it is not known. `unwell` says why it is given no new jobs, null for a
+    device that is well. `energy_joules` counts since the driver was loaded.
     """
 
     id: str
@@ -319,6 +337,14 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     promised_memory_bytes: int | None
     foreign_memory_bytes: int | None
     utilization_pct: float | None
+    unwell: str | None
+    power_watts: float | None
+    energy_joules: float | None
+    temperature_c: float | None
+    sm_activity_pct: float | None
+    memory_bandwidth_pct: float | None
+    throttling: list[str] | None
+    xids: dict[str, int] | None
     read_at: str | None
     residents: list[ResidentView]
 

@@ -23,7 +23,7 @@ from gpuq.api.schema import (
     VerdictView,
 )
 from gpuq.api.words import RULES, STATES, rfc3339, rfc3339_or_none, sentence
-from gpuq.core.device import Device
+from gpuq.core.device import Device, Vitals
 from gpuq.core.job import ENDED, WAITING, JobState
 
 _FORECAST_KEYS = ForecastView.__struct_fields__
@@ -33,8 +33,15 @@ _ACTUAL: dict[str, Any] = {
     "alone_rate": None,
     "shared_rate": None,
     "slowdown": None,
+    "energy_joules": None,
+    "idle_joules": None,
+    "peak_memory_is_bound": None,
+    "slowdown_basis": None,
+    "slowdown_otherwise": [],
+    "blink": None,
     "not_counted": None,
     "partners": [],
+    "memory_cause": None,
 }
 
 
@@ -123,6 +130,7 @@ def job_view(
         deadline_at=rfc3339_or_none(asked.deadline_at),
         deadline_at_unix=asked.deadline_at,
         preemptible=asked.preemptible,
+        blink=asked.blink,
         alone=row.alone,
         position=position,
         attempts=[attempt_view(attempt) for attempt in attempts],
@@ -216,6 +224,7 @@ def live_numbers(resident: LiveResident | None) -> LiveNumbers | None:
         utilization_pct=resident.utilization_pct,
         steps=resident.steps,
         rate=resident.rate,
+        blink=resident.blink,
         not_counted=resident.not_counted,
     )
 
@@ -242,9 +251,23 @@ def _live_device(device: LiveDevice, names: Mapping[int, str | None], attempts: 
         promised_memory_bytes=device.promised_memory_bytes,
         foreign_memory_bytes=device.foreign_memory_bytes,
         utilization_pct=device.utilization_pct,
+        unwell=device.unwell,
+        **_vitals(device.vitals or Vitals()),
         read_at=rfc3339_or_none(device.read_at),
         residents=[_resident(resident, names, attempts.get(resident.job)) for resident in device.residents],
     )
+
+
+def _vitals(vitals: Vitals) -> dict[str, Any]:
+    return {
+        "power_watts": vitals.power_watts,
+        "energy_joules": vitals.energy_joules,
+        "temperature_c": vitals.temperature_c,
+        "sm_activity_pct": vitals.sm_activity_pct,
+        "memory_bandwidth_pct": vitals.memory_bandwidth_pct,
+        "throttling": None if vitals.throttling is None else list(vitals.throttling),
+        "xids": None if vitals.xids is None else {str(xid): count for xid, count in vitals.xids},
+    }
 
 
 def _silent_device(device: Device, names: Mapping[int, str | None], attempts: Mapping[int, AttemptRow]) -> DeviceView:
@@ -262,6 +285,8 @@ def _silent_device(device: Device, names: Mapping[int, str | None], attempts: Ma
         promised_memory_bytes=None,
         foreign_memory_bytes=None,
         utilization_pct=None,
+        unwell=None,
+        **_vitals(Vitals()),
         read_at=None,
         residents=[_resident(resident, names, attempts.get(resident.job)) for resident in residents],
     )

@@ -19,6 +19,7 @@ RULES: dict[str, str] = {
     Rule.KNOWN_PAIR: "It is known how much these kinds of jobs slow each other down, and that is little enough",
     Rule.RESOURCES: "Every device is taken",
     Rule.STALE_READING: "The device has not been read lately, and an unread device admits nobody",
+    Rule.UNWELL: "The device had an error that it must recover from first",
     Rule.PREDICTED_MEMORY: "The predicted memory does not fit beside the jobs on the device",
     Rule.PREDICTED_LOAD: "Together, the predicted peak utilisations exceed the limit",
     Rule.SLOWDOWN_BUDGET: "Sharing would slow a job down by more than its budget",
@@ -46,7 +47,7 @@ STATES: dict[JobState, str] = {
     JobState.TIMEOUT: "It reached its time limit.",
     JobState.OUT_OF_MEMORY: "It ran out of memory.",
     JobState.PREEMPTED: "It was stopped for a job that goes before it.",
-    JobState.NODE_FAIL: "Its host went away.",
+    JobState.NODE_FAIL: "Its host or its device went away.",
 }
 
 

@@ -47,6 +47,9 @@ def add_job_options(parser: Parser) -> None:
         "--preemptible", action="store_true", help="it saves its work when told, so it may be stopped and started again"
     )
     add("--signal", metavar="NAME", help="told by this signal, as in USR1; implies --preemptible; default TERM")
+    add(
+        "--blink", action="store_true", help="pause it and its partner by turns, under 1%% of the time, to measure both"
+    )
     add("-C", "--chdir", metavar="DIR", help="run it in DIR; default: here")
     add("--python", metavar="PATH", help="the interpreter for a .py script")
     add(
@@ -82,6 +85,7 @@ def submission(options: argparse.Namespace, words: list[str], verbatim: bool) ->
         "deadline_at": parse_moment(options.deadline, time.time()) if options.deadline else None,
         "preemptible": options.preemptible or options.signal is not None or None,
         "signal": _signal(options.signal),
+        "blink": options.blink or None,
     }
     body.update(_provenance(command.script, here))
     body["hints"] = capture.hints(command, Path(body["cwd"]))

@@ -122,10 +122,17 @@ def _devices(client: Client) -> Iterator[Check]:
         yield Check("devices", BROKEN, error.message, error.fix)
         return
     silent = [device["id"] for device in devices if device.get("utilization_pct") is None]
+    unwell = [f"{device['id']} ({device['unwell']})" for device in devices if device.get("unwell")]
     if not devices:
         yield Check(
             "devices", BROKEN, "none: no worker has reported", "Start one: `gpuq up`, or systemctl start gpuq-worker."
         )
+    elif unwell:
+        fix = (
+            "End what runs there, then `nvidia-smi -r -i UUID`, or restart the machine; where `nvidia-smi -q` has no "
+            "GPU recovery action, restart the worker service after that."
+        )
+        yield Check("devices", BROKEN, f"given no new jobs: {', '.join(unwell)}", fix)
     elif silent:
         fix = "Look at the worker on that host; a device without readings admits nobody."
         yield Check("devices", NOTE, f"{len(devices)}, without a reading: {', '.join(silent)}", fix)
@@ -227,6 +234,9 @@ def _nvml() -> Check:
     except OSError:
         pass
     else:
+        if not _has_the_hosts_process_numbers():
+            fix = "Start the container with the host's process numbers (docker run --pid=host), and GPUs can be shared."
+            return Check("nvml", NOTE, f"{_NVML}, in a container that cannot tell its own processes on a GPU", fix)
         return Check("nvml", OK, _NVML)
     if driver:
         fix = "Install the driver's NVML library (libnvidia-ml.so.1), of the driver's version."
@@ -236,13 +246,21 @@ def _nvml() -> Check:
     )
 
 
+def _has_the_hosts_process_numbers() -> bool:
+    # As gpuq.adapters.nvml_processes has it; the command imports no adapter.
+    try:
+        return str(Path("/proc/self/ns/pid").readlink()) == "pid:[4026531836]"
+    except OSError:
+        return True
+
+
 def _cgroup() -> Check:
     if Path("/sys/fs/cgroup/cgroup.controllers").exists():
         return Check("cgroup", OK, "version 2")
     return Check(
         "cgroup",
         NOTE,
-        "not version 2: the machine running out of memory is told from logs only",
+        "not version 2: a kill for memory anywhere on the machine may be taken for a job's that is killed just then",
         "Boot with systemd.unified_cgroup_hierarchy=1.",
     )
 

@@ -41,6 +41,8 @@ def _answer(told: Record, headline: str) -> list[str]:
         lines = [f"{headline}: {first}" if waits else f"{headline} because {first}", *others]
     else:
         lines = [f"{headline}.", *([fmt.clean(told["sentence"])] if told.get("sentence") else [])]
+    if told.get("blink"):
+        lines.append(f"Its partner was paused to measure it: {fmt.clean(told['blink'])}.")
     if told.get("position") is not None:
         lines.append(f"It is number {told['position']} of {told.get('waiting') or '?'} waiting jobs.")
     return lines

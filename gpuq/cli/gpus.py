@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from gpuq.cli import format as fmt
 from gpuq.cli.arguments import Parser
@@ -28,6 +28,7 @@ def run(words: list[str]) -> int:
 def screen(devices: Sequence[Record], width: int, colour: bool) -> list[str]:
     """The table's lines."""
     foreign = any(device.get("foreign_memory_bytes") for device in devices)
+    powered = any(device.get("power_watts") is not None for device in devices)
     columns = [
         fmt.Column("DEVICE"),
         fmt.Column("KIND", least=8),
@@ -36,15 +37,27 @@ def screen(devices: Sequence[Record], width: int, colour: bool) -> list[str]:
         fmt.Column("MEMORY", right=True),
         fmt.Column("PROMISED", right=True, give_up=1),
         *([fmt.Column("FOREIGN", right=True)] if foreign else []),
+        *([fmt.Column("POWER", right=True, give_up=2)] if powered else []),
         fmt.Column("JOBS", least=12),
     ]
     several = len({device["host"] for device in devices}) > 1
-    rows = [_row(device, several, colour, foreign) for device in devices]
+    rows = [_row(device, several, colour, foreign, powered) for device in devices]
     styles = [_style(device) for device in devices] if colour else []
-    return fmt.table(columns, rows, width, styles)
+    return [*fmt.table(columns, rows, width, styles), *_remarks(devices, width)]
 
 
-def _row(device: Record, several_hosts: bool, with_bar: bool, with_foreign: bool) -> tuple[str, ...]:
+def _remarks(devices: Sequence[Record], width: int) -> Iterator[str]:
+    """What is wrong with a device, or keeps it from its full speed."""
+    for device in devices:
+        name = fmt.device_name(device["id"])
+        if device.get("unwell"):
+            yield from fmt.wrapped(f"{name} gets no new jobs: {fmt.clean(device['unwell'])}", width)
+        if device.get("throttling"):
+            reasons = ", ".join(fmt.clean(reason).replace("_", " ") for reason in device["throttling"])
+            yield from fmt.wrapped(f"{name} runs at lower clocks: {reasons}", width)
+
+
+def _row(device: Record, several_hosts: bool, with_bar: bool, with_foreign: bool, with_power: bool) -> tuple[str, ...]:
     short = fmt.device_name(device["id"])
     name = f"{fmt.clean(device['host'])}/{short}" if several_hosts else short
     utilization = device.get("utilization_pct")
@@ -57,6 +70,7 @@ def _row(device: Record, several_hosts: bool, with_bar: bool, with_foreign: bool
         f"{_gib(device.get('used_memory_bytes')).removesuffix('G')}/{_gib(total)}",
         _gib(device.get("promised_memory_bytes")),
         *([_foreign(device.get("foreign_memory_bytes"))] if with_foreign else []),
+        *([_watts(device.get("power_watts"))] if with_power else []),
         "  ".join(_resident(resident) for resident in device["residents"]) or "idle",
     )
 
@@ -69,6 +83,10 @@ def _foreign(value: float | None) -> str:
     return "-" if not value else fmt.gib(value, "G")
 
 
+def _watts(value: float | None) -> str:
+    return "?" if value is None else f"{value:.0f}W"
+
+
 def _resident(resident: Record) -> str:
     name = f" {fmt.clean(resident['name'])}" if resident.get("name") else ""
     memory = f" {fmt.gib(resident['memory_bytes'], 'G')}" if resident.get("memory_bytes") is not None else ""
@@ -76,6 +94,6 @@ def _resident(resident: Record) -> str:
 
 
 def _style(device: Record) -> str | None:
-    if device.get("utilization_pct") is None:
+    if device.get("utilization_pct") is None or device.get("unwell"):
         return "31"
     return "32" if device["residents"] else None

@@ -30,6 +30,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "policy": ("policy", "the scheduling policies: list them, show one"),
     "report": ("report", "report shadow: what sharing would have saved and cost"),
     "simulate": ("simulate", "what sharing, or another policy, would have done to your jobs"),
+    "characterize": ("characterize", "measure workloads on this machine, alone and in pairs"),
     "model": ("model", "the prediction model: look, train, go back, characterize, evaluate"),
     "doctor": ("doctor", "check each part and name the fix"),
     "up": ("up", "run gpuq here, in the foreground"),
@@ -99,7 +100,7 @@ def _without_verb(leading: list[str]) -> int:
 
 
 def _help() -> str:
-    verbs = "\n".join(f"  {name:<9} {summary}" for name, (_, summary) in VERBS.items())
+    verbs = "\n".join(f"  {name:<12} {summary}" for name, (_, summary) in VERBS.items())
     aliases = ", ".join(f"{alias} = {name}" for alias, name in ALIASES.items())
     return f"""\
 usage: gpuq [--host URL] [--json] [--no-color] VERB ...

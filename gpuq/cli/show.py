@@ -72,6 +72,7 @@ def _where(job: Record) -> list[tuple[str, str | None]]:
         ("utilisation now", fmt.percent(live["utilization_pct"]) if live.get("utilization_pct") is not None else None),
         ("steps", _steps(job.get("live") or job.get("actual") or {})),
         ("rate", fmt.rate(live["rate"]) if live.get("rate") is not None else None),
+        ("partner paused", _text(live.get("blink") or (job.get("actual") or {}).get("blink"))),
         ("place in queue", None if position is None else str(position)),
         ("starts", fmt.expected_start(job.get("expected_start"), time.time())),
     ]
@@ -108,9 +109,37 @@ def _comparison(job: Record) -> Iterator[str]:
             continue
         first, second = (text(forecast.get(name)) if name else "" for name in (expected, upper))
         yield f"  {label:<16}  {first:>10}  {second:>10}  {text(actual.get(measured)):>14}".rstrip()
+    if actual.get("peak_memory_is_bound"):
+        yield "  the framework took most of the device in advance: the measured memory is only what the job needs at most"
+    if actual.get("energy_joules") is not None:
+        yield f"  energy: {_energy(actual)}"
+    if actual.get("slowdown_basis"):
+        yield f"  slowdown: {_bases(actual)}"
     if actual.get("partners"):
         yield f"  partners: {', '.join(fmt.clean(partner) for partner in actual['partners'])}"
     yield f"  evidence: {fmt.clean(forecast.get('evidence') or 'none')}" + _model(forecast)
+
+
+def _energy(actual: Record) -> str:
+    idle = actual.get("idle_joules")
+    apart = "" if idle is None else f", {_watt_hours(idle)} of it what the device takes idle"
+    return _watt_hours(actual["energy_joules"]) + apart
+
+
+def _watt_hours(joules: float) -> str:
+    return f"{joules / 3600:.3g} Wh" if joules < 3.6e6 else f"{joules / 3.6e6:.3g} kWh"
+
+
+def _bases(actual: Record) -> str:
+    """What the measured slowdown rests on, and what it would be by whatever else there is."""
+    best = {"basis": actual["slowdown_basis"], "value": actual["slowdown"]}
+    found = [best, *(actual.get("slowdown_otherwise") or [])]
+    return ", ".join(
+        f"{fmt.slowdown(one['value'])} {_BASES.get(one['basis'], fmt.clean(one['basis']))}" for one in found
+    )
+
+
+_BASES = {"within attempt": "against its time alone", "kind's alone rate": "against its kind alone"}
 
 
 def _model(forecast: Record) -> str:
@@ -180,6 +209,8 @@ def _asked_for(job: Record) -> str | None:
         asked.append(f"an end by {fmt.local_time(job['deadline_at'])}")
     if job.get("preemptible"):
         asked.append("to be told before it is stopped for another")
+    if job.get("blink"):
+        asked.append("to be measured by blinks")
     if job.get("priority"):
         asked.append(f"priority {job['priority']}")
     return ", ".join(asked) or None

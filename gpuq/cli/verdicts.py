@@ -20,6 +20,7 @@ WHAT_HELPS = {
     "Exclusive": "It starts when a device is idle; --share auto lets jobs share.",
     "ForeignProcess": "Somebody uses the device without gpuq; `gpuq gpus` shows how much.",
     "StaleReading": "The device's host does not report; `gpuq doctor` says why.",
+    "Unwell": "`gpuq doctor` says what the device needs: mostly a reset, or a restart of its machine.",
     "UnsafePair": "It starts when that partner ends, or when another device is idle.",
     "Reserved": "A job that waited long goes first; then this one.",
     "NeverFits": "Ask for less memory, or cancel it.",

@@ -105,6 +105,8 @@ def _refuse_unusable(place: Place, limits: Limits) -> Verdict | None:
     reading = place.reading
     if reading is None or reading.used_memory is None or reading.foreign_memory is None:
         return _no(Rule.STALE_READING, place, (("stale_after_s", limits.stale_after_s),))
+    if reading.unwell is not None:
+        return _no(Rule.UNWELL, place, (("fault", reading.unwell),))
     if place.reserved:
         return _no(Rule.RESERVED, place, (("patience_s", limits.patience_s),))
     if len(place.residents) >= limits.residents_per_device:

@@ -29,14 +29,31 @@ class StopReason(StrEnum):
 
 
 class Ending(StrEnum):
-    """How an attempt ended, in the worker's words: what it saw, not what it means for the job."""
+    """How an attempt ended, in the worker's words: what it saw, not what it means for the job.
+
+    `KILLED`: by a signal that nobody of ours sent. `OUT_OF_MEMORY`: its device had none left; `HOST_OUT_OF_MEMORY`: the machine,
+    its cgroup or a limit of its own had none left, which on CPU cores is the device's too. `DRIVER_ERROR`: the driver would not
+    serve it, here or anywhere like here; `DEVICE_FAILED`: its device broke down under it.
+    """
 
     EXITED = "exited"
+    KILLED = "killed"
     TIMED_OUT = "timed out"
     OUT_OF_MEMORY = "out of memory"
+    HOST_OUT_OF_MEMORY = "host out of memory"
+    DRIVER_ERROR = "driver error"
+    DEVICE_FAILED = "device failed"
     STOPPED = "stopped"
     NEVER_STARTED = "never started"
     LOST = "lost"
+
+
+class MemoryCause(StrEnum):
+    """Whose use left a device without memory, as far as the last readings say."""
+
+    OWN = "own growth"
+    PARTNER = "a partner's growth"
+    FOREIGN = "a foreign process"
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ def _requeue_reason(job: Job) -> str | None:
     if job.state is JobState.PREEMPTED:
         return "preempted"
     if job.state is JobState.NODE_FAIL and job.requeue_on_node_fail:
-        return "its host was lost"
+        return "its host or device was lost"
     return None
 
 

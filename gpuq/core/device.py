@@ -30,14 +30,36 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
+class Vitals:
+    """What a device says of itself beside memory and utilisation; None where it does not. Nothing is decided by these.
+
+    `energy_joules` counts since the driver was loaded. `throttling` names the reasons for which the clocks are lowered now, ()
+    for none. `xids` are the driver's error numbers with how often each came since the worker service began.
+    """
+
+    power_watts: float | None = None
+    energy_joules: float | None = None
+    temperature_c: float | None = None
+    sm_activity_pct: float | None = None
+    memory_bandwidth_pct: float | None = None
+    throttling: tuple[str, ...] | None = None
+    xids: tuple[tuple[int, int], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Reading:
-    """What one look at a device gave. Bytes and percent; `foreign_*` belongs to processes gpuq did not start."""
+    """What one look at a device gave. Bytes and percent; `foreign_*` belongs to processes gpuq did not start.
+
+    `unwell` says in words why the device is given no new jobs for now, None for one that is well.
+    """
 
     at: float
     used_memory: int | None
     utilization_pct: float | None
     foreign_memory: int | None
     foreign_utilization_pct: float | None = None
+    unwell: str | None = None
+    vitals: Vitals | None = None
 
 
 @dataclass(frozen=True, slots=True)

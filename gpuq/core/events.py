@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuq.core.attempt import AttemptId, Ending
+from gpuq.core.attempt import AttemptId, Ending, MemoryCause
 from gpuq.core.device import Device, DeviceId, HostId, Reading
 from gpuq.core.job import Job, JobId
 from gpuq.core.measurement import Measurement
@@ -46,7 +46,7 @@ class ReleaseRequested:
 
 @dataclass(frozen=True, slots=True)
 class ResidentReport:
-    """One attempt that a host still answers for, with what it uses and how far it is; where no step is counted, why."""
+    """One attempt that a host still answers for: what it uses, how far it is. `blink`, `not_counted`: as in `Measurement`."""
 
     attempt: AttemptId
     memory_bytes: int | None
@@ -54,6 +54,7 @@ class ResidentReport:
     steps: int | None
     rate: float | None
     started_at: float | None
+    blink: str | None = None
     not_counted: str | None = None
 
 
@@ -81,7 +82,8 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Exited:
-    """An attempt is over, and nothing of it is left. `exit_code` is 128+n for signal n, None when unknown."""
+    """An attempt is over, and nothing of it is left. `exit_code` is 128+n for signal n, None when unknown; `memory_cause` is
+    whose use left its device without memory, None where that is not how it ended, or not known."""
 
     attempt: AttemptId
     at: float
@@ -89,6 +91,7 @@ class Exited:
     exit_code: int | None
     reason: str
     measurement: Measurement
+    memory_cause: MemoryCause | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ class Segment:
     """Progress while the partners were exactly `partners` (empty: alone), summed over windows of a few seconds.
 
     `windows` counts them; `rate_sum` and `rate_square_sum` are the sums of each window's steps/s and of its square.
+    `blink`: they were there but paused, for about a second each time, so this is progress alone.
     """
 
     partners: tuple[AttemptId, ...]
@@ -24,6 +25,7 @@ class Segment:
     windows: int
     rate_sum: float
     rate_square_sum: float
+    blink: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,11 @@ class Measurement:
     """What the worker saw of one attempt, up to now or over its whole life.
 
     `peak_utilization_pct` is the 95th percentile of 5 s means after the first step; `peak_memory_bytes` the highest
-    reading. `steps` is None for a job that gives no progress signal; `not_counted` then says why.
+    reading. `steps` is None for a job that gives no progress signal; `not_counted` then says why. `peak_memory_is_bound`: the
+    framework took a fixed part of the device at once, so the peak says what the job needs at most. `energy_joules` is its part
+    of what its devices took, `idle_joules` the part of that which they would have taken anyway (gpuq/adapters/energy.py has the
+    rule). `blink` says in a sentence how often a partner was paused to measure this attempt, or why none was; None where nobody
+    asked for it.
     """
 
     peak_utilization_pct: float | None = None
@@ -41,4 +47,7 @@ class Measurement:
     segments: tuple[Segment, ...] = ()
     partners: tuple[AttemptId, ...] = ()
     energy_joules: float | None = None
+    idle_joules: float | None = None
+    peak_memory_is_bound: bool = False
+    blink: str | None = None
     not_counted: str | None = None

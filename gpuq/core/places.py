@@ -34,6 +34,8 @@ class Places:
         self.sorts: dict[Sort, Device] = {}
         self.unread = 0
         """Places without a fresh reading."""
+        self.unwell = 0
+        """Places that say that they are unwell."""
         self.turn = 0
         self.changed: dict[DeviceId, int] = {}
         self.opened = 0
@@ -100,6 +102,7 @@ class Places:
             self._order.setdefault(device_id, len(self._order))
             if old is None or _shape(old) != _shape(place):
                 self.unread += (place.reading is None) - (old is not None and old.reading is None)
+                self.unwell += _is_unwell(place) - (old is not None and _is_unwell(old))
                 self._close(old, limits)
                 self._open(place, limits)
                 self._note_change(device_id)
@@ -112,7 +115,7 @@ class Places:
 
     def _open(self, place: Place, limits: Limits) -> None:
         device = place.device
-        if place.reading is None:
+        if place.reading is None or _is_unwell(place):
             return
         if not place.residents:
             # Those that foreign processes leave alone come first, so that the few tried are the best.
@@ -150,9 +153,18 @@ def _free(place: Place, limits: Limits) -> tuple[float, DeviceId]:
     return place.device.total_memory * (1 - limits.memory_headroom) - place.committed_memory, place.device.id
 
 
+def _is_unwell(place: Place) -> bool:
+    return place.reading is not None and place.reading.unwell is not None
+
+
 def _shape(place: Place) -> tuple[object, ...]:
     """All of a place that `admit` looks at."""
     reading = place.reading
-    seen = reading and (reading.used_memory is None, reading.foreign_memory, reading.foreign_utilization_pct)
+    seen = reading and (
+        reading.used_memory is None,
+        reading.foreign_memory,
+        reading.foreign_utilization_pct,
+        reading.unwell,
+    )
     residents = tuple(attempt.id for attempt in place.residents)
     return place.device, residents, place.committed_memory, place.committed_utilization, seen

@@ -12,12 +12,18 @@ and the interval is R * exp(-/+ t * sqrt(var)), where t is Student's 97.5% quant
 and Satterthwaite. The logarithm keeps the lower end above zero. (Casella and Berger, "Statistical Inference", 5.5.4;
 Welch, Biometrika 34, 1947.) Windows that follow each other are taken as independent, so a job whose speed drifts gets
 an interval that is somewhat too narrow.
+
+Blinks. A window in which the partner was paused is short, and holds few steps of a slow job, so its own rate is coarse and
+their mean would count a window with one long step as much as one with many. So the alone rate of blinks is all their steps
+over all their seconds (a ratio estimator; Cochran, "Sampling Techniques", chapter 6), with the windows' spread about it. The
+moments are random, so the difference is caused by the partner and not by a phase of the training: therefore blinks come
+before time that the job happened to have alone.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -28,6 +34,7 @@ from gpuq.core.measurement import Measurement, Segment
 class Basis(StrEnum):
     """What the alone rate of a slowdown rests on."""
 
+    BLINK = "measured by blinks"
     WITHIN_ATTEMPT = "within attempt"
     KIND = "kind's alone rate"
 
@@ -53,15 +60,20 @@ class Rate:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Progress of one attempt with no partner and with one, in steps/s; None where there was no whole window."""
+    """Progress of one attempt with no partner and with one, in steps/s; None where there was no whole window.
+
+    `blinked` is that with its partner paused.
+    """
 
     alone: Rate | None
     shared: Rate | None
+    blinked: Rate | None = None
 
     @property
     def alone_rate(self) -> float | None:
-        """Steps per second with no partner."""
-        return None if self.alone is None else self.alone.mean
+        """Steps per second with no partner; of a job that never was without one, those with its partner paused."""
+        alone = self.alone or self.blinked
+        return None if alone is None else alone.mean
 
     @property
     def shared_rate(self) -> float | None:
@@ -80,11 +92,12 @@ class Slowdown:
 
 
 def rates(measurement: Measurement, beside: Iterable[AttemptId] | None = None) -> Rates:
-    """The two rates of an attempt; `beside` limits the shared one to exactly this set of partners."""
+    """The rates of an attempt; `beside` limits those beside partners, paused or not, to exactly this set of them."""
     wanted = None if beside is None else frozenset(beside)
     alone = [segment for segment in measurement.segments if not segment.partners]
-    shared = [s for s in measurement.segments if s.partners and (wanted is None or frozenset(s.partners) == wanted)]
-    return Rates(_pooled(alone), _pooled(shared))
+    there = [s for s in measurement.segments if s.partners and (wanted is None or frozenset(s.partners) == wanted)]
+    blinked = [segment for segment in there if segment.blink]
+    return Rates(_pooled(alone), _pooled([segment for segment in there if not segment.blink]), _ratio_of_sums(blinked))
 
 
 def slowdown(
@@ -92,17 +105,28 @@ def slowdown(
 ) -> Slowdown | None:
     """What the partners cost this attempt; `kind_alone` is its kind's alone rate on the same type of device.
 
-    Within the attempt when that has two windows alone, else against the kind, else within the attempt after all. None
-    without a shared window or without any alone rate; no interval when either side has a single value.
+    By the best that there is, as `slowdowns` orders it. None without a shared window or without any alone rate.
+    """
+    return next(slowdowns(measurement, kind_alone, beside), None)
+
+
+def slowdowns(
+    measurement: Measurement, kind_alone: Rate | None = None, beside: Iterable[AttemptId] | None = None
+) -> Iterator[Slowdown]:
+    """The same by everything that the alone rate may rest on, the best first.
+
+    Blinks, then time alone within the attempt, each if it has two windows; then the kind; then what has one window. No
+    interval when either side has a single value.
     """
     seen = rates(measurement, beside)
     if seen.shared is None:
-        return None
-    if seen.alone is not None and (seen.alone.count >= 2 or kind_alone is None):
-        return _ratio(seen.alone, seen.shared, Basis.WITHIN_ATTEMPT)
-    if kind_alone is not None:
-        return _ratio(kind_alone, seen.shared, Basis.KIND)
-    return None
+        return
+    own = [(Basis.BLINK, seen.blinked), (Basis.WITHIN_ATTEMPT, seen.alone)]
+    sound = [(basis, alone) for basis, alone in own if alone is not None and alone.count >= 2]
+    weak = [(basis, alone) for basis, alone in own if alone is not None and alone.count < 2]
+    for basis, alone in [*sound, (Basis.KIND, kind_alone), *weak]:
+        if alone is not None:
+            yield _ratio(alone, seen.shared, basis)
 
 
 def packing_saving(time_together: float, times_alone: Sequence[float]) -> float | None:
@@ -121,6 +145,14 @@ def _pooled(segments: Sequence[Segment]) -> Rate | None:
         math.fsum(segment.rate_sum for segment in segments),
         math.fsum(segment.rate_square_sum for segment in segments),
     )
+
+
+def _ratio_of_sums(segments: Sequence[Segment]) -> Rate | None:
+    windows = _pooled(segments)
+    seconds = math.fsum(segment.seconds for segment in segments)
+    if windows is None or seconds <= 0:
+        return None
+    return Rate(sum(segment.steps for segment in segments) / seconds, windows.count, windows.variance)
 
 
 def _rate(count: int, total: float, square_total: float) -> Rate | None:

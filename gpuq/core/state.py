@@ -243,11 +243,11 @@ def _meaning_of(event: Exited, attempt: Attempt, job: Job) -> Step:
     match event.ending:
         case Ending.NEVER_STARTED if attempt.started_at is None:
             return Step.CANCEL if job.cancel_requested else Step.REQUEUE
-        case Ending.NEVER_STARTED | Ending.LOST:
+        case Ending.NEVER_STARTED | Ending.LOST | Ending.DEVICE_FAILED:
             return Step.LOSE
         case Ending.TIMED_OUT:
             return Step.TIME_OUT
-        case Ending.OUT_OF_MEMORY:
+        case Ending.OUT_OF_MEMORY | Ending.HOST_OUT_OF_MEMORY:
             return Step.RUN_OUT_OF_MEMORY
         case Ending.STOPPED if attempt.stopping is StopReason.PREEMPTED and not job.cancel_requested:
             return Step.PREEMPT

@@ -16,6 +16,7 @@ class Rule(StrEnum):
     KNOWN_PAIR = "KnownPair"
     RESOURCES = "Resources"
     STALE_READING = "StaleReading"
+    UNWELL = "Unwell"
     PREDICTED_MEMORY = "PredictedMemory"
     PREDICTED_LOAD = "PredictedLoad"
     SLOWDOWN_BUDGET = "SlowdownBudget"

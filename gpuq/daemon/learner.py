@@ -95,7 +95,8 @@ class Learner:
         if outcome is None:
             return
         self._predictor.learn(outcome)
-        alone = rates(noun(attempt_row.measurement, Measurement)).alone if attempt_row.measurement else None
+        seen = rates(noun(attempt_row.measurement, Measurement)) if attempt_row.measurement else None
+        alone = (seen.alone or seen.blinked) if seen else None
         if alone is not None:
             key = (KindId(outcome.kind), outcome.device_type)
             self._alone.setdefault(key, deque(maxlen=_ALONE_RATES_KEPT)).append(alone)

@@ -270,7 +270,7 @@ class Dispatcher:
     def _actual_of(self, event: Exited, attempt: Attempt) -> dict[str, Any]:
         device = self.state.devices[attempt.devices[0]]
         kind_alone = self.parts.learner.alone_rate(attempt.kind, device.type)
-        return actual(event.measurement, device, self.parts.learner.kinds, kind_alone)
+        return actual(event.measurement, device, self.parts.learner.kinds, kind_alone, event.memory_cause)
 
     async def _learn(self, turn: Turn) -> None:
         """Before the next decision: a published model serves, and an attempt that ended counts at once."""

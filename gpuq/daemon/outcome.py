@@ -1,7 +1,8 @@
 """What really happened to an attempt, in the words of `gpuq show`: `actual`, the answer beside the forecast.
 
-The slowdown is measured within the attempt where it had time alone and time with a partner, else against its kind's alone
-rate on the same type of device, else it is unknown. Nothing here is predicted. `sharing` is the way in which the device is
+The slowdown is measured by blinks where there were two, else within the attempt where it had time alone and time with a
+partner, else against its kind's alone rate on the same type of device, else it is unknown. What the others of these say is
+in `slowdown_otherwise`. Nothing here is predicted. `sharing` is the way in which the device is
 shared when the attempt ends, null for one that shared with nobody.
 """
 
@@ -10,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from gpuq.core.attempt import MemoryCause
 from gpuq.core.device import Device
 from gpuq.core.job import JobId, KindId
 from gpuq.core.measurement import Measurement
-from gpuq.core.slowdown import Rate, rates, slowdown
+from gpuq.core.slowdown import Rate, Slowdown, rates, slowdown, slowdowns
 
 
 def actual(
@@ -21,10 +23,12 @@ def actual(
     device: Device | None,
     kinds: Mapping[JobId, KindId],
     kind_alone: Rate | None,
+    memory_cause: MemoryCause | None = None,
 ) -> dict[str, Any]:
     """The `actual` of one attempt, in JSON types; null for what was not measured."""
     measured = rates(measurement)
-    cost = slowdown(measurement, kind_alone)
+    costs = list(slowdowns(measurement, kind_alone))
+    cost = costs[0] if costs else None
     partners = sorted({partner.job for partner in measurement.partners})
     return {
         "peak_utilization_pct": measurement.peak_utilization_pct,
@@ -37,12 +41,17 @@ def actual(
         "slowdown_low": cost.low if cost else None,
         "slowdown_high": cost.high if cost else None,
         "slowdown_basis": cost.basis if cost else None,
+        "slowdown_otherwise": [_figures(other) for other in costs[1:]],
+        "blink": measurement.blink,
         "partners": partners,
         "partner_kinds": [kinds[partner] for partner in partners if partner in kinds],
         "slowdowns": list(_slowdowns(measurement, kinds, kind_alone)),
         "device_type": device.type if device else None,
         "sharing": device.sharing if device and partners else None,
         "energy_joules": measurement.energy_joules,
+        "memory_cause": memory_cause,
+        "idle_joules": measurement.idle_joules,
+        "peak_memory_is_bound": measurement.peak_memory_is_bound,
     }
 
 
@@ -53,4 +62,8 @@ def _slowdowns(
     for partner in sorted(set(measurement.partners)):
         cost = slowdown(measurement, kind_alone, [partner])
         if cost is not None and partner.job in kinds:
-            yield {"kind": kinds[partner.job], "value": cost.value, "low": cost.low, "high": cost.high}
+            yield {"kind": kinds[partner.job], **_figures(cost)}
+
+
+def _figures(cost: Slowdown) -> dict[str, Any]:
+    return {"value": cost.value, "low": cost.low, "high": cost.high, "basis": cost.basis}

@@ -76,6 +76,8 @@ class View:
             "foreign_utilization_pct": reading.foreign_utilization_pct if reading else None,
             "promised_memory_bytes": sum(place.promised_here(attempt) for attempt in place.residents),
             "utilization_pct": reading.utilization_pct if reading else None,
+            "unwell": reading.unwell if reading else None,
+            "vitals": reading.vitals if reading else None,
             "read_at": reading.at if reading else None,
             "residents": [self._resident(state, device.id, attempt) for attempt in state.residents.get(device.id, ())],
         }
@@ -90,6 +92,7 @@ class View:
             "utilization_pct": seen.utilization_pct if seen else None,
             "steps": seen.steps if seen else None,
             "rate": seen.rate if seen else None,
+            "blink": seen.blink if seen else None,
             "not_counted": seen.not_counted if seen else None,
             "started_at": attempt.started_at,
             "partners": sorted(other.job for other in state.residents.get(device, ()) if other != attempt_id),

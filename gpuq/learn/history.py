@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sys import intern
 from typing import Any
 
-from gpuq.core.attempt import Ending
+from gpuq.core.attempt import MemoryCause
 from gpuq.learn.outcome import AttemptSide, JobSide, Outcome, outcome_from_rows
 from gpuq.learn.peaks.compute import compute_log2
 from gpuq.learn.peaks.footprint import Parts, parts_of
@@ -160,7 +160,8 @@ class History:
             self._slowdowns.move_to_end(key)
         if len(self._slowdowns) > KINDS_KEPT:
             self._slowdowns.popitem(last=False)
-        if outcome.ending == Ending.OUT_OF_MEMORY and outcome.shared:
+        # What a foreign process took says nothing of the two.
+        if outcome.outgrew_device and outcome.shared and outcome.memory_cause != MemoryCause.FOREIGN:
             for partner in outcome.partner_kinds:
                 self._unsafe |= {
                     (outcome.kind, partner, outcome.device_type),

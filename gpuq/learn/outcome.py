@@ -57,6 +57,13 @@ class Outcome:
     forecast: Forecast | None = None
     """What was foretold at launch, as it was stored then; None where nothing was."""
     sharing: str | None = None
+    memory_cause: str | None = None
+    """Whose use left the device without memory (`core.attempt.MemoryCause`); None where that is not known."""
+
+    @property
+    def outgrew_device(self) -> bool:
+        """Whether its device had no memory left for it. On CPU cores that is the host's memory; on a GPU it is not."""
+        return _outgrew(self.ending, self.device_type)
 
 
 class JobSide(Protocol):
@@ -113,7 +120,8 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         device_type=device_type,
         features=attempt.features,
         peak_utilization_pct=_percent(actual.get("peak_utilization_pct")),
-        peak_memory_bytes=_bytes(actual.get("peak_memory_bytes")),
+        # A pool that a framework took in advance says nothing of what the job needs.
+        peak_memory_bytes=None if actual.get("peak_memory_is_bound") else _bytes(actual.get("peak_memory_bytes")),
         duration_s=_positive(ended - started)
         if completed and started is not None and _runs_whole(job, attempt)
         else None,
@@ -123,12 +131,13 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         ending=attempt.ending,
         shared=bool(actual.get("partners")) or bool(partner_kinds),
         ended_at=ended,
-        whole=completed or (progressed and attempt.ending != Ending.OUT_OF_MEMORY),
+        whole=completed or (progressed and not _outgrew(attempt.ending, device_type)),
         partner_kinds=partner_kinds,
         attempt=(attempt.job, attempt.number),
         owner=job.record.owner,
         forecast=_forecast(attempt.launch),
         sharing=_text(actual.get("sharing")),
+        memory_cause=_text(actual.get("memory_cause")),
     )
 
 
@@ -139,6 +148,11 @@ def _runs_whole(job: JobSide, attempt: AttemptSide) -> bool:
     """
     asked = job.record.submission
     return not (asked.preemptible and attempt.number > 1) and len(attempt.devices) <= asked.gpus
+
+
+def _outgrew(ending: str, device_type: str) -> bool:
+    on_cores = device_type.startswith("cpu-")
+    return ending == Ending.OUT_OF_MEMORY or (on_cores and ending == Ending.HOST_OUT_OF_MEMORY)
 
 
 def impossible(actual: Mapping[str, Any]) -> str | None:

@@ -125,11 +125,11 @@ async def test_loading_its_file_is_not_ready(redis_server):
             pipe.set(f"key{number}", number)
         pipe.execute()
     redis_server.kill()
-    redis_server.spawn("--key-load-delay", "300")  # microseconds: about a second, with an answer now and then
+    redis_server.spawn("--key-load-delay", "1000")  # microseconds: about three seconds, with an answer now and then
     until(redis_server.home.redis_socket.exists)
     with pytest.raises(Unreachable, match=r"not ready after 0\.1 s"):
         await wait_ready(redis_server.url, 0.1)
-    await wait_ready(redis_server.url, 10.0)
+    await wait_ready(redis_server.url, 30.0)
     with redis_server.client() as client:
         assert client.dbsize() == 3000
 

@@ -18,14 +18,9 @@ from tests.api.support import GIB, afternoon, live_device, live_resident, pictur
 SHOW = {"id", "name", "state", "kind", "command", "attempts", "device", "devices", "host", "exit_code", "log_path"}
 SHOW |= {"forecast", "verdict", "actual"}
 ACTUAL = {
-    "peak_utilization_pct",
-    "peak_memory_bytes",
-    "alone_rate",
-    "shared_rate",
-    "slowdown",
-    "partners",
-    "not_counted",
-}
+    "peak_utilization_pct", "peak_memory_bytes", "peak_memory_is_bound", "alone_rate", "shared_rate", "slowdown",
+    "slowdown_basis", "slowdown_otherwise", "blink", "energy_joules", "idle_joules", "partners", "not_counted", "memory_cause",
+}  # fmt: skip
 MEMORY = {"total_memory_bytes", "used_memory_bytes", "promised_memory_bytes"}
 DEVICE = {"id", "host", "kind", "sharing", "utilization_pct"} | MEMORY
 
@@ -77,7 +72,7 @@ async def test_a_job_that_nobody_has_looked_at_yet_is_full_of_nulls(endpoint: En
     for key in ("name", "device", "host", "exit_code", "log_path", "forecast", "verdict", "started_at", "position"):
         assert job[key] is None, key
     assert job["attempts"] == job["devices"] == []
-    assert job["actual"] == {**dict.fromkeys(ACTUAL), "partners": []}
+    assert job["actual"] == {**dict.fromkeys(ACTUAL), "partners": [], "slowdown_otherwise": []}
     assert job["environment"] == ["SECRET"]
     assert "canary" not in str(job)
 

@@ -19,6 +19,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from gpuq.api import openapi, retrain
 from gpuq.api.page import render
 from gpuq.api.routes import ROUTES
+from gpuq.core.device import Vitals
 from gpuq.core.forecast import Forecast
 from gpuq.core.job import JobState
 from gpuq.errors import SchemaMismatch, Unreachable
@@ -77,6 +78,34 @@ async def test_metrics(endpoint: Endpoint) -> None:
     }  # fmt: skip
     for family in families.values():
         assert family.documentation
+
+
+async def test_what_a_device_says_of_itself_is_measured_and_what_it_does_not_say_is_left_out(
+    endpoint: Endpoint,
+) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    assert endpoint.stream.picture is not None
+    live = msgspec.json.decode(endpoint.stream.picture)
+    vitals = Vitals(412.5, 9e6, 66.0, 71.0, None, ("power_cap",), ((31, 2), (79, 1)))
+    live["devices"][0] |= {"unwell": "XID 79: it has fallen off the bus", "vitals": vitals}
+    endpoint.stream.picture = msgspec.json.encode(live)
+    async with endpoint.socket.get("/metrics") as answer:
+        families = {family.name: family for family in text_string_to_metric_families(await answer.text())}
+
+    def told(name: str) -> list[float]:
+        return [sample.value for sample in families[name].samples if sample.name in (name, f"{name}_total")]
+
+    assert told("gpuq_gpu_power_watts") == [412.5]
+    assert told("gpuq_gpu_energy_joules") == [9e6]
+    assert told("gpuq_gpu_temperature_celsius") == [66]
+    assert told("gpuq_gpu_sm_activity_ratio") == [pytest.approx(0.71)]
+    assert told("gpuq_gpu_memory_bandwidth_ratio") == []
+    assert told("gpuq_gpu_unwell")[0] == 1
+    assert [sample.labels["reason"] for sample in families["gpuq_gpu_throttled"].samples] == ["power_cap"]
+    xids = {sample.labels["xid"]: sample.value for sample in families["gpuq_gpu_xid_errors"].samples}
+    assert xids == {"31": 2, "79": 1}
+    device = next(one for one in (await endpoint.get("/api/v1/gpus"))[1] if one["unwell"])
+    assert (device["power_watts"], device["throttling"], device["xids"]) == (412.5, ["power_cap"], {"31": 2, "79": 1})
 
 
 def drifting() -> dict[str, Any]:

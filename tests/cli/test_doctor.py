@@ -81,6 +81,18 @@ def test_no_device_and_a_silent_device(gpuq: Command, healthy: FakeApi) -> None:
     assert gpuq("doctor").code == 1
 
 
+def test_a_device_that_is_unwell_is_broken_and_a_container_of_its_own_is_noted(
+    gpuq: Command, healthy: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    healthy.on("GET", "/api/v1/gpus", [{"id": "GPU-1", "utilization_pct": 3.0, "unwell": "XID 79: off the bus"}])
+    found = checks(gpuq("doctor", "--json"))["devices"]
+    assert (found["status"], "XID 79" in found["found"], "nvidia-smi -r" in found["fix"]) == ("broken", True, True)
+    monkeypatch.setattr("ctypes.CDLL", lambda name: object())
+    monkeypatch.setattr(doctor, "_has_the_hosts_process_numbers", lambda: False)
+    noted = doctor._nvml()
+    assert (noted.status, "--pid=host" in (noted.fix or "")) == ("note", True)
+
+
 def test_clocks_that_disagree_are_noted(gpuq: Command, healthy: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "clocks" not in checks(gpuq("doctor", "--json"))
     monkeypatch.setattr(

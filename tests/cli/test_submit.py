@@ -46,6 +46,13 @@ def test_a_job_that_may_be_stopped_has_a_deadline_and_takes_what_devices_there_a
     assert {"signal", "deadline_at", "gpus"}.isdisjoint(submitted(taken))
 
 
+def test_a_job_may_be_measured_by_blinks(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    gpuq("submit", "--blink", "train.py")
+    assert submitted(taken)["blink"] is True
+    gpuq("submit", "train.py")
+    assert "blink" not in submitted(taken)
+
+
 def test_the_signals_are_those_that_the_rest_of_gpuq_knows() -> None:
     assert get_args(Signal) == asking._SIGNALS
     assert get_args(get_type_hints(Worker)["checkpoint_signal"]) == get_args(Signal)

@@ -114,6 +114,28 @@ def test_show_of_a_job_that_nothing_is_known_of(gpuq: Command, api: FakeApi) -> 
     assert "nothing is known of this kind yet" in gpuq("show", "1").out
 
 
+def test_show_says_what_a_slowdown_rests_on_and_what_else_says(gpuq: Command, api: FakeApi) -> None:
+    actual = {
+        **samples.NO_ACTUAL,
+        "slowdown": 1.06,
+        "slowdown_basis": "measured by blinks",
+        "slowdown_otherwise": [{"basis": "kind's alone rate", "value": 1.1, "low": None, "high": None}],
+        "blink": "7 times",
+        "partners": [43],
+    }
+    api.on("GET", "/api/v1/jobs/42", samples.ended(42, "COMPLETED", 0, actual=actual, blink=True))
+    out = gpuq("show", "42").out
+    assert "6% measured by blinks, 10% against its kind alone" in out
+    assert "7 times" in out
+    assert "measured by blinks" in out
+
+
+def test_explain_says_why_nobody_is_paused(gpuq: Command, api: FakeApi) -> None:
+    why = "never so far, since job 43 beside it was not submitted with --blink"
+    api.on("GET", "/api/v1/jobs/42/explanation", explanation(42, "RUNNING", None, blink=why))
+    assert why in gpuq("explain", "42", COLUMNS="300").out
+
+
 def explanation(job_id: int, state: str, verdict: dict[str, object] | None, **more: object) -> dict[str, object]:
     told = {
         "id": job_id,
@@ -228,6 +250,27 @@ def test_gpus_json_is_the_apis(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/gpus", [])
     done = gpuq("gpus")
     assert (done.out, "gpuq doctor" in done.err) == ("", True)
+
+
+def test_gpus_shows_power_and_says_what_is_wrong(gpuq: Command, api: FakeApi) -> None:
+    device = {**samples.DEVICES[1], "utilization_pct": 3.0, "power_watts": 123.4, "throttling": ["power_cap"]}
+    api.on("GET", "/api/v1/gpus", [{**device, "unwell": "XID 48: an error\x1b[31m"}, samples.DEVICES[0]])
+    out = gpuq("gpus").out
+    assert "123W" in out
+    assert "gets no new jobs: XID 48: an error" in out
+    assert "\x1b" not in out
+    assert "runs at lower clocks: power cap" in out
+    api.on("GET", "/api/v1/gpus", samples.DEVICES)
+    assert "POWER" not in gpuq("gpus").out
+
+
+def test_show_tells_energy_and_a_memory_that_is_only_a_bound(gpuq: Command, api: FakeApi) -> None:
+    actual = {"energy_joules": 360_000.0, "idle_joules": 90_000.0, "peak_memory_bytes": 60 * 2**30}
+    job = samples.running(42, actual={**samples.NO_ACTUAL, **actual, "peak_memory_is_bound": True})
+    api.on("GET", "/api/v1/jobs/42", job)
+    out = gpuq("show", "42").out
+    assert "energy: 100 Wh, 25 Wh of it what the device takes idle" in out
+    assert "needs at most" in out
 
 
 def test_model_verbs(gpuq: Command, api: FakeApi) -> None:

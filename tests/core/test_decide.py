@@ -205,6 +205,18 @@ def test_a_stale_device_admits_nobody() -> None:
     assert play.reason(1) is Rule.STALE_READING
 
 
+def test_an_unwell_device_gets_no_jobs_and_does_again_when_it_is_well() -> None:
+    unwell = a_reading(unwell="XID 95: an uncontained memory error")
+    play = Playbook().happen(a_report(a_device("sick"), readings={"sick": unwell}), Submitted(a_job(1))).settle()
+    assert play.reason(1) is Rule.UNWELL
+    play.happen(a_report(a_device("sick"), a_device("fit"), readings={"sick": unwell})).settle()
+    assert play.launched() == {1: "fit"}
+    play.happen(Submitted(a_job(2))).settle()
+    assert 2 not in play.launched()
+    play.happen(a_report(a_device("sick"), a_device("fit"))).settle()
+    assert play.launched() == {1: "fit", 2: "sick"}
+
+
 def test_a_reason_is_said_once_not_every_second() -> None:
     play = Playbook().happen(a_report(a_device()), Submitted(a_job(1)), Submitted(a_job(2))).settle()
     said = len([a for a in play.done if isinstance(a, Hold)])

@@ -7,10 +7,11 @@ import random
 
 import pytest
 
+from gpuq.codec import noun
 from gpuq.core.attempt import AttemptId
 from gpuq.core.job import JobId
 from gpuq.core.measurement import Measurement, Segment
-from gpuq.core.slowdown import Basis, Rate, packing_saving, rates, slowdown, student_quantile
+from gpuq.core.slowdown import Basis, Rate, packing_saving, rates, slowdown, slowdowns, student_quantile
 
 PARTNER = AttemptId(JobId(2), 1)
 OTHER = AttemptId(JobId(3), 1)
@@ -115,3 +116,73 @@ def test_the_packing_saving_of_two_equal_jobs():
     assert packing_saving(100, [100, 100]) == pytest.approx(0.5)
     assert packing_saving(220, [100, 100]) == pytest.approx(-0.1)
     assert packing_saving(10, []) is None
+
+
+# --- blinks ----------------------------------------------------------------------------------------------------------
+
+
+def blinks(windows: list[tuple[int, float]], *partners: AttemptId) -> Segment:
+    """Of (steps, seconds) per pause."""
+    values = [steps / seconds for steps, seconds in windows]
+    steps, seconds = sum(steps for steps, _ in windows), sum(seconds for _, seconds in windows)
+    return Segment(partners, seconds, steps, len(windows), sum(values), sum(v * v for v in values), blink=True)
+
+
+def test_blinks_come_before_all_else_and_the_others_are_told_too():
+    paused = blinks([(8, 0.8), (8, 0.8)], PARTNER)
+    measurement = Measurement(segments=(segment([12.0, 12.0]), segment([5.0, 5.0], PARTNER), paused))
+    found = list(slowdowns(measurement, Rate.of([15.0, 15.0])))
+    assert [(one.basis, round(one.value, 9)) for one in found] == [
+        (Basis.BLINK, 2.0),
+        (Basis.WITHIN_ATTEMPT, 2.4),
+        (Basis.KIND, 3.0),
+    ]
+    assert slowdown(measurement) == found[0]
+
+
+def test_a_single_blink_yields_to_what_is_known_better():
+    measurement = Measurement(segments=(segment([5.0, 5.0], PARTNER), blinks([(8, 0.8)], PARTNER)))
+    assert [one.basis for one in slowdowns(measurement, Rate.of([10.0, 10.0]))] == [Basis.KIND, Basis.BLINK]
+    only = slowdown(measurement)
+    assert only is not None
+    assert (only.basis, only.low) == (Basis.BLINK, None)
+
+
+def test_the_rate_of_blinks_is_all_steps_over_all_seconds():
+    """One window that held no step, and one that held two in a row: 2 steps in 2 s, whatever the mean of the rates is."""
+    seen = rates(Measurement(segments=(blinks([(0, 1.5), (2, 0.5)], PARTNER),)))
+    assert seen.shared is None
+    assert seen.blinked is not None
+    assert (seen.blinked.mean, seen.blinked.count) == (1.0, 2)
+    assert seen.alone_rate == 1.0, "of a job that never ran alone"
+
+
+def test_blinks_say_nothing_of_other_partners():
+    measurement = Measurement(segments=(segment([5.0, 5.0], OTHER), blinks([(8, 0.8), (8, 0.8)], PARTNER)))
+    assert slowdown(measurement, beside=[OTHER]) is None
+    assert rates(measurement, beside=[OTHER]).blinked is None
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.2])
+def test_the_interval_of_blinks_holds_the_truth_about_95_times_in_100(spread: float):
+    chance = random.Random(3)
+    hits = 0
+    for _ in range(600):
+        windows = [(round(chance.gauss(80, 80 * spread)), 0.8) for _ in range(8)]
+        shared = segment([chance.gauss(80, 5) for _ in range(30)], PARTNER)
+        found = slowdown(Measurement(segments=(blinks(windows, PARTNER), shared)))
+        assert found is not None
+        assert found.low is not None
+        assert found.high is not None
+        hits += found.low <= 1.25 <= found.high
+    assert 550 <= hits <= 595
+
+
+def test_measurements_from_before_there_were_blinks_are_read():
+    old = {
+        "segments": [
+            {"partners": [[2, 1]], "seconds": 5.0, "steps": 5, "windows": 1, "rate_sum": 1, "rate_square_sum": 1}
+        ]
+    }
+    (read,) = noun(old, Measurement).segments
+    assert not read.blink

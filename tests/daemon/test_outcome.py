@@ -37,3 +37,22 @@ def test_what_several_did_together_is_nobodys_own():
     measurement = Measurement(segments=(at(10), at(2, A, B)), partners=(A, B))
 
     assert actual(measurement, None, KINDS, None)["slowdowns"] == []
+
+
+def test_blinks_come_first_and_what_else_is_known_is_told_beside_them():
+    blink = Segment((A,), 5.0, 60, 6, 72.0, 864.0, blink=True)
+    told = actual(Measurement(segments=(at(10), at(8, A), blink), partners=(A,), blink="6 times"), None, KINDS, None)
+
+    assert (told["slowdown"], told["slowdown_basis"]) == (1.5, "measured by blinks")
+    assert [(row["value"], row["basis"]) for row in told["slowdown_otherwise"]] == [(1.25, "within attempt")]
+    assert [(row["kind"], row["value"], row["basis"]) for row in told["slowdowns"]] == [
+        ("a", 1.5, "measured by blinks")
+    ]
+    assert told["blink"] == "6 times"
+
+
+def test_a_job_that_never_ran_alone_has_a_slowdown_and_an_alone_rate_by_blinks():
+    blink = Segment((A,), 5.0, 60, 6, 72.0, 864.0, blink=True)
+    told = actual(Measurement(segments=(at(8, A), blink), partners=(A,)), None, KINDS, None)
+
+    assert (told["slowdown"], told["alone_rate"], told["shared_rate"]) == (1.5, 12.0, 8.0)

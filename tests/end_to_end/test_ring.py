@@ -32,6 +32,7 @@ def show(site: Site, job: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.quiet
 def test_the_first_run_is_measured_the_next_two_share_and_the_cost_is_known() -> None:
     # What else this machine does must not decide the test: the rule on load has its own, in tests/core.
     with Site(devices_cpu_count=1, devices_cpu_cores=2, admission_utilization_pct=400) as site:

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests.support.site import Site
+from tests.workers.conftest import attempt
+
+__all__ = ["attempt", "site"]
 
 
 @pytest.fixture(scope="package")

@@ -60,6 +60,12 @@ def test_a_completed_attempt_teaches_everything():
     assert outcome.whole
 
 
+def test_a_pool_that_was_taken_in_advance_teaches_no_memory_and_all_the_rest():
+    outcome = outcome_from_rows(*rows({"peak_memory_is_bound": True}), {})
+    assert outcome is not None
+    assert (outcome.peak_memory_bytes, outcome.peak_utilization_pct) == (None, 53.0)
+
+
 def test_what_did_not_run_from_its_beginning_on_as_few_devices_as_it_needs_has_no_duration():
     def duration(attempt: int = 1, devices: int = 1, **asked: Any) -> float | None:
         job, row = rows(number=attempt, devices=tuple(f"h/{n}" for n in range(devices)))
@@ -89,6 +95,9 @@ def test_the_device_type_comes_from_the_devices_where_the_row_lacks_it():
         ({"exit_code": 1}, {"alone_rate": None, "shared_rate": None}, False, None),
         ({"ending": "stopped", "exit_code": 143}, {}, True, None),
         ({"ending": "out of memory", "exit_code": 1}, {}, False, None),
+        ({"ending": "host out of memory", "exit_code": 1}, {}, True, None),
+        ({"ending": "host out of memory", "exit_code": 1}, {"device_type": "cpu-2"}, False, None),
+        ({"ending": "killed", "exit_code": 137}, {}, True, None),
         ({"ending": "timed out", "exit_code": 124}, {"alone_rate": None, "shared_rate": None}, False, None),
         ({"ended_at": 1.0}, {}, True, None),
     ],

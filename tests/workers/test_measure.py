@@ -240,3 +240,45 @@ def test_a_restarted_service_goes_on_and_attributes_the_gap_to_no_one():
     assert after.first_step_at == before.first_step_at
     assert after.peak_memory_bytes == 9000
     assert after.peak_utilization_pct == pytest.approx(70)
+
+
+# --- blinks --------------------------------------------------------------------------------------------------------
+
+
+def test_no_window_spans_a_pause_neither_of_the_one_nor_of_the_other():
+    """The one paused makes no steps for a second, the other twice as many: neither shows in the shared rate."""
+    paused, measured = Life(), Life()
+    for life, within in ((paused, 0.0), (measured, 40.0)):
+        life.go(40, rate=20, partners=(PARTNER,))
+        life.meter.pause()
+        life.go(2, rate=within, partners=(PARTNER,))
+        life.meter.go_on()
+        life.go(40, rate=20, partners=(PARTNER,))
+        shared = beside(life.measured, PARTNER)
+        assert shared.rate_sum / shared.windows == pytest.approx(20)
+        assert shared.rate_square_sum / shared.windows == pytest.approx(400), "in each of them"
+        assert shared.windows >= 12
+
+
+def test_what_a_pause_does_to_utilisation_and_memory_does_not_count():
+    life = Life().go(30, rate=20, utilization=50.0, partners=(PARTNER,))
+    life.meter.pause()
+    life.go(30, rate=20, utilization=100.0, memory=9999, partners=(PARTNER,))
+    life.meter.go_on()
+    measured = life.go(30, rate=20, utilization=50.0, partners=(PARTNER,)).measured
+    assert measured.peak_utilization_pct == 50.0
+    assert measured.peak_memory_bytes == 1000
+
+
+def test_steps_made_while_the_partner_stood_still_are_a_segment_of_their_own():
+    life = Life().go(30, rate=20, partners=(PARTNER,))
+    life.meter.add_blink((PARTNER,), 30, 0.75)
+    life.meter.add_blink((PARTNER,), 33, 0.75)
+    (blink,) = [segment for segment in life.measured.segments if segment.blink]
+    assert (blink.partners, blink.steps, blink.seconds, blink.windows) == ((PARTNER,), 63, 1.5, 2)
+    found = slowdown(life.measured)
+    assert found is not None
+    assert found.value == pytest.approx(42 / 20)
+    assert life.measured.blink == "2 times"
+    again = Meter(msgspec.json.decode(msgspec.json.encode(life.meter.state), type=State))
+    assert again.measurement().blink == "2 times", "after a restart of the worker service too"

@@ -14,6 +14,7 @@ import pytest
 from gpuq.adapters import process
 from gpuq.errors import Unreachable
 from gpuq.settings import Settings
+from gpuq.submission import Submission
 from gpuq.wire import Verb
 from tests.workers import twins
 from tests.workers.conftest import wait_for
@@ -56,6 +57,14 @@ def test_a_launch_starts_the_command(settings: Settings, folder: AttemptFolder) 
     assert store.claims == [(attempt_id(), "alpha", process.boot_id())]
     assert folder.path.stat().st_mode & 0o777 == 0o700
     assert (folder.path / "order.json").stat().st_mode & 0o777 == 0o600
+
+
+def test_only_who_asked_for_it_may_be_paused(settings: Settings, folder: AttemptFolder) -> None:
+    twins.context(settings, OneClaim(spec(["true"], blink=True)))
+    run_job.run(order(Verb.LAUNCH))
+    ended(folder)
+    assert folder.order().blink  # type: ignore[union-attr]
+    assert not Submission(command=("true",), cwd="/").blink
 
 
 def test_a_doubled_launch_starts_once(settings: Settings, folder: AttemptFolder) -> None:

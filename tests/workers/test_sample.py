@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuq.adapters.devices import Placement, Resident, Snapshot, Usage
+from gpuq.adapters.devices import Fault, Placement, Resident, Snapshot, Usage
 from gpuq.core.attempt import AttemptId
 from gpuq.core.device import Device, DeviceId, HostId, Reading
 from gpuq.core.job import JobId
@@ -21,7 +21,7 @@ from gpuq.core.measurement import Measurement
 from gpuq.errors import BadSettings
 from gpuq.settings import Devices, load
 from workers.progress import hook_environment
-from workers.sample import Sampler, WatchedResident, open_backend, read_measurement
+from workers.sample import AloneSteps, Sampler, WatchedResident, open_backend, read_measurement
 
 DEVICE, SECOND = DeviceId("here/cpu0"), DeviceId("here/cpu1")
 
@@ -34,6 +34,7 @@ class Twin:
         self.missing: set[DeviceId] = set()
         self.asked: list[Resident] = []
         self.closed = False
+        self.told: list[Fault] = []
 
     def devices(self) -> tuple[Device, ...]:
         return tuple(Device(device, HostId("here"), "cpu", "cpu-1", 1000) for device in (DEVICE, SECOND))
@@ -42,6 +43,10 @@ class Twin:
         self.asked = list(residents)
         here = {DEVICE, SECOND} - self.missing
         return Snapshot({device: Reading(now, 1, 50.0, 0) for device in sorted(here)}, self.usage)
+
+    def faults(self) -> Sequence[Fault]:
+        told, self.told = self.told, []
+        return told
 
     def placement(self, devices: Sequence[DeviceId]) -> Placement:
         return Placement({}, None)
@@ -134,6 +139,49 @@ def test_a_new_sampler_takes_up_what_the_last_one_kept(bench: Bench, tmp_path: P
     assert (measured.peak_memory_bytes, measured.peak_utilization_pct) == (900, pytest.approx(80))
 
 
+def test_energy_adds_up_over_looks_and_restarts_and_is_none_where_none_was_told(bench: Bench, tmp_path: Path):
+    one, two = bench.resident(1, DEVICE), bench.resident(2, SECOND)
+    bench.twin.usage[one.attempt] = Usage(900, 80.0, 50.0, 20.0)
+    bench.go(10, one, two)
+    bench.sampler.close()
+    again = Bench(tmp_path)
+    again.twin.usage[one.attempt] = Usage(900, 80.0, 50.0, None)
+    again.go(2, one)
+    measured = again.sampler.finish(one.attempt)
+    assert (measured.energy_joules, measured.idle_joules) == (600, 200)
+    assert bench.sampler.finish(two.attempt).energy_joules is None
+
+
+def test_an_error_of_a_device_is_noted_for_whoever_is_on_it_until_it_has_ended(bench: Bench):
+    one, two = bench.resident(1, DEVICE), bench.resident(2, SECOND)
+    bench.twin.told = [Fault(DEVICE, 31)]
+    bench.go(1, one, two)
+    bench.twin.told = [Fault(DEVICE, 79), Fault(SECOND, 13)]
+    bench.sampler.finish(one.attempt)
+    lines = [line.split() for line in (one.folder / "xid").read_text().splitlines()]
+    assert [number for number, _ in lines] == ["31", "79"]
+    assert float(lines[0][1]) == 1e6 + 101
+    assert (two.folder / "xid").read_text().split()[0] == "13"
+    assert stat.S_IMODE((one.folder / "xid").stat().st_mode) == 0o600
+    bench.twin.told = [Fault(DEVICE, 43)]
+    bench.go(1, two)
+    assert len((one.folder / "xid").read_text().splitlines()) == 2
+
+
+def test_memory_that_a_framework_took_in_advance_is_a_bound_on_a_gpu_only(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    for backend, expected in (("nvml", True), ("cpu", False)):
+        device = Device(DEVICE, HostId("here"), backend, "x", 1000)
+        monkeypatch.setattr(bench.twin, "devices", lambda device=device: (device,))
+        one = bench.resident(len(backend), DEVICE)
+        for memory in (20, 760, 770):
+            bench.twin.usage[one.attempt] = Usage(memory, 1.0)
+            bench.go(1, one)
+        measured = bench.sampler.finish(one.attempt)
+        assert (measured.peak_memory_bytes, measured.peak_memory_is_bound) == (770, expected)
+
+
 def test_an_attempt_that_ended_while_the_service_was_away_has_what_was_kept(bench: Bench, tmp_path: Path):
     one = bench.resident(1, DEVICE)
     bench.go(12, one)
@@ -185,6 +233,7 @@ def start(
     return child, WatchedResident(AttemptId(JobId(job), 1), child.pid, (device,), folder, time.time())
 
 
+@pytest.mark.quiet
 def test_two_real_jobs_on_one_core_are_measured_slowing_each_other_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
@@ -235,3 +284,18 @@ def test_two_real_jobs_on_one_core_are_measured_slowing_each_other_down(
     assert rates[()] / rates[(second.attempt,)] > 1.2
     assert measured.peak_memory_bytes is not None
     assert measured.peak_memory_bytes > 2**20
+
+
+def test_a_pause_is_told_to_the_meters_of_both_and_what_was_measured_to_one(bench: Bench):
+    one, two = bench.resident(1, DEVICE), bench.resident(2, DEVICE)
+    bench.go(3, one, two)
+    bench.sampler.note(one.attempt, "its partner has peers")
+    assert bench.go(1, one, two).residents[0].blink == "never so far, since its partner has peers"
+    bench.sampler.pause([one.attempt, two.attempt])
+    bench.sampler.go_on([one.attempt, two.attempt], AloneSteps(one.attempt, (two.attempt,), 30, 0.75))
+    bench.sampler.note(one.attempt, "no longer of interest")
+    assert bench.go(1, one, two).residents[0].blink == "once"
+    measured, other = bench.sampler.finish(one.attempt), bench.sampler.finish(two.attempt)
+    assert [segment.steps for segment in measured.segments if segment.blink] == [30]
+    assert not other.segments
+    assert (measured.blink, other.blink) == ("once", None)

@@ -96,7 +96,7 @@ def _alone_s(run: _Run, history: History) -> tuple[float, bool]:
     slowdown = _mean_slowdown(run.outcome, history)
     if slowdown is None:
         return run.ran_s, False
-    beside = sum(segment.seconds for segment in measurement.segments if segment.partners) / seconds
+    beside = sum(s.seconds for s in measurement.segments if s.partners and not s.blink) / seconds
     return run.ran_s * (1 - beside + beside / slowdown), True
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 from statistics import median
 
-from gpuq.core.attempt import Ending
+from gpuq.core.attempt import MemoryCause
 from gpuq.core.device import Device
 from gpuq.learn.interference.law import slowdown as law
 from gpuq.learn.outcome import Outcome
@@ -78,7 +78,7 @@ def _slowdowns(outcomes: Iterable[Outcome]) -> tuple[dict[tuple[str, str], float
     for outcome in outcomes:
         for partner, value, _, _ in outcome.slowdowns:
             found[outcome.kind, partner].append(value)
-        if outcome.ending == Ending.OUT_OF_MEMORY:
+        if outcome.outgrew_device and outcome.memory_cause != MemoryCause.FOREIGN:
             for partner in outcome.partner_kinds:
                 never_fit |= {(outcome.kind, partner), (partner, outcome.kind)}
     return {pair: max(1.0, median(values)) for pair, values in found.items()}, never_fit

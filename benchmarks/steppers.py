@@ -1,0 +1,84 @@
+"""Small trainings for `benchmarks/slowdown.py`: `python -m benchmarks.steppers NAME`, each step counted, until it is stopped.
+
+`light` and `heavy` multiply matrices; `memory` walks through far more than the caches hold; `bursty` is quick for a while and
+then waits, as for data; `keras` fits a small convolutional network, and is counted by the hook alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+
+def main(name: str) -> None:
+    """Step until killed."""
+    if name == "keras":
+        fit()
+        return
+    import gpuq_progress
+
+    for _ in _STEPS[name]():
+        gpuq_progress.step()
+
+
+def multiply(size: int, times: int) -> Callable[[], Iterator[None]]:
+    """A step is so many products of square matrices."""
+
+    def steps() -> Iterator[None]:
+        import numpy as np
+
+        a, b = np.random.default_rng(1).random((2, size, size), "f")
+        while True:
+            for _ in range(times):
+                a @ b
+            yield
+
+    return steps
+
+
+def walk() -> Iterator[None]:
+    """A step adds up 64 MiB, the next 64 of 256, so that no cache still holds them."""
+    import numpy as np
+
+    rows = np.ones((16, 4 * 2**20), "f")
+    for first in itertools.cycle(range(0, 16, 4)):
+        rows[first : first + 4].sum()
+        yield
+
+
+def burst() -> Iterator[None]:
+    """Fifteen quick steps, then a tenth of a second in which nothing is computed."""
+    quick = multiply(400, 1)()
+    while True:
+        for _ in range(15):
+            next(quick)
+            yield
+        time.sleep(0.1)
+
+
+def fit() -> None:
+    """Keras' own loop."""
+    import keras
+    import numpy as np
+
+    layers = keras.layers
+    model = keras.Sequential(
+        [keras.Input((28, 28, 1)), layers.Conv2D(8, 3, activation="relu"), layers.Flatten(), layers.Dense(10)]
+    )
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    chance = np.random.default_rng(1)
+    x, y = chance.random((2048, 28, 28, 1), "f"), chance.integers(0, 10, 2048)
+    model.fit(x, y, batch_size=32, epochs=10**6, verbose=0)
+
+
+_STEPS: dict[str, Callable[[], Iterator[None]]] = {
+    "light": multiply(200, 4),
+    "heavy": multiply(600, 2),
+    "memory": walk,
+    "bursty": burst,
+}
+
+if __name__ == "__main__":
+    main(sys.argv[1])

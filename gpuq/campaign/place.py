@@ -1,0 +1,103 @@
+"""On which device a campaign measures, and how its two jobs share it.
+
+Arrives: the settings and what the person asked for. Leaves: an open backend, a `Place` and the way of sharing, for as long as
+they are needed. A CPU device is a core (`--cores`: so many); both jobs of a pair are pinned to it, the kernel slices its time,
+and the second may warm up on the next device's cores. For MPS a control daemon of the campaign's own is started in `folder`,
+and ended with it. Raises BadInput or NotFound where there is no such device.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from gpuq.adapters.devices import Backend
+from gpuq.campaign.run import Place
+from gpuq.core.device import Device
+from gpuq.errors import BadInput, NotFound
+from gpuq.home import Home
+from gpuq.learn.measured import SHARING_MODES
+from gpuq.settings import Settings
+from workers import mps
+from workers.sample import open_backend
+from workers.shim_mps import PIPES
+
+TIME_SLICING, MPS = SHARING_MODES
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a person asked for: a backend, cores of a CPU device, a device's id or number, a way of sharing."""
+
+    backend: str = "auto"
+    cores: int = 1
+    device: str | None = None
+    sharing: str | None = None
+
+
+@contextmanager
+def opened(settings: Settings, choice: Choice, folder: Path) -> Iterator[tuple[Backend, Place, str]]:
+    """The backend, the place, and how jobs share it as the tables name it."""
+    count = len(os.sched_getaffinity(0)) // choice.cores
+    if count < 1:
+        raise BadInput(f"--cores {choice.cores} is more than this process may use.", fix="Ask for fewer.")
+    devices = replace(
+        settings.devices,
+        backend=choice.backend,
+        cpu_count=count,
+        cpu_cores=choice.cores,
+        mps=choice.sharing == MPS or (choice.sharing is None and settings.devices.mps),
+    )
+    # The daemon's own MPS is left alone: its folder of pipes is another one.
+    ours = replace(settings, devices=devices, home=Home(folder.absolute()))
+    backend = open_backend(ours)
+    try:
+        place = _place(backend, choice.device)
+        sharing = _sharing(place, choice.sharing)
+        if sharing == MPS:
+            mps.start(ours)
+        try:
+            yield backend, place, sharing
+        finally:
+            if sharing == MPS:
+                mps.stop(ours)
+    finally:
+        backend.close()
+
+
+def _place(backend: Backend, named: str | None) -> Place:
+    device = _find(backend, named)
+    placement = backend.placement([device.id])
+    others = [one for one in backend.devices() if one.id != device.id]
+    spare = backend.placement([others[0].id]).cores if placement.cores is not None and others else None
+    return Place(device, placement, spare)
+
+
+def _find(backend: Backend, named: str | None) -> Device:
+    devices = backend.devices()
+    if named is None:
+        return devices[0]
+    found = [one for index, one in enumerate(devices) if named in (one.id, str(index))]
+    if not found:
+        raise NotFound(
+            f"There is no device {named} here; there are {', '.join(one.id for one in devices)}.",
+            fix="Name one of them, or its number from 0 on.",
+        )
+    return found[0]
+
+
+def _sharing(place: Place, asked: str | None) -> str:
+    if PIPES in place.placement.env:
+        return MPS
+    if asked == MPS:
+        raise BadInput(
+            f"{place.device.id} can only be shared by time-slicing.", fix="Leave out --sharing, or name a whole GPU."
+        )
+    if place.device.sharing == MPS:
+        raise BadInput(
+            f"{place.device.id} is under an MPS server that is not ours.", fix="End it (nvidia-cuda-mps-control) first."
+        )
+    return TIME_SLICING

@@ -1,0 +1,218 @@
+"""One run, with real processes that count steps through the hook: alone, together, and everything that can go wrong."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gpuq.adapters.devices import Placement, Resident, Snapshot, Usage
+from gpuq.adapters.process import with_environment
+from gpuq.campaign.child import Child, end_leftovers, start
+from gpuq.campaign.ledger import DISTURBED, FAILED, MEASURED, OUT_OF_MEMORY
+from gpuq.campaign.run import Bench, Place, Timing
+from gpuq.core.device import Reading
+from tests.campaign.jobs import contender, crashing, hungry, short, silent
+from tests.support.nouns import a_device
+
+DEVICE = a_device("box/cpu0", type="cpu-1")
+QUICK = Timing(
+    tight=0.3, window_s=0.05, phase_s=0.1, settle_s=0.05, least_steps=5, fewest_cycles=2, most_cycles=2, most_s=10.0,
+    warm_up_s=2.0, first_step_s=20.0, poll_s=0.005, sample_s=0.1, grace_s=2.0,
+)  # fmt: skip
+
+
+class Twin:
+    """A backend that sees every resident use the same; `foreign` is what others use."""
+
+    def __init__(self) -> None:
+        self.foreign = 0.0
+        self.residents: list[Resident] = []
+
+    def devices(self):
+        return (DEVICE,)
+
+    def read(self, now: float, residents: Sequence[Resident]) -> Snapshot:
+        self.residents = list(residents)
+        usage = {one.attempt: Usage(2**20, 37.0) for one in residents}
+        return Snapshot({DEVICE.id: Reading(now, 2**21, 50.0, 0, self.foreign)}, usage)
+
+    def placement(self, devices) -> Placement:
+        return Placement({"CUDA_VISIBLE_DEVICES": ""}, None)
+
+    def faults(self):
+        return ()
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def twin() -> Twin:
+    return Twin()
+
+
+@pytest.fixture
+def bench(tmp_path: Path, twin: Twin):
+    yield a_bench(tmp_path, twin)
+    assert not left_in(tmp_path), "a run left processes behind"
+
+
+def a_bench(folder: Path, twin: Twin, timing: Timing = QUICK, check=lambda: None) -> Bench:
+    place = Place(DEVICE, twin.placement((DEVICE.id,)))
+    return Bench(twin, place, folder / "work", os.environ, timing, check)
+
+
+def left_in(folder: Path) -> list[object]:
+    return [
+        one
+        for name in ("0", "1")
+        for one in with_environment({"GPUQ_PROGRESS": str(folder / "work" / name / "progress")})
+    ]
+
+
+def test_a_job_alone_is_known_by_its_rate_and_its_peaks(bench: Bench, twin: Twin, tmp_path: Path):
+    run = bench.alone(contender(tmp_path / "beats"), None)
+    (part,) = run.parts
+    assert (run.outcome, run.reason) == (MEASURED, None)
+    assert part.alone_rate is not None
+    assert part.alone_rate < 250, "steps of 4 ms at least"
+    assert (part.peak_utilization_pct, part.peak_memory_bytes) == (37.0, 2**20)
+    assert (part.slowdown, part.shared_rate) == (None, None)
+    assert part.steps > 20
+    assert part.exit_code == 143
+    assert twin.residents[0].devices == (DEVICE.id,)
+
+
+def test_two_that_slow_each_other_are_measured_against_their_own_rates_alone(bench: Bench, tmp_path: Path):
+    """Each takes twice as long beside the other. The first is alone while the second is paused: nobody else was measured."""
+    one, other = contender(tmp_path / "beats"), contender(tmp_path / "beats", 0.006, "other")
+    run = bench.pair(one, other, "time-slicing")
+    assert (run.outcome, run.sharing, run.values) == (MEASURED, "time-slicing", 2)
+    for part in run.parts:
+        assert part.slowdown == pytest.approx(2, rel=0.35)
+        assert part.alone_rate / part.shared_rate == pytest.approx(part.slowdown, rel=0.2)
+        assert part.peak_utilization_pct is None, "a share of a full device says nothing of a job's peak"
+
+
+def test_two_that_do_not_meet_are_not_slowed(bench: Bench, tmp_path: Path):
+    run = bench.pair(contender(tmp_path / "here"), contender(tmp_path / "there"), None)
+    assert [part.slowdown for part in run.parts] == [pytest.approx(1, rel=0.25)] * 2
+
+
+def test_a_crash_is_noted_with_its_reason(bench: Bench):
+    run = bench.alone(crashing(), None)
+    assert (run.outcome, run.reason) == (FAILED, "crashing 1: ended with exit code 1")
+    assert run.parts[0].alone_rate is None
+    assert run.parts[0].exit_code == 1
+
+
+def test_out_of_memory_is_told_from_a_crash_and_ends_its_partner(bench: Bench, tmp_path: Path):
+    run = bench.pair(contender(tmp_path / "beats"), hungry(), None)
+    assert run.outcome == OUT_OF_MEMORY
+    assert "hungry 1" in run.reason
+    assert "9 TiB" in run.reason
+
+
+def test_a_workload_that_ends_by_itself_is_told_to_go_on(bench: Bench):
+    run = bench.alone(short(), None)
+    assert run.outcome == FAILED
+    assert "train on" in run.reason
+    assert bytes(run.parts[0].summary) == b'{"steps": 1}'
+
+
+def test_a_workload_that_never_counts_a_step_is_given_up(tmp_path: Path, twin: Twin):
+    run = a_bench(tmp_path, twin, replace(QUICK, first_step_s=0.2)).alone(silent(), None)
+    assert (run.outcome, run.reason) == (FAILED, "silent 1: no step was counted in 0.2 s")
+    assert not left_in(tmp_path)
+
+
+def test_a_program_that_is_not_there_is_noted(bench: Bench, tmp_path: Path):
+    run = bench.alone(replace(silent(), command=("/no/such/program",)), None)
+    assert run.outcome == FAILED
+    assert "/no/such/program" in run.reason
+
+
+def test_what_others_use_makes_a_run_disturbed(bench: Bench, twin: Twin, tmp_path: Path):
+    twin.foreign = 55.0
+    run = bench.alone(contender(tmp_path / "beats"), None)
+    assert (run.outcome, run.foreign_utilization_pct) == (DISTURBED, 55.0)
+
+
+def test_a_rate_that_is_never_tight_is_noted_as_such_when_its_time_is_over(tmp_path: Path, twin: Twin):
+    hurried = replace(QUICK, tight=1e-9, most_s=0.6)
+    run = a_bench(tmp_path, twin, hurried).alone(contender(tmp_path / "beats"), None)
+    assert (run.outcome, run.steady) == (MEASURED, False)
+    assert run.parts[0].alone_rate is not None
+
+
+def test_a_stop_in_the_middle_passes_through_and_leaves_nothing(tmp_path: Path, twin: Twin):
+    class Stopped(Exception):
+        pass
+
+    def check() -> None:
+        if len(left_in(tmp_path)) == 2:
+            raise Stopped
+
+    with pytest.raises(Stopped):
+        a_bench(tmp_path, twin, check=check).pair(contender(tmp_path / "beats"), silent(), None)
+    assert not left_in(tmp_path)
+
+
+@pytest.fixture
+def child(tmp_path: Path):
+    own = start(contender(tmp_path / "beats"), tmp_path / "0", Placement({}, None), os.environ, lambda: 0.0)
+    yield own
+    own.ask_to_end()
+    own.end(2.0)
+    assert own.process.returncode is not None
+
+
+def wait_for_steps(child: Child, count: int) -> None:
+    while not child.marks or child.marks[-1].steps < count:
+        assert child.ending() is None
+        child.look()
+
+
+def test_a_paused_child_counts_nothing_until_it_goes_on(child: Child):
+    wait_for_steps(child, 3)
+    child.pause()
+    while state_of(child) != "T":
+        pass
+    child.look()
+    stood = child.marks[-1]
+    for _ in range(50):
+        child.look()
+    assert child.marks[-1] == stood
+    child.go_on()
+    wait_for_steps(child, stood.steps + 3)
+
+
+def state_of(child: Child) -> str:
+    return (Path("/proc") / str(child.identity.pid) / "stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_a_child_is_moved_with_all_its_threads(child: Child):
+    wait_for_steps(child, 1)
+    (core, *_) = os.sched_getaffinity(0)
+    child.pin([core])
+    threads = [entry.name for entry in Path(f"/proc/{child.identity.pid}/task").iterdir()]
+    assert all(os.sched_getaffinity(int(thread)) == {core} for thread in threads)
+
+
+def test_the_environment_of_the_caller_is_handed_on_without_what_is_gpuqs(tmp_path: Path):
+    program = "import os, sys; print(sorted(n for n in os.environ if n.startswith('GPUQ_')), os.environ['MINE'])"
+    job = replace(silent(), command=("{python}", "-c", program), env=(("MINE", "yes"),))
+    own = start(job, tmp_path / "0", Placement({}, None), {**os.environ, "GPUQ_TOKEN": "secret"}, lambda: 0.0)
+    own.process.wait()
+    assert (tmp_path / "0" / "output.log").read_text().strip() == "['GPUQ_PROGRESS'] yes"
+
+
+def test_what_a_killed_campaign_left_is_found_and_ended(child: Child, tmp_path: Path):
+    wait_for_steps(child, 1)
+    assert end_leftovers(tmp_path / "0") == 1
+    assert child.process.wait() == -9
+    assert end_leftovers(tmp_path / "0") == 0

@@ -1,0 +1,1 @@
+"""The data sets of the workloads: each is read in the form its makers publish it in, or made up in the same shape."""
