@@ -88,7 +88,8 @@ def run(tmp_path: Path) -> Run:
             if folder.shim() is not None and folder.ended() is None:
                 process.kill_tree(folder.shim())
             wait_for(lambda: all(shim.is_gone() for shim in shims._at_work), what="the end of the shims")
-        return Done(end.exit_code, folder.log_path.read_text(), folder.path / "progress")
+        log = folder.log_path.read_text() if folder.log_path.exists() else ""  # it may have said nothing
+        return Done(end.exit_code, log, folder.path / "progress")
 
     return runner
 

@@ -128,11 +128,6 @@ def step(count: int = 1) -> None:
     _counter.add(count, STEP)
 
 
-def count(steps: int, source: int) -> None:
-    """Count steps that were seen, not told: they count until the script calls `step()` itself."""
-    _counter.add(steps, source)
-
-
 def saw(what: int) -> None:
     """Leave word of what this process has met, so that nobody must wonder why it counts nothing."""
     path = os.environ.get("GPUQ_PROGRESS")
@@ -158,7 +153,7 @@ def _attach(module: ModuleType) -> None:
     # Each framework's own part is imported only where that framework is.
     if name == "torch.optim.optimizer":
         saw(SAW_TORCH)
-        module.register_optimizer_step_post_hook(lambda *_: _counter.add(1, TORCH))
+        module.register_optimizer_step_post_hook(lambda *_: count(1, TORCH))
     elif name.startswith("keras."):
         import gpuq_progress_keras
 
@@ -171,4 +166,6 @@ def _attach(module: ModuleType) -> None:
 
 
 _counter = _Counter()
+# For steps that were seen, not told: they count until the script calls `step()` itself.
+count = _counter.add
 os.register_at_fork(after_in_child=_counter.start_anew)
