@@ -19,7 +19,7 @@ SHOW = {"id", "name", "state", "kind", "command", "attempts", "device", "devices
 SHOW |= {"forecast", "verdict", "actual"}
 ACTUAL = {
     "peak_utilization_pct", "peak_memory_bytes", "peak_memory_is_bound", "alone_rate", "shared_rate", "slowdown",
-    "energy_joules", "idle_joules", "partners", "not_counted",
+    "energy_joules", "idle_joules", "partners", "not_counted", "slowdown_basis", "slowdown_otherwise", "blink",
 }  # fmt: skip
 MEMORY = {"total_memory_bytes", "used_memory_bytes", "promised_memory_bytes"}
 DEVICE = {"id", "host", "kind", "sharing", "utilization_pct"} | MEMORY
@@ -72,7 +72,7 @@ async def test_a_job_that_nobody_has_looked_at_yet_is_full_of_nulls(endpoint: En
     for key in ("name", "device", "host", "exit_code", "log_path", "forecast", "verdict", "started_at", "position"):
         assert job[key] is None, key
     assert job["attempts"] == job["devices"] == []
-    assert job["actual"] == {**dict.fromkeys(ACTUAL), "partners": []}
+    assert job["actual"] == {**dict.fromkeys(ACTUAL), "partners": [], "slowdown_otherwise": []}
     assert job["environment"] == ["SECRET"]
     assert "canary" not in str(job)
 
