@@ -6,7 +6,8 @@ one of them now and then (`workers/blink.py`), and before and after which each i
 real ones, but in a hurry: nothing has to be earned first, so that a minute has as many blinks as half an hour otherwise;
 windows last half a second instead of five. What blinks cost is reckoned back to their real spacing.
 
-All jobs run on the last core, everything else on the others. Needs a quiet machine: `BLINK_PAIRS=light:heavy` limits it.
+All jobs run on the last core, everything else on the others. Needs a quiet machine: `BLINK_PAIRS=light:heavy` limits it,
+and `BLINK_PAIRS=short:long` is a pair that stands a noisy one better.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from workers.sample import Sampler, WatchedResident
 from workers.shim_blink import EARN
 from workers.watch import Watch
 
-PAIRS = ("light:heavy", "heavy:memory", "bursty:light", "keras:heavy", "short:long")
+PAIRS = ("light:heavy", "heavy:memory", "bursty:light", "keras:heavy")
 ALONE_S, TOGETHER_S, BLINKING_S, EDGE_S = 4.0, 5.0, 26.0, 4.0
 _WARM_S = 1.0
 _HURRY = 1.6
