@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: setup demo test lint lock soak bench bench-learning bench-policies bench-replay clean
+.PHONY: setup demo test test-frameworks lint lock soak bench bench-learning bench-policies bench-replay measure-gpu clean
 
 setup: .venv/.done
 
@@ -19,6 +19,17 @@ demo: setup
 test: setup lint
 	$(BIN)/python -m pytest -m "not soak and not quiet" --numprocesses 2 --dist worksteal
 	$(BIN)/python -m pytest -m quiet
+
+# Scripts of PyTorch, Lightning, Transformers, Keras, JAX, Flax and Equinox as real jobs, in environments without gpuq: some
+# three gigabytes and ten minutes, and more where pip finds PyTorch with CUDA only. `FRAMEWORKS=jax` takes one of them.
+FRAMEWORKS ?= torch jax tensorflow
+test-frameworks: setup $(FRAMEWORKS:%=build/frameworks/%/.done)
+	$(BIN)/python -m pytest -m frameworks tests/frameworks
+
+build/frameworks/%/.done: tests/frameworks/requirements/%.txt
+	$(PYTHON) -m venv build/frameworks/$*
+	build/frameworks/$*/bin/python -m pip install --quiet --requirement $<
+	touch $@
 
 lint: setup
 	$(BIN)/ruff check .
@@ -43,6 +54,11 @@ bench-policies: setup
 # A real run on two cores and its simulated replay, side by side: about six minutes on a machine with nothing else to do.
 bench-replay: setup
 	$(BIN)/python -m benchmarks.replay
+
+# On a machine with an NVIDIA GPU: what its driver says, sharing, memory, the hook's cost, the campaign. In steps that resume;
+# docs/devices.md has the way for a machine without a network.
+measure-gpu: setup
+	$(BIN)/python -m workloads.on_gpu
 
 # Every wheel from the package index, with its hashes, for the oldest Python we support. The extra `reinforcement` is left out:
 # it brings PyTorch with CUDA, gigabytes that only training a policy needs.

@@ -1,11 +1,11 @@
-"""What the progress hook costs a tight Keras loop, in percent of the time of a training step.
+"""What the progress hook costs a tight training loop of each framework, in percent of the time of a step.
 
-The hook looks at the optimizer's counter five times a second from a thread that sleeps otherwise. So what it costs is what the
-steps beside a look take longer than the steps before them: the median of that, over some two hundred looks, times five a
-second. This holds on a shared machine too, where the wall's time of whole segments says more about the neighbours. That
-plain comparison is shown beside it with its uncertainty: segments with and without the hook's looks, in turns, in one
-process, since the time of a step differs more between processes than what is looked for. The hook is the real one, brought
-in by `sitecustomize`; the loop is what `fit` calls for each step, without its bookkeeping.
+Each loop runs in one process, which counts, in turns, with the hook and without it: the time of a step differs more between
+processes than what is looked for. What is compared is the CPU time of the whole process per step on the one core it is
+pinned to, since the wall's time on a shared machine says more about the neighbours; that is shown beside it. A pair is some
+turns of each kind, and the row is the median of ten pairs. Where neighbours blur even that, what the hook does for a step, alone
+and many times over, says how small the difference is that the pairs look for. PyTorch and JAX come from the environments that
+`make test-frameworks` makes; where there is none, its row is left out, and says so. The loops are in `hook_loops.py`.
 """
 
 from __future__ import annotations
@@ -15,156 +15,76 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
-from bisect import bisect
-from collections.abc import Callable
-from itertools import pairwise
+from dataclasses import dataclass
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
+from typing import Any
 
 from benchmarks.site import ROOT
 from benchmarks.table import Row
 from workers.progress import hook_environment, read_progress
 
-PAIRS = 60
-# Three of the hook's looks, which come every 0.2 s.
-_SEGMENT_S = 0.65
 _REACH_PCT = 1.0
-_NEIGHBOURS = 20
+_LOOPS = Path(__file__).parent / "hook_loops.py"
+_ENVIRONMENTS = ROOT / "build" / "frameworks"
+
+
+@dataclass(frozen=True)
+class _Loop:
+    """A loop of `hook_loops.py`: in words, and the environment it needs."""
+
+    name: str
+    text: str
+    environment: str
+
+
+_ALL = (
+    _Loop("torch", "PyTorch", "torch"),
+    _Loop("keras-tensorflow", "Keras on TensorFlow", "tensorflow"),
+    _Loop("keras-jax", "Keras on JAX", "jax"),
+    _Loop("optax", "JAX with optax", "jax"),
+)
 
 
 def run() -> list[Row]:
-    """Percent of a step's time."""
-    with tempfile.TemporaryDirectory() as name:
-        progress = Path(name) / "progress"
-        env = {
-            **os.environ,
-            **hook_environment(os.environ, progress),
-            "CUDA_VISIBLE_DEVICES": "",
-            "TF_CPP_MIN_LOG_LEVEL": "3",
-        }
-        done = subprocess.run(
-            [sys.executable, "-m", "benchmarks.hook"], env=env, cwd=ROOT, check=True, capture_output=True, text=True
-        )
-        counted = read_progress(progress)
-    told = json.loads(done.stdout.splitlines()[-1])
-    if counted is None or counted.steps < told["steps_with"]:
-        raise RuntimeError(f"the hook counted {counted} of {told['steps_with']} steps: it was not at work")
-    step = told["step_s"]
-    looks_per_step = step / told["look_every_s"]
-    extra = [100 * (on / off - 1) for on, off in told["pairs"]]
+    """Percent of a step's time, loop by loop."""
+    return [row for loop in _ALL for row in _rows(loop)]
+
+
+def _rows(loop: _Loop) -> list[Row]:
+    name = f"progress hook, {loop.text}"
+    python = _ENVIRONMENTS / loop.environment / "bin" / "python"
+    if not python.exists() and loop.environment == "tensorflow":
+        python = Path(sys.executable)  # which has it, as the trainer needs it
+    if not python.exists():
+        return [Row(name, None, "% of a step", _REACH_PCT, note="`make test-frameworks` makes its environment")]
+    told = _measured(loop, python)
+    cpu = [100 * (on["cpu_s"] / off["cpu_s"] - 1) for on, off in told["pairs"]]
+    wall = [100 * (on["wall_s"] / off["wall_s"] - 1) for on, off in told["pairs"]]
+    step = median(off["wall_s"] for _, off in told["pairs"])
+    own = told["own_s"] * step / told["every_s"] if "every_s" in told else told["own_s"]
+    own_text = f"{1e6 * told['own_s']:.1f} µs of CPU each {'look' if 'every_s' in told else 'step'}"
     return [
         Row(
-            "progress hook on a tight Keras loop",
-            100 * looks_per_step * told["look_costs_s"] / step,
+            name,
+            median(cpu),
             "% of a step",
             _REACH_PCT,
+            note=f"{min(cpu):.1f} to {max(cpu):.1f} in {len(cpu)} pairs; wall {median(wall):.1f}; a step of {1e6 * step:.0f} µs",
         ),
-        Row(
-            "  one look",
-            1e6 * told["look_costs_s"],
-            "µs",
-            note=f"of which {1e6 * told['look_cpu_s']:.0f} of its own CPU",
-        ),
-        Row("  one step", 1e6 * step, "µs"),
-        Row("  segments with it / without it", median(extra), "% more", note=_within(extra)),
+        Row("  what the hook itself does", 100 * own / step, "% of a step", note=own_text),
     ]
 
 
-def _within(extra: list[float]) -> str:
-    """Two standard errors of a median, the spread taken from the quartiles: a shared machine has wild outliers."""
-    low, _, high = quantiles(extra, n=4)
-    return f"± {1.96 * 1.25 * (high - low) / 1.349 / len(extra) ** 0.5:.1f} on this machine, 95%"
-
-
-# --- in a process of its own ----------------------------------------------------------------------------------------
-
-
-def main() -> None:
-    """Prints what was measured."""
-    step, hook = _training_step(), _Hook()
-    _segment(step, 2.0)
-    pairs, costs, middles, steps_with = [], [], [], 0
-    for number in range(PAIRS):
-        seconds = {}
-        # Each goes first every other time: what drifts harms both alike.
-        for on in (True, False) if number % 2 else (False, True):
-            hook.turn(on)
-            ends = _segment(step, _SEGMENT_S)
-            seconds[on] = (ends[-1] - ends[0]) / (len(ends) - 1)
-            if on:
-                steps_with += len(ends)
-                costs += [cost for look in hook.looks if (cost := _cost_of(look, ends)) is not None]
-            else:
-                middles.append(median(after - before for before, after in pairwise(ends)))
-        pairs.append((seconds[True], seconds[False]))
-    hook.turn(True)
-    told = {"pairs": pairs, "steps_with": steps_with, "step_s": median(middles), "look_costs_s": median(costs)}
-    print(json.dumps({**told, "look_every_s": hook.every_s, "look_cpu_s": hook.cpu_seconds()}))
-
-
-class _Hook:
-    """Turns the hook's looks off and on, and notes when they are. Its thread lives on, as in a job."""
-
-    def __init__(self) -> None:
-        import gpuq_progress  # there because `sitecustomize` of the hook runs first
-
-        self._watch = gpuq_progress._keras
-        self._look = self._watch.poll
-        self.every_s = gpuq_progress._POLL_EVERY_S
-        self.looks: list[tuple[float, float]] = []
-
-    def turn(self, on: bool) -> None:
-        """Whether steps are counted from now on."""
-        self.looks = []
-        self._watch.poll = self._noted if on else lambda: None
-
-    def cpu_seconds(self, looks: int = 200) -> float:
-        """CPU time of one look."""
-        began = time.thread_time()
-        for _ in range(looks):
-            self._look()
-        return (time.thread_time() - began) / looks
-
-    def _noted(self) -> None:
-        began = time.perf_counter()
-        self._look()
-        self.looks.append((began, time.perf_counter()))
-
-
-def _cost_of(look: tuple[float, float], ends: list[float]) -> float | None:
-    """What the steps during a look took longer than as many of those before it, in seconds; None at a segment's edge."""
-    first, last = bisect(ends, look[0]), bisect(ends, look[1])
-    if first <= _NEIGHBOURS or last >= len(ends):
-        return None
-    before = ends[first - 1 - _NEIGHBOURS : first]
-    usual = median(after - earlier for earlier, after in pairwise(before))
-    return ends[last] - ends[first - 1] - (last - first + 1) * usual
-
-
-def _training_step() -> Callable[[], object]:
-    import keras
-    import numpy as np
-    import tensorflow as tf
-
-    keras.utils.set_random_seed(1)
-    model = keras.Sequential([keras.Input((32,)), keras.layers.Dense(32, activation="relu"), keras.layers.Dense(1)])
-    model.compile("adam", "mse")
-    x, y = np.random.default_rng(1).random((32, 32), "f"), np.zeros((32, 1), "f")
-    batches = iter(tf.data.Dataset.from_tensors((x, y)).repeat())
-    model.train_on_batch(x, y)
-    # What `fit` calls for each step, without its bookkeeping around: as tight as a loop over Keras can be.
-    return lambda: model.train_function(batches)
-
-
-def _segment(step: Callable[[], object], seconds: float) -> list[float]:
-    """Steps for about so long; when each ended, the first being the beginning."""
-    ends = [time.perf_counter()]
-    while ends[-1] - ends[0] < seconds:
-        step()
-        ends.append(time.perf_counter())
-    return ends
-
-
-if __name__ == "__main__":
-    main()
+def _measured(loop: _Loop, python: Path) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        progress = Path(folder) / "progress"
+        quiet = {"CUDA_VISIBLE_DEVICES": "", "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"}
+        env = {**os.environ, **quiet, **hook_environment({}, progress)}
+        done = subprocess.run([python, _LOOPS, loop.name], env=env, check=True, capture_output=True, text=True)
+        counted = read_progress(progress)
+    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    steps_with = sum(on["steps"] for on, _ in told["pairs"])
+    if counted is None or counted.steps < steps_with:
+        raise RuntimeError(f"{loop.text}: the hook counted {counted} of {steps_with} steps: it was not at work")
+    return told

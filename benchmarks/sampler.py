@@ -137,7 +137,8 @@ def _write_state(path: Path, roots: list[int]) -> None:
         child = int(Path(f"/proc/{root}/task/{root}/children").read_text().split()[0])
         lines += [f"device {number % DEVICES} compute {child} {2**30}"]
     for index in range(DEVICES):
-        lines += [f"device {index} used {2**31}", f"device {index} utilization 60"]
+        lines += [f"device {index} used {2**31}", f"device {index} utilization 60", f"device {index} gpm 1 2 3"]
+        lines += [f"device {index} {fact} 50000" for fact in ("power", "energy", "temperature", "throttling")]
     path.write_text("\n".join(lines) + "\n")
 
 

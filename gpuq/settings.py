@@ -107,9 +107,9 @@ class Scheduling:
     """Run every job alone, and note what sharing would have done: `gpuq report shadow`."""
     order: Literal["shortest", "arrival", "fair-share", "deadline"] = "shortest"
     """With `packed`: who goes first among jobs of one priority."""
-    backfill: Literal["gangs", "skip", "easy", "strict"] = "gangs"
+    backfill: Literal["skip", "easy", "strict"] = "skip"
     """With `packed`: who may go ahead of a job that cannot start yet."""
-    overtaking: float = 20.0
+    overtaking: float = 100.0
     """With `shortest`: a job is overtaken only by what comes within this many times its own foretold device-time."""
     ageing_s: float = 86_400.0
     """A job gains one step of priority for each such time that it waited, up to the highest that waits; one

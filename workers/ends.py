@@ -12,28 +12,16 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuq.adapters.nvml_faults import FATAL
 from gpuq.core.attempt import AttemptId, Ending, MemoryCause
 from gpuq.core.device import Device
 from workers.attempts import EndFile, OrderFile
 from workers.sample import Sample
 
-# XIDs after which the program could not have gone on, whatever it did, with NVIDIA's words for them. From NVIDIA's XID catalogue
-# (docs.nvidia.com/deploy/xid-errors) and the list for draining in its Health Validation reference. Not here: 13, 31, 43, 45, 68
-# and 109, which NVIDIA's Kubernetes device plugin takes for the program's own; 63 and 92, which end no program.
-DEVICE_FAULTS: Mapping[int, str] = {
-    46: "GPU stopped processing",
-    48: "double bit ECC error",
-    62: "internal micro-controller halt",
-    64: "row remapping failed",
-    74: "NVLink error",
-    79: "GPU has fallen off the bus",
-    94: "contained memory error",
-    95: "uncontained memory error",
-    119: "GSP RPC timeout",
-    120: "GSP error",
-    140: "unrecovered ECC error",
-    143: "GPU initialisation failure",
-}
+# XIDs after which the program could not have gone on, whatever it did: those that leave the device unfit, and 94, which ends the
+# programs whose memory was hit and leaves the device well. All others are the program's own, or end none (NVIDIA's XID catalogue,
+# docs.nvidia.com/deploy/xid-errors).
+DEVICE_FAULTS: Mapping[int, str] = {**FATAL, 94: "a contained memory error"}
 # A fault ends the program at once, or when a call that hangs is given up. The driver's clock and ours are the same.
 _BEFORE_S, _AFTER_S = 60.0, 5.0
 _FAILURES = frozenset({Ending.EXITED, Ending.KILLED, Ending.DRIVER_ERROR})
@@ -52,16 +40,12 @@ class Seen:
 
 @dataclass(frozen=True)
 class Settled:
-    """An end as it is reported. `device_failed`: nobody should get its devices for a while."""
+    """An end as it is reported. `unwell`: its devices are said to have failed, and the driver's XIDs do not say it themselves."""
 
     ending: Ending
     reason: str
     memory_cause: MemoryCause | None = None
-
-    @property
-    def device_failed(self) -> bool:
-        """Whether its devices are to be held."""
-        return self.ending is Ending.DEVICE_FAILED
+    unwell: bool = False
 
 
 def settle(end: EndFile, attempt: AttemptId, order: OrderFile | None, folder: Path, seen: Seen | None) -> Settled:
@@ -74,7 +58,7 @@ def settle(end: EndFile, attempt: AttemptId, order: OrderFile | None, folder: Pa
         cause = memory_cause(end, attempt, order, seen)
         said = "" if cause is None else f"; {cause}"
         return Settled(end.ending, f"{end.reason}{said}", cause)
-    return Settled(end.ending, end.reason)
+    return Settled(end.ending, end.reason, unwell=end.ending is Ending.DEVICE_FAILED)
 
 
 def read_xids(folder: Path) -> list[tuple[int, float]]:

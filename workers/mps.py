@@ -36,6 +36,9 @@ def start(settings: Settings) -> None:
         raise _unreachable(str(error)) from error
     if done.returncode or tell(environment, "get_server_list") is None:
         raise _unreachable((done.stderr or done.stdout).strip() or "it does not answer")
+    # Before its first client, so that from the start the GPUs are seen to be shared in this way.
+    if tell(environment, f"start_server -uid {os.getuid()}") is None:
+        _log.info("the MPS server starts with its first client")
     _log.info("MPS is started; its logs are in %s", settings.home.mps_logs)
 
 

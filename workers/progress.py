@@ -70,7 +70,7 @@ def counting_processes(path: Path) -> frozenset[int]:
 
 def why_not_counted(path: Path) -> str:
     """Why `read_progress` has nothing to tell, in words that end with what to do where something can be done."""
-    if not path.exists():
+    if not os.path.lexists(path):
         return "no Python with the step counter has started in it; `python -I`, -E and -S keep the counter out"
     raw = _read_regular_file(path)
     if raw and (len(raw) < _HEADER_SIZE or not raw.startswith(_MAGIC)):

@@ -31,7 +31,8 @@ log = logging.getLogger("gpuq.residents")
 _UNORDERED_FOR_S = 2.0
 _SWEEP_EVERY_S = 0.3
 _SETTLED_NS = 1_000_000_000
-# A device that broke down under a job is left alone for so long: time to be reset, or to be taken out.
+# A device that broke down under a job, as the job says, is left alone for so long: time to be looked at. What the driver says of
+# it is the backend's to judge.
 _HELD_FOR_S = 600.0
 
 
@@ -57,7 +58,7 @@ class Residents:
     clock: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
     looked: Callable[[], tuple[Sequence[Device], Sample] | None] = lambda: None
-    _held: dict[DeviceId, float] = field(default_factory=dict)
+    _held: dict[DeviceId, tuple[float, str]] = field(default_factory=dict)
     _live: dict[AttemptId, _Live] = field(default_factory=dict)
     _done: set[AttemptId] = field(default_factory=set)
     _stamp: int = -1
@@ -97,11 +98,11 @@ class Residents:
         """Every attempt that this host still answers for, with the time it started; None if it has not yet."""
         return {attempt: live.start.at if live.start else None for attempt, live in self._live.items()}
 
-    def held(self) -> frozenset[DeviceId]:
-        """The devices that broke down under a job a while ago; what is not read of them admits nobody."""
+    def held(self) -> dict[DeviceId, str]:
+        """The devices that broke down under a job a while ago, as the job says, and why nobody is to get them for now."""
         now = self.monotonic()
-        self._held = {device: until for device, until in self._held.items() if until > now}
-        return frozenset(self._held)
+        self._held = {device: held for device, held in self._held.items() if held[0] > now}
+        return {device: why for device, (_, why) in self._held.items()}
 
     def _discover(self) -> None:
         stamp = self.root.stat().st_mtime_ns
@@ -148,7 +149,7 @@ class Residents:
         seen = self._seen(live)
         measurement = await self.measure(live.folder)
         settled = settle(end, attempt, live.order, live.folder.path, seen)
-        if settled.device_failed and live.order is not None:
+        if settled.unwell and live.order is not None:
             self._hold(live.order, settled.reason)
         event = Exited(
             attempt, end.at, settled.ending, end.exit_code, settled.reason, measurement, settled.memory_cause
@@ -171,8 +172,9 @@ class Residents:
         return Seen(*looked, {attempt: promise for attempt, promise in promised.items() if promise is not None})
 
     def _hold(self, order: OrderFile, reason: str) -> None:
-        log.error("%s held for %g minutes: %s", ", ".join(order.devices), _HELD_FOR_S / 60, reason)
-        self._held.update(dict.fromkeys(map(DeviceId, order.devices), self.monotonic() + _HELD_FOR_S))
+        log.error("%s held for %g minutes: job %s: %s", ", ".join(order.devices), _HELD_FOR_S / 60, order.job, reason)
+        held = (self.monotonic() + _HELD_FOR_S, f"it failed under job {order.job}")
+        self._held.update(dict.fromkeys(map(DeviceId, order.devices), held))
 
     def _write(self, event: Event, live: _Live) -> int:
         seq = self.spool.write(event)

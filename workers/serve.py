@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from systemd_watchdog import WatchDog
 
@@ -23,7 +23,7 @@ from gpuq import codec, wire
 from gpuq.adapters.lock import only_one
 from gpuq.adapters.process import boot_id
 from gpuq.adapters.supervise import ChildSpec, python_module, supervise
-from gpuq.core.device import Device, HostId
+from gpuq.core.device import Device, DeviceId, HostId, Reading
 from gpuq.core.events import HostReported, ResidentReport
 from gpuq.errors import GpuqError
 from gpuq.home import private_secret
@@ -32,6 +32,7 @@ from workers.blink import Blinker
 from workers.deliver import Delivery, Inbox
 from workers.prune import prune
 from workers.residents import Residents
+from workers.sample import Sample
 from workers.spool import Spool
 from workers.watch import SamplerLike, Watch
 
@@ -129,20 +130,23 @@ class WorkerService:
     def report(self) -> wire.Report:
         """All devices, readings and residents as of now. What ended is not in it any more once its end is in the spool."""
         sample = self._watch.sample
-        held = self._residents.held()
         rows = {row.attempt: row for row in sample.residents} if sample else {}
         event = HostReported(
             host=self._host,
             boot_id=boot_id(),
             at=time.time(),
             devices=self._watch.devices,
-            readings=tuple(one for one in sample.readings if one[0] not in held) if sample else (),
+            readings=self._readings(sample) if sample else (),
             residents=tuple(
                 rows.get(attempt) or ResidentReport(attempt, None, None, None, None, started_at)
                 for attempt, started_at in self._residents.present().items()
             ),
         )
         return wire.Report(self._host, self._spool.last, codec.plain(event))
+
+    def _readings(self, sample: Sample) -> tuple[tuple[DeviceId, Reading], ...]:
+        held = self._residents.held()
+        return tuple((device, replace(one, unwell=one.unwell or held.get(device))) for device, one in sample.readings)
 
 
 def _asynchronous(act: Callable[[], object]) -> Callable[[], Awaitable[object]]:

@@ -29,11 +29,14 @@ _SAME_CHAIN = re.compile(
 )
 # Python's own complaints on its way out: nobody ended by them.
 _NOT_AN_END = re.compile(rb"^Exception ignored |^Error in atexit|^Exception ignored in atexit")
-# What says nothing of how it ended: a dump of the interpreter's threads, a shell's last word, a logger's farewell.
+# What says nothing of how it ended: a dump of threads or of C++ frames, warnings, a shell's last word, a logger's farewell.
 _ASIDE = re.compile(
     rb"^\s*$|^  File |^(?:Current t|T)hread 0x|^Extension modules:|^Fatal Python error|<no Python frame>|^wandb:|^srun: |^make: "
+    rb"|^frame #\d+: |^Exception raised from |^(?:\d[\d:. -]{9,30} [WI]|\[?[WI]\d{4}|\[[WI]) "
     rb"|^\s*\[\d+\] |^(?:.{0,80}: line \d+: .{0,40})?(?:Aborted|Killed|Terminated|Segmentation fault|Bus error)\b"
 )
+# What a library's threads still say about an end that has come.
+_ECHO = re.compile(rb"^(?:\d[\d:. -]{9,30} E|\[?E\d{4}|\[E) ")
 
 
 class Said:
@@ -121,4 +124,4 @@ def _left_behind(chain: list[_Raised], lines: list[bytes]) -> bool:
 
 def _count_after(at: int, lines: list[bytes]) -> int:
     """Lines after the exception's own that are not indented: what is, is part of some message."""
-    return sum(not _ASIDE.match(line) and not line[:1].isspace() for line in lines[at + 1 :])
+    return sum(not (_ASIDE.match(line) or _ECHO.match(line) or line[:1].isspace()) for line in lines[at + 1 :])

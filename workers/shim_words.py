@@ -43,6 +43,7 @@ WORDS: tuple[tuple[str, str, bytes, str], ...] = (
         rb"Found no NVIDIA driver on your system|NVIDIA driver on your system is too old",
         "PyTorch",
     ),
+    (DRIVER_ERROR, RAISED, rb"CUDA unknown error - this may be due|CUDA driver initialization failed", "PyTorch"),
     (DRIVER_ERROR, SAID, rb"MPS client failed to connect to|MPS server is not ready|CUDA_ERROR_MPS_", "CUDA MPS"),
     (DRIVER_ERROR, SAID, rb"cudaErrorMps[A-Z]|MPS client has been terminated by the server", "CUDA MPS"),
     # The host's memory, where the words alone could be taken for a device's.
@@ -55,7 +56,15 @@ WORDS: tuple[tuple[str, str, bytes, str], ...] = (
     (OUT_OF_MEMORY, SAID, rb"(?:CUDA|HIP|XPU|MPS backend) out of memory\. ?(?:Tried to|Currently|\()", "PyTorch"),
     (OUT_OF_MEMORY, SAID, rb"^(?:[\w.]+\.)?OutOfMemoryError: (?:CUDA|HIP|XPU) out of memory", "PyTorch"),
     (OUT_OF_MEMORY, RAISED, rb"(?:CUDA|HIP|XPU) out of memory", "PyTorch"),
-    (OUT_OF_MEMORY, SAID, rb"(?:CUDA|HIP) error: ?out of memory", "PyTorch"),
+    (
+        OUT_OF_MEMORY,
+        RAISED,
+        rb"^[\w.]*Error: .{0,40}\b(?:CUDA|[Cc]uda|HIP) .{0,20}out of (?:the )?memory",
+        "as people say it again",
+    ),
+    (OUT_OF_MEMORY, RAISED, rb"^cuda failed with error 2 out of memory", "spconv"),
+    (OUT_OF_MEMORY, RAISED, rb"No executable batch size found, reached zero", "Accelerate: too large at every size"),
+    (OUT_OF_MEMORY, SAID, rb"(?:CUDA|HIP) error: ?out of memory|cuda runtime error \(2\) ?: out of memory", "PyTorch"),
     (OUT_OF_MEMORY, SAID, rb"CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|hipErrorOutOfMemory", "CUDA, HIP"),
     (OUT_OF_MEMORY, SAID, rb"cudaMalloc(?:Async)? failed: out of memory", "llama.cpp"),
     (OUT_OF_MEMORY, SAID, rb"(?:Cuda|CUDA) failure (?:2 ?:? )?'?out of memory", "NCCL, ONNX Runtime"),
@@ -68,7 +77,12 @@ WORDS: tuple[tuple[str, str, bytes, str], ...] = (
         "CUDA libraries",
     ),
     (OUT_OF_MEMORY, SAID, rb"RESOURCE_EXHAUSTED: (?:Out of memory|Failed to allocate|.*OOM)", "XLA: JAX, TensorFlow"),
-    (OUT_OF_MEMORY, SAID, rb"Resource exhausted: ?(?:Out of memory|OOM)|OOM when allocating tensor", "TensorFlow, XLA"),
+    (
+        OUT_OF_MEMORY,
+        SAID,
+        rb"Resource exhausted: ?(?:Out of memory|OOM|Failed to allocate)|OOM when allocating tensor",
+        "TensorFlow, XLA",
+    ),
     (
         OUT_OF_MEMORY,
         RAISED,

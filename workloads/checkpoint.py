@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from workloads import device
 from workloads.progress import say
 
 if TYPE_CHECKING:
     import keras
 
 FILE = "checkpoint.npz"
+RANDOM = "random-"
 # A saved training goes on as it was asked for at first; length, pace and place may change.
 FREE_TO_CHANGE = {
     *("epochs", "steps", "seconds", "checkpoint", "checkpoint_seconds", "threads", "loaders", "data_dir"),
@@ -46,12 +48,14 @@ class Checkpoint:
         if self._file is None or not self._file.exists():
             return 0
         try:
-            with np.load(self._file) as saved:
+            with self._file.open("rb") as stream, np.load(stream) as saved:
                 about = json.loads(str(saved["about"]))
                 self._check(about["asked"])
                 for name, place in self._places():
                     _fill(name, place, saved[name])
-        except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
+                states = {name.removeprefix(RANDOM): saved[name] for name in saved.files if name.startswith(RANDOM)}
+                device.set_random_state(_backend(), states)
+        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
             raise SystemExit(
                 f"cannot resume from {self._file}: {error}. Name another folder, or remove the file."
             ) from error
@@ -70,9 +74,11 @@ class Checkpoint:
             return
         self._file.parent.mkdir(parents=True, exist_ok=True)
         about = json.dumps({"step": step, "asked": self._asked}, default=str)
+        kept = {name: _value(place) for name, place in self._places()}
+        states = {RANDOM + name: state for name, state in device.random_state(_backend()).items()}
         half_written = self._file.with_suffix(".tmp")
         with half_written.open("wb") as stream:
-            np.savez(stream, about=about, **{name: _value(place) for name, place in self._places()})
+            np.savez(stream, about=about, **kept, **states)
         half_written.replace(self._file)
         self._saved_at = time.monotonic()
         say(f"saved step {step} to {self._file}")
@@ -100,6 +106,12 @@ class Checkpoint:
                     yield f"model-{number}-optimizer-{place}", variable
         for name, array in self._arrays.items():
             yield f"array-{name}", array
+
+
+def _backend() -> str:
+    import keras
+
+    return str(keras.backend.backend())
 
 
 def _value(place: Any) -> np.ndarray:

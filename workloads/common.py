@@ -96,7 +96,7 @@ def compiled(model: keras.Model, optimizer: Any, loss: Any) -> keras.Model:
     """The model, ready to train."""
     import keras
 
-    # JAX is only fast when it compiles. With TensorFlow, compiling by XLA costs a minute before the first step.
+    # JAX is only fast when it compiles. With TensorFlow, compiling by XLA makes the first step wait long.
     model.compile(optimizer, loss, jit_compile=keras.backend.backend() == "jax")
     return model
 

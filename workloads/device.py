@@ -1,12 +1,15 @@
 """What the framework computes on, and what its memory allocator says of itself.
 
-Arrives: the name of a Keras backend that is loaded. Leaves: the device's name, the allocator's peaks, limited threads. Looks
-at the first device only: each of these trainings uses one.
+Arrives: the name of a Keras backend that is loaded. Leaves: the device's name, the allocator's peaks, limited threads, the
+state of random numbers. Looks at the first device only: each of these trainings uses one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 
 def limit_threads(backend: str, threads: int) -> None:
@@ -47,6 +50,30 @@ def allocator_peaks(backend: str) -> dict[str, int | None]:
     """
     used, reserved = {"tensorflow": _tensorflow, "torch": _torch, "jax": _jax}.get(backend, _untold)()
     return {"allocator_peak_bytes": used, "allocator_reserved_bytes": reserved}
+
+
+def random_state(backend: str) -> dict[str, np.ndarray]:
+    """The state of random numbers that is not in the model: PyTorch's, which its dropout draws from. Else nothing."""
+    if backend != "torch":
+        return {}
+    import torch
+
+    states = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        states["cuda"] = torch.cuda.get_rng_state(0)
+    return {name: state.numpy() for name, state in states.items()}
+
+
+def set_random_state(backend: str, states: Mapping[str, np.ndarray]) -> None:
+    """Go on drawing where `random_state` was taken; what was saved under another framework or device is left alone."""
+    if backend != "torch":
+        return
+    import torch
+
+    if "cpu" in states:
+        torch.set_rng_state(torch.from_numpy(states["cpu"]))
+    if "cuda" in states and torch.cuda.is_available():
+        torch.cuda.set_rng_state(torch.from_numpy(states["cuda"]), 0)
 
 
 def _tensorflow() -> tuple[int | None, int | None]:

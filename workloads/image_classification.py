@@ -135,12 +135,25 @@ def _known(constructor: str, **flags: object) -> Callable[[keras.KerasTensor], k
     return features
 
 
+def _nasnet_mobile(x: keras.KerasTensor) -> keras.KerasTensor:
+    import keras
+
+    if keras.backend.backend() != "torch":
+        return _known("NASNetMobile")(x)
+    # Keras refuses it under PyTorch, for its pretrained weights foretell wrongly there (keras#18451). We use none.
+    from keras.src.applications.nasnet import NASNet
+
+    sizes = {"penultimate_filters": 1056, "num_blocks": 4, "stem_block_filters": 32, "filter_multiplier": 2}
+    shape = tuple(x.shape[1:])
+    return NASNet(shape, **sizes, skip_reduction=False, include_top=False, weights=None, pooling="avg")(x)
+
+
 LARGE = {
     "efficientnet_v2_b0": _known("EfficientNetV2B0", include_preprocessing=False),
     "efficientnet_v2_s": _known("EfficientNetV2S", include_preprocessing=False),
     "inception_v3": _known("InceptionV3"),
     "mobilenet": _known("MobileNet"),
-    "nasnet_mobile": _known("NASNetMobile"),
+    "nasnet_mobile": _nasnet_mobile,
     "resnet50": _known("ResNet50"),
 }
 

@@ -12,8 +12,8 @@ Memory is the driver's: what it reserves for itself is not ours to promise. A jo
 process is foreign. Utilisation of a job that is alone on its GPU is the GPU's; beside others it is the driver's figure per
 process. MIG slices are devices of their own: their utilisation comes from GPM, so from Hopper on, and never per process.
 
-The way of sharing is MPS where a process is an MPS client, or is the MPS server; else the driver slices time. The server
-starts with its first client, so a GPU set up for MPS counts as sliced until a job has used it.
+The way of sharing is MPS where a process is an MPS client, or is the MPS server; else the driver slices time. A server
+that a site runs starts with its first client: until then such a GPU counts as sliced. Ours is started beforehand.
 """
 
 from __future__ import annotations
@@ -95,12 +95,14 @@ class _Gpu:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """What one GPU says now. `processes` gives bytes, None for one whose memory is not known; `shares` percent."""
+    """What one GPU says now. `processes` gives bytes, None for one whose memory is not known; `shares` percent; `servers` are the
+    MPS servers among them, which work for their clients and are nobody's own."""
 
     used: int | None
     utilization: float | None
     processes: Mapping[int, int | None] | None
     shares: Mapping[int, float] | None
+    servers: frozenset[int]
     spent: Spent | None
     vitals: Vitals
     unwell: str | None
@@ -238,14 +240,14 @@ def _see(gpu: _Gpu, now: float) -> tuple[_Seen, str | None]:
     processes = gpu.processes.memory(found, now)
     activity = gpu.gpm.read(now)
     vitals = read_vitals(gpu.handle, gpu.parent, activity, None if rates is None else float(rates.memory))
-    spent = gpu.energy.look(
-        now, vitals.energy_joules, vitals.power_watts, empty=processes is not None and not processes
-    )
+    empty = processes is not None and processes.keys() <= found.servers
+    spent = gpu.energy.look(now, vitals.energy_joules, vitals.power_watts, empty=empty)
     return _Seen(
         used=None if memory is None else int(memory.used),
         utilization=activity.busy_pct if rates is None else float(rates.gpu),
         processes=processes,
         shares=gpu.processes.shares(now),
+        servers=found.servers,
         spent=spent,
         vitals=replace(vitals, xids=gpu.health.counts()),
         unwell=gpu.health.unwell(time.time()),
@@ -261,7 +263,7 @@ class _Share:
     def __init__(self, seen: _Seen, found: Mapping[int, AttemptId]) -> None:
         self._seen = seen
         pids = seen.processes or {}
-        self._foreign = [pid for pid in pids if pid not in found]
+        self._foreign = [pid for pid in pids if pid not in found and pid not in seen.servers]
         self._ours = {pid: found[pid] for pid in pids if pid in found}
         self._spent: Mapping[AttemptId | None, Spent] = {}
 
@@ -326,7 +328,10 @@ class _Share:
 
     def _sum_shares(self, pids: Sequence[int]) -> float | None:
         shares = self._seen.shares
-        return None if shares is None else min(100.0, sum(shares.get(pid, 0.0) for pid in pids))
+        # A driver that counts clients' work as their server's does not tell whose it was.
+        if shares is None or any(shares.get(server) for server in self._seen.servers):
+            return None
+        return min(100.0, sum(shares.get(pid, 0.0) for pid in pids))
 
 
 def _usage(resident: Resident, shares: Mapping[DeviceId, _Share]) -> Usage:

@@ -36,22 +36,26 @@ def numbers_are_the_hosts() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Computing:
-    """The driver's processes that compute, and its MPS clients; None where it does not tell."""
+    """The driver's processes that compute, and its MPS clients; None where it does not tell. And those that are MPS servers."""
 
     processes: Sequence[Any] | None
     clients: Sequence[Any] | None
 
+    servers: frozenset[int]
+
     @property
     def sharing(self) -> str | None:
         """As `Device.sharing`."""
-        if self.clients or any(_is_mps_server(process.pid) for process in self.processes or ()):
+        if self.clients or self.servers:
             return "mps"
         return None if self.processes is None else "time-slicing"
 
 
 def computing(handle: object) -> Computing:
     """Who computes on this GPU now. Raises Failed."""
-    return Computing(_list("Compute", handle), _list("MPSCompute", handle))
+    processes, clients = _list("Compute", handle), _list("MPSCompute", handle)
+    servers = frozenset(process.pid for process in processes or () if _is_mps_server(process.pid))
+    return Computing(processes, clients, servers)
 
 
 def _list(what: str, handle: object) -> Any:

@@ -76,6 +76,7 @@ Actual = Annotated[
                 },
                 "not_counted": {"type": ["string", "null"]},
                 "partners": {"type": "array"},
+                "memory_cause": {"type": ["string", "null"]},
             }
         },
     ),

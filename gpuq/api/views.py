@@ -41,6 +41,7 @@ _ACTUAL: dict[str, Any] = {
     "blink": None,
     "not_counted": None,
     "partners": [],
+    "memory_cause": None,
 }
 
 

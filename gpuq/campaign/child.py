@@ -22,8 +22,9 @@ from gpuq.adapters.process import Identity, descendants, identify, identities, k
 from gpuq.campaign.steady import Mark
 from gpuq.campaign.work import Job
 from gpuq.errors import BadInput
+from workers import shim_mps
 from workers.progress import hook_environment, read_progress
-from workers.shim_end import Ending, of_own_accord
+from workers.shim_end import Ending, Evidence, classify
 
 _TAIL_BYTES = 65536
 _LOOK_EVERY_S = 0.02
@@ -44,6 +45,7 @@ class Child:
     process: subprocess.Popen[bytes]
     identity: Identity
     started_at: float
+    env: Mapping[str, str]
     marks: list[Mark] = field(default_factory=list)
 
     def look(self) -> None:
@@ -55,12 +57,14 @@ class Child:
             self.marks.clear()  # it began to count for itself, or anew
         self.marks.append(Mark(found.last_step_at, found.steps))
 
-    def ending(self, killed_for_memory: bool = False) -> Ending | None:
-        """How it ended; None while it runs."""
+    def ending(self, oom_kill_s: float | None = None, has_gpu: bool | None = None) -> Ending | None:
+        """How it ended, as `shim_end` calls it; None while it runs. The arguments are those of its `Evidence`."""
         code = self.process.poll()
         if code is None:
             return None
-        return of_own_accord(128 - code if code < 0 else code, self._tail(), killed_for_memory)
+        exit_code = 128 - code if code < 0 else code
+        evidence = Evidence(exit_code, self._tail(), signalled=code < 0, oom_kill_s=oom_kill_s, has_gpu=has_gpu)
+        return classify(evidence)
 
     def summary(self) -> msgspec.Raw | None:
         """The last line that it wrote, if that is a JSON object."""
@@ -89,8 +93,9 @@ class Child:
             send_signal(one, signal.SIGCONT)
 
     def ask_to_end(self) -> None:
-        """Let it run, and ask it to end."""
+        """Let it run, and ask it to end; under MPS its work on the GPU is given up first."""
         self.go_on()
+        shim_mps.part(self.env, [one.pid for one in self._tree()])
         send_signal(self.identity, signal.SIGTERM)
 
     def end(self, grace_s: float) -> None:
@@ -142,7 +147,7 @@ def start(
         os.sched_setaffinity(0, own_cores)
     identity = identify(process.pid)
     assert identity is not None, "our own child, not waited for, is there at least as a zombie"
-    return Child(job, folder, process, identity, clock())
+    return Child(job, folder, process, identity, clock(), env)
 
 
 def end_leftovers(folder: Path) -> int:

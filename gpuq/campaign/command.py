@@ -14,7 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -28,7 +28,7 @@ from gpuq.campaign.files import write_tables
 from gpuq.campaign.guard import check_free
 from gpuq.campaign.ledger import MEASURED, Ledger, Run
 from gpuq.campaign.made import session
-from gpuq.campaign.place import open_place, sharing_of
+from gpuq.campaign.place import Choice, opened
 from gpuq.campaign.plan import Left, Plan, Wanted
 from gpuq.campaign.run import Bench, Timing
 from gpuq.campaign.work import Job, read_list
@@ -69,32 +69,26 @@ def _campaign(asked: argparse.Namespace, words: Sequence[str]) -> int:
     jobs = _chosen(read_list(asked.list), asked.only)
     wanted = Wanted(asked.pairs, asked.repeats, asked.tight, asked.retry_failed)
     settings = load()
-    with _only_one(asked.out):
-        backend, place = open_place(settings, asked.backend, asked.cores, asked.device)
-        try:
-            sharing = sharing_of(place, asked.sharing)
-            ledger = Ledger(asked.out / "runs.jsonl")
-            try:
-                deadline = None if asked.time is None else time.monotonic() + asked.time
-                bench = Bench(
-                    backend, place, asked.out / "work", os.environ, _timing(asked), lambda: _check_time(deadline)
-                )
-                campaign = Campaign(Asked(jobs, wanted, place.device.type, sharing, asked.out), bench, ledger, deadline)
-                if asked.plan:
-                    return _show_plan(campaign, asked.json)
-                if left := bench.clear():
-                    _say(f"Ended {left} processes that an earlier start of this campaign had left.")
-                if not asked.busy_anyway:
-                    check_free(backend, place.device, settings.home)
-                _step_aside(place.placement.cores)
-                ledger.add(session(place.device, place.placement.cores, words, time.time()))
-                _say(f"Measuring on {place.device.id} ({place.device.type}, {sharing}): {_told(campaign.left())}.")
-                done = campaign.go()
-                return _finish(campaign, asked, words, done)
-            finally:
-                ledger.close()
-        finally:
-            backend.close()
+    work = asked.out / "work"
+    choice = Choice(asked.backend, asked.cores, asked.device, asked.sharing)
+    with (
+        _only_one(asked.out),
+        opened(settings, choice, work) as (backend, place, sharing),
+        closing(Ledger(asked.out / "runs.jsonl")) as ledger,
+    ):
+        deadline = None if asked.time is None else time.monotonic() + asked.time
+        bench = Bench(backend, place, work, os.environ, _timing(asked), lambda: _check_time(deadline))
+        campaign = Campaign(Asked(jobs, wanted, place.device.type, sharing, asked.out), bench, ledger, deadline)
+        if asked.plan:
+            return _show_plan(campaign, asked.json)
+        if left := bench.clear():
+            _say(f"Ended {left} processes that an earlier start of this campaign had left.")
+        if not asked.busy_anyway:
+            check_free(backend, place.device, settings.home)
+        _step_aside(place.placement.cores)
+        ledger.add(session(place.device, place.placement.cores, words, time.time()))
+        _say(f"Measuring on {place.device.id} ({place.device.type}, {sharing}): {_told(campaign.left())}.")
+        return _finish(campaign, asked, words, campaign.go())
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ def equal_work_saving(one: float, other: float) -> float:
 
 def _single(job: Job, runs: Sequence[Run]) -> dict[str, object]:
     parts = [run.parts[0] for run in runs]
-    memory = [part.peak_memory_bytes for part in parts if part.peak_memory_bytes]
+    memory = [part.peak_memory_bytes for part in parts if part.peak_memory_bytes and not part.peak_memory_is_bound]
     return {
         "device_type": runs[0].device_type,
         "job": job.name,

@@ -26,7 +26,9 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     `alone_rate` was measured with nobody else running: in a run of its own, or in a pair while the other was paused.
     `slowdown` is alone rate / shared rate, the geometric mean over the cycles of the run. `warm_up_s` is the time from the
-    start of the process to the first moment that counts. `summary` is the job's own last line. Unknown is None.
+    start of the process to the first moment that counts. `summary` is the job's own last line.
+    Bandwidth and power are the device's, means from the first step on. With `peak_memory_is_bound` a framework took its memory
+    in advance, and the peak says nothing of what the job needs. Unknown is None.
     """
 
     job: str
@@ -40,6 +42,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     warm_up_s: float | None = None
     peak_utilization_pct: float | None = None
     peak_memory_bytes: int | None = None
+    peak_memory_is_bound: bool = False
     memory_utilization_pct: float | None = None
     power_w: float | None = None
     exit_code: int | None = None

@@ -1,55 +1,79 @@
 """On which device a campaign measures, and how its two jobs share it.
 
-Arrives: the settings and what the person asked for. Leaves: an open backend, a `Place` and the way of sharing. A CPU device
-is a core (`--cores`: so many), both jobs of a pair are pinned to it, and the kernel slices its time; the second job of a pair
-may warm up on the next device's cores. Raises BadInput or NotFound where there is no such device.
+Arrives: the settings and what the person asked for. Leaves: an open backend, a `Place` and the way of sharing, for as long as
+they are needed. A CPU device is a core (`--cores`: so many); both jobs of a pair are pinned to it, the kernel slices its time,
+and the second may warm up on the next device's cores. For MPS a control daemon of the campaign's own is started in `folder`,
+and ended with it. Raises BadInput or NotFound where there is no such device.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from gpuq.adapters.devices import Backend
 from gpuq.campaign.run import Place
 from gpuq.core.device import Device
 from gpuq.errors import BadInput, NotFound
+from gpuq.home import Home
 from gpuq.learn.measured import SHARING_MODES
 from gpuq.settings import Settings
+from workers import mps
 from workers.sample import open_backend
+from workers.shim_mps import PIPES
 
 TIME_SLICING, MPS = SHARING_MODES
 
 
-def open_place(settings: Settings, backend: str, cores: int, named: str | None) -> tuple[Backend, Place]:
-    """The device of that id or number, the first without one, opened."""
-    count = len(os.sched_getaffinity(0)) // cores
+@dataclass(frozen=True)
+class Choice:
+    """What a person asked for: a backend, cores of a CPU device, a device's id or number, a way of sharing."""
+
+    backend: str = "auto"
+    cores: int = 1
+    device: str | None = None
+    sharing: str | None = None
+
+
+@contextmanager
+def opened(settings: Settings, choice: Choice, folder: Path) -> Iterator[tuple[Backend, Place, str]]:
+    """The backend, the place, and how jobs share it as the tables name it."""
+    count = len(os.sched_getaffinity(0)) // choice.cores
     if count < 1:
-        raise BadInput(f"--cores {cores} is more than this process may use.", fix="Ask for fewer.")
-    cpu = replace(settings.devices, backend=backend, cpu_count=count, cpu_cores=cores)
-    opened = open_backend(replace(settings, devices=cpu))
+        raise BadInput(f"--cores {choice.cores} is more than this process may use.", fix="Ask for fewer.")
+    devices = replace(
+        settings.devices,
+        backend=choice.backend,
+        cpu_count=count,
+        cpu_cores=choice.cores,
+        mps=choice.sharing == MPS or (choice.sharing is None and settings.devices.mps),
+    )
+    # The daemon's own MPS is left alone: its folder of pipes is another one.
+    ours = replace(settings, devices=devices, home=Home(folder.absolute()))
+    backend = open_backend(ours)
     try:
-        device = _find(opened, named)
-        placement = opened.placement([device.id])
-        others = [one for one in opened.devices() if one.id != device.id]
-        spare = opened.placement([others[0].id]).cores if placement.cores is not None and others else None
-        return opened, Place(device, placement, spare)
-    except BaseException:
-        opened.close()
-        raise
+        place = _place(backend, choice.device)
+        sharing = _sharing(place, choice.sharing)
+        if sharing == MPS:
+            mps.start(ours)
+        try:
+            yield backend, place, sharing
+        finally:
+            if sharing == MPS:
+                mps.stop(ours)
+    finally:
+        backend.close()
 
 
-def sharing_of(place: Place, asked: str | None) -> str:
-    """The way of sharing that is measured, as the tables name it. Raises BadInput for one that cannot be had here."""
-    if asked == MPS and place.placement.cores is not None:
-        raise BadInput("CPU cores are shared by time-slicing only.", fix="Leave out --sharing, or name a GPU.")
-    real = place.device.sharing or TIME_SLICING
-    if asked is not None and asked != real and place.device.sharing is not None:
-        raise BadInput(
-            f"{place.device.id} is shared by {real} now, not by {asked}.",
-            fix="Start or stop the MPS control daemon (nvidia-cuda-mps-control) first, and name the way it is shared.",
-        )
-    return asked or real
+def _place(backend: Backend, named: str | None) -> Place:
+    device = _find(backend, named)
+    placement = backend.placement([device.id])
+    others = [one for one in backend.devices() if one.id != device.id]
+    spare = backend.placement([others[0].id]).cores if placement.cores is not None and others else None
+    return Place(device, placement, spare)
 
 
 def _find(backend: Backend, named: str | None) -> Device:
@@ -63,3 +87,17 @@ def _find(backend: Backend, named: str | None) -> Device:
             fix="Name one of them, or its number from 0 on.",
         )
     return found[0]
+
+
+def _sharing(place: Place, asked: str | None) -> str:
+    if PIPES in place.placement.env:
+        return MPS
+    if asked == MPS:
+        raise BadInput(
+            f"{place.device.id} can only be shared by time-slicing.", fix="Leave out --sharing, or name a whole GPU."
+        )
+    if place.device.sharing == MPS:
+        raise BadInput(
+            f"{place.device.id} is under an MPS server that is not ours.", fix="End it (nvidia-cuda-mps-control) first."
+        )
+    return TIME_SLICING

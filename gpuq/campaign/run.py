@@ -27,10 +27,11 @@ from gpuq.core.attempt import AttemptId
 from gpuq.core.device import Device
 from gpuq.core.job import JobId
 from gpuq.errors import BadInput
-from workers.measure import Look, Meter
+from workers.measure import WINDOW_S, Look, Meter
+from workers.prealloc import asked_by
 from workers.progress import read_progress
-from workers.shim_end import OUT_OF_MEMORY as ENDED_FOR_MEMORY
-from workers.shim_end import OomWatch
+from workers.shim_end import HOST_OUT_OF_MEMORY, OomWatch
+from workers.shim_end import OUT_OF_MEMORY as DEVICE_OUT_OF_MEMORY
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ class _Watched:
     shared: list[float] = field(default_factory=list)
     since: float | None = None
     windows: Interval | None = None
+    powers: list[float | None] = field(default_factory=list)
+    bandwidths: list[float | None] = field(default_factory=list)
 
 
 class Bench:
@@ -158,7 +161,8 @@ class Bench:
         if index and self._place.warm_cores is not None:
             placement = Placement(placement.env, self._place.warm_cores)
         child = start(job, self._folder / str(index), placement, self._environ, time.monotonic)
-        self._watched.append(_Watched(child, Meter(), AttemptId(JobId(index + 1), 1)))
+        meter = Meter(None, WINDOW_S, asked_by(child.env))
+        self._watched.append(_Watched(child, meter, AttemptId(JobId(index + 1), 1)))
 
     def _end(self) -> None:
         """Both are asked first, so that they end side by side."""
@@ -281,8 +285,9 @@ class Bench:
             ending = one.child.ending()
             if ending is None:
                 continue
-            ending = one.child.ending(self._oom.struck()) or ending
-            outcome = OUT_OF_MEMORY if ending.ending == ENDED_FOR_MEMORY else FAILED
+            has_gpu = self._place.placement.cores is None
+            ending = one.child.ending(self._oom.seconds_ago(), has_gpu) or ending
+            outcome = OUT_OF_MEMORY if ending.ending in (DEVICE_OUT_OF_MEMORY, HOST_OUT_OF_MEMORY) else FAILED
             early = "; a workload has to train on until it is ended" if ending.exit_code == 0 else ""
             raise _Ended(outcome, f"{one.child.job.name}: {ending.reason}{early}")
 
@@ -305,8 +310,12 @@ class Bench:
                     busy_pct=None if reading is None else reading.utilization_pct,
                     partners=tuple(other.attempt for other in self._watched if other is not one),
                     progress=read_progress(one.child.folder / "progress"),
+                    total_memory_bytes=self._place.device.total_memory if self._place.placement.cores is None else None,
                 )
             )
+            if reading is not None and reading.vitals is not None and one.child.marks:
+                one.powers.append(reading.vitals.power_watts)
+                one.bandwidths.append(reading.vitals.memory_bandwidth_pct)
 
 
 def _later_half(one: _Watched) -> Steady | None:
@@ -339,9 +348,17 @@ def _part(one: _Watched) -> Part:
         warm_up_s=None if one.since is None else round(one.since - child.started_at, 2),
         peak_utilization_pct=None if measured.partners else _rounded(measured.peak_utilization_pct),
         peak_memory_bytes=measured.peak_memory_bytes,
+        peak_memory_is_bound=measured.peak_memory_is_bound,
+        memory_utilization_pct=None if measured.partners else _mean(one.bandwidths),
+        power_w=None if measured.partners else _mean(one.powers),
         exit_code=None if ending is None else ending.exit_code,
         summary=child.summary(),
     )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return _rounded(fmean(known)) if known else None
 
 
 def _rounded(value: float | None) -> float | None:

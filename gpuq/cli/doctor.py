@@ -260,7 +260,7 @@ def _cgroup() -> Check:
     return Check(
         "cgroup",
         NOTE,
-        "not version 2: the machine running out of memory is told from logs only",
+        "not version 2: a kill for memory anywhere on the machine may be taken for a job's that is killed just then",
         "Boot with systemd.unified_cgroup_hierarchy=1.",
     )
 

@@ -70,7 +70,7 @@ def _where(job: Record) -> list[tuple[str, str | None]]:
         ("shares with", ", ".join(f"job {partner}" for partner in job.get("partners") or []) or None),
         ("memory now", fmt.gib(live["memory_bytes"]) if live.get("memory_bytes") is not None else None),
         ("utilisation now", fmt.percent(live["utilization_pct"]) if live.get("utilization_pct") is not None else None),
-        ("steps", _steps(live)),
+        ("steps", _steps(job.get("live") or job.get("actual") or {})),
         ("rate", fmt.rate(live["rate"]) if live.get("rate") is not None else None),
         ("partner paused", _text(live.get("blink") or (job.get("actual") or {}).get("blink"))),
         ("place in queue", None if position is None else str(position)),
@@ -78,10 +78,10 @@ def _where(job: Record) -> list[tuple[str, str | None]]:
     ]
 
 
-def _steps(live: Record) -> str | None:
-    if live.get("steps") is not None:
-        return str(live["steps"])
-    return f"not counted: {fmt.clean(live['not_counted'])}" if live.get("not_counted") else None
+def _steps(seen: Record) -> str | None:
+    if seen.get("steps") is not None:
+        return str(seen["steps"])
+    return f"not counted: {fmt.clean(seen['not_counted'])}" if seen.get("not_counted") else None
 
 
 def _why(job: Record, width: int) -> list[str]:
@@ -115,8 +115,6 @@ def _comparison(job: Record) -> Iterator[str]:
         yield f"  energy: {_energy(actual)}"
     if actual.get("slowdown_basis"):
         yield f"  slowdown: {_bases(actual)}"
-    if actual.get("not_counted"):
-        yield f"  steps were not counted: {fmt.clean(actual['not_counted'])}"
     if actual.get("partners"):
         yield f"  partners: {', '.join(fmt.clean(partner) for partner in actual['partners'])}"
     yield f"  evidence: {fmt.clean(forecast.get('evidence') or 'none')}" + _model(forecast)

@@ -400,9 +400,16 @@ class Board:
 
     def _is_overdue(self, job: Job) -> bool:
         """Whether devices are to be kept for this job: it waited too long, they are for nobody else, and some would do."""
-        if self.known.kept is not None or self.now - job.submitted_at <= self.limits.patience_s:
+        waited = self.now - job.submitted_at
+        if self.known.kept is not None or waited <= self.limits.patience_s or waited <= self._patience_s(job):
             return False
         return (job.declared_memory, job.device_count) not in self._undrainable and not self.known.never_fits(job)
+
+    def _patience_s(self, job: Job) -> float:
+        """How long it is to wait before devices are kept for it, by its own device-time; by the sort that is quickest."""
+        foretold = (self.forecast_alone(job, device).duration_p50_s for device in self.sorts)
+        known = [seconds for seconds in foretold if seconds is not None]
+        return self.limits.patience_ratio * job.device_count * min(known, default=0.0)
 
     def _keep_for(self, job: Job) -> None:
         places = self.known.places

@@ -26,6 +26,9 @@ class Limits:
     """A device whose last reading is older admits nobody."""
     patience_s: float = 1800.0
     """A job that waited this long gets the next device kept free for it, so that small jobs cannot starve it."""
+    patience_ratio: float = 5.0
+    """A job of which a duration is foretold is that patient at least for so many times its own device-time: what takes
+    the devices for long, and they stand idle for it first, has to have waited for long."""
     start_grace_s: float = 5.0
     """An ordered attempt that its host does not report after this long is sent again, and then given up."""
     candidates_per_job: int = 8

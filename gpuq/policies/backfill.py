@@ -85,17 +85,8 @@ class _Easy(_Skip):
         return max((inf if end is None else end for end in ends), default=self._board.now)
 
 
-class _Gangs(_Easy):
-    def hold(self, job: Job) -> bool:
-        if self._kept is None and job.device_count > 1 and _fits_some_day(self._board, job):
-            self._keep_for(job)
-            if self._free_at == inf:
-                self._kept = frozenset()
-        return True
-
-
 def skip(board: Board) -> Gate:  # noqa: ARG001 - every backfill is made like this
-    """What cannot start holds up nobody; the core keeps a device for one that has waited `patience_s`."""
+    """What cannot start holds up nobody; the core keeps devices for one that has waited too long."""
     return _Skip()
 
 
@@ -110,13 +101,7 @@ def easy(board: Board) -> Gate:
     return _Easy(board)
 
 
-def gangs(board: Board) -> Gate:
-    """As `easy`, but for the first gang that cannot start, and only where it can be foretold when: a single device comes free
-    with any end, so that a job that needs one would gain little and hold up who could share."""
-    return _Gangs(board)
-
-
-NAMED: Mapping[str, Backfill] = {"gangs": gangs, "skip": skip, "strict": strict, "easy": easy}
+NAMED: Mapping[str, Backfill] = {"skip": skip, "strict": strict, "easy": easy}
 
 
 def _fits_some_day(board: Board, job: Job) -> bool:

@@ -1,7 +1,7 @@
 """The default policy: the highest priority first, then the least device-time foretold, with age counted in; an idle device
 if there is one, else the shared one where most work gets done. What does not fit now is skipped, so that a job that cannot start
-does not hold up one that can; only for the first gang are devices kept, once it can be foretold when they come free. Whether two
-may share is admission's to say, by the objective in the limits.
+does not hold up one that can; the core keeps devices for who has waited too long. Whether two may share is admission's to say, by
+the objective in the limits.
 
 While nothing is foretold this is first come, first served.
 """

@@ -20,7 +20,7 @@ from gpuq.sim.trace import Arrival, Trace
 from gpuq.sim.world import Workload, World
 
 _GIB = 2**30
-_LIMITS = Limits(patience_s=300.0)
+_LIMITS = Limits(patience_s=300.0, patience_ratio=1.0)
 # Ages that a stream of two hours can show.
 _SCHEDULING = Scheduling(overtaking=2.0, ageing_s=300.0)
 _STREAM_S = 7_500.0

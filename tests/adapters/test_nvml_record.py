@@ -47,7 +47,9 @@ def state_of(reference: dict[str, Any], *, counted: bool) -> list[str]:
     lines = [f"count {len(whole)}"]
     for one in whole:
         gpu, calls = one["gpu"], one["calls"]
-        lines += [f"fail {gpu} {name} {call['error']}" for name, call in calls.items() if "error" in call]
+        # The stand-in fails a call for a GPU and its slices alike, and knows by itself that only slices have an instance.
+        failed = {name: call["error"] for name, call in calls.items() if "error" in call}
+        lines += [f"fail {gpu} {name} {code}" for name, code in failed.items() if "GpuInstanceId" not in name]
         memory = calls["nvmlDeviceGetMemoryInfo_v2"].get("answer", {})
         lines += [f"device {gpu} {fact} {memory[fact]}" for fact in ("total", "reserved", "used") if fact in memory]
         for fact, name in (

@@ -19,7 +19,7 @@ SHOW = {"id", "name", "state", "kind", "command", "attempts", "device", "devices
 SHOW |= {"forecast", "verdict", "actual"}
 ACTUAL = {
     "peak_utilization_pct", "peak_memory_bytes", "peak_memory_is_bound", "alone_rate", "shared_rate", "slowdown",
-    "energy_joules", "idle_joules", "partners", "not_counted", "slowdown_basis", "slowdown_otherwise", "blink",
+    "slowdown_basis", "slowdown_otherwise", "blink", "energy_joules", "idle_joules", "partners", "not_counted", "memory_cause",
 }  # fmt: skip
 MEMORY = {"total_memory_bytes", "used_memory_bytes", "promised_memory_bytes"}
 DEVICE = {"id", "host", "kind", "sharing", "utilization_pct"} | MEMORY

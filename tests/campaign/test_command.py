@@ -160,7 +160,7 @@ def test_two_campaigns_do_not_share_a_folder(campaign: Campaign):
     [
         (["--only=nobody"], 2, "no workload `nobody`"),
         (["--device=7"], 3, "There is no device 7"),
-        (["--sharing=mps"], 2, "time-slicing only"),
+        (["--sharing=mps"], 2, "by time-slicing"),
         (["--cores=1000"], 2, "--cores 1000"),
     ],
 )

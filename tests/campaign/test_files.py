@@ -67,6 +67,9 @@ def test_two_equal_jobs_save_by_the_time_until_the_second_ends(one: float, other
     rest = 1 - first_ends / max(one, other)
     assert equal_work_saving(one, other) == pytest.approx(1 - (first_ends + rest) / 2)
     assert equal_work_saving(one, other) == equal_work_saving(other, one)
+    quick, slow = sorted((one, other))
+    while_both_run = 1 - 1 / (1 / one + 1 / other)
+    assert equal_work_saving(one, other) == pytest.approx(while_both_run * (1 + quick / slow) / 2, abs=1e-12)
     assert equal_work_saving(1, 1) == 0.5
     assert equal_work_saving(2, 2) == 0
 

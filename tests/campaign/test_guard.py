@@ -38,6 +38,9 @@ class Gpu:
     def placement(self, devices):
         return Placement({}, None)
 
+    def faults(self):
+        return ()
+
     def close(self) -> None:
         pass
 
@@ -74,7 +77,7 @@ def order(folder: AttemptFolder, devices: tuple[str, ...], cores: tuple[int, ...
             grace_s=1.0,
             log_limit_bytes=1,
             shim=shim,
-        )  # fmt: skip
+        )
     )
     start = f'{{"pid": 1, "shim_pid": {shim.pid}, "start_ticks": 1, "shim_start_ticks": {shim.start_ticks}'
     (folder.path / "started.json").write_text(f'{start}, "boot_id": "{shim.boot_id}", "at": 1.0}}')

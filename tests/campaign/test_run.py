@@ -43,6 +43,9 @@ class Twin:
     def placement(self, devices) -> Placement:
         return Placement({"CUDA_VISIBLE_DEVICES": ""}, None)
 
+    def faults(self):
+        return ()
+
     def close(self) -> None:
         pass
 
@@ -196,7 +199,7 @@ def test_a_child_is_moved_with_all_its_threads(child: Child):
     wait_for_steps(child, 1)
     (core, *_) = os.sched_getaffinity(0)
     child.pin([core])
-    threads = os.listdir(f"/proc/{child.identity.pid}/task")
+    threads = [entry.name for entry in Path(f"/proc/{child.identity.pid}/task").iterdir()]
     assert all(os.sched_getaffinity(int(thread)) == {core} for thread in threads)
 
 

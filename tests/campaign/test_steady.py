@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -67,7 +68,7 @@ def test_windows_hold_every_step_between_their_ends_once(moves: list[tuple[float
     begins = [begin for begin, _ in found]
     assert begins == sorted(begins)
     if found:
-        lengths = [after - before for before, after in zip(begins, begins[1:], strict=False)]
+        lengths = [after - before for before, after in pairwise(begins)]
         assert all(length >= window_s - 1e-9 for length in lengths)
         counted = sum(rate * length for (_, rate), length in zip(found, lengths, strict=False))
         last = next(mark.steps for mark in marks if mark.at == begins[-1])

@@ -81,6 +81,20 @@ def test_show_has_every_part(gpuq: Command, api: FakeApi) -> None:
     assert gpuq("show", "42", "--json").json == job
 
 
+@pytest.mark.parametrize("ended", [False, True])
+def test_show_says_why_no_steps_are_counted(gpuq: Command, api: FakeApi, ended: bool) -> None:
+    why = "no Python with the step counter has started in it; `python -I`, -E and -S keep the counter out"
+    uncounted = {"steps": None, "not_counted": why}
+    if ended:
+        job = samples.ended(42, "COMPLETED", 0, actual={**samples.NO_ACTUAL, **uncounted})
+    else:
+        job = samples.running(42, live={"memory_bytes": None, "utilization_pct": None, "rate": None, **uncounted})
+    api.on("GET", "/api/v1/jobs/42", job)
+    out = gpuq("show", "42").out
+    assert f"not counted: {why}" in " ".join(out.split())
+    assert all(len(line) <= 80 for line in out.splitlines())
+
+
 def test_show_lists_attempts_when_there_was_more_than_one(gpuq: Command, api: FakeApi) -> None:
     attempt = {
         "number": 1,

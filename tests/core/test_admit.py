@@ -283,3 +283,10 @@ def test_a_pair_saves_at_most_half_and_nothing_where_both_are_halved(one: float,
     assert (cost.saving or 0) <= 0.5
     assert PairCost(KindId("partner"), 2.0, 2.0, 2.0, 2.0).saving == 0
     assert PairCost(KindId("partner"), 2.0, 2.0, None, None).saving is None
+
+
+def test_a_device_that_is_unwell_is_refused_with_the_reason_even_if_it_is_idle() -> None:
+    reading = a_reading(unwell="XID 79: it has fallen off the bus")
+    verdict = admit(a_job(1), a_forecast(), Place(a_device(), (), reading), Limits())
+    assert (verdict.admitted, verdict.rule) == (False, Rule.UNWELL)
+    assert dict(verdict.numbers) == {"fault": "XID 79: it has fallen off the bus"}

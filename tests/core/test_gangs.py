@@ -108,6 +108,22 @@ def test_a_host_that_drains_is_kept_until_the_gang_has_it() -> None:
     assert devices_of(play, 5) == ("h0/0", "h0/1")
 
 
+def a_queue_behind_a_gang_of_an_hour(waits_s: float) -> Playbook:
+    """Two devices, two jobs on them, a gang of two that takes an hour, and after it has waited so long, one more and an end."""
+    play = playing(2, limits=Limits(patience_s=100, patience_ratio=2, stale_after_s=1e9))
+    play.forecast("gang", a_forecast(duration_p50_s=3600.0, duration_p90_s=7200.0))
+    play.happen(Submitted(a_job(1)), Submitted(a_job(2, kind="other"))).settle().happen(a_start(1), a_start(2))
+    play.happen(Submitted(a_job(3, kind="gang", device_count=2, submitted_at=play.now))).settle()
+    play.happen(after=waits_s).settle()
+    return play.happen(Submitted(a_job(4, submitted_at=play.now)), an_exit(1)).settle()
+
+
+def test_a_job_that_takes_devices_for_long_is_patient_for_longer() -> None:
+    device_time = 2 * 3600
+    assert devices_of(a_queue_behind_a_gang_of_an_hour(2 * device_time - 100), 4) == ("h0/0",)
+    assert devices_of(a_queue_behind_a_gang_of_an_hour(2 * device_time + 100), 4) == (), "now its device is kept"
+
+
 def test_nothing_is_kept_for_a_job_that_was_cancelled_meanwhile() -> None:
     play = playing(2, limits=Limits(patience_s=100, stale_after_s=1e9))
     play.happen(Submitted(a_job(1)), Submitted(a_job(2, kind="other"))).settle().happen(a_start(1), a_start(2))
@@ -125,19 +141,24 @@ def test_nothing_is_kept_for_a_job_that_was_cancelled_meanwhile() -> None:
     sizes=st.lists(st.integers(1, 4), min_size=1, max_size=3),
     share=st.booleans(),
     seed=st.integers(0, 10_000),
+    patient_s=st.integers(0, 300),
 )
-def test_no_gang_starves_however_many_small_jobs_come(forgets: bool, sizes: list[int], share: bool, seed: int) -> None:
-    """Each step a small job comes and one that runs ends, so there is never a moment of rest; the gang's turn comes."""
+def test_no_gang_starves_however_many_small_jobs_come(
+    forgets: bool, sizes: list[int], share: bool, seed: int, patient_s: int
+) -> None:
+    """Each step a small job comes and one that runs ends, so there is never a moment of rest; the gang's turn comes, once it has
+    waited as often as it must for its own device-time."""
     rng = random.Random(seed)
-    play = playing(*sizes, limits=Limits(patience_s=50, stale_after_s=1e9))
-    play.forecast("small", a_forecast(40, 2) if share else a_forecast(90, 2)).forecast("gang", a_forecast(90, 2))
     count = rng.randint(1, max(sizes))
+    play = playing(*sizes, limits=Limits(patience_s=50, patience_ratio=patient_s / 10, stale_after_s=1e9))
+    play.forecast("small", a_forecast(40, 2) if share else a_forecast(90, 2))
+    play.forecast("gang", a_forecast(90, 2, duration_p50_s=10.0 / count))
     for number in range(1, 2 * sum(sizes) + 2):
         play.happen(Submitted(a_job(number, kind="small", submitted_at=play.now))).settle()
     gang = 1000
     play.happen(Submitted(a_job(gang, kind="gang", device_count=count, submitted_at=play.now)))
     most = 2 * sum(sizes)
-    for step in range(6 * most + 20):
+    for step in range(6 * most + 20 + patient_s // 10):
         if play.job_state(gang) is not JobState.PENDING:
             return
         play.happen(Submitted(a_job(2000 + step, kind="small", submitted_at=play.now)), after=10)

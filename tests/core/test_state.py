@@ -37,9 +37,13 @@ def test_a_job_runs_and_completes() -> None:
     [
         (Ending.EXITED, 0, JobState.COMPLETED),
         (Ending.EXITED, 3, JobState.FAILED),
-        (Ending.EXITED, 137, JobState.FAILED),
+        (Ending.EXITED, 139, JobState.FAILED),
+        (Ending.KILLED, 137, JobState.FAILED),
+        (Ending.DRIVER_ERROR, 1, JobState.FAILED),
         (Ending.TIMED_OUT, 143, JobState.TIMEOUT),
         (Ending.OUT_OF_MEMORY, 1, JobState.OUT_OF_MEMORY),
+        (Ending.HOST_OUT_OF_MEMORY, 137, JobState.OUT_OF_MEMORY),
+        (Ending.DEVICE_FAILED, 1, JobState.NODE_FAIL),
         (Ending.LOST, None, JobState.NODE_FAIL),
         (Ending.NEVER_STARTED, None, JobState.NODE_FAIL),
     ],
@@ -117,15 +121,16 @@ def test_a_running_job_cannot_be_held() -> None:
     assert not apply(play.state, HoldRequested(JobId(1), "ada"), play.now)
 
 
-def test_out_of_memory_beside_a_partner_runs_again_alone() -> None:
+@pytest.mark.parametrize("ending", [Ending.OUT_OF_MEMORY, Ending.HOST_OUT_OF_MEMORY])
+def test_out_of_memory_beside_a_partner_runs_again_alone(ending: Ending) -> None:
     play = Playbook().forecast("kind", a_forecast(30, 2))
     play.happen(a_report(a_device()), Submitted(a_job(1)), Submitted(a_job(2))).settle()
-    play.happen(a_start(1), a_start(2)).happen(an_exit(2, Ending.OUT_OF_MEMORY, 1)).settle()
+    play.happen(a_start(1), a_start(2)).happen(an_exit(2, ending, 1)).settle()
 
     job = play.state.jobs[JobId(2)]
     assert (job.state, job.alone) == (JobState.PENDING, True)
 
-    play.happen(an_exit(1)).settle().happen(a_start(2, 2), an_exit(2, Ending.OUT_OF_MEMORY, 1, attempt=2)).settle()
+    play.happen(an_exit(1)).settle().happen(a_start(2, 2), an_exit(2, ending, 1, attempt=2)).settle()
     assert play.job_state(2) is None, "alone it has had its chance: the end is for good"
 
 
@@ -133,12 +138,21 @@ def test_out_of_memory_with_no_partner_is_the_jobs_own_doing() -> None:
     assert one_running().happen(an_exit(1, Ending.OUT_OF_MEMORY, 1)).settle().job_state(1) is None
 
 
-def test_a_lost_host_ends_a_job_unless_its_submitter_wanted_it_again() -> None:
+@pytest.mark.parametrize("ending", [Ending.LOST, Ending.DEVICE_FAILED])
+def test_a_lost_host_or_device_ends_a_job_unless_its_submitter_wanted_it_again(ending: Ending) -> None:
+    assert one_running().happen(an_exit(1, ending, None)).settle().job_state(1) is None
     play = Playbook().happen(a_report(a_device()), Submitted(a_job(1, requeue_on_node_fail=True))).settle()
 
-    play.happen(a_start(1), an_exit(1, Ending.LOST, None)).settle()
+    play.happen(a_start(1), an_exit(1, ending, None)).settle()
 
     assert play.state.jobs[JobId(1)].attempt == 2
+
+
+def test_a_kill_and_a_driver_that_will_not_serve_it_are_for_good() -> None:
+    """Nothing says that a second time would go better: who wants one submits again."""
+    for ending in (Ending.KILLED, Ending.DRIVER_ERROR):
+        play = Playbook().happen(a_report(a_device()), Submitted(a_job(1, requeue_on_node_fail=True))).settle()
+        assert play.happen(a_start(1), an_exit(1, ending, 137)).settle().job_state(1) is None
 
 
 def test_an_attempt_its_host_never_mentions_is_voided_and_a_mention_takes_that_back() -> None:

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from gpuq.codec import to_plain
-from gpuq.core.attempt import AttemptId, Ending
+from gpuq.core.attempt import AttemptId, Ending, MemoryCause
 from gpuq.core.events import Exited
 from gpuq.core.job import JobId, JobState
 from gpuq.core.measurement import Measurement, Segment
@@ -45,6 +45,32 @@ async def test_a_submission_runs_and_the_record_knows_every_step(harness: Harnes
     assert attempt.actual is not None
     assert attempt.actual["alone_rate"] == pytest.approx(10)
     assert attempt.actual["slowdown"] is None
+
+
+@pytest.mark.parametrize(("cause", "together"), [(MemoryCause.PARTNER, False), (MemoryCause.FOREIGN, True)])
+async def test_who_ran_out_of_memory_beside_a_partner_waits_to_run_alone(
+    harness: Harness, cause: MemoryCause, together: bool
+) -> None:
+    """And the two kinds are not put together again, unless somebody else had taken the memory."""
+    world = World(harness.store, a_device())
+    first = harness.submit()
+    await harness.live(world, 3)
+    world.end(AttemptId(first, 1), measurement=measured(10))
+    second, third = harness.submit(), harness.submit()
+    await harness.live(world, 4)
+    assert harness.states()[second] == harness.states()[third] == "RUNNING"
+
+    seen = measured(9.8, partner=AttemptId(second, 1))
+    world.end(AttemptId(third, 1), Ending.OUT_OF_MEMORY, 1, seen, memory_cause=cause)
+    await harness.live(world, 3)
+    ended = harness.store.attempts(third)[0]
+    assert (ended.ending, (ended.actual or {})["memory_cause"]) == ("out of memory", cause)
+    assert harness.states()[third] == "PENDING"
+
+    fourth = harness.submit()
+    await harness.live(world, 3)
+    assert harness.states()[third] == "PENDING", "the device is not its own yet"
+    assert (harness.states()[fourth] == "RUNNING") is together
 
 
 async def test_the_second_run_is_forecast_from_the_first_and_two_may_share(harness: Harness) -> None:

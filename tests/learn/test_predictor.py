@@ -138,6 +138,26 @@ def test_running_out_of_memory_together_marks_the_pair():
     assert of.answer([question])[question].pairs[0].unsafe
 
 
+@pytest.mark.parametrize(
+    ("ending", "device_type", "cause", "unsafe"),
+    [
+        ("out of memory", DEVICE, "own growth", True),
+        ("out of memory", DEVICE, "a foreign process", False),
+        ("host out of memory", DEVICE, None, False),
+        ("host out of memory", "cpu-2", None, True),
+        ("device failed", DEVICE, None, False),
+    ],
+)
+def test_only_the_devices_own_memory_speaks_against_a_pair(ending, device_type, cause, unsafe):
+    """The host's is not the GPU's, though it is that of CPU cores; and a foreign process is no partner."""
+    failed = runs(
+        RESNET, 1, shared=True, partner_kinds=("bert",), ending=ending, device_type=device_type, memory_cause=cause
+    )
+    of = predictor(*failed)
+    question = Question("s", KindId("bert"), device_type, (KindId(RESNET.described()[0]),))
+    assert of.answer([question])[question].pairs[0].unsafe is unsafe
+
+
 def test_a_learnt_pair_replaces_the_answer_given_before():
     of = predictor(*runs(RESNET, 1))
     assert forecast(of, RESNET, "bert").expected_slowdown is None

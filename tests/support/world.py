@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gpuq.adapters.store.contract import Store
 from gpuq.codec import plain, to_plain
-from gpuq.core.attempt import AttemptId, Ending
+from gpuq.core.attempt import AttemptId, Ending, MemoryCause
 from gpuq.core.device import Device, HostId
 from gpuq.core.events import Event, Exited, HostReported, ResidentReport, Started
 from gpuq.core.measurement import Measurement
@@ -50,10 +50,11 @@ class World:
         code: int | None = 0,
         measurement: Measurement | None = None,
         at: float = 1.0,
+        memory_cause: MemoryCause | None = None,
     ) -> None:
         """The attempt is over."""
         self.folders[attempt] = "ended"
-        self._spool(Exited(attempt, at, ending, code, ending.value, measurement or Measurement()))
+        self._spool(Exited(attempt, at, ending, code, ending.value, measurement or Measurement(), memory_cause))
 
     def running(self) -> list[AttemptId]:
         return [attempt for attempt, what in self.folders.items() if what == "running"]

@@ -12,12 +12,13 @@ import subprocess
 import sys
 import textwrap
 import time
+import zipapp
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from workers.progress import HOOK_FOLDER, Progress, hook_environment, read_progress
+from workers.progress import HOOK_FOLDER, Progress, hook_environment, read_progress, why_not_counted
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 MINOR_VERSIONS = [minor for minor in (8, 9, 10, 12, 13) if minor != sys.version_info.minor]
@@ -108,7 +109,8 @@ def test_other_pythons_count_too(run: Run, counter: Path, minor: int):
     python = find_python(f"python3.{minor}")
     if python is None:
         pytest.skip(f"Python 3.{minor} is not installed")
-    done = run("import gpuq\nfor _ in range(150): gpuq.step()", python=python)
+    parts = "import gpuq_progress_jax, gpuq_progress_keras"
+    done = run(f"import gpuq\n{parts}\nfor _ in range(150): gpuq.step()", python=python)
     assert steps(counter) == 150
     assert done.stderr == ""
 
@@ -131,6 +133,25 @@ def test_ranks_that_train_together_count_their_steps_once(run: Run, counter: Pat
         if child:
             os.waitpid(child, 0)
         """
+    )
+    assert steps(counter) == 150
+
+
+def test_a_script_that_counts_itself_is_believed_over_its_optimizers(run: Run, counter: Path, tmp_path: Path):
+    package = tmp_path / "lib" / "torch" / "optim"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package.parent / "__init__.py").write_text("")
+    (package / "optimizer.py").write_text("hooks = []\nregister_optimizer_step_post_hook = hooks.append")
+    run(
+        """
+        from torch.optim.optimizer import hooks
+        import gpuq
+        for number in range(300):
+            hooks[0]()
+            if number % 2: gpuq.step()
+        """,
+        tmp_path / "lib",
     )
     assert steps(counter) == 150
 
@@ -204,6 +225,8 @@ def test_the_import_hook_leaves_no_trace_on_what_it_watched(run: Run, tmp_path: 
     (package / "optimizer.py").write_text("hooks = []\ndef register_optimizer_step_post_hook(hook): hooks.append(hook)")
     done = run(
         """
+        import importlib.util
+        importlib.util.find_spec("torch.optim.optimizer")  # to ask is not to import
         import torch.optim.optimizer as module
         print(len(module.hooks), type(module.__loader__).__name__, type(module.__spec__.loader).__name__)
         """,
@@ -220,6 +243,101 @@ def test_a_library_that_fails_to_import_fails_as_it_would_without_us(run: Run, t
     (package / "optimizer.py").write_text("raise ImportError('no CUDA')")
     code = "try: import torch.optim.optimizer\nexcept ImportError as error: print(error)"
     assert run(code, tmp_path / "lib").stdout == "no CUDA\n"
+
+
+def test_the_users_own_usercustomize_still_runs(run: Run, counter: Path, tmp_path: Path, monkeypatch):
+    monkeypatch.setenv("PYTHONUSERBASE", str(tmp_path / "base"))
+    ask = [find_python("python3") or sys.executable, "-c", "import site; print(site.getusersitepackages())"]
+    folder = Path(subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip())
+    folder.mkdir(parents=True)
+    (folder / "usercustomize.py").write_text("print('the user speaks')")
+    # A virtual environment has no user's folder.
+    done = run("import gpuq; gpuq.step(150)", python=ask[0])
+    assert done.stdout == "the user speaks\n"
+    assert steps(counter) == 150
+
+
+@pytest.mark.parametrize("start", ["spawn", "forkserver", "fork"])
+def test_children_of_every_kind_count(run: Run, counter: Path, start: str):
+    run(
+        f"""
+        import multiprocessing
+        def train(count):
+            import gpuq
+            for _ in range(count): gpuq.step()
+        if __name__ == "__main__":
+            for count in (70, 80):
+                child = multiprocessing.get_context("{start}").Process(target=train, args=(count,))
+                child.start(); child.join(); assert child.exitcode == 0
+        """
+    )
+    assert steps(counter) == 150
+
+
+@pytest.mark.parametrize("how", ["module", "archive"])
+def test_modules_and_archives_count(run: Run, counter: Path, tmp_path: Path, how: str):
+    package = tmp_path / "training"
+    package.mkdir()
+    (package / "__main__.py").write_text("import gpuq\nfor _ in range(150): gpuq.step()")
+    what = ["-m", "training"] if how == "module" else [str(tmp_path / "training.pyz")]
+    zipapp.create_archive(package, tmp_path / "training.pyz")
+    run(f"import subprocess, sys\nsubprocess.run([sys.executable, *{what}], check=True)")
+    assert steps(counter) == 150
+
+
+# --- where it steps aside --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flag", ["-I", "-E", "-S"])
+def test_a_python_that_takes_nothing_from_us_runs_uncounted_and_that_is_said(run: Run, counter: Path, flag: str):
+    done = run("import sys; print('gpuq_progress' in sys.modules, 'sitecustomize' in sys.modules)", flags=(flag,))
+    assert done.stdout.startswith("False")
+    assert not counter.exists()
+    assert "no Python with the step counter has started" in why_not_counted(counter)
+
+
+def test_a_python_without_our_path_runs_uncounted(run: Run, counter: Path):
+    run("import os, subprocess, sys\nsubprocess.run([sys.executable, '-c', ''], env={}, check=True)", flags=("-E",))
+    assert not counter.exists()
+
+
+def test_a_script_without_a_framework_is_told_what_to_call(run: Run, counter: Path):
+    run("print('no training')")
+    assert steps(counter) is None
+    assert why_not_counted(counter).endswith("calls gpuq.step()")
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "why"),
+    [
+        ("torch.optim.optimizer", "def register_optimizer_step_post_hook(hook): pass", "no optimizer has stepped yet"),
+        ("torch.optim.optimizer", "", "this version of its framework cannot be counted"),
+        ("jaxlib._jax", "def pjit(*rest): pass", "it uses JAX without optax or Keras"),
+        ("jaxlib._jax", "", "this version of its framework cannot be counted"),
+        ("optax._src.update", "def apply_updates(*rest): pass", "no optimizer has stepped yet"),
+        ("keras.src.optimizers.base_optimizer", "", "its framework cannot be counted"),
+    ],
+)
+def test_a_framework_that_is_there_but_trains_nothing_is_told_apart(
+    run: Run, counter: Path, tmp_path: Path, module: str, source: str, why: str
+):
+    folder = tmp_path / "lib"
+    for part in module.split(".")[:-1]:
+        folder /= part
+        folder.mkdir(parents=True)
+        (folder / "__init__.py").write_text("")
+    (folder / f"{module.rpartition('.')[2]}.py").write_text(source)
+    assert run(f"import {module}; print('trains')", tmp_path / "lib").stdout == "trains\n"
+    assert steps(counter) is None
+    assert why in why_not_counted(counter)
+
+
+def test_a_counter_that_the_job_overwrote_is_said_to_be(counter: Path):
+    counter.write_bytes(b"something else")
+    assert "overwritten" in why_not_counted(counter)
+    counter.unlink()
+    counter.symlink_to("/etc/hostname")
+    assert why_not_counted(counter)
 
 
 # --- frameworks ----------------------------------------------------------------------------------------------------
@@ -252,23 +370,6 @@ def test_keras_training_is_counted_to_the_step(run: Run, counter: Path):
     )
     assert done.stdout.split()[-1] == "272"
     assert steps(counter) == 272
-
-
-@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not installed; it is not in the lock")
-def test_pytorch_training_is_counted_to_the_step(run: Run, counter: Path):
-    run(
-        """
-        import torch
-        parts = [torch.nn.Linear(4, 1) for _ in range(2)]
-        optimizers = [torch.optim.SGD(parts[0].parameters()), torch.optim.Adam(parts[1].parameters())]
-        for _ in range(150):
-            for part, optimizer in zip(parts, optimizers):
-                optimizer.zero_grad()
-                part(torch.ones(2, 4)).sum().backward()
-                optimizer.step()
-        """
-    )
-    assert steps(counter) == 300
 
 
 # --- the reader ----------------------------------------------------------------------------------------------------

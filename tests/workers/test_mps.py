@@ -75,6 +75,7 @@ def test_the_daemon_is_started_once_kept_for_its_clients_and_ended_without_any(s
     assert not mps.stop(settings)
     assert (settings.home.mps_pipes / "daemon").exists()
     assert "quit" not in told(settings)
+    assert told(settings).count(f"start_server -uid {os.getuid()}") == 1
     (settings.home.mps_pipes / "clients").write_text("")
     assert mps.stop(settings)
     assert not (settings.home.mps_pipes / "daemon").exists()

@@ -15,13 +15,14 @@ import pytest
 
 from gpuq import codec
 from gpuq.adapters import process
-from gpuq.core.events import Exited, Started
+from gpuq.core.events import Exited, ResidentReport, Started
 from gpuq.core.measurement import Measurement
 from tests.workers.conftest import SHIM, Attempt, gone, python, wait_for
-from tests.workers.twins import attempt_id
+from tests.workers.twins import GIB, StillSampler, attempt_id
 from workers import residents as residents_module
 from workers.attempts import AttemptFolder, Marker
 from workers.residents import Residents
+from workers.sample import Sample
 from workers.spool import Spool
 
 
@@ -47,7 +48,7 @@ class Host:
         folder.mkdir()
         return Attempt(folder)
 
-    def run(self, *command: str, job: int = 1) -> Attempt:
+    def run(self, *command: str, job: int = 1, **marks: str) -> Attempt:
         """An attempt as the RQ task starts it: with its marks in the environment."""
         made = self.attempt(job)
         env = {
@@ -55,6 +56,7 @@ class Host:
             "GPUQ_JOB_ID": str(job),
             "GPUQ_ATTEMPT": "1",
             "GPUQ_PROGRESS": str(made.folder / "progress"),
+            **marks,
         }
         made.order(*command, env=env, job=job)
         made.shim = subprocess.Popen([sys.executable, "-I", "-S", str(SHIM)], stdin=subprocess.PIPE)
@@ -165,6 +167,36 @@ if os.fork() == 0:
     time.sleep(300)
 time.sleep(300)
 """
+
+
+def test_a_fault_that_the_driver_reported_names_the_end(host: Host) -> None:
+    """The driver says so before the failing call returns, and the sampler asks it once more before it measures the end."""
+    running = host.run("sh", "-c", "echo 'CUDA error: unknown error'; exit 1")
+    (running.folder / "xid").write_text(f"79 {running.end()['at']}\n")
+    exited = host.settle(2)[1]
+    assert (exited.ending, exited.exit_code) == ("device failed", 1)
+    assert exited.reason == "the driver reported XID 79 (it has fallen off the bus); ended with exit code 1"
+    assert host.residents.held() == {}, "the backend, which knows the driver's errors, says when the device is well"
+
+
+def test_a_device_that_failed_in_the_jobs_words_is_left_alone_for_a_while(host: Host) -> None:
+    now = [100.0]
+    host.residents.monotonic = lambda: now[0]
+    host.run("sh", "-c", "echo 'CUDA error: uncorrectable ECC error encountered'; exit 1").end()
+    assert host.settle(2)[1].ending == "device failed"
+    assert host.residents.held() == {"cpu-0": "it failed under job 1"}
+    now[0] += 601
+    assert host.residents.held() == {}
+
+
+def test_whose_growth_left_no_memory_is_told_from_the_last_look(host: Host) -> None:
+    rows = tuple(ResidentReport(attempt_id(job), 3 * GIB, None, None, None, None) for job in (1, 2))
+    host.residents.looked = lambda: (StillSampler().devices(), Sample((), rows))
+    host.run("sleep", "60", job=2, GPUQ_GPU_MEM_BUDGET=str(2 * GIB))
+    host.run("sh", "-c", "echo 'error: cudaErrorMemoryAllocation'; exit 1", GPUQ_GPU_MEM_BUDGET=str(4 * GIB))
+    (exited,) = (event for event in host.settle(3) if isinstance(event, Exited))
+    assert (exited.ending, exited.memory_cause) == ("out of memory", "a partner's growth")
+    assert exited.reason == "out of memory: error: cudaErrorMemoryAllocation; a partner's growth"
 
 
 def test_a_killed_shim_is_lost_once_what_it_left_is_ended(host: Host) -> None:

@@ -91,6 +91,14 @@ def test_a_sample_has_every_device_and_every_resident(bench: Bench):
     assert bench.twin.asked[0] == Resident(AttemptId(JobId(1), 1), 1001, (DEVICE,))
 
 
+def test_a_job_without_steps_says_why_while_it_runs_and_after(bench: Bench):
+    one = bench.resident(1, DEVICE)
+    assert "no Python" in (bench.go(1, one).residents[0].not_counted or "")
+    (one.folder / "progress").touch()
+    assert "gpuq.step()" in (bench.go(1, one).residents[0].not_counted or "")
+    assert "gpuq.step()" in (bench.sampler.finish(one.attempt).not_counted or "")
+
+
 def test_a_device_that_does_not_answer_leaves_the_rest_alone(bench: Bench):
     one = bench.resident(1, DEVICE)
     bench.twin.missing = {DEVICE}

@@ -104,6 +104,17 @@ async def test_a_job_is_reported_from_start_to_end(settings: Settings) -> None:
     assert (exited.exit_code, exited.measurement.steps) == (0, 7)
 
 
+async def test_a_device_that_failed_under_a_job_is_said_to_be_unwell(settings: Settings) -> None:
+    inbox = Inbox()
+    async with serving(settings, inbox) as service:
+        launch(settings, "sh", "-c", "echo 'CUDA error: uncorrectable ECC error encountered'; exit 1")
+        await until(lambda: len(committed(inbox)) == 2, "an end")
+        await until(lambda: service._watch.sample, "a reading")
+        report = codec.noun(service.report().body, HostReported)
+    assert committed(inbox)[1].ending == "device failed"
+    assert [(device, reading.unwell) for device, reading in report.readings] == [("cpu-0", "it failed under job 1")]
+
+
 async def test_the_first_report_comes_at_once_and_with_devices(settings: Settings) -> None:
     inbox = Inbox()
     began = time.monotonic()

@@ -130,6 +130,15 @@ GPU_MEMORY = {
     "a C++ program": "terminate called after throwing an instance of 'thrust::system::system_error'\n"
     "  what():  parallel_for failed: cudaErrorMemoryAllocation: out of memory\n",
     "llama.cpp": "ggml_backend_cuda_buffer_type_alloc_buffer: allocating 100 MiB on device 0: cudaMalloc failed: out of memory\n",
+    "spconv": traceback(
+        "RuntimeError: TensorStorage tensor.h 168", "cuda failed with error 2 out of memory. use CUDA_LAUNCH_BLOCKING=1"
+    ),
+    "Accelerate, at every size": traceback("RuntimeError: No executable batch size found, reached zero."),
+    "in other words": traceback("RuntimeError: CUDA ran out of memory on cuda:0"),
+    "JAX of old": traceback(
+        "RuntimeError: Resource exhausted: Failed to allocate request for 32.00MiB (33554432B) on device 0"
+    ),
+    "a library's last line": "2024-03-05 10:00:01.577626: F statusor.cc:34] CUDA_ERROR_OUT_OF_MEMORY: out of memory\n",
     "caught, printed, given up": f"step 3\ncannot go on: {TORCH.partition(' ')[2]}\nbye\n",
     "raised again as something else": traceback(TORCH)
     + "\nThe above exception was the direct cause of the following exception:\n\n"
@@ -142,6 +151,11 @@ GPU_MEMORY = {
         "Original Traceback (most recent call last):",
         '  File "worker.py", line 3, in fetch',
         TORCH,
+    ),
+    "in a notebook that is run": "-------\nOutOfMemoryError          Traceback (most recent call last)\n~/train.py in fit(x)\n"
+    "   13 if x:\n-> 14   loss.backward()\n\n" + TORCH + "\n",
+    "PyTorch before 1.0": traceback(
+        "RuntimeError: cuda runtime error (2) : out of memory at /pytorch/aten/src/THC/THCStorage.cu:58"
     ),
     "with a logger's farewell after it": traceback(TORCH) + "wandb: Run history:\n" * 40,
     "in colours, with a progress bar before it": "\r 50%|##  | 1/2\r100%|####| 2/2"
@@ -232,6 +246,9 @@ DRIVER_FAULTS = {
         "Driver/library version mismatch",
     ),
     "no fabric manager, by its name": "cudaErrorSystemNotReady\n",
+    "PyTorch cannot begin": traceback(
+        "RuntimeError: CUDA driver initialization failed, you might not have a CUDA gpu."
+    ),
     "MPS, ended": traceback("RuntimeError: CUDA error: the MPS client has been terminated by the server"),
     "MPS": traceback(
         "RuntimeError: CUDA error: MPS client failed to connect to the MPS control daemon or the MPS server"
@@ -242,6 +259,16 @@ DEVICE_FAULTS = {
     "ECC": traceback("torch.AcceleratorError: CUDA error: uncorrectable ECC error encountered"),
     "unavailable, by its name": traceback("jax.errors.JaxRuntimeError: INTERNAL: CUDA_ERROR_DEVICE_UNAVAILABLE"),
     "ECC, by its name": "jaxlib: CUDA_ERROR_ECC_UNCORRECTABLE\n",
+    "ECC, with NCCL's watchdog and C++ frames after it": traceback(
+        "RuntimeError: CUDA error: uncorrectable ECC error encountered"
+    )
+    + "[E1121 10:00:01 ProcessGroupNCCL.cpp:916] [Rank 1] NCCL watchdog thread terminated with exception: CUDA error\n"
+    + "Exception raised from c10_cuda_check_implementation at ../c10/cuda/CUDAException.cpp:44 (most recent call first):\n"
+    + "".join(
+        f"frame #{n}: c10::Error::Error(std::string) + 0x57 (0x7a in /venv/torch/lib/libc10.so)\n" for n in range(40)
+    ),
+    "in a box of rich's": "╭─────── Traceback (most recent call last) ───────╮\n│ /venv/run.py:753 in run │\n│ ❱ 753 │   f( │\n"
+    "╰─────────────╯\nRuntimeError: CUDA error: uncorrectable ECC error encountered\n",
     "lost": traceback("pynvml.NVMLError_GpuIsLost: GPU is lost"),
     "off the bus": "NVRM: GPU has fallen off the bus.\n",
     "NVLink": traceback("RuntimeError: CUDA error: uncorrectable NVLink error detected during the execution"),
@@ -283,6 +310,8 @@ ERRORS = {
     "caught and logged long ago": traceback(TORCH)
     + "".join(f"step {n} loss 0.{n}\n" for n in range(40))
     + "giving up\n",
+    "TensorFlow's warnings before a quiet end": "2021-10-12 20:59:07.711738: W picker.cc:729] Failed to determine "
+    "best cudnn convolution algorithm: Resource exhausted: Out of memory while trying to allocate 16777716 bytes.\nbad option\n",
     "TensorFlow's hint that is none": "W bfc_allocator.cc:272] Allocator (GPU_0_bfc) ran out of memory trying to allocate 16MiB. "
     "The caller indicates that this is not a failure\n" + traceback("ValueError: shapes do not match"),
     "a memory error that is spoken of": "MemoryError: quoted\n",

@@ -34,7 +34,7 @@ import threading
 import time
 from contextlib import contextmanager
 from types import ModuleType
-from typing import Iterator  # noqa: UP035 - the job's Python may be 3.8
+from typing import Any, Iterator  # noqa: UP035 - the job's Python may be 3.8
 
 MAGIC = b"GPUQPRG1"
 HEADER_SIZE = SLOT_SIZE = 64
@@ -42,6 +42,7 @@ SLOTS = 255
 SIZE = HEADER_SIZE + SLOTS * SLOT_SIZE
 PROCESS = struct.Struct("<II")
 RECORD = struct.Struct("<Qdd")
+_pack_record = RECORD.pack_into
 STEP, TORCH, KERAS, JAX = 1, 2, 3, 4
 SAW_TORCH, SAW_KERAS, SAW_JAX, SAW_JAX_OPTIMIZER = 1, 2, 4, 8
 # A framework whose inner seam is not where we know it; a JAX update that was compiled where its calls are not seen.
@@ -57,37 +58,42 @@ class _Counter:
     def start_anew(self) -> None:
         """Without a slot: another one is for this process, should it count, if it is the child of one that did."""
         self._lock = threading.Lock()
-        self._map: mmap.mmap | None = None
+        self._map: Any = None
         self._offset = 0
+        self._records = 0, 0
+        self._source: int | None = None
         self._sequence = 0
         self._steps = 0
         self._first = 0.0
-        self._explicit = False
         self._closed = not os.environ.get("GPUQ_PROGRESS")
 
     def add(self, count: int, source: int) -> None:
         """Count `count` more steps."""
-        if self._closed or count <= 0 or (self._explicit and source != STEP):
+        if self._closed or count <= 0 or (source != STEP and self._source == STEP):
             return
-        with self._lock:
-            try:
-                self._add(count, source)
-            except Exception:  # noqa: BLE001 - an uncounted step is better than a failed one
-                self._closed = True
+        try:
+            with self._lock:
+                if source != self._source:
+                    self._begin(source)
+                # From here on every training step pays.
+                now = time.monotonic()
+                if not self._steps:
+                    self._first = now
+                self._steps += count
+                self._sequence = sequence = (self._sequence + 1) & 0xFF
+                _pack_record(self._map, self._records[sequence & 1], self._steps, self._first, now)
+                self._map[self._offset] = sequence
+        except Exception:  # noqa: BLE001 - an uncounted step is better than a failed one
+            self._closed = True
 
-    def _add(self, count: int, source: int) -> None:
-        now = time.monotonic()
-        view = self._map = self._map or self._take_slot(os.environ["GPUQ_PROGRESS"])
-        if source == STEP and not self._explicit:
-            # What was counted for the script so far, it now counts itself.
-            self._explicit, self._steps = True, 0
-        if not self._steps:
-            self._first = now
-        self._steps += count
-        self._sequence = (self._sequence + 1) & 0xFF
-        PROCESS.pack_into(view, self._offset + 4, os.getpid(), source)
-        RECORD.pack_into(view, self._offset + 16 + (self._sequence & 1) * RECORD.size, self._steps, self._first, now)
-        view[self._offset] = self._sequence
+    def _begin(self, source: int) -> None:
+        """Steps come from another source than before. What was counted for a script, it now counts itself."""
+        if self._source is None:
+            self._map = self._take_slot(os.environ["GPUQ_PROGRESS"])
+        elif source == STEP:
+            self._steps = 0
+        PROCESS.pack_into(self._map, self._offset + 4, os.getpid(), source)
+        self._source = source
 
     def _take_slot(self, path: str) -> mmap.mmap:
         with _locked(path) as view:
@@ -96,6 +102,7 @@ class _Counter:
                 raise OSError("more processes than slots")
             struct.pack_into("<I", view, 8, used + 1)
             self._offset = HEADER_SIZE + used * SLOT_SIZE
+            self._records = self._offset + 16, self._offset + 16 + RECORD.size
             return view
 
 
@@ -139,11 +146,19 @@ def saw(what: int) -> None:
 
 
 def attach(module: ModuleType) -> None:
-    """Count what this freshly imported module trains. Each framework's own part is imported only where it is."""
+    """Count what this freshly imported module trains, or leave word that it is none we know."""
+    try:
+        _attach(module)
+    except Exception:  # noqa: BLE001 - the job must run, counted or not
+        saw(SAW_UNKNOWN_VERSION)
+
+
+def _attach(module: ModuleType) -> None:
     name = module.__name__
+    # Each framework's own part is imported only where that framework is.
     if name == "torch.optim.optimizer":
         saw(SAW_TORCH)
-        _attach_torch(module)
+        module.register_optimizer_step_post_hook(lambda *_: _counter.add(1, TORCH))
     elif name.startswith("keras."):
         import gpuq_progress_keras
 
@@ -153,14 +168,6 @@ def attach(module: ModuleType) -> None:
         import gpuq_progress_jax
 
         gpuq_progress_jax.attach(module)
-
-
-def _attach_torch(module: ModuleType) -> None:
-    register = getattr(module, "register_optimizer_step_post_hook", None)
-    if register is None:  # before 2.0
-        saw(SAW_UNKNOWN_VERSION)
-    else:
-        register(lambda *_: _counter.add(1, TORCH))
 
 
 _counter = _Counter()

@@ -42,16 +42,15 @@ def watch_method(owner: type, name: str, calls_per_step: Callable[[Any], int]) -
 
 
 def _attach_jaxlib(module: ModuleType) -> None:
-    original = getattr(module, "pjit", None)
-    if original is None:
-        gpuq_progress.saw(gpuq_progress.SAW_UNKNOWN_VERSION)
-    elif not hasattr(original, "__wrapped__"):  # one of the two modules may have it from the other
+    original = module.pjit
+    if hasattr(original, "__wrapped__"):
+        return  # one of the two modules has it from the other
 
-        @functools.wraps(original)
-        def pjit(name: str, function: Any, slow_path: Any, *rest: Any, **named: Any) -> Any:
-            return original(name, function, _SlowPath(slow_path, function), *rest, **named)
+    @functools.wraps(original)
+    def pjit(name: str, function: Any, slow_path: Any, *rest: Any, **named: Any) -> Any:
+        return original(name, function, _SlowPath(slow_path, function), *rest, **named)
 
-        module.pjit = pjit  # type: ignore[attr-defined]
+    module.pjit = pjit  # type: ignore[attr-defined]
 
 
 class _Steps:
@@ -132,9 +131,11 @@ def _steps_of(function: Any, seen: _Steps | None, outputs: Any) -> _Steps | None
     Where no update was seen, the function may have been traced before: for another `jax.jit` of it, or for data on another
     device. Then its outputs have the shape of a step's; those of the same function asked to evaluate rarely have.
     """
+    if seen is None and function not in _known:
+        return None
     shape = sys.modules["jax"].tree_util.tree_structure(outputs)
-    steps_by_shape = _known.setdefault(function, {}) if seen else _known.get(function, {})
-    if seen:
+    steps_by_shape = _known.setdefault(function, {})
+    if seen is not None:
         steps_by_shape.setdefault(shape, seen)
     return steps_by_shape.get(shape)  # type: ignore[no-any-return]
 

@@ -40,15 +40,12 @@ class _Finder:
         """The spec that the other finders give, with our loader around theirs."""
         if name not in self.waiting:
             return None
-        self.waiting.discard(name)
-        if not self.waiting and self in sys.meta_path:
-            sys.meta_path.remove(self)
         for finder in list(sys.meta_path):
             find = getattr(finder, "find_spec", None)
             spec: ModuleSpec | None = None if finder is self or find is None else find(name, path, target)
             if spec is not None:
                 if hasattr(spec.loader, "exec_module"):
-                    spec.loader = _Loader(spec.loader)  # type: ignore[assignment]
+                    spec.loader = _Loader(spec.loader, self.waiting)  # type: ignore[assignment]
                 return spec
         return None
 
@@ -56,8 +53,9 @@ class _Finder:
 class _Loader:
     """Another loader, and a word to `gpuq_progress` after it has run. Gives way to the other one again then."""
 
-    def __init__(self, loader: object) -> None:
+    def __init__(self, loader: object, waiting: set[str]) -> None:
         self._loader = loader
+        self._waiting = waiting
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._loader, name)
@@ -70,6 +68,10 @@ class _Loader:
         """Run the module, then attach to it."""
         module.__spec__.loader = module.__loader__ = self._loader  # type: ignore[union-attr, assignment]
         self._loader.exec_module(module)  # type: ignore[attr-defined]
+        if module.__name__ not in self._waiting:
+            return
+        # Not before: somebody may only have asked where the module is.
+        self._waiting.discard(module.__name__)
         try:
             import gpuq_progress
 

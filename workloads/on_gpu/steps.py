@@ -1,8 +1,8 @@
 """Steps that one after the other leave one file each, and go on where they stopped when started again.
 
-Arrives: steps, a folder, the seconds there are. Leaves: `NAME.json` for a step that is done, `NAME.partial.json` for one that ran out of
-time and has to be gone on with, `NAME.failed.json` for one that failed: it is tried again at the next start, and the others go on. Knows
-nothing of GPUs.
+Arrives: steps, a folder, the seconds there are. Leaves: `NAME.json` for a step that is done, `NAME.partial.json` for one that
+ran out of time and has to be gone on with, `NAME.failed.json` for one that failed: it is tried again at the next start, and the
+others go on. Knows nothing of GPUs.
 """
 
 from __future__ import annotations

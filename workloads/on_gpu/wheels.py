@@ -1,6 +1,7 @@
-"""What has to be brought along to a machine without a network: the packages that gpuq and its trainings need and that are not there.
+"""What has to be brought along to a machine without a network: what gpuq and its trainings need and is not there.
 
-Arrives: the project's own list of what it needs. Leaves: names with their versions, and the pip command that fetches them elsewhere.
+Arrives: the project's own list of what it needs. Leaves: names with their versions, and the commands that fetch them elsewhere
+and install them there.
 """
 
 from __future__ import annotations
@@ -25,11 +26,19 @@ def missing(wanted: Iterable[str] | None = None) -> list[str]:
     return sorted(found.values())
 
 
-def command(requirements: Iterable[str], folder: str) -> str:
-    """What fetches them for this machine's Python, on one that has a network. What they need comes with them."""
+def commands(requirements: Iterable[str]) -> list[str]:
+    """Two for a checkout on a machine that has a network, which leave the folder `wheels`; two for here, with that folder.
+
+    A virtual environment over the machine's own packages: what is there, PyTorch above all, is used as it is.
+    """
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     words = " ".join(f"'{one}'" for one in requirements)
-    return f"pip download --only-binary=:all: --python-version {version} --dest {folder} {words}"
+    return [
+        f"pip download --only-binary=:all: --python-version {version} --dest wheels {words}",
+        "pip wheel --no-deps --wheel-dir wheels .",
+        f"{sys.executable} -m venv --system-site-packages gpu-venv",
+        f"gpu-venv/bin/pip install --no-index --find-links wheels gpuq-daemon {words}",
+    ]
 
 
 def _own() -> list[str]:
@@ -39,7 +48,9 @@ def _own() -> list[str]:
 
 def _visit(requirements: Iterable[str], found: dict[str, str], seen: set[str]) -> None:
     for requirement in map(Requirement, requirements):
-        if requirement.name in seen or (requirement.marker is not None and not requirement.marker.evaluate({"extra": ""})):
+        if requirement.name in seen or (
+            requirement.marker is not None and not requirement.marker.evaluate({"extra": ""})
+        ):
             continue
         seen.add(requirement.name)
         try:

@@ -39,7 +39,6 @@ ABLATIONS: Mapping[str, Make] = {
     "packed-blind": ablations.blind,
     "packed-arrival-order": ablations.first_come,
     "packed-strict": ablations.strictly,
-    "packed-skip": ablations.skipping,
     "packed-easy": ablations.reserving,
 }
 """The default policy, and the same with one part changed."""

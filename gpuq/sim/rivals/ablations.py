@@ -39,11 +39,6 @@ def strictly(world: World, limits: Limits) -> Contender:  # noqa: ARG001 - every
     return Contender("packed-strict", make(Scheduling(backfill="strict")), limits)
 
 
-def skipping(world: World, limits: Limits) -> Contender:  # noqa: ARG001 - every contender is made like this
-    """The same order and sharing; who cannot start holds up nobody, and no gang gets a reservation before `patience_s`."""
-    return Contender("packed-skip", make(Scheduling(backfill="skip")), limits)
-
-
 def reserving(world: World, limits: Limits) -> Contender:  # noqa: ARG001 - every contender is made like this
     """The same order and sharing; the first that cannot start gets a reservation, gang or not."""
     return Contender("packed-easy", make(Scheduling(backfill="easy")), limits)

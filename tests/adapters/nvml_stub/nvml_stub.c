@@ -293,12 +293,12 @@ int nvmlDeviceGetGpuInstanceId(void *device, u32 *instance) {
     return OK;
 }
 
-/* A fact that a GPU has or does not support; a slice has none of its own. */
+/* A fact that a GPU has or does not support. Asked for a slice, the whole GPU's is told: nobody should ask so. */
 #define FACT(name, type)                                     \
     do {                                                     \
         ASK(device);                                         \
         u64 fact_ = number_of(device, name, UNKNOWN);        \
-        if (fact_ == UNKNOWN || (long)device > SLICE) return ERROR_NOT_SUPPORTED; \
+        if (fact_ == UNKNOWN) return ERROR_NOT_SUPPORTED;    \
         *found = (type)fact_;                                \
         return OK;                                           \
     } while (0)
