@@ -6,7 +6,8 @@ one of them now and then (`workers/blink.py`), and before and after which each i
 real ones, but in a hurry: nothing has to be earned first, so that a minute has as many blinks as half an hour otherwise;
 windows last half a second instead of five. What blinks cost is reckoned back to their real spacing.
 
-All jobs run on the last core, everything else on the others. Needs a quiet machine: `BLINK_PAIRS=light:heavy` limits it.
+All jobs run on the last core, everything else on the others. Needs a quiet machine: `BLINK_PAIRS=light:heavy` limits it,
+and `BLINK_PAIRS=short:long` is a pair that stands a noisy one better.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
 from benchmarks.site import ROOT
 from benchmarks.table import Row
-from gpuq.adapters.devices import Placement, Resident, Snapshot
+from gpuq.adapters.devices import Fault, Placement, Resident, Snapshot
 from gpuq.core.attempt import AttemptId
 from gpuq.core.device import Device, DeviceId, HostId
 from gpuq.core.job import JobId
@@ -61,7 +62,8 @@ def run() -> list[Row]:
     rows, costs = [], []
     for pair in pairs:
         a, _, b = pair.partition(":")
-        told = asyncio.run(_judge(a, b))
+        with _device():
+            told = asyncio.run(_judge(a, b))
         rows += (new := [row for one in told for row in one.rows()])
         print(
             *(f"{row.name}: {row.value} {row.unit}, {row.note}" for row in new), sep="\n", file=sys.stderr, flush=True
@@ -73,6 +75,21 @@ def run() -> list[Row]:
         *rows,
         Row("blinks: a job's own time lost, the worst of all jobs", max(costs, default=None), "%", 1.0, note=note),
     ]
+
+
+@contextmanager
+def _device() -> Iterator[None]:
+    """What `short` and `long` share, beside the core; of no use to the others."""
+    with tempfile.TemporaryDirectory(prefix="blink-") as folder:
+        os.environ["STEPPERS_DEVICE"] = f"{folder}/device"
+        process = subprocess.Popen([sys.executable, "-m", "benchmarks.steppers", "device"], cwd=ROOT)
+        try:
+            while not Path(os.environ["STEPPERS_DEVICE"]).exists():
+                time.sleep(0.01)
+            yield
+        finally:
+            process.kill()
+            process.wait()
 
 
 @dataclass(frozen=True)
@@ -217,7 +234,7 @@ class Job:
 def _environment() -> dict[str, str]:
     one = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
     return {
-        "PATH": os.environ["PATH"],
+        **{name: os.environ[name] for name in ("PATH", "STEPPERS_DEVICE")},
         "TF_CPP_MIN_LOG_LEVEL": "3",
         "CUDA_VISIBLE_DEVICES": "",
         **dict.fromkeys(one, "1"),
@@ -294,6 +311,9 @@ class _NoUsage:
 
     def read(self, _now: float, _residents: Sequence[Resident]) -> Snapshot:
         return Snapshot({}, {})
+
+    def faults(self) -> Sequence[Fault]:
+        return ()
 
     def placement(self, _devices: Sequence[DeviceId]) -> Placement:
         return Placement({}, None)

@@ -1,12 +1,17 @@
 """Small trainings for `benchmarks/slowdown.py`: `python -m benchmarks.steppers NAME`, each step counted, until it is stopped.
 
 `light` and `heavy` multiply matrices; `memory` walks through far more than the caches hold; `bursty` is quick for a while and
-then waits, as for data; `keras` fits a small convolutional network, and is counted by the hook alone.
+then waits, as for data; `keras` fits a small convolutional network, and is counted by the hook alone. `short` and `long` do
+nothing but wait for a device that works off what it is asked one after the other, as a GPU does for two processes: `device` is
+that, and stands in no job's tree. They need hardly any CPU, so other load on the machine disturbs them little.
 """
 
 from __future__ import annotations
 
 import itertools
+import os
+import select
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +21,9 @@ def main(name: str) -> None:
     """Step until killed."""
     if name == "keras":
         fit()
+        return
+    if name == "device":
+        serve()
         return
     import gpuq_progress
 
@@ -58,6 +66,42 @@ def burst() -> Iterator[None]:
         time.sleep(0.1)
 
 
+def ask(own_ms: int, device_ms: int) -> Callable[[], Iterator[None]]:
+    """A step is so long by itself, and then so long on the device, once that is free."""
+
+    def steps() -> Iterator[None]:
+        device = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        device.connect(os.environ["STEPPERS_DEVICE"])
+        while True:
+            time.sleep(own_ms / 1000)
+            device.send(bytes([device_ms]))
+            device.recv(1)
+            yield
+
+    return steps
+
+
+def serve() -> None:
+    """The device: who asks waits until all who asked before were served."""
+    waiting = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    waiting.bind(os.environ["STEPPERS_DEVICE"])
+    waiting.listen()
+    clients: list[socket.socket] = []
+    while True:
+        for ready in select.select([waiting, *clients], [], [])[0]:
+            if ready is waiting:
+                clients.append(waiting.accept()[0])
+                continue
+            try:
+                asked = ready.recv(1)
+                time.sleep(asked[0] / 1000 if asked else 0)
+                ready.send(asked)
+            except OSError:
+                asked = b""
+            if not asked:
+                clients.remove(ready)
+
+
 def fit() -> None:
     """Keras' own loop."""
     import keras
@@ -78,6 +122,8 @@ _STEPS: dict[str, Callable[[], Iterator[None]]] = {
     "heavy": multiply(600, 2),
     "memory": walk,
     "bursty": burst,
+    "short": ask(12, 6),
+    "long": ask(8, 25),
 }
 
 if __name__ == "__main__":
