@@ -134,7 +134,8 @@ def build() -> tuple[keras.Model, keras.Model, keras.Model]:
     seen, taken = keras.Input((4,)), keras.Input((ACTIONS,))
     values = _network()
     value = layers.Dot(axes=1, dtype="float32")([values(seen), taken])
-    learner = common.compiled(keras.Model([seen, taken], value), keras.optimizers.Adam(1e-3), keras.losses.Huber())
+    learner = keras.Model([seen, taken], value)
+    learner.compile(keras.optimizers.Adam(1e-3), keras.losses.Huber(), jit_compile=common.jit())
     target = _network()
     target.set_weights(values.get_weights())
     return values, learner, target

@@ -26,7 +26,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     digits, labels = mnist.digits(options.data, options.samples, options.seed)
     common.start(options)
-    model = common.compiled(build(), "adam", "sparse_categorical_crossentropy")
+    model = build()
+    model.compile("adam", "sparse_categorical_crossentropy", jit_compile=common.jit())
     return common.fit(model, partial(batch, digits, labels), len(digits), options)
 
 

@@ -92,13 +92,12 @@ def start(options: argparse.Namespace) -> None:
     say(f"Keras {keras.__version__} on {keras.backend.backend()}, {where}, after {time.monotonic() - began:.1f} s")
 
 
-def compiled(model: keras.Model, optimizer: Any, loss: Any) -> keras.Model:
-    """The model, ready to train."""
+def jit() -> bool:
+    """Whether Keras is to compile a step as a whole: for `model.compile(..., jit_compile=)`."""
     import keras
 
     # JAX is only fast when it compiles. With TensorFlow, compiling by XLA makes the first step wait long.
-    model.compile(optimizer, loss, jit_compile=keras.backend.backend() == "jax")
-    return model
+    return bool(keras.backend.backend() == "jax")
 
 
 def fit(model: keras.Model, make: Make, samples: int, options: argparse.Namespace) -> int:

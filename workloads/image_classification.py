@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
     if options.augment == "device":
         make = partial(plain, images, labels)
     model = build(options.model, options.image_size, options.augment == "device")
-    common.compiled(model, "adam", "sparse_categorical_crossentropy")
+    model.compile("adam", "sparse_categorical_crossentropy", jit_compile=common.jit())
     return common.fit(model, make, len(images), options)
 
 

@@ -32,7 +32,8 @@ def main(arguments: list[str] | None = None) -> int:
     length = options.sequence_length
     words, _ = imdb.reviews(options.data, options.samples, options.seed, length=2 * length, vocabulary=VOCABULARY)
     common.start(options)
-    model = common.compiled(build(length), "adam", "sparse_categorical_crossentropy")
+    model = build(length)
+    model.compile("adam", "sparse_categorical_crossentropy", jit_compile=common.jit())
     return common.fit(model, partial(batch, words, length), len(words), options)
 
 

@@ -65,8 +65,8 @@ def players(
     forged = forger(noise)
     judging = Player([noise, real], [judge(ops.stop_gradient(forged)), judge(real)], judge)
     forging = Player(noise, judge(forged), forger)
-    common.compiled(judging, optimizer(), ["binary_crossentropy", "binary_crossentropy"])
-    common.compiled(forging, optimizer(), "binary_crossentropy")
+    judging.compile(optimizer(), ["binary_crossentropy", "binary_crossentropy"], jit_compile=common.jit())
+    forging.compile(optimizer(), "binary_crossentropy", jit_compile=common.jit())
     return judging, forging
 
 

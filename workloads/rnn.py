@@ -30,7 +30,8 @@ def main(arguments: list[str] | None = None) -> int:
     length = options.sequence_length
     words, labels = imdb.reviews(options.data, options.samples, options.seed, length=length, vocabulary=VOCABULARY)
     common.start(options)
-    model = common.compiled(build(length), "adam", "binary_crossentropy")
+    model = build(length)
+    model.compile("adam", "binary_crossentropy", jit_compile=common.jit())
     return common.fit(model, partial(batch, words, labels), len(words), options)
 
 

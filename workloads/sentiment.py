@@ -7,7 +7,6 @@ The encoders are made of Keras layers and start from random weights; the log say
 
 from __future__ import annotations
 
-import re
 import sys
 from functools import partial
 from pathlib import Path
@@ -25,30 +24,32 @@ if TYPE_CHECKING:
     import keras
 
 VOCABULARY = 20_000
-MODELS = (
-    "bert-l2-h128-a2",
-    "bert-l2-h256-a4",
-    "bert-l2-h512-a8",
-    "bert-l2-h768-a12",
-    "bert-l4-h128-a2",
-    "bert-l4-h256-a4",
-    "bert-l4-h512-a8",
-    "bert-l8-h512-a8",
-    "bert-l12-h768-a12",
-)
+# Name of a BERT size: layers, width, attention heads.
+MODELS = {
+    "bert-l2-h128-a2": (2, 128, 2),
+    "bert-l2-h256-a4": (2, 256, 4),
+    "bert-l2-h512-a8": (2, 512, 8),
+    "bert-l2-h768-a12": (2, 768, 12),
+    "bert-l4-h128-a2": (4, 128, 2),
+    "bert-l4-h256-a4": (4, 256, 4),
+    "bert-l4-h512-a8": (4, 512, 8),
+    "bert-l8-h512-a8": (8, 512, 8),
+    "bert-l12-h768-a12": (12, 768, 12),
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Train, and return the exit code."""
     parser = common.flags(__doc__ or "", batch_size=32, samples=8192, epochs=20)
-    parser.add_argument("--model", choices=MODELS, default=MODELS[0], help="the network; the last is BERT base")
+    parser.add_argument("--model", choices=MODELS, default="bert-l2-h128-a2", help="the network; the last is BERT base")
     parser.add_argument("--sequence-length", type=int, default=128, metavar="N", help="words of a review that are read")
     options = parser.parse_args(arguments)
     length = options.sequence_length
     words, labels = imdb.reviews(options.data, options.samples, options.seed, length=length, vocabulary=VOCABULARY)
     common.start(options)
     common.say(f"{options.model} from random weights: no pretrained ones are fetched")
-    model = common.compiled(build(options.model, length), "adam", "binary_crossentropy")
+    model = build(*MODELS[options.model], length)
+    model.compile("adam", "binary_crossentropy", jit_compile=common.jit())
     return common.fit(model, partial(batch, words, labels), len(words), options)
 
 
@@ -60,12 +61,11 @@ def batch(
     return np.where(kept, words[chosen], imdb.UNKNOWN), labels[chosen].astype(np.float32)
 
 
-def build(name: str, length: int) -> keras.Model:
+def build(depth: int, width: int, heads: int, length: int) -> keras.Model:
     """Embeddings of word and place, the encoder blocks, the mean over the words, one output."""
     import keras
     from keras import layers, ops
 
-    depth, width, heads = map(int, re.findall(r"\d+", name))
     words = keras.Input((length,), dtype="int32")
     places = ops.cumsum(ops.ones_like(words), axis=1) - 1
     x = layers.Embedding(VOCABULARY, width)(words) + layers.Embedding(length, width)(places)
@@ -75,7 +75,7 @@ def build(name: str, length: int) -> keras.Model:
         inner = layers.Dense(4 * width, activation="gelu")(x)
         x = layers.LayerNormalization()(x + layers.Dense(width)(inner))
     pooled = layers.GlobalAveragePooling1D()(x)
-    return keras.Model(words, layers.Dense(1, activation="sigmoid", dtype="float32")(pooled), name=name)
+    return keras.Model(words, layers.Dense(1, activation="sigmoid", dtype="float32")(pooled))
 
 
 if __name__ == "__main__":
