@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
 # Storage goes on sending while a file is unpacked, as far as the system reads ahead.
 READ_AHEAD_S = 0.5
-# Named here, so that who reads this script without running it does not take it for part of every network.
-ENCODER = "MobileNetV2"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -124,7 +122,7 @@ def build_unet_mobilenet() -> keras.Model:
     from keras import layers
 
     image = keras.Input((pets.SIZE, pets.SIZE, 3))
-    known = getattr(keras.applications, ENCODER)(include_top=False, weights=None, input_shape=(pets.SIZE, pets.SIZE, 3))
+    known = keras.applications.MobileNetV2(include_top=False, weights=None, input_shape=(pets.SIZE, pets.SIZE, 3))
     levels = ["block_1_expand_relu", "block_3_expand_relu", "block_6_expand_relu", "block_13_expand_relu"]
     ways = [known.get_layer(name).output for name in (*levels, "block_16_project")]
     down = keras.Model(known.input, ways)

@@ -156,7 +156,7 @@ def test_the_command_goes_before_the_file_and_the_file_before_the_default(tmp_pa
 @pytest.mark.parametrize(
     ("name", "constructor", "layer", "settings_"),
     [
-        ("image_classification", "build", ("Conv2D", 6), {"batch": "64", "image": "32", "epochs": "20"}),
+        ("image_classification", "build", ("Conv2D", 6), {"batch": "64", "epochs": "20"}),
         ("segmentation", "build_unet", ("UpSampling2D", 2), {"batch": "8", "image": "128", "model": "unet"}),
         ("sentiment", "build", ("MultiHeadAttention", 2), {"batch": "32", "sequence": "128", "optimizer": "adam"}),
     ],
@@ -164,7 +164,7 @@ def test_the_command_goes_before_the_file_and_the_file_before_the_default(tmp_pa
 def test_the_workloads_of_this_project(name: str, constructor: str, layer: tuple[str, int], settings_: dict[str, str]):
     found = hints(WORKLOADS / f"{name}.py", [], WORKLOADS.parent)
     assert found is not None
-    assert (found["framework"], found["constructors"]) == ("keras", [constructor])
+    assert (found["framework"], found["constructors"][0]) == ("keras", constructor)
     assert found["layers"][layer[0]] == layer[1]
     assert settings_.items() <= {name: one["value"] for name, one in found["settings"].items()}.items()
 
