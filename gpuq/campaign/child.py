@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -66,12 +67,11 @@ class Child:
         evidence = Evidence(exit_code, self._tail(), signalled=code < 0, oom_kill_s=oom_kill_s, has_gpu=has_gpu)
         return classify(evidence)
 
-    def summary(self) -> msgspec.Raw | None:
+    def summary(self) -> dict[str, Any] | None:
         """The last line that it wrote, if that is a JSON object."""
         lines = self._tail().strip().splitlines()
         with suppress(msgspec.MsgspecError):
-            if lines and isinstance(msgspec.json.decode(lines[-1]), dict):
-                return msgspec.Raw(lines[-1])
+            return msgspec.json.decode(lines[-1], type=dict[str, Any]) if lines else None
         return None
 
     def pin(self, cores: Sequence[int]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -46,7 +47,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     memory_utilization_pct: float | None = None
     power_w: float | None = None
     exit_code: int | None = None
-    summary: msgspec.Raw | None = None
+    summary: dict[str, Any] | None = None
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True, tag="run"):

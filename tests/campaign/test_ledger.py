@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from gpuq.campaign.ledger import Ledger
 from gpuq.campaign.made import session
@@ -23,6 +24,17 @@ def test_runs_and_sessions_come_back_in_their_order(tmp_path: Path):
     assert again.runs == ledger.runs
     assert again.sessions == ledger.sessions
     assert again.sessions[0].at == "2001-09-09T01:46:40+00:00"
+    again.close()
+
+
+def test_what_a_job_said_of_itself_comes_back(tmp_path: Path):
+    ledger = Ledger(tmp_path / "runs.jsonl")
+    run = a_run(a_job())
+    ledger.add(replace(run, parts=(replace(run.parts[0], summary={"steps": 3, "asked": {"lr": 0.1}}),)))
+    ledger.close()
+    again = Ledger(ledger.path)
+    assert again.runs == ledger.runs
+    assert again.runs[0].parts[0].summary == {"steps": 3, "asked": {"lr": 0.1}}
     again.close()
 
 
