@@ -10,8 +10,8 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -148,6 +148,21 @@ def start(
     identity = identify(process.pid)
     assert identity is not None, "our own child, not waited for, is there at least as a zombie"
     return Child(job, folder, process, identity, clock(), env)
+
+
+@contextmanager
+def signals_held_back() -> Iterator[None]:
+    """Ctrl-C and SIGTERM come when this is over: whoever is to end a child has to know of it first. For the main thread."""
+    came: list[int] = []
+    numbers = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    for late in came:
+        signal.raise_signal(late)
 
 
 def end_leftovers(folder: Path) -> int:

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import fmean
 
 from gpuq.adapters.devices import Backend, Placement, Resident, Usage
-from gpuq.campaign.child import Child, end_leftovers, start
+from gpuq.campaign.child import Child, end_leftovers, signals_held_back, start
 from gpuq.campaign.guard import MOST_FOREIGN_PCT
 from gpuq.campaign.ledger import DISTURBED, FAILED, MEASURED, OUT_OF_MEMORY, Part, Run
 from gpuq.campaign.steady import Interval, Steady, interval, rate_between, ratio_interval, steady
@@ -161,10 +161,11 @@ class Bench:
         placement = self._place.placement
         if index and self._place.warm_cores is not None:
             placement = Placement(placement.env, self._place.warm_cores)
-        child = start(job, self._folder / str(index), placement, self._environ, time.monotonic)
-        meter = Meter(None, WINDOW_S, asked_by(child.env))
         self._started += 1  # a number of its own: the backend takes differences from look to look
-        self._watched.append(_Watched(child, meter, AttemptId(JobId(self._started), 1)))
+        with signals_held_back():
+            child = start(job, self._folder / str(index), placement, self._environ, time.monotonic)
+            meter = Meter(None, WINDOW_S, asked_by(child.env))
+            self._watched.append(_Watched(child, meter, AttemptId(JobId(self._started), 1)))
 
     def _end(self) -> None:
         """Both are asked first, so that they end side by side."""

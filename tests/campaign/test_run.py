@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from gpuq.adapters.devices import Placement, Resident, Snapshot, Usage
 from gpuq.adapters.process import with_environment
-from gpuq.campaign.child import Child, end_leftovers, start
+from gpuq.campaign.child import Child, end_leftovers, signals_held_back, start
 from gpuq.campaign.ledger import DISTURBED, FAILED, MEASURED, OUT_OF_MEMORY
 from gpuq.campaign.run import Bench, Place, Timing
 from gpuq.core.device import Reading
@@ -227,3 +228,15 @@ def test_what_a_killed_campaign_left_is_found_and_ended(child: Child, tmp_path: 
     assert end_leftovers(tmp_path / "0") == 1
     assert child.process.wait() == -9
     assert end_leftovers(tmp_path / "0") == 0
+
+
+def test_a_signal_that_comes_while_a_child_is_started_waits_for_it():
+    seen = []
+    before = signal.signal(signal.SIGTERM, lambda *_: seen.append("told"))
+    try:
+        with signals_held_back():
+            signal.raise_signal(signal.SIGTERM)
+            assert seen == []
+        assert seen == ["told"]
+    finally:
+        signal.signal(signal.SIGTERM, before)

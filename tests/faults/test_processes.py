@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.support.site import Site, kill, wait_for
 
 
@@ -52,6 +54,7 @@ def test_the_worker_service_is_killed_while_a_job_ends(site: Site) -> None:
     assert (found["state"], found["exit_code"], len(found["attempts"])) == ("FAILED", 3, 1)
 
 
+@pytest.mark.quiet
 def test_a_killed_shim_takes_its_job_along_and_the_device_is_free_again(site: Site) -> None:
     job = site.submit("/bin/sh", "-c", "trap '' TERM; setsid sleep 8888 & (sleep 8888 &) ; sleep 8888 & wait")
     started = attempt_file(site, job, "started.json")
