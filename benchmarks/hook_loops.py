@@ -71,7 +71,7 @@ def _torch() -> Any:
     torch.set_num_threads(1)
     model = torch.nn.Sequential(torch.nn.Linear(128, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1))
     optimizer = torch.optim.Adam(model.parameters())
-    x, y = torch.randn(64, 128), torch.randn(64, 1)
+    x, y = torch.randn(192, 128), torch.randn(192, 1)
     hooks = hooked._global_optimizer_post_hooks
     ours = dict(hooks)
 
