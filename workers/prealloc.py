@@ -1,7 +1,7 @@
 """Memory that a framework took in advance: readings and a job's environment arrive, the size of its pool leaves.
 
 TensorFlow takes all of a GPU's memory, JAX three quarters (`XLA_PYTHON_CLIENT_MEM_FRACTION`), in one go, and hands it out
-itself. gpuq tells both not to (`run_job.py`), but what the submitter sets wins. Such a pool is seen in two ways: the
+itself. gpuq tells both not to (`AS_NEEDED`), but what the submitter sets wins. Such a pool is seen in two ways: the
 environment asks for it and the reading reaches that part of the device; or the reading goes from next to nothing to most of
 the device within three looks. A job that truly fills most of a GPU within three seconds and then stays there looks the
 same: its peak counts as a bound too, which costs it partners, never memory.
@@ -16,6 +16,8 @@ from typing import Any
 
 import msgspec
 
+AS_NEEDED = {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+"""What a job starts with: frameworks that take the whole GPU at once would make sharing impossible."""
 # What JAX takes by default, from its documentation on GPU memory allocation; TensorFlow leaves only some hundred MiB.
 JAX_DEFAULT = 0.75
 _LOOKS = 3

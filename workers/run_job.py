@@ -24,6 +24,7 @@ from gpuq.core.device import DeviceId
 from gpuq.errors import GpuqError
 from gpuq.settings import Settings
 from workers.attempts import AttemptFolder, OrderFile, make_folder
+from workers.prealloc import AS_NEEDED
 from workers.progress import hook_environment
 from workers.shim_mps import PIPES
 from workers.shims import ShimPool
@@ -179,10 +180,8 @@ def _defaults() -> Mapping[str, str]:
         "LOGNAME": user.pw_name,
         "PATH": "/usr/local/bin:/usr/bin:/bin",
         "PYTHONUNBUFFERED": "1",
-        # Frameworks that take the whole GPU at once would make sharing impossible.
-        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
         "USER": user.pw_name,
-        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        **AS_NEEDED,
     }
 
 

@@ -24,17 +24,14 @@ from gpuq.campaign.steady import Mark
 from gpuq.campaign.work import Job
 from gpuq.errors import BadInput
 from workers import shim_mps
+from workers.prealloc import AS_NEEDED
 from workers.progress import hook_environment, read_progress
 from workers.shim_end import Ending, Evidence, classify
 
 _TAIL_BYTES = 65536
 _LOOK_EVERY_S = 0.02
-# As a job under gpuq starts: frameworks that take the whole GPU at once would make sharing impossible.
-_DEFAULTS = {
-    "PYTHONUNBUFFERED": "1",
-    "TF_FORCE_GPU_ALLOW_GROWTH": "true",
-    "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
-}
+# As a job under gpuq starts.
+_DEFAULTS = {"PYTHONUNBUFFERED": "1", **AS_NEEDED}
 
 
 @dataclass
