@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from gpuq.adapters.process import descendants
+from gpuq.adapters.process import descendants, started_with
 from workers.progress import counting_processes
 
 # How many they are; "1" is nobody else.
@@ -70,7 +70,7 @@ def _of_descriptors(processes: Iterable[int]) -> str | None:
 
 def _environment(pid: int) -> Iterator[tuple[str, str]]:
     try:
-        raw = Path(f"/proc/{pid}/environ").read_bytes()
+        raw, _ = started_with(pid)
     except (FileNotFoundError, ProcessLookupError):
         return
     for entry in raw.decode(errors="replace").split("\0"):

@@ -18,6 +18,7 @@ from typing import NamedTuple
 _PROC = Path("/proc")
 # Fields of /proc/PID/stat, counted after the command's closing bracket.
 _STATE, _PARENT, _START_TICKS = 0, 1, 19
+_EXEC_WITHIN_S = 1.0
 
 
 class Identity(NamedTuple):
@@ -124,10 +125,33 @@ def with_environment(wanted: Mapping[str, str]) -> list[Identity]:
 
 def _environment(pid: int) -> set[bytes]:
     with suppress(OSError):
-        folder = _PROC / str(pid)
-        if folder.stat().st_uid == os.getuid():
-            return set((folder / "environ").read_bytes().split(b"\0"))
+        if (_PROC / str(pid)).stat().st_uid == os.getuid():
+            return set(started_with(pid)[0].split(b"\0"))
     return set()
+
+
+def started_with(pid: int) -> tuple[bytes, bytes]:
+    """The environment and the command line of the process, each word ended by a zero byte. OSError: not there, not ours.
+
+    In the middle of its exec a process shows neither; on a busy machine that takes milliseconds. Whoever looks for what
+    an ended job left behind must not miss one that is just starting, so this waits for the words, at most a second.
+    """
+    folder = _PROC / str(pid)
+    deadline = time.monotonic() + _EXEC_WITHIN_S
+    while True:
+        words = (folder / "environ").read_bytes(), (folder / "cmdline").read_bytes()
+        if any(words) or not _runs_a_program(folder) or time.monotonic() > deadline:
+            return words
+        time.sleep(0.001)
+
+
+def _runs_a_program(folder: Path) -> bool:
+    """Zombies and the kernel's own threads do not."""
+    try:
+        (folder / "exe").readlink()
+    except OSError:
+        return False
+    return True
 
 
 def _stat(pid: int) -> list[str] | None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -93,3 +94,35 @@ def test_processes_are_found_by_the_environment_they_were_started_with() -> None
             assert process.with_environment({**mark, "MORE": "1"}) == []
         finally:
             child.kill()
+
+
+def test_a_process_in_the_middle_of_its_exec_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    starting = proc_entry(tmp_path, program=True)
+    monkeypatch.setattr(process, "_PROC", tmp_path)
+    monkeypatch.setattr(process.time, "sleep", lambda _s: (starting / "environ").write_bytes(b"MARK=1\0"))
+    assert process.started_with(int(starting.name)) == (b"MARK=1\0", b"")
+
+
+def test_what_runs_no_program_and_what_never_shows_its_words_are_not_waited_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seconds = iter(range(10))
+    monkeypatch.setattr(process, "_PROC", tmp_path)
+    monkeypatch.setattr(process.time, "monotonic", lambda: next(seconds))
+    monkeypatch.setattr(process.time, "sleep", lambda _s: None)
+    zombie = proc_entry(tmp_path, program=False)
+    assert process.started_with(int(zombie.name)) == (b"", b"")
+    assert next(seconds) == 1
+    mute = proc_entry(tmp_path, program=True)
+    assert process.started_with(int(mute.name)) == (b"", b"")
+
+
+def proc_entry(proc: Path, *, program: bool) -> Path:
+    """A folder like those in /proc, of a process that shows neither its environment nor its command line."""
+    folder = proc / ("11" if program else "12")
+    folder.mkdir()
+    (folder / "environ").touch()
+    (folder / "cmdline").touch()
+    if program:
+        (folder / "exe").symlink_to(sys.executable)
+    return folder

@@ -20,6 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from gpuq.adapters.process import started_with
+
 Json = dict[str, Any]
 COMMAND = Path(sys.executable).with_name("gpuq")
 READY_WITHIN_S = 60.0
@@ -146,7 +148,7 @@ def processes_of(home: Path) -> Iterator[int]:
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
-                known = (entry / "environ").read_bytes() + (entry / "cmdline").read_bytes()
+                known = b"".join(started_with(int(entry.name)))
             except OSError:
                 continue
             if os.fsencode(home) in known:
