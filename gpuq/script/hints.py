@@ -129,10 +129,11 @@ def _surveys(script: Path, cwd: Path) -> tuple[Survey, ...]:
 def _with_model(surveys: Sequence[Survey], values: Values) -> Plain:
     tally = Tally(surveys, values)
     calls = [call for one in surveys for call in one.calls]
+    unchosen = _passed_over(calls, values) & {name for one in surveys for name in one.parameters}
     names = []
     known = True
     for call in calls:
-        if not values.holds(call.guards):
+        if unchosen.intersection(call.scopes) or not values.holds(call.guards):
             continue
         ready_made = _ready_made(call, values)
         if ready_made is not None:
@@ -217,6 +218,19 @@ def _own_model(call: Call, tally: Tally, values: Values) -> Call | None:
     if name not in tally.classes and name not in tally.builders:
         return None
     return Call(name, call.node, call.guards, call.loops, call.scopes)
+
+
+def _passed_over(calls: Sequence[Call], values: Values) -> set[str]:
+    """What the script names to choose from, by a condition or in a dictionary, and this command does not choose."""
+    chosen: set[str] = set()
+    offered: set[str] = set()
+    for call in calls:
+        (chosen if values.holds(call.guards) else offered).add(call.last)
+        picked = values.node(call.node.func)
+        if isinstance(call.node.func, ast.Subscript) and isinstance(picked, ast.Name):
+            chosen.add(picked.id)
+            offered |= {getattr(one, "id", "") for one in getattr(values.node(call.node.func.value), "values", ())}
+    return offered - chosen
 
 
 def _with_value(maker: str, value: Any) -> str:

@@ -248,8 +248,17 @@ class Values:
         if key is not None:
             only = self._assigned(key)
             return UNKNOWN if only is None else self._follow(key, only, depth)
+        if isinstance(node.slice, ast.Slice):
+            return self._sliced(node.value, node.slice, depth)
         base, index = self._safe(node.value, depth + 1), self._safe(node.slice, depth + 1)
         return UNKNOWN if UNKNOWN in (base, index) else base[index]
+
+    def _sliced(self, node: ast.expr, between: ast.Slice, depth: int) -> Any:
+        base = self._safe(node, depth + 1)
+        ends = [None if one is None else self._safe(one, depth + 1) for one in (between.lower, between.upper)]
+        if between.step is not None or UNKNOWN in (base, *ends):
+            return UNKNOWN
+        return base[ends[0] : ends[1]]
 
     def _call(self, node: ast.Call, depth: int) -> Any:
         name = dotted(node.func, {})

@@ -64,6 +64,24 @@ async def test_without_a_place_it_begins_now(endpoint: Endpoint) -> None:
         assert [seq for seq, _, _ in await take(answer, 1)] == [2]
 
 
+@pytest.mark.parametrize("by", ["after", "Last-Event-ID"])
+async def test_who_has_seen_more_than_a_backup_knows_is_told_and_goes_on(endpoint: Endpoint, by: str) -> None:
+    endpoint.store.tell("Submitted", {}, 1)
+    query, headers = ("?job=1&after=5000", {}) if by == "after" else ("?job=1", {"Last-Event-ID": "5000"})
+    async with endpoint.socket.get(f"/api/v1/events{query}", headers=headers) as answer:
+        [(seq, name, data)] = await take(answer, 1)
+        assert (seq, name, data["body"]) == (1, "Rewound", {"asked_after": 5000, "last": 1})
+        endpoint.store.tell("Launch", {}, 1)
+        assert [(seq, name) for seq, name, _ in await take(answer, 1)] == [(2, "Launch")]
+
+
+async def test_who_has_seen_the_newest_is_told_nothing_of_a_backup(endpoint: Endpoint) -> None:
+    endpoint.store.tell("Submitted", {}, 1)
+    async with endpoint.socket.get("/api/v1/events?after=1") as answer:
+        endpoint.store.tell("Launch", {}, 1)
+        assert [(seq, name) for seq, name, _ in await take(answer, 1)] == [(2, "Launch")]
+
+
 async def test_one_job_or_all(endpoint: Endpoint) -> None:
     for jobs in ((1,), (), (2,), (1, 2)):
         endpoint.store.tell("Hold", {}, *jobs)
@@ -96,3 +114,13 @@ async def test_a_record_that_goes_away_and_comes_back(endpoint: Endpoint) -> Non
     async with endpoint.socket.get("/api/v1/events?after=0") as answer:
         assert [seq for seq, _, _ in await take(answer, 1)] == [1]
     assert len(tries) >= 3
+
+
+async def test_who_comes_back_while_the_record_is_away_waits_for_it(endpoint: Endpoint) -> None:
+    endpoint.store.tell("Submitted", {}, 1)
+    endpoint.store.refuse = Unreachable("The database does not answer.")
+    async with endpoint.socket.get("/api/v1/events?after=1") as answer:
+        assert await answer.content.readline() == b": after 1\n"
+        endpoint.store.refuse = None
+        endpoint.store.tell("Launch", {}, 1)
+        assert [seq for seq, _, _ in await take(answer, 1)] == [2]

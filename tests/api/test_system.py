@@ -1,4 +1,4 @@
-"""Probes, metrics, models, the document, the page."""
+"""Probes, metrics, models, policies, the document."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import random
 import re
 import time
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +16,13 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from gpuq.api import openapi, retrain
-from gpuq.api.page import render
 from gpuq.api.routes import ROUTES
 from gpuq.core.device import Vitals
 from gpuq.core.forecast import Forecast
-from gpuq.core.job import JobState
 from gpuq.errors import SchemaMismatch, Unreachable
 from gpuq.learn.drift import Drift
 from tests.api.conftest import Endpoint
-from tests.api.support import afternoon, picture, record, row
+from tests.api.support import afternoon, picture
 from tests.learn.world import GIB, Work, run
 
 
@@ -225,93 +222,6 @@ async def test_version(endpoint: Endpoint) -> None:
     import gpuq
 
     assert await endpoint.get("/version") == (200, {"version": gpuq.__version__, "api": "v1"})
-
-
-class Checker(HTMLParser):
-    """Collects tags and looks for what the content security policy would refuse."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.text: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        names = {name for name, _ in attrs}
-        assert "style" not in names
-        assert not any(name.startswith("on") for name in names)
-        for name, value in attrs:
-            if name in ("src", "href"):
-                assert value is not None
-                assert value.startswith(("/static/", "#"))
-        if tag not in ("meta", "link", "rect"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag not in ("meta", "link", "rect"):
-            assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text.append(data)
-
-
-async def page(endpoint: Endpoint) -> str:
-    async with endpoint.socket.get("/") as answer:
-        assert answer.status == 200
-        policy = answer.headers["Content-Security-Policy"]
-        assert "default-src 'none'" in policy
-        assert "unsafe" not in policy
-        html = await answer.text()
-    checker = Checker()
-    checker.feed(html)
-    assert checker.open == []
-    return " ".join("".join(checker.text).split())
-
-
-async def test_the_page_shows_devices_queue_and_what_ended(endpoint: Endpoint) -> None:
-    afternoon(endpoint.store, endpoint.stream)
-    text = await page(endpoint)
-    for words in (
-        "5 running",
-        "2 share",
-        "#42 resnet50-imagenet",
-        "with #43",
-        "foreign process",
-        "lstm-weather <b>",
-        "Together, the predicted peak utilisations exceed the limit: sum 131%",
-        "OUT_OF_MEMORY",
-        "27.1 GiB",
-    ):
-        assert words in text, words
-    assert text.index("vit-large") < text.index("whisper-medium") < text.index("new-idea")
-
-
-async def test_the_page_of_an_empty_gpuq_without_redis(endpoint: Endpoint) -> None:
-    endpoint.stream.down = True
-    text = await page(endpoint)
-    for words in ("Redis does not answer", "No device has reported yet", "Nobody waits", "Nothing has ended yet"):
-        assert words in text
-
-
-async def test_what_users_write_is_escaped(endpoint: Endpoint) -> None:
-    evil = '"><script>alert(1)</script>'
-    endpoint.store.rows[1] = row(1, record(time.time(), name=evil, command=[evil]), JobState.PENDING, reason=evil)
-    endpoint.store.rows[2] = row(2, record(time.time(), name=None, command=[evil]), JobState.FAILED)
-    async with endpoint.socket.get("/") as answer:
-        html = await answer.text()
-    assert "<script>alert" not in html
-    await page(endpoint)
-
-
-async def test_the_pages_files(endpoint: Endpoint) -> None:
-    for name, kind in (("page.js", "text/javascript"), ("page.css", "text/css"), ("icon.svg", "image/svg+xml")):
-        async with endpoint.tcp.get(f"/static/{name}", headers=endpoint.bearer) as answer:
-            assert (answer.status, answer.content_type) == (200, kind)
-            assert "http://" not in (await answer.text()).replace("http://www.w3.org/", "")
-
-
-def test_device_ids_are_shortened_in_the_middle() -> None:
-    assert render.short("GPU-8f2c41d0-1b7e-4c55-9a01-000000000003") == "GPU-8f2c41d0…0003"
-    assert render.short("cpu-0") == "cpu-0"
 
 
 def with_policy(endpoint: Endpoint, fault: dict[str, Any] | None) -> None:

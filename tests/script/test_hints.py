@@ -156,23 +156,56 @@ def test_the_command_goes_before_the_file_and_the_file_before_the_default(tmp_pa
 @pytest.mark.parametrize(
     ("name", "constructor", "layer", "settings_"),
     [
-        ("image_classification", "build", ("Conv2D", 6), {"batch": "64", "epochs": "20"}),
-        ("segmentation", "build_unet", ("UpSampling2D", 2), {"batch": "8", "image": "128", "model": "unet"}),
+        ("image_classification", "build", ("Conv2D", 6), {"batch": "64", "image": "96", "epochs": "20"}),
+        ("segmentation", "build_unet", ("MaxPooling2D", 2), {"batch": "8", "image": "128", "model": "unet"}),
         ("sentiment", "build", ("MultiHeadAttention", 2), {"batch": "32", "sequence": "128", "optimizer": "adam"}),
     ],
 )
 def test_the_workloads_of_this_project(name: str, constructor: str, layer: tuple[str, int], settings_: dict[str, str]):
     found = hints(WORKLOADS / f"{name}.py", [], WORKLOADS.parent)
     assert found is not None
-    assert (found["framework"], found["constructors"][0]) == ("keras", constructor)
+    assert (found["framework"], found["constructors"]) == ("keras", [constructor])
     assert found["layers"][layer[0]] == layer[1]
     assert settings_.items() <= {name: one["value"] for name, one in found["settings"].items()}.items()
+
+
+def test_only_the_network_that_the_flag_chooses_is_named():
+    found = hints(WORKLOADS / "segmentation.py", ["--model", "unet-mobilenet"], WORKLOADS.parent)
+    assert found is not None
+    assert found["constructors"] == ["build_unet_mobilenet", "MobileNetV2"]
+    assert "parameters" not in found
+
+
+CHOICE = """
+import argparse
+from torchvision import models
+def small(): return models.resnet18()
+def large(): return models.vit_b_16()
+parser = argparse.ArgumentParser()
+parser.add_argument("--net", default="small")
+args = parser.parse_args()
+if args.net == "small":
+    model = small()
+else:
+    model = large()
+"""
+
+
+@pytest.mark.parametrize(("net", "chosen"), [("small", ["resnet18"]), ("large", ["vit_b_16"])])
+def test_only_the_function_that_is_reached_is_read(tmp_path: Path, net: str, chosen: list[str]):
+    (tmp_path / "train.py").write_text(CHOICE)
+    found = hints(tmp_path / "train.py", ["--net", net], tmp_path)
+    assert found is not None
+    assert found["constructors"] == chosen
 
 
 def test_a_larger_size_of_the_same_workload():
     found = hints(WORKLOADS / "sentiment.py", ["--model", "bert-l4-h256-a4"], WORKLOADS.parent)
     assert found is not None
     assert found["layers"]["MultiHeadAttention"] == 4
+    found = hints(WORKLOADS / "segmentation.py", ["--model", "unet-wide"], WORKLOADS.parent)
+    assert found is not None
+    assert found["layers"]["MaxPooling2D"] == 4
 
 
 # --- what is odd ----------------------------------------------------------------------------------------------------

@@ -97,6 +97,9 @@ def _health(live: Live) -> tuple[str, bool]:
     policy = live.view.dispatcher.policy
     if policy is not None and policy.fault is not None:
         return f"live, but the policy {policy.chosen} is replaced by {policy.serving}: {policy.fault.reason}", False
+    unwell = sum(device.unwell is not None for device in live.view.devices)
+    if unwell:
+        return f"live, but {unwell:,} device{'s get' if unwell > 1 else ' gets'} no new jobs", False
     return "live", True
 
 
@@ -112,11 +115,12 @@ def _devices(page: Page) -> str:
 def _card(device: DeviceView) -> str:
     residents = "".join(_resident(one, shade) for one, shade in zip(device.residents, shades(device), strict=True))
     rows = f"<ul>{residents}</ul>" if residents else f'<p class="empty">{_idle(device)}</p>'
-    silent = "" if device.read_at else ' <span class="tag bad">silent</span>'
+    wrong = "unwell" if device.unwell else None if device.read_at else "silent"
+    mark = f' <span class="tag bad">{wrong}</span>' if wrong else ""
     return (
         f'<article class="card" tabindex="0" aria-label="Device {escape(device.id)}">'
-        f"<h3><span>{escape(short(device.id))}</span>{_company(device)}{silent}</h3>"
-        f'<p class="sub">{escape(device.kind)} · {escape(device.host)}</p>'
+        f"<h3><span>{escape(short(device.id))}</span>{_company(device)}{mark}</h3>"
+        f'<p class="sub">{escape(device.kind)} · {escape(device.host)}</p>{_remarks(device)}'
         f"{_meter('Utilisation', utilization_bar(device))}{_meter('Memory', memory_bar(device))}{rows}</article>"
     )
 
@@ -128,6 +132,17 @@ def _company(device: DeviceView) -> str:
     if device.foreign_memory_bytes:
         return '<span class="tag bad">foreign process</span>'
     return '<span class="tag">alone</span>' if count else '<span class="tag">idle</span>'
+
+
+def _remarks(device: DeviceView) -> str:
+    """What is wrong with a device, what keeps it from its full speed, and the errors that its driver reported."""
+    said = [("bad", f"Gets no new jobs: {device.unwell}")] if device.unwell else []
+    if device.throttling:
+        said.append(("", "Runs at lower clocks: " + ", ".join(device.throttling).replace("_", " ")))
+    if device.xids:
+        counts = ", ".join(f"XID {xid}: {count:,}" for xid, count in device.xids.items())
+        said.append(("", f"Errors of the driver so far: {counts}"))
+    return "".join(f'<p class="remark {mark}">{escape(words)}</p>' for mark, words in said)
 
 
 def _idle(device: DeviceView) -> str:

@@ -1,0 +1,130 @@
+"""The page: what it shows, and that nothing in it needs an exception from the content security policy."""
+
+from __future__ import annotations
+
+import time
+from html.parser import HTMLParser
+from typing import Any
+
+import msgspec
+
+from gpuq.api.page import render
+from gpuq.core.job import JobState
+from tests.api.conftest import Endpoint
+from tests.api.support import afternoon, record, row
+
+
+class Checker(HTMLParser):
+    """Collects tags and looks for what the content security policy would refuse."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = {name for name, _ in attrs}
+        assert "style" not in names
+        assert not any(name.startswith("on") for name in names)
+        for name, value in attrs:
+            if name in ("src", "href"):
+                assert value is not None
+                assert value.startswith(("/static/", "#"))
+        if tag not in ("meta", "link", "rect"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag not in ("meta", "link", "rect"):
+            assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+async def page(endpoint: Endpoint) -> str:
+    async with endpoint.socket.get("/") as answer:
+        assert answer.status == 200
+        policy = answer.headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy
+        assert "unsafe" not in policy
+        html = await answer.text()
+    checker = Checker()
+    checker.feed(html)
+    assert checker.open == []
+    return " ".join("".join(checker.text).split())
+
+
+async def test_the_page_shows_devices_queue_and_what_ended(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    text = await page(endpoint)
+    for words in (
+        "5 running",
+        "2 share",
+        "#42 resnet50-imagenet",
+        "with #43",
+        "foreign process",
+        "lstm-weather <b>",
+        "Together, the predicted peak utilisations exceed the limit: sum 131%",
+        "OUT_OF_MEMORY",
+        "27.1 GiB",
+    ):
+        assert words in text, words
+    assert text.index("vit-large") < text.index("whisper-medium") < text.index("new-idea")
+
+
+async def test_the_page_of_an_empty_gpuq_without_redis(endpoint: Endpoint) -> None:
+    endpoint.stream.down = True
+    text = await page(endpoint)
+    for words in ("Redis does not answer", "No device has reported yet", "Nobody waits", "Nothing has ended yet"):
+        assert words in text
+
+
+def first_device_says(endpoint: Endpoint, **said: Any) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    assert endpoint.stream.picture is not None
+    live = msgspec.json.decode(endpoint.stream.picture)
+    live["devices"][0] |= said
+    endpoint.stream.picture = msgspec.json.encode(live)
+
+
+async def test_the_page_says_what_is_wrong_with_a_device(endpoint: Endpoint) -> None:
+    vitals = {"throttling": ["power_cap", "thermal_hardware"], "xids": [[31, 1200], [79, 1]]}
+    first_device_says(endpoint, unwell="XID 79: <b>off</b> the bus", vitals=vitals)
+    text = await page(endpoint)
+    for words in (
+        "live, but 1 device gets no new jobs",
+        "unwell",
+        "Gets no new jobs: XID 79: <b>off</b> the bus",
+        "Runs at lower clocks: power cap, thermal hardware",
+        "Errors of the driver so far: XID 31: 1,200, XID 79: 1",
+    ):
+        assert words in text, words
+
+
+async def test_the_page_says_nothing_of_devices_that_are_well_or_that_nobody_asks(endpoint: Endpoint) -> None:
+    first_device_says(endpoint, vitals={"throttling": [], "xids": []})
+    text = await page(endpoint)
+    for words in ("unwell", "no new jobs", "lower clocks", "Errors of the driver"):
+        assert words not in text, words
+
+
+async def test_what_users_write_is_escaped(endpoint: Endpoint) -> None:
+    evil = '"><script>alert(1)</script>'
+    endpoint.store.rows[1] = row(1, record(time.time(), name=evil, command=[evil]), JobState.PENDING, reason=evil)
+    endpoint.store.rows[2] = row(2, record(time.time(), name=None, command=[evil]), JobState.FAILED)
+    async with endpoint.socket.get("/") as answer:
+        html = await answer.text()
+    assert "<script>alert" not in html
+    await page(endpoint)
+
+
+async def test_the_pages_files(endpoint: Endpoint) -> None:
+    for name, kind in (("page.js", "text/javascript"), ("page.css", "text/css"), ("icon.svg", "image/svg+xml")):
+        async with endpoint.tcp.get(f"/static/{name}", headers=endpoint.bearer) as answer:
+            assert (answer.status, answer.content_type) == (200, kind)
+            assert "http://" not in (await answer.text()).replace("http://www.w3.org/", "")
+
+
+def test_device_ids_are_shortened_in_the_middle() -> None:
+    assert render.short("GPU-8f2c41d0-1b7e-4c55-9a01-000000000003") == "GPU-8f2c41d0…0003"
+    assert render.short("cpu-0") == "cpu-0"
