@@ -37,7 +37,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Train, and return the exit code."""
     parser = common.flags(__doc__ or "", batch_size=64, samples=64_000, epochs=20)
     parser.add_argument("--model", choices=["dqn"], default="dqn", help="the network")
-    parser.add_argument("--carts", type=int, default=16, metavar="N", help="carts that are played at the same time")
+    parser.add_argument(
+        "--carts", type=common.positive, default=16, metavar="N", help="carts that are played at the same time"
+    )
     options = parser.parse_args(arguments)
     poles = choose(options)
     common.start(options)

@@ -18,6 +18,7 @@ import numpy as np
 
 from workloads import device
 from workloads.progress import say
+from workloads.whole import whole
 
 if TYPE_CHECKING:
     import keras
@@ -64,22 +65,24 @@ class Checkpoint:
         return step
 
     def save_if_due(self, step: int) -> None:
-        """Save if the last time is long enough ago."""
+        """Save if the last time is long enough ago. Where that fails the training goes on, and tries again later."""
         if 0 < self._every_s <= time.monotonic() - self._saved_at:
-            self.save(step)
+            try:
+                self.save(step)
+            except OSError as error:
+                self._saved_at = time.monotonic()
+                say(f"NOT SAVED: {error}. Going on; the next try is in {self._every_s:g} s.")
 
     def save(self, step: int) -> None:
-        """Write the state after `step` steps. A crash while writing leaves what was saved before."""
+        """Write the state after `step` steps. Raises OSError; what was saved before is left then, and after a crash."""
         if self._file is None:
             return
         self._file.parent.mkdir(parents=True, exist_ok=True)
         about = json.dumps({"step": step, "asked": self._asked}, default=str)
         kept = {name: _value(place) for name, place in self._places()}
         states = {RANDOM + name: state for name, state in device.random_state(_backend()).items()}
-        half_written = self._file.with_suffix(".tmp")
-        with half_written.open("wb") as stream:
+        with whole(self._file) as stream:
             np.savez(stream, about=about, **kept, **states)
-        half_written.replace(self._file)
         self._saved_at = time.monotonic()
         say(f"saved step {step} to {self._file}")
 
