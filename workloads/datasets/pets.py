@@ -105,12 +105,16 @@ def _named(source: Path, folder: str, suffix: str) -> Iterator[tuple[str, bytes]
 def _decoded(name: str, content: bytes, mode: str) -> np.ndarray:
     """The pixels at SIZE x SIZE. A map's numbers are not mixed: each pixel is one of those that were there."""
     try:
-        from PIL import Image
+        from PIL import Image, UnidentifiedImageError
     except ImportError as error:
         raise SystemExit("reading photographs needs Pillow: pip install pillow, or say --data synthetic.") from error
     way = Image.Resampling.NEAREST if mode == "L" else Image.Resampling.BILINEAR
-    with published_as(SOURCE.title, name), Image.open(io.BytesIO(content)) as image:
-        return np.asarray(image.convert(mode).resize((SIZE, SIZE), way))
+    with published_as(SOURCE.title, name):
+        try:
+            with Image.open(io.BytesIO(content)) as image:
+                return np.asarray(image.convert(mode).resize((SIZE, SIZE), way))
+        except UnidentifiedImageError as error:  # tells of a stream in memory
+            raise ValueError("no picture of a known form") from error
 
 
 def _sample(random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -102,7 +102,7 @@ def _checked(archive: Archive) -> Iterator[bytes]:
                 checksum.update(chunk)
                 yield chunk
     except (OSError, http.client.HTTPException) as error:
-        raise _NotBrought(str(error) or type(error).__name__) from error
+        raise _NotBrought(" ".join(str(error).split()) or type(error).__name__) from error
     if checksum.hexdigest() != archive.md5:
         raise _NotBrought(f"its MD5 is {checksum.hexdigest()} and not {archive.md5}: cut off, or another file")
 
@@ -157,7 +157,8 @@ def _in_zip(file: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, by
 
 
 def _in_tar(file: Path, wanted: Callable[[str], bool]) -> Iterator[tuple[str, bytes]]:
-    with tarfile.open(file) as archive:
+    # Named, as a guess that fails tells of four compressions.
+    with tarfile.open(file, "r:" if file.suffix == ".tar" else "r:gz") as archive:
         for member in archive:
             stream = archive.extractfile(member) if member.isfile() and wanted(member.name) else None
             if stream is not None:
