@@ -28,7 +28,7 @@ RANDOM = "random-"
 # A saved training goes on as it was asked for at first; length, pace and place may change.
 FREE_TO_CHANGE = {
     *("epochs", "steps", "seconds", "checkpoint", "checkpoint_seconds", "threads", "loaders", "data_dir"),
-    *("storage_mbps", "data", "precision"),
+    *("storage_mbps", "real_time", "data", "precision"),
 }
 
 
@@ -56,7 +56,7 @@ class Checkpoint:
                     _fill(name, place, saved[name])
                 states = {name.removeprefix(RANDOM): saved[name] for name in saved.files if name.startswith(RANDOM)}
                 device.set_random_state(_backend(), states)
-        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        except (OSError, EOFError, KeyError, TypeError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
             raise SystemExit(
                 f"cannot resume from {self._file}: {error}. Name another folder, or remove the file."
             ) from error
