@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 FILE = "checkpoint.npz"
 RANDOM = "random-"
+SCALED = "mixed_float16"
 # A saved training goes on as it was asked for at first; length, pace and place may change.
 FREE_TO_CHANGE = {
     *("epochs", "steps", "seconds", "checkpoint", "checkpoint_seconds", "threads", "loaders", "data_dir"),
-    *("storage_mbps", "real_time", "data", "precision"),
+    *("storage_mbps", "real_time", "data"),
 }
 
 
@@ -88,7 +89,9 @@ class Checkpoint:
 
     def _check(self, saved: dict[str, Any]) -> None:
         now = json.loads(json.dumps(self._asked, default=str))
-        other = sorted(name for name in now if saved.get(name) != now[name])
+        if not now.keys() - {"precision"} <= saved.keys():
+            raise ValueError("another script made it, or another version of this one")
+        other = sorted(name for name in now if not _agree(name, saved.get(name), now[name]))
         if other:
             told = ", ".join(f"--{name.replace('_', '-')} {saved.get(name)}" for name in other)
             raise ValueError(f"it was made with {told}")
@@ -109,6 +112,12 @@ class Checkpoint:
                     yield f"model-{number}-optimizer-{place}", variable
         for name, array in self._arrays.items():
             yield f"array-{name}", array
+
+
+def _agree(flag: str, saved: Any, now: Any) -> bool:
+    if flag == "precision":  # the numbers are saved in 32 bits; only with SCALED has the optimizer more of them
+        return saved == now or SCALED not in (saved, now)
+    return bool(saved == now)
 
 
 def _backend() -> str:

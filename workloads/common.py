@@ -154,8 +154,8 @@ def train(step: Step, make: Make, samples: int, options: argparse.Namespace, tra
     _summarise({**progress.summary(), **trained.tell()}, options)
     if lost is not None:
         raise SystemExit(
-            f"the checkpoint could not be saved: {lost}. Make room, or name another folder with --checkpoint; what was "
-            "saved before is still there."
+            f"cannot save to {options.checkpoint}: {lost}. Make room, or name another folder with --checkpoint. The steps of "
+            "this run are lost; a checkpoint from before is as it was."
         )
     return SIGTERM_EXIT if progress.ended == "stopped" else 0
 

@@ -42,6 +42,31 @@ def test_another_batch_size_is_refused_with_the_one_it_was(tmp_path):
         training(tmp_path, np.arange(3), batch_size=16).restore()
 
 
+def test_what_another_script_saved_is_refused(tmp_path):
+    training(tmp_path, np.arange(3)).save(7)
+    with pytest.raises(SystemExit, match="another script made it"):
+        training(tmp_path, np.arange(3), image_size=96).restore()
+
+
+@pytest.mark.parametrize(
+    ("saved", "now", "fits"),
+    [
+        ("float32", "mixed_bfloat16", True),
+        ("mixed_bfloat16", "float32", True),
+        ("float32", "mixed_float16", False),
+        ("mixed_float16", "mixed_bfloat16", False),
+        ("mixed_float16", "mixed_float16", True),
+    ],
+)
+def test_only_a_scaled_loss_needs_the_precision_that_it_was_saved_with(tmp_path, saved, now, fits):
+    training(tmp_path, np.arange(3), precision=saved).save(7)
+    if fits:
+        assert training(tmp_path, np.arange(3), precision=now).restore() == 7
+    else:
+        with pytest.raises(SystemExit, match=f"it was made with --precision {saved}"):
+            training(tmp_path, np.arange(3), precision=now).restore()
+
+
 def test_another_shape_is_refused(tmp_path):
     training(tmp_path, np.arange(3)).save(7)
     with pytest.raises(SystemExit, match="shape"):
