@@ -57,8 +57,8 @@ def arrival(number: int, at: float, hours: float = 1.0, devices: int = 1) -> Arr
 def test_who_comes_while_all_is_taken_is_told_when_something_ends() -> None:
     heard, waited = listen(arrival(1, 0.0, 3.0), arrival(2, 0.0, 5.0), arrival(3, 1.0), arrival(4, 1.0, devices=2))
     assert waited[JobId(3)] == 2 * HOUR
-    for job in (JobId(3), JobId(4)):
-        assert heard.told[job].p50_s == pytest.approx(waited[job], rel=0.2)
+    for job in (JobId(3), JobId(4)):  # forecasts that nothing has shown to be right are not quite believed
+        assert heard.told[job].p50_s == pytest.approx(waited[job], rel=0.5)
         assert heard.told[job].p90_s >= waited[job]
 
 
