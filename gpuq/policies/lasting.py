@@ -30,6 +30,8 @@ World = Mapping["Asked", Duration]
 # Before anything was seen, as standard deviations: the site's centre is an hour, off by a factor of ten; a foretold median is off
 # by a factor of two, and jobs of a kind by one of 1.5, as if so many had shown it.
 _HOUR, _OFF_HOUR, _OFF, _WITHIN, _SHOWN = math.log(3600.0), math.log(10.0), math.log(2.0), math.log(1.5), 4
+# Kinds that are remembered, those of which one ended last.
+_KINDS = 400
 _Z90 = NormalDist().inv_cdf(0.9)
 # Where a kind may lie, from a second to thirty days, and by how much a foretold one may be off: logarithms.
 _PLACES: Floats = np.linspace(0.0, math.log(30 * 86_400.0), 100)
@@ -82,25 +84,28 @@ class Lasting:
 
     def ended(self, asked: Asked, seconds: float) -> None:
         """One that was launched with this foretold lasted so long."""
-        self._seen.setdefault(asked.kind, _Seen()).add(_log(seconds), asked.foretold)
+        seen = self._seen.pop(asked.kind) if asked.kind in self._seen else _Seen()
+        seen.add(_log(seconds), asked.foretold)
+        self._seen[asked.kind] = seen
+        if len(self._seen) > _KINDS:
+            del self._seen[next(iter(self._seen))]
 
     def worlds(self, running: Sequence[Aged], asked: Iterable[Asked], count: int, chance: Random) -> list[World]:
         """So many worlds, each with a duration for all that runs or is asked about. The same chance gives the same worlds."""
         numbers = np.random.default_rng(chance.getrandbits(64))
         within = self._within()
         wanted = dict.fromkeys((*(one.asked for one in running), *asked))
+        alike: dict[tuple[KindId, bool], list[Aged]] = {_group(one): [] for one in wanted}
+        for aged in running:
+            alike[_group(aged.asked)].append(aged)
         drawn: dict[tuple[KindId, bool], Floats] = {}
         site = self._site(running, count, numbers)
-        for group in dict.fromkeys((kind, foretold is not None) for kind, foretold in wanted):
-            alike = [one for one in running if (one.asked.kind, one.asked.foretold is not None) == group]
-            if group[1]:
-                drawn[group] = self._known(alike, within, count, numbers)
+        for (kind, foretold), those in alike.items():
+            if foretold:
+                drawn[kind, foretold] = self._known(those, within, count, numbers)
             else:
-                drawn[group] = self._strange(group[0], alike, within, site, numbers)
-        return [
-            {one: _duration(one, float(drawn[one.kind, one.foretold is not None][n]), within) for one in wanted}
-            for n in range(count)
-        ]
+                drawn[kind, foretold] = self._strange(kind, those, within, site, numbers)
+        return [{one: _duration(one, float(drawn[_group(one)][n]), within) for one in wanted} for n in range(count)]
 
     def _known(self, running: Sequence[Aged], within: float, count: int, numbers: np.random.Generator) -> Floats:
         """By how much what is foretold of a kind is off, in each world. A few are off by much: Student's t with three degrees."""
@@ -143,6 +148,11 @@ class Lasting:
             weigh = weigh + _log_below((_CENTRES - age) / _APART)
         which = _drawn(np.arange(float(weigh.size)), np.tile(weigh.ravel(), (count, 1)), numbers).astype(int)
         return _CENTRES.ravel()[which], _APART.ravel()[which]
+
+
+def _group(asked: Asked) -> tuple[KindId, bool]:
+    """Who errs together."""
+    return asked.kind, asked.foretold is not None
 
 
 def _duration(asked: Asked, drawn: float, within: float) -> Duration:

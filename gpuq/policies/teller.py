@@ -22,7 +22,7 @@ from gpuq.core.job import ACTIVE, WAITING, Job, JobId
 from gpuq.policies.lasting import Aged, Asked, Lasting, World
 from gpuq.policies.mgk import Traffic, observed
 from gpuq.policies.punctual import Punctual
-from gpuq.policies.waiting import Duration, ExpectedStart, Kept, Running, Scene, Waiter, expected_starts
+from gpuq.policies.waiting import Duration, ExpectedStart, Reserved, Running, Scene, Waiter, expected_starts
 
 # How long a job is taken to last, and what size to count for, while nothing is known of any.
 _NOBODY_KNOWS = Duration(3600.0, 4 * 3600.0)
@@ -53,7 +53,22 @@ class _Held:
     kept: bool
 
     def running(self, world: World) -> Running:
+        """As long as it lasts in this world."""
         return Running(self.host, self.devices, self.aged.elapsed_s, world[self.aged.asked])
+
+
+@dataclass(frozen=True, slots=True)
+class _Overdue:
+    """One who waited too long, and the host on which the core keeps devices for it."""
+
+    job: Job
+    host: HostId
+    asked: Asked
+
+    def reserved(self, held: Sequence[_Held], world: World) -> Reserved:
+        """Of those who run, only who is on what is kept is in the way."""
+        waiter = Waiter(self.job.id, self.job.device_count, world[self.asked], ())
+        return Reserved(waiter, self.host, [one.running(world) for one in held if one.kept])
 
 
 class Teller:
@@ -109,9 +124,9 @@ class Teller:
         """The board as `waiting.py` plays it, with these waiting, in worlds that differ."""
         asked, ranks, held, idle = _asked(board, jobs), self._ranks(board, jobs), _held(board), _idle(board)
         heed = self._who_comes_matters(jobs)
+        coming = [came.asked for came in self._arrivals] if heed else []
         overdue = _overdue(board)
-        others = [came.asked for came in self._arrivals] if heed else []
-        others += _asked(board, [overdue[0]]) if overdue else []
+        wanted = [*asked, *coming, *([overdue.asked] if overdue else [])]
         return [
             Scene(
                 idle,
@@ -122,11 +137,9 @@ class Teller:
                 ],
                 self._skips,
                 self._comers(board.now, world, chance) if heed else (),
-                _kept(*overdue, [one.running(world) for one in held if one.kept], world[others[-1]])
-                if overdue
-                else None,
+                overdue.reserved(held, world) if overdue else None,
             )
-            for world in self._lasting.worlds([one.aged for one in held], [*asked, *others], self._draws, chance)
+            for world in self._lasting.worlds([one.aged for one in held], wanted, self._draws, chance)
         ]
 
     # --- what comes, and what came true --------------------------------------------------------------------------------
@@ -151,8 +164,9 @@ class Teller:
     def _watch_ends(self, board: Board) -> None:
         """Who waits again was stopped: how long it would have lasted is not known."""
         jobs, live = board.state.jobs, board.state.attempts
-        for attempt in self._live.values():
-            if attempt.id not in live and (attempt.id.job not in jobs or jobs[attempt.id.job].state not in WAITING):
+        for name in sorted(self._live.keys() - live.keys()):
+            if name.job not in jobs or jobs[name.job].state not in WAITING:
+                attempt = self._live[name]
                 told = _duration(attempt.forecast)
                 self._lasting.ended(Asked(attempt.kind, told), board.now - _begun(attempt))
         self._live = dict(live)
@@ -233,16 +247,13 @@ def _held(board: Board) -> list[_Held]:
     ]
 
 
-def _overdue(board: Board) -> tuple[Job, HostId] | None:
-    """For whom the core keeps devices, and where."""
+def _overdue(board: Board) -> _Overdue | None:
     kept = board.known.kept
-    if kept is None or kept.job not in board.state.jobs:
+    job = None if kept is None else board.state.jobs.get(kept.job)
+    host = next((place.device.host for place in board.places if place.reserved), None)
+    if job is None or host is None or job.state not in WAITING:
         return None
-    return board.state.jobs[kept.job], board.place(min(kept.devices)).device.host
-
-
-def _kept(job: Job, host: HostId, running: Sequence[Running], duration: Duration) -> Kept:
-    return Kept(Waiter(job.id, job.device_count, duration, ()), host, running)
+    return _Overdue(job, host, _asked(board, [job])[0])
 
 
 def _begun(attempt: Attempt) -> float:

@@ -75,7 +75,7 @@ class Waiter:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Reserved:
     """Devices of a host that nobody but this one may have, who waited too long, once those end who run there."""
 
     waiter: Waiter
@@ -94,15 +94,15 @@ class ExpectedStart:
 @dataclass(frozen=True)
 class Scene:
     """All that a draw begins with. `idle` is how many devices of each host are free now; `skips` says that what does not fit is
-    passed by. `coming` are those that have not come yet, the first to come first. What is `kept` is
-    neither idle nor running here."""
+    passed by. `coming` are those that have not come yet, the first to come first. What is
+    `reserved` is neither idle nor running here."""
 
     idle: Mapping[HostId, int]
     running: Sequence[Running]
     waiting: Sequence[Waiter]
     skips: bool = True
     coming: Iterable[Waiter] = ()
-    kept: Kept | None = None
+    reserved: Reserved | None = None
 
 
 @dataclass
@@ -138,7 +138,7 @@ def _draw(scene: Scene, chance: Random) -> dict[int, float]:
     play = _Play(scene, chance, dict(scene.idle))
     for runner in scene.running:
         play.events.append((runner.duration.draw_rest(runner.elapsed_s, chance), -1, runner.host, runner.devices))
-    sure, at = _start_kept(play)
+    sure, at = _start_overdue(play)
     for number, waiter in enumerate(everybody):
         if waiter.job == sure:
             play.starts[number] = at
@@ -163,15 +163,15 @@ def _draw(scene: Scene, chance: Random) -> dict[int, float]:
     return play.starts
 
 
-def _start_kept(play: _Play) -> tuple[JobId | None, float]:
+def _start_overdue(play: _Play) -> tuple[JobId | None, float]:
     """Who will have the devices that are kept, and when; they are everybody's after it."""
-    kept = play.scene.kept
-    if kept is None:
+    reserved = play.scene.reserved
+    if reserved is None:
         return None, 0.0
-    at = max((one.duration.draw_rest(one.elapsed_s, play.chance) for one in kept.running), default=0.0)
-    ends = at + kept.waiter.duration.draw(play.chance)
-    play.events.append((ends, -1, kept.host, kept.waiter.devices))
-    return kept.waiter.job, at
+    at = max((one.duration.draw_rest(one.elapsed_s, play.chance) for one in reserved.running), default=0.0)
+    ends = at + reserved.waiter.duration.draw(play.chance)
+    play.events.append((ends, -1, reserved.host, reserved.waiter.devices))
+    return reserved.waiter.job, at
 
 
 def _next_comes(play: _Play, everybody: list[Waiter], coming: Iterator[Waiter]) -> None:

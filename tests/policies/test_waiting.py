@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpuq.core.device import HostId
 from gpuq.core.job import JobId
-from gpuq.policies.waiting import Duration, ExpectedStart, Kept, Running, Scene, Waiter, expected_starts, quantile
+from gpuq.policies.waiting import Duration, ExpectedStart, Reserved, Running, Scene, Waiter, expected_starts, quantile
 
 HOST = HostId("h")
 SURE, UNSURE = Duration(100.0, 100.0), Duration(100.0, 400.0)
@@ -53,8 +53,8 @@ def test_who_comes_later_counts_where_it_goes_first() -> None:
 
 
 def test_what_is_kept_for_one_that_waited_too_long_is_had_by_nobody_else_before() -> None:
-    kept = Kept(waiter(1, devices=2, rank=9.0), HOST, [Running(HOST, 1, 40.0, SURE)])
-    found = starts(Scene({HOST: 0}, [], [waiter(1, devices=2, rank=9.0), waiter(2, rank=0.0)], kept=kept))
+    reserved = Reserved(waiter(1, devices=2, rank=9.0), HOST, [Running(HOST, 1, 40.0, SURE)])
+    found = starts(Scene({HOST: 0}, [], [waiter(1, devices=2, rank=9.0), waiter(2, rank=0.0)], reserved=reserved))
     assert found[JobId(1)].p50_s == pytest.approx(60, rel=0.1)
     assert found[JobId(2)].p50_s == pytest.approx(160, rel=0.1)
 
