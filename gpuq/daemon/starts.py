@@ -13,6 +13,7 @@ from math import isfinite
 from gpuq.core.board import Board
 from gpuq.core.forecast import Answers
 from gpuq.core.job import Job, JobId, KindId
+from gpuq.core.known import Known
 from gpuq.core.limits import Limits
 from gpuq.core.state import State
 from gpuq.policies.teller import Teller
@@ -48,8 +49,7 @@ class Starts:
             return
         started = self._clock()
         try:
-            # A copy: what passes remember between them is theirs.
-            self._look(Board(state, dict(answers), limits, now))
+            self._look(_copied(state, answers, limits, now))
         except Exception:
             log.exception("expected starts", extra={"action": "starts"})
             self.jobs, self.newcomer = {}, None
@@ -64,6 +64,14 @@ class Starts:
             self._teller.remember(board, job)
         self.newcomer = _moments(found.pop(_NEWCOMER), board.now) if len(first) < _MOST else None
         self.jobs = {job: moments for job, start in found.items() if (moments := _moments(start, board.now))}
+
+
+def _copied(state: State, answers: Answers, limits: Limits, now: float) -> Board:
+    """A copy, as what passes remember between them is theirs; but for whom they keep devices."""
+    board = Board(state, dict(answers), limits, now)
+    if isinstance(answers, Known):
+        board.known.kept = answers.kept
+    return board
 
 
 def _moments(start: ExpectedStart, now: float) -> Moments | None:

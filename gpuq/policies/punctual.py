@@ -18,8 +18,10 @@ from gpuq.policies.waiting import ExpectedStart, quantile
 
 # Starts that are looked back on.
 _LOOK_BACK = 300
-# Until there are starts of its own, as if so many had come before: as early and as late as factors of two and three.
+# Until there are starts of its own, as if so many had come before: as early and as late as factors of two and three around the
+# median, so that nine of ten were within twice the median. Half of that is what they were of a 90th percentile that is right.
 _PRIOR = (0.33, 0.5, 0.7, 0.85, 1.0, 1.0, 1.2, 1.5, 2.0, 3.0)
+_WITHIN = 2.0
 # How far one miss moves the aim, and between what it may move.
 _STEP, _LOWEST, _HIGHEST = 0.1, 0.7, 0.995
 _HOLDS = 0.9
@@ -40,7 +42,9 @@ class Punctual:
 
     def __init__(self) -> None:
         self._waiting: dict[JobId, _Told] = {}
-        self._late: deque[tuple[float, float]] = deque(((ratio, ratio) for ratio in _PRIOR), maxlen=_LOOK_BACK)
+        self._late: deque[tuple[float, float]] = deque(
+            ((ratio, ratio / _WITHIN) for ratio in _PRIOR), maxlen=_LOOK_BACK
+        )
         self._aim = _HOLDS
 
     @property

@@ -23,7 +23,7 @@ from gpuq.settings import Scheduling
 # Who was kept back is let in when its wait would be within this share of the limit: others may have come meanwhile.
 _AGAIN = 0.5
 # A look at each pass must be quick: fewer draws, and fewer comers in each, than where users are told.
-_DRAWS, _COMERS = 10, 60
+_DRAWS, _COMERS = 10, 20
 
 
 class Queueing:

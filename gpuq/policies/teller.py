@@ -1,44 +1,86 @@
 """Start times for those who wait, from the board.
 
-Arrives: the board of each pass, whatever the policy. Leaves: an expected start for each waiting job. What the draws of
-`waiting.py` leave out, such as sharing, is in the factors that `punctual.py` learns from earlier starts, for single devices
-and gangs apart.
+Arrives: the board of each pass, whatever the policy. Leaves: an expected start for each waiting job. `waiting.py` plays the
+queue in worlds that `lasting.py` draws, one each. What these leave out, such as sharing, is in the factors that `punctual.py`
+learns from earlier starts, for single devices and gangs apart.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from random import Random
 from statistics import median
 
-from gpuq.core.attempt import Attempt
+from gpuq.core.attempt import Attempt, AttemptId
 from gpuq.core.board import Board
 from gpuq.core.device import HostId
+from gpuq.core.forecast import Forecast
 from gpuq.core.index import sort_of
 from gpuq.core.job import ACTIVE, WAITING, Job, JobId
+from gpuq.policies.lasting import Aged, Asked, Lasting, World
 from gpuq.policies.mgk import Traffic, observed
 from gpuq.policies.punctual import Punctual
-from gpuq.policies.waiting import Duration, ExpectedStart, Running, Scene, Waiter, expected_starts
+from gpuq.policies.waiting import Duration, ExpectedStart, Reserved, Running, Scene, Waiter, expected_starts
 
-# What a job is taken to need while nothing is known of any.
+# How long a job is taken to last, and what size to count for, while nothing is known of any.
 _NOBODY_KNOWS = Duration(3600.0, 4 * 3600.0)
-# Arrivals that are looked back on, and starts that the factors rest on; fewer than the least of them say nothing.
+# Arrivals that are looked back on; fewer than the least of them say nothing.
 _LOOK_BACK, _LEAST = 400, 20
-# Comers are drawn for so many mean services ahead.
-_AHEAD = 3.0
+# So many are drawn to come in each world; they decide what a look costs.
+_COMERS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """Who came. `size` is the duration that the order counts with."""
+
+    at: float
+    devices: int
+    priority: int
+    asked: Asked
+    size: Duration
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """Devices of a host, held by one who runs; kept or not for one who waited too long."""
+
+    host: HostId
+    devices: int
+    aged: Aged
+    kept: bool
+
+    def running(self, world: World) -> Running:
+        """As long as it lasts in this world."""
+        return Running(self.host, self.devices, self.aged.elapsed_s, world[self.aged.asked])
+
+
+@dataclass(frozen=True, slots=True)
+class _Overdue:
+    """One who waited too long, and the host on which the core keeps devices for it."""
+
+    job: Job
+    host: HostId
+    asked: Asked
+
+    def reserved(self, held: Sequence[_Held], world: World) -> Reserved:
+        """Of those who run, only who is on what is kept is in the way."""
+        waiter = Waiter(self.job.id, self.job.device_count, world[self.asked], ())
+        return Reserved(waiter, self.host, [one.running(world) for one in held if one.kept])
 
 
 class Teller:
     """Watches arrivals and starts. `overtaking` is that of the policy's order: a job counts as submitted so many times its
     device-time later. `skips`: what does not fit is passed by."""
 
-    def __init__(
-        self, *, overtaking: float = 0.0, skips: bool = True, draws: int = 20, comers: int = _LOOK_BACK
-    ) -> None:
+    def __init__(self, *, overtaking: float = 0.0, skips: bool = True, draws: int = 20, comers: int = _COMERS) -> None:
         self._overtaking, self._skips, self._draws, self._most = overtaking, skips, draws, comers
-        self._arrivals: deque[tuple[float, int, int, Duration]] = deque(maxlen=_LOOK_BACK)
+        self._arrivals: deque[_Arrival] = deque(maxlen=_LOOK_BACK)
         self._punctual = {gang: Punctual() for gang in (False, True)}
+        self._lasting = Lasting()
+        self._live: dict[AttemptId, Attempt] = {}
         self._come: set[JobId] = set()
         self._told: set[JobId] = set()
         self._raw: dict[JobId, ExpectedStart] = {}
@@ -56,11 +98,7 @@ class Teller:
         if not jobs:
             return {}
         chance = Random(f"{board.now}")  # noqa: S311 - a forecast
-        scene = self.scene(board, jobs)
-        horizon = _AHEAD * sum(w.duration.p50_s for w in scene.waiting) / len(scene.waiting)
-        heed = self._who_comes_matters(jobs)
-        comers = [self._comers(board.now, horizon, chance) if heed else [] for _ in range(self._draws)]
-        self._raw = expected_starts(scene, comers, chance)
+        self._raw = expected_starts(self._scenes(board, jobs, chance), chance)
         found: dict[JobId, ExpectedStart] = {}
         for gang, punctual in self._punctual.items():
             alike = [job.id for job in jobs if (job.device_count > 1) == gang]
@@ -69,10 +107,7 @@ class Teller:
 
     def in_order(self, board: Board) -> list[Job]:
         """Those who wait, the first to go first."""
-        durations = self._durations(board, board.waiting)
-        ranked = [
-            (self._waiter(job, duration).rank, job) for job, duration in zip(board.waiting, durations, strict=True)
-        ]
+        ranked = zip(self._ranks(board, board.waiting), board.waiting, strict=True)
         return [job for _, job in sorted(ranked, key=lambda found: (found[0], found[1].id))]
 
     def remember(self, board: Board, job: Job) -> None:
@@ -83,13 +118,29 @@ class Teller:
 
     def traffic(self) -> Traffic | None:
         """What came of late, with the durations that are foretold of it."""
-        return observed([(at, duration.p50_s, devices) for at, devices, _, duration in self._arrivals])
+        return observed([(came.at, came.size.p50_s, came.devices) for came in self._arrivals])
 
-    def scene(self, board: Board, jobs: Sequence[Job]) -> Scene:
-        """The board as `waiting.py` plays it, with these waiting."""
-        durations = self._durations(board, jobs)
-        waiters = [self._waiter(job, duration) for job, duration in zip(jobs, durations, strict=True)]
-        return Scene(_idle(board), _running(board), waiters, self._skips)
+    def _scenes(self, board: Board, jobs: Sequence[Job], chance: Random) -> list[Scene]:
+        """The board as `waiting.py` plays it, with these waiting, in worlds that differ."""
+        asked, ranks, held, idle = _asked(board, jobs), self._ranks(board, jobs), _held(board), _idle(board)
+        heed = self._who_comes_matters(jobs)
+        coming = [came.asked for came in self._arrivals] if heed else []
+        overdue = _overdue(board)
+        wanted = [*asked, *coming, *([overdue.asked] if overdue else [])]
+        return [
+            Scene(
+                idle,
+                [one.running(world) for one in held if not one.kept],
+                [
+                    Waiter(job.id, job.device_count, world[kind], rank)
+                    for job, kind, rank in zip(jobs, asked, ranks, strict=True)
+                ],
+                self._skips,
+                self._comers(board.now, world, chance) if heed else (),
+                overdue.reserved(held, world) if overdue else None,
+            )
+            for world in self._lasting.worlds([one.aged for one in held], wanted, self._draws, chance)
+        ]
 
     # --- what comes, and what came true --------------------------------------------------------------------------------
 
@@ -105,9 +156,20 @@ class Teller:
         self._told &= board.state.jobs.keys()
         self._come &= board.state.jobs.keys()
         fresh = [job for job in board.waiting if job.id not in self._come and not job.attempt]
-        for job, duration in zip(fresh, self._durations(board, fresh), strict=True):
+        for job, asked, size in zip(fresh, _asked(board, fresh), _sizes(board, fresh), strict=True):
             self._come.add(job.id)
-            self._arrivals.append((job.submitted_at, job.device_count, job.priority, duration))
+            self._arrivals.append(_Arrival(job.submitted_at, job.device_count, job.priority, asked, size))
+        self._watch_ends(board)
+
+    def _watch_ends(self, board: Board) -> None:
+        """Who waits again was stopped: how long it would have lasted is not known."""
+        jobs, live = board.state.jobs, board.state.attempts
+        for name in sorted(self._live.keys() - live.keys()):
+            if name.job not in jobs or jobs[name.job].state not in WAITING:
+                attempt = self._live[name]
+                told = _duration(attempt.forecast)
+                self._lasting.ended(Asked(attempt.kind, told), board.now - _begun(attempt))
+        self._live = dict(live)
 
     def _who_comes_matters(self, jobs: Sequence[Job]) -> bool:
         """Whether those who come could go before any of these: by their size, by priority, or past a gang that does not fit."""
@@ -115,77 +177,88 @@ class Teller:
         return (
             bool(self._overtaking)
             or passing
-            or len({job.priority for job in jobs} | {a[2] for a in self._arrivals}) > 1
+            or len({job.priority for job in jobs} | {came.priority for came in self._arrivals}) > 1
         )
 
-    def _comers(self, now: float, horizon_s: float, chance: Random) -> list[Waiter]:
+    def _comers(self, now: float, world: World, chance: Random) -> Iterator[Waiter]:
         """Arrivals as often as of late, each like one of those."""
-        if len(self._arrivals) < _LEAST:
-            return []
-        gap = (self._arrivals[-1][0] - self._arrivals[0][0]) / (len(self._arrivals) - 1)
-        comers: list[Waiter] = []
-        at = 0.0
-        while gap > 0 and (at := at + chance.expovariate(1 / gap)) < horizon_s and len(comers) < self._most:
-            _, devices, priority, duration = chance.choice(self._arrivals)
-            rank = self._rank(now + at, priority, devices, duration)
-            comers.append(Waiter(JobId(-1), devices, duration, rank, at))
-        return comers
+        if len(self._arrivals) < _LEAST or self._arrivals[0].at == self._arrivals[-1].at:
+            return
+        often, in_s = (len(self._arrivals) - 1) / (self._arrivals[-1].at - self._arrivals[0].at), 0.0
+        for came in chance.choices(list(self._arrivals), k=self._most):
+            in_s += chance.expovariate(often)
+            rank = self._rank(now + in_s, came.priority, came.devices, came.size)
+            yield Waiter(JobId(-1), came.devices, world[came.asked], rank, in_s)
 
-    # --- what waits and runs -------------------------------------------------------------------------------------------
+    # --- who is first ------------------------------------------------------------------------------------------------
 
-    def _waiter(self, job: Job, duration: Duration) -> Waiter:
-        return Waiter(
-            job.id, job.device_count, duration, self._rank(job.submitted_at, job.priority, job.device_count, duration)
-        )
+    def _ranks(self, board: Board, jobs: Sequence[Job]) -> list[tuple[float, ...]]:
+        return [
+            self._rank(job.submitted_at, job.priority, job.device_count, size)
+            for job, size in zip(jobs, _sizes(board, jobs), strict=True)
+        ]
 
-    def _rank(self, submitted_at: float, priority: int, devices: int, duration: Duration) -> tuple[float, ...]:
-        return (-priority, submitted_at + self._overtaking * devices * duration.p50_s)
-
-    @staticmethod
-    def _durations(board: Board, jobs: Sequence[Job]) -> list[Duration]:
-        """As foretold on the first type that says so; the middle of the others' where nothing is."""
-        devices = list({sort_of(place.device): place.device for place in board.places}.values())
-        found: list[Duration | None] = []
-        for job in jobs:
-            forecasts = (board.forecast_alone(job, device) for device in devices)
-            found.append(next((d for f in forecasts if (d := _duration(f.duration_p50_s, f.duration_p90_s))), None))
-        known = [duration for duration in found if duration]
-        usual = Duration(median(d.p50_s for d in known), max(d.p90_s for d in known)) if known else _NOBODY_KNOWS
-        return [duration or usual for duration in found]
+    def _rank(self, submitted_at: float, priority: int, devices: int, size: Duration) -> tuple[float, ...]:
+        return (-priority, submitted_at + self._overtaking * devices * size.p50_s)
 
 
-def _duration(p50_s: float | None, p90_s: float | None) -> Duration | None:
+def _asked(board: Board, jobs: Sequence[Job]) -> list[Asked]:
+    """What is foretold of each, on the first sort of device that says so."""
+    devices = list({sort_of(place.device): place.device for place in board.places}.values())
+    found = []
+    for job in jobs:
+        told = (_duration(board.forecast_alone(job, device)) for device in devices)
+        found.append(Asked(job.kind, next((duration for duration in told if duration), None)))
+    return found
+
+
+def _sizes(board: Board, jobs: Sequence[Job]) -> list[Duration]:
+    """As the order counts: the middle of the others' where nothing is foretold."""
+    found = [asked.foretold for asked in _asked(board, jobs)]
+    known = [duration for duration in found if duration]
+    usual = Duration(median(d.p50_s for d in known), max(d.p90_s for d in known)) if known else _NOBODY_KNOWS
+    return [duration or usual for duration in found]
+
+
+def _duration(forecast: Forecast) -> Duration | None:
+    p50_s, p90_s = forecast.duration_p50_s, forecast.duration_p90_s
     return None if p50_s is None else Duration(max(1.0, p50_s), max(1.0, p50_s, p90_s or 0.0))
 
 
 def _idle(board: Board) -> dict[HostId, int]:
     idle: dict[HostId, int] = {}
     for place in board.places:
-        free = not place.residents and place.reading is not None and not board.given(place.device.id)
+        free = not (place.residents or place.reading is None or place.reserved or board.given(place.device.id))
         idle[place.device.host] = idle.get(place.device.host, 0) + free
     return idle
 
 
-def _running(board: Board) -> list[Running]:
-    """Of those who share a device, the one who is expected to hold it longest."""
-    last: dict[Attempt, int] = {}
+def _held(board: Board) -> list[_Held]:
+    """Of those who share a device, the one who is expected to hold it longest; what is foretold of it now."""
+    last: dict[tuple[Attempt, bool], int] = {}
     for place in board.places:
         if place.residents:
             longest = max(place.residents, key=lambda attempt: _expected_end(attempt, board.now))
-            last[longest] = last.get(longest, 0) + 1
+            last[longest, place.reserved] = last.get((longest, place.reserved), 0) + 1
+    asked = _asked(board, [board.state.jobs[attempt.id.job] for attempt, _ in last])
     return [
-        Running(attempt.host, devices, max(0.0, board.now - _begun(attempt)), _of(attempt))
-        for attempt, devices in last.items()
+        _Held(attempt.host, devices, Aged(one, max(0.0, board.now - _begun(attempt))), kept)
+        for ((attempt, kept), devices), one in zip(last.items(), asked, strict=True)
     ]
+
+
+def _overdue(board: Board) -> _Overdue | None:
+    kept = board.known.kept
+    job = None if kept is None else board.state.jobs.get(kept.job)
+    host = next((place.device.host for place in board.places if place.reserved), None)
+    if job is None or host is None or job.state not in WAITING:
+        return None
+    return _Overdue(job, host, _asked(board, [job])[0])
 
 
 def _begun(attempt: Attempt) -> float:
     return attempt.launched_at if attempt.started_at is None else attempt.started_at
 
 
-def _of(attempt: Attempt) -> Duration:
-    return _duration(attempt.forecast.duration_p50_s, attempt.forecast.duration_p90_s) or _NOBODY_KNOWS
-
-
 def _expected_end(attempt: Attempt, now: float) -> float:
-    return max(_begun(attempt) + _of(attempt).p50_s, now)
+    return max(_begun(attempt) + (_duration(attempt.forecast) or _NOBODY_KNOWS).p50_s, now)

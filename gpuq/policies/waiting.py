@@ -1,6 +1,6 @@
 """When will those who wait start? The queue as it stands, played forward many times with drawn durations.
 
-Arrives: who runs where and since when, who waits, what is likely to come, and the durations foretold. Leaves: for each
+Arrives: who runs where and since when, who waits, who comes, and their durations, in scenes that differ. Leaves: for each
 who waits a median and a 90th percentile of the seconds until it starts. Pure: chance is passed in. Ignores sharing, failures and
 preemption; what they change, `punctual.py` learns.
 """
@@ -8,7 +8,7 @@ preemption; what they change, `punctual.py` learns.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heapify, heappop, heappush
@@ -75,6 +75,15 @@ class Waiter:
 
 
 @dataclass(frozen=True, slots=True)
+class Reserved:
+    """Devices of a host that nobody but this one may have, who waited too long, once those end who run there."""
+
+    waiter: Waiter
+    host: HostId
+    running: Sequence[Running]
+
+
+@dataclass(frozen=True, slots=True)
 class ExpectedStart:
     """Seconds from now; infinite where it did not start in most of the draws."""
 
@@ -85,12 +94,15 @@ class ExpectedStart:
 @dataclass(frozen=True)
 class Scene:
     """All that a draw begins with. `idle` is how many devices of each host are free now; `skips` says that what does not fit is
-    passed by. `busy` may hold the same device for one of several residents: the last to go."""
+    passed by. `coming` are those that have not come yet, the first to come first. What is
+    `reserved` is neither idle nor running here."""
 
     idle: Mapping[HostId, int]
     running: Sequence[Running]
     waiting: Sequence[Waiter]
     skips: bool = True
+    coming: Iterable[Waiter] = ()
+    reserved: Reserved | None = None
 
 
 @dataclass
@@ -105,11 +117,11 @@ class _Play:
     events: list[tuple[float, int, HostId | None, int]] = field(default_factory=list)
 
 
-def expected_starts(scene: Scene, comers: Sequence[Sequence[Waiter]], chance: Random) -> dict[JobId, ExpectedStart]:
-    """One draw for each sequence of comers (those that are drawn to come), and what the draws say of each that waits now."""
-    found: dict[JobId, list[float]] = {waiter.job: [] for waiter in scene.waiting}
-    for coming in comers:
-        starts = _draw(scene, coming, chance)
+def expected_starts(scenes: Sequence[Scene], chance: Random) -> dict[JobId, ExpectedStart]:
+    """One draw of each scene, and what the draws say of each that waits now: the same ones in all of the scenes."""
+    found: dict[JobId, list[float]] = {waiter.job: [] for waiter in scenes[0].waiting}
+    for scene in scenes:
+        starts = _draw(scene, chance)
         for number, waiter in enumerate(scene.waiting):
             found[waiter.job].append(starts.get(number, inf))
     return {job: ExpectedStart(quantile(starts, 0.5), quantile(starts, 0.9)) for job, starts in found.items()}
@@ -120,25 +132,28 @@ def quantile(values: Sequence[float], share: float) -> float:
     return sorted(values)[max(0, math.ceil(share * len(values)) - 1)]
 
 
-def _draw(scene: Scene, coming: Sequence[Waiter], chance: Random) -> dict[int, float]:
-    """The start of each waiter of the scene, by its place there."""
-    everybody = [*scene.waiting, *coming]
+def _draw(scene: Scene, chance: Random) -> dict[int, float]:
+    """The start of each waiter of the scene, by its place there. No more come than are needed for it."""
+    everybody, coming = list(scene.waiting), iter(scene.coming)
     play = _Play(scene, chance, dict(scene.idle))
     for runner in scene.running:
         play.events.append((runner.duration.draw_rest(runner.elapsed_s, chance), -1, runner.host, runner.devices))
+    sure, at = _start_overdue(play)
     for number, waiter in enumerate(everybody):
-        if waiter.in_s > 0:
-            play.events.append((waiter.in_s, number, None, waiter.devices))
+        if waiter.job == sure:
+            play.starts[number] = at
         else:
             play.lines.setdefault(waiter.devices, []).append((waiter.rank, number))
+    _next_comes(play, everybody, coming)
     heapify(play.events)
     for line in play.lines.values():
         heapify(line)
-    left = len(scene.waiting)
+    left = len(scene.waiting) - len(play.starts)
     left -= _fill(play, everybody, list(play.free), 0.0)
     while left and play.events:
         at, number, host, devices = heappop(play.events)
         if host is None:
+            _next_comes(play, everybody, coming)
             heappush(play.lines.setdefault(devices, []), (everybody[number].rank, number))
             hosts = [name for name, free in play.free.items() if free >= devices]
         else:
@@ -146,6 +161,24 @@ def _draw(scene: Scene, coming: Sequence[Waiter], chance: Random) -> dict[int, f
             hosts = [host]
         left -= _fill(play, everybody, hosts, at)
     return play.starts
+
+
+def _start_overdue(play: _Play) -> tuple[JobId | None, float]:
+    """Who will have the devices that are kept, and when; they are everybody's after it."""
+    reserved = play.scene.reserved
+    if reserved is None:
+        return None, 0.0
+    at = max((one.duration.draw_rest(one.elapsed_s, play.chance) for one in reserved.running), default=0.0)
+    ends = at + reserved.waiter.duration.draw(play.chance)
+    play.events.append((ends, -1, reserved.host, reserved.waiter.devices))
+    return reserved.waiter.job, at
+
+
+def _next_comes(play: _Play, everybody: list[Waiter], coming: Iterator[Waiter]) -> None:
+    waiter = next(coming, None)
+    if waiter is not None:
+        heappush(play.events, (waiter.in_s, len(everybody), None, waiter.devices))
+        everybody.append(waiter)
 
 
 def _fill(play: _Play, everybody: Sequence[Waiter], hosts: Sequence[HostId], at: float) -> int:

@@ -9,6 +9,9 @@ from gpuq.core.ask import ask
 from gpuq.core.decide import decide
 from gpuq.core.events import Submitted
 from gpuq.core.forecast import Forecast
+from gpuq.core.index import likeness
+from gpuq.core.job import JobId
+from gpuq.core.known import Kept, Known
 from gpuq.core.limits import Limits
 from gpuq.core.state import State, apply
 from gpuq.daemon.starts import Starts
@@ -60,3 +63,19 @@ def test_a_fault_hurts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     starts.refresh(state, answers, LIMITS, 1.0)
     assert starts.jobs == {}
     assert starts.newcomer is None
+
+
+def test_what_is_kept_for_one_who_waited_too_long_is_not_promised_to_a_newcomer() -> None:
+    state = State()
+    apply(state, a_report(a_device()), 0.0)
+    apply(state, Submitted(a_job(1)), 0.0)
+    kept, free = (Known(dict.fromkeys(ask(state, {}, LIMITS, 0.0), HOUR)) for _ in range(2))
+    kept.kept = Kept(JobId(1), likeness(state.jobs[JobId(1)]), frozenset(state.devices), 0)
+    moments = []
+    for answers in (kept, free):
+        starts = Starts(Scheduling(), lambda: 0.0)
+        starts.refresh(state, answers, LIMITS, 1.0)
+        moments.append(starts.newcomer)
+        assert starts.jobs[JobId(1)] == (1.0, 1.0)
+    assert moments[0] is not None
+    assert moments[0][0] > 1.0

@@ -43,9 +43,10 @@ class Listening:
             self.traffic = traffic.arrivals_per_s
 
 
-def listen(*arrivals: Arrival, cold: bool = False) -> tuple[Listening, dict[JobId, float]]:
+def listen(*arrivals: Arrival, cold: bool = False, patience_s: float = 1e9) -> tuple[Listening, dict[JobId, float]]:
     policy = Listening()
-    contender = Contender("packed", policy, Limits(residents_per_device=1))
+    limits = Limits(residents_per_device=1, patience_s=patience_s, patience_ratio=0.0)
+    contender = Contender("packed", policy, limits)
     run = simulate(Trace("told", arrivals), WORLD, Cold() if cold else Oracle(WORLD), contender)
     return policy, {job.arrival.job: (job.first_started_at or 0.0) - job.arrival.submit_s for job in run.jobs}
 
@@ -57,9 +58,16 @@ def arrival(number: int, at: float, hours: float = 1.0, devices: int = 1) -> Arr
 def test_who_comes_while_all_is_taken_is_told_when_something_ends() -> None:
     heard, waited = listen(arrival(1, 0.0, 3.0), arrival(2, 0.0, 5.0), arrival(3, 1.0), arrival(4, 1.0, devices=2))
     assert waited[JobId(3)] == 2 * HOUR
-    for job in (JobId(3), JobId(4)):
-        assert heard.told[job].p50_s == pytest.approx(waited[job], rel=0.2)
+    for job in (JobId(3), JobId(4)):  # forecasts that nothing has shown to be right are not quite believed
+        assert heard.told[job].p50_s == pytest.approx(waited[job], rel=0.5)
         assert heard.told[job].p90_s >= waited[job]
+
+
+def test_an_idle_device_that_is_kept_for_one_who_waited_too_long_is_promised_to_nobody_else() -> None:
+    gang = arrival(3, 0.1, devices=2)
+    heard, waited = listen(arrival(1, 0.0, 9.0), arrival(2, 0.0, 2.0), gang, arrival(4, 3.0), patience_s=HOUR)
+    assert waited[JobId(4)] == 7 * HOUR
+    assert heard.told[JobId(4)].p50_s > 2 * HOUR
 
 
 def test_while_nothing_is_known_an_hour_is_as_good_as_any() -> None:

@@ -1,5 +1,6 @@
 """The queue played forward: exact where nothing is uncertain, ordered by the ranks, wider where more is unsure."""
 
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 from gpuq.core.device import HostId
 from gpuq.core.job import JobId
-from gpuq.policies.waiting import Duration, ExpectedStart, Running, Scene, Waiter, expected_starts, quantile
+from gpuq.policies.waiting import Duration, ExpectedStart, Reserved, Running, Scene, Waiter, expected_starts, quantile
 
 HOST = HostId("h")
 SURE, UNSURE = Duration(100.0, 100.0), Duration(100.0, 400.0)
@@ -21,7 +22,7 @@ def waiter(
 
 
 def starts(scene: Scene, comers: list[Waiter] | None = None, draws: int = 40) -> dict[JobId, ExpectedStart]:
-    return expected_starts(scene, [comers or []] * draws, Random(7))
+    return expected_starts([replace(scene, coming=comers or ())] * draws, Random(7))
 
 
 def test_a_free_device_is_had_at_once() -> None:
@@ -49,6 +50,13 @@ def test_who_comes_later_counts_where_it_goes_first() -> None:
     behind, before = waiter(-1, in_s=10.0, rank=2.0), waiter(-1, in_s=10.0, rank=0.0)
     assert starts(scene, [behind])[JobId(1)].p50_s == pytest.approx(100, rel=0.1)
     assert starts(scene, [before])[JobId(1)].p50_s == pytest.approx(200, rel=0.1)
+
+
+def test_what_is_kept_for_one_that_waited_too_long_is_had_by_nobody_else_before() -> None:
+    reserved = Reserved(waiter(1, devices=2, rank=9.0), HOST, [Running(HOST, 1, 40.0, SURE)])
+    found = starts(Scene({HOST: 0}, [], [waiter(1, devices=2, rank=9.0), waiter(2, rank=0.0)], reserved=reserved))
+    assert found[JobId(1)].p50_s == pytest.approx(60, rel=0.1)
+    assert found[JobId(2)].p50_s == pytest.approx(160, rel=0.1)
 
 
 def test_what_no_host_can_hold_never_starts() -> None:
@@ -79,3 +87,17 @@ def test_in_strict_order_nobody_starts_before_who_is_first(devices: list[int], h
     found = starts(Scene(idle, [], queue, skips=False), draws=1)
     order = [found[JobId(number)].p50_s for number in range(len(devices))]
     assert order == sorted(order)
+
+
+@given(st.integers(1, 5), st.integers(1, 4), st.integers(0, 99))
+def test_more_ahead_never_means_an_earlier_start(ahead: int, devices: int, seed: int) -> None:
+    def last_of(count: int) -> ExpectedStart:
+        queue = [waiter(number) for number in range(count + 1)]
+        running = [Running(HOST, 1, 0.0, SURE)] * devices
+        scene = Scene({HOST: 0}, running, queue, skips=False)
+        return expected_starts([scene] * 10, Random(seed))[JobId(count)]
+
+    fewer, more = last_of(ahead), last_of(ahead + devices)
+    assert fewer.p50_s < more.p50_s
+    assert fewer.p90_s < more.p90_s
+    assert more.p50_s <= more.p90_s
