@@ -50,7 +50,7 @@ def stopped_after_its_first_step(script, *flags):
     ) as process:
         assert any(line.startswith("first step") for line in process.stdout), process.stderr.read()[-3000:]
         process.send_signal(signal.SIGTERM)
-        rest, errors = process.communicate(timeout=120)
+        rest, errors = process.communicate(timeout=600)
     assert process.returncode == 128 + signal.SIGTERM, errors[-3000:]
     assert "Traceback" not in errors
     return json.loads(rest.splitlines()[-1])
