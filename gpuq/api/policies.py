@@ -33,8 +33,8 @@ class _Catalogue(msgspec.Struct, frozen=True):
 async def policies(request: web.Request) -> web.Response:
     """Every policy, which one was chosen, which one proposes, and why that may be another."""
     context = context_of(request)
+    view = (await context.live.read()).view  # first: by the time that the catalogue is there, it may be too old to be believed
     found = await _catalogue(context)
-    view = (await context.live.read()).view
     live = None if view is None else view.dispatcher.policy
     return reply(
         Policies(
