@@ -25,7 +25,7 @@ from benchmarks.table import Row
 from workers.progress import hook_environment, read_progress
 
 _REACH_PCT = 1.0
-# Run with -P: names beside it stand in for those of the standard library (`queue`).
+# Run with -P: `site.py` beside it would stand in for the one of the standard library.
 _LOOPS = Path(__file__).parent / "hook_loops.py"
 _ENVIRONMENTS = ROOT / "build" / "frameworks"
 

@@ -17,7 +17,7 @@ from typing import Any
 
 PAIRS = 10
 # Short turns, so that a busy neighbour meets both kinds; together long enough for many looks at Keras' `iterations`.
-_TURNS, _TURN_STEPS = 10, 64
+_TURNS, _TURN_STEPS = 20, 64
 
 
 def main(name: str) -> None:
@@ -71,7 +71,7 @@ def _torch() -> Any:
     torch.set_num_threads(1)
     model = torch.nn.Sequential(torch.nn.Linear(128, 256), torch.nn.ReLU(), torch.nn.Linear(256, 1))
     optimizer = torch.optim.Adam(model.parameters())
-    x, y = torch.randn(192, 128), torch.randn(192, 1)
+    x, y = torch.randn(352, 128), torch.randn(352, 1)
     hooks = hooked._global_optimizer_post_hooks
     ours = dict(hooks)
 

@@ -1,8 +1,9 @@
 """Learn to balance a pole on a cart (CartPole-v1 of Gymnasium) by deep Q-learning (Mnih et al., 2015), in many carts at once.
 
 A step pushes every cart once and then learns from a batch of what was seen before. Playing and learning take turns, so a GPU
-waits for the CPU much of the time, as it does for most reinforcement learning. `--data synthetic` plays by the same equations
-without Gymnasium; an epoch is as many steps as `--samples` fill.
+waits for the CPU much of the time, as it does for most reinforcement learning. `--real-time` pushes every 20 ms and no faster,
+as a learner does whose carts are real, so that the CPU waits too. `--data synthetic` plays by the same equations without
+Gymnasium; an epoch is as many steps as `--samples` fill.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +21,7 @@ if not __package__:  # run as a file: the other modules lie beside it
     sys.path[0] = str(Path(__file__).resolve().parents[1])
 
 from workloads import common
-from workloads.poles import GymnasiumPoles, OwnPoles, Poles
+from workloads.poles import TICK_S, GymnasiumPoles, OwnPoles, Poles
 
 if TYPE_CHECKING:
     import keras
@@ -37,11 +39,16 @@ def main(arguments: list[str] | None = None) -> int:
     """Train, and return the exit code."""
     parser = common.flags(__doc__ or "", batch_size=64, samples=64_000, epochs=20)
     parser.add_argument("--model", choices=["dqn"], default="dqn", help="the network")
-    parser.add_argument("--carts", type=int, default=16, metavar="N", help="carts that are played at the same time")
+    parser.add_argument(
+        "--carts", type=common.positive, default=16, metavar="N", help="carts that are played at the same time"
+    )
+    parser.add_argument(
+        "--real-time", action="store_true", help=f"push every {1000 * TICK_S:g} ms and no faster, as real carts need it"
+    )
     options = parser.parse_args(arguments)
     poles = choose(options)
     common.start(options)
-    agent = Agent(poles, options.batch_size)
+    agent = Agent(poles, options.batch_size, Ticks(TICK_S if options.real_time else 0))
     arrays = {**agent.arrays(), **poles.arrays()}
     trained = common.Trained([agent.learner, agent.target], arrays, agent.tell)
     return common.train(agent.step, lambda _, random: random, options.samples, options, trained)
@@ -81,11 +88,25 @@ class Memory:
         return random.integers(0, min(int(self.count), len(self.action)), size)
 
 
+class Ticks:
+    """Holds up whoever waits for the next of these moments; one who comes late goes on at once, and catches up nothing."""
+
+    def __init__(self, every_s: float) -> None:
+        self._every_s = every_s
+        self._next = time.monotonic()
+
+    def wait(self) -> None:
+        """Until the next tick."""
+        now = time.monotonic()
+        time.sleep(max(0.0, self._next - now))
+        self._next = max(self._next, now) + self._every_s
+
+
 class Agent:
     """Plays, remembers and learns."""
 
-    def __init__(self, poles: Poles, batch_size: int) -> None:
-        self._poles, self._size = poles, batch_size
+    def __init__(self, poles: Poles, batch_size: int, ticks: Ticks) -> None:
+        self._poles, self._size, self._ticks = poles, batch_size, ticks
         self._memory = Memory(REMEMBERED)
         self._taken = np.zeros((), np.int64)
         self._values, self.learner, self.target = build()
@@ -122,6 +143,7 @@ class Agent:
         explores = max(STILL_EXPLORING, 1 - int(self._taken) / EXPLORED_BY)
         best = self._values.predict_on_batch(before).argmax(axis=1)
         action = np.where(random.random(len(best)) < explores, random.integers(0, ACTIONS, len(best)), best)
+        self._ticks.wait()
         after, fell, counts = self._poles.push(action, random)
         self._memory.add(before[counts], action[counts], after[counts], fell[counts])
 

@@ -18,16 +18,18 @@ import numpy as np
 
 from workloads import device
 from workloads.progress import say
+from workloads.whole import whole
 
 if TYPE_CHECKING:
     import keras
 
 FILE = "checkpoint.npz"
 RANDOM = "random-"
+SCALED = "mixed_float16"
 # A saved training goes on as it was asked for at first; length, pace and place may change.
 FREE_TO_CHANGE = {
     *("epochs", "steps", "seconds", "checkpoint", "checkpoint_seconds", "threads", "loaders", "data_dir"),
-    *("storage_mbps", "data", "precision"),
+    *("storage_mbps", "real_time", "data"),
 }
 
 
@@ -55,7 +57,7 @@ class Checkpoint:
                     _fill(name, place, saved[name])
                 states = {name.removeprefix(RANDOM): saved[name] for name in saved.files if name.startswith(RANDOM)}
                 device.set_random_state(_backend(), states)
-        except (OSError, EOFError, KeyError, ValueError, zipfile.BadZipFile) as error:
+        except (OSError, EOFError, KeyError, TypeError, ValueError, RuntimeError, zipfile.BadZipFile) as error:
             raise SystemExit(
                 f"cannot resume from {self._file}: {error}. Name another folder, or remove the file."
             ) from error
@@ -64,28 +66,32 @@ class Checkpoint:
         return step
 
     def save_if_due(self, step: int) -> None:
-        """Save if the last time is long enough ago."""
+        """Save if the last time is long enough ago. Where that fails the training goes on, and tries again later."""
         if 0 < self._every_s <= time.monotonic() - self._saved_at:
-            self.save(step)
+            try:
+                self.save(step)
+            except OSError as error:
+                self._saved_at = time.monotonic()
+                say(f"NOT SAVED: {error}. Going on; the next try is in {self._every_s:g} s.")
 
     def save(self, step: int) -> None:
-        """Write the state after `step` steps. A crash while writing leaves what was saved before."""
+        """Write the state after `step` steps. Raises OSError; what was saved before is left then, and after a crash."""
         if self._file is None:
             return
         self._file.parent.mkdir(parents=True, exist_ok=True)
         about = json.dumps({"step": step, "asked": self._asked}, default=str)
         kept = {name: _value(place) for name, place in self._places()}
         states = {RANDOM + name: state for name, state in device.random_state(_backend()).items()}
-        half_written = self._file.with_suffix(".tmp")
-        with half_written.open("wb") as stream:
+        with whole(self._file) as stream:
             np.savez(stream, about=about, **kept, **states)
-        half_written.replace(self._file)
         self._saved_at = time.monotonic()
         say(f"saved step {step} to {self._file}")
 
     def _check(self, saved: dict[str, Any]) -> None:
         now = json.loads(json.dumps(self._asked, default=str))
-        other = sorted(name for name in now if saved.get(name) != now[name])
+        if not now.keys() - {"precision"} <= saved.keys():
+            raise ValueError("another script made it, or another version of this one")
+        other = sorted(name for name in now if not _agree(name, saved.get(name), now[name]))
         if other:
             told = ", ".join(f"--{name.replace('_', '-')} {saved.get(name)}" for name in other)
             raise ValueError(f"it was made with {told}")
@@ -106,6 +112,12 @@ class Checkpoint:
                     yield f"model-{number}-optimizer-{place}", variable
         for name, array in self._arrays.items():
             yield f"array-{name}", array
+
+
+def _agree(flag: str, saved: Any, now: Any) -> bool:
+    if flag == "precision":  # the numbers are saved in 32 bits; only with SCALED has the optimizer more of them
+        return saved == now or SCALED not in (saved, now)
+    return bool(saved == now)
 
 
 def _backend() -> str:

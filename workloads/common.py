@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import json
+import math
 import os
 import signal
 import time
@@ -39,6 +40,8 @@ Make = Callable[[np.ndarray, np.random.Generator], Batch]
 Step = Callable[[Batch], float]
 SIGTERM_EXIT = 128 + signal.SIGTERM
 BATCHES_AHEAD = 4
+# The largest that NumPy's older generator takes, which Keras sets too.
+MOST_SEED = 2**32 - 1
 PRECISIONS = ("float32", "mixed_float16", "mixed_bfloat16")
 # In the order in which one is looked for when nothing says which framework to use.
 BACKENDS = ("tensorflow", "jax", "torch")
@@ -48,27 +51,34 @@ def flags(description: str, **defaults: object) -> argparse.ArgumentParser:
     """The flags that all workloads take. Parsed before a framework is imported, so that a wrong one fails at once."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
-    add("--batch-size", type=_positive, default=32, metavar="N", help="samples in one gradient step")
-    add("--epochs", type=_positive, default=1, metavar="N", help="times through the data")
+    add("--batch-size", type=positive, default=32, metavar="N", help="samples in one gradient step")
+    add("--epochs", type=positive, default=1, metavar="N", help="times through the data")
     add(
         "--steps",
-        type=int,
+        type=count,
         default=0,
         metavar="N",
         help="end after this many steps, resumed ones included; 0: no limit",
     )
-    add("--seconds", type=float, default=0, metavar="S", help="end after training this long; 0: no limit")
+    add("--seconds", type=amount, default=0, metavar="S", help="end after training this long; 0: no limit")
     add("--data", type=_place, default="auto", metavar="WHERE", help=_DATA_HELP)
-    add("--samples", type=_positive, default=4096, metavar="N", help="samples of synthetic data")
+    add("--samples", type=positive, default=4096, metavar="N", help="samples of synthetic data")
     add("--precision", choices=PRECISIONS, default="float32", help="number format of the network's computing")
-    add("--seed", type=int, default=0, metavar="N", help="seed of data, weights and order")
-    add("--threads", type=int, default=0, metavar="N", help="threads of the framework; 0: its own choice")
-    add("--loaders", type=_positive, default=1, metavar="N", help="threads that make batches; more for a fast GPU")
+    add("--seed", type=_seed, default=0, metavar="N", help="seed of data, weights and order")
+    add("--threads", type=count, default=0, metavar="N", help="threads of the framework; 0: its own choice")
+    add("--loaders", type=positive, default=1, metavar="N", help="threads that make batches; more for a fast GPU")
     add(
-        "--checkpoint", type=Path, metavar="DIR", help="save here when stopped and at the end; resume from what is here"
+        "--checkpoint",
+        type=_new_folder,
+        metavar="DIR",
+        help="save here when stopped and at the end; resume from what is here",
     )
     add(
-        "--checkpoint-seconds", type=float, default=300, metavar="S", help="save this often besides; 0: only at the end"
+        "--checkpoint-seconds",
+        type=amount,
+        default=300,
+        metavar="S",
+        help="save this often besides; 0: only at the end",
     )
     parser.set_defaults(**defaults)
     return parser
@@ -82,8 +92,12 @@ def start(options: argparse.Namespace) -> None:
     _choose_backend()
     say("loading Keras and its framework")
     began = time.monotonic()
-    import keras
-
+    try:
+        import keras
+    except (ImportError, ValueError) as error:
+        raise SystemExit(
+            _NO_FRAMEWORK.format(error=error, backend=os.environ.get("KERAS_BACKEND", "tensorflow"))
+        ) from error
     if options.threads > 0:
         device.limit_threads(keras.backend.backend(), options.threads)
     keras.utils.set_random_seed(options.seed)
@@ -136,8 +150,13 @@ def train(step: Step, make: Make, samples: int, options: argparse.Namespace, tra
             loss = step(progress.timed(lambda: next(data)))
             progress.step(loss)
             checkpoint.save_if_due(progress.total_steps)
-    checkpoint.save(progress.total_steps)
+    lost = _failure(lambda: checkpoint.save(progress.total_steps))
     _summarise({**progress.summary(), **trained.tell()}, options)
+    if lost is not None:
+        raise SystemExit(
+            f"cannot save to {options.checkpoint}: {lost}. Make room, or name another folder with --checkpoint. The steps of "
+            "this run are lost; a checkpoint from before is as it was."
+        )
     return SIGTERM_EXIT if progress.ended == "stopped" else 0
 
 
@@ -187,6 +206,20 @@ _DATA_HELP = (
 )
 
 
+_NO_FRAMEWORK = (
+    "cannot load Keras with {backend}: {error}. `pip install 'gpuq-daemon[workloads]'` brings Keras and TensorFlow; "
+    "KERAS_BACKEND=jax or torch takes another framework that is installed."
+)
+
+
+def _failure(save: Callable[[], None]) -> OSError | None:
+    try:
+        save()
+    except OSError as error:
+        return error
+    return None
+
+
 def _summarise(facts: dict[str, object], options: argparse.Namespace) -> None:
     import keras
 
@@ -211,8 +244,44 @@ def _place(text: str) -> str:
     return text
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} is not a positive number")
+def _new_folder(text: str) -> Path:
+    path = Path(text).expanduser()
+    if path.exists() and not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text} is a file, and a folder is needed")
+    return path
+
+
+def positive(text: str) -> int:
+    """A flag's whole number from 1 on."""
+    return _whole(text, 1)
+
+
+def count(text: str) -> int:
+    """A flag's whole number from 0 on."""
+    return _whole(text, 0)
+
+
+def amount(text: str) -> float:
+    """A flag's finite number from 0 on."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text} is not a number from 0 on")
+    return value
+
+
+def _seed(text: str) -> int:
+    return _whole(text, 0, MOST_SEED)
+
+
+def _whole(text: str, least: int, most: int | None = None) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = least - 1
+    if value < least or (most is not None and value > most):
+        until = "on" if most is None else f"to {most}"
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from {least} {until}")
     return value

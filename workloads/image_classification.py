@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 SMALL = 32
 IMAGE_SIZE = 96
+LEAST_SIZE = {"inception_v3": 75}
 TURN_RADIANS, SCALE, MOVE_PIXELS = 0.25, 0.1, 6
 
 
@@ -34,10 +35,17 @@ def main(arguments: list[str] | None = None) -> int:
     parser = common.flags(__doc__ or "", batch_size=64, samples=8192, epochs=20)
     parser.add_argument("--model", choices=["cnn", *sorted(LARGE)], default="cnn", help="the network")
     parser.add_argument(
-        "--image-size", type=int, default=IMAGE_SIZE, metavar="N", help="pixels a side; at least 75 for inception_v3"
+        "--image-size",
+        type=common.positive,
+        default=IMAGE_SIZE,
+        metavar="N",
+        help="pixels a side that a large network sees; at least 75 for inception_v3, 32 for the others",
     )
     parser.add_argument("--augment", choices=["host", "device"], default="host", help="where pictures are turned")
     options = parser.parse_args(arguments)
+    least = LEAST_SIZE.get(options.model, SMALL)
+    if options.image_size < least:
+        parser.error(f"argument --image-size: {options.model} sees nothing smaller than {least} pixels")
     images, labels = gtsrb.images(options.data, options.samples, options.seed)
     common.start(options)
     make = partial(augmented, images, labels, SMALL if options.model == "cnn" else gtsrb.SIDE)

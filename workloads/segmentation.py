@@ -43,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
         help="folder of the files made for training; a temporary one if not given",
     )
     parser.add_argument(
-        "--storage-mbps", type=float, default=0, metavar="MB", help="pace of reading, MB/s; 0: full speed"
+        "--storage-mbps", type=common.amount, default=0, metavar="MB", help="pace of reading, MB/s; 0: full speed"
     )
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="segmentation-") as scratch:
@@ -71,9 +71,14 @@ class Reader:
 
     def read(self, file: Path) -> tuple[np.ndarray, np.ndarray]:
         """Image and mask in one file."""
-        with file.open("rb") as stream:
-            self._wait_for(os.fstat(stream.fileno()).st_size)
-            return pets.read(stream)
+        try:
+            with file.open("rb") as stream:
+                self._wait_for(os.fstat(stream.fileno()).st_size)
+                return pets.read(stream)
+        except (OSError, ValueError) as error:
+            raise SystemExit(
+                f"cannot read {file}: {error}. Remove {file.parent}: the next start makes it anew."
+            ) from error
 
     def _wait_for(self, size: int) -> None:
         if self.bytes_per_s <= 0:

@@ -42,7 +42,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Train, and return the exit code."""
     parser = common.flags(__doc__ or "", batch_size=32, samples=8192, epochs=20)
     parser.add_argument("--model", choices=MODELS, default="bert-l2-h128-a2", help="the network; the last is BERT base")
-    parser.add_argument("--sequence-length", type=int, default=128, metavar="N", help="words of a review that are read")
+    parser.add_argument(
+        "--sequence-length", type=common.positive, default=128, metavar="N", help="words of a review that are read"
+    )
     options = parser.parse_args(arguments)
     length = options.sequence_length
     words, labels = imdb.reviews(options.data, options.samples, options.seed, length=length, vocabulary=VOCABULARY)

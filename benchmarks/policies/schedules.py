@@ -51,7 +51,14 @@ _BLIND = frozenset(
     }
 )  # fmt: skip
 _OURS, _ALONE, _FIFO, _BOUND = "packed", "packed-exclusive", "exclusive-fifo", "oracle-packing"
-CONTENDERS = (_OURS, _ALONE, *RIVALS, *BOUNDS)
+_NEEDS_KNOWN, _ORDER_KNOWN = "packed-needs-known", "oracle-exclusive"
+CONTENDERS = (_OURS, _ALONE, _NEEDS_KNOWN, *RIVALS, *BOUNDS)
+# What perfect knowledge would add to our order without sharing: to sharing, to the order, to both.
+_PARTS = {
+    "packed, needs and pairs known": _NEEDS_KNOWN,
+    "durations known, no sharing": _ORDER_KNOWN,
+    "all known": _BOUND,
+}
 
 
 @dataclass(frozen=True)
@@ -160,8 +167,9 @@ def _against_fifo(at: str, load: float, of: Cell) -> Iterator[Row]:
     yield Row(f"{at}: packed / the same without sharing", median(ratios), "x", reach, note=_spread(ratios))
     late = _ratios(of, _OURS, _ALONE, "completion_mean_s", "settled")
     yield Row(f"{at}: the same, jobs after 7 nights", median(late), "x", note=_spread(late))
-    bound = _ratios(of, _BOUND, _ALONE, "completion_mean_s")
-    yield Row(f"{at}: its bound, oracle packing / the same without sharing", median(bound), "x", note=_spread(bound))
+    for what, contender in _PARTS.items():
+        part = _ratios(of, contender, _ALONE, "completion_mean_s")
+        yield Row(f"{at}: {what} / order and backfill alone", median(part), "x", note=_spread(part))
     waits = _ratios(of, _OURS, _ALONE, "wait_mean_s")
     yield Row(f"{at}: packed / the same without sharing, mean waiting", median(waits), "x", note=_spread(waits))
 

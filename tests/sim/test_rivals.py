@@ -53,7 +53,9 @@ def test_each_bears_its_name_and_gets_every_job_done(name: str) -> None:
         ("utilisation-80-oom-retry", True, True, False),
         ("sum-of-utilisation", True, False, False),
         ("packed", True, False, False),
+        ("packed-needs-known", True, False, False),
         ("oracle-packing", True, False, False),
+        ("oracle-exclusive", False, False, False),
     ],
 )
 def test_who_shares_by_whose_rule(name: str, two_light: bool, light_and_heavy: bool, two_heavy: bool) -> None:
@@ -90,6 +92,15 @@ def test_a_rival_needs_no_first_run_where_gpuq_does() -> None:
 
 def test_the_bounds_know_what_nobody_told_them() -> None:
     assert together("oracle-packing", "light", "light", cold=True)
+
+
+def test_known_needs_let_jobs_share_and_leave_the_order_to_what_is_foretold() -> None:
+    """So that a report can tell what sharing could add from what an order could."""
+    long_first = mixed(10, 100, 20, every_s=1)
+
+    assert together("packed-needs-known", "light", "light", cold=True)
+    assert ends(play("packed-needs-known", long_first, world(), cold=True)) == [11, 111, 131]
+    assert ends(play("oracle-exclusive", long_first, world(), cold=True)) == [11, 131, 31]
 
 
 def mixed(*durations: float, every_s: float = 0.0) -> Trace:

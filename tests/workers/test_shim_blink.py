@@ -154,14 +154,12 @@ def test_a_helper_that_hangs_is_ended_and_the_job_goes_on(attempt: Blinked) -> N
     wait_for(lambda: b"T" not in states(pids), within_s=5, what="both going on")
 
 
-def test_a_stop_ends_the_pause_and_the_job_hears_of_it_at_once(attempt: Blinked) -> None:
+def test_a_stop_ends_the_pause_and_the_job_hears_of_it_before_the_grace_is_over(attempt: Blinked) -> None:
     pids = generous(attempt, *python(HEARS), grace_s=30).pids(1)
     attempt.ask(5.0)
     wait_for(lambda: states(pids) == {b"T"}, what="stopped")
-    began = time.monotonic()
     attempt.stop()
-    end = attempt.end()
-    assert time.monotonic() - began < 3, "neither the pause nor the grace was waited for"
+    end = attempt.end(within_s=20)
     assert (end["ending"], end["exit_code"]) == ("stopped", 9)
     assert attempt.answer()["why_not"] is not None
 

@@ -1,12 +1,15 @@
 """The loop that all scripts share: batches in order, epochs that leave nothing out, limits, and flags that fail at once."""
 
 import argparse
+import os
+import subprocess
+import sys
 import threading
 
 import numpy as np
 import pytest
 
-from workloads import common, image_classification
+from workloads import cartpole, common, image_classification, lstm, segmentation, sentiment
 from workloads.progress import Progress
 
 
@@ -74,12 +77,59 @@ def test_a_loss_that_is_no_number_is_told_as_unknown():
     assert (progress.summary()["loss_first"], progress.summary()["loss_last"]) == (None, None)
 
 
-@pytest.mark.parametrize(
-    "flags",
-    [["--batch-size", "0"], ["--data", "no/such/folder"], ["--model", "vgg"], ["--precision", "int8"], ["--nonsense"]],
-)
+WRONG = [
+    *(
+        ("--batch-size", "0"),
+        ("--data", "no/such/folder"),
+        ("--model", "vgg"),
+        ("--precision", "int8"),
+        ("--nonsense",),
+    ),
+    *(
+        ("--steps", "-1"),
+        ("--steps", "ten"),
+        ("--seconds", "-1"),
+        ("--seconds", "nan"),
+        ("--checkpoint-seconds", "inf"),
+    ),
+    *(("--epochs", "0"), ("--samples", "-4"), ("--threads", "-1"), ("--loaders", "0"), ("--seed", "-1")),
+    *(("--seed", "4294967296"), ("--checkpoint", __file__), ("--image-size", "31", "--model", "resnet50")),
+    ("--image-size", "74", "--model", "inception_v3"),
+]
+
+
+@pytest.mark.parametrize("flags", WRONG)
 def test_a_wrong_flag_is_refused_before_anything_is_loaded(flags, capsys):
     with pytest.raises(SystemExit) as ended:
-        image_classification.main(flags)
+        image_classification.main(list(flags))
     assert ended.value.code == 2
-    assert "usage:" in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "usage:" in told
+    assert flags[0] in told.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("script", "flag"),
+    [
+        (segmentation, "--storage-mbps"),
+        (cartpole, "--carts"),
+        (sentiment, "--sequence-length"),
+        (lstm, "--sequence-length"),
+    ],
+)
+def test_a_flag_of_one_script_takes_no_negative_number(script, flag, capsys):
+    with pytest.raises(SystemExit) as ended:
+        script.main([flag, "-1"])
+    assert ended.value.code == 2
+    assert f"{flag}: -1 is not a" in capsys.readouterr().err
+
+
+def test_a_framework_that_is_not_there_is_said_with_the_way_to_get_one(monkeypatch):
+    """Another process: Keras is loaded once for all."""
+    told = "from workloads import cnn; cnn.main(['--samples', '1', '--data', 'synthetic'])"
+    environment = {**os.environ, "KERAS_BACKEND": "abacus"}
+    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith("cannot load Keras with abacus: ")
+    assert "pip install" in done.stderr
+    assert "Traceback" not in done.stderr

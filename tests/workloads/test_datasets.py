@@ -3,6 +3,7 @@
 import gzip
 import hashlib
 import io
+import resource
 import struct
 import tarfile
 import zipfile
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from workloads import segmentation
 from workloads.datasets import gtsrb, imdb, mnist, pets, source
 
 RED, GREY = (200, 10, 10), (90, 90, 90)
@@ -165,6 +167,103 @@ def test_reviews_become_word_ids_the_most_frequent_first(tmp_path):
     assert labels.tolist() == [0, 1]
     assert words[0].tolist() == [bad, bad, bad, film, bad, imdb.UNKNOWN, imdb.FILL]
     assert words[1].tolist() == [film, *[imdb.UNKNOWN] * 4, film, imdb.FILL]
+
+
+def reviews(count):
+    words = np.random.default_rng(0).integers(0, 10**9, (count, 20))
+    return {f"aclImdb/train/pos/{number}_9.txt": str(words[number]).encode() for number in range(count)}
+
+
+def signs_of(folder):
+    gtsrb.load(folder)
+
+
+def reviews_of(folder):
+    imdb.load(folder, 8, 100)
+
+
+def pets_of(folder):
+    pets.files(str(folder), 1, 0, folder / "made")
+
+
+ARCHIVES = [
+    ("GTSRB-Training_fixed.zip", zipped, SIGNS, signs_of),
+    ("aclImdb_v1.tar.gz", tarred, reviews(50), reviews_of),
+    ("images.tar.gz", tarred, {"images/a_1.jpg": bytes(range(256)) * 50}, pets_of),
+]
+
+
+@pytest.mark.parametrize(("name", "pack", "members", "load"), ARCHIVES)
+@pytest.mark.parametrize("share", [0, 0.1, 0.5, 0.9, 0.999])
+def test_no_part_of_an_archive_is_taken_for_the_set(tmp_path, name, pack, members, load, share):
+    file = tmp_path / name
+    pack(file, members)
+    whole = file.read_bytes()
+    file.write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(SystemExit, match=rf"{file} is damaged or cut off: .*Remove it; --data download"):
+        load(tmp_path)
+
+
+def test_damage_in_the_middle_of_an_archive_is_not_taken_for_its_end(tmp_path):
+    """`tarfile` ends quietly at a header that makes no sense: half the reviews would be missing."""
+    file = tmp_path / "aclImdb_v1.tar.gz"
+    tarred(file, reviews(50))
+    content = bytearray(gzip.decompress(file.read_bytes()))
+    checksum = gzip.compress(bytes(content))[-8:]
+    content[25 * 1024 : 25 * 1024 + 512] = bytes(b"x" * 512)
+    file.write_bytes(gzip.compress(bytes(content))[:-8] + checksum)
+    with pytest.raises(SystemExit, match="damaged or cut off: CRC check failed"):
+        imdb.load(tmp_path, 8, 100)
+
+
+@pytest.mark.parametrize(
+    ("load", "name", "content"),
+    [
+        (signs_of, "00000/00000_00000.ppm", ppm(15, 20, RED)[:-1]),
+        (signs_of, "00043/00000_00000.ppm", ppm(15, 20, RED)),
+        (signs_of, "Training/00000/GT-00000.csv", b"Filename,Width\na,b\n"),
+        (reviews_of, "train/pos/0_9.txt", b"\xff\xfe film"),
+        (pets_of, "trimaps/a_1.png", b"no picture"),
+    ],
+)
+def test_a_file_of_another_form_ends_the_program_with_its_name(tmp_path, load, name, content):
+    unpacked(tmp_path, {name: content})
+    with pytest.raises(
+        SystemExit, match=rf"{name.rpartition('/')[2][:3]}.* is not as .* publishes it: .*Fetch the set again"
+    ):
+        load(tmp_path)
+
+
+def test_pets_go_elsewhere_if_the_cache_cannot_be_written_to(cache, tmp_path, monkeypatch):
+    trimap = picture(np.full((60, 90), 2, np.uint8), "PNG")
+    photo = picture(np.full((60, 90, 3), 128, np.uint8), "JPEG")
+    tarred(cache / "pets" / "images.tar.gz", {"images/a_1.jpg": photo})
+    tarred(cache / "pets" / "annotations.tar.gz", {"annotations/trimaps/a_1.png": trimap})
+    monkeypatch.setattr(pets.os, "access", lambda *_: False)
+    assert pets.files("auto", 5, 0, tmp_path / "made") == [tmp_path / "made" / "a_1.npz"]
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(cache.parent))
+    assert pets.files("auto", 5, 0, tmp_path / "made") == [cache / "pets-128" / "a_1.npz"]
+
+
+def test_a_full_disk_leaves_no_half_sample(tmp_path):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, before[1]))
+    try:
+        with pytest.raises(SystemExit, match=r"cannot make the sample files: .*File too large.* --data-dir"):
+            pets.files("synthetic", 2, 0, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("share", [0, 0.5, 0.99])
+def test_a_damaged_sample_ends_the_training_with_its_name(tmp_path, share):
+    (file,) = pets.prepare(tmp_path, 1, 0)
+    content = file.read_bytes()
+    file.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(SystemExit, match=rf"cannot read {file}: .*Remove {tmp_path}"):
+        segmentation.Reader(0).read(file)
 
 
 @pytest.mark.parametrize("load", [gtsrb.load, mnist.load, lambda folder: imdb.load(folder, 8, 100)])

@@ -31,79 +31,103 @@ import mmap
 import os
 import struct
 import threading
-import time
 from contextlib import contextmanager
+from time import monotonic
 from types import ModuleType
-from typing import Any, Iterator  # noqa: UP035 - the job's Python may be 3.8
+from typing import Any, Callable, Iterator  # noqa: UP035 - the job's Python may be 3.8
 
 MAGIC = b"GPUQPRG1"
 HEADER_SIZE = SLOT_SIZE = 64
 SLOTS = 255
 SIZE = HEADER_SIZE + SLOTS * SLOT_SIZE
 PROCESS = struct.Struct("<II")
-RECORD = struct.Struct("<Qdd")
-_pack_record = RECORD.pack_into
 STEP, TORCH, KERAS, JAX = 1, 2, 3, 4
 SAW_TORCH, SAW_KERAS, SAW_JAX, SAW_JAX_OPTIMIZER = 1, 2, 4, 8
 # A framework whose inner seam is not where we know it; a JAX update that was compiled where its calls are not seen.
 SAW_UNKNOWN_VERSION, SAW_UPDATE_OUT_OF_SIGHT = 16, 32
 
 
-class _Counter:
-    """The slot of this process; taken at the first step."""
+class _Slot:
+    """The part of the file that one process has to itself."""
 
-    def __init__(self) -> None:
-        self.start_anew()
-
-    def start_anew(self) -> None:
-        """Without a slot: another one is for this process, should it count, if it is the child of one that did."""
-        self._lock = threading.Lock()
-        self._map: Any = None
-        self._offset = 0
-        self._records = 0, 0
-        self._source: int | None = None
-        self._sequence = 0
-        self._steps = 0
-        self._first = 0.0
-        self._closed = not os.environ.get("GPUQ_PROGRESS")
-
-    def add(self, count: int, source: int) -> None:
-        """Count `count` more steps."""
-        if self._closed or count <= 0 or (source != STEP and self._source == STEP):
-            return
-        try:
-            with self._lock:
-                if source != self._source:
-                    self._begin(source)
-                # From here on every training step pays.
-                now = time.monotonic()
-                if not self._steps:
-                    self._first = now
-                self._steps += count
-                self._sequence = sequence = (self._sequence + 1) & 0xFF
-                _pack_record(self._map, self._records[sequence & 1], self._steps, self._first, now)
-                self._map[self._offset] = sequence
-        except Exception:  # noqa: BLE001 - an uncounted step is better than a failed one
-            self._closed = True
-
-    def _begin(self, source: int) -> None:
-        """Steps come from another source than before. What was counted for a script, it now counts itself."""
-        if self._source is None:
-            self._map = self._take_slot(os.environ["GPUQ_PROGRESS"])
-        elif source == STEP:
-            self._steps = 0
-        PROCESS.pack_into(self._map, self._offset + 4, os.getpid(), source)
-        self._source = source
-
-    def _take_slot(self, path: str) -> mmap.mmap:
+    def __init__(self, path: str) -> None:
         with _locked(path) as view:
             used = struct.unpack_from("<I", view, 8)[0]
             if used >= SLOTS:
                 raise OSError("more processes than slots")
             struct.pack_into("<I", view, 8, used + 1)
-            self._offset = HEADER_SIZE + used * SLOT_SIZE
-            self._records = self._offset + 16, self._offset + 16 + RECORD.size
-            return view
+        offset = HEADER_SIZE + used * SLOT_SIZE
+        self.octets = memoryview(view)[offset : offset + SLOT_SIZE]
+        # Native numbers: where there are GPUs, these are little-endian ones of eight bytes.
+        self.integers, self.times = self.octets.cast("Q"), self.octets.cast("d")
+
+    def belongs_to(self, process: int, source: int) -> None:
+        """Say who counts here, and what."""
+        PROCESS.pack_into(self.octets, 4, process, source)
+
+    def begins_at(self, now: float) -> None:
+        """The first step comes now."""
+        self.times[3] = self.times[6] = now
+
+
+def _counting() -> tuple[Callable[[int, int], None], Callable[[], None]]:
+    """Two functions over one slot, which is taken at the first step.
+
+    The first adds steps of a source; the other is for a new process, the child of one that counted. What every training
+    step pays lies in one closure, which touches as little memory as can be: the training leaves nothing of it in the
+    caches, so fetching anew what it touches costs ten times as much as working it off.
+    """
+    lock = threading.Lock()
+    counts_for = 0
+    closed = not os.environ.get("GPUQ_PROGRESS")
+    slot: Any = None
+    octets = integers = times = slot
+    steps = sequence = 0
+
+    def add(count: int, source: int) -> None:
+        """Count `count` more steps. Of threads that step in the same instant, one may go uncounted."""
+        nonlocal steps, sequence, counts_for, closed
+        try:
+            if (source != counts_for or count <= 0) and not begin(count, source):
+                return
+            steps += count
+            sequence = (sequence + 1) & 0xFF
+            if sequence & 1:
+                integers[5] = steps
+                times[7] = monotonic()
+            else:
+                integers[2] = steps
+                times[4] = monotonic()
+            octets[0] = sequence
+        except Exception:  # noqa: BLE001 - an uncounted step is better than a failed one
+            counts_for, closed = 0, True
+
+    def begin(count: int, source: int) -> bool:
+        """Whether to count these. They come from another source than before; what a script counts itself goes first."""
+        nonlocal counts_for, slot, octets, integers, times, steps
+        if closed or count <= 0 or counts_for == STEP:
+            return False
+        with lock:
+            if slot is None:
+                slot = _Slot(os.environ["GPUQ_PROGRESS"])
+                octets, integers, times = slot.octets, slot.integers, slot.times
+            elif source == STEP:
+                steps = 0
+            slot.belongs_to(os.getpid(), source)
+            if not steps:
+                slot.begins_at(monotonic())
+            counts_for = source
+        return True
+
+    def start_anew() -> None:
+        nonlocal lock, counts_for, closed, slot, octets, integers, times, steps, sequence
+        lock = threading.Lock()
+        counts_for = 0
+        closed = not os.environ.get("GPUQ_PROGRESS")
+        slot = octets = integers = times = None
+        steps = sequence = 0
+
+    return add, start_anew
 
 
 @contextmanager
@@ -125,7 +149,7 @@ def _locked(path: str) -> Iterator[mmap.mmap]:
 
 def step(count: int = 1) -> None:
     """Count `count` training steps of the job this process belongs to."""
-    _counter.add(count, STEP)
+    add(count, STEP)
 
 
 def saw(what: int) -> None:
@@ -153,7 +177,7 @@ def _attach(module: ModuleType) -> None:
     # Each framework's own part is imported only where that framework is.
     if name == "torch.optim.optimizer":
         saw(SAW_TORCH)
-        module.register_optimizer_step_post_hook(lambda *_: count(1, TORCH))
+        module.register_optimizer_step_post_hook(lambda *_: add(1, TORCH))
     elif name.startswith("keras."):
         import gpuq_progress_keras
 
@@ -165,7 +189,6 @@ def _attach(module: ModuleType) -> None:
         gpuq_progress_jax.attach(module)
 
 
-_counter = _Counter()
 # For steps that were seen, not told: they count until the script calls `step()` itself.
-count = _counter.add
-os.register_at_fork(after_in_child=_counter.start_anew)
+add, _start_anew = _counting()
+os.register_at_fork(after_in_child=_start_anew)

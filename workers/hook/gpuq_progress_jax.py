@@ -63,7 +63,7 @@ class _Steps:
     def called(self) -> None:
         self._calls += 1
         if self._calls % self._per_step == 0:
-            gpuq_progress.count(1, gpuq_progress.JAX)
+            gpuq_progress.add(1, gpuq_progress.JAX)
 
 
 class _Frame:

@@ -101,7 +101,7 @@ class _Watch:
             parts = {id(part) for _, owner in owners for part in getattr(owner, "_inner_optimizers", ())}
             new = sum(watched.new_steps() for watched, owner in owners if id(owner) not in parts)
             self._watched = [watched for watched, owner in owners if owner is not None]
-        gpuq_progress.count(new, gpuq_progress.KERAS)
+        gpuq_progress.add(new, gpuq_progress.KERAS)
 
     def _run(self) -> None:
         while not self._stop.wait(_POLL_EVERY_S):

@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from workloads.datasets.source import Archive, Source, members
+from workloads.datasets.source import Archive, Source, members, published_as
 from workloads.progress import say
 
 CLASSES = 43
@@ -44,12 +44,14 @@ def load(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     """All training images, cut to the sign's box where the table gives one. Ends the program if there are none."""
     boxes: dict[str, Box] = {}
     for name, content in members(folder, lambda name: PurePosixPath(name).match("*/GT-*.csv")):
-        boxes |= _boxes(PurePosixPath(name).parent.name, content.decode())
+        with published_as(SOURCE.title, name):
+            boxes |= _boxes(PurePosixPath(name).parent.name, content.decode())
     found, labels = [], []
     for name, content in members(folder, _is_training_image):
         path = PurePosixPath(name)
-        found.append(_shrunk(_pixels(content), boxes.get(f"{path.parent.name}/{path.name}")))
-        labels.append(int(path.parent.name))
+        with published_as(SOURCE.title, name):
+            found.append(_shrunk(_pixels(content), boxes.get(f"{path.parent.name}/{path.name}")))
+            labels.append(_class(path.parent.name))
     if not found:
         raise SystemExit(f"{folder} holds no GTSRB training images: neither 00000/*.ppm nor {SOURCE.archives[0].name}.")
     return np.stack(found), np.array(labels)
@@ -70,6 +72,13 @@ def synthetic(samples: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def _is_training_image(name: str) -> bool:
     path = PurePosixPath(name)
     return path.suffix == ".ppm" and re.fullmatch(r"\d{5}", path.parent.name) is not None
+
+
+def _class(folder: str) -> int:
+    number = int(folder)
+    if number >= CLASSES:
+        raise ValueError(f"class {number} of {CLASSES}, counted from 0")
+    return number
 
 
 def _boxes(folder: str, table: str) -> dict[str, Box]:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from workloads.datasets.source import Archive, Source, members
+from workloads.datasets.source import Archive, Source, members, published_as
 from workloads.progress import say
 
 FILL, UNKNOWN, FIRST_WORD = 0, 1, 2
@@ -47,7 +47,8 @@ def load(folder: Path, length: int, vocabulary: int) -> tuple[np.ndarray, np.nda
     """The first `length` words of each training review, and whether it is positive. Ends the program if there are none."""
     texts, labels = [], []
     for name, content in members(folder, lambda name: _REVIEW.search(name) is not None):
-        texts.append(_WORD.findall(content.decode().lower().replace(_LINE_BREAK, " ")))
+        with published_as(SOURCE.title, name):
+            texts.append(_WORD.findall(content.decode().lower().replace(_LINE_BREAK, " ")))
         labels.append(PurePosixPath(name).parent.name == "pos")
     if not texts:
         raise SystemExit(f"{folder} holds no IMDB reviews: neither train/pos/*.txt nor {SOURCE.archives[0].name}.")

@@ -6,6 +6,7 @@ Read as published: `train-images-idx3-ubyte.gz` and `train-labels-idx1-ubyte.gz`
 from __future__ import annotations
 
 import gzip
+import zlib
 from itertools import pairwise
 from math import prod
 from pathlib import Path
@@ -43,7 +44,7 @@ def load(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     """All training images and labels. Ends the program if they are not there."""
     try:
         return _idx(folder, _IMAGES)[..., None], _idx(folder, _LABELS).astype(np.int64)
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, IndexError, zlib.error) as error:
         raise SystemExit(f"{folder} does not hold MNIST: {error}") from error
 
 

@@ -29,6 +29,7 @@ RIVALS: Mapping[str, Make] = {
 
 BOUNDS: Mapping[str, Make] = {
     "oracle-packing": sharing.oracle_packing,
+    "oracle-exclusive": sharing.oracle_exclusive,
     "oracle-shortest-remaining-first": exclusive.shortest_remaining,
 }
 """What perfect knowledge gives."""
@@ -36,6 +37,7 @@ BOUNDS: Mapping[str, Make] = {
 ABLATIONS: Mapping[str, Make] = {
     "packed": ablations.whole,
     "packed-exclusive": ablations.without_sharing,
+    "packed-needs-known": ablations.needs_known,
     "packed-blind": ablations.blind,
     "packed-arrival-order": ablations.first_come,
     "packed-strict": ablations.strictly,

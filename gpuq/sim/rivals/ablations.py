@@ -7,8 +7,9 @@ from dataclasses import replace
 from gpuq.core.limits import Limits
 from gpuq.policies.packed import make
 from gpuq.settings import Scheduling
+from gpuq.sim.beliefs import Oracle
 from gpuq.sim.contender import Contender
-from gpuq.sim.rivals.views import any_two, by_rule, memory_of
+from gpuq.sim.rivals.views import NeedsKnown, any_two, by_rule, memory_of
 from gpuq.sim.world import World
 
 
@@ -20,6 +21,12 @@ def whole(world: World, limits: Limits) -> Contender:  # noqa: ARG001 - every co
 def without_sharing(world: World, limits: Limits) -> Contender:  # noqa: ARG001 - every contender is made like this
     """The same order and backfill, one job on a device."""
     return Contender("packed-exclusive", make(Scheduling()), replace(limits, residents_per_device=1))
+
+
+def needs_known(world: World, limits: Limits) -> Contender:
+    """The same with every job's needs and every pair's costs known, durations as they are learnt: what sharing could add to
+    this order at most. `oracle-packing` knows durations as well, and so orders better too."""
+    return Contender("packed-needs-known", make(Scheduling()), limits, lambda under: NeedsKnown(under, Oracle(world)))
 
 
 def blind(world: World, limits: Limits) -> Contender:

@@ -74,6 +74,12 @@ def oracle_packing(world: World, limits: Limits) -> Contender:
     return Contender("oracle-packing", make(Scheduling()), limits, lambda _: Oracle(world))
 
 
+def oracle_exclusive(world: World, limits: Limits) -> Contender:
+    """The part of that bound which is no sharing: the same order and backfill, one job on a device, every duration known."""
+    own = replace(limits, residents_per_device=1)
+    return Contender("oracle-exclusive", make(Scheduling()), own, lambda _: Oracle(world))
+
+
 def _sharing(
     name: str,
     world: World,

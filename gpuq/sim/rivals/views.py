@@ -7,11 +7,11 @@ of the pair: unsafe where it would not, and nothing against it where it would. S
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from gpuq.core.forecast import RULE, Forecast, PairCost, Question
 from gpuq.core.job import KindId
-from gpuq.sim.beliefs import Beliefs, Taught
+from gpuq.sim.beliefs import Beliefs, Oracle, Taught
 from gpuq.sim.record import AttemptRun
 from gpuq.sim.trace import Arrival
 from gpuq.sim.world import World
@@ -31,6 +31,36 @@ class View:
     def answer(self, questions: Iterable[Question]) -> Mapping[Question, Forecast]:
         """The forecasts underneath, as this one sees them."""
         return {question: self.seen(question, found) for question, found in self.under.answer(questions).items()}
+
+    def learn(self, attempt: AttemptRun, now: float) -> bool:
+        """As underneath."""
+        return self.under.learn(attempt, now)
+
+    def night(self, now: float) -> Taught | None:
+        """As underneath."""
+        return self.under.night(now)
+
+
+@dataclass(frozen=True)
+class NeedsKnown:
+    """What each job uses and what each pair costs as it is in truth; durations as they are foretold underneath."""
+
+    under: Beliefs
+    truth: Oracle
+    own: dict[str, str] = field(default_factory=dict)
+    """The signature that a job has underneath, by the one it has here."""
+
+    def signature(self, arrival: Arrival) -> str:
+        """One for each job, since each one's memory is known."""
+        signature = self.truth.signature(arrival)
+        self.own[signature] = self.under.signature(arrival)
+        return signature
+
+    def answer(self, questions: Iterable[Question]) -> Mapping[Question, Forecast]:
+        """The truth, save durations."""
+        asked = {question: replace(question, signature=self.own[question.signature]) for question in questions}
+        truth, foretold = self.truth.answer(asked), self.under.answer(asked.values())
+        return {question: _lasting(truth[question], foretold[below]) for question, below in asked.items()}
 
     def learn(self, attempt: AttemptRun, now: float) -> bool:
         """As underneath."""
@@ -88,6 +118,10 @@ def memory_of(world: World) -> Callable[[str], int]:
 def utilization_of(world: World) -> Callable[[str], float]:
     """The true utilisation of each kind alone, in percent: as if each had been measured before."""
     return lambda kind: world.workload(kind).utilization_pct
+
+
+def _lasting(known: Forecast, foretold: Forecast) -> Forecast:
+    return replace(known, duration_p50_s=foretold.duration_p50_s, duration_p90_s=foretold.duration_p90_s)
 
 
 def _judged(beside: str, badness: float | None) -> PairCost:
