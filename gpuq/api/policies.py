@@ -33,7 +33,8 @@ class _Catalogue(msgspec.Struct, frozen=True):
 async def policies(request: web.Request) -> web.Response:
     """Every policy, which one was chosen, which one proposes, and why that may be another."""
     context = context_of(request)
-    view = (await context.live.read()).view  # first: by the time that the catalogue is there, it may be too old to be believed
+    # First: by the time that the catalogue is there, the view may be too old to be believed.
+    view = (await context.live.read()).view
     found = await _catalogue(context)
     live = None if view is None else view.dispatcher.policy
     return reply(
