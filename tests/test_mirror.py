@@ -15,11 +15,8 @@ ELSEWHERE = {
     "gpuq/adapters/lock.py": "tests/api/test_process.py",
     # Parts of the NVML adapter, over the stand-in driver.
     "gpuq/adapters/nvml_ask.py": "tests/adapters/test_nvml.py",
-    "gpuq/adapters/nvml_faults.py": "tests/adapters/test_nvml.py",
     "gpuq/adapters/nvml_gpm.py": "tests/adapters/test_nvml.py",
     "gpuq/adapters/nvml_processes.py": "tests/adapters/test_nvml.py",
-    "gpuq/adapters/nvml_share.py": "tests/adapters/test_nvml.py",
-    "gpuq/adapters/nvml_vitals.py": "tests/adapters/test_nvml.py",
     "gpuq/adapters/store/revision.py": "tests/adapters/store/test_migrate.py",
     "gpuq/adapters/store/rows.py": "tests/adapters/store/test_sql.py",
     "gpuq/adapters/supervise.py": "tests/end_to_end/test_ring.py",

@@ -21,7 +21,7 @@ from gpuq.api.identity import caller_of
 from gpuq.api.live import LiveDevice, LiveView
 from gpuq.api.models import Belief
 from gpuq.api.reply import reply
-from gpuq.api.schema import BesideView, EvidenceView, NearKind, PartnerView, Prediction, TypeForecast
+from gpuq.api.schema_would import BesideView, EvidenceView, NearKind, PartnerView, Prediction, TypeForecast
 from gpuq.api.views import expected_start, forecast_view, verdict_view
 from gpuq.codec import noun, plain
 from gpuq.core.admit import Place, admit

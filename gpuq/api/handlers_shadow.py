@@ -9,7 +9,7 @@ from gpuq.api.asked import whole
 from gpuq.api.context import context_of
 from gpuq.api.regret import DEFINITION, Regret, regret
 from gpuq.api.reply import reply
-from gpuq.api.schema import ShadowPair, ShadowReport
+from gpuq.api.schema_would import ShadowPair, ShadowReport
 from gpuq.api.words import rfc3339
 from gpuq.core.job import ENDED
 

@@ -33,8 +33,9 @@ class _Catalogue(msgspec.Struct, frozen=True):
 async def policies(request: web.Request) -> web.Response:
     """Every policy, which one was chosen, which one proposes, and why that may be another."""
     context = context_of(request)
-    found = await _catalogue(context)
+    # First: by the time that the catalogue is there, the view may be too old to be believed.
     view = (await context.live.read()).view
+    found = await _catalogue(context)
     live = None if view is None else view.dispatcher.policy
     return reply(
         Policies(

@@ -26,14 +26,13 @@ from gpuq.api.schema import (
     JobList,
     JobView,
     Policies,
-    Prediction,
     Queue,
     Ready,
-    ShadowReport,
     Submitted,
     SubmittedMany,
     Version,
 )
+from gpuq.api.schema_would import Prediction, ShadowReport
 from gpuq.submission import Submission
 
 API = "/api/v1"

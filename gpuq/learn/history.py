@@ -58,7 +58,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One attempt, as far as peaks and durations go. Percent, bytes, seconds."""
+    """One attempt, as far as peaks, durations and power go. Percent, bytes, seconds, watts."""
 
     known: Known
     peak_utilization_pct: float | None
@@ -68,6 +68,7 @@ class Run:
     whole: bool
     shared: bool
     attempt: tuple[int, int] | None
+    power_w: float | None = None
 
     @property
     def complete(self) -> bool:
@@ -223,6 +224,7 @@ def _run(outcome: Outcome) -> Run:
         whole=outcome.whole,
         shared=outcome.shared,
         attempt=outcome.attempt,
+        power_w=outcome.power_w,
     )
 
 

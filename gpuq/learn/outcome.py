@@ -23,6 +23,8 @@ _MOST_MEMORY_BYTES = 2**46
 # Measured pairs lie between 0.96 and about 10; a job twice as fast together as alone was not measured, but mistaken.
 _LEAST_SLOWDOWN = 0.5
 _MOST_SLOWDOWN = 100.0
+# The meter is read once a second: what it misses at both ends of an attempt is then less than a tenth.
+_LEAST_METERED_S = 20.0
 
 Slowdowns = tuple[tuple[str, float, float | None, float | None], ...]
 
@@ -59,6 +61,8 @@ class Outcome:
     sharing: str | None = None
     memory_cause: str | None = None
     """Whose use left the device without memory (`core.attempt.MemoryCause`); None where that is not known."""
+    power_w: float | None = None
+    """What each of its devices drew in the mean, in watts; None beside a partner, whose part of it is only an estimate."""
 
     @property
     def outgrew_device(self) -> bool:
@@ -113,6 +117,7 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
     alone_rate, shared_rate = _positive(actual.get("alone_rate")), _positive(actual.get("shared_rate"))
     progressed = alone_rate is not None or shared_rate is not None
     partner_kinds = _partner_kinds(actual)
+    shared = bool(actual.get("partners")) or bool(partner_kinds)
     return Outcome(
         kind=job.record.kind,
         signature=job.record.signature,
@@ -129,7 +134,7 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         shared_rate=shared_rate,
         slowdowns=_slowdowns(actual, partner_kinds),
         ending=attempt.ending,
-        shared=bool(actual.get("partners")) or bool(partner_kinds),
+        shared=shared,
         ended_at=ended,
         whole=completed or (progressed and not _outgrew(attempt.ending, device_type)),
         partner_kinds=partner_kinds,
@@ -138,7 +143,15 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         forecast=_forecast(attempt.launch),
         sharing=_text(actual.get("sharing")),
         memory_cause=_text(actual.get("memory_cause")),
+        power_w=None if shared or started is None else _power(actual, ended - started, len(attempt.devices)),
     )
+
+
+def _power(actual: Mapping[str, Any], seconds: float, devices: int) -> float | None:
+    joules = _positive(actual.get("energy_joules"))
+    if joules is None or seconds < _LEAST_METERED_S or not devices:
+        return None
+    return joules / seconds / devices
 
 
 def _runs_whole(job: JobSide, attempt: AttemptSide) -> bool:

@@ -252,7 +252,7 @@ class Predictor:
         if not used:
             return self._unknown
         point, upper = self._own_memory(used, runs, known, changed=not same)
-        durations = measured(used, "duration_s")
+        durations, powers = measured(used, "duration_s"), measured(used, "power_w")
         return Forecast(
             peak_utilization_pct=_own_utilization(used, runs),
             peak_memory_bytes=point,
@@ -261,6 +261,7 @@ class Predictor:
             duration_p90_s=order_statistic(durations, 0.9) if durations else None,
             evidence=_own_evidence(used, known, changed=not same),
             model_version=self._version,
+            power_w=order_statistic(powers, 0.5) if powers else None,
         )
 
     def _own_memory(
@@ -300,6 +301,7 @@ class Predictor:
             duration_p90_s=own.duration_p90_s or (guess.duration and guess.duration[1]),
             evidence=guess.level.evidence + ("" if layers is None else f"; {layers.evidence}"),
             model_version=self._version,
+            power_w=own.power_w,
         )
 
 

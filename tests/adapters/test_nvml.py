@@ -1,118 +1,25 @@
-"""The NVML adapter through the real bindings, over a stand-in driver compiled from C, and on a real GPU where there is one.
-
-Each test runs a few lines in a process of its own, since a driver library is loaded once per process. The lines see a
-`backend`, a `state(...)` that sets what the driver says, and real child processes for residents.
-"""
+"""The NVML adapter through the real bindings, over a stand-in driver, and on a real GPU where there is one."""
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-STUB = Path(__file__).parent / "nvml_stub" / "nvml_stub.c"
-COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
-GIB = 2**30
-LOST, UNKNOWN_ERROR, NOT_SUPPORTED, DRIVER_NOT_LOADED = 15, 999, 3, 9
-NO_PERMISSION, INSUFFICIENT_SIZE, FUNCTION_NOT_FOUND = 4, 7, 13
-
-PRELUDE = """
-import json, logging, os, subprocess, sys
-from dataclasses import asdict, replace
-from gpuq.adapters import nvml
-from gpuq.adapters.devices import Resident
-from gpuq.core.attempt import AttemptId
-from gpuq.errors import GpuqError
-from gpuq.settings import Devices, Worker, load
-
-logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
-settings = replace(load({"GPUQ_HOME": "/nowhere"}), worker=Worker(host="here"))
-A, B = AttemptId(1, 1), AttemptId(2, 1)
-NOW = 1000.0
-
-def state(*lines):
-    open(os.environ["NVML_STUB_STATE"], "w").write("\\n".join(lines) + "\\n")
-
-def tree():
-    "A shim's stand-in and the process under it, until the end of the test."
-    code = "import subprocess, sys; c = subprocess.Popen(['sleep', '60']); print(c.pid, flush=True); c.wait()"
-    root = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, start_new_session=True)
-    roots.append(root)
-    return root.pid, int(root.stdout.readline())
-
-def mps_server(command="nvidia-cuda-mps-server"):
-    "A process of that name, which has begun: just after a fork it still has another."
-    pipe = subprocess.PIPE
-    shell = [command, "-c", "echo begun; read the_end"]
-    roots.append(subprocess.Popen(shell, executable="/bin/sh", stdin=pipe, stdout=pipe, start_new_session=True))
-    roots[-1].stdout.readline()
-    return roots[-1].pid
-
-def look(*residents, now=NOW):
-    seen = backend.read(now, residents)
-    readings = {device: [r.used_memory, r.utilization_pct, r.foreign_memory, r.foreign_utilization_pct]
-                for device, r in seen.readings.items()}
-    return readings, {str(a): [u.memory_bytes, u.utilization_pct] for a, u in seen.usage.items()}
-
-roots = []
-result = None
-"""
-POSTLUDE = """
-for root in roots:
-    os.killpg(root.pid, 9)
-print(json.dumps(result))
-"""
-
-
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    if COMPILER is None:
-        pytest.skip("no C compiler (cc, gcc or clang) to build the stand-in driver with")
-    folder = tmp_path_factory.mktemp("nvml")
-    target = folder / "libnvidia-ml.so.1"
-    subprocess.run([COMPILER, "-shared", "-fPIC", "-Werror", "-Wall", "-o", target, STUB], check=True)
-    return folder
-
-
-class Ran:
-    """What a driver process returned, logged, and which driver functions it called."""
-
-    def __init__(self, done: subprocess.CompletedProcess[str], calls: Path) -> None:
-        assert done.returncode == 0, done.stderr
-        self.result: Any = json.loads(done.stdout.splitlines()[-1])
-        self.log = done.stderr
-        self.calls = calls.read_text().split() if calls.exists() else []
-
-
-@pytest.fixture
-def run(library: Path, tmp_path: Path) -> Callable[..., Ran]:
-    """Runs lines against the stand-in, whose first state is `start`."""
-
-    def runner(lines: str, start: str = "", opened: bool = True) -> Ran:
-        (tmp_path / "state").write_text(start)
-        environ = {
-            **os.environ,
-            "LD_LIBRARY_PATH": str(library),
-            "NVML_STUB_STATE": str(tmp_path / "state"),
-            "NVML_STUB_LOG": str(tmp_path / "calls"),
-        }
-        opening = "backend = nvml.open_backend(settings)\n" if opened else ""
-        code = PRELUDE + opening + lines + POSTLUDE
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60, check=False
-        )
-        return Ran(done, tmp_path / "calls")
-
-    return runner
-
+from tests.adapters.stand_in import (
+    DRIVER_NOT_LOADED,
+    GIB,
+    LOST,
+    NO_PERMISSION,
+    NOT_SUPPORTED,
+    UNKNOWN_ERROR,
+    Ran,
+)
 
 # --- devices -------------------------------------------------------------------------------------------------------
 
@@ -185,70 +92,6 @@ def test_one_lost_gpu_does_not_hide_the_other(run: Callable[..., Ran]):
     ran = run("result = [d.id for d in backend.devices()]", start=f"fail 0 * {LOST}")
     assert ran.result == ["GPU-1"]
     assert "GPU 0 is left out" in ran.log
-
-
-# --- the way of sharing ---------------------------------------------------------------------------------------------
-
-
-SHARING = "lambda: {d.id: d.sharing for d in backend.devices()}"
-
-
-def test_without_mps_a_gpu_is_shared_by_time_slices(run: Callable[..., Ran]):
-    ran = run(
-        f"sharing = {SHARING}; first = sharing(); root, child = tree()\n"
-        "state(f'device 0 compute {child} 3000'); look(); result = first, sharing()"
-    )
-    assert ran.result == [{"GPU-0": "time-slicing", "GPU-1": "time-slicing"}] * 2
-
-
-def test_a_gpu_is_under_mps_while_an_mps_server_or_a_client_is_on_it(run: Callable[..., Ran]):
-    ran = run(
-        f"sharing = {SHARING}; root, child = tree(); server = mps_server('/usr/bin/nvidia-cuda-mps-server'); seen = []\n"
-        "for line in (f'device 0 compute {server} 30', f'device 1 mps {child} 3000', ''):\n"
-        "    state(line); look(); seen.append(sharing())\n"
-        "result = seen"
-    )
-    assert ran.result == [
-        {"GPU-0": "mps", "GPU-1": "time-slicing"},
-        {"GPU-0": "time-slicing", "GPU-1": "mps"},
-        {"GPU-0": "time-slicing", "GPU-1": "time-slicing"},
-    ]
-
-
-def test_an_mps_server_is_nobodys_own_and_may_hide_whose_work_it_was(run: Callable[..., Ran]):
-    ran = run(
-        "one, two = tree(), tree(); server = mps_server()\n"
-        "base = 'device 0 used 9000', 'device 0 utilization 90', f'device 0 compute {server} 30'\n"
-        "first = f'device 0 mps {one[1]} 3000'; both = first, f'device 0 mps {two[1]} 6000'\n"
-        "A_, B_ = Resident(A, one[0], ('GPU-0',)), Resident(B, two[0], ('GPU-0',))\n"
-        "state(*base, first); alone = look(A_)\n"
-        "told = f'device 0 sample {one[1]} 999500000 60', f'device 0 sample {two[1]} 999500000 30'\n"
-        "state(*base, *both, *told); apart = look(A_, B_)[1]\n"
-        "state(*base, *both, f'device 0 sample {server} 999600000 90'); result = alone, apart, look(A_, B_)[1]"
-    )
-    (readings, usage), apart, hidden = ran.result
-    assert (usage["1-1"], readings["GPU-0"][3]) == ([3000, 90], 0), "alone it has all, and nothing is foreign"
-    assert (apart["1-1"][1], apart["2-1"][1]) == (60, 30)
-    assert (hidden["1-1"][1], hidden["2-1"][1]) == (None, None)
-
-
-def test_an_mps_server_that_was_there_first_is_seen_before_the_first_look(run: Callable[..., Ran]):
-    ran = run(f"result = ({SHARING})()", start="device 0 mps 4242 3000")
-    assert ran.result == {"GPU-0": "mps", "GPU-1": "time-slicing"}
-
-
-def test_how_a_gpu_is_shared_is_not_known_where_the_driver_lists_no_processes(run: Callable[..., Ran]):
-    start = f"fail 0 nvmlDeviceGetComputeRunningProcesses_v3 {NOT_SUPPORTED}"
-    ran = run(f"look(); result = ({SHARING})()", start=start)
-    assert ran.result == {"GPU-0": None, "GPU-1": "time-slicing"}
-
-
-def test_an_old_driver_without_the_list_of_mps_clients_still_shows_the_server(run: Callable[..., Ran]):
-    ran = run(
-        f"server = mps_server(); lost = 'fail 0 nvmlDeviceGetMPSComputeRunningProcesses_v3 {NOT_SUPPORTED}'\n"
-        f"state(lost, f'device 0 compute {{server}} 30'); look(); result = ({SHARING})()['GPU-0']"
-    )
-    assert ran.result == "mps"
 
 
 # --- readings ------------------------------------------------------------------------------------------------------
@@ -378,73 +221,6 @@ def test_the_slow_graphics_call_is_made_once_in_ten_seconds(run: Callable[..., R
     assert ran.result == [700] * 20
 
 
-# --- what a GPU says of itself, and whose energy it was -------------------------------------------------------------
-
-
-def test_power_energy_heat_clocks_and_the_bus_are_told_and_energy_is_shared_out(run: Callable[..., Ran]):
-    ran = run(
-        "one, two = tree(), tree()\n"
-        "def says(energy, power, *more):\n"
-        "    state('device 0 used 9000', 'device 0 utilization 80', 'device 0 bus 30', f'device 0 energy {energy}',\n"
-        "          f'device 0 power {power}', 'device 0 temperature 61', 'device 0 throttling 37', *more)\n"
-        "busy = (f'device 0 compute {one[1]} 3000', f'device 0 compute {two[1]} 6000',\n"
-        "        f'device 0 sample {one[1]} 1001500000 60', f'device 0 sample {two[1]} 1001500000 20')\n"
-        "residents = Resident(A, one[0], ('GPU-0',)), Resident(B, two[0], ('GPU-0',))\n"
-        "says(1_000_000, 100_000); backend.read(NOW, residents)\n"
-        "says(1_500_000, 500_000, *busy); seen = backend.read(NOW + 2, residents)\n"
-        "result = asdict(seen.readings['GPU-0'].vitals), asdict(seen.readings['GPU-1'].vitals), {\n"
-        "    str(a): [u.energy_joules, u.idle_joules] for a, u in seen.usage.items()}"
-    )
-    vitals, silent, energy = ran.result
-    # Bits 1 and 4 and 32 of nvml.h: idle, power cap, thermal in software. Idle is no throttling.
-    assert vitals == {
-        "power_watts": 500.0, "energy_joules": 1500.0, "temperature_c": 61.0, "sm_activity_pct": None,
-        "memory_bandwidth_pct": 30.0, "throttling": ["power_cap", "thermal_software"], "xids": [],
-    }  # fmt: skip
-    assert {name for name, value in silent.items() if value is None} == vitals.keys() - {"memory_bandwidth_pct", "xids"}
-    # 500 J in 2 s, 200 J of them idle: 300 J in the ratio 60 to 20, 100 J each.
-    assert energy == {"1-1": [pytest.approx(325), 100], "2-1": [pytest.approx(175), 100]}
-
-
-def test_a_foreign_process_has_its_part_and_an_old_driver_is_asked_in_its_own_words(run: Callable[..., Ran]):
-    old = "\n".join(
-        f"fail 0 {name} {FUNCTION_NOT_FOUND}"
-        for name in (
-            "nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetComputeRunningProcesses_v3",
-            "nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetTotalEnergyConsumption",
-            "nvmlDeviceGetFieldValues", "nvmlGpmQueryDeviceSupport",
-        )
-    )  # fmt: skip
-    ran = run(
-        "one, stranger = tree(), tree()[1]\n"
-        "lines = [*open(os.environ['NVML_STUB_STATE']).read().splitlines(), 'device 0 used 9000', 'device 0 power 200000',\n"
-        "         'device 0 throttling 8', f'device 0 compute {one[1]} 3000', f'device 0 compute {stranger} 6000',\n"
-        "         f'device 0 sample {one[1]} 1000500000 30', f'device 0 sample {stranger} 1000500000 10']\n"
-        "state(*lines); mine = Resident(A, one[0], ('GPU-0',)); backend.read(NOW, [mine])\n"
-        "seen = backend.read(NOW + 1, [mine])\n"
-        "result = seen.usage[A].memory_bytes, seen.usage[A].energy_joules, seen.readings['GPU-0'].vitals.throttling",
-        start=old,
-    )
-    assert ran.result == [3000, 150.0, ["hardware_slowdown"]]
-
-
-@pytest.mark.parametrize("code", [NOT_SUPPORTED, NO_PERMISSION, INSUFFICIENT_SIZE, UNKNOWN_ERROR])
-def test_what_is_only_good_to_know_never_costs_a_gpu(run: Callable[..., Ran], code: int):
-    calls = (
-        "PowerUsage", "TotalEnergyConsumption", "Temperature", "CurrentClocksEventReasons", "CurrentClocksThrottleReasons",
-        "SupportedEventTypes", "FieldValues",
-    )  # fmt: skip
-    start = "\n".join(
-        [f"fail 0 nvmlDeviceGet{name} {code}" for name in calls]
-        + [f"fail 0 nvmlGpmQueryDeviceSupport {code}", "device 0 used 5", "device 0 power 9", "device 0 gpm 1 1 1"]
-    )
-    ran = run("backend.faults(); look(); r = backend.read(NOW, []).readings['GPU-0']\n"
-              "result = r.used_memory, r.unwell, asdict(r.vitals)", start=start)  # fmt: skip
-    used, unwell, vitals = ran.result
-    assert (used, unwell) == (5, None)
-    assert {name for name, value in vitals.items() if value is not None} == {"memory_bandwidth_pct"}
-
-
 # --- counters of Hopper and newer, and slices ------------------------------------------------------------------------
 
 
@@ -477,51 +253,6 @@ def test_a_slice_has_a_utilisation_of_its_own_so_that_its_jobs_peak_is_known(run
     assert (mine, other) == (80, 3)
     assert (vitals["sm_activity_pct"], vitals["memory_bandwidth_pct"], vitals["temperature_c"]) == (60, 30, 50)
     assert (vitals["power_watts"], energy) == (None, None), "the whole GPU's power is not a slice's"
-
-
-# --- errors ----------------------------------------------------------------------------------------------------------
-
-
-def test_a_programs_own_error_is_told_and_counted_and_the_gpu_stays_well(run: Callable[..., Ran]):
-    ran = run(
-        "state('event 1 1 31 -1', 'event 2 1 13 -1', 'event 3 1 31 -1')\n"
-        "told = [[f.device, f.xid] for f in backend.faults()], list(backend.faults())\n"
-        "r = backend.read(NOW, []).readings\n"
-        "result = told, r['GPU-1'].unwell, r['GPU-1'].vitals.xids, r['GPU-0'].vitals.xids"
-    )
-    told, unwell, mine, others = ran.result
-    assert told == [[["GPU-1", 31], ["GPU-1", 13], ["GPU-1", 31]], []], "each once"
-    assert (unwell, mine, others) == (None, [[13, 1], [31, 2]], [])
-
-
-def test_after_a_fatal_error_a_gpu_is_unwell_until_its_driver_wants_nothing_more(run: Callable[..., Ran]):
-    ran = run(
-        "import time as clock\n"
-        "began = clock.time(); clock.time = lambda: began + later\n"
-        "later = 0; said = lambda: backend.read(NOW, []).readings['GPU-0'].unwell\n"
-        "state('event 1 0 48 -1', 'device 0 recovery 0'); backend.faults(); at_once = said()\n"
-        "later = 61; state('device 0 recovery 1'); still = said()\n"
-        "state(); old_driver = said()\n"
-        "state('device 0 recovery 0'); result = at_once, still, old_driver, said()"
-    )
-    at_once, still, old_driver, well = ran.result
-    assert at_once == still == old_driver == "XID 48: an ECC error in memory that cannot be corrected"
-    assert well is None
-
-
-def test_a_gpu_that_wants_a_reset_when_we_come_is_unwell_from_the_start(run: Callable[..., Ran]):
-    start = "device 0 recovery 1\ndevice 1 recovery 0"
-    ran = run("result = [r.unwell for r in backend.read(NOW, []).readings.values()]", start=start)
-    assert ran.result == ["its driver wants a reset", None]
-
-
-def test_an_error_of_one_slice_is_that_slices_and_one_that_names_none_is_every_slices(run: Callable[..., Ran]):
-    ran = run(
-        "state('device 0 mig 2', 'event 1 0 13 2', 'event 2 0 79 -1')\n"
-        "result = [[f.device, f.xid] for f in backend.faults()]",
-        start="device 0 mig 2",
-    )
-    assert ran.result == [["MIG-101", 13], ["MIG-100", 79], ["MIG-101", 79]]
 
 
 # --- the end --------------------------------------------------------------------------------------------------------

@@ -15,9 +15,8 @@ from typing import Any
 import pytest
 
 from gpuq.adapters.nvml_vitals import THROTTLING
-from tests.adapters.test_nvml import NO_PERMISSION, NOT_SUPPORTED, Ran, library, run
+from tests.adapters.stand_in import NO_PERMISSION, NOT_SUPPORTED, Ran
 
-__all__ = ["library", "run"]
 REFERENCES = sorted((Path(__file__).parent / "nvml_reference").glob("*.json"))
 RECORD = "from gpuq.adapters import nvml_record\nnvml_record.time.sleep = lambda seconds: None\nresult = nvml_record.record()"
 # What a look makes of it, at the second look: the first has nothing to subtract from.

@@ -166,3 +166,25 @@ def test_beside_several_kinds_each_that_was_there_by_itself_teaches_its_own():
     outcome = outcome_from_rows(*rows({"partner_kinds": ["a", "b", "c"], "slowdowns": each}), {})
     assert outcome is not None
     assert outcome.slowdowns == (("a", 1.2, 1.1, 1.3), ("b", 1.5, None, None))
+
+
+@pytest.mark.parametrize(
+    ("actual", "changes", "watts"),
+    [
+        ({}, {}, 300.0),
+        ({}, {"devices": ("h/0", "h/1")}, 150.0),
+        ({"partners": [7]}, {}, None),
+        ({"energy_joules": None}, {}, None),
+        ({"energy_joules": math.nan}, {}, None),
+        ({}, {"ended_at": 12.0}, None),
+        ({}, {"started_at": None}, None),
+    ],
+    ids=["alone", "two devices", "a partner", "no meter", "a broken meter", "too short to tell", "never started"],
+)
+def test_the_power_is_told_of_attempts_that_had_their_devices_to_themselves(
+    actual: dict[str, Any], changes: dict[str, Any], watts: float | None
+):
+    by_itself = {"partners": [], "partner_kinds": [], "energy_joules": 18_000.0}
+    outcome = outcome_from_rows(*rows({**by_itself, **actual}, **changes), {})
+    assert outcome is not None
+    assert outcome.power_w == watts

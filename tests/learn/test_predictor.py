@@ -83,6 +83,15 @@ def test_another_type_of_device_is_no_evidence():
     assert not forecast(predictor(*runs(RESNET, 5)), RESNET, device_type="Other GPU").known
 
 
+def test_the_power_foretold_is_the_middle_of_what_runs_drew_and_unknown_where_none_was_measured():
+    assert forecast(predictor(*runs(RESNET, 3)), RESNET).power_w is None
+    drew = [
+        runs(RESNET, 1, attempt=(number, 1), power_w=watts)[0] for number, watts in enumerate((300.0, 90.0, 310.0), 10)
+    ]
+    assert forecast(predictor(*runs(RESNET, 2), *drew), RESNET).power_w == 300.0
+    assert forecast(predictor(*drew), RESNET, device_type="Other GPU").power_w is None
+
+
 def test_runs_alone_show_the_utilization_and_shared_ones_only_raise_it():
     held_down = runs(RESNET, 5, shared=True, peak_utilization_pct=30.0, attempt=None)
     assert forecast(predictor(*runs(RESNET, 3), *held_down), RESNET).peak_utilization_pct == pytest.approx(60, rel=0.1)

@@ -1,0 +1,51 @@
+"""Errors that the driver reports, and which GPU is unwell after them, over the stand-in driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tests.adapters.stand_in import (
+    Ran,
+)
+
+
+def test_a_programs_own_error_is_told_and_counted_and_the_gpu_stays_well(run: Callable[..., Ran]):
+    ran = run(
+        "state('event 1 1 31 -1', 'event 2 1 13 -1', 'event 3 1 31 -1')\n"
+        "told = [[f.device, f.xid] for f in backend.faults()], list(backend.faults())\n"
+        "r = backend.read(NOW, []).readings\n"
+        "result = told, r['GPU-1'].unwell, r['GPU-1'].vitals.xids, r['GPU-0'].vitals.xids"
+    )
+    told, unwell, mine, others = ran.result
+    assert told == [[["GPU-1", 31], ["GPU-1", 13], ["GPU-1", 31]], []], "each once"
+    assert (unwell, mine, others) == (None, [[13, 1], [31, 2]], [])
+
+
+def test_after_a_fatal_error_a_gpu_is_unwell_until_its_driver_wants_nothing_more(run: Callable[..., Ran]):
+    ran = run(
+        "import time as clock\n"
+        "began = clock.time(); clock.time = lambda: began + later\n"
+        "later = 0; said = lambda: backend.read(NOW, []).readings['GPU-0'].unwell\n"
+        "state('event 1 0 48 -1', 'device 0 recovery 0'); backend.faults(); at_once = said()\n"
+        "later = 61; state('device 0 recovery 1'); still = said()\n"
+        "state(); old_driver = said()\n"
+        "state('device 0 recovery 0'); result = at_once, still, old_driver, said()"
+    )
+    at_once, still, old_driver, well = ran.result
+    assert at_once == still == old_driver == "XID 48: an ECC error in memory that cannot be corrected"
+    assert well is None
+
+
+def test_a_gpu_that_wants_a_reset_when_we_come_is_unwell_from_the_start(run: Callable[..., Ran]):
+    start = "device 0 recovery 1\ndevice 1 recovery 0"
+    ran = run("result = [r.unwell for r in backend.read(NOW, []).readings.values()]", start=start)
+    assert ran.result == ["its driver wants a reset", None]
+
+
+def test_an_error_of_one_slice_is_that_slices_and_one_that_names_none_is_every_slices(run: Callable[..., Ran]):
+    ran = run(
+        "state('device 0 mig 2', 'event 1 0 13 2', 'event 2 0 79 -1')\n"
+        "result = [[f.device, f.xid] for f in backend.faults()]",
+        start="device 0 mig 2",
+    )
+    assert ran.result == [["MIG-101", 13], ["MIG-100", 79], ["MIG-101", 79]]
