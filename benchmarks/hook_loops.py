@@ -10,6 +10,7 @@ import contextlib
 import functools
 import json
 import os
+import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ from typing import Any
 
 PAIRS = 10
 # Short turns, so that a busy neighbour meets both kinds; together long enough for many looks at Keras' `iterations`.
-_TURNS, _TURN_STEPS = 20, 64
+_TURNS, _TURN_STEPS = 24, 64
 
 
 def main(name: str) -> None:
@@ -42,16 +43,18 @@ def _own_cost(own: dict[str, Any]) -> dict[str, float]:
 
 
 def _pair(steps: Any, wait: Callable[[Any], object], *, first: bool) -> list[dict[str, float]]:
-    sums = {on: {"steps": 0.0, "wall_s": 0.0, "cpu_s": 0.0} for on in (True, False)}
+    turns: dict[bool, list[dict[str, float]]] = {True: [], False: []}
     for number in range(_TURNS):
         # Each goes first every other time: what drifts harms both alike.
         for on in (first, not first) if number % 2 == 0 else (not first, first):
-            for key, value in _turn(steps, wait, on).items():
-                sums[on][key] += value
-    return [
-        {"steps": one["steps"], "wall_s": one["wall_s"] / one["steps"], "cpu_s": one["cpu_s"] / one["steps"]}
-        for one in (sums[True], sums[False])
-    ]
+            turns[on].append(_turn(steps, wait, on))
+    return [_of(turns[on]) for on in (True, False)]
+
+
+def _of(turns: list[dict[str, float]]) -> dict[str, float]:
+    """All steps, and what one took in the turn in the middle: a neighbour who falls into some turns says nothing."""
+    middle = {key: statistics.median(turn[key] for turn in turns) / _TURN_STEPS for key in ("wall_s", "cpu_s")}
+    return {"steps": sum(turn["steps"] for turn in turns), **middle}
 
 
 def _turn(steps: Any, wait: Callable[[Any], object], on: bool) -> dict[str, float]:
