@@ -107,7 +107,7 @@ class Teller:
 
     def in_order(self, board: Board) -> list[Job]:
         """Those who wait, the first to go first."""
-        ranked = zip(self._ranks(board, board.waiting), board.waiting, strict=True)
+        ranked = zip(self._ranks(board.waiting, _asked(board, board.waiting)), board.waiting, strict=True)
         return [job for _, job in sorted(ranked, key=lambda found: (found[0], found[1].id))]
 
     def remember(self, board: Board, job: Job) -> None:
@@ -122,7 +122,8 @@ class Teller:
 
     def _scenes(self, board: Board, jobs: Sequence[Job], chance: Random) -> list[Scene]:
         """The board as `waiting.py` plays it, with these waiting, in worlds that differ."""
-        asked, ranks, held, idle = _asked(board, jobs), self._ranks(board, jobs), _held(board), _idle(board)
+        asked, held, idle = _asked(board, jobs), _held(board), _idle(board)
+        ranks = self._ranks(jobs, asked)
         heed = self._who_comes_matters(jobs)
         coming = [came.asked for came in self._arrivals] if heed else []
         overdue = _overdue(board)
@@ -156,7 +157,8 @@ class Teller:
         self._told &= board.state.jobs.keys()
         self._come &= board.state.jobs.keys()
         fresh = [job for job in board.waiting if job.id not in self._come and not job.attempt]
-        for job, asked, size in zip(fresh, _asked(board, fresh), _sizes(board, fresh), strict=True):
+        kinds = _asked(board, fresh)
+        for job, asked, size in zip(fresh, kinds, _sizes(kinds), strict=True):
             self._come.add(job.id)
             self._arrivals.append(_Arrival(job.submitted_at, job.device_count, job.priority, asked, size))
         self._watch_ends(board)
@@ -192,10 +194,10 @@ class Teller:
 
     # --- who is first ------------------------------------------------------------------------------------------------
 
-    def _ranks(self, board: Board, jobs: Sequence[Job]) -> list[tuple[float, ...]]:
+    def _ranks(self, jobs: Sequence[Job], asked: Sequence[Asked]) -> list[tuple[float, ...]]:
         return [
             self._rank(job.submitted_at, job.priority, job.device_count, size)
-            for job, size in zip(jobs, _sizes(board, jobs), strict=True)
+            for job, size in zip(jobs, _sizes(asked), strict=True)
         ]
 
     def _rank(self, submitted_at: float, priority: int, devices: int, size: Duration) -> tuple[float, ...]:
@@ -212,9 +214,9 @@ def _asked(board: Board, jobs: Sequence[Job]) -> list[Asked]:
     return found
 
 
-def _sizes(board: Board, jobs: Sequence[Job]) -> list[Duration]:
+def _sizes(asked: Sequence[Asked]) -> list[Duration]:
     """As the order counts: the middle of the others' where nothing is foretold."""
-    found = [asked.foretold for asked in _asked(board, jobs)]
+    found = [one.foretold for one in asked]
     known = [duration for duration in found if duration]
     usual = Duration(median(d.p50_s for d in known), max(d.p90_s for d in known)) if known else _NOBODY_KNOWS
     return [duration or usual for duration in found]

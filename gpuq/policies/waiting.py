@@ -94,8 +94,8 @@ class ExpectedStart:
 @dataclass(frozen=True)
 class Scene:
     """All that a draw begins with. `idle` is how many devices of each host are free now; `skips` says that what does not fit is
-    passed by. `coming` are those that have not come yet, the first to come first. What is
-    `reserved` is neither idle nor running here."""
+    passed by. `coming` are those that have not come yet, the first to come first. What is `reserved` is neither idle nor
+    running here."""
 
     idle: Mapping[HostId, int]
     running: Sequence[Running]

@@ -70,12 +70,11 @@ class _Slot:
         self.times[3] = self.times[6] = now
 
 
-def _counting() -> tuple[Callable[[int, int], None], Callable[[], None]]:
-    """Two functions over one slot, which is taken at the first step.
+def _counting() -> Callable[[int, int], None]:
+    """What adds steps of a source to a slot of its own, which is taken at the first step.
 
-    The first adds steps of a source; the other is for a new process, the child of one that counted. What every training
-    step pays lies in one closure, which touches as little memory as can be: the training leaves nothing of it in the
-    caches, so fetching anew what it touches costs ten times as much as working it off.
+    What every training step pays lies in one closure, which touches as little memory as can be: the training leaves
+    nothing of it in the caches, so fetching anew what it touches costs ten times as much as working it off.
     """
     lock = threading.Lock()
     counts_for = 0
@@ -119,15 +118,13 @@ def _counting() -> tuple[Callable[[int, int], None], Callable[[], None]]:
             counts_for = source
         return True
 
-    def start_anew() -> None:
-        nonlocal lock, counts_for, closed, slot, octets, integers, times, steps, sequence
-        lock = threading.Lock()
-        counts_for = 0
-        closed = not os.environ.get("GPUQ_PROGRESS")
-        slot = octets = integers = times = None
-        steps = sequence = 0
+    return add
 
-    return add, start_anew
+
+def _start_anew() -> None:
+    """In the child of a process that counted: its steps are not its parent's, and its slot is another."""
+    global add  # noqa: PLW0603 - one for each process
+    add = _counting()
 
 
 @contextmanager
@@ -190,5 +187,5 @@ def _attach(module: ModuleType) -> None:
 
 
 # For steps that were seen, not told: they count until the script calls `step()` itself.
-add, _start_anew = _counting()
+add = _counting()
 os.register_at_fork(after_in_child=_start_anew)
