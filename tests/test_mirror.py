@@ -34,7 +34,9 @@ ELSEWHERE = {
     "gpuq/core/drain.py": "tests/core/test_gangs.py",
     "gpuq/core/hold.py": "tests/core/test_decide.py",
     "gpuq/core/index.py": "tests/core/test_promises.py",
+    "gpuq/core/keeping.py": "tests/core/test_gangs.py",
     "gpuq/core/known.py": "tests/core/test_promises.py",
+    "gpuq/core/options.py": "tests/core/test_promises.py",
     "gpuq/core/places.py": "tests/core/test_promises.py",
     "gpuq/core/validate.py": "tests/core/test_promises.py",
     # Through the ring that they are parts of.

@@ -7,10 +7,11 @@ refused everywhere, with nothing new since, is not asked about.
 from __future__ import annotations
 
 from gpuq.core.admit import Place
-from gpuq.core.board import Board, question, question_alone
+from gpuq.core.board import Board
 from gpuq.core.forecast import Answers, Question
 from gpuq.core.index import likeness
 from gpuq.core.job import Job
+from gpuq.core.known import question, question_alone
 from gpuq.core.limits import Limits
 from gpuq.core.state import State
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gpuq.core.admit import fits_ever
-from gpuq.core.device import DeviceId
-from gpuq.core.forecast import Forecast, Question
-from gpuq.core.index import Likeness, Sort
+from gpuq.core.admit import Place, fits_ever
+from gpuq.core.device import Device, DeviceId
+from gpuq.core.forecast import UNKNOWN, Forecast, Question
+from gpuq.core.index import Likeness, Sort, sort_of
 from gpuq.core.job import Job, JobId
 from gpuq.core.limits import Limits
 from gpuq.core.places import Places
@@ -86,6 +86,22 @@ class Known(dict[Question, Forecast]):
             found = self.memos[like] = Memo()
         return found
 
+    def forecast(self, job: Job, place: Place) -> Forecast:
+        """The answer to this job on this device beside who is there; the answer alone where no pair was asked about."""
+        together = self.get(question(job, place)) if place.residents else None
+        return together or self.forecast_alone(job, place.device)
+
+    def forecast_alone(self, job: Job, device: Device) -> Forecast:
+        """The answer to this job with a device of this sort to itself; unknown where it was not asked."""
+        key = (job.signature, sort_of(device))
+        found = self.alone.get(key)
+        if found is None:
+            found = self.get(question_alone(job, device))
+            if found is None:
+                return UNKNOWN
+            self.alone[key] = found
+        return found
+
     def never_fits(self, job: Job) -> Verdict | None:
         """Why no host could ever run this job; None if one could."""
         key = (job.declared_memory, job.device_count)
@@ -115,3 +131,14 @@ class Known(dict[Question, Forecast]):
         for question in [question for question in self if question.signature not in signatures]:
             del self[question]
         self._most = 2 * (len(self) + len(self.memos)) + _PRUNE_FROM
+
+
+def question_alone(job: Job, device: Device) -> Question:
+    """What would this job need on this sort of device?"""
+    return Question(job.signature, job.kind, device.type, sharing=device.sharing)
+
+
+def question(job: Job, place: Place) -> Question:
+    """What would this job need and cost on this device, beside who is there?"""
+    device, beside = place.device, tuple(sorted(a.kind for a in place.residents))
+    return Question(job.signature, job.kind, device.type, beside, device.sharing)
