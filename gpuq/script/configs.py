@@ -11,9 +11,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from gpuq.script.options import canonical, pairs
+from gpuq.script.options import canonical, pairs, parsed
 from gpuq.script.source import text
-from gpuq.script.values import parsed
 
 LARGEST_BYTES = 64 * 1024
 MOST_FILES = 4

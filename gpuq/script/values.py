@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from gpuq.script.options import NUMBER, canonical
+from gpuq.script.options import canonical, parsed
 from gpuq.script.survey import Guards, Survey, dotted, text_of
 
 UNKNOWN: Any = object()
@@ -307,11 +307,3 @@ class Values:
 def _same_constant(nodes: Sequence[ast.expr]) -> bool:
     values = [node.value if isinstance(node, ast.Constant) else UNKNOWN for node in nodes]
     return UNKNOWN not in values and len(set(values)) == 1
-
-
-def parsed(text: str) -> Any:
-    """The value that a text on a command line stands for."""
-    if NUMBER.match(text):
-        number = float(text.replace("_", ""))
-        return int(number) if number.is_integer() and "." not in text and "e" not in text.lower() else number
-    return {"true": True, "false": False, "none": None, "null": None}.get(text.lower(), text)
