@@ -20,6 +20,7 @@ from gpuq.script.word import word
 _MOST_CONSTRUCTORS = 16
 _MOST_LAYERS = 32
 _MOST_COUNTED = 100_000
+_MOST_PARAMETERS = 10**13
 _MODEL_PACKAGES = (
     *("torchvision.models.", "keras.applications.", "tensorflow.keras.applications.", "segmentation_models_pytorch."),
     *("monai.networks.nets.", "keras_hub.models.", "keras_cv.models.", "keras_nlp.models."),
@@ -49,7 +50,7 @@ def network(surveys: Sequence[Survey], values: Values) -> dict[str, Any]:
     return {
         "constructors": list(dict.fromkeys(name for name in names if word(name)))[:_MOST_CONSTRUCTORS],
         "layers": layers,
-        "parameters": tally.parameters if all_own and layers else None,
+        "parameters": tally.parameters if all_own and layers and (tally.parameters or 0) <= _MOST_PARAMETERS else None,
     }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from gpuq.script.options import SETTING_OF, SPELLINGS, SWITCHES, canonical
 from gpuq.script.survey import Call, Survey, argument, keyword, text_of
 from gpuq.script.values import UNKNOWN, Values
-from gpuq.script.word import LONGEST, word
+from gpuq.script.word import word
 
 _OPTIMIZERS = frozenset(
     {
@@ -153,8 +153,8 @@ def _shown(setting: str, value: Any) -> str | None:
         whole = isinstance(value, int | float) and float(value).is_integer() and 0 < value < 10**9
         return str(int(value)) if whole else None
     if setting == "precision":
-        text = str(value) if isinstance(value, int | str) else None
-        return None if text is None else _HALF.get(text.lower().replace("_", "-"), text)[:LONGEST]
+        text = word(str(value) if isinstance(value, int) else value)
+        return text and _HALF.get(text.lower().replace("_", "-"), text)
     text = word(value)
     return text.lower() if text and setting == "optimizer" else text
 

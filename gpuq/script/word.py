@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-LONGEST = 100
+_LONGEST = 100
 _PLAIN = re.compile(r"[\w.,:/@+ -]+")
 
 
 def word(value: Any) -> str | None:
     """The value, if it is such a word."""
-    return value if isinstance(value, str) and len(value) <= LONGEST and _PLAIN.fullmatch(value) else None
+    return value if isinstance(value, str) and len(value) <= _LONGEST and _PLAIN.fullmatch(value) else None
