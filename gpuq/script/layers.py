@@ -13,9 +13,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice, product
 from typing import Any
 
+from gpuq.script.operations import UNKNOWN
 from gpuq.script.parameters import parameters
 from gpuq.script.survey import Call, Survey, keyword
-from gpuq.script.values import UNKNOWN, Values
+from gpuq.script.values import Values
 
 _PACKAGES = (
     *("torch.nn.", "keras.layers.", "tensorflow.keras.layers.", "tf.keras.layers.", "keras.src.layers."),

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from gpuq.script.layers import Tally
+from gpuq.script.operations import UNKNOWN
 from gpuq.script.survey import Call, Survey, argument
-from gpuq.script.values import UNKNOWN, Values
+from gpuq.script.values import Values
 from gpuq.script.word import word
 
 _MOST_CONSTRUCTORS = 16

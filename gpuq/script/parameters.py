@@ -11,8 +11,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from gpuq.script.operations import UNKNOWN
 from gpuq.script.survey import Call, argument
-from gpuq.script.values import UNKNOWN, Values
+from gpuq.script.values import Values
 
 Size = Callable[..., Any]
 """(place, name, default) of an argument -> its value."""

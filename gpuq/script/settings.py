@@ -11,9 +11,10 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from gpuq.script.operations import UNKNOWN
 from gpuq.script.options import SETTING_OF, SPELLINGS, SWITCHES, canonical
 from gpuq.script.survey import Call, Survey, argument, keyword, text_of
-from gpuq.script.values import UNKNOWN, Values
+from gpuq.script.values import Values
 from gpuq.script.word import word
 
 _OPTIMIZERS = frozenset(
