@@ -22,8 +22,8 @@ ELSEWHERE = {
     "gpuq/adapters/supervise.py": "tests/end_to_end/test_ring.py",
     # Through HTTP, as callers meet them.
     "gpuq/api/": "tests/api/test_requests.py",
-    # Processes of a workload, which only a run has; what a start of the command says of itself.
-    "gpuq/campaign/child.py": "tests/campaign/test_run.py",
+    # What only a run, or a start of the command, shows.
+    "gpuq/campaign/watch.py": "tests/campaign/test_run.py",
     "gpuq/campaign/made.py": "tests/campaign/test_files.py",
     # Through the command, as people meet them.
     "gpuq/cli/": "tests/cli/test_verbs.py",

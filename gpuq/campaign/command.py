@@ -30,7 +30,8 @@ from gpuq.campaign.ledger import MEASURED, Ledger, Run
 from gpuq.campaign.made import session
 from gpuq.campaign.place import Choice, opened
 from gpuq.campaign.plan import Left, Plan, Wanted
-from gpuq.campaign.run import Bench, Timing
+from gpuq.campaign.run import Bench
+from gpuq.campaign.timing import Timing
 from gpuq.campaign.work import Job, read_list
 from gpuq.cli.characterize import parse_tight
 from gpuq.cli.quantities import parse_duration
