@@ -23,6 +23,8 @@ ELSEWHERE = {
     # Through HTTP, as callers meet them.
     "gpuq/api/": "tests/api/test_requests.py",
     # What only a run, or a start of the command, shows.
+    "gpuq/campaign/campaign.py": "tests/campaign/test_command.py",
+    "gpuq/campaign/tell.py": "tests/campaign/test_command.py",
     "gpuq/campaign/watch.py": "tests/campaign/test_run.py",
     "gpuq/campaign/made.py": "tests/campaign/test_files.py",
     # Through the command, as people meet them.
