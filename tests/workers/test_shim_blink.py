@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.workers.conftest import Attempt, gone, python, wait_for
 from workers import shim_blink, shim_tree
-from workers.shim_blink import EARN, Blinks, Frozen, earned_at
+from workers.shim_blink import EARN, Blinks, earned_at
 
 # One process that counts, and below it a session of its own that counts too; both say where.
 FAMILY = """
@@ -208,39 +208,6 @@ def _children_but(attempt: Blinked, pids: list[int]) -> list[str]:
     assert attempt.shim is not None
     below = Path(f"/proc/{attempt.shim.pid}/task/{attempt.shim.pid}/children").read_text().split()
     return [pid for pid in below if int(pid) not in pids]
-
-
-def test_a_control_group_is_frozen_and_thawed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On files in place of the kernel's: no control group could be written to where this was made."""
-    (tmp_path / "cgroup.events").write_text("populated 1\nfrozen 1\n")
-    monkeypatch.setattr(shim_blink, "_tree", lambda _: [(os.getpid(), 1)])
-    frozen = Frozen(0, str(tmp_path))
-    assert frozen.stop() is None
-    assert (tmp_path / "cgroup.freeze").read_text() == "1"
-    assert frozen.look() is None
-    (tmp_path / "cgroup.events").write_text("populated 1\nfrozen 0\n")
-    assert frozen.look() == "somebody else let the job go on meanwhile"
-    frozen.go_on()
-    assert (tmp_path / "cgroup.freeze").read_text() == "0"
-
-
-@pytest.mark.parametrize(
-    ("job", "ours", "group"),
-    [
-        ("/user/gpuq/job-1", "/user/gpuq", "/user/gpuq/job-1"),
-        ("/user/gpuq", "/user/gpuq", None),
-        ("/user/gpuq", "/user/gpuq/worker", None),
-        ("/", "/user/gpuq", None),
-        (None, "/user/gpuq", None),
-    ],
-)
-def test_only_a_group_without_the_shim_is_the_jobs_own(
-    monkeypatch: pytest.MonkeyPatch, job: str | None, ours: str, group: str | None
-) -> None:
-    groups = {1: ours, 2: job}
-    monkeypatch.setattr(shim_blink, "_group_of", groups.__getitem__)
-    monkeypatch.setattr(shim_blink, "_tree", lambda _: [(2, 1)])
-    assert shim_blink._own_group(1, 2) == (group and f"{shim_blink._GROUPS}{group}")
 
 
 @given(
