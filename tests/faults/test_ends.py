@@ -21,7 +21,7 @@ import pytest
 
 from gpuq.core.attempt import Ending
 from tests.workers.conftest import SHIM, Attempt, gone, python, wait_for
-from tests.workers.test_shim_end import SUMMARY, TORCH, traceback
+from tests.workers.printed import SUMMARY, TORCH, traceback
 
 OOM, HOST, DRIVER, DEVICE = "out of memory", "host out of memory", "driver error", "device failed"
 EXITED, KILLED, TIMED_OUT, STOPPED = "exited", "killed", "timed out", "stopped"
