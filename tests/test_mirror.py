@@ -101,8 +101,7 @@ ELSEWHERE = {
     "gpuq/sim/worlds/memory.py": "tests/sim/worlds/test_named.py",
     "gpuq/sim/remembered.py": "tests/sim/test_replay.py",
     "workers/attempts.py": "tests/workers/test_residents.py",
-    "workers/hook/": "tests/workers/test_hook.py",
-    "workers/progress.py": "tests/workers/test_hook.py",
+    "workers/hook/": "tests/workers/hook/test_counting.py",
     # Parts of the shim, which is only run as a process.
     "workers/shim_child.py": "tests/workers/test_shim.py",
     "workers/shim_text.py": "tests/workers/test_shim_end.py",

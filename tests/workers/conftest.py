@@ -87,6 +87,12 @@ class Attempt:
 
 
 @pytest.fixture
+def counter(tmp_path: Path) -> Path:
+    """Where a job's steps are counted; nothing is there yet."""
+    return tmp_path / "progress"
+
+
+@pytest.fixture
 def attempt(tmp_path: Path) -> Iterator[Attempt]:
     folder = tmp_path / "1-1"
     folder.mkdir()
