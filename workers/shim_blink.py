@@ -88,28 +88,23 @@ class Blinks:
         return None
 
     def _fork(self, asked: dict[str, Any]) -> None:
-        ours, theirs = os.pipe2(os.O_CLOEXEC)
         shim = os.getpid()
-        self._began = time.monotonic()
-        self._overdue_at = self._began + asked["seconds"] + _OVERDUE_AFTER_S
+        began = time.monotonic()
         try:
-            self._helper = os.fork()
+            line, self._helper = _fork_on_a_line()
         except OSError:
-            os.close(ours)
-            os.close(theirs)
             _answer(self._folder, asked["id"], None, "no process could be started for it")
             return
         if self._helper == 0:
             failed = 1
             try:
-                os.close(theirs)
                 _become_helper()
-                _blink(shim, self._main, self._folder, asked, ours)
+                _blink(shim, self._main, self._folder, asked, line)
                 failed = 0
             finally:
                 os._exit(failed)
-        os.close(ours)
-        self._line = theirs
+        self._line, self._began = line, began
+        self._overdue_at = began + asked["seconds"] + _OVERDUE_AFTER_S
 
     def _close_line(self) -> None:
         if self._line >= 0:
@@ -119,6 +114,20 @@ class Blinks:
     def _kill_helper(self) -> None:
         with suppress(OSError):
             os.kill(self._helper, signal.SIGKILL)  # our child, not yet waited for: the pid is still its own
+
+
+def _fork_on_a_line() -> tuple[int, int]:
+    """(this process's end of a pipe, pid; 0 in the child). The child sees its end close when the parent lets go or dies."""
+    ours, theirs = os.pipe2(os.O_CLOEXEC)
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(ours)
+        os.close(theirs)
+        raise
+    mine, other = (ours, theirs) if pid == 0 else (theirs, ours)
+    os.close(other)
+    return mine, pid
 
 
 # --- the helper ----------------------------------------------------------------------------------------------------
@@ -170,7 +179,7 @@ def _read(path: str) -> dict[str, Any] | None:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123
             asked = json.load(file)
         return {"id": int(asked["id"]), "seconds": float(asked["seconds"]), "until": float(asked["until"])}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 

@@ -232,6 +232,37 @@ def test_at_no_moment_have_pauses_taken_one_percent(pauses: list[tuple[float, fl
     assert EARN == 100
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "[]",
+        "no JSON",
+        '{"id": 1}',
+        '{"id": Infinity, "seconds": 0.1, "until": 1e9}',
+        '{"id": 1, "seconds": "x", "until": 2}',
+        f'{{"id": {"[" * 5000}, "seconds": 0.1, "until": 1e9}}',
+    ],
+    ids=["list", "text", "half", "infinite", "words", "deep"],
+)
+def test_a_request_that_makes_no_sense_is_none(tmp_path: Path, asked: str) -> None:
+    (tmp_path / "blink.json").write_text(asked)
+    Blinks(str(tmp_path), True, 1).turn(True)
+    assert not (tmp_path / "blinked.json").exists()
+
+
+def test_a_pause_that_cannot_be_begun_is_said_and_costs_the_job_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(shim_blink, "EARN", 0.0)
+    monkeypatch.setattr(shim_blink.os, "pipe2", full)
+    (tmp_path / "blink.json").write_text(json.dumps({"id": 1, "seconds": 1.0, "until": time.monotonic() + 60}))
+    Blinks(str(tmp_path), True, 1).turn(True)
+    assert "could be started" in json.loads((tmp_path / "blinked.json").read_text())["why_not"]
+
+
 def test_the_shim_holds_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the worker service asks for: a made-up clock, a helper that is never started, and a request every second."""
     clock, granted = [0.0], []
