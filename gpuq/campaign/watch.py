@@ -25,8 +25,9 @@ from gpuq.core.job import JobId
 from workers.measure import WINDOW_S, Look, Meter
 from workers.prealloc import asked_by
 from workers.progress import read_progress
-from workers.shim_end import HOST_OUT_OF_MEMORY, OomWatch
-from workers.shim_end import OUT_OF_MEMORY as DEVICE_OUT_OF_MEMORY
+from workers.shim_oom import OomWatch
+from workers.shim_words import HOST_OUT_OF_MEMORY
+from workers.shim_words import OUT_OF_MEMORY as DEVICE_OUT_OF_MEMORY
 
 
 class Ended(Exception):

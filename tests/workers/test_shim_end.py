@@ -22,7 +22,7 @@ from tests.workers.printed import (
     TORCH,
     traceback,
 )
-from workers import shim_end, shim_text, shim_words
+from workers import shim_text, shim_words
 from workers.shim_end import Evidence, classify
 
 OOM, HOST, DRIVER, DEVICE = "out of memory", "host out of memory", "driver error", "device failed"
@@ -119,20 +119,6 @@ def test_a_pool_that_broke_is_an_error_unless_the_kernel_struck() -> None:
     )
     assert named(broken) == ERROR
     assert named(broken, oom_kill_s=5.0) == HOST
-
-
-def test_the_oom_watch_sees_a_rising_counter(tmp_path, monkeypatch) -> None:
-    events, now = tmp_path / "memory.events", [100.0]
-    events.write_text("oom 0\noom_kill 4\n")
-    monkeypatch.setattr(shim_end, "_events_file", lambda: str(events))
-    watch = shim_end.OomWatch(lambda: now[0])
-    assert watch.seconds_ago() is None
-    events.write_text("oom 1\noom_kill 5\n")
-    assert watch.seconds_ago() == 0
-    now[0] += 7
-    assert watch.seconds_ago() == 7
-    events.unlink()
-    assert watch.seconds_ago() == 7, "what was seen stays seen"
 
 
 # --- anything ----------------------------------------------------------------------------------------------------
