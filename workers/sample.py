@@ -22,43 +22,12 @@ from gpuq.core.attempt import AttemptId
 from gpuq.core.device import DeviceId, Reading
 from gpuq.core.events import ResidentReport
 from gpuq.core.measurement import Measurement
-from gpuq.errors import BadSettings, Unreachable
-from gpuq.settings import Settings
 from workers.measure import WINDOW_S, Look, Meter, State
 from workers.prealloc import asked_in
 from workers.progress import Progress, read_progress, why_not_counted
 
 _KEEP_EVERY_S = 5.0
 _log = logging.getLogger(__name__)
-
-
-def open_backend(settings: Settings) -> Backend:
-    """The device backend that the settings name. Raises BadSettings; Unreachable where `nvml` is asked for in vain."""
-    match settings.devices.backend:
-        case "cpu":
-            return _open_cpu(settings)
-        case "nvml":
-            return _open_nvml(settings)
-        case "auto":
-            try:
-                return _open_nvml(settings)
-            except Unreachable as error:
-                _log.info("CPU devices, since there is no NVIDIA GPU to use: %s", error.message)
-                return _open_cpu(settings)
-        case other:
-            raise BadSettings(f"`backend` under [devices] must be nvml, cpu or auto, not {other!r}.")
-
-
-def _open_cpu(settings: Settings) -> Backend:
-    from gpuq.adapters import cpu
-
-    return cpu.open_backend(settings)
-
-
-def _open_nvml(settings: Settings) -> Backend:
-    from gpuq.adapters import nvml
-
-    return nvml.open_backend(settings)
 
 
 @dataclass(frozen=True, slots=True)

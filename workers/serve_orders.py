@@ -40,7 +40,7 @@ from gpuq.errors import GpuqError
 from gpuq.home import private_secret
 from gpuq.settings import Settings, load
 from workers import run_job
-from workers.sample import open_backend
+from workers.backend import open_backend
 from workers.shims import ShimPool
 
 log = logging.getLogger("gpuq.serve_orders")

@@ -21,7 +21,7 @@ from gpuq.home import Home
 from gpuq.learn.measured import SHARING_MODES
 from gpuq.settings import Settings
 from workers import mps
-from workers.sample import open_backend
+from workers.backend import open_backend
 from workers.shim_mps import PIPES
 
 TIME_SLICING, MPS = SHARING_MODES

@@ -18,10 +18,10 @@ from gpuq.core.attempt import AttemptId
 from gpuq.core.device import Device, DeviceId, HostId, Reading
 from gpuq.core.job import JobId
 from gpuq.core.measurement import Measurement
-from gpuq.errors import BadSettings
 from gpuq.settings import Devices, load
+from workers.backend import open_backend
 from workers.progress import hook_environment
-from workers.sample import AloneSteps, Sampler, WatchedResident, open_backend, read_measurement
+from workers.sample import AloneSteps, Sampler, WatchedResident, read_measurement
 
 DEVICE, SECOND = DeviceId("here/cpu0"), DeviceId("here/cpu1")
 
@@ -203,12 +203,6 @@ def test_a_folder_that_is_gone_costs_nothing_but_the_file(bench: Bench):
     one.folder.rmdir()
     bench.go(12, one)
     assert bench.sampler.finish(one.attempt).peak_memory_bytes == 100
-
-
-def test_an_unknown_backend_is_refused_with_the_names_there_are():
-    settings = replace(load({"GPUQ_HOME": "/nowhere"}), devices=Devices(backend="tpu"))
-    with pytest.raises(BadSettings, match="nvml, cpu or auto"):
-        open_backend(settings)
 
 
 TRAIN = """
