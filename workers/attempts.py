@@ -210,7 +210,8 @@ def folders_in(root: Path) -> Iterator[AttemptFolder]:
 def write_private(path: Path, content: bytes, *, durable: bool = True) -> None:
     """Write a file of mode 0600 that is there whole or not at all; on the disk when this returns if `durable`. Raises OSError."""
     temporary = path.with_name(path.name + ".tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    # Jobs may write into their folders: a link that one has put there is not followed.
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()

@@ -30,7 +30,7 @@ from gpuq.core.device import Device
 from workers.attempts import AttemptFolder, BlinkAnswer
 from workers.peers import why_not_alone
 from workers.progress import Progress, read_progress
-from workers.sample import AloneSteps, WatchedResident
+from workers.sample import AloneSteps, WatchedResident, partners_of
 from workers.shim_blink import EARN, LONGEST_S
 
 log = logging.getLogger("gpuq.blink")
@@ -99,7 +99,7 @@ class Blinker:
         self._next = {attempt: at for attempt, at in self._next.items() if attempt in here}
         self._noted = {attempt: note for attempt, note in self._noted.items() if attempt in here}
         for asked in residents:
-            partners = _partners(asked, residents)
+            partners = partners_of(asked, residents)
             if not asked.blink or not partners:
                 continue
             pair = self._pair(asked, partners)
@@ -182,7 +182,7 @@ class Blinker:
             progress = _progress(pair.measured)
             if progress is not None:
                 looks.append((self.clock(), progress))
-        if [one.attempt for one in _partners(pair.measured, self.residents())] != [pair.paused.attempt]:
+        if [one.attempt for one in partners_of(pair.measured, self.residents())] != [pair.paused.attempt]:
             return None  # somebody came or went meanwhile
         return self._measured(pair, answer, looks, settle_s)
 
@@ -231,11 +231,6 @@ def pause_length(progress: Progress) -> tuple[float, float] | None:
     if settle_s + _STEPS_NEEDED * step_s > LONGEST_S:
         return None
     return min(LONGEST_S, max(PAUSE_S, settle_s + _STEPS_WANTED * step_s)), settle_s
-
-
-def _partners(resident: WatchedResident, residents: Sequence[WatchedResident]) -> list[WatchedResident]:
-    own = set(resident.devices)
-    return [other for other in residents if other.attempt != resident.attempt and own.intersection(other.devices)]
 
 
 def _too_early(pair: Pair, now: float) -> str | None:
