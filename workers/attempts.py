@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from gpuq.adapters.process import Identity, is_alive
+from gpuq.adapters.process import Identity
 from gpuq.core.attempt import AttemptId, Ending
 from gpuq.core.job import JobId
 from workers.shim_record import Record
@@ -150,11 +150,6 @@ class AttemptFolder:
             return started.shim
         order = self.order()
         return None if order is None else order.shim
-
-    def shim_lives(self) -> bool:
-        """Whether somebody is still there who will write the end."""
-        shim = self.shim()
-        return shim is not None and is_alive(shim)
 
     def close_unstarted(self, reason: str, at: float) -> bool:
         """Say that this attempt never started, if no shim has taken it up; whether we could."""
