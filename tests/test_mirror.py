@@ -22,17 +22,16 @@ ELSEWHERE = {
     "gpuq/adapters/supervise.py": "tests/end_to_end/test_ring.py",
     # Through HTTP, as callers meet them.
     "gpuq/api/": "tests/api/test_requests.py",
-    # Processes of a workload, which only a run has; what a start of the command says of itself.
-    "gpuq/campaign/child.py": "tests/campaign/test_run.py",
+    # What only a run, or a start of the command, shows.
+    "gpuq/campaign/campaign.py": "tests/campaign/test_command.py",
+    "gpuq/campaign/tell.py": "tests/campaign/test_command.py",
+    "gpuq/campaign/watch.py": "tests/campaign/test_run.py",
     "gpuq/campaign/made.py": "tests/campaign/test_files.py",
     # Through the command, as people meet them.
     "gpuq/cli/": "tests/cli/test_verbs.py",
     "gpuq/codec.py": "tests/daemon/test_loop.py",
     "gpuq/core/attempt.py": "tests/core/test_state.py",
-    "gpuq/core/ask.py": "tests/core/test_decide.py",
-    "gpuq/core/board.py": "tests/core/test_decide.py",
     "gpuq/core/drain.py": "tests/core/test_gangs.py",
-    "gpuq/core/hold.py": "tests/core/test_decide.py",
     "gpuq/core/index.py": "tests/core/test_promises.py",
     "gpuq/core/keeping.py": "tests/core/test_gangs.py",
     "gpuq/core/known.py": "tests/core/test_promises.py",
@@ -104,8 +103,7 @@ ELSEWHERE = {
     "gpuq/sim/worlds/memory.py": "tests/sim/worlds/test_named.py",
     "gpuq/sim/remembered.py": "tests/sim/test_replay.py",
     "workers/attempts.py": "tests/workers/test_residents.py",
-    "workers/hook/": "tests/workers/test_hook.py",
-    "workers/progress.py": "tests/workers/test_hook.py",
+    "workers/hook/": "tests/workers/hook/test_counting.py",
     # Parts of the shim, which is only run as a process.
     "workers/shim_child.py": "tests/workers/test_shim.py",
     "workers/shim_text.py": "tests/workers/test_shim_end.py",

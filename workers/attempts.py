@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import msgspec
 
-from gpuq.adapters.process import Identity, is_alive
+from gpuq.adapters.process import Identity
 from gpuq.core.attempt import AttemptId, Ending
 from gpuq.core.job import JobId
 from workers.shim_record import Record
@@ -151,11 +151,6 @@ class AttemptFolder:
         order = self.order()
         return None if order is None else order.shim
 
-    def shim_lives(self) -> bool:
-        """Whether somebody is still there who will write the end."""
-        shim = self.shim()
-        return shim is not None and is_alive(shim)
-
     def close_unstarted(self, reason: str, at: float) -> bool:
         """Say that this attempt never started, if no shim has taken it up; whether we could."""
         try:
@@ -210,7 +205,8 @@ def folders_in(root: Path) -> Iterator[AttemptFolder]:
 def write_private(path: Path, content: bytes, *, durable: bool = True) -> None:
     """Write a file of mode 0600 that is there whole or not at all; on the disk when this returns if `durable`. Raises OSError."""
     temporary = path.with_name(path.name + ".tmp")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    # Jobs may write into their folders: a link that one has put there is not followed.
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
         file.flush()

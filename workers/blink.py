@@ -30,7 +30,7 @@ from gpuq.core.device import Device
 from workers.attempts import AttemptFolder, BlinkAnswer
 from workers.peers import why_not_alone
 from workers.progress import Progress, read_progress
-from workers.sample import AloneSteps, WatchedResident
+from workers.sample import AloneSteps, WatchedResident, partners_of
 from workers.shim_blink import EARN, LONGEST_S
 
 log = logging.getLogger("gpuq.blink")
@@ -48,7 +48,8 @@ _VOLTA_OR_LATER = re.compile(
     r"\b(TITAN (V|RTX)|V100S?|T4G?|T\d{3,4}|GTX 16\d\d|RTX|[AL]\d+[ASG]?|H[12]00|GH200|G?B\d{3})\b"
 )
 
-Look = tuple[float, Progress]
+Glance = tuple[float, Progress]
+"""When, and what the step counter said then."""
 
 
 class Meters(Protocol):
@@ -99,7 +100,7 @@ class Blinker:
         self._next = {attempt: at for attempt, at in self._next.items() if attempt in here}
         self._noted = {attempt: note for attempt, note in self._noted.items() if attempt in here}
         for asked in residents:
-            partners = _partners(asked, residents)
+            partners = partners_of(asked, residents)
             if not asked.blink or not partners:
                 continue
             pair = self._pair(asked, partners)
@@ -138,6 +139,7 @@ class Blinker:
 
     def _random_moment(self, after: float, seconds: float) -> float:
         """A moment once a pause of so many seconds is earned: exponential from there, so that it has no rhythm."""
+        # A little more than earned: the shim keeps the account, and its pause ends later than is reckoned here.
         return after + EARN * seconds * 1.02 + self.chance.expovariate(1 / (EARN * seconds))
 
     async def _try(self, pair: Pair) -> None:
@@ -148,22 +150,32 @@ class Blinker:
             self._next[paused] = self.clock() + self.chance.uniform(0.5, 1.5) * _TRY_AGAIN_S
             await self._note(pair.measured.attempt, early)
             return
-        progress = await asyncio.to_thread(_progress, pair.measured)
-        length = None if progress is None else pause_length(progress)
-        peers = await asyncio.to_thread(self.peers, pair.paused)
-        if length is None or peers is not None:
-            slow = "a step of its own takes longer than a pause may"
-            await self._note(pair.measured.attempt, f"of job {paused.job} beside it: {peers}" if peers else slow)
+        length = await asyncio.to_thread(self._length, pair)
+        if isinstance(length, str):
             self._next[paused] = self._random_moment(self.clock(), PAUSE_S)
+            await self._note(pair.measured.attempt, length)
             return
         self._next[paused] = self._random_moment(self.clock() + length[0], length[0])
-        both = (paused, pair.measured.attempt)
+        await self._measure(pair, *length)
+
+    def _length(self, pair: Pair) -> tuple[float, float] | str:
+        """How long to pause the one to measure the other, as `pause_length` has it, or why not at all."""
+        peers = self.peers(pair.paused)
+        if peers is not None:
+            return f"of job {pair.paused.attempt.job} beside it: {peers}"
+        progress = _progress(pair.measured)
+        length = None if progress is None else pause_length(progress)
+        return length or "a step of its own takes longer than a pause may"
+
+    async def _measure(self, pair: Pair, seconds: float, settle_s: float) -> None:
+        """Blink, while the meters of both stand still."""
+        both = (pair.paused.attempt, pair.measured.attempt)
         await self.meters.pause(both)
         measured: AloneSteps | None = None
         try:
-            measured = await self._blink(pair, *length)
+            measured = await self._blink(pair, seconds, settle_s)
         except OSError as error:
-            log.warning("attempt %s could not be asked to pause: %s", paused, error)
+            log.warning("attempt %s could not be asked to pause: %s", pair.paused.attempt, error)
         finally:
             await self.meters.go_on(both, measured)
 
@@ -173,7 +185,7 @@ class Blinker:
         began = self.clock()
         number = int(began * 1000)  # rises, also over restarts of this process: the shim takes no number twice
         folder.ask_blink(number, seconds, began + _SHIM_COMES_WITHIN_S)
-        looks: list[Look] = []
+        looks: list[Glance] = []
         answer = None
         while answer is None and self.clock() < began + seconds + _ANSWER_WITHIN_S:
             await self.sleep(_LOOK_EVERY_S)
@@ -182,12 +194,12 @@ class Blinker:
             progress = _progress(pair.measured)
             if progress is not None:
                 looks.append((self.clock(), progress))
-        if [one.attempt for one in _partners(pair.measured, self.residents())] != [pair.paused.attempt]:
+        if [one.attempt for one in partners_of(pair.measured, self.residents())] != [pair.paused.attempt]:
             return None  # somebody came or went meanwhile
         return self._measured(pair, answer, looks, settle_s)
 
     def _measured(
-        self, pair: Pair, answer: BlinkAnswer | None, looks: Sequence[Look], settle_s: float
+        self, pair: Pair, answer: BlinkAnswer | None, looks: Sequence[Glance], settle_s: float
     ) -> AloneSteps | None:
         if answer is None or answer.why_not is not None or answer.began is None or answer.ended is None:
             why_not = answer.why_not if answer else "its shim did not answer"
@@ -199,11 +211,8 @@ class Blinker:
         return found and AloneSteps(pair.measured.attempt, (pair.paused.attempt,), *found)
 
 
-def alone_window(looks: Sequence[Look], began: float, ended: float, settle_s: float) -> tuple[int, float] | None:
-    """Steps, and the seconds that they took, in a pause from `began` to `ended`; None if nobody looked.
-
-    Each look is (when, what the counter said then).
-    """
+def alone_window(looks: Sequence[Glance], began: float, ended: float, settle_s: float) -> tuple[int, float] | None:
+    """Steps, and the seconds that they took, in a pause from `began` to `ended`; None if nobody looked."""
     inside = [look for look in looks if began + settle_s <= look[0] <= ended]
     if len(inside) < 2:
         return None
@@ -231,11 +240,6 @@ def pause_length(progress: Progress) -> tuple[float, float] | None:
     if settle_s + _STEPS_NEEDED * step_s > LONGEST_S:
         return None
     return min(LONGEST_S, max(PAUSE_S, settle_s + _STEPS_WANTED * step_s)), settle_s
-
-
-def _partners(resident: WatchedResident, residents: Sequence[WatchedResident]) -> list[WatchedResident]:
-    own = set(resident.devices)
-    return [other for other in residents if other.attempt != resident.attempt and own.intersection(other.devices)]
 
 
 def _too_early(pair: Pair, now: float) -> str | None:

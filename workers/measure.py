@@ -84,7 +84,7 @@ class _Mean:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """The window of progress now under way: where the counter stood when it began, and beside whom."""
+    """A window of progress, which has no end yet: where the counter stood when it began, and beside whom."""
 
     steps: int
     since: float
@@ -101,7 +101,7 @@ class Meter:
         self._window_s = window_s
         self._mean: _Mean | None = None
         self._window: _Window | None = None
-        self._waiting_since: tuple[int, tuple[AttemptId, ...]] | None = None
+        self._before: _Window | None = None
         self._recent: deque[Progress] = deque(maxlen=64)
         self._last: Look | None = None
         self._paused = False
@@ -126,7 +126,7 @@ class Meter:
     def pause(self) -> None:
         """Count nothing from now on: the job or its partner is about to be paused."""
         self._paused = True
-        self._window = self._waiting_since = self._mean = None
+        self._window = self._before = self._mean = None
         self._recent.clear()
 
     def go_on(self) -> None:
@@ -244,14 +244,11 @@ class Meter:
 
     def _open_window(self, look: Look, progress: Progress) -> None:
         """Begin at the next step that is seen from now on: the step under way may have begun beside other partners."""
-        if self._waiting_since is None or self._waiting_since[1] != look.partners:
-            self._waiting_since = (progress.steps, look.partners)
-            return
-        if progress.last_step_at - progress.first_step_at < self._window_s:
-            return
-        if progress.steps != self._waiting_since[0]:
-            self._window = _Window(progress.steps, progress.last_step_at, look.partners)
-            self._waiting_since = None
+        here = _Window(progress.steps, progress.last_step_at, look.partners)
+        if self._before is None or self._before.partners != look.partners:
+            self._before = here
+        elif progress.last_step_at - progress.first_step_at >= self._window_s and here.steps != self._before.steps:
+            self._window, self._before = here, None
 
     def _close_window(self, progress: Progress, at_least_s: float) -> None:
         window = self._window

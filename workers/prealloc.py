@@ -11,10 +11,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
-
-import msgspec
 
 AS_NEEDED = {"TF_FORCE_GPU_ALLOW_GROWTH": "true", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 """What a job starts with: frameworks that take the whole GPU at once would make sharing impossible."""
@@ -63,12 +59,3 @@ def asked_by(environment: Mapping[str, str]) -> float | None:
     except ValueError:
         return JAX_DEFAULT
     return part if 0 < part <= 1 else JAX_DEFAULT
-
-
-def asked_in(folder: Path) -> float | None:
-    """The same for the attempt in `folder`; None where its order cannot be read."""
-    try:
-        order: Any = msgspec.json.decode((folder / "order.json").read_bytes())
-        return asked_by({name: str(value) for name, value in order["env"].items()})
-    except (OSError, msgspec.DecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError):
-        return None

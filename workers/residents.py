@@ -46,6 +46,11 @@ class _Live:
     sweep_at: float = 0.0
     kill_at: float | None = None
 
+    @property
+    def shim(self) -> Identity | None:
+        """The shim that runs it, or was told to; None before anybody was."""
+        return self.start.shim if self.start else self.order.shim if self.order else None
+
 
 @dataclass
 class Residents:
@@ -188,7 +193,7 @@ class Residents:
     # --- attempts without a shim ---
 
     def _is_abandoned(self, live: _Live) -> bool:
-        shim = live.start.shim if live.start else live.order.shim if live.order else None
+        shim = live.shim
         if shim is None and self.monotonic() - live.first_seen < _UNORDERED_FOR_S:
             return False
         # The shim may have written the end since we looked for it, and left.
@@ -244,7 +249,6 @@ def _left_of(live: _Live) -> list[Identity]:
 
 
 def _why_lost(live: _Live) -> str:
-    shim = live.start.shim if live.start else live.order.shim if live.order else None
-    if shim is not None and shim.boot_id != boot_id():
+    if live.shim is not None and live.shim.boot_id != boot_id():
         return "the machine was restarted while it ran"
     return "its shim was killed; what was left of it has been ended"

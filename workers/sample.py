@@ -11,54 +11,24 @@ from __future__ import annotations
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
-from gpuq.adapters.devices import Backend, Resident, Usage
+from gpuq.adapters.devices import Backend, Resident, Snapshot, Usage
 from gpuq.core.attempt import AttemptId
 from gpuq.core.device import DeviceId, Reading
 from gpuq.core.events import ResidentReport
 from gpuq.core.measurement import Measurement
-from gpuq.errors import BadSettings, Unreachable
-from gpuq.settings import Settings
+from workers.attempts import AttemptFolder, write_private
 from workers.measure import WINDOW_S, Look, Meter, State
-from workers.prealloc import asked_in
-from workers.progress import Progress, read_progress, why_not_counted
+from workers.prealloc import asked_by
+from workers.progress import read_progress, why_not_counted
 
 _KEEP_EVERY_S = 5.0
-_log = logging.getLogger(__name__)
-
-
-def open_backend(settings: Settings) -> Backend:
-    """The device backend that the settings name. Raises BadSettings; Unreachable where `nvml` is asked for in vain."""
-    match settings.devices.backend:
-        case "cpu":
-            return _open_cpu(settings)
-        case "nvml":
-            return _open_nvml(settings)
-        case "auto":
-            try:
-                return _open_nvml(settings)
-            except Unreachable as error:
-                _log.info("CPU devices, since there is no NVIDIA GPU to use: %s", error.message)
-                return _open_cpu(settings)
-        case other:
-            raise BadSettings(f"`backend` under [devices] must be nvml, cpu or auto, not {other!r}.")
-
-
-def _open_cpu(settings: Settings) -> Backend:
-    from gpuq.adapters import cpu
-
-    return cpu.open_backend(settings)
-
-
-def _open_nvml(settings: Settings) -> Backend:
-    from gpuq.adapters import nvml
-
-    return nvml.open_backend(settings)
+_log = logging.getLogger("gpuq.sample")
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,25 +97,11 @@ class Sampler:
         snapshot = self._backend.read(now, [Resident(r.attempt, r.root_pid, r.devices) for r in residents])
         reports = []
         for resident in residents:
-            usage = snapshot.usage.get(resident.attempt, Usage(None, None))
-            progress = read_progress(resident.folder / "progress")
-            busy = [snapshot.readings[d].utilization_pct for d in resident.devices if d in snapshot.readings]
-            look = Look(
-                at=now,
-                clock=self._clock(),
-                memory_bytes=usage.memory_bytes,
-                utilization_pct=usage.utilization_pct,
-                busy_pct=max((value for value in busy if value is not None), default=None),
-                partners=_partners(resident, residents),
-                progress=progress,
-                energy_joules=usage.energy_joules,
-                idle_joules=usage.idle_joules,
-                total_memory_bytes=min((memory[d] for d in resident.devices if d in memory), default=None),
-            )
             watched = self._watch(resident)
+            look = self._look(now, resident, residents, snapshot, memory)
             watched.meter.look(look)
             self._keep(watched, look.clock)
-            reports.append(_report(resident, usage, progress, watched.meter))
+            reports.append(_report(resident, look, watched.meter))
         return Sample(tuple(snapshot.readings.items()), tuple(reports))
 
     def pause(self, attempts: Sequence[AttemptId]) -> None:
@@ -186,12 +142,37 @@ class Sampler:
             _write(watched)
         self._backend.close()
 
+    def _look(
+        self,
+        now: float,
+        resident: WatchedResident,
+        residents: Sequence[WatchedResident],
+        snapshot: Snapshot,
+        memory: Mapping[DeviceId, int],
+    ) -> Look:
+        usage = snapshot.usage.get(resident.attempt, Usage(None, None))
+        busy = [snapshot.readings[d].utilization_pct for d in resident.devices if d in snapshot.readings]
+        return Look(
+            at=now,
+            clock=self._clock(),
+            memory_bytes=usage.memory_bytes,
+            utilization_pct=usage.utilization_pct,
+            busy_pct=max((value for value in busy if value is not None), default=None),
+            partners=tuple(sorted(partner.attempt for partner in partners_of(resident, residents))),
+            progress=read_progress(resident.folder / "progress"),
+            energy_joules=usage.energy_joules,
+            idle_joules=usage.idle_joules,
+            total_memory_bytes=min((memory[d] for d in resident.devices if d in memory), default=None),
+        )
+
     def _of(self, attempts: Sequence[AttemptId]) -> list[_Watched]:
         return [self._watched[attempt] for attempt in attempts if attempt in self._watched]
 
     def _watch(self, resident: WatchedResident) -> _Watched:
         if resident.attempt not in self._watched:
-            meter = Meter(_read_state(resident.folder), self._window_s, asked_in(resident.folder))
+            order = AttemptFolder(resident.folder, resident.attempt).order()
+            asked = None if order is None else asked_by(order.env)
+            meter = Meter(_read_state(resident.folder), self._window_s, asked)
             self._watched[resident.attempt] = _Watched(resident.folder, meter, self._clock(), resident.devices)
         return self._watched[resident.attempt]
 
@@ -208,27 +189,28 @@ class Sampler:
             _write(watched)
 
 
+def partners_of(resident: WatchedResident, residents: Sequence[WatchedResident]) -> list[WatchedResident]:
+    """Those of the residents that share a device with this one."""
+    own = set(resident.devices)
+    return [other for other in residents if other.attempt != resident.attempt and own.intersection(other.devices)]
+
+
 def read_measurement(folder: Path) -> Measurement | None:
     """What the worker service last wrote of the attempt in `folder`; None when there is nothing sound."""
     kept = _read_kept(folder)
     return None if kept is None else kept.measurement
 
 
-def _partners(resident: WatchedResident, residents: Sequence[WatchedResident]) -> tuple[AttemptId, ...]:
-    own = set(resident.devices)
-    return tuple(sorted(r.attempt for r in residents if r.attempt != resident.attempt and own.intersection(r.devices)))
-
-
-def _report(resident: WatchedResident, usage: Usage, progress: Progress | None, meter: Meter) -> ResidentReport:
+def _report(resident: WatchedResident, look: Look, meter: Meter) -> ResidentReport:
     return ResidentReport(
         attempt=resident.attempt,
-        memory_bytes=usage.memory_bytes,
-        utilization_pct=usage.utilization_pct,
-        steps=None if progress is None else progress.steps,
+        memory_bytes=look.memory_bytes,
+        utilization_pct=look.utilization_pct,
+        steps=None if look.progress is None else look.progress.steps,
         rate=meter.rate(),
         started_at=resident.started_at,
         blink=meter.state.blink,
-        not_counted=why_not_counted(resident.folder / "progress") if progress is None else None,
+        not_counted=why_not_counted(resident.folder / "progress") if look.progress is None else None,
     )
 
 
@@ -257,14 +239,10 @@ def _append(path: Path, line: str) -> None:
 
 
 def _write(watched: _Watched) -> None:
-    """Whole or not at all: under another name first. Not synced: after a crash of the machine the job is gone too."""
     path = watched.folder / "measure.json"
-    aside = path.with_suffix(".new")
     body = msgspec.json.encode(_Kept(watched.meter.measurement(), watched.meter.state))
     try:
-        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(body)
-        aside.rename(path)
+        # Not forced to the disk: after a crash of the machine the job is gone too.
+        write_private(path, body, durable=False)
     except OSError as error:
         _log.warning("%s cannot be written: %s", path, error.strerror)

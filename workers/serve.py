@@ -181,7 +181,8 @@ def main() -> int:
 async def _serve_for_real(settings: Settings) -> None:
     from gpuq.adapters.stream import RedisStream
     from workers import mps
-    from workers.sample import Sampler, open_backend
+    from workers.backend import open_backend
+    from workers.sample import Sampler
 
     backend = open_backend(settings)
     if settings.devices.mps:

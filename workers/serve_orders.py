@@ -40,7 +40,7 @@ from gpuq.errors import GpuqError
 from gpuq.home import private_secret
 from gpuq.settings import Settings, load
 from workers import run_job
-from workers.sample import open_backend
+from workers.backend import open_backend
 from workers.shims import ShimPool
 
 log = logging.getLogger("gpuq.serve_orders")
@@ -93,7 +93,7 @@ def _argument_in(raw: dict[Any, Any]) -> Any:
     except (ValueError, RecursionError) as error:
         raise _RefusedError("its data is not JSON") from error
     match call:
-        case [wire.TASK, None, [argument], {}] if not call[3]:
+        case [wire.TASK, None, [argument], {}] if not call[3]:  # the pattern alone takes any mapping
             return argument
         case [str(name), *_]:
             raise _RefusedError(f"it calls {name[:100]!r}")

@@ -24,7 +24,7 @@ if __name__ == "__main__":
     # Last, so that nothing beside us can stand in for the standard library.
     sys.path.append(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))  # noqa: PTH100, PTH120
 
-from workers import shim_blink, shim_child, shim_end, shim_mps, shim_tree
+from workers import shim_blink, shim_child, shim_end, shim_mps, shim_oom, shim_tree, shim_words
 from workers.shim_log import BoundedLog
 from workers.shim_record import Record
 
@@ -57,7 +57,7 @@ class Shim:
         with open(f"{folder}/order.json", encoding="utf-8") as file:  # noqa: PTH123
             self._order: dict[str, Any] = json.load(file)
         self._log = BoundedLog(folder, int(self._order["log_limit_bytes"]))
-        self._memory = shim_end.OomWatch()
+        self._memory = shim_oom.OomWatch()
         self._main = 0
         self._exit_code: int | None = None
         self._signalled = False
@@ -76,7 +76,7 @@ class Shim:
     def serve(self) -> None:
         """Run the command to its end and write that down."""
         if self._stop_order() is not None:
-            self._write_end(shim_end.Ending(shim_end.NEVER_STARTED, None, "stopped before it was started"))
+            self._write_end(shim_end.Ending(shim_words.NEVER_STARTED, None, "stopped before it was started"))
             return
         started = Record(self._folder, "started.json")
         shim_tree.adopt_orphans()
@@ -86,7 +86,7 @@ class Shim:
             self._main = shim_child.start(self._order, output)
         except shim_child.StartFailed as failure:
             self._log.write(f"[gpuq] {failure.reason}\n".encode(errors="replace"))
-            self._write_end(shim_end.Ending(shim_end.EXITED, failure.exit_code, failure.reason))
+            self._write_end(shim_end.Ending(shim_words.EXITED, failure.exit_code, failure.reason))
             return
         os.close(output)
         self._blinks = shim_blink.Blinks(self._folder, bool(self._order.get("blink")), self._main)
@@ -184,11 +184,11 @@ class Shim:
         if stop is not None:
             reason, save = stop
             if not save or not self._may_save(reason, now):
-                self._begin_end(shim_end.STOPPED, reason)
+                self._begin_end(shim_words.STOPPED, reason)
         elif self._told_to_end:
-            self._begin_end(shim_end.LOST, "its shim was told to end, though nobody had stopped the job: a shutdown?")
+            self._begin_end(shim_words.LOST, "its shim was told to end, though nobody had stopped the job: a shutdown?")
         elif self._deadline is not None and now >= self._deadline:
-            self._begin_end(shim_end.TIMED_OUT, f"it ran longer than its limit of {self._order['time_limit_s']:g} s")
+            self._begin_end(shim_words.TIMED_OUT, f"it ran longer than its limit of {self._order['time_limit_s']:g} s")
         if self._ending is not None:
             self._press(now)
         self._blinks.turn(self._ending is None and self._saves is None and self._exit_code is None)
@@ -218,7 +218,7 @@ class Shim:
     def _own_end(self) -> tuple[str, str]:
         """How an end that came by itself counts. One that was told to save was stopped, whatever its exit code: many scripts
         save and then exit with 0, and only their next start can tell that nothing was left to do."""
-        return (shim_end.EXITED, "") if self._saves is None else (shim_end.STOPPED, self._saves)
+        return (shim_words.EXITED, "") if self._saves is None else (shim_words.STOPPED, self._saves)
 
     # --- end ---
 
@@ -252,7 +252,7 @@ class Shim:
     def _judge(self) -> shim_end.Ending:
         assert self._exit_code is not None
         ending, reason = self._ending or self._own_end()
-        if ending == shim_end.EXITED:
+        if ending == shim_words.EXITED:
             return shim_end.classify(self._evidence(self._exit_code))
         return shim_end.Ending(ending, self._exit_code, reason)
 

@@ -5,8 +5,8 @@ moments every thread of the job stood still, and `why_not` where it is not to be
 seconds, which stand still while the machine is suspended.
 
 A helper forked from the shim stops the tree and lets it go on. Should the helper be killed, the shim lets the job go on;
-should the shim be killed, the helper sees its pipe close and does. What somebody else had stopped is not touched, and what
-somebody else stops in the meantime stays stopped. Standard library only: this is part of the shim.
+should the shim be killed, the helper sees its pipe close and does. `shim_pause` is how. Standard library only: this is part of
+the shim.
 
 The budget is earned first: a pause comes after the job has run for `EARN` times its length, and as much after the last
 one. So at any moment the pauses took less than 1 / (1 + EARN) of the job's time, under 1%. The shim keeps the account, since it
@@ -23,19 +23,11 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from workers import shim_tree
+from workers import shim_pause
 
 EARN = 100.0
 LONGEST_S = 5.0
-_STOPS_WITHIN_S, _LOOK_EVERY_S, _OVERDUE_AFTER_S = 0.3, 0.1, 1.0
-_GROUPS = "/sys/fs/cgroup"
-# What somebody sends who wants something of the job: it should not wait for its answer.
-_CALLS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
-_ENDED = (b"Z", b"X", b"")
-_STILL = (b"T", b"t", *_ENDED)
-_HALTS = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
-
-Process = tuple[int, int]
+_LOOK_EVERY_S, _OVERDUE_AFTER_S = 0.1, 1.0
 
 
 def earned_at(began: float, ended: float, seconds: float) -> float:
@@ -80,10 +72,7 @@ class Blinks:
         self._helper = 0
         self._ended = time.monotonic()
         if status != 0:
-            # It was killed: nobody knows whom it had stopped.
-            for one in shim_tree.below(os.getpid()):
-                shim_tree.send_signal(*one, signal.SIGCONT)
-            _thaw(self._main)
+            shim_pause.let_all_go_on(os.getpid(), self._main)  # it was killed
 
     def end(self) -> None:
         """The job is wanted: it goes on now."""
@@ -99,28 +88,23 @@ class Blinks:
         return None
 
     def _fork(self, asked: dict[str, Any]) -> None:
-        ours, theirs = os.pipe2(os.O_CLOEXEC)
         shim = os.getpid()
-        self._began = time.monotonic()
-        self._overdue_at = self._began + asked["seconds"] + _OVERDUE_AFTER_S
+        began = time.monotonic()
         try:
-            self._helper = os.fork()
+            line, self._helper = _fork_on_a_line()
         except OSError:
-            os.close(ours)
-            os.close(theirs)
             _answer(self._folder, asked["id"], None, "no process could be started for it")
             return
         if self._helper == 0:
             failed = 1
             try:
-                os.close(theirs)
                 _become_helper()
-                _blink(shim, self._main, self._folder, asked, ours)
+                _blink(shim, self._main, self._folder, asked, line)
                 failed = 0
             finally:
                 os._exit(failed)
-        os.close(ours)
-        self._line = theirs
+        self._line, self._began = line, began
+        self._overdue_at = began + asked["seconds"] + _OVERDUE_AFTER_S
 
     def _close_line(self) -> None:
         if self._line >= 0:
@@ -130,6 +114,20 @@ class Blinks:
     def _kill_helper(self) -> None:
         with suppress(OSError):
             os.kill(self._helper, signal.SIGKILL)  # our child, not yet waited for: the pid is still its own
+
+
+def _fork_on_a_line() -> tuple[int, int]:
+    """(this process's end of a pipe, pid; 0 in the child). The child sees its end close when the parent lets go or dies."""
+    ours, theirs = os.pipe2(os.O_CLOEXEC)
+    try:
+        pid = os.fork()
+    except OSError:
+        os.close(ours)
+        os.close(theirs)
+        raise
+    mine, other = (ours, theirs) if pid == 0 else (theirs, ours)
+    os.close(other)
+    return mine, pid
 
 
 # --- the helper ----------------------------------------------------------------------------------------------------
@@ -143,7 +141,7 @@ def _become_helper() -> None:
 
 def _blink(shim: int, main: int, folder: str, asked: dict[str, Any], line: int) -> None:
     """One pause from beginning to end; whatever happens in between, the job goes on at the end."""
-    paused = _pause_for(shim, main)
+    paused = shim_pause.pause_of(shim, main)
     stood: tuple[float, float] | None = None
     why_not: str | None = None
     try:
@@ -159,7 +157,7 @@ def _blink(shim: int, main: int, folder: str, asked: dict[str, Any], line: int) 
     _answer(folder, asked["id"], stood, why_not)
 
 
-def _wait(paused: Stopped | Frozen, until: float, line: int) -> str | None:
+def _wait(paused: shim_pause.Stopped | shim_pause.Frozen, until: float, line: int) -> str | None:
     """Let the time pass; why the pause ended early or was none."""
     poller = select.poll()
     poller.register(line, select.POLLIN | select.POLLHUP)
@@ -172,169 +170,6 @@ def _wait(paused: Stopped | Frozen, until: float, line: int) -> str | None:
     return paused.look()
 
 
-def _pause_for(shim: int, main: int) -> Stopped | Frozen:
-    """The freezer where the job has a control group to itself, else signals."""
-    group = _own_group(shim, main)
-    if group is not None and os.access(f"{group}/cgroup.freeze", os.W_OK):
-        return Frozen(shim, group)
-    return Stopped(shim)
-
-
-class Stopped:
-    """The job's processes, stopped by a signal each."""
-
-    def __init__(self, shim: int) -> None:
-        self._shim = shim
-        self.processes: list[Process] = []
-
-    def stop(self) -> str | None:
-        """Stop all of them, parents first; why that cannot be."""
-        first = _tree(self._shim)
-        if not first:
-            return "the job has ended"
-        why_not = next((reason for one in first if (reason := _busy(one[0]))), None)
-        if why_not is not None:
-            return why_not
-        give_up_at = time.monotonic() + _STOPS_WITHIN_S
-        while True:
-            # Whoever was not stopped yet may have forked since the list was taken.
-            new = [one for one in _tree(self._shim) if one not in self.processes]
-            for one in new:
-                self.processes.append(one)
-                shim_tree.send_signal(*one, signal.SIGSTOP)
-            if not new and all(_stands_still(pid) for pid, _ in self.processes):
-                return None
-            if time.monotonic() > give_up_at:
-                return "not all of it stopped at once"
-            time.sleep(0.002)
-
-    def look(self) -> str | None:
-        """Whether it still stands still, and nobody wants anything of it."""
-        states = {pid: shim_tree.state(pid) for pid, _ in self.processes}
-        if all(state in _ENDED for state in states.values()):
-            return "the job ended meanwhile"
-        if any(state not in _STILL for state in states.values()):
-            return "somebody else let the job go on meanwhile"
-        waits = [_pending(pid) for pid in states]
-        if any(signals & _mask(_CALLS) for signals in waits):
-            return "a signal came for the job meanwhile"
-        return "somebody else stopped the job meanwhile" if any(s & _mask(_HALTS) for s in waits) else None
-
-    def go_on(self) -> None:
-        """Let all go on, children first, so that no parent hears of a stopped child; not those that somebody else stopped too.
-
-        A stop signal to a stopped process stays pending until it goes on: that is how a stop of another's is seen.
-        """
-        for pid, ticks in reversed(self.processes):
-            if not _pending(pid) & _mask(_HALTS):
-                shim_tree.send_signal(pid, ticks, signal.SIGCONT)
-
-
-class Frozen:
-    """The job's control group, frozen. Stops and continuations of others go on beside that."""
-
-    def __init__(self, shim: int, group: str) -> None:
-        self._shim, self._group = shim, group
-
-    def stop(self) -> str | None:
-        """Freeze it; why that cannot be."""
-        tree = _tree(self._shim)
-        why_not = next((reason for one in tree if (reason := _busy(one[0]))), None)
-        if why_not is not None or not tree:
-            return why_not or "the job has ended"
-        with open(f"{self._group}/cgroup.freeze", "w", encoding="ascii") as file:  # noqa: PTH123
-            file.write("1")
-        give_up_at = time.monotonic() + _STOPS_WITHIN_S
-        while not self._is_frozen():
-            if time.monotonic() > give_up_at:
-                return "not all of it stopped at once"
-            time.sleep(0.002)
-        return None
-
-    def look(self) -> str | None:
-        """Whether it still stands still, and nobody wants anything of it."""
-        tree = _tree(self._shim)
-        if not tree:
-            return "the job ended meanwhile"
-        if any(_pending(pid) & _mask(_CALLS) for pid, _ in tree):
-            return "a signal came for the job meanwhile"
-        return None if self._is_frozen() else "somebody else let the job go on meanwhile"
-
-    def go_on(self) -> None:
-        """Thaw it."""
-        with open(f"{self._group}/cgroup.freeze", "w", encoding="ascii") as file:  # noqa: PTH123
-            file.write("0")
-
-    def _is_frozen(self) -> bool:
-        with open(f"{self._group}/cgroup.events", encoding="ascii") as file:  # noqa: PTH123
-            return "frozen 1" in file.read()
-
-
-def _tree(shim: int) -> list[Process]:
-    """Who runs below the shim, without the helper and without those that have ended and wait to be read."""
-    return [one for one in shim_tree.below(shim) if one[0] != os.getpid() and shim_tree.state(one[0]) not in _ENDED]
-
-
-def _busy(pid: int) -> str | None:
-    """Why this process is not to be paused now."""
-    if shim_tree.state(pid) in (b"T", b"t"):
-        return "somebody else has stopped it"
-    if _pending(pid) & _mask(_CALLS):
-        return "a signal waits for it"
-    return "a debugger looks at it" if _status(pid).get(b"TracerPid", b"0") != b"0" else None
-
-
-def _stands_still(pid: int) -> bool:
-    """Whether every thread of the process is stopped, or gone."""
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
-    except OSError:
-        return True
-    return all(shim_tree.state(pid, int(thread)) in _STILL for thread in threads)
-
-
-def _pending(pid: int) -> int:
-    """The signals that wait for the process or its main thread, as a mask."""
-    status = _status(pid)
-    return int(status.get(b"SigPnd", b"0"), 16) | int(status.get(b"ShdPnd", b"0"), 16)
-
-
-def _mask(numbers: tuple[signal.Signals, ...]) -> int:
-    return sum(1 << (number - 1) for number in numbers)
-
-
-def _status(pid: int) -> dict[bytes, bytes]:
-    try:
-        with open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123
-            pairs = (line.partition(b":") for line in file)
-            return {name: value.strip() for name, _, value in pairs}
-    except OSError:
-        return {}
-
-
-def _own_group(shim: int, main: int) -> str | None:
-    """The folder of the job's control group (version 2), if the shim is not in it; None where there is no such."""
-    job, ours = _group_of(main), _group_of(shim)
-    if job in (None, "/") or f"{ours}/".startswith(f"{job}/"):
-        return None
-    if any(not f"{_group_of(pid)}/".startswith(f"{job}/") for pid, _ in _tree(shim)):
-        return None
-    return f"{_GROUPS}{job}"
-
-
-def _group_of(pid: int) -> str | None:
-    with suppress(OSError), open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-        return next((line[3:].rstrip("\n") for line in file if line.startswith("0::")), None)
-    return None
-
-
-def _thaw(main: int) -> None:
-    group = _own_group(os.getpid(), main)
-    if group is not None:
-        with suppress(OSError):
-            Frozen(os.getpid(), group).go_on()
-
-
 # --- files ---------------------------------------------------------------------------------------------------------
 
 
@@ -344,7 +179,7 @@ def _read(path: str) -> dict[str, Any] | None:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123
             asked = json.load(file)
         return {"id": int(asked["id"]), "seconds": float(asked["seconds"]), "until": float(asked["until"])}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 

@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
-from collections.abc import Callable
 from contextlib import suppress
 
 from workers.shim_text import Said, read
@@ -21,33 +19,11 @@ from workers.shim_words import (
     EXITED,
     HOST_OUT_OF_MEMORY,
     KILLED,
-    LOST,
-    NEVER_STARTED,
     OUT_OF_MEMORY,
     SAID,
-    STOPPED,
-    TIMED_OUT,
     VANISHED,
     WORDS,
 )
-
-__all__ = [
-    "DEVICE_FAILED",
-    "DRIVER_ERROR",
-    "EXITED",
-    "HOST_OUT_OF_MEMORY",
-    "KILLED",
-    "LOST",
-    "NEVER_STARTED",
-    "OUT_OF_MEMORY",
-    "STOPPED",
-    "TIMED_OUT",
-    "Ending",
-    "Evidence",
-    "OomWatch",
-    "classify",
-    "exit_code_of",
-]
 
 # A program that crashes gets one of these from the kernel for what it did; all others come from somebody.
 _OWN_FAULT = frozenset(
@@ -116,45 +92,6 @@ def exit_code_of(status: int) -> int:
     """128+n for signal n, else the exit code, from what waitpid gave."""
     code = os.waitstatus_to_exitcode(status)
     return 128 - code if code < 0 else code
-
-
-class OomWatch:
-    """Notices that the kernel's OOM killer struck: in our cgroup where that can be read, else anywhere on the machine."""
-
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._monotonic = monotonic
-        self._path = _events_file()
-        self._count = self._read()
-        self._rose_at: float | None = None
-
-    def look(self) -> None:
-        """Read the counter; called several times a second."""
-        now = self._read()
-        if now is not None and self._count is not None and now > self._count:
-            self._rose_at = self._monotonic()
-        self._count = now
-
-    def seconds_ago(self) -> float | None:
-        """How long ago it struck last, as far as looks can tell; None if it did not."""
-        self.look()
-        return None if self._rose_at is None else self._monotonic() - self._rose_at
-
-    def _read(self) -> int | None:
-        with suppress(OSError, ValueError), open(self._path, "rb") as file:  # noqa: PTH123
-            for line in file:
-                if line.startswith(b"oom_kill "):
-                    return int(line.split()[1])
-        return None
-
-
-def _events_file() -> str:
-    with suppress(OSError), open("/proc/self/cgroup") as file:  # noqa: PTH123
-        for line in file:
-            if line.startswith("0::"):
-                path = f"/sys/fs/cgroup{line[3:].strip()}/memory.events"
-                if os.path.exists(path):  # noqa: PTH110
-                    return path
-    return "/proc/vmstat"
 
 
 def _was_killed(evidence: Evidence) -> bool:

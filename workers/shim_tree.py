@@ -77,6 +77,22 @@ def send_signal(pid: int, ticks: int, number: int) -> None:
             os.close(descriptor)
 
 
+def handles(pid: int, number: int) -> bool:
+    """Whether the process has a handler of its own for this signal."""
+    return bool(int(_status(pid).get(b"SigCgt", b"0"), 16) >> (number - 1) & 1)
+
+
+def pending(pid: int) -> int:
+    """The signals that wait for the process or its main thread, as a mask; 0 if it is gone."""
+    status = _status(pid)
+    return int(status.get(b"SigPnd", b"0"), 16) | int(status.get(b"ShdPnd", b"0"), 16)
+
+
+def is_traced(pid: int) -> bool:
+    """Whether a debugger holds the process."""
+    return _status(pid).get(b"TracerPid", b"0") != b"0"
+
+
 def _families() -> dict[int, list[tuple[int, int]]]:
     """Parent -> (pid, start ticks) of its children, for all processes."""
     children: dict[int, list[tuple[int, int]]] = {}
@@ -87,13 +103,13 @@ def _families() -> dict[int, list[tuple[int, int]]]:
     return children
 
 
-def handles(pid: int, number: int) -> bool:
-    """Whether the process has a handler of its own for this signal."""
-    with suppress(OSError, ValueError), open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123
-        for line in file:
-            if line.startswith(b"SigCgt:"):
-                return bool(int(line.split()[1], 16) >> (number - 1) & 1)
-    return False
+def _status(pid: int) -> dict[bytes, bytes]:
+    try:
+        with open(f"/proc/{pid}/status", "rb") as file:  # noqa: PTH123
+            pairs = (line.partition(b":") for line in file)
+            return {name: value.strip() for name, _, value in pairs}
+    except OSError:
+        return {}
 
 
 def _stat(pid: int, thread: int | None = None) -> list[bytes] | None:

@@ -44,9 +44,9 @@ class Spool:
         self._last = message.seq
         return message.seq
 
-    def unacknowledged(self, after: int = 0) -> list[wire.Spooled]:
-        """Events with a number above `after`, in order."""
-        return [message for seq, message in self._pending.items() if seq > after]
+    def unacknowledged(self) -> list[wire.Spooled]:
+        """The events that are kept, in order."""
+        return list(self._pending.values())
 
     def forget(self, upto: int) -> None:
         """Events up to this number are committed. Raises OSError."""

@@ -6,6 +6,7 @@ killed while it wrote left half a line: it is cut off, for the run that it told 
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -70,7 +71,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, tag="run"):
 
     @property
     def jobs(self) -> tuple[str, ...]:
-        """The digests of its jobs, in the order of their names."""
+        """The digests of its jobs, in the order of `parts`."""
         return tuple(part.digest for part in self.parts)
 
 
@@ -94,8 +95,10 @@ class Ledger:
 
     def add(self, entry: Run | Session) -> None:
         """Write one line, and force it to the disk."""
+        line = msgspec.json.encode(entry) + b"\n"
         try:
-            os.write(self._file, msgspec.json.encode(entry) + b"\n")
+            if os.write(self._file, line) < len(line):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(self._file)
         except OSError as error:
             raise _cannot(self.path, error) from error

@@ -14,18 +14,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from gpuq.adapters.devices import Backend
-from gpuq.campaign.run import Place
+from gpuq.adapters.devices import Backend, Placement
 from gpuq.core.device import Device
 from gpuq.errors import BadInput, NotFound
 from gpuq.home import Home
 from gpuq.learn.measured import SHARING_MODES
 from gpuq.settings import Settings
 from workers import mps
-from workers.sample import open_backend
+from workers.backend import open_backend
 from workers.shim_mps import PIPES
 
 TIME_SLICING, MPS = SHARING_MODES
+
+
+@dataclass(frozen=True)
+class Place:
+    """The device, how a job is put on it, and on which other cores a second one may warm up (None: on the device itself)."""
+
+    device: Device
+    placement: Placement
+    warm_cores: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,13 @@ def steady(marks: Sequence[Mark], window_s: float) -> Steady | None:
     return Steady(whole[0], interval([rate for _, rate in found[cut:]], in_time=True), since)
 
 
+def later_half(marks: Sequence[Mark]) -> Steady | None:
+    """What a job that never became steady did in the later half of its time, of which one mark at least was seen."""
+    since = (marks[0].at + marks[-1].at) / 2
+    found = rate_between(marks, since, math.inf)
+    return None if found is None else Steady(found[0], Interval(found[0], None, 1), since)
+
+
 def interval(values: Sequence[float], *, in_time: bool = False) -> Interval:
     """The mean of values above 0 and its half-width. `in_time`: they follow each other, so that neighbours may be alike."""
     mean = fmean(values)

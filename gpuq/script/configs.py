@@ -7,13 +7,13 @@ validation. Reads JSON, TOML and INI, and of YAML the lines `key: value`, which 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from gpuq.script.options import canonical, pairs
+from gpuq.script.options import canonical, pairs, parsed
 from gpuq.script.source import text
-from gpuq.script.values import parsed
 
 LARGEST_BYTES = 64 * 1024
 MOST_FILES = 4
@@ -35,7 +35,7 @@ def configured(words: Sequence[str], cwd: Path) -> dict[str, Any]:
         if body is None:
             continue
         own: dict[str, Any] = {}
-        for _, (keys, value) in zip(range(_MOST_ENTRIES), _entries(path.suffix.lower(), body), strict=False):
+        for keys, value in islice(_entries(path.suffix.lower(), body), _MOST_ENTRIES):
             if _NOT_TRAINING.search(".".join(keys)):
                 continue
             # `fp16: {enabled: true}`, as DeepSpeed has it.
@@ -51,21 +51,21 @@ def _named(words: Sequence[str], cwd: Path) -> list[Path]:
     return list(dict.fromkeys(paths))[:MOST_FILES]
 
 
-def _entries(suffix: str, body: bytes) -> Iterator[Entry]:
+def _entries(suffix: str, body: bytes) -> Iterable[Entry]:
     try:
         source = body.decode("utf-8-sig")
         if suffix == ".json":
             import json
 
-            return iter(list(_leaves((), json.loads(source))))
+            return list(_leaves((), json.loads(source)))
         if suffix == ".toml":
             import tomllib
 
-            return iter(list(_leaves((), tomllib.loads(source))))
+            return list(_leaves((), tomllib.loads(source)))
         if suffix in {".ini", ".cfg"}:
-            return iter(list(_ini(source)))
+            return list(_ini(source))
     except (ValueError, RecursionError):
-        return iter(())
+        return ()
     return _yaml(source)
 
 

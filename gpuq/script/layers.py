@@ -8,24 +8,27 @@ loops over literal ranges. Ignores what has no parameters of its own: activation
 from __future__ import annotations
 
 import ast
-import math
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice, product
 from typing import Any
 
+from gpuq.script.operations import UNKNOWN
+from gpuq.script.parameters import parameters
 from gpuq.script.survey import Call, Survey, keyword
-from gpuq.script.values import UNKNOWN, Values
+from gpuq.script.values import Values
 
-PACKAGES = (
+_PACKAGES = (
     *("torch.nn.", "keras.layers.", "tensorflow.keras.layers.", "tf.keras.layers.", "keras.src.layers."),
     *("flax.linen.", "flax.nnx.", "haiku.", "equinox.nn.", "torch_geometric.nn.", "paddle.nn.", "mxnet.gluon.nn."),
 )
-MODULES = (
-    *("Module", "LightningModule", "Model", "PreTrainedModel", "Layer", "Sequential", "Block", "HybridBlock"),
-    *("LightningModule", "FlaxPreTrainedModel"),
+# Last names of what a class of a model derives from.
+_MODULES = frozenset(
+    {
+        *("Module", "LightningModule", "Model", "PreTrainedModel", "FlaxPreTrainedModel", "Layer", "Sequential"),
+        *("Block", "HybridBlock"),
+    }
 )
-"""Last names of what a class of a model derives from."""
 _NOT_LAYERS = frozenset(
     {
         *("Module", "ModuleList", "ModuleDict", "Sequential", "Parameter", "ParameterList", "DataParallel", "Input"),
@@ -36,7 +39,8 @@ _NOT_LAYERS = frozenset(
         *("RandomFlip", "RandomRotation", "RandomZoom", "Concatenate", "Add", "Variable", "Rngs", "Param"),
     }
 )
-_WITHOUT_PARAMETERS = ("Pool", "Pooling", "UpSampling", "Padding", "Pad", "Shuffle", "Resizing")
+_TRAINING = frozenset({"fit", "compile", "backward", "DataLoader", "parse_args", "train_on_batch", "apply_gradients"})
+_TRAINERS = frozenset({"main", "train", "run", "fit"})
 _MOST_CALLS = 4000
 _MOST_TURNS = 64
 _DEEPEST = 8
@@ -67,13 +71,13 @@ class Tally:
         """Count every layer that is written anywhere, for scripts that do not say what they build."""
         for one in self._surveys:
             for call in one.calls:
-                if is_layer(call) and self._values.holds(call.guards):
+                if _is_layer(call) and self._values.holds(call.guards):
                     self.layers[call.last] += 1
         self.parameters = None
 
     def scope_of(self, call: Call) -> str | None:
-        """The model's class or function that a call stands in; None outside of them."""
-        return next((scope for scope in call.scopes if scope in self.classes or scope in self.builders), None)
+        """The model's class or function that a call stands in, the innermost; None outside of them."""
+        return next((s for s in reversed(call.scopes) if s in self.classes or s in self.builders), None)
 
     def _build(self, name: str, call: Call, depth: int) -> None:
         if depth > _DEEPEST:
@@ -82,7 +86,7 @@ class Tally:
         self._values.push(self._bound(name, call.node))
         try:
             for inside in self._by_scope.get(name, ()):
-                if self._innermost(inside) == name and self._values.holds(inside.guards):
+                if self.scope_of(inside) == name and self._values.holds(inside.guards):
                     self._turns(inside, depth)
         finally:
             self._values.pop()
@@ -102,15 +106,14 @@ class Tally:
     def _one(self, call: Call, depth: int) -> None:
         if call.last in self.classes or call.last in self.builders:
             self._build(call.last, call, depth + 1)
-        elif is_layer(call):
+        elif _is_layer(call):
             self.layers[call.last] += 1
             self._count(call)
 
     def _count(self, call: Call) -> None:
-        if self.parameters is None or call.last.startswith(_WITHOUT_PARAMETERS) or "Pool" in call.last:
-            return
-        found = parameters(call, self._values)
-        self.parameters = None if found is None else self.parameters + found
+        if self.parameters is not None:
+            found = parameters(call, self._values)
+            self.parameters = None if found is None else self.parameters + found
 
     def _frames(self, call: Call) -> Iterator[dict[str, Any]]:
         """The loop variables of each turn of the loops around a call; one empty frame where there is none."""
@@ -154,9 +157,6 @@ class Tally:
             found += several
         return found
 
-    def _innermost(self, call: Call) -> str | None:
-        return next((s for s in reversed(call.scopes) if s in self.classes or s in self.builders), None)
-
     def _module_classes(self) -> frozenset[str]:
         """The script's classes that derive from a framework's module, directly or through each other."""
         bases = {name: found for one in reversed(self._surveys) for name, found in one.bases.items()}
@@ -175,34 +175,26 @@ class Tally:
     def _builder_functions(self) -> frozenset[str]:
         """The script's functions that make layers and do not train."""
         functions = {name for one in self._surveys for name in one.parameters if name not in one.bases}
-        return frozenset(
-            name
-            for name in functions & self._by_scope.keys()
-            if any(is_layer(call) or _is_model(call) for call in self._by_scope[name])
-            and not any(call.last in _TRAINING for call in self._by_scope[name])
-            and name not in {"main", "train", "run", "fit"}
-            and not any(
-                name in call.scopes and scope in self.classes for call in self._by_scope[name] for scope in call.scopes
-            )
+        return frozenset(name for name in functions - _TRAINERS if self._only_builds(self._by_scope.get(name, ())))
+
+    def _only_builds(self, calls: Sequence[Call]) -> bool:
+        """Whether what makes these calls makes layers, does not train, and is no method of a model's class."""
+        return (
+            any(_is_layer(call) or _is_model(call) for call in calls)
+            and not any(call.last in _TRAINING for call in calls)
+            and not any(self.classes.intersection(call.scopes) for call in calls)
         )
 
 
-_TRAINING = frozenset({"fit", "compile", "backward", "DataLoader", "parse_args", "train_on_batch", "apply_gradients"})
-
-
-def is_layer(call: Call) -> bool:
+def _is_layer(call: Call) -> bool:
     """Whether this makes a layer of a known framework that has something to do."""
-    return call.name.startswith(PACKAGES) and _shaped(call.last)
-
-
-def _shaped(last: str) -> bool:
-    return last[:1].isupper() and last not in _NOT_LAYERS and not last.endswith(("Loss", "Init", "Norm1", "Error"))
+    last = call.last
+    named = last[:1].isupper() and last not in _NOT_LAYERS and not last.endswith(("Loss", "Init", "Norm1", "Error"))
+    return named and call.name.startswith(_PACKAGES)
 
 
 def _is_module(base: str) -> bool:
-    return (base.rpartition(".")[2] in MODULES and base not in {"Model", "Layer", "Block"}) or base.endswith(
-        "nn.Module"
-    )
+    return base.rpartition(".")[2] in _MODULES and base not in {"Model", "Layer", "Block"}
 
 
 def _is_model(call: Call) -> bool:
@@ -218,103 +210,3 @@ def _named(target: ast.expr, value: Any) -> dict[str, Any]:
             name: one for part, its in zip(target.elts, values, strict=True) for name, one in _named(part, its).items()
         }
     return {}
-
-
-# --- how many parameters one layer has ------------------------------------------------------------------------------
-
-
-def parameters(call: Call, values: Values) -> int | None:
-    """The parameters of one layer of PyTorch whose sizes are written out; None where they are not.
-
-    Layers of other frameworks learn the size of their input only when they run.
-    """
-    counting = _COUNTING.get(call.last) if call.name.startswith("torch.nn.") else None
-    if counting is None:
-        return None
-
-    def size(place: int, name: str, default: Any = UNKNOWN) -> Any:
-        node = keyword(call.node, name)
-        if node is None and place < len(call.node.args):
-            node = call.node.args[place]
-        return default if node is None else values.of(node)
-
-    if any(isinstance(argument, ast.Starred) for argument in call.node.args):
-        return None
-    try:
-        found = counting(size)
-    except (TypeError, ValueError, ArithmeticError):
-        return None
-    return found if isinstance(found, int) and 0 <= found < 10**13 else None
-
-
-Size = Callable[..., Any]
-
-
-def _linear(size: Size) -> int | None:
-    into, out = size(0, "in_features"), size(1, "out_features")
-    return int(into * out + (out if size(2, "bias", True) else 0))
-
-
-def _convolution(dimensions: int, turned: bool = False) -> Callable[[Size], int | None]:
-    def count(size: Size) -> int | None:
-        into, out, kernel = size(0, "in_channels"), size(1, "out_channels"), size(2, "kernel_size")
-        cells = math.prod(kernel) if isinstance(kernel, tuple) else kernel**dimensions
-        groups, bias = size(6 if not turned else 99, "groups", 1), size(7 if not turned else 99, "bias", True)
-        return int(into * out * cells // groups + (out if bias else 0))
-
-    return count
-
-
-def _embedding(size: Size) -> int | None:
-    return int(size(0, "num_embeddings") * size(1, "embedding_dim"))
-
-
-def _recurrent(gates: int) -> Callable[[Size], int | None]:
-    def count(size: Size) -> int | None:
-        into, hidden, deep = size(0, "input_size"), size(1, "hidden_size"), size(2, "num_layers", 1)
-        ways = 2 if size(99, "bidirectional", False) else 1
-        total = 0
-        for layer in range(min(deep, 1000)):
-            total += ways * gates * (hidden * (into if layer == 0 else ways * hidden) + hidden * hidden + 2 * hidden)
-        return int(total)
-
-    return count
-
-
-def _normalisation(size: Size) -> int | None:
-    shape = size(0, "num_features", size(0, "normalized_shape"))
-    return int(2 * (math.prod(shape) if isinstance(shape, tuple) else shape))
-
-
-def _group_normalisation(size: Size) -> int | None:
-    return int(2 * size(1, "num_channels"))
-
-
-def _attention(size: Size) -> int | None:
-    width = size(0, "embed_dim")
-    return int(4 * width * width + 4 * width)
-
-
-def _encoder_layer(size: Size) -> int | None:
-    width, inner = size(0, "d_model"), size(2, "dim_feedforward", 2048)
-    return int(4 * width * width + 4 * width + 2 * width * inner + inner + width + 4 * width)
-
-
-_COUNTING: dict[str, Callable[[Size], int | None]] = {
-    "Linear": _linear,
-    "Conv1d": _convolution(1),
-    "Conv2d": _convolution(2),
-    "Conv3d": _convolution(3),
-    "ConvTranspose2d": _convolution(2, turned=True),
-    "Embedding": _embedding,
-    "LSTM": _recurrent(4),
-    "GRU": _recurrent(3),
-    "RNN": _recurrent(1),
-    "BatchNorm1d": _normalisation,
-    "BatchNorm2d": _normalisation,
-    "BatchNorm3d": _normalisation,
-    "LayerNorm": _normalisation,
-    "GroupNorm": _group_normalisation,
-    "MultiheadAttention": _attention,
-    "TransformerEncoderLayer": _encoder_layer,
-}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 NUMBER = re.compile(r"^[+-]?(\d[\d_]*\.?\d*|\.\d+)([eE][+-]?\d+)?$")
 PRECISION = re.compile(
@@ -70,6 +71,14 @@ def pairs(words: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
 def canonical(name: str) -> str:
     """Dashes for underscores; of a dotted name, as in Hydra, the last part decides what it is."""
     return name.rpartition(".")[2].replace("_", "-").strip("-").lower() if len(name) > 1 else name
+
+
+def parsed(text: str) -> Any:
+    """The value that a text on a command line stands for."""
+    if NUMBER.match(text):
+        number = float(text.replace("_", ""))
+        return int(number) if number.is_integer() and "." not in text and "e" not in text.lower() else number
+    return {"true": True, "false": False, "none": None, "null": None}.get(text.lower(), text)
 
 
 def _split(word: str) -> tuple[str | None, str | None]:

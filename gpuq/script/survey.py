@@ -107,6 +107,12 @@ def keyword(call: ast.Call, *names: str) -> ast.expr | None:
     return next((one.value for one in call.keywords if one.arg in names), None)
 
 
+def argument(call: ast.Call, place: int, *names: str) -> ast.expr | None:
+    """The value of the first of these keywords, else of the positional argument at this place, if there is one."""
+    found = keyword(call, *names)
+    return call.args[place] if found is None and place < len(call.args) else found
+
+
 def _children(node: ast.AST, place: _Place) -> Iterator[tuple[ast.AST, _Place]]:
     if type(node) in _PLAIN:
         yield from ((child, place) for child in ast.iter_child_nodes(node))

@@ -8,52 +8,19 @@ default of the script, that before a literal in it.
 from __future__ import annotations
 
 import ast
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpuq.script.options import NUMBER, canonical
+from gpuq.script.operations import MOST_ITEMS, UNKNOWN, bounded, negated, operated, turned
+from gpuq.script.options import canonical, parsed
 from gpuq.script.survey import Guards, Survey, dotted, text_of
 
-UNKNOWN: Any = object()
 ORIGINS = ("argument", "config file", "default", "script")
 """Where a value may come from, the strongest first."""
 
 _DEEPEST = 24
-_MOST_ITEMS = 64
 # A hundredth of this is usual; names that double each other would go on for ever.
 _MOST_STEPS = 50_000
-_LARGEST = 10**15
-_OPERATORS: dict[type[ast.AST], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
-    ast.In: lambda one, many: one in many,
-    ast.NotIn: lambda one, many: one not in many,
-    ast.Is: operator.is_,
-    ast.IsNot: operator.is_not,
-}
-_TURN_TO: dict[str, Callable[[Any], Any]] = {
-    "int": int,
-    "float": float,
-    "str": str,
-    "bool": bool,
-    "len": len,
-    "tuple": tuple,
-    "list": tuple,
-    "sorted": lambda values: tuple(sorted(values)),
-    "max": max,
-    "min": min,
-}
 
 
 class Values:
@@ -129,14 +96,9 @@ class Values:
 
     def _safe(self, node: ast.expr, depth: int) -> Any:
         try:
-            value = self._of(node, depth)
+            return bounded(self._of(node, depth))
         except (ArithmeticError, TypeError, ValueError, KeyError, IndexError, RecursionError, MemoryError):
             return UNKNOWN
-        if isinstance(value, bool) or value is None or value is UNKNOWN:
-            return value
-        if isinstance(value, int | float):
-            return value if abs(value) <= _LARGEST else UNKNOWN
-        return value if len(value) <= (_MOST_ITEMS if isinstance(value, tuple) else 4096) else UNKNOWN
 
     def _of(self, node: ast.expr, depth: int) -> Any:
         self._steps += 1
@@ -145,7 +107,7 @@ class Values:
         if isinstance(node, ast.Constant):
             return node.value if isinstance(node.value, int | float | str | bool | None) else UNKNOWN
         if isinstance(node, ast.Tuple | ast.List | ast.Set):
-            values = tuple(self._safe(one, depth + 1) for one in node.elts[: _MOST_ITEMS + 1])
+            values = tuple(self._safe(one, depth + 1) for one in node.elts[: MOST_ITEMS + 1])
             return UNKNOWN if UNKNOWN in values else values
         if isinstance(node, ast.Name):
             return self._name(node.id, depth)
@@ -159,42 +121,24 @@ class Values:
         if isinstance(node, ast.Call):
             return self._call(node, depth)
         if isinstance(node, ast.Dict):
-            keys = tuple(self._safe(key, depth + 1) if key else UNKNOWN for key in node.keys[: _MOST_ITEMS + 1])
+            keys = tuple(self._safe(key, depth + 1) if key else UNKNOWN for key in node.keys[: MOST_ITEMS + 1])
             return UNKNOWN if UNKNOWN in keys else keys  # enough for `in`, `len` and `sorted`
         return self._computed(node, depth)
 
     def _computed(self, node: ast.expr, depth: int) -> Any:
         if isinstance(node, ast.UnaryOp):
-            value = self._safe(node.operand, depth + 1)
-            if value is UNKNOWN:
-                return UNKNOWN
-            return not value if isinstance(node.op, ast.Not) else -value if isinstance(node.op, ast.USub) else UNKNOWN
+            return negated(node.op, self._safe(node.operand, depth + 1))
         if isinstance(node, ast.BoolOp):
             wanted = isinstance(node.op, ast.Or)
             values = [self._safe(one, depth + 1) for one in node.values]
             decisive = next((one for one in values if one is not UNKNOWN and bool(one) is wanted), UNKNOWN)
             return values[-1] if decisive is UNKNOWN and UNKNOWN not in values else decisive
         if isinstance(node, ast.BinOp):
-            return self._operated(node.op, self._safe(node.left, depth + 1), self._safe(node.right, depth + 1))
+            return operated(node.op, self._safe(node.left, depth + 1), self._safe(node.right, depth + 1))
         if isinstance(node, ast.Compare) and len(node.ops) == 1:
             left, right = self._safe(node.left, depth + 1), self._safe(node.comparators[0], depth + 1)
-            return UNKNOWN if UNKNOWN in (left, right) else _OPERATORS[type(node.ops[0])](left, right)
+            return operated(node.ops[0], left, right)
         return UNKNOWN
-
-    def _operated(self, how: ast.operator, left: Any, right: Any) -> Any:
-        if left is UNKNOWN or right is UNKNOWN:
-            return UNKNOWN
-        if isinstance(how, ast.Pow):
-            small = (
-                isinstance(left, int | float) and isinstance(right, int | float) and abs(left) < 1e4 and abs(right) < 8
-            )
-            return left**right if small else UNKNOWN
-        # A text may not be multiplied or formatted: it could fill the memory.
-        if isinstance(how, ast.Mult | ast.Mod) and not (
-            isinstance(left, int | float) and isinstance(right, int | float)
-        ):
-            return UNKNOWN
-        return _OPERATORS[type(how)](left, right)
 
     def _name(self, name: str, depth: int) -> Any:
         for frame in reversed(self._frames):
@@ -264,15 +208,13 @@ class Values:
         name = dotted(node.func, {})
         values = [self._safe(one, depth + 1) for one in node.args[:4]]
         if name == "range" and values and all(isinstance(one, int) for one in values):
-            return tuple(range(*values)[: _MOST_ITEMS + 1])
+            return tuple(range(*values)[: MOST_ITEMS + 1])
         if name == "field":
             default = next((one.value for one in node.keywords if one.arg == "default"), None)
             return UNKNOWN if default is None else self._safe(default, depth + 1)
         if name in {"typer.Option", "Option", "Argument", "typer.Argument"} and values:
             return values[0]
-        if name in _TURN_TO and len(values) == 1 and values[0] is not UNKNOWN:
-            return _TURN_TO[name](values[0])
-        return UNKNOWN
+        return turned(name, values[0]) if len(values) == 1 else UNKNOWN
 
     def _follow(self, name: str, node: ast.expr, depth: int) -> Any:
         if name in self._opened:
@@ -307,11 +249,3 @@ class Values:
 def _same_constant(nodes: Sequence[ast.expr]) -> bool:
     values = [node.value if isinstance(node, ast.Constant) else UNKNOWN for node in nodes]
     return UNKNOWN not in values and len(set(values)) == 1
-
-
-def parsed(text: str) -> Any:
-    """The value that a text on a command line stands for."""
-    if NUMBER.match(text):
-        number = float(text.replace("_", ""))
-        return int(number) if number.is_integer() and "." not in text and "e" not in text.lower() else number
-    return {"true": True, "false": False, "none": None, "null": None}.get(text.lower(), text)

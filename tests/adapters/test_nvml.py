@@ -269,7 +269,7 @@ from dataclasses import replace
 from gpuq.adapters import nvml
 from gpuq.errors import Unreachable
 from gpuq.settings import Devices, load
-from workers.sample import open_backend
+from workers.backend import open_backend
 settings = replace(load({"GPUQ_HOME": "/nowhere"}), devices=Devices(backend=sys.argv[1]))
 try:
     print(type(open_backend(settings)).__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,21 @@ def test_each_line_is_on_the_disk_before_the_next_run_begins(tmp_path: Path, mon
     ledger.add(a_run(a_job()))
     ledger.close()
     assert synced == [1, 2]
+
+
+def test_a_disk_that_takes_half_a_line_is_full_and_that_line_was_not_kept(tmp_path: Path, monkeypatch):
+    ledger = Ledger(tmp_path / "runs.jsonl")
+    ledger.add(a_run(a_job()))
+    write = os.write
+    monkeypatch.setattr("os.write", lambda file, data: write(file, data[: len(data) // 2]))
+    with pytest.raises(Failure):
+        ledger.add(a_run(a_job(size=64)))
+    monkeypatch.undo()
+    ledger.close()
+    again = Ledger(ledger.path)
+    assert again.runs == ledger.runs
+    assert len(again.runs) == 1
+    again.close()
 
 
 @pytest.mark.parametrize("cut", [1, 40, 100])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.campaign.steady import Mark, interval, rate_between, ratio_interval, steady, warm_up, windows
+from gpuq.campaign.steady import Mark, interval, later_half, rate_between, ratio_interval, steady, warm_up, windows
 
 
 def marks_of(rates: list[float], window_s: float = 1.0, per_window: int = 10) -> list[Mark]:
@@ -45,6 +45,14 @@ def test_a_slow_beginning_is_dropped_and_does_not_count():
 
 def test_a_rate_that_still_climbs_is_not_steady():
     assert steady(marks_of([10.0 * k for k in range(1, 21)]), 1.0) is None
+
+
+def test_of_a_rate_that_was_never_steady_the_later_half_is_told_and_not_called_tight():
+    found = later_half(marks_of([10.0] * 10 + [30.0] * 10))
+    assert found is not None
+    assert (found.rate, found.since) == (pytest.approx(30), pytest.approx(10))
+    assert not found.interval.tight(1.0)
+    assert later_half([Mark(1, 1)]) is None
 
 
 def test_few_windows_say_nothing():

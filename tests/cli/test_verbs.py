@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import termios
-from contextlib import suppress
-
 import pytest
 
 from tests.cli import samples
@@ -59,161 +54,6 @@ def test_a_name_with_escape_codes_does_not_reach_the_terminal(gpuq: Command, api
     assert "\\x1b" in out
 
 
-def test_show_has_every_part(gpuq: Command, api: FakeApi) -> None:
-    actual = {**samples.NO_ACTUAL, "peak_utilization_pct": 57.0, "slowdown": 1.06, "alone_rate": 12.5, "partners": [43]}
-    job = samples.ended(42, "FAILED", 2, actual=actual, partners=[], max_slowdown=1.15, time_limit_s=3600.0)
-    api.on("GET", "/api/v1/jobs/42", job)
-    out = gpuq("show", "42").out
-    for part in (
-        "job 42",
-        "FAILED",
-        "exit code",
-        "box/cpu0",
-        "57%",
-        "6%",
-        "12.5 steps/s",
-        "9.8 GiB",
-        "12 attempts of",
-        "15% at most",
-    ):
-        assert part in out
-    assert all(len(line) <= 80 for line in out.splitlines())
-    assert gpuq("show", "42", "--json").json == job
-
-
-@pytest.mark.parametrize("ended", [False, True])
-def test_show_says_why_no_steps_are_counted(gpuq: Command, api: FakeApi, ended: bool) -> None:
-    why = "no Python with the step counter has started in it; `python -I`, -E and -S keep the counter out"
-    uncounted = {"steps": None, "not_counted": why}
-    if ended:
-        job = samples.ended(42, "COMPLETED", 0, actual={**samples.NO_ACTUAL, **uncounted})
-    else:
-        job = samples.running(42, live={"memory_bytes": None, "utilization_pct": None, "rate": None, **uncounted})
-    api.on("GET", "/api/v1/jobs/42", job)
-    out = gpuq("show", "42").out
-    assert f"not counted: {why}" in " ".join(out.split())
-    assert all(len(line) <= 80 for line in out.splitlines())
-
-
-def test_show_lists_attempts_when_there_was_more_than_one(gpuq: Command, api: FakeApi) -> None:
-    attempt = {
-        "number": 1,
-        "device": "box/cpu0",
-        "started_at": "2026-11-20T22:30:00Z",
-        "ended_at": "2026-11-20T22:31:00Z",
-    }
-    attempts = [{**attempt, "ending": "out of memory", "exit_code": 1}, {**attempt, "number": 2}]
-    api.on("GET", "/api/v1/jobs/42", samples.running(42, attempts=attempts))
-    out = gpuq("show", "42").out
-    assert "out of memory" in out
-    assert "2026-11-20 22:30:00  1:00" in out
-
-
-def test_show_of_a_job_that_nothing_is_known_of(gpuq: Command, api: FakeApi) -> None:
-    api.on("GET", "/api/v1/jobs/1", samples.job(1, name=None))
-    assert "nothing is known of this kind yet" in gpuq("show", "1").out
-
-
-def test_show_says_what_a_slowdown_rests_on_and_what_else_says(gpuq: Command, api: FakeApi) -> None:
-    actual = {
-        **samples.NO_ACTUAL,
-        "slowdown": 1.06,
-        "slowdown_basis": "measured by blinks",
-        "slowdown_otherwise": [{"basis": "kind's alone rate", "value": 1.1, "low": None, "high": None}],
-        "blink": "7 times",
-        "partners": [43],
-    }
-    api.on("GET", "/api/v1/jobs/42", samples.ended(42, "COMPLETED", 0, actual=actual, blink=True))
-    out = gpuq("show", "42").out
-    assert "6% measured by blinks, 10% against its kind alone" in out
-    assert "7 times" in out
-    assert "measured by blinks" in out
-
-
-def test_explain_says_why_nobody_is_paused(gpuq: Command, api: FakeApi) -> None:
-    why = "never so far, since job 43 beside it was not submitted with --blink"
-    api.on("GET", "/api/v1/jobs/42/explanation", explanation(42, "RUNNING", None, blink=why))
-    assert why in gpuq("explain", "42", COLUMNS="300").out
-
-
-def explanation(job_id: int, state: str, verdict: dict[str, object] | None, **more: object) -> dict[str, object]:
-    told = {
-        "id": job_id,
-        "state": state,
-        "sentence": "It waits.",
-        "verdict": verdict,
-        "position": None,
-        "waiting": None,
-    }
-    return {**told, "device": None, "partners": [], "forecast": None, "attempts": [], **more}
-
-
-def test_explain_shows_the_sum_that_refuses(gpuq: Command, api: FakeApi) -> None:
-    told = explanation(45, "PENDING", samples.OVERLOAD, position=2, waiting=3, forecast=samples.FORECAST)
-    api.on("GET", "/api/v1/jobs/45/explanation", told)
-    out = gpuq("explain", "45", COLUMNS="200").out
-    assert out.startswith(
-        "job 45 waits: PredictedLoad on box/cpu0: peak utilisation 54% + 53% = 107% > 100%, beside job 41.\n"
-    )
-    assert "It is number 2 of 3 waiting jobs." in out
-    assert "9.0 GiB (at most 9.8 GiB)" in out
-    assert gpuq("explain", "45", "--json").json == told
-
-
-def test_explain_says_why_it_runs_beside_another(gpuq: Command, api: FakeApi) -> None:
-    told = explanation(42, "RUNNING", samples.FITS, device="box/cpu0", partners=[43])
-    api.on("GET", "/api/v1/jobs/42/explanation", told)
-    out = gpuq("explain", "42", COLUMNS="300").out
-    assert out.startswith(
-        "job 42 runs on cpu0 beside 43 because it fitted beside job 43: peak utilisation 54% + 33% = 87% <= 100%"
-    )
-    assert "9.8 GiB + 6.0 GiB spoken for + 8.0 GiB kept free = 23.8 GiB <= 80.0 GiB" in out
-
-
-@pytest.mark.parametrize(
-    ("rule", "admitted", "numbers", "expected"),
-    [
-        (
-            "SlowdownBudget",
-            False,
-            {"beside": "k", "newcomer_slowdown": 1.3, "budget": 1.15},
-            "30% slower beside a job of kind k",
-        ),
-        (
-            "SlowdownBudget",
-            False,
-            {"resident": "41", "resident_slowdown": 1.3, "budget": 1.1},
-            "slow job 41 by 30%, whose budget is 10%",
-        ),
-        ("FirstRunExclusive", False, {"newcomer": "45", "evidence": "none"}, "(evidence: none)"),
-        ("FirstRunExclusive", True, {"needed_bytes": None, "committed_bytes": 0, "total_bytes": 2**30}, "alone"),
-        ("Resources", False, {"residents": 2, "limit": 2}, "2 jobs are there, and 2 are the limit"),
-        (
-            "PredictedMemory",
-            False,
-            {"needed_bytes": 2**31, "committed_bytes": 2**30, "total_bytes": 2**31},
-            "= 3.0 GiB > 2.0 GiB",
-        ),
-        ("Exclusive", False, {"newcomer": "45"}, "this job does not share"),
-        ("UnsafePair", False, {"beside": "k"}, "ran out of memory before"),
-        (
-            "PredictedLoad",
-            False,
-            {"newcomer_pct": 54.0, "committed_pct": None, "limit_pct": 100.0, "residents": "41"},
-            "the server's words",
-        ),
-        ("RuleOfTomorrow", False, {"some_bytes": 2**30}, "the server's words"),
-    ],
-)
-def test_every_rule_in_words(
-    gpuq: Command, api: FakeApi, rule: str, admitted: bool, numbers: dict[str, object], expected: str
-) -> None:
-    verdict = {"admitted": admitted, "rule": rule, "device": "d", "numbers": numbers, "sentence": "the server's words"}
-    state = "RUNNING" if admitted else "PENDING"
-    api.on("GET", "/api/v1/jobs/45/explanation", explanation(45, state, verdict))
-    assert expected in gpuq("explain", "45", COLUMNS="300").out
-
-
 def test_control_verbs_ask_for_each_job(gpuq: Command, api: FakeApi) -> None:
     for verb, word in (("cancel", "cancelled"), ("hold", "held"), ("release", "released")):
         api.on("POST", f"/api/v1/jobs/42/{verb}", {"id": 42, "asked": verb, "state": "PENDING", "done": True})
@@ -264,15 +104,6 @@ def test_gpus_shows_power_and_says_what_is_wrong(gpuq: Command, api: FakeApi) ->
     assert "POWER" not in gpuq("gpus").out
 
 
-def test_show_tells_energy_and_a_memory_that_is_only_a_bound(gpuq: Command, api: FakeApi) -> None:
-    actual = {"energy_joules": 360_000.0, "idle_joules": 90_000.0, "peak_memory_bytes": 60 * 2**30}
-    job = samples.running(42, actual={**samples.NO_ACTUAL, **actual, "peak_memory_is_bound": True})
-    api.on("GET", "/api/v1/jobs/42", job)
-    out = gpuq("show", "42").out
-    assert "energy: 100 Wh, 25 Wh of it what the device takes idle" in out
-    assert "needs at most" in out
-
-
 def test_model_verbs(gpuq: Command, api: FakeApi) -> None:
     status = {
         "serving": "v3",
@@ -312,51 +143,6 @@ def test_version_works_without_a_daemon(gpuq: Command) -> None:
     assert done.code == 0
     assert done.json["daemon"] is None
     assert gpuq("--version").out.startswith("gpuq ")
-
-
-def on_a_terminal(gpuq: Command, *words: str, **env: str) -> str:
-    leader, follower = pty.openpty()
-    termios.tcsetwinsize(follower, (24, 80))
-    process = gpuq.start(*words, stdout=follower, env={**gpuq.env, "TERM": "xterm", **env})
-    os.close(follower)
-    said = b""
-    with suppress(OSError):  # how Linux tells that the other end is closed
-        while chunk := os.read(leader, 4096):
-            said += chunk
-    os.close(leader)
-    process.communicate(timeout=10)
-    assert process.returncode == 0
-    return said.decode()
-
-
-def test_colour_is_for_terminals_and_can_be_refused(gpuq: Command, api: FakeApi) -> None:
-    api.on("GET", "/api/v1/jobs", {"jobs": samples.queue(), "next": None})
-    assert "\x1b[32m42" in on_a_terminal(gpuq, "queue")
-    assert "\x1b" not in on_a_terminal(gpuq, "queue", NO_COLOR="1")
-    assert "\x1b" not in on_a_terminal(gpuq, "queue", TERM="dumb")
-    assert "\x1b" not in on_a_terminal(gpuq, "queue", "--no-color")
-    assert "\x1b" not in gpuq("queue").out
-
-
-def test_the_terminals_width_is_used(gpuq: Command, api: FakeApi) -> None:
-    api.on("GET", "/api/v1/jobs", {"jobs": samples.queue(), "next": None})
-    plain = on_a_terminal(gpuq, "--no-color", "queue").splitlines()
-    assert max(map(len, plain)) <= 80
-    assert "…" in plain[3]
-    assert "llama-70b-finetune-lora" in gpuq("queue", COLUMNS="160").out
-
-
-def test_the_bar_is_drawn_on_a_wide_terminal_only(gpuq: Command, api: FakeApi) -> None:
-    api.on("GET", "/api/v1/gpus", samples.DEVICES)
-    assert "███████▌" in on_a_terminal(gpuq, "gpus", COLUMNS="120")
-    assert "█" not in gpuq("gpus", COLUMNS="120").out
-
-
-def test_a_terminal_that_cannot_show_a_character_gets_it_escaped(gpuq: Command, api: FakeApi) -> None:
-    api.on("GET", "/api/v1/jobs", {"jobs": [samples.job(1, name="größe")], "next": None})
-    done = gpuq("queue", PYTHONIOENCODING="ascii")
-    assert done.code == 0
-    assert "gr\\xf6\\xdfe" in done.out
 
 
 def test_report_shadow(gpuq: Command, api: FakeApi) -> None:

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-
 import pytest
 
-from gpuq.core.actions import Hold, Launch
-from gpuq.core.ask import ask
-from gpuq.core.board import Board
-from gpuq.core.decide import decide
-from gpuq.core.device import Device
+from gpuq.core.actions import Launch
 from gpuq.core.events import Submitted, Woke
-from gpuq.core.forecast import Forecast, PairCost, Question
-from gpuq.core.job import Job, JobId, KindId, Sharing
+from gpuq.core.forecast import PairCost
+from gpuq.core.job import JobId, KindId, Sharing
 from gpuq.core.limits import Limits
-from gpuq.core.policy import Proposal
-from gpuq.core.state import apply
 from gpuq.core.verdict import Rule
-from gpuq.policies.packed import packed
 from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_reading, a_report, a_start, an_exit
 from tests.support.playbook import Playbook
 
@@ -70,16 +60,6 @@ def test_the_least_loaded_partner_is_preferred() -> None:
     assert play.launched()[3] == play.launched()[2]
 
 
-def test_at_most_one_admission_per_device_in_one_pass() -> None:
-    play = Playbook().forecast("kind", a_forecast(10, 1))
-    play.happen(a_report(a_device()), Submitted(a_job(1)), Submitted(a_job(2)))
-
-    first, second = play.decide(), play.decide()
-
-    assert [a.attempt.id.job for a in first if isinstance(a, Launch)] == [1]
-    assert [a.attempt.id.job for a in second if isinstance(a, Launch)] == [2]
-
-
 def test_a_job_that_does_not_fit_now_does_not_hold_up_one_that_does() -> None:
     play = Playbook().forecast("light", a_forecast(20, 1)).forecast("heavy", a_forecast(98, 1))
     play.happen(a_report(a_device()), Submitted(a_job(1, kind="light"))).settle()
@@ -87,19 +67,6 @@ def test_a_job_that_does_not_fit_now_does_not_hold_up_one_that_does() -> None:
 
     assert play.launched() == {1: "gpu0", 3: "gpu0"}
     assert play.reason(2) is Rule.RESOURCES
-
-
-def test_a_policy_cannot_give_a_device_twice_in_one_pass() -> None:
-    def stubborn(board: Board) -> Iterator[Proposal]:
-        for job in board.waiting:
-            yield Proposal(job, tuple(place.device for place in board.places))
-
-    play = Playbook().forecast("kind", a_forecast(10, 1))
-    play.happen(a_report(a_device()), Submitted(a_job(1)), Submitted(a_job(2)))
-
-    actions = decide(play.state, {}, play.limits, stubborn, play.now, cause=1)
-
-    assert len([a for a in actions if isinstance(a, Launch)]) == 1
 
 
 def test_small_jobs_cannot_starve_a_large_one_for_ever() -> None:
@@ -146,45 +113,6 @@ def test_a_known_pair_is_tried_beyond_the_limit_on_load() -> None:
     assert play.launched() == {1: "gpu0", 2: "gpu0"}
 
 
-def test_questions_name_the_way_in_which_each_device_is_shared() -> None:
-    play = Playbook().forecast("kind", a_forecast(10, 1))
-    play.happen(a_report(a_device("gpu0", sharing="mps"), a_device("gpu1", sharing="time-slicing")))
-    play.happen(*(Submitted(a_job(number)) for number in (1, 2))).settle()
-    play.happen(Submitted(a_job(3)))
-
-    alone = ask(play.state, {}, play.limits, play.now)
-    together = ask(play.state, {question: a_forecast(10, 1) for question in alone}, play.limits, play.now)
-
-    assert {(question.sharing, question.beside) for question in alone} == {("mps", ()), ("time-slicing", ())}
-    assert {question.sharing: question.beside for question in together} == {"mps": ("kind",), "time-slicing": ("kind",)}
-
-
-def test_pairs_known_under_one_way_of_sharing_open_no_device_shared_in_another() -> None:
-    """Beyond the limit on load only where the pair's slowdowns are known: here under MPS."""
-    pair = PairCost(KindId("b"), 1.05, 1.2, 1.05, 1.2)
-    play = Playbook().happen(a_report(a_device("gpu0", sharing="time-slicing"), a_device("gpu1", sharing="mps")))
-    known = {"mps": (pair,), "time-slicing": ()}
-
-    def answer(question: Question) -> Forecast:
-        pairs = known[question.sharing or ""]
-        return a_forecast(70, 1, pairs=pairs if question.beside else (), pairs_known=bool(pairs))
-
-    def decide_so() -> None:
-        answers: dict[Question, Forecast] = {}
-        while questions := ask(play.state, answers, play.limits, play.now):
-            answers.update({question: answer(question) for question in questions})
-        for action in decide(play.state, answers, play.limits, packed, play.now, cause=1):
-            apply(play.state, action, play.now)
-            play.done.append(action)
-
-    play.happen(Submitted(a_job(1, kind="b")), Submitted(a_job(2, kind="b")))
-    decide_so()
-    play.happen(Submitted(a_job(3, kind="a")))
-    decide_so()
-
-    assert play.launched()[3] == "gpu1"
-
-
 def test_jobs_that_must_be_alone_are() -> None:
     play = Playbook().forecast("kind", a_forecast(10, 1))
     play.happen(a_report(a_device()), Submitted(a_job(1, sharing=Sharing.NEVER)), Submitted(a_job(2))).settle()
@@ -215,15 +143,6 @@ def test_an_unwell_device_gets_no_jobs_and_does_again_when_it_is_well() -> None:
     assert 2 not in play.launched()
     play.happen(a_report(a_device("sick"), a_device("fit"))).settle()
     assert play.launched() == {1: "fit", 2: "sick"}
-
-
-def test_a_reason_is_said_once_not_every_second() -> None:
-    play = Playbook().happen(a_report(a_device()), Submitted(a_job(1)), Submitted(a_job(2))).settle()
-    said = len([a for a in play.done if isinstance(a, Hold)])
-
-    play.happen(a_report(a_device())).settle()
-
-    assert len([a for a in play.done if isinstance(a, Hold)]) == said
 
 
 def test_a_small_device_is_passed_over_for_one_that_fits() -> None:
@@ -292,110 +211,3 @@ def test_a_job_on_two_devices_says_how_many_it_waits_for() -> None:
     verdict = play.verdict(2)
     assert verdict is not None
     assert dict(verdict.numbers) == {"wanted_devices": 2, "devices": 2, "busy_devices": 1}
-
-
-def _across_hosts(job: Job, near: Device, far: Device) -> Proposal:
-    return Proposal(job, (near, far))
-
-
-def _one_twice(job: Job, near: Device, far: Device) -> Proposal:
-    return Proposal(job, (near, near))
-
-
-def _too_few(job: Job, near: Device, far: Device) -> Proposal:
-    return Proposal(job, (near,))
-
-
-def _none(job: Job, near: Device, far: Device) -> Proposal:
-    return Proposal(job, ())
-
-
-def _made_up_device(job: Job, near: Device, far: Device) -> Proposal:
-    return Proposal(job, (near, a_device("nowhere")))
-
-
-def _made_up_job(job: Job, near: Device, far: Device) -> Proposal:
-    return Proposal(replace(job, id=JobId(99), device_count=1), (near,))
-
-
-def _made_smaller(job: Job, near: Device, far: Device) -> Proposal:
-    return Proposal(replace(job, device_count=1), (near,))
-
-
-@pytest.mark.parametrize(
-    "wrong", [_across_hosts, _one_twice, _too_few, _none, _made_up_device, _made_up_job, _made_smaller]
-)
-def test_a_proposal_that_is_wrong_in_itself_starts_nothing_and_hurts_nobody(
-    wrong: Callable[[Job, Device, Device], Proposal],
-) -> None:
-    near, far = a_device("near", host="here"), a_device("far", host="there")
-
-    def policy(board: Board) -> Iterator[Proposal]:
-        for job in board.waiting:
-            yield wrong(job, near, far)
-
-    play = Playbook(policy=policy).happen(a_report(near, host="here"), a_report(far, host="there"))
-    play.happen(
-        a_report(near, a_device("near1", host="here"), host="here"), Submitted(a_job(1, device_count=2))
-    ).settle()
-
-    assert play.launched() == {}
-    assert play.reason(1) is Rule.RESOURCES
-
-
-def test_a_policy_that_wants_two_jobs_on_one_device_gets_one_of_them_in_this_pass() -> None:
-    def both(board: Board) -> Iterator[Proposal]:
-        for job in board.waiting:
-            yield Proposal(job, (next(board.places).device,))
-
-    play = Playbook(policy=both).forecast("kind", a_forecast(10, 1)).happen(a_report(a_device()))
-    play.happen(Submitted(a_job(1)), Submitted(a_job(2)))
-
-    assert len([a for a in play.decide() if isinstance(a, Launch)]) == 1
-
-
-def test_a_job_may_be_given_more_devices_than_it_needs_up_to_its_most() -> None:
-    def generous(board: Board) -> Iterator[Proposal]:
-        for job in board.waiting:
-            yield Proposal(job, tuple(place.device for place in board.places))
-
-    play = Playbook(policy=generous).happen(a_report(a_device("a"), a_device("b"), a_device("c")))
-    play.happen(Submitted(a_job(1, most_devices=2)), Submitted(a_job(2, most_devices=3))).decide()
-
-    assert [len(a.attempt.devices) for a in play.done if isinstance(a, Launch)] == [3]
-
-
-def test_waiting_jobs_are_grouped_by_what_they_wish_their_priority_and_owner_and_stand_in_order_of_submission() -> None:
-    play = Playbook().happen(*(Submitted(a_job(n, submitted_at=float(10 - n))) for n in (1, 2, 3)))
-    play.happen(Submitted(a_job(4, priority=1)), Submitted(a_job(5, owner="bob")), Submitted(a_job(6, kind="other")))
-
-    groups = Board(play.state, {}, play.limits, play.now).groups
-
-    assert sorted([job.id for job in group.jobs] for group in groups) == [[3, 2, 1], [4], [5], [6]]
-
-
-def test_a_reason_stays_as_long_as_its_device_would_say_the_same() -> None:
-    play = Playbook().forecast("kind", a_forecast(80, 4)).forecast("light", a_forecast(70, 4))
-    devices = (a_device("gpu0"), a_device("gpu1"))
-    play.happen(a_report(*devices), Submitted(a_job(1)), Submitted(a_job(2))).settle()
-    play.happen(Submitted(a_job(3))).settle()
-    first = play.verdict(3)
-
-    play.happen(a_start(2), an_exit(2), Submitted(a_job(4, priority=1, kind="light"))).settle()
-
-    assert first is not None
-    assert (first.rule, first.device) == (Rule.PREDICTED_LOAD, "gpu0")
-    assert play.launched()[4] == "gpu1", "it is the least loaded now, and would be named first"
-    assert play.verdict(3) == first
-
-
-def test_a_refusal_is_remembered_until_the_device_changes() -> None:
-    play = Playbook().forecast("kind", a_forecast(80, 4)).happen(a_report(a_device()), Submitted(a_job(1))).settle()
-    play.happen(Submitted(a_job(2))).settle()
-    board = Board(play.state, play.known, play.limits, play.now)
-    assert board.refused(play.state.jobs[JobId(2)])
-
-    play.happen(a_start(1), an_exit(1))
-    board = Board(play.state, play.known, play.limits, play.now)
-    assert not board.refused(play.state.jobs[JobId(2)])
-    assert [place.device.id for (place,) in board.choices(play.state.jobs[JobId(2)])] == ["gpu0"]

@@ -16,8 +16,10 @@ from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Entry, Store
 from gpuq.adapters.store.migrate import upgrade
 from gpuq.adapters.stream import MemoryStream
+from gpuq.core.attempt import AttemptId
 from gpuq.core.job import JobId
 from gpuq.core.limits import Limits
+from gpuq.core.measurement import Measurement, Segment
 from gpuq.core.validate import validate
 from gpuq.daemon.intake import Intake
 from gpuq.daemon.journal import Journal
@@ -31,7 +33,18 @@ from gpuq.policies.guard import guard
 from gpuq.settings import Learning, Scheduling
 from gpuq.submission import JobRecord, Submission
 from gpuq.wire import Message, verify
+from tests.support.nouns import GIB
 from tests.support.world import KEY, World
+
+
+def measured(
+    steps_per_s: float, utilization: float = 40.0, gib: float = 2, partner: AttemptId | None = None
+) -> Measurement:
+    """Half a minute's look at a job, alone or beside a partner all the while."""
+    partners = () if partner is None else (partner,)
+    windows = [steps_per_s * (1 + 0.01 * (-1) ** n) for n in range(6)]
+    segment = Segment(partners, 30.0, int(30 * steps_per_s), 6, sum(windows), sum(w * w for w in windows))
+    return Measurement(utilization, int(gib * GIB), segment.steps, 1.0, (segment,), partners)
 
 
 async def run_here(work: Callable[..., Any], *args: object) -> Any:

@@ -15,8 +15,8 @@ from gpuq.adapters.store.migrate import upgrade
 from gpuq.daemon import characterize
 from gpuq.errors import Failure
 from gpuq.home import Home
+from tests.daemon.nights import world
 from tests.daemon.record import fill
-from tests.daemon.test_retrain import world
 
 SINGLES = (
     "device_type,job,model,batch_size,utilization_pct,memory_utilization_pct,peak_memory_mib,power_w,steps_per_s\n"

@@ -17,8 +17,7 @@ from gpuq.policies.guard import Guarded, guard
 from gpuq.policies.packed import packed
 from gpuq.settings import Scheduling
 from gpuq.wire import Verb, verify
-from tests.daemon.harness import Harness
-from tests.daemon.test_loop import measured
+from tests.daemon.harness import Harness, measured
 from tests.support.nouns import a_device
 from tests.support.world import KEY, World
 

@@ -7,8 +7,7 @@ import pytest
 from gpuq.core.attempt import AttemptId
 from gpuq.core.limits import Limits
 from gpuq.daemon.shadow import Shadow, exclusively
-from tests.daemon.harness import Harness
-from tests.daemon.test_loop import measured
+from tests.daemon.harness import Harness, measured
 from tests.support.nouns import a_device
 from tests.support.world import World
 

@@ -21,7 +21,7 @@ import pytest
 
 from gpuq.core.attempt import Ending
 from tests.workers.conftest import SHIM, Attempt, gone, python, wait_for
-from tests.workers.test_shim_end import SUMMARY, TORCH, traceback
+from tests.workers.printed import SUMMARY, TORCH, traceback
 
 OOM, HOST, DRIVER, DEVICE = "out of memory", "host out of memory", "driver error", "device failed"
 EXITED, KILLED, TIMED_OUT, STOPPED = "exited", "killed", "timed out", "stopped"
@@ -252,8 +252,8 @@ def test_the_kernels_counter_tells_its_kill_from_anybodys(attempt: Attempt) -> N
     events.write_text("oom_kill 0\n")
     attempt.order("sh", "-c", f"echo 'oom_kill 1' > {events}; kill -9 $$")
     code = (
-        f"import sys; sys.path.insert(0, {str(SHIM.parents[1])!r})\nfrom workers import shim, shim_end\n"
-        f"shim_end._events_file = lambda: {str(events)!r}\nshim.main([{str(attempt.folder)!r}])"
+        f"import sys; sys.path.insert(0, {str(SHIM.parents[1])!r})\nfrom workers import shim, shim_oom\n"
+        f"shim_oom._events_file = lambda: {str(events)!r}\nshim.main([{str(attempt.folder)!r}])"
     )
     attempt.shim = subprocess.Popen([sys.executable, "-I", "-S", "-c", code], start_new_session=True)
     end = attempt.end()

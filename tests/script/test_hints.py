@@ -221,6 +221,9 @@ ODD = {
         [b"a0 = 1", *(f"a{i} = a{i - 1} + a{i - 1}".encode() for i in range(1, 60)), b"g(batch_size=a59)"]
     ),
     "a large number": b"f(batch_size=9**9**9, epochs=2**100000, n='x' * 10**12, m='%1000000000d' % 1)",
+    "no word": b"import torch\nprecision = 'bf16; as it likes'",
+    "a large network": b"from torch import nn\nclass N(nn.Module):\n"
+    b"  def __init__(s):\n    for i in range(2): nn.Linear(10**6, 9 * 10**6)\nN()",
     "itself": b"a = b\nb = a\nimport torch.nn as nn\nclass N(nn.Module):\n  def __init__(s): s.n = N()\nN()\ng(batch_size=a)",
     "too large": b"import torch\n" + b"#" * LARGEST_BYTES,
 }

@@ -16,6 +16,7 @@ import pytest
 from gpuq.adapters import process
 from gpuq.home import Home
 from gpuq.settings import Settings, Worker
+from workers.attempts import AttemptFolder
 
 SHIM = Path(__file__).parents[2] / "workers" / "shim.py"
 
@@ -87,6 +88,12 @@ class Attempt:
 
 
 @pytest.fixture
+def counter(tmp_path: Path) -> Path:
+    """Where a job's steps are counted; nothing is there yet."""
+    return tmp_path / "progress"
+
+
+@pytest.fixture
 def attempt(tmp_path: Path) -> Iterator[Attempt]:
     folder = tmp_path / "1-1"
     folder.mkdir()
@@ -114,3 +121,9 @@ def python(code: str) -> tuple[str, str, str]:
 def gone(pid: int) -> bool:
     known = process.identify(pid)
     return known is None or not process.is_alive(known)
+
+
+def shim_lives(folder: AttemptFolder) -> bool:
+    """Whether somebody is still there who will write the end."""
+    shim = folder.shim()
+    return shim is not None and process.is_alive(shim)

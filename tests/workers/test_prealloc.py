@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
-from workers.prealloc import PoolWatch, asked_by, asked_in, is_bound
+from workers.prealloc import PoolWatch, asked_by, is_bound
 
 TOTAL = 80_000
 
@@ -58,12 +55,3 @@ def test_a_peak_well_above_the_pool_was_something_else():
 )
 def test_what_the_submitter_set_is_read_as_the_frameworks_read_it(environment: dict[str, str], expected: float | None):
     assert asked_by(environment) == expected
-
-
-def test_an_order_that_cannot_be_read_asks_for_nothing(tmp_path: Path):
-    assert asked_in(tmp_path) is None
-    for text in ("[]", '{"env": 3}', "not json"):
-        (tmp_path / "order.json").write_text(text)
-        assert asked_in(tmp_path) is None
-    (tmp_path / "order.json").write_text(json.dumps({"env": {"TF_FORCE_GPU_ALLOW_GROWTH": "0"}}))
-    assert asked_in(tmp_path) == 1.0

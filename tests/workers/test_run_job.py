@@ -16,7 +16,7 @@ from gpuq.settings import Settings
 from gpuq.submission import Submission
 from gpuq.wire import Verb
 from tests.workers import twins
-from tests.workers.conftest import wait_for
+from tests.workers.conftest import shim_lives, wait_for
 from tests.workers.twins import OneClaim, attempt_id, order, spec
 from workers import run_job
 from workers.attempts import AttemptFolder
@@ -98,7 +98,7 @@ def test_a_void_closes_the_fence_but_leaves_a_running_attempt_alone(settings: Se
     run_job.run(order(Verb.LAUNCH))
     wait_for(folder.started)
     run_job.run(order(Verb.VOID))
-    assert folder.shim_lives()
+    assert shim_lives(folder)
     assert not (folder.path / "stop.json").exists()
     run_job.run(order(Verb.VOID, job=9))
     other = AttemptFolder(settings.home.attempt(9, 1), attempt_id(9))
@@ -146,7 +146,7 @@ def test_a_stop_right_behind_the_launch_ends_it_too(settings: Settings, folder: 
     twins.context(settings, OneClaim(spec(["sleep", "60"])))
     run_job.run(order(Verb.LAUNCH))
     run_job.run(order(Verb.STOP))
-    wait_for(lambda: folder.ended() or not folder.shim_lives(), what="an end")
+    wait_for(lambda: folder.ended() or not shim_lives(folder), what="an end")
     wait_for(
         lambda: process.with_environment({"GPUQ_PROGRESS": str(folder.path / "progress")}) == [], what="no process"
     )

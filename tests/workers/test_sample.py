@@ -18,10 +18,11 @@ from gpuq.core.attempt import AttemptId
 from gpuq.core.device import Device, DeviceId, HostId, Reading
 from gpuq.core.job import JobId
 from gpuq.core.measurement import Measurement
-from gpuq.errors import BadSettings
 from gpuq.settings import Devices, load
+from tests.workers.conftest import Attempt
+from workers.backend import open_backend
 from workers.progress import hook_environment
-from workers.sample import AloneSteps, Sampler, WatchedResident, open_backend, read_measurement
+from workers.sample import AloneSteps, Sampler, WatchedResident, read_measurement
 
 DEVICE, SECOND = DeviceId("here/cpu0"), DeviceId("here/cpu1")
 
@@ -182,6 +183,21 @@ def test_memory_that_a_framework_took_in_advance_is_a_bound_on_a_gpu_only(
         assert (measured.peak_memory_bytes, measured.peak_memory_is_bound) == (770, expected)
 
 
+def test_what_the_order_has_a_framework_take_is_a_bound_from_the_first_reading_on(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(bench.twin, "devices", lambda: (Device(DEVICE, HostId("here"), "nvml", "x", 1000),))
+    for job, env, expected in ((1, {"TF_FORCE_GPU_ALLOW_GROWTH": "0"}, True), (2, {}, False), (3, None, False)):
+        one = bench.resident(job, DEVICE)
+        if env is None:
+            (one.folder / "order.json").write_text('{"env": 3}')
+        else:
+            Attempt(one.folder).order("train", env=env)
+        bench.twin.usage[one.attempt] = Usage(960, 1.0)
+        bench.go(2, one)
+        assert bench.sampler.finish(one.attempt).peak_memory_is_bound is expected
+
+
 def test_an_attempt_that_ended_while_the_service_was_away_has_what_was_kept(bench: Bench, tmp_path: Path):
     one = bench.resident(1, DEVICE)
     bench.go(12, one)
@@ -203,12 +219,6 @@ def test_a_folder_that_is_gone_costs_nothing_but_the_file(bench: Bench):
     one.folder.rmdir()
     bench.go(12, one)
     assert bench.sampler.finish(one.attempt).peak_memory_bytes == 100
-
-
-def test_an_unknown_backend_is_refused_with_the_names_there_are():
-    settings = replace(load({"GPUQ_HOME": "/nowhere"}), devices=Devices(backend="tpu"))
-    with pytest.raises(BadSettings, match="nvml, cpu or auto"):
-        open_backend(settings)
 
 
 TRAIN = """

@@ -24,7 +24,7 @@ from gpuq.core.events import Exited, HostReported, Started
 from gpuq.settings import Settings
 from gpuq.wire import Verb
 from tests.workers import twins
-from tests.workers.conftest import wait_for
+from tests.workers.conftest import shim_lives, wait_for
 from tests.workers.twins import Inbox, OneClaim, StillSampler, attempt_id, order, spec
 from workers import run_job, serve, watch
 from workers.attempts import AttemptFolder
@@ -202,7 +202,7 @@ def test_a_service_killed_at_any_time_loses_no_job_and_no_end(settings: Settings
         wait_for(lambda: len(list(spooled.glob("*.json"))) == 1, what="the start in the spool")
         first.kill()
     folder = AttemptFolder(settings.home.attempt(1, 1), attempt_id())
-    assert folder.shim_lives()
+    assert shim_lives(folder)
     go.touch()
     wait_for(folder.ended, what="the end, with no service there")
     with subprocess.Popen(command) as second:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.workers.conftest import Attempt, gone, python, wait_for
 from workers import shim_blink, shim_tree
-from workers.shim_blink import EARN, Blinks, Frozen, earned_at
+from workers.shim_blink import EARN, Blinks, earned_at
 
 # One process that counts, and below it a session of its own that counts too; both say where.
 FAMILY = """
@@ -210,39 +210,6 @@ def _children_but(attempt: Blinked, pids: list[int]) -> list[str]:
     return [pid for pid in below if int(pid) not in pids]
 
 
-def test_a_control_group_is_frozen_and_thawed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On files in place of the kernel's: no control group could be written to where this was made."""
-    (tmp_path / "cgroup.events").write_text("populated 1\nfrozen 1\n")
-    monkeypatch.setattr(shim_blink, "_tree", lambda _: [(os.getpid(), 1)])
-    frozen = Frozen(0, str(tmp_path))
-    assert frozen.stop() is None
-    assert (tmp_path / "cgroup.freeze").read_text() == "1"
-    assert frozen.look() is None
-    (tmp_path / "cgroup.events").write_text("populated 1\nfrozen 0\n")
-    assert frozen.look() == "somebody else let the job go on meanwhile"
-    frozen.go_on()
-    assert (tmp_path / "cgroup.freeze").read_text() == "0"
-
-
-@pytest.mark.parametrize(
-    ("job", "ours", "group"),
-    [
-        ("/user/gpuq/job-1", "/user/gpuq", "/user/gpuq/job-1"),
-        ("/user/gpuq", "/user/gpuq", None),
-        ("/user/gpuq", "/user/gpuq/worker", None),
-        ("/", "/user/gpuq", None),
-        (None, "/user/gpuq", None),
-    ],
-)
-def test_only_a_group_without_the_shim_is_the_jobs_own(
-    monkeypatch: pytest.MonkeyPatch, job: str | None, ours: str, group: str | None
-) -> None:
-    groups = {1: ours, 2: job}
-    monkeypatch.setattr(shim_blink, "_group_of", groups.__getitem__)
-    monkeypatch.setattr(shim_blink, "_tree", lambda _: [(2, 1)])
-    assert shim_blink._own_group(1, 2) == (group and f"{shim_blink._GROUPS}{group}")
-
-
 @given(
     st.lists(
         st.tuples(
@@ -263,6 +230,37 @@ def test_at_no_moment_have_pauses_taken_one_percent(pauses: list[tuple[float, fl
         paused += ended - began
         assert paused < 0.01 * (ended - start)
     assert EARN == 100
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        "[]",
+        "no JSON",
+        '{"id": 1}',
+        '{"id": Infinity, "seconds": 0.1, "until": 1e9}',
+        '{"id": 1, "seconds": "x", "until": 2}',
+        f'{{"id": {"[" * 5000}, "seconds": 0.1, "until": 1e9}}',
+    ],
+    ids=["list", "text", "half", "infinite", "words", "deep"],
+)
+def test_a_request_that_makes_no_sense_is_none(tmp_path: Path, asked: str) -> None:
+    (tmp_path / "blink.json").write_text(asked)
+    Blinks(str(tmp_path), True, 1).turn(True)
+    assert not (tmp_path / "blinked.json").exists()
+
+
+def test_a_pause_that_cannot_be_begun_is_said_and_costs_the_job_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(shim_blink, "EARN", 0.0)
+    monkeypatch.setattr(shim_blink.os, "pipe2", full)
+    (tmp_path / "blink.json").write_text(json.dumps({"id": 1, "seconds": 1.0, "until": time.monotonic() + 60}))
+    Blinks(str(tmp_path), True, 1).turn(True)
+    assert "could be started" in json.loads((tmp_path / "blinked.json").read_text())["why_not"]
 
 
 def test_the_shim_holds_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

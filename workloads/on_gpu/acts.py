@@ -23,8 +23,8 @@ from gpuq.core.attempt import AttemptId
 from gpuq.core.job import JobId
 from gpuq.settings import Devices, load
 from workers import mps
+from workers.backend import open_backend
 from workers.progress import hook_environment, read_progress
-from workers.sample import open_backend
 from workers.shim_mps import PIPES
 from workloads.demo.gpuq import Gpuq
 from workloads.on_gpu.steps import OutOfTime, Room

@@ -1,0 +1,92 @@
+"""`gpuq explain`: why a job waits, or runs where it runs."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli import samples
+from tests.cli.conftest import Command, FakeApi
+
+
+def explanation(job_id: int, state: str, verdict: dict[str, object] | None, **more: object) -> dict[str, object]:
+    told = {
+        "id": job_id,
+        "state": state,
+        "sentence": "It waits.",
+        "verdict": verdict,
+        "position": None,
+        "waiting": None,
+    }
+    return {**told, "device": None, "partners": [], "forecast": None, "attempts": [], **more}
+
+
+def test_explain_says_why_nobody_is_paused(gpuq: Command, api: FakeApi) -> None:
+    why = "never so far, since job 43 beside it was not submitted with --blink"
+    api.on("GET", "/api/v1/jobs/42/explanation", explanation(42, "RUNNING", None, blink=why))
+    assert why in gpuq("explain", "42", COLUMNS="300").out
+
+
+def test_explain_shows_the_sum_that_refuses(gpuq: Command, api: FakeApi) -> None:
+    told = explanation(45, "PENDING", samples.OVERLOAD, position=2, waiting=3, forecast=samples.FORECAST)
+    api.on("GET", "/api/v1/jobs/45/explanation", told)
+    out = gpuq("explain", "45", COLUMNS="200").out
+    assert out.startswith(
+        "job 45 waits: PredictedLoad on box/cpu0: peak utilisation 54% + 53% = 107% > 100%, beside job 41.\n"
+    )
+    assert "It is number 2 of 3 waiting jobs." in out
+    assert "9.0 GiB (at most 9.8 GiB)" in out
+    assert gpuq("explain", "45", "--json").json == told
+
+
+def test_explain_says_why_it_runs_beside_another(gpuq: Command, api: FakeApi) -> None:
+    told = explanation(42, "RUNNING", samples.FITS, device="box/cpu0", partners=[43])
+    api.on("GET", "/api/v1/jobs/42/explanation", told)
+    out = gpuq("explain", "42", COLUMNS="300").out
+    assert out.startswith(
+        "job 42 runs on cpu0 beside 43 because it fitted beside job 43: peak utilisation 54% + 33% = 87% <= 100%"
+    )
+    assert "9.8 GiB + 6.0 GiB spoken for + 8.0 GiB kept free = 23.8 GiB <= 80.0 GiB" in out
+
+
+@pytest.mark.parametrize(
+    ("rule", "admitted", "numbers", "expected"),
+    [
+        (
+            "SlowdownBudget",
+            False,
+            {"beside": "k", "newcomer_slowdown": 1.3, "budget": 1.15},
+            "30% slower beside a job of kind k",
+        ),
+        (
+            "SlowdownBudget",
+            False,
+            {"resident": "41", "resident_slowdown": 1.3, "budget": 1.1},
+            "slow job 41 by 30%, whose budget is 10%",
+        ),
+        ("FirstRunExclusive", False, {"newcomer": "45", "evidence": "none"}, "(evidence: none)"),
+        ("FirstRunExclusive", True, {"needed_bytes": None, "committed_bytes": 0, "total_bytes": 2**30}, "alone"),
+        ("Resources", False, {"residents": 2, "limit": 2}, "2 jobs are there, and 2 are the limit"),
+        (
+            "PredictedMemory",
+            False,
+            {"needed_bytes": 2**31, "committed_bytes": 2**30, "total_bytes": 2**31},
+            "= 3.0 GiB > 2.0 GiB",
+        ),
+        ("Exclusive", False, {"newcomer": "45"}, "this job does not share"),
+        ("UnsafePair", False, {"beside": "k"}, "ran out of memory before"),
+        (
+            "PredictedLoad",
+            False,
+            {"newcomer_pct": 54.0, "committed_pct": None, "limit_pct": 100.0, "residents": "41"},
+            "the server's words",
+        ),
+        ("RuleOfTomorrow", False, {"some_bytes": 2**30}, "the server's words"),
+    ],
+)
+def test_every_rule_in_words(
+    gpuq: Command, api: FakeApi, rule: str, admitted: bool, numbers: dict[str, object], expected: str
+) -> None:
+    verdict = {"admitted": admitted, "rule": rule, "device": "d", "numbers": numbers, "sentence": "the server's words"}
+    state = "RUNNING" if admitted else "PENDING"
+    api.on("GET", "/api/v1/jobs/45/explanation", explanation(45, state, verdict))
+    assert expected in gpuq("explain", "45", COLUMNS="300").out

@@ -1,0 +1,88 @@
+"""`gpuq show`: what is told of one job."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli import samples
+from tests.cli.conftest import Command, FakeApi
+
+
+def test_show_has_every_part(gpuq: Command, api: FakeApi) -> None:
+    actual = {**samples.NO_ACTUAL, "peak_utilization_pct": 57.0, "slowdown": 1.06, "alone_rate": 12.5, "partners": [43]}
+    job = samples.ended(42, "FAILED", 2, actual=actual, partners=[], max_slowdown=1.15, time_limit_s=3600.0)
+    api.on("GET", "/api/v1/jobs/42", job)
+    out = gpuq("show", "42").out
+    for part in (
+        "job 42",
+        "FAILED",
+        "exit code",
+        "box/cpu0",
+        "57%",
+        "6%",
+        "12.5 steps/s",
+        "9.8 GiB",
+        "12 attempts of",
+        "15% at most",
+    ):
+        assert part in out
+    assert all(len(line) <= 80 for line in out.splitlines())
+    assert gpuq("show", "42", "--json").json == job
+
+
+@pytest.mark.parametrize("ended", [False, True])
+def test_show_says_why_no_steps_are_counted(gpuq: Command, api: FakeApi, ended: bool) -> None:
+    why = "no Python with the step counter has started in it; `python -I`, -E and -S keep the counter out"
+    uncounted = {"steps": None, "not_counted": why}
+    if ended:
+        job = samples.ended(42, "COMPLETED", 0, actual={**samples.NO_ACTUAL, **uncounted})
+    else:
+        job = samples.running(42, live={"memory_bytes": None, "utilization_pct": None, "rate": None, **uncounted})
+    api.on("GET", "/api/v1/jobs/42", job)
+    out = gpuq("show", "42").out
+    assert f"not counted: {why}" in " ".join(out.split())
+    assert all(len(line) <= 80 for line in out.splitlines())
+
+
+def test_show_lists_attempts_when_there_was_more_than_one(gpuq: Command, api: FakeApi) -> None:
+    attempt = {
+        "number": 1,
+        "device": "box/cpu0",
+        "started_at": "2026-11-20T22:30:00Z",
+        "ended_at": "2026-11-20T22:31:00Z",
+    }
+    attempts = [{**attempt, "ending": "out of memory", "exit_code": 1}, {**attempt, "number": 2}]
+    api.on("GET", "/api/v1/jobs/42", samples.running(42, attempts=attempts))
+    out = gpuq("show", "42").out
+    assert "out of memory" in out
+    assert "2026-11-20 22:30:00  1:00" in out
+
+
+def test_show_of_a_job_that_nothing_is_known_of(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/jobs/1", samples.job(1, name=None))
+    assert "nothing is known of this kind yet" in gpuq("show", "1").out
+
+
+def test_show_says_what_a_slowdown_rests_on_and_what_else_says(gpuq: Command, api: FakeApi) -> None:
+    actual = {
+        **samples.NO_ACTUAL,
+        "slowdown": 1.06,
+        "slowdown_basis": "measured by blinks",
+        "slowdown_otherwise": [{"basis": "kind's alone rate", "value": 1.1, "low": None, "high": None}],
+        "blink": "7 times",
+        "partners": [43],
+    }
+    api.on("GET", "/api/v1/jobs/42", samples.ended(42, "COMPLETED", 0, actual=actual, blink=True))
+    out = gpuq("show", "42").out
+    assert "6% measured by blinks, 10% against its kind alone" in out
+    assert "7 times" in out
+    assert "measured by blinks" in out
+
+
+def test_show_tells_energy_and_a_memory_that_is_only_a_bound(gpuq: Command, api: FakeApi) -> None:
+    actual = {"energy_joules": 360_000.0, "idle_joules": 90_000.0, "peak_memory_bytes": 60 * 2**30}
+    job = samples.running(42, actual={**samples.NO_ACTUAL, **actual, "peak_memory_is_bound": True})
+    api.on("GET", "/api/v1/jobs/42", job)
+    out = gpuq("show", "42").out
+    assert "energy: 100 Wh, 25 Wh of it what the device takes idle" in out
+    assert "needs at most" in out

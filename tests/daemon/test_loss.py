@@ -1,0 +1,174 @@
+"""What is lost, doubled, forged or away: it is said again, and the record always knows."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuq.codec import to_plain
+from gpuq.core.attempt import AttemptId, Ending
+from gpuq.core.events import Exited
+from gpuq.core.job import JobId
+from gpuq.core.measurement import Measurement
+from gpuq.errors import Unreachable
+from gpuq.wire import Report, Spooled, seal
+from tests.daemon.harness import Harness
+from tests.support.nouns import a_device
+from tests.support.world import World
+
+
+async def test_every_order_may_be_lost_and_every_message_doubled(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    job = harness.submit()
+    await harness.live(world, 1)
+    harness.now += 1
+    await harness.turn(*world.messages(0))
+    harness.bell.rung.clear()  # the order is lost
+
+    await harness.live(world, 8)
+    for message in world.messages(0):
+        await harness.turn(message, message)
+
+    assert world.starts == [AttemptId(job, 1)]
+    assert harness.states() == {job: "RUNNING"}
+
+
+async def test_an_attempt_lost_after_its_claim_is_voided_and_tried_again(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    job = harness.submit()
+    await harness.turn(*world.messages(0))
+    await harness.turn(*world.messages(0))
+    assert harness.store.claim(AttemptId(job, 1), "host", "boot-1", 0.0), "the worker dies right after this"
+
+    await harness.live(world, 20)
+
+    assert world.starts == [AttemptId(job, 2)]
+    assert harness.states() == {job: "RUNNING"}
+
+
+@pytest.mark.parametrize("key", ["", "another key"])
+async def test_nobody_can_end_a_job_by_writing_to_redis(harness: Harness, key: str) -> None:
+    world = World(harness.store, a_device())
+    job = harness.submit()
+    await harness.live(world, 3)
+    name, body = to_plain(Exited(AttemptId(job, 1), 0.0, Ending.NEVER_STARTED, None, "forged", Measurement()))
+    forged = Spooled("host", len(world.spool) + 1, name, body)
+
+    await harness.turn(seal(forged, key) if key else forged, Report("host", 0, {"host": "host"}))
+    await harness.live(world, 2)
+
+    assert harness.states() == {job: "RUNNING"}
+    assert world.starts == [AttemptId(job, 1)]
+    world.end(AttemptId(job, 1))
+    await harness.live(world, 2)
+    assert harness.states() == {job: "COMPLETED"}, "the number that the forgery bore is still the host's"
+
+
+async def test_events_after_a_gap_wait_until_the_host_sends_again(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    job = harness.submit()
+    await harness.live(world, 3)
+    world.end(AttemptId(job, 1))
+    last = world.spool[-1]
+    harness.dispatcher.intake.taken["host"] = 0
+
+    await harness.turn(last)
+    assert harness.states() == {job: "RUNNING"}
+
+    await harness.turn(*world.messages(0))
+    assert harness.states() == {job: "COMPLETED"}
+
+
+async def test_a_dispatcher_that_dies_is_followed_by_one_that_knows_as_much(harness: Harness) -> None:
+    world = World(harness.store, a_device("gpu0"), a_device("gpu1"))
+    jobs = [harness.submit() for _ in range(4)]
+    await harness.live(world, 4)
+    world.end(AttemptId(jobs[0], 1))
+    before = harness.dispatcher.state
+
+    harness.start()
+    after = harness.dispatcher.state
+    assert after.jobs.keys() == before.jobs.keys()
+    assert after.attempts.keys() == before.attempts.keys()
+    assert after.residents == before.residents
+
+    await harness.live(world, 3)
+    assert harness.states()[jobs[0]] == "COMPLETED"
+    assert len(world.starts) == len(set(world.starts))
+
+
+async def test_a_cancel_reaches_the_host_and_is_said_again_until_it_works(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    job = harness.submit()
+    await harness.live(world, 3)
+    harness.store.add_request("cancel", job, "ada", harness.now, {})
+    await harness.turn()
+    harness.bell.rung.clear()  # lost
+    harness.start()  # and the dispatcher with it
+
+    await harness.live(world, 5)
+
+    assert harness.states() == {job: "CANCELLED"}
+    assert world.running() == []
+
+
+async def test_a_job_cancelled_before_its_order_arrives_never_starts(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    job = harness.submit()
+    await harness.turn(*world.messages(0))
+    await harness.turn(*world.messages(0))
+    assert harness.states() == {job: "STARTING"}
+    harness.store.add_request("cancel", job, "ada", harness.now, {})
+    await harness.turn()
+
+    harness.deliver(world)
+    await harness.live(world, 3)
+
+    assert world.starts == []
+    assert harness.states() == {job: "CANCELLED"}
+
+
+async def test_redis_away_holds_nothing_up_that_it_need_not(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    harness.bell.down = True
+    job = harness.submit()
+    await harness.turn(*world.messages(0))
+    await harness.turn(*world.messages(0))
+    assert harness.states() == {job: "STARTING"}
+
+    harness.bell.down = False
+    await harness.live(world, 8)
+    assert harness.states() == {job: "RUNNING"}
+
+
+async def test_the_database_away_stops_the_ring_and_loses_nothing(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(harness.store, a_device())
+    job = harness.submit()
+    failures = iter([Unreachable("the disk is full."), Unreachable("the disk is full.")])
+    commit = harness.store.commit
+
+    def failing(batch: object) -> None:
+        for failure in failures:
+            raise failure
+        commit(batch)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(harness.store, "commit", failing)
+    monkeypatch.setattr("gpuq.daemon.loop._RETRY_S", 0)
+
+    await harness.live(world, 3)
+
+    assert harness.states() == {job: "RUNNING"}
+
+
+async def test_an_unknown_request_and_a_broken_event_stop_nobody(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    harness.store.add_request("dance", None, "ada", harness.now, {})
+    job = harness.submit()
+
+    await harness.live(world, 3)
+
+    assert harness.states() == {job: "RUNNING"}
+    assert harness.store.requests(10) == []
+    assert isinstance(job, int)
+    assert JobId(job) in harness.dispatcher.state.jobs

@@ -1,0 +1,19 @@
+"""The counter of the kernel's OOM killer, on a file in its place."""
+
+from __future__ import annotations
+
+from workers import shim_oom
+
+
+def test_the_oom_watch_sees_a_rising_counter(tmp_path, monkeypatch) -> None:
+    events, now = tmp_path / "memory.events", [100.0]
+    events.write_text("oom 0\noom_kill 4\n")
+    monkeypatch.setattr(shim_oom, "_events_file", lambda: str(events))
+    watch = shim_oom.OomWatch(lambda: now[0])
+    assert watch.seconds_ago() is None
+    events.write_text("oom 1\noom_kill 5\n")
+    assert watch.seconds_ago() == 0
+    now[0] += 7
+    assert watch.seconds_ago() == 7
+    events.unlink()
+    assert watch.seconds_ago() == 7, "what was seen stays seen"
