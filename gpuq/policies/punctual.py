@@ -11,8 +11,8 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from math import fsum
+from dataclasses import dataclass, field
+from math import fsum, isfinite
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -35,14 +35,16 @@ _ROUNDING = 1e-9
 
 
 @dataclass(slots=True)
-class _Told:
+class Told:
+    """What was foretold of one at that moment: `raw`, and the 90th percentile that it was told."""
+
     at: float
     raw: ExpectedStart
     p90_s: float
     missed: bool = False
 
 
-class _Late(NamedTuple):
+class Late(NamedTuple):
     """What somebody waited, as a multiple of the raw median and of the raw 90th percentile; None was told at no moment."""
 
     told_at: float | None
@@ -50,13 +52,29 @@ class _Late(NamedTuple):
     high: float
 
 
-class Punctual:
-    """One for each sort of jobs that start alike."""
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """All that a `Punctual` has learnt, to go on with after a restart."""
 
-    def __init__(self) -> None:
-        self._waiting: dict[JobId, _Told] = {}
-        self._late = deque((_Late(None, ratio, ratio / _WITHIN) for ratio in _PRIOR), maxlen=_LOOK_BACK)
-        self._aim = _HOLDS
+    waiting: dict[JobId, Told] = field(default_factory=dict)
+    late: list[Late] = field(default_factory=lambda: [Late(None, ratio, ratio / _WITHIN) for ratio in _PRIOR])
+    aim: float = _HOLDS
+
+
+class Punctual:
+    """One for each sort of jobs that start alike. `known` is what one before it has learnt."""
+
+    def __init__(self, known: Lateness | None = None) -> None:
+        known = known or Lateness()
+        self._waiting = dict(known.waiting)
+        self._late = deque(known.late, maxlen=_LOOK_BACK)
+        self._aim = known.aim
+
+    @property
+    def learnt(self) -> Lateness:
+        """All that was learnt; who was told nothing finite is left out."""
+        told = {job: told for job, told in self._waiting.items() if isfinite(told.p90_s)}
+        return Lateness(told, list(self._late), self._aim)
 
     @property
     def waiting(self) -> Sequence[JobId]:
@@ -66,7 +84,7 @@ class Punctual:
     def tell(self, job: JobId, raw: ExpectedStart, now: float) -> ExpectedStart:
         """Remember this, and say it corrected."""
         said = self.corrected([raw], now)[0]
-        self._waiting[job] = _Told(now, raw, said.p90_s)
+        self._waiting[job] = Told(now, raw, said.p90_s)
         return said
 
     def started(self, job: JobId, now: float) -> None:
@@ -99,7 +117,7 @@ class Punctual:
                 self._judge(True, together[told.at])
         waited = [_late(told, now) for told in self._waiting.values()]
 
-        def factor(ratio: Callable[[_Late], float], share: float) -> float:
+        def factor(ratio: Callable[[Late], float], share: float) -> float:
             past = [(ratio(late), together[late.told_at]) for late in self._late]
             least = _quantile(past, share)
             beyond = [(ratio(late), together[late.told_at]) for late in waited if ratio(late) > least]
@@ -119,9 +137,9 @@ class Punctual:
         return together
 
 
-def _late(told: _Told, now: float) -> _Late:
+def _late(told: Told, now: float) -> Late:
     waited = now - told.at + _A_MINUTE
-    return _Late(told.at, waited / (told.raw.p50_s + _A_MINUTE), waited / (told.raw.p90_s + _A_MINUTE))
+    return Late(told.at, waited / (told.raw.p50_s + _A_MINUTE), waited / (told.raw.p90_s + _A_MINUTE))
 
 
 def _quantile(values: Iterable[tuple[float, int]], share: float) -> float:
