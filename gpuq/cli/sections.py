@@ -49,6 +49,7 @@ def forecast_facts(forecast: Record | None, width: int) -> list[str]:
                     fmt.duration(values.get("duration_p50_s")), fmt.duration(values.get("duration_p90_s")), "p90"
                 ),
             ),
+            ("power", fmt.watts(values.get("power_w"))),
             ("evidence", fmt.clean(values.get("evidence") or "none")),
             ("model", fmt.clean(values["model_version"]) if values.get("model_version") else None),
         ],
