@@ -61,6 +61,7 @@ class Starts:
         self._scheduling = scheduling
         self._clock = clock
         self._file = file
+        self._kept = b""
         self._next_at = self._keep_at = float("-inf")
         self.jobs: dict[JobId, Moments] = {}
         self.newcomer: Moments | None = None
@@ -91,13 +92,15 @@ class Starts:
         self.jobs = {job: moments for job, start in found.items() if (moments := _moments(start, board.now))}
 
     def _keep(self) -> None:
-        if self._file is None:
+        learnt = msgspec.json.encode(_Kept(self._scheduling, self._teller.learnt))
+        if self._file is None or learnt == self._kept:
             return
         aside = self._file.with_suffix(".new")
         try:
             with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-                file.write(msgspec.json.encode(_Kept(self._scheduling, self._teller.learnt)))
+                file.write(learnt)
             aside.replace(self._file)
+            self._kept = learnt
         except OSError as error:
             log.warning("what starts taught is not kept: %s", error, extra={"action": "starts"})
 
