@@ -10,9 +10,10 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -43,7 +44,7 @@ Moments = tuple[float, float]
 class _Kept:
     """What the file holds. How late starts are depends on the settings, so it says under which this was learnt."""
 
-    scheduling: Scheduling
+    scheduling: dict[str, Any]
     memory: Memory
 
 
@@ -92,7 +93,7 @@ class Starts:
         self.jobs = {job: moments for job, start in found.items() if (moments := _moments(start, board.now))}
 
     def _keep(self) -> None:
-        learnt = msgspec.json.encode(_Kept(self._scheduling, self._teller.learnt))
+        learnt = msgspec.json.encode(_Kept(asdict(self._scheduling), self._teller.learnt))
         if self._file is None or learnt == self._kept:
             return
         aside = self._file.with_suffix(".new")
@@ -114,7 +115,7 @@ def _known(file: Path, scheduling: Scheduling, state: State) -> Memory:
     except (OSError, msgspec.DecodeError) as error:
         log.warning("what starts taught is learnt anew, %s: %s", file.name, error, extra={"action": "starts"})
         return Memory()
-    if kept.scheduling != scheduling:
+    if kept.scheduling != asdict(scheduling):
         log.info("what starts taught is learnt anew: it was under other settings", extra={"action": "starts"})
         return Memory()
     single, gang = (_of_these(late, state) for late in (kept.memory.single, kept.memory.gang))

@@ -2,6 +2,7 @@
 learnt outlives the daemon."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from gpuq.core.limits import Limits
 from gpuq.core.state import State, apply
 from gpuq.daemon.starts import Starts
 from gpuq.policies.packed import packed
-from gpuq.settings import Scheduling
+from gpuq.settings import Scheduling, load
 from tests.support.nouns import a_device, a_job, a_reading, a_report, a_start, an_exit
 
 LIMITS = Limits(residents_per_device=1)
@@ -149,6 +150,7 @@ def test_who_was_told_before_a_restart_is_still_held_to_that(tmp_path: Path) -> 
 def test_a_number_that_was_given_again_after_a_backup_is_another_job(tmp_path: Path) -> None:
     file = tmp_path / "starts.json"
     after_a_late_start(Starts(Scheduling(), lambda: 0.0, file))
+    assert json.loads(file.read_bytes())["memory"]["single"]["waiting"]["3"]["at"] == 110_020.0
     restored = Queue()
     restored.submit(1, 400_000.0)
     restored.submit(3, 400_000.0)
@@ -165,9 +167,11 @@ def test_a_file_that_cannot_be_read_is_learnt_anew(tmp_path: Path, spoilt: str) 
 
 
 def test_under_other_settings_it_is_learnt_anew(tmp_path: Path) -> None:
+    """As those are that a later version has other defaults for: the file names all of them."""
     file, other = tmp_path / "starts.json", Scheduling(policy="fifo")
-    queue = after_a_late_start(Starts(Scheduling(), lambda: 0.0, file))
+    queue = after_a_late_start(Starts(load({"GPUQ_HOME": str(tmp_path)}).scheduling, lambda: 0.0, file))
     queue.submit(4, 110_030.0)
+    assert json.loads(file.read_bytes())["scheduling"] == asdict(load({"GPUQ_HOME": str(tmp_path)}).scheduling)
     found = [queue.told(Starts(other, lambda: 0.0, kept, queue.state), 110_040.0) for kept in (file, None)]
     assert found[0] == found[1]
 
