@@ -202,6 +202,18 @@ def test_explain_says_why_it_runs_beside_another(gpuq: Command, api: FakeApi) ->
             {"newcomer_pct": 54.0, "committed_pct": None, "limit_pct": 100.0, "residents": "41"},
             "the server's words",
         ),
+        (
+            "PredictedLoad",
+            False,
+            {"newcomer_pct": 49.0, "committed_pct": 149.0, "foreign_pct": 100.0, "limit_pct": 115.0, "residents": "3"},
+            "49% + 149% = 198% > 115%, beside job 3 and what gpuq did not start (100%).",
+        ),
+        (
+            "PredictedLoad",
+            False,
+            {"newcomer_pct": 54.0, "committed_pct": 53.0, "foreign_pct": 0.0, "limit_pct": 100.0, "residents": "41"},
+            "54% + 53% = 107% > 100%, beside job 41.",
+        ),
         ("RuleOfTomorrow", False, {"some_bytes": 2**30}, "the server's words"),
     ],
 )
