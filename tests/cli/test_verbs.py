@@ -226,6 +226,16 @@ def test_every_rule_in_words(
     assert expected in gpuq("explain", "45", COLUMNS="300").out
 
 
+def test_explain_of_an_unknown_kind_has_no_empty_table(gpuq: Command, api: FakeApi) -> None:
+    unknown = {**dict.fromkeys(samples.FORECAST), "evidence": "none"}
+    for forecast in (None, unknown):
+        told = explanation(45, "PENDING", samples.OVERLOAD, forecast=forecast)
+        api.on("GET", "/api/v1/jobs/45/explanation", told)
+        out = gpuq("explain", "45").out
+        assert "none: nothing like it has run yet" in out
+        assert "peak memory" not in out
+
+
 def test_control_verbs_ask_for_each_job(gpuq: Command, api: FakeApi) -> None:
     for verb, word in (("cancel", "cancelled"), ("hold", "held"), ("release", "released")):
         api.on("POST", f"/api/v1/jobs/42/{verb}", {"id": 42, "asked": verb, "state": "PENDING", "done": True})
@@ -241,6 +251,8 @@ def test_cancel_goes_on_after_a_failure_and_ends_with_the_worst_code(gpuq: Comma
     assert done.code == 6
     assert "Job 3 will be cancelled in a moment." in done.err
     assert [r.path for r in api.requests] == [f"/api/v1/jobs/{number}/cancel" for number in (1, 2, 3)]
+    assert done.err.endswith("\n  Look.\n")
+    assert done.err.count("Look.") == 1, "what is to be done about them is said once"
 
 
 def test_a_job_that_is_being_stopped_is_not_called_cancelled_yet(gpuq: Command, api: FakeApi) -> None:
