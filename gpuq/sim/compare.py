@@ -14,14 +14,16 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from ctypes import c_double
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import product
 from typing import Any, Literal
 
+from gpuq.core.limits import Limits
 from gpuq.errors import Failure
 from gpuq.settings import Settings
 from gpuq.sim.beliefs import Beliefs, Cold, Oracle
+from gpuq.sim.bound import possible_saving
 from gpuq.sim.named import contender_named, usual
 from gpuq.sim.report.figures import Figures, figures
 from gpuq.sim.report.sketch import Sketch, sketch
@@ -98,7 +100,8 @@ def play(asked: Asked, name: str, seed: int, progress: Callable[[float], None] |
     run = Simulation(scenario.trace, scenario.world, _beliefs(asked, scenario, seed), contender, seed=seed).play(
         progress
     )
-    return Played(figures(run, budget=asked.budget, prices=asked.settings.scheduling), sketch(run), tuple(run.notes))
+    found = figures(run, budget=asked.budget, prices=asked.settings.scheduling)
+    return Played(replace(found, possible_saving=_possible(asked, seed)), sketch(run), tuple(run.notes))
 
 
 def _beliefs(asked: Asked, scenario: Scenario, seed: int) -> Beliefs:
@@ -118,9 +121,22 @@ def _opened(source: str, options: tuple[tuple[str, Any], ...]) -> Scenario:
     return open_scenario(source, **dict(options))
 
 
+@lru_cache(maxsize=2)
+def _bound(source: str, options: tuple[tuple[str, Any], ...], limits: Limits) -> float | None:
+    return possible_saving(_opened(source, options), limits)
+
+
 def _scenario(asked: Asked, seed: int) -> Scenario:
-    options = {"world": asked.world, "gpus": asked.gpus, "load": asked.load, "jobs": asked.jobs, "seed": seed}
-    return _opened(asked.source, tuple(options.items()))
+    return _opened(asked.source, _options(asked, seed))
+
+
+def _possible(asked: Asked, seed: int) -> float | None:
+    """It is the scenario's, the same for all contenders."""
+    return _bound(asked.source, _options(asked, seed), asked.settings.admission)
+
+
+def _options(asked: Asked, seed: int) -> tuple[tuple[str, Any], ...]:
+    return (("world", asked.world), ("gpus", asked.gpus), ("load", asked.load), ("jobs", asked.jobs), ("seed", seed))
 
 
 def _one_by_one(asked: Asked, tasks: Sequence[tuple[str, int]], progress: Progress | None) -> Iterator[Played]:

@@ -73,6 +73,12 @@ class Figures:
         "1 - busy device time / device time of the same work run exclusively. 0.5 would be two jobs on every device that do "
         "not disturb each other; below 0 sharing, or work lost, cost more than it saved.",
     )
+    possible_saving: float | None = _figure(
+        "possible saving",
+        "share",
+        "The packing saving that no schedule exceeds whose pairs keep to the limits of the settings: if all jobs were there at "
+        "once, and free to change partners at any moment.",
+    )
     gpu_hours_used: float | None = _figure(
         "device-hours used", "h", "Time in which a device had somebody on it, summed over devices."
     )

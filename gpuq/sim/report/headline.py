@@ -22,10 +22,17 @@ def _saved(main: Figures) -> Iterator[str]:
     elif main.gpu_hours_saved is not None and main.gpu_hours_used is not None:
         if main.gpu_hours_saved > 0:
             whole = main.gpu_hours_used + main.gpu_hours_saved
-            part = share(main.gpu_hours_saved / whole)
-            yield f"Sharing would have saved {hours(main.gpu_hours_saved)} GPU-hours, {part} of {hours(whole)}."
+            saved = f"{hours(main.gpu_hours_saved)} GPU-hours, {share(main.gpu_hours_saved / whole)} of {hours(whole)}"
+            yield f"Sharing would have saved {saved}{_of_possible(main)}."
         else:
             yield "Sharing would have saved no GPU-hours."
+
+
+def _of_possible(main: Figures) -> str:
+    """What could be had at most: whether little was saved because little can be."""
+    if main.possible_saving is None:
+        return ""
+    return f"; pairs within the limits of the settings could save {share(main.possible_saving)} at most"
 
 
 def _completion(main: Figures, baseline: Figures) -> Iterator[str]:

@@ -53,6 +53,13 @@ def test_the_headline_says_what_was_saved_how_much_sooner_and_who_was_slowed() -
     ]
 
 
+def test_the_headline_says_what_could_be_saved_at_most_where_that_is_known() -> None:
+    shared = a_report().summary("packed").median
+    assert headline(replace(shared, possible_saving=0.42), shared, 1.2)[0].endswith(
+        "38% of 2; pairs within the limits of the settings could save 42% at most."
+    )
+
+
 def test_it_says_nothing_that_is_not_true() -> None:
     bad = together(2.5)
     found = headline(figures(bad), figures(alone()), 1.2)
