@@ -93,6 +93,11 @@ class Home:
         return self.root / "models"
 
     @property
+    def starts(self) -> Path:
+        """What earlier starts taught of how long jobs wait; without it that is learnt again."""
+        return self.root / "starts.json"
+
+    @property
     def profiles(self) -> Path:
         """Op profiles that `gpuq profile` made, for the trainer."""
         return self.root / "profiles"

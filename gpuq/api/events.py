@@ -1,21 +1,25 @@
 """`GET /api/v1/events`: the journal as server-sent events, resumable.
 
-The id of an event is its number in the journal. `Last-Event-ID` or `?after=` goes on behind one already seen; without
-either, the stream begins now. Only entries that name jobs are sent, unless `all=1`. A comment keeps the line open.
+The id of an event is its number in the journal and the moment it was written, in microseconds: "1500-1764000000123456".
+`Last-Event-ID` or `?after=` goes on behind one already seen; without either, the stream begins now. Only entries that name jobs
+are sent, unless `all=1`. A comment keeps the line open.
 
-Who has seen a number that the record never gave comes from before a backup was put back: they are told so by a first event
-`Rewound`, whose id is the newest number there is, and the stream goes on from there.
+After a backup was put back, numbers are given a second time, at other moments. So who has seen an entry that is not in the
+journal, or not any more, is told so by a first event `Rewound` with the newest id there is, and the stream goes on from there.
+A bare number is taken too; of those, only what is beyond the newest is known to be from before.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
+from dataclasses import dataclass
 
 import msgspec
 from aiohttp import web
 from aiohttp_sse import EventSourceResponse
 
-from gpuq.adapters.store.contract import Entry
+from gpuq.adapters.store.contract import Entry, Store
 from gpuq.api import asked
 from gpuq.api.context import Context, context_of
 from gpuq.api.problem import break_off
@@ -26,15 +30,28 @@ from gpuq.errors import BadInput, GpuqError
 _HEARTBEAT_S = 15.0
 _LOOK_EVERY_S = 0.4
 _AT_ONCE = 500
+_ID = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
 REWOUND = "Rewound"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The last entry that a caller has seen; `moment` in microseconds, None where only the number is known."""
+
+    seq: int
+    moment: int | None = None
+
+    @property
+    def id(self) -> str:
+        """As the stream names it."""
+        return f"{self.seq}" if self.moment is None else f"{self.seq}-{self.moment}"
 
 
 async def events(request: web.Request) -> web.StreamResponse:
     """Stream the journal until the caller leaves."""
     context = context_of(request)
     seen = _seen(request)
-    last = await _last(context, seen)
-    after = last if seen is None else min(seen, last)
+    after = await context.read(context.store.last_seq) if seen is None else seen.seq
     job = asked.whole(request, "job", None, 1, 10**18 - 1)
     answer = EventSourceResponse(ping_interval=_HEARTBEAT_S, sep="\n")
     await answer.prepare(request)
@@ -42,9 +59,8 @@ async def events(request: web.Request) -> web.StreamResponse:
         try:
             # At once, so that a caller knows where the stream begins and proxies pass the headers on.
             await answer.write(f": after {after}\n\n".encode())
-            if seen is not None and seen > last:
-                body = {"asked_after": seen, "last": last}
-                await _tell(answer, Entry(seq=last, at=context.now(), name=REWOUND, body=body, jobs=()))
+            if seen is not None:
+                after = await _where_to_go_on(context, answer, seen)
             await _send(context, answer, after, only_jobs=not asked.flag(request, "all"), job=job)
         except (ConnectionError, TimeoutError):
             pass
@@ -53,39 +69,67 @@ async def events(request: web.Request) -> web.StreamResponse:
     return answer
 
 
-def _seen(request: web.Request) -> int | None:
-    """The number of the last event that the caller has seen; None where none is named."""
+def _seen(request: web.Request) -> Seen | None:
+    """The last event that the caller has seen; None where none is named."""
     text = request.headers.get("Last-Event-ID") or request.query.get("after")
     if text is None:
         return None
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise BadInput(f"An event's id is a whole number, not {asked.shown(text)}.")
-    return int(text)
+    found = _ID.fullmatch(text)
+    if not found:
+        raise BadInput(
+            f"{asked.shown(text)} is not the id of an event.",
+            fix="Give the `id` of the last one that came, or its number; 0 is the beginning.",
+        )
+    return Seen(int(found[1]), None if found[2] is None else int(found[2]))
 
 
-async def _last(context: Context, seen: int | None) -> int:
-    """The newest number; while the record is away, who has seen one is believed and waits."""
-    try:
-        return await context.read(context.store.last_seq)
-    except GpuqError:
-        if seen is None:
-            raise
-        return seen
+async def _where_to_go_on(context: Context, answer: EventSourceResponse, seen: Seen) -> int:
+    """The number to go on behind, once the record answers; who comes from another past is told."""
+    while answer.is_connected() and not context.stopping.is_set():
+        try:
+            newest = await context.read(_newest_if_rewound, context.store, seen)
+        except GpuqError:
+            await _sleep_unless(context.stopping, _LOOK_EVERY_S)
+            continue
+        if newest is None:
+            break
+        body = {"asked_after": seen.seq, "last": newest.seq}
+        entry = Entry(seq=newest.seq, at=context.now(), name=REWOUND, body=body, jobs=())
+        await _tell(answer, entry, newest)
+        return newest.seq
+    return seen.seq
+
+
+def _newest_if_rewound(store: Store, seen: Seen) -> Seen | None:
+    """What is newest in the journal, where that does not hold what was seen; None where it does. Blocks."""
+    last = store.last_seq()
+    if seen.seq <= last and (seen.moment is None or _found(store, seen.seq) == seen):
+        return None
+    return _found(store, last) or Seen(last)
+
+
+def _found(store: Store, seq: int) -> Seen | None:
+    entries = store.journal(after=seq - 1, limit=1)
+    return _named(entries[0]) if entries and entries[0].seq == seq else None
+
+
+def _named(entry: Entry) -> Seen:
+    return Seen(entry.seq, round(entry.at * 1e6))
 
 
 async def _send(context: Context, answer: EventSourceResponse, after: int, *, only_jobs: bool, job: int | None) -> None:
     while answer.is_connected() and not context.stopping.is_set():
         entries = await _entries(context, after, only_jobs=only_jobs, job=job)
         for entry in entries:
-            await _tell(answer, entry)
+            await _tell(answer, entry, _named(entry))
             after = entry.seq
         if len(entries) < _AT_ONCE:
             await _sleep_unless(context.stopping, _LOOK_EVERY_S)
 
 
-async def _tell(answer: EventSourceResponse, entry: Entry) -> None:
+async def _tell(answer: EventSourceResponse, entry: Entry, name: Seen) -> None:
     body = msgspec.json.encode(event_view(entry)).decode()
-    await answer.send(body, id=str(entry.seq), event=entry.name)
+    await answer.send(body, id=name.id, event=entry.name)
 
 
 async def _entries(context: Context, after: int, *, only_jobs: bool, job: int | None) -> list[Entry]:

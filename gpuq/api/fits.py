@@ -25,9 +25,10 @@ def check(submission: Submission, devices: Sequence[Device]) -> None:
     numbers = dict(verdict.numbers)
     if "devices_per_host" in numbers:
         most = int(numbers["devices_per_host"] or 0)
+        lacking = submission.gpus - most
         raise NeverFits(
             f"The job asks for {submission.gpus} devices of one host; the host with the most has "
-            f"{most}, so {submission.gpus - most} are missing.",
+            f"{most}, so {lacking} {'is' if lacking == 1 else 'are'} missing.",
             fix=f"Ask for at most {most} with `--gpus`; `gpuq gpus` shows what there is.",
         )
     needed, largest, missing = (

@@ -66,8 +66,8 @@ class Route:
 
 _WAIT = (Query("wait", "integer", "Seconds to wait for the dispatcher to carry it out (default 1)."),)
 _EVENTS = (
-    Query("after", "integer", "Go on behind this entry of the journal."),
-    Query("Last-Event-ID", "integer", "The same, as browsers send it.", "header"),
+    Query("after", "string", "Go on behind this event: its `id`, or its number."),
+    Query("Last-Event-ID", "string", "The same, as browsers send it.", "header"),
     Query("job", "integer", "Only entries that name this job."),
     Query("all", "boolean", "Also entries that name no job."),
 )

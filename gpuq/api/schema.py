@@ -28,7 +28,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ForecastView(msgspec.Struct, frozen=True, kw_only=True):
-    """What is believed before it happened."""
+    """What is believed before it happened. `power_w` is what one device draws while the job has it to itself, in watts."""
 
     peak_utilization_pct: float | None = None
     peak_memory_bytes: int | None = None
@@ -37,6 +37,7 @@ class ForecastView(msgspec.Struct, frozen=True, kw_only=True):
     upper_slowdown: float | None = None
     duration_p50_s: float | None = None
     duration_p90_s: float | None = None
+    power_w: float | None = None
     evidence: str | None = None
     model_version: str | None = None
 

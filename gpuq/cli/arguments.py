@@ -34,7 +34,19 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise BadInput instead of printing the whole usage."""
-        raise BadInput(f"{message}.", fix=f"`{self.prog} --help` shows what it takes.")
+        near = self._like(message.partition("unrecognized arguments: ")[2].split(" ")[0].split("=")[0])
+        meant = f" Did you mean {' or '.join(f'`{option}`' for option in near)}?" if near else ""
+        raise BadInput(f"{message}.{meant}", fix=f"`{self.prog} --help` shows what it takes.")
+
+    def _like(self, word: str) -> list[str]:
+        """Options that hold this one's letters, else the one that looks most like it."""
+        from difflib import get_close_matches
+
+        options = [option for option in self._option_string_actions if option.startswith("--")]
+        if not word.startswith("--") or len(word) < len("--al"):
+            return []
+        holding = sorted((option for option in options if word[2:] in option), key=len)
+        return holding[:3] or get_close_matches(word, options, n=1, cutoff=0.75)
 
     def split(self, words: list[str]) -> tuple[list[str], bool, list[str]]:
         """Our own options, whether `--` ended them, and the command: everything from the first word that is no option.

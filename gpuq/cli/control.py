@@ -15,7 +15,7 @@ def control(verb: str, done: str, summary: str, words: list[str]) -> int:
     options = parser.parse_args(words)
     client = Client.of(options)
     ids = parse_ids(options.ids)
-    answers, worst = [], 0
+    answers, worst, fixes = [], 0, dict[str, None]()
     for job_id in ids:
         try:
             # The answer waits a moment for the dispatcher, so that it can say what came of it; not so for a long list.
@@ -23,12 +23,15 @@ def control(verb: str, done: str, summary: str, words: list[str]) -> int:
         except Unreachable:
             raise
         except GpuqError as error:
-            talk(f"gpuq: {error.message}\n  {error.fix}")
+            talk(f"gpuq: {error.message}")
+            fixes[error.fix] = None
             worst = max(worst, error.exit_code)
             continue
         answers.append(answer)
         if not options.json:
             talk(_sentence(answer, done))
+    for fix in fixes:  # once, however many of a range it is for
+        talk(f"  {fix}")
     if options.json:
         print_json(answers)
     return worst

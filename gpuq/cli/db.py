@@ -12,7 +12,7 @@ def run(words: list[str]) -> int:
         "db",
         "Bring the database to this version's schema.\nIt is $GPUQ_DATABASE_URL, else the SQLite file in the home.",
     )
-    parser.add_argument("action", choices=["upgrade"], help="what to do")
+    parser.add_argument("action", choices=["upgrade"], metavar="upgrade", help="what to do")
     parser.parse_args(words)
     become_module(["gpuq.adapters.store.migrate"])
     return 1

@@ -45,10 +45,10 @@ def say_end(job: Record) -> None:
     """Tell the person about an end that the exit code alone does not explain."""
     if job["state"] == "COMPLETED":
         return
-    reason = f" ({clean(job['reason'])})" if job.get("reason") else ""
-    code = (
-        f" with exit code {job['exit_code']}" if job["state"] == "FAILED" and job.get("exit_code") is not None else ""
-    )
+    failed = job["state"] == "FAILED" and job.get("exit_code") is not None
+    code = f" with exit code {job['exit_code']}" if failed else ""
+    says_more = job.get("reason") and job["reason"] != f"ended{code}"
+    reason = f" ({clean(job['reason'])})" if says_more else ""
     talk(f"gpuq: job {job['id']} ended {job['state']}{code}{reason}.")
 
 

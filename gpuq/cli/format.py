@@ -55,6 +55,11 @@ def rate(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.3g} steps/s"
 
 
+def watts(value: float | None) -> str | None:
+    """`250 W`; None where nobody knows, so that nothing is said of it."""
+    return None if value is None else f"{value:.0f} W"
+
+
 def duration(seconds: float | None) -> str:
     """`0:42`, `1:02:03`, `2-01:02:03`: as Slurm writes it."""
     if seconds is None:

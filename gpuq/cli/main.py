@@ -37,7 +37,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "db": ("db", "bring the database up to date: db upgrade"),
     "version": ("version", "the version of this command and of the daemon"),
 }
-ALIASES = {"ls": "queue", "ps": "queue", "status": "queue", "kill": "cancel"}
+ALIASES = {"ls": "queue", "list": "queue", "ps": "queue", "status": "queue", "why": "explain", "kill": "cancel"}
 # Options that may stand before the verb; they are handed to it. True: the option takes a value.
 COMMON_OPTIONS = {"--host": True, "--json": False, "--no-color": False}
 
@@ -101,7 +101,8 @@ def _without_verb(leading: list[str]) -> int:
 
 def _help() -> str:
     verbs = "\n".join(f"  {name:<12} {summary}" for name, (_, summary) in VERBS.items())
-    aliases = ", ".join(f"{alias} = {name}" for alias, name in ALIASES.items())
+    meaning = {name: [alias for alias in ALIASES if ALIASES[alias] == name] for name in ALIASES.values()}
+    aliases = "; ".join(f"{', '.join(others)} = {name}" for name, others in meaning.items())
     return f"""\
 usage: gpuq [--host URL] [--json] [--no-color] VERB ...
 

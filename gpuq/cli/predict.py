@@ -137,6 +137,7 @@ def _expected(forecast: Record, evidence: Record) -> Iterator[tuple[str, str | N
         yield "peak memory", with_upper(fmt.gib(forecast.get("peak_memory_bytes")), upper)
     half, most = (fmt.duration(forecast.get(name)) for name in ("duration_p50_s", "duration_p90_s"))
     yield "duration", None if half == fmt.UNKNOWN else half if half == most else f"{half} (9 of 10 within {most})"
+    yield "power", fmt.watts(forecast.get("power_w"))
     text = fmt.clean(evidence.get("text") or forecast.get("evidence") or "none")
     yield "evidence", text
     runs = evidence.get("own_runs") or 0

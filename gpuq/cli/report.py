@@ -18,7 +18,7 @@ def run(words: list[str]) -> int:
     parser = Parser(
         "report", "Reports of what has run.\nshadow: what sharing would have saved, while every job ran alone."
     )
-    parser.add_argument("what", choices=["shadow"], help="which report")
+    parser.add_argument("what", choices=["shadow"], metavar="shadow", help="which report")
     parser.add_argument("--days", default="7", metavar="N", help="how many days back (default 7)")
     options = parser.parse_args(words)
     if not options.days.isdecimal() or not 1 <= int(options.days) <= 3660:

@@ -29,9 +29,9 @@ def section(title: str, lines: list[str], colour: bool) -> list[str]:
 
 def forecast_facts(forecast: Record | None, width: int) -> list[str]:
     """What is expected of a job, and what that rests on."""
-    if not forecast:
+    values = forecast or {}
+    if all(values.get(name) is None for name in ("peak_utilization_pct", "upper_memory_bytes", "duration_p50_s")):
         return facts([("forecast", "none: nothing like it has run yet")], width)
-    values = {name: forecast.get(name) for name in forecast}
     return facts(
         [
             ("peak utilisation", fmt.percent(values.get("peak_utilization_pct"))),
@@ -49,6 +49,7 @@ def forecast_facts(forecast: Record | None, width: int) -> list[str]:
                     fmt.duration(values.get("duration_p50_s")), fmt.duration(values.get("duration_p90_s")), "p90"
                 ),
             ),
+            ("power", fmt.watts(values.get("power_w"))),
             ("evidence", fmt.clean(values.get("evidence") or "none")),
             ("model", fmt.clean(values["model_version"]) if values.get("model_version") else None),
         ],

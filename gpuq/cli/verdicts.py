@@ -97,7 +97,9 @@ def _memory(n: Record) -> str:
 
 
 def _overload(n: Record) -> str:
-    return f"peak utilisation {_load(n)}, beside job {_jobs(n['residents'])}."
+    foreign = n.get("foreign_pct") or 0
+    others = f" and what gpuq did not start ({foreign:.0f}%)" if foreign >= 1 else ""
+    return f"peak utilisation {_load(n)}, beside job {_jobs(n['residents'])}{others}."
 
 
 def _too_much_memory(n: Record) -> str:

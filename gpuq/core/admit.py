@@ -170,6 +170,7 @@ def _refuse_load(job: Job, forecast: Forecast, place: Place, limits: Limits) -> 
     numbers = (
         ("newcomer_pct", peak),
         ("committed_pct", place.committed_utilization),
+        ("foreign_pct", reading.foreign_utilization_pct if reading else None),
         ("sum_pct", None if peak is None else peak + place.committed_utilization),
         ("limit_pct", _load_limit(job, place, limits)),
         ("residents", " ".join(str(a.id.job) for a in place.residents)),

@@ -106,7 +106,7 @@ def _assemble(settings: Settings, store: Store, policy: Guarded, run_blocking: C
         clock=time.time,
         run_blocking=run_blocking,
         shadow=Shadow.of(settings.admission, store, state) if shadow else None,
-        starts=Starts(settings.scheduling, time.monotonic),
+        starts=Starts(settings.scheduling, time.monotonic, settings.home.starts, state),
     )
     intake = Intake({host: seq for host, (_, seq) in store.hosts().items()}, key)
     return Dispatcher(parts, state, Journal(last_seq), intake)

@@ -1,14 +1,21 @@
 """When those who wait will probably start, worked out now and then beside the passes, for the live view.
 
 Arrives: the state and the answers of a pass. Leaves: for each waiting job two moments, and two for one that came now; a moment
-that nobody can foretell is left out. What earlier starts taught is kept in memory only: after a restart it is learnt again.
+that nobody can foretell is left out. What earlier starts taught is nowhere in the record, so it is kept in a file, and after a
+restart taken up from there; a crash loses the last minute of it.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from gpuq.core.board import Board
 from gpuq.core.forecast import Answers
@@ -16,7 +23,8 @@ from gpuq.core.job import Job, JobId, KindId
 from gpuq.core.known import Known
 from gpuq.core.limits import Limits
 from gpuq.core.state import State
-from gpuq.policies.teller import Teller
+from gpuq.policies.punctual import Lateness
+from gpuq.policies.teller import Memory, Teller
 from gpuq.policies.waiting import ExpectedStart
 from gpuq.settings import Scheduling
 
@@ -24,6 +32,7 @@ log = logging.getLogger(__name__)
 
 # Seconds between two looks, and the share of the time that they may take.
 _EVERY_S, _SHARE = 5.0, 0.05
+_KEEP_EVERY_S = 60.0
 # Who is foretold a start: so many, the first to go; those behind them wait long, however long that is.
 _MOST = 300
 _NEWCOMER = JobId(-2)
@@ -31,15 +40,30 @@ _NEWCOMER = JobId(-2)
 Moments = tuple[float, float]
 
 
-class Starts:
-    """`jobs` and `newcomer` are unix times: the median and the 90th percentile, as last worked out."""
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """What the file holds. How late starts are depends on the settings, so it says under which this was learnt."""
 
-    def __init__(self, scheduling: Scheduling, clock: Callable[[], float]) -> None:
+    scheduling: dict[str, Any]
+    memory: Memory
+
+
+class Starts:
+    """`jobs` and `newcomer` are unix times: the median and the 90th percentile, as last worked out. `file` keeps what was learnt;
+    with None it ends with the process. `state` is as it was rebuilt from the record."""
+
+    def __init__(
+        self, scheduling: Scheduling, clock: Callable[[], float], file: Path | None = None, state: State | None = None
+    ) -> None:
         by_size = scheduling.policy == "shortest" or (scheduling.policy == "packed" and scheduling.order == "shortest")
         strict = scheduling.policy == "fifo" or (scheduling.policy == "packed" and scheduling.backfill == "strict")
-        self._teller = Teller(overtaking=scheduling.overtaking if by_size else 0.0, skips=not strict)
+        known = _known(file, scheduling, state or State()) if file else Memory()
+        self._teller = Teller(overtaking=scheduling.overtaking if by_size else 0.0, skips=not strict, known=known)
+        self._scheduling = scheduling
         self._clock = clock
-        self._next_at = float("-inf")
+        self._file = file
+        self._kept = b""
+        self._next_at = self._keep_at = float("-inf")
         self.jobs: dict[JobId, Moments] = {}
         self.newcomer: Moments | None = None
 
@@ -54,6 +78,9 @@ class Starts:
             log.exception("expected starts", extra={"action": "starts"})
             self.jobs, self.newcomer = {}, None
         self._next_at = now + max(_EVERY_S, (self._clock() - started) / _SHARE)
+        if now >= self._keep_at:
+            self._keep_at = now + _KEEP_EVERY_S
+            self._keep()
 
     def _look(self, board: Board) -> None:
         self._teller.watch(board)
@@ -64,6 +91,42 @@ class Starts:
             self._teller.remember(board, job)
         self.newcomer = _moments(found.pop(_NEWCOMER), board.now) if len(first) < _MOST else None
         self.jobs = {job: moments for job, start in found.items() if (moments := _moments(start, board.now))}
+
+    def _keep(self) -> None:
+        learnt = msgspec.json.encode(_Kept(asdict(self._scheduling), self._teller.learnt))
+        if self._file is None or learnt == self._kept:
+            return
+        aside = self._file.with_suffix(".new")
+        try:
+            with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+                file.write(learnt)
+            aside.replace(self._file)
+            self._kept = learnt
+        except OSError as error:
+            log.warning("what starts taught is not kept: %s", error, extra={"action": "starts"})
+
+
+def _known(file: Path, scheduling: Scheduling, state: State) -> Memory:
+    """What was learnt before a restart: nothing where that cannot be read, or was learnt under other settings."""
+    try:
+        kept = msgspec.json.decode(file.read_bytes(), type=_Kept)
+    except FileNotFoundError:
+        return Memory()
+    except (OSError, msgspec.DecodeError) as error:
+        log.warning("what starts taught is learnt anew, %s: %s", file.name, error, extra={"action": "starts"})
+        return Memory()
+    if kept.scheduling != asdict(scheduling):
+        log.info("what starts taught is learnt anew: it was under other settings", extra={"action": "starts"})
+        return Memory()
+    single, gang = (_of_these(late, state) for late in (kept.memory.single, kept.memory.gang))
+    return replace(kept.memory, single=single, gang=gang)
+
+
+def _of_these(late: Lateness, state: State) -> Lateness:
+    """Only who still is there. One of that number who came later is another: the record was put back from a backup."""
+    jobs = state.jobs
+    there = {job: told for job, told in late.waiting.items() if job in jobs and jobs[job].submitted_at <= told.at}
+    return replace(late, waiting=there)
 
 
 def _copied(state: State, answers: Answers, limits: Limits, now: float) -> Board:

@@ -55,7 +55,7 @@ class Aged(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Seen:
+class Seen:
     """What ended of a kind: how many, the mean of the logarithms, and the squares around it; and by how much the foretold were
     off in sum."""
 
@@ -77,14 +77,19 @@ class _Seen:
 
 
 class Lasting:
-    """Remembers what ended, by kind."""
+    """Remembers what ended, by kind. `known` is what one before it has seen."""
 
-    def __init__(self) -> None:
-        self._seen: dict[KindId, _Seen] = {}
+    def __init__(self, known: Mapping[KindId, Seen] | None = None) -> None:
+        self._seen = dict(known or {})
+
+    @property
+    def seen(self) -> dict[KindId, Seen]:
+        """What ended of each kind; that of which one ended last comes last."""
+        return self._seen
 
     def ended(self, asked: Asked, seconds: float) -> None:
         """One that was launched with this foretold lasted so long."""
-        seen = self._seen.pop(asked.kind) if asked.kind in self._seen else _Seen()
+        seen = self._seen.pop(asked.kind) if asked.kind in self._seen else Seen()
         seen.add(_log(seconds), asked.foretold)
         self._seen[asked.kind] = seen
         if len(self._seen) > _KINDS:

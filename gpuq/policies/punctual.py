@@ -3,18 +3,21 @@
 Arrives: what was foretold of each job when it came, before any factor, and when it started. Leaves: factors for a median
 and a 90th percentile. The latter aims at the quantile of past ratios that would have held nine times in ten, and moves its aim
 by what it is seen to miss (adaptive conformal inference: Gibbs and Candès, NeurIPS 2021), since traffic changes. Jobs that
-still wait beyond what they were told are misses already. Pure; the time is passed in.
+still wait beyond what they were told are misses already. Jobs that were told at one moment stood before the same queue and err
+together: a hundred of them say little more than one, and count as one. Pure; the time is passed in.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass
-from statistics import median
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from math import fsum, isfinite
+from operator import attrgetter
+from typing import NamedTuple
 
 from gpuq.core.job import JobId
-from gpuq.policies.waiting import ExpectedStart, quantile
+from gpuq.policies.waiting import ExpectedStart
 
 # Starts that are looked back on.
 _LOOK_BACK = 300
@@ -27,25 +30,51 @@ _STEP, _LOWEST, _HIGHEST = 0.1, 0.7, 0.995
 _HOLDS = 0.9
 # Waits are compared from a minute on: below, nobody minds the ratio.
 _A_MINUTE = 60.0
+# What a sum of thirds may be short of.
+_ROUNDING = 1e-9
 
 
 @dataclass(slots=True)
-class _Told:
+class Told:
+    """What was foretold of one at that moment: `raw`, and the 90th percentile that it was told."""
+
     at: float
     raw: ExpectedStart
     p90_s: float
     missed: bool = False
 
 
-class Punctual:
-    """One for each sort of jobs that start alike."""
+class Late(NamedTuple):
+    """What somebody waited, as a multiple of the raw median and of the raw 90th percentile; None was told at no moment."""
 
-    def __init__(self) -> None:
-        self._waiting: dict[JobId, _Told] = {}
-        self._late: deque[tuple[float, float]] = deque(
-            ((ratio, ratio / _WITHIN) for ratio in _PRIOR), maxlen=_LOOK_BACK
-        )
-        self._aim = _HOLDS
+    told_at: float | None
+    usual: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lateness:
+    """All that a `Punctual` has learnt, to go on with after a restart."""
+
+    waiting: dict[JobId, Told] = field(default_factory=dict)
+    late: list[Late] = field(default_factory=lambda: [Late(None, ratio, ratio / _WITHIN) for ratio in _PRIOR])
+    aim: float = _HOLDS
+
+
+class Punctual:
+    """One for each sort of jobs that start alike. `known` is what one before it has learnt."""
+
+    def __init__(self, known: Lateness | None = None) -> None:
+        known = known or Lateness()
+        self._waiting = dict(known.waiting)
+        self._late = deque(known.late, maxlen=_LOOK_BACK)
+        self._aim = known.aim
+
+    @property
+    def learnt(self) -> Lateness:
+        """All that was learnt; who was told nothing finite is left out."""
+        told = {job: told for job, told in self._waiting.items() if isfinite(told.p90_s)}
+        return Lateness(told, list(self._late), self._aim)
 
     @property
     def waiting(self) -> Sequence[JobId]:
@@ -55,15 +84,16 @@ class Punctual:
     def tell(self, job: JobId, raw: ExpectedStart, now: float) -> ExpectedStart:
         """Remember this, and say it corrected."""
         said = self.corrected([raw], now)[0]
-        self._waiting[job] = _Told(now, raw, said.p90_s)
+        self._waiting[job] = Told(now, raw, said.p90_s)
         return said
 
     def started(self, job: JobId, now: float) -> None:
         """It waited until now."""
-        told = self._waiting.pop(job)
-        self._late.append(_ratios(told, now))
+        told = self._waiting[job]
         if not told.missed:
-            self._judge(now - told.at > told.p90_s)
+            self._judge(now - told.at > told.p90_s, self._together()[told.at])
+        del self._waiting[job]
+        self._late.append(_late(told, now))
 
     def gone(self, job: JobId) -> None:
         """It will not start: nothing is learnt of it."""
@@ -80,23 +110,44 @@ class Punctual:
 
     def _factors(self, now: float) -> tuple[float, float]:
         """Those who wait count with what they have waited, where that alone is beyond the factor."""
+        together = self._together()
         for told in self._waiting.values():
             if not told.missed and now - told.at > told.p90_s:
                 told.missed = True
-                self._judge(True)
-        waited = [_ratios(told, now) for told in self._waiting.values()]
-        factors = []
-        for which, share in ((0, 0.5), (1, self._aim)):
-            past = [ratios[which] for ratios in self._late]
-            factor = median(past) if share == 0.5 else quantile(past, share)
-            beyond = [ratios[which] for ratios in waited if ratios[which] > factor]
-            factors.append(quantile([*past, *beyond], share))
-        return factors[0], factors[1]
+                self._judge(True, together[told.at])
+        waited = [_late(told, now) for told in self._waiting.values()]
 
-    def _judge(self, missed: bool) -> None:
-        self._aim = min(_HIGHEST, max(_LOWEST, self._aim + _STEP * (missed - (1 - _HOLDS))))
+        def factor(ratio: Callable[[Late], float], share: float) -> float:
+            past = [(ratio(late), together[late.told_at]) for late in self._late]
+            least = _quantile(past, share)
+            beyond = [(ratio(late), together[late.told_at]) for late in waited if ratio(late) > least]
+            return _quantile([*past, *beyond], share)
+
+        return factor(attrgetter("usual"), 0.5), factor(attrgetter("high"), self._aim)
+
+    def _judge(self, missed: bool, together: int) -> None:
+        """Move the aim: by one step for all that were told together."""
+        self._aim = min(_HIGHEST, max(_LOWEST, self._aim + _STEP / together * (missed - (1 - _HOLDS))))
+
+    def _together(self) -> Counter[float | None]:
+        """How many were told at each moment; those of no moment are alone."""
+        moments = [told.at for told in self._waiting.values()]
+        together: Counter[float | None] = Counter([*moments, *(late.told_at for late in self._late)])
+        together[None] = 1
+        return together
 
 
-def _ratios(told: _Told, now: float) -> tuple[float, float]:
+def _late(told: Told, now: float) -> Late:
     waited = now - told.at + _A_MINUTE
-    return waited / (told.raw.p50_s + _A_MINUTE), waited / (told.raw.p90_s + _A_MINUTE)
+    return Late(told.at, waited / (told.raw.p50_s + _A_MINUTE), waited / (told.raw.p90_s + _A_MINUTE))
+
+
+def _quantile(values: Iterable[tuple[float, int]], share: float) -> float:
+    """The smallest value that at least `share` of them do not exceed, where so many together count as one."""
+    ordered = sorted(values)
+    left = share * fsum(1 / together for _, together in ordered) - _ROUNDING
+    for value, together in ordered:
+        left -= 1 / together
+        if left <= 0:
+            return value
+    return ordered[-1][0]

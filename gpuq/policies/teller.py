@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from math import inf
 from random import Random
 from statistics import median
 
@@ -18,10 +19,10 @@ from gpuq.core.board import Board
 from gpuq.core.device import HostId
 from gpuq.core.forecast import Forecast
 from gpuq.core.index import sort_of
-from gpuq.core.job import ACTIVE, WAITING, Job, JobId
-from gpuq.policies.lasting import Aged, Asked, Lasting, World
+from gpuq.core.job import ACTIVE, WAITING, Job, JobId, KindId
+from gpuq.policies.lasting import Aged, Asked, Lasting, Seen, World
 from gpuq.policies.mgk import Traffic, observed
-from gpuq.policies.punctual import Punctual
+from gpuq.policies.punctual import Lateness, Punctual
 from gpuq.policies.waiting import Duration, ExpectedStart, Reserved, Running, Scene, Waiter, expected_starts
 
 # How long a job is taken to last, and what size to count for, while nothing is known of any.
@@ -33,7 +34,7 @@ _COMERS = 100
 
 
 @dataclass(frozen=True, slots=True)
-class _Arrival:
+class Arrival:
     """Who came. `size` is the duration that the order counts with."""
 
     at: float
@@ -71,19 +72,42 @@ class _Overdue:
         return Reserved(waiter, self.host, [one.running(world) for one in held if one.kept])
 
 
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """All that a `Teller` has learnt, to go on with after a restart: arrivals, what ended, and how late jobs with one device and
+    gangs were."""
+
+    arrivals: list[Arrival] = field(default_factory=list)
+    seen: dict[KindId, Seen] = field(default_factory=dict)
+    single: Lateness = field(default_factory=Lateness)
+    gang: Lateness = field(default_factory=Lateness)
+
+
 class Teller:
     """Watches arrivals and starts. `overtaking` is that of the policy's order: a job counts as submitted so many times its
-    device-time later. `skips`: what does not fit is passed by."""
+    device-time later. `skips`: what does not fit is passed by. `known` is what one before it has learnt."""
 
-    def __init__(self, *, overtaking: float = 0.0, skips: bool = True, draws: int = 20, comers: int = _COMERS) -> None:
+    def __init__(
+        self, *, overtaking: float = 0.0, skips: bool = True, draws: int = 20, comers: int = _COMERS,
+        known: Memory | None = None,
+    ) -> None:  # fmt: skip
+        known = known or Memory()
         self._overtaking, self._skips, self._draws, self._most = overtaking, skips, draws, comers
-        self._arrivals: deque[_Arrival] = deque(maxlen=_LOOK_BACK)
-        self._punctual = {gang: Punctual() for gang in (False, True)}
-        self._lasting = Lasting()
+        self._arrivals = deque(known.arrivals, maxlen=_LOOK_BACK)
+        self._punctual = {False: Punctual(known.single), True: Punctual(known.gang)}
+        self._lasting = Lasting(known.seen)
         self._live: dict[AttemptId, Attempt] = {}
         self._come: set[JobId] = set()
-        self._told: set[JobId] = set()
+        # Who was submitted by then was taken in before a restart.
+        self._come_until = max((came.at for came in known.arrivals), default=-inf)
+        self._told = {*known.single.waiting, *known.gang.waiting}
         self._raw: dict[JobId, ExpectedStart] = {}
+
+    @property
+    def learnt(self) -> Memory:
+        """All that was learnt so far."""
+        late = {gang: punctual.learnt for gang, punctual in self._punctual.items()}
+        return Memory(list(self._arrivals), self._lasting.seen, late[False], late[True])
 
     def look(self, board: Board) -> dict[JobId, ExpectedStart]:
         """Expected starts of all who wait, in seconds from now; each is held to the first that it was told."""
@@ -156,11 +180,15 @@ class Teller:
                     teller.started(job_id, job.since if job.state in ACTIVE else board.now)
         self._told &= board.state.jobs.keys()
         self._come &= board.state.jobs.keys()
-        fresh = [job for job in board.waiting if job.id not in self._come and not job.attempt]
+        fresh = [
+            job
+            for job in board.waiting
+            if job.id not in self._come and not job.attempt and job.submitted_at > self._come_until
+        ]
         kinds = _asked(board, fresh)
         for job, asked, size in zip(fresh, kinds, _sizes(kinds), strict=True):
             self._come.add(job.id)
-            self._arrivals.append(_Arrival(job.submitted_at, job.device_count, job.priority, asked, size))
+            self._arrivals.append(Arrival(job.submitted_at, job.device_count, job.priority, asked, size))
         self._watch_ends(board)
 
     def _watch_ends(self, board: Board) -> None:

@@ -153,7 +153,7 @@ async def test_bad_filters(endpoint: Endpoint, query: str) -> None:
 
 
 async def test_bad_ways_to_resume(endpoint: Endpoint) -> None:
-    for after in ("-1", "x", "9" * 19, "²"):
+    for after in ("-1", "x", "9" * 19, "²", "5-", "5-x", "-5", "5-6-7"):
         assert (await problem(endpoint, "GET", f"/api/v1/events?after={after}"))[0] == 422
 
 

@@ -143,6 +143,7 @@ async def test_what_can_never_fit_is_refused_with_the_missing_number(endpoint: E
     status, body = await endpoint.post(JOBS, [submission(), submission(gpus=5)])
     assert (status, body["exit_code"]) == (422, 7)
     assert "the host with the most has 2, so 3 are missing" in body["detail"]
+    assert "so 1 is missing" in (await endpoint.post(JOBS, submission(gpus=3)))[1]["detail"]
     status, body = await endpoint.post(JOBS, submission(gpus=2, gpu_memory=20 * GIB))
     assert (status, body["exit_code"]) == (422, 7)
     assert "on each of 2 devices of one host" in body["detail"]

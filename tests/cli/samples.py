@@ -15,6 +15,7 @@ FORECAST = {
     "upper_slowdown": 1.12,
     "duration_p50_s": 7200.0,
     "duration_p90_s": 9000.0,
+    "power_w": 412.4,
     "evidence": "12 attempts of this kind on NVIDIA H200",
     "model_version": "2026-11-19T02-00-00",
 }

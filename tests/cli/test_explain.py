@@ -80,6 +80,18 @@ def test_explain_says_why_it_runs_beside_another(gpuq: Command, api: FakeApi) ->
             {"newcomer_pct": 54.0, "committed_pct": None, "limit_pct": 100.0, "residents": "41"},
             "the server's words",
         ),
+        (
+            "PredictedLoad",
+            False,
+            {"newcomer_pct": 49.0, "committed_pct": 149.0, "foreign_pct": 100.0, "limit_pct": 115.0, "residents": "3"},
+            "49% + 149% = 198% > 115%, beside job 3 and what gpuq did not start (100%).",
+        ),
+        (
+            "PredictedLoad",
+            False,
+            {"newcomer_pct": 54.0, "committed_pct": 53.0, "foreign_pct": 0.0, "limit_pct": 100.0, "residents": "41"},
+            "54% + 53% = 107% > 100%, beside job 41.",
+        ),
         ("RuleOfTomorrow", False, {"some_bytes": 2**30}, "the server's words"),
     ],
 )
@@ -90,3 +102,13 @@ def test_every_rule_in_words(
     state = "RUNNING" if admitted else "PENDING"
     api.on("GET", "/api/v1/jobs/45/explanation", explanation(45, state, verdict))
     assert expected in gpuq("explain", "45", COLUMNS="300").out
+
+
+def test_explain_of_an_unknown_kind_has_no_empty_table(gpuq: Command, api: FakeApi) -> None:
+    unknown = {**dict.fromkeys(samples.FORECAST), "evidence": "none"}
+    for forecast in (None, unknown):
+        told = explanation(45, "PENDING", samples.OVERLOAD, forecast=forecast)
+        api.on("GET", "/api/v1/jobs/45/explanation", told)
+        out = gpuq("explain", "45").out
+        assert "none: nothing like it has run yet" in out
+        assert "peak memory" not in out

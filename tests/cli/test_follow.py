@@ -59,6 +59,14 @@ def test_wait_looks_until_the_end_and_gives_the_jobs_code(gpuq: Command, api: Fa
     assert len(api.requests) == 3
 
 
+@pytest.mark.parametrize(
+    ("reason", "told"), [("ended with exit code 9", ""), ("it printed no loss", " (it printed no loss)")]
+)
+def test_an_end_is_not_told_twice(gpuq: Command, api: FakeApi, reason: str, told: str) -> None:
+    api.on("GET", "/api/v1/jobs", listed({**samples.ended(42, "FAILED", 9), "reason": reason}))
+    assert gpuq("wait", "42").err == f"gpuq: job 42 ended FAILED with exit code 9{told}.\n"
+
+
 def test_wait_for_several_gives_the_largest_code(gpuq: Command, api: FakeApi) -> None:
     ended = {
         1: samples.ended(1, "COMPLETED", 0),

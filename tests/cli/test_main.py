@@ -152,9 +152,28 @@ def test_the_fast_path_imports_nothing_heavy(gpuq: Command, api: FakeApi) -> Non
 def test_aliases_do_what_they_stand_for(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/jobs", {"jobs": samples.queue(), "next": None})
     listing = gpuq("queue", "--json").json
-    for alias in ("ls", "ps", "status"):
+    for alias in ("ls", "list", "ps", "status"):
         assert ALIASES[alias] == "queue"
         assert gpuq(alias, "--json").json == listing
+    assert (ALIASES["why"], ALIASES["kill"]) == ("explain", "cancel")
+
+
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (("submit", "--gpu", "1", "--", "true"), "--gpu. Did you mean `--gpus` or `--gpu-mem`?"),
+        (("submit", "--mem=4G", "--", "true"), "Did you mean `--gpu-mem`?"),
+        (("submit", "--priorty", "1", "--", "true"), "Did you mean `--priority`?"),
+        (("queue", "--surprise"), "unrecognized arguments: --surprise.\n"),
+        (("queue", "-Z"), "unrecognized arguments: -Z.\n"),
+    ],
+)
+def test_an_option_that_there_is_not_names_the_one_that_may_be_meant(
+    gpuq: Command, words: tuple[str, ...], meant: str
+) -> None:
+    done = gpuq(*words)
+    assert done.code == 2
+    assert meant in done.err
 
 
 @pytest.mark.parametrize("verb", ["up", "db"])

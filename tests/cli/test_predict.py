@@ -71,6 +71,7 @@ def test_predict_tells_what_it_believes_from_what_and_how_surely(gpuq: Command, 
         "expected on NVIDIA H200\n",
         "peak memory       9.0 GiB (at most 9.8 GiB)",
         "duration          2:00:00 (9 of 10 within 2:30:00)",
+        "power             412 W",
         "own runs          2",
         "like it           ada:~/vision/old.py (62% alike)",
         "made to hold for 95% of jobs; it held for 96% of the 240 attempts that this model was judged on",
@@ -96,6 +97,7 @@ def test_predict_says_plainly_that_it_does_not_know(gpuq: Command, api: FakeApi)
     out = " ".join(gpuq("predict", "--", "true").out.split())
     assert "unknown: never seen" in out
     assert "how sure" not in out
+    assert " W " not in out
     assert "It would run alone first, and be measured" in out
 
 

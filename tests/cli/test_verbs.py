@@ -69,6 +69,8 @@ def test_cancel_goes_on_after_a_failure_and_ends_with_the_worst_code(gpuq: Comma
     assert done.code == 6
     assert "Job 3 will be cancelled in a moment." in done.err
     assert [r.path for r in api.requests] == [f"/api/v1/jobs/{number}/cancel" for number in (1, 2, 3)]
+    assert done.err.endswith("\n  Look.\n")
+    assert done.err.count("Look.") == 1, "what is to be done about them is said once"
 
 
 def test_a_job_that_is_being_stopped_is_not_called_cancelled_yet(gpuq: Command, api: FakeApi) -> None:

@@ -68,6 +68,14 @@ def test_a_sum_of_utilisations_just_above_the_limit_is_refused() -> None:
     assert dict(verdict.numbers)["limit_pct"] == pytest.approx(115)
 
 
+def test_a_refusal_says_how_much_of_the_load_is_none_of_ours() -> None:
+    verdict = judge(a_forecast(50), a_partner(50), reading=a_reading(foreign_utilization_pct=30.0))
+
+    assert (verdict.admitted, verdict.rule) == (False, Rule.PREDICTED_LOAD)
+    assert dict(verdict.numbers)["committed_pct"] == 80
+    assert dict(verdict.numbers)["foreign_pct"] == 30
+
+
 @pytest.mark.parametrize(("newcomer", "resident"), [(1.05, None), (None, 1.05), (1.05, 1.3)])
 def test_the_tightest_budget_says_how_much_load_there_may_be(newcomer: float | None, resident: float | None) -> None:
     def admitted(load: float) -> bool:

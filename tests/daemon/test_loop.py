@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
+from gpuq.api.views import forecast_view
 from gpuq.core.attempt import AttemptId, Ending, MemoryCause
 from gpuq.core.job import JobState
 from gpuq.daemon import loop
@@ -90,6 +92,23 @@ async def test_the_second_run_is_forecast_from_the_first_and_two_may_share(harne
     assert waits.verdict is not None
     assert waits.verdict["rule"] == "SlowdownBudget", "1.25 was measured, 1.15 is allowed"
     assert harness.states()[fourth] == "RUNNING"
+
+
+@pytest.mark.parametrize(("seconds", "watts"), [(100.0, 250.0), (19.0, None)])
+async def test_the_second_run_is_told_the_power_of_the_first_as_the_api_shows_it(
+    harness: Harness, seconds: float, watts: float | None
+) -> None:
+    """From what the host measured to the answer of the endpoint; what ran too briefly to be metered says nothing."""
+    world = World(harness.store, a_device())
+    first = harness.submit()
+    await harness.live(world, 3)
+    metered = replace(measured(10), energy_joules=250.0 * seconds, idle_joules=50.0 * seconds)
+    world.end(AttemptId(first, 1), measurement=metered, at=seconds)
+    second = harness.submit()
+    await harness.live(world, 3)
+
+    told = [forecast_view(row.launch["attempt"]["forecast"]) for row in harness.store.attempts(second)]
+    assert [view.power_w for view in told if view] == [watts]
 
 
 async def test_what_sharing_cost_is_learned_for_the_way_the_device_is_shared(harness: Harness) -> None:

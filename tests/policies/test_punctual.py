@@ -40,6 +40,26 @@ def test_those_who_still_wait_count_already() -> None:
     assert punctual.corrected([RAW], 1.0)[0].p90_s < punctual.corrected([RAW], 100_000.0)[0].p90_s
 
 
+def after_late_ones(jobs: int, apart_s: float) -> ExpectedStart:
+    """What is told after fifty who waited ten times as long as they were told now and then, and so many of those between."""
+    punctual, now = Punctual(), 0.0
+    for number in range(50):
+        punctual.tell(JobId(-1 - number), RAW, now)
+        punctual.started(JobId(-1 - number), now + RAW.p50_s)
+        now += 5000.0
+    told = {JobId(number): now + number * apart_s for number in range(jobs)}
+    for job, at in told.items():
+        punctual.tell(job, RAW, at)
+    for job, at in told.items():
+        punctual.started(job, at + 10 * RAW.p50_s)
+    return punctual.corrected([RAW], now + 100_000.0)[0]
+
+
+def test_a_burst_that_was_late_together_counts_as_one() -> None:
+    assert after_late_ones(100, apart_s=0.0) == after_late_ones(1, apart_s=0.0)
+    assert after_late_ones(100, apart_s=1.0).p50_s > 2 * after_late_ones(1, apart_s=0.0).p50_s
+
+
 def test_of_one_that_is_gone_nothing_is_learnt() -> None:
     punctual = Punctual()
     before = punctual.corrected([RAW], 0.0)

@@ -185,3 +185,30 @@ def test_keras_training_is_counted_to_the_step(run: Run, counter: Path):
     )
     assert done.stdout.split()[-1] == "272"
     assert steps(counter) == 272
+
+
+def test_the_thread_that_reads_keras_optimizers_spoils_no_capture_of_a_cuda_graph(run: Run):
+    """A stand-in for the driver says in which mode each thread is; 2 is relaxed, and the script's own thread stays as it was."""
+    run(
+        """
+        import ctypes, threading
+        mode, read = threading.local(), []
+        class Driver:
+            def cuThreadExchangeStreamCaptureMode(self, wanted):
+                mode.now, wanted._obj.value = wanted._obj.value, getattr(mode, "now", 0)
+                return 0
+        ctypes.CDLL = lambda name, flags: Driver()
+        class Iterations:
+            def numpy(self):
+                read.append(getattr(mode, "now", 0))
+                return 7
+        class Optimizer:
+            _iterations, gradient_accumulation_steps = Iterations(), None
+        import gpuq_progress_keras
+        optimizer = Optimizer()
+        gpuq_progress_keras._watch.register(optimizer)
+        while not read:
+            pass
+        assert (read[0], getattr(mode, "now", 0)) == (2, 0)
+        """
+    )
