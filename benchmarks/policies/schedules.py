@@ -52,7 +52,9 @@ _BLIND = frozenset(
 )  # fmt: skip
 _OURS, _ALONE, _FIFO, _BOUND = "packed", "packed-exclusive", "exclusive-fifo", "oracle-packing"
 _NEEDS_KNOWN, _ORDER_KNOWN = "packed-needs-known", "oracle-exclusive"
-CONTENDERS = (_OURS, _ALONE, _NEEDS_KNOWN, *RIVALS, *BOUNDS)
+# With the objective `saving` it is asked what a pair saves and not how much it slows anybody, as these rivals do not ask either.
+_SAVING, _CARELESS = "packed-saving", ("declared-memory-only", "two-per-gpu-always", "utilisation-80-oom-retry")
+CONTENDERS = (_OURS, _SAVING, _ALONE, _NEEDS_KNOWN, *RIVALS, *BOUNDS)
 # What perfect knowledge would add to our order without sharing: to sharing, to the order, to both.
 _PARTS = {
     "packed, needs and pairs known": _NEEDS_KNOWN,
@@ -148,6 +150,7 @@ def rows(played: Sequence[Played]) -> Iterator[Row]:
         yield from _settled(at, of)
     for (world, load), of in found.items():
         yield from _against_rivals(f"{world} {load:.0%}", of)
+        yield from _for_saving(f"{world} {load:.0%}", of)
     slowest = max(played, key=lambda one: one.seconds)
     note = f"slowest: {slowest.task.contender} in {slowest.task.world} at {slowest.task.load:.0%}, seed {slowest.task.seed}"
     yield Row("one simulation, median", median(one.seconds for one in played), "s", note=note)
@@ -165,6 +168,8 @@ def _against_fifo(at: str, load: float, of: Cell) -> Iterator[Row]:
     ratios = _ratios(of, _OURS, _ALONE, "completion_mean_s")
     reach = 0.85 if load == 0.9 else None
     yield Row(f"{at}: packed / the same without sharing", median(ratios), "x", reach, note=_spread(ratios))
+    ratios = _ratios(of, _SAVING, _ALONE, "completion_mean_s")
+    yield Row(f"{at}: packed for saving / the same without sharing", median(ratios), "x", reach, note=_spread(ratios))
     late = _ratios(of, _OURS, _ALONE, "completion_mean_s", "settled")
     yield Row(f"{at}: the same, jobs after 7 nights", median(late), "x", note=_spread(late))
     for what, contender in _PARTS.items():
@@ -186,6 +191,12 @@ def _settled(at: str, of: Cell) -> Iterator[Row]:
     ooms = 1000 * sum(one.ooms or 0 for one in ours) / sum(one.jobs for one in ours)
     yield Row(f"{at}: out of memory per 1,000 jobs, after 7 nights", ooms, "", 1, note="all seeds together")
 
+    saving = [of[_SAVING][seed] for seed in of[_SAVING]]
+    over = [100 * (one.settled.over_budget or 0.0) for one in saving]
+    yield Row(f"{at}: for saving: jobs slowed beyond {BUDGET:g}, after 7 nights", median(over), "%", note=_spread(over))
+    ooms = sum(one.whole.ooms or 0 for one in saving)
+    yield Row(f"{at}: for saving: out of memory", ooms, "", note="all seeds together, from the first job on")
+
 
 def _gain(of: Cell, seed: int) -> float:
     fifo, ours, bound = (of[name][seed].settled.completion_mean_s or 0.0 for name in (_FIFO, _OURS, _BOUND))
@@ -202,6 +213,13 @@ def _against_rivals(at: str, of: Cell) -> Iterator[Row]:
             )
             note = f"{_spread(ratios)}; its jobs over budget {over:.1%}, out of memory {ooms:g}"
             yield Row(f"{at}: {name}, packed / {rival}", median(ratios), "x", reach, note=note)
+
+
+def _for_saving(at: str, of: Cell) -> Iterator[Row]:
+    for rival in _CARELESS:
+        for name, figure in (("mean completion", "completion_mean_s"), ("p99 wait", "wait_p99_s")):
+            ratios = _ratios(of, _SAVING, rival, figure)
+            yield Row(f"{at}: {name}, packed for saving / {rival}", median(ratios), "x", note=_spread(ratios))
 
 
 def _ratios(of: Cell, one: str, other: str, figure: str, part: str = "whole") -> list[float]:
@@ -227,7 +245,7 @@ def _beliefs(task: Task, scenario: Scenario, settings: Settings) -> Beliefs:
         return Oracle(scenario.world)
     if task.contender in _BLIND:
         return Cold()
-    learned = Learned if task.contender == _OURS else _Durations
+    learned = Learned if task.contender in (_OURS, _SAVING) else _Durations
     return learned(scenario.world, settings.learning, settings.admission, seed=task.seed)
 
 

@@ -121,10 +121,8 @@ class Options:
                 asked = asked and forecast is not UNKNOWN
                 peak, needed = forecast.peak_utilization_pct, needed_memory(job, forecast)
                 if peak is not None and needed is not None and may_share(job, forecast):
-                    needs[sort] = (
-                        inf if forecast.pairs_known else load_limit(job.max_slowdown, self._limits) - peak,
-                        needed,
-                    )
+                    most = load_limit(job.max_slowdown, self._limits, self._limits.residents_per_device)
+                    needs[sort] = inf if forecast.pairs_known else most - peak, needed
             if not asked:
                 return needs
             memo.needs = needs

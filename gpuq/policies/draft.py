@@ -16,7 +16,7 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuq.core.admit import Place, admit, needed_memory
+from gpuq.core.admit import Place, admit, load_limit, needed_memory
 from gpuq.core.attempt import Attempt
 from gpuq.core.board import Board
 from gpuq.core.device import Device, HostId
@@ -163,7 +163,10 @@ class _Draft:
         needs = [newcomer.needs for newcomer in self._newcomers[sort]]
         load = np.array([np.inf if need[1] is None else need[1] for need in needs])
         memory = np.array([np.inf if need[2] is None else need[2] for need in needs])
-        light = load[first] + load[second] <= self._board.limits.utilization_pct
+        most = np.array(
+            [load_limit(newcomer.job.max_slowdown, self._board.limits, 2) for newcomer in self._newcomers[sort]]
+        )
+        light = load[first] + load[second] <= np.minimum(most[first], most[second])
         small = memory[first] + memory[second] <= place.device.total_memory
         return np.asarray(small & (light | known[self._kind[first], self._kind[second]]))
 

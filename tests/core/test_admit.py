@@ -274,14 +274,20 @@ def saving(slowdown: float, utilization: float = 70, evidence: str = LEARNED, **
 
 
 def test_with_the_objective_saving_a_pair_is_judged_by_the_time_it_saves() -> None:
-    assert saving(1.5).rule is Rule.KNOWN_PAIR, "0.25 saved: 1 - 1.5 / 2"
+    assert saving(1.5, utilization=90).rule is Rule.KNOWN_PAIR, "0.25 saved: 1 - 1.5 / 2"
     assert saving(1.7, utilization=30).rule is Rule.PACKING_SAVING, "0.15 saved"
-    assert saving(1.7).rule is Rule.PREDICTED_LOAD
-    assert saving(1.5, evidence=RULE).rule is Rule.PREDICTED_LOAD
+    assert saving(1.7, utilization=90).rule is Rule.PREDICTED_LOAD
+
+
+def test_with_the_objective_saving_the_load_rule_asks_what_two_so_loaded_would_save() -> None:
+    """At 160% each takes 1.6 times as long, which saves the wanted fifth."""
+    assert saving(1.7, utilization=80, evidence=RULE).rule is Rule.FITS
+    assert saving(1.5, utilization=81, evidence=RULE).rule is Rule.PREDICTED_LOAD
 
 
 def test_with_the_objective_saving_a_jobs_own_budget_still_counts() -> None:
     assert saving(1.5, utilization=30, max_slowdown=1.2).rule is Rule.SLOWDOWN_BUDGET
+    assert saving(1.5, utilization=61, evidence=RULE, max_slowdown=1.2).rule is Rule.PREDICTED_LOAD
 
 
 @given(st.floats(1, 10), st.floats(1, 10))

@@ -34,12 +34,13 @@ def test_two_that_may_share_are_worth_both_less_what_they_cost_each_other() -> N
 
 
 def test_of_a_pair_that_nobody_has_seen_the_load_rule_decides_and_the_usual_cost_is_expected() -> None:
+    """Light and heavy are 110% together, which the budget allows; heavy and middling 140%."""
     shop = Shop(1)
-    shop.submit(work(1, "heavy"), work(2, "light"), work(3, "light"))
+    shop.submit(work(1, "heavy"), work(2, "light"), work(3, "light"), work(4, "middling"))
     worth = told(shop.batch(PairBook()))
-    assert worth[2, 3] == pytest.approx(2 / USUAL_SLOWDOWN)
-    assert (1, 2) not in worth
-    assert (2, 1) not in worth
+    assert worth[2, 3] == worth[1, 2] == pytest.approx(2 / USUAL_SLOWDOWN)
+    assert (1, 4) not in worth
+    assert (4, 1) not in worth
 
 
 def test_a_pair_that_is_worth_less_than_one_of_the_two_is_no_option() -> None:

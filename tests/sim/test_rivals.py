@@ -54,6 +54,7 @@ def test_each_bears_its_name_and_gets_every_job_done(name: str) -> None:
         ("sum-of-utilisation", True, False, False),
         ("packed", True, False, False),
         ("packed-needs-known", True, False, False),
+        ("packed-saving", True, False, False),
         ("oracle-packing", True, False, False),
         ("oracle-exclusive", False, False, False),
     ],
@@ -88,6 +89,15 @@ def test_memory_that_does_not_fit_keeps_apart_all_but_those_who_do_not_look(name
 def test_a_rival_needs_no_first_run_where_gpuq_does() -> None:
     assert together("sum-of-utilisation", "light", "light", cold=True)
     assert not together("packed", "light", "light", cold=True)
+
+
+def test_for_the_objective_saving_a_slow_pair_will_do_where_it_saves_enough() -> None:
+    small = world()
+    even = {speed: replace(small, pairs=dict.fromkeys(small.pairs, speed)) for speed in (1.7, 1.9)}
+
+    assert together("packed-saving", "light", "heavy", where=even[1.7]), "0.15 saved: 1 - 1.7 / 2"
+    assert not together("packed-saving", "light", "heavy", where=even[1.9])
+    assert not together("packed", "light", "heavy", where=even[1.7])
 
 
 def test_the_bounds_know_what_nobody_told_them() -> None:

@@ -38,6 +38,7 @@ ABLATIONS: Mapping[str, Make] = {
     "packed": ablations.whole,
     "packed-exclusive": ablations.without_sharing,
     "packed-needs-known": ablations.needs_known,
+    "packed-saving": ablations.for_saving,
     "packed-blind": ablations.blind,
     "packed-arrival-order": ablations.first_come,
     "packed-strict": ablations.strictly,

@@ -29,6 +29,11 @@ def needs_known(world: World, limits: Limits) -> Contender:
     return Contender("packed-needs-known", make(Scheduling()), limits, lambda under: NeedsKnown(under, Oracle(world)))
 
 
+def for_saving(world: World, limits: Limits) -> Contender:  # noqa: ARG001 - every contender is made like this
+    """The same with the objective `saving`: two share where that saves enough device time, however much it slows them."""
+    return Contender("packed-saving", make(Scheduling()), replace(limits, objective="saving"))
+
+
 def blind(world: World, limits: Limits) -> Contender:
     """The same order and backfill; two share wherever their true memory fits, whatever that costs them."""
     own = replace(limits, memory_headroom=0.0, candidates_per_job=len(world.devices))
