@@ -57,7 +57,7 @@ def test_the_plan_looks_at_all_devices_as_if_idle() -> None:
 
 def test_the_first_wave_goes_first_and_partners_find_each_other() -> None:
     """Of four, the light ones would suit anybody, but `middling` has to be with a light one."""
-    shop = shop_of(2, max_slowdown=1.10)
+    shop = shop_of(2, max_slowdown=1.08)
     shop.submit(work(1, "middling", 0.1), work(2, "heavy", 0.11), work(3, "light", 1), work(4, "light", 9))
     policy = Hybrid(Scheduling())
     assert sorted(starts(shop.play(policy))) == [1, 2]
