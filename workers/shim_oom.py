@@ -22,9 +22,11 @@ class OomWatch:
         self._rose_at: float | None = None
 
     def look(self) -> None:
-        """Read the counter; called several times a second."""
+        """Read the counter; called several times a second. A look at which it cannot be read is as if there were none."""
         now = self._read()
-        if now is not None and self._count is not None and now > self._count:
+        if now is None:
+            return
+        if self._count is not None and now > self._count:
             self._rose_at = self._monotonic()
         self._count = now
 

@@ -17,3 +17,15 @@ def test_the_oom_watch_sees_a_rising_counter(tmp_path, monkeypatch) -> None:
     assert watch.seconds_ago() == 7
     events.unlink()
     assert watch.seconds_ago() == 7, "what was seen stays seen"
+
+
+def test_a_look_in_vain_forgets_nothing(tmp_path, monkeypatch) -> None:
+    """Else a kill between that look and the next would be nobody's."""
+    events = tmp_path / "memory.events"
+    events.write_text("oom_kill 4\n")
+    monkeypatch.setattr(shim_oom, "_events_file", lambda: str(events))
+    watch = shim_oom.OomWatch(lambda: 100.0)
+    events.write_text("")
+    watch.look()
+    events.write_text("oom_kill 5\n")
+    assert watch.seconds_ago() == 0
