@@ -29,6 +29,7 @@ from gpuq.campaign.plan import Wanted
 from gpuq.campaign.run import Bench
 from gpuq.campaign.tell import say, told
 from gpuq.campaign.timing import Timing
+from gpuq.campaign.watch import Watch
 from gpuq.campaign.work import Job, read_list
 from gpuq.cli.characterize import parse_tight
 from gpuq.cli.quantities import parse_duration
@@ -68,7 +69,7 @@ def _campaign(asked: argparse.Namespace, words: Sequence[str]) -> int:
         closing(Ledger(asked.out / "runs.jsonl")) as ledger,
     ):
         deadline = None if asked.time is None else time.monotonic() + asked.time
-        bench = Bench(backend, place, scratch, os.environ, _timing(asked), lambda: check_time(deadline))
+        bench = Bench(Watch(backend, place, scratch, os.environ, _timing(asked), lambda: check_time(deadline)))
         campaign = Campaign(Aim(jobs, wanted, place.device.type, sharing, asked.out), bench, ledger, deadline)
         if asked.plan:
             return _show_plan(campaign, asked.json)

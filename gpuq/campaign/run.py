@@ -12,34 +12,22 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
-from gpuq.adapters.devices import Backend
 from gpuq.campaign.ledger import DISTURBED, FAILED, MEASURED, Part, Run
-from gpuq.campaign.place import Place
 from gpuq.campaign.steady import Steady, later_half, rate_between, steady
-from gpuq.campaign.timing import Timing
 from gpuq.campaign.watch import Ended, Watch, Watched
 from gpuq.campaign.work import Job
 from gpuq.errors import BadInput
 
 
 class Bench:
-    """Runs jobs on one device, a run at a time. `folder` is for what they write; `check` is called all the time, may raise."""
+    """Runs jobs on one device, a run at a time; the watch is over their processes."""
 
-    def __init__(
-        self,
-        backend: Backend,
-        place: Place,
-        folder: Path,
-        environ: Mapping[str, str],
-        timing: Timing,
-        check: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._place = place
-        self._timing = timing
-        self._watch = Watch(backend, place, folder, environ, timing, check)
+    def __init__(self, watch: Watch) -> None:
+        self._place = watch.place
+        self._timing = watch.timing
+        self._watch = watch
 
     def clear(self) -> int:
         """End what a campaign that was killed left running; how many processes there were."""

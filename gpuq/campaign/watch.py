@@ -85,7 +85,8 @@ class Watched:
 
 
 class Watch:
-    """Over the processes of a run, one run after the other. `folder` is for what they write; `check` is called all the time."""
+    """Over the processes of a run, one run after the other. `folder` is for what they write; `check` is called all the time, may
+    raise."""
 
     def __init__(
         self,
@@ -94,13 +95,13 @@ class Watch:
         folder: Path,
         environ: Mapping[str, str],
         timing: Timing,
-        check: Callable[[], None],
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self._backend = backend
-        self._place = place
+        self.place = place
         self._folder = folder
         self._environ = environ
-        self._timing = timing
+        self.timing = timing
         self._check = check
         self._oom = OomWatch()
         self._sampled_at = 0.0
@@ -119,9 +120,9 @@ class Watch:
 
     def start(self, job: Job) -> None:
         """Start one more job: the first on the place's cores, a second where it may warm up."""
-        index, placement = len(self.watched), self._place.placement
-        if index and self._place.warm_cores is not None:
-            placement = Placement(placement.env, self._place.warm_cores)
+        index, placement = len(self.watched), self.place.placement
+        if index and self.place.warm_cores is not None:
+            placement = Placement(placement.env, self.place.warm_cores)
         self._started += 1  # a number of its own: the backend takes differences from look to look
         with signals_held_back():
             child = start(job, self._folder / str(index), placement, self._environ, time.monotonic)
@@ -133,16 +134,16 @@ class Watch:
         for one in self.watched:
             one.child.ask_to_end()
         for one in self.watched:
-            one.child.end(self._timing.grace_s)
+            one.child.end(self.timing.grace_s)
 
     def wait_for_steps(self) -> None:
         """Until each has counted a step."""
-        deadline = time.monotonic() + self._timing.first_step_s
+        deadline = time.monotonic() + self.timing.first_step_s
         while silent := [one for one in self.watched if not one.child.marks]:
             if time.monotonic() > deadline:
                 name = silent[0].child.job.name
-                raise Ended(FAILED, f"{name}: no step was counted in {self._timing.first_step_s:g} s")
-            self.let_pass(self._timing.poll_s)
+                raise Ended(FAILED, f"{name}: no step was counted in {self.timing.first_step_s:g} s")
+            self.let_pass(self.timing.poll_s)
 
     def let_pass(self, seconds: float) -> None:
         """Let time pass, with an eye on everything."""
@@ -153,19 +154,19 @@ class Watch:
                 one.child.look()
             self._look_for_ends()
             now = time.monotonic()
-            if now - self._sampled_at >= self._timing.sample_s:
+            if now - self._sampled_at >= self.timing.sample_s:
                 self._sampled_at = now
                 self._sample(now)
             if now >= until:
                 return
-            time.sleep(min(self._timing.poll_s, until - now))
+            time.sleep(min(self.timing.poll_s, until - now))
 
     def _look_for_ends(self) -> None:
         for one in self.watched:
             ending = one.child.ending()
             if ending is None:
                 continue
-            has_gpu = self._place.placement.cores is None
+            has_gpu = self.place.placement.cores is None
             ending = one.child.ending(self._oom.seconds_ago(), has_gpu) or ending
             outcome = OUT_OF_MEMORY if ending.ending in (DEVICE_OUT_OF_MEMORY, HOST_OUT_OF_MEMORY) else FAILED
             early = "; a workload has to train on until it is ended" if ending.exit_code == 0 else ""
@@ -173,7 +174,7 @@ class Watch:
 
     def _sample(self, now: float) -> None:
         self._oom.look()
-        device = self._place.device.id
+        device = self.place.device.id
         residents = [Resident(one.attempt, one.child.identity.pid, (device,)) for one in self.watched]
         snapshot = self._backend.read(time.time(), residents)
         reading = snapshot.readings.get(device)
@@ -194,7 +195,7 @@ class Watch:
             busy_pct=None if reading is None else reading.utilization_pct,
             partners=tuple(other.attempt for other in self.watched if other is not one),
             progress=read_progress(one.child.folder / "progress"),
-            total_memory_bytes=self._place.device.total_memory if self._place.placement.cores is None else None,
+            total_memory_bytes=self.place.device.total_memory if self.place.placement.cores is None else None,
         )
 
 

@@ -15,6 +15,7 @@ from gpuq.campaign.ledger import DISTURBED, FAILED, MEASURED, OUT_OF_MEMORY
 from gpuq.campaign.place import Place
 from gpuq.campaign.run import Bench
 from gpuq.campaign.timing import Timing
+from gpuq.campaign.watch import Watch
 from gpuq.core.device import Reading
 from tests.campaign.jobs import contender, crashing, hungry, short, silent
 from tests.support.nouns import a_device
@@ -64,7 +65,7 @@ def bench(tmp_path: Path, twin: Twin):
 
 def a_bench(folder: Path, twin: Twin, timing: Timing = QUICK, check=lambda: None) -> Bench:
     place = Place(DEVICE, twin.placement((DEVICE.id,)))
-    return Bench(twin, place, folder / "work", os.environ, timing, check)
+    return Bench(Watch(twin, place, folder / "work", os.environ, timing, check))
 
 
 def left_in(folder: Path) -> list[object]:
