@@ -156,3 +156,22 @@ def private_secret(path: Path) -> str:
             os.link(draft, path)
         draft.unlink()
     return path.read_text().strip()
+
+
+def write_private(path: Path, content: bytes, *, durable: bool = True) -> None:
+    """Write a file of mode 0600 that is there whole or not at all; on the disk when this returns if `durable`. Raises OSError."""
+    temporary = path.with_name(path.name + ".tmp")
+    # Jobs may write into some folders of ours: a link that one has put there is not followed.
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+        file.flush()
+        if durable:
+            os.fsync(file.fileno())
+    temporary.rename(path)
+    if durable:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)

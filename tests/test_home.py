@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuq.home import Home, private_secret
+from gpuq.home import Home, private_secret, write_private
 
 
 def mode(path: Path) -> int:
@@ -37,3 +37,18 @@ def test_a_secret_is_the_same_however_often_it_is_asked_for(tmp_path):
     assert len(found[0]) >= 40
     assert mode(path) == 0o600
     assert [left.name for left in tmp_path.iterdir()] == ["token"]
+
+
+@pytest.mark.parametrize("durable", [True, False])
+def test_a_private_file_is_replaced_whole_and_follows_no_link(tmp_path, durable):
+    path, others = tmp_path / "note", tmp_path / "others"
+    write_private(path, b"first", durable=durable)
+    write_private(path, b"next", durable=durable)
+    assert (path.read_bytes(), mode(path)) == (b"next", 0o600)
+    assert [left.name for left in tmp_path.iterdir()] == ["note"]
+
+    (tmp_path / "note.tmp").symlink_to(others)
+    with pytest.raises(OSError, match="symbolic"):
+        write_private(path, b"last", durable=durable)
+    assert not others.exists()
+    assert path.read_bytes() == b"next"

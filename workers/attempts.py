@@ -17,6 +17,7 @@ import msgspec
 from gpuq.adapters.process import Identity
 from gpuq.core.attempt import AttemptId, Ending
 from gpuq.core.job import JobId
+from gpuq.home import write_private
 from workers.shim_record import Record
 
 
@@ -200,22 +201,3 @@ def folders_in(root: Path) -> Iterator[AttemptFolder]:
             job, dash, number = entry.name.partition("-")
             if dash and job.isdecimal() and number.isdecimal():
                 yield AttemptFolder(Path(entry.path), AttemptId(JobId(int(job)), int(number)))
-
-
-def write_private(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Write a file of mode 0600 that is there whole or not at all; on the disk when this returns if `durable`. Raises OSError."""
-    temporary = path.with_name(path.name + ".tmp")
-    # Jobs may write into their folders: a link that one has put there is not followed.
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-        file.flush()
-        if durable:
-            os.fsync(file.fileno())
-    temporary.rename(path)
-    if durable:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)

@@ -22,7 +22,8 @@ from gpuq.core.attempt import AttemptId
 from gpuq.core.device import DeviceId, Reading
 from gpuq.core.events import ResidentReport
 from gpuq.core.measurement import Measurement
-from workers.attempts import AttemptFolder, write_private
+from gpuq.home import write_private
+from workers.attempts import AttemptFolder
 from workers.measure import WINDOW_S, Look, Meter, State
 from workers.prealloc import asked_by
 from workers.progress import read_progress, why_not_counted

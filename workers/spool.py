@@ -13,7 +13,7 @@ import msgspec
 
 from gpuq import codec, wire
 from gpuq.core.events import Event
-from workers.attempts import write_private
+from gpuq.home import write_private
 
 _COUNTER = "counter"
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from gpuq.adapters.redis_link import async_client, reaching, shown
 from gpuq.adapters.supervise import ChildSpec
 from gpuq.errors import BadSettings, Conflict, Failure, GpuqError, Unreachable
-from gpuq.home import Home
+from gpuq.home import Home, write_private
 
 # A Unix socket address holds 108 bytes with its closing zero; Redis cuts a longer path short without a word.
 LONGEST_SOCKET_PATH = 107
@@ -34,7 +34,7 @@ def prepare(home: Home) -> ChildSpec:
     for folder in (home.run, home.redis_data):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     file = home.run / "redis.conf"
-    _write_private(file, _configuration(home))
+    write_private(file, _configuration(home).encode("ascii"), durable=False)
     return ChildSpec("redis", [str(executable()), str(file)], home.logs / "redis.log")
 
 
@@ -145,15 +145,6 @@ def _check_socket_path(path: Path) -> None:
             f"The socket path {path} has {length} bytes; Linux allows {LONGEST_SOCKET_PATH}.",
             fix=f"Set GPUQ_HOME to a folder whose path is at least {length - LONGEST_SOCKET_PATH} bytes shorter.",
         )
-
-
-def _write_private(path: Path, text: str) -> None:
-    new = path.with_suffix(".new")
-    new.unlink(missing_ok=True)
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(text)
-    new.replace(path)
 
 
 def _servers_in(folder: Path) -> Iterator[int]:

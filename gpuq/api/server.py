@@ -21,7 +21,7 @@ from systemd_watchdog import WatchDog
 
 from gpuq.adapters.lock import take_lock
 from gpuq.errors import BadSettings, Failure
-from gpuq.home import Home
+from gpuq.home import Home, write_private
 from gpuq.settings import Api
 
 _BACKLOG = 1024
@@ -92,7 +92,7 @@ class Front:
             return False
         self._lock = lock
         await web.SockSite(self.runner, open_unix(self.home.api_socket), backlog=_BACKLOG).start()
-        _write_note(self.home, self.port)
+        write_private(note(self.home), msgspec.json.encode({"port": self.port, "pid": os.getpid()}), durable=False)
         return True
 
     async def take_later(self) -> None:
@@ -113,14 +113,6 @@ class Front:
 def note(home: Home) -> Path:
     """Where the chosen TCP port is written down."""
     return home.run / "http.json"
-
-
-def _write_note(home: Home, port: int) -> None:
-    temporary = home.run / f"http.json.{os.getpid()}"
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(msgspec.json.encode({"port": port, "pid": os.getpid()}))
-    temporary.replace(note(home))
 
 
 async def serve(

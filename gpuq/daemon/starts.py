@@ -8,7 +8,6 @@ restart taken up from there; a crash loses the last minute of it.
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
@@ -23,6 +22,7 @@ from gpuq.core.job import Job, JobId, KindId
 from gpuq.core.known import Known
 from gpuq.core.limits import Limits
 from gpuq.core.state import State
+from gpuq.home import write_private
 from gpuq.policies.punctual import Lateness
 from gpuq.policies.teller import Memory, Teller
 from gpuq.policies.waiting import ExpectedStart
@@ -93,14 +93,13 @@ class Starts:
         self.jobs = {job: moments for job, start in found.items() if (moments := _moments(start, board.now))}
 
     def _keep(self) -> None:
-        learnt = msgspec.json.encode(_Kept(asdict(self._scheduling), self._teller.learnt))
-        if self._file is None or learnt == self._kept:
+        if self._file is None:
             return
-        aside = self._file.with_suffix(".new")
+        learnt = msgspec.json.encode(_Kept(asdict(self._scheduling), self._teller.learnt))
+        if learnt == self._kept:
+            return
         try:
-            with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-                file.write(learnt)
-            aside.replace(self._file)
+            write_private(self._file, learnt, durable=False)
             self._kept = learnt
         except OSError as error:
             log.warning("what starts taught is not kept: %s", error, extra={"action": "starts"})
