@@ -32,7 +32,7 @@ from gpuq.adapters.nvml_ask import Failed, ask, wonder
 from gpuq.adapters.nvml_faults import Events, Health, address
 from gpuq.adapters.nvml_gpm import Gpm
 from gpuq.adapters.nvml_processes import Processes, computing, numbers_are_the_hosts, owners
-from gpuq.adapters.nvml_share import Seen, Share, usage_of
+from gpuq.adapters.nvml_share import Level, Seen, Share, usage_of
 from gpuq.adapters.nvml_vitals import read_vitals
 from gpuq.core.device import Device, DeviceId, HostId
 from gpuq.errors import BadSettings, NotFound, Unreachable
@@ -84,6 +84,7 @@ class _Gpu:
     gpm: Gpm
     health: Health
     energy: DeviceEnergy = field(default_factory=DeviceEnergy)
+    level: Level | None = None
     failed: bool = False
 
     @property
@@ -179,9 +180,12 @@ class NvmlBackend:
         """One look at every GPU that answers."""
         seen = {device: look for device, gpu in self._gpus.items() if (look := _look(gpu, now)) is not None}
         found = owners({pid for look in seen.values() for pid in look.processes or ()}, residents)
-        shares = {device: Share(look, found) for device, look in seen.items()}
-        for device, share in shares.items():
-            share.settle([resident.attempt for resident in residents if device in resident.devices])
+        shares = {}
+        for device, look in seen.items():
+            gpu, here = self._gpus[device], [one.attempt for one in residents if device in one.devices]
+            share = shares[device] = Share(look, found, here, gpu.level)
+            share.settle()
+            gpu.level = share.level
         readings = {device: share.reading(now) for device, share in shares.items()}
         usage = {resident.attempt: usage_of(resident, shares) for resident in residents}
         return Snapshot(readings, usage)

@@ -37,7 +37,7 @@ def test_a_gpu_cut_into_slices_is_offered_as_its_slices(run: Callable[..., Ran])
     )
     name = "NVIDIA Stub 1000 MIG 1g.8gb"
     assert ran.result[0] == [["MIG-100", name], ["MIG-101", name], ["GPU-1", "NVIDIA Stub 1000"]]
-    assert ran.result[1] == [7, None, 7, 0.0]
+    assert ran.result[1] == [7, None, 7, None]
 
 
 def test_placement_is_by_uuid_and_in_bus_order(run: Callable[..., Ran]):
@@ -117,7 +117,7 @@ def test_a_resident_is_the_process_under_its_root_and_the_rest_is_foreign(run: C
 def test_alone_on_a_gpu_its_utilisation_is_the_residents(run: Callable[..., Ran]):
     ran = run(
         "root, child = tree()\n"
-        "state('device 0 used 3000', 'device 0 utilization 97', f'device 0 compute {child} 3000')\n"
+        "look(); state('device 0 used 3000', 'device 0 utilization 97', f'device 0 compute {child} 3000')\n"
         "result = look(Resident(A, root, ('GPU-0',)), Resident(B, 1, ('GPU-1',)))"
     )
     assert ran.result == [{"GPU-0": [3000, 97, 0, 0], "GPU-1": [0, 0, 0, 0]}, {"1-1": [3000, 97], "2-1": [0, 0]}]
@@ -186,7 +186,53 @@ def test_what_is_not_supported_is_unknown_and_never_zero(run: Callable[..., Ran]
     )
     assert ran.result[1] == {"1-1": [3000, None], "2-1": [None, None]}
     assert ran.result[0]["GPU-0"] == [9000, None, 0, 0]
-    assert ran.result[0]["GPU-1"] == [0, 0, None, None]
+    assert ran.result[0]["GPU-1"] == [0, 0, 0, 0], "it lists no processes: what is used there is not ours"
+
+
+HIDDEN = """
+one, two = tree(), tree()
+a, b = Resident(A, one[0], ('GPU-0',)), Resident(B, two[0], ('GPU-0',))
+state('device 0 used 500', 'device 0 utilization 10', *hide); empty = look()[0]['GPU-0']
+state('device 0 used 500', 'device 0 utilization 4', *hide); before = look(a)[1]['1-1']
+state('device 0 used 3500', 'device 0 utilization 64', *hide); alone = look(a)
+state('device 0 used 5500', 'device 0 utilization 94', *hide); both = look(a, b)
+result = empty, before, alone, both
+"""
+
+
+@pytest.mark.parametrize(
+    "hide",
+    ["", f"fail 0 nvmlDeviceGetComputeRunningProcesses_v3 {NOT_SUPPORTED}", "device 0 compute 4194000 2000"],
+    ids=["lists none", "knows no list", "another container's numbers"],
+)
+def test_without_processes_in_sight_a_job_alone_has_what_the_gpu_shows_beyond_before(
+    run: Callable[..., Ran], hide: str
+):
+    empty, before, alone, both = run(f"hide = [{hide!r}]\n{HIDDEN}").result
+    assert empty == [500, 10, 500, 10], "nothing of it is ours"
+    assert before == [0, 0], "the level falls with what the GPU shows"
+    assert alone == [{"GPU-0": [3500, 64, 500, 4], "GPU-1": [0, 0, 0, 0]}, {"1-1": [3000, 60]}]
+    assert both[1] == {"1-1": [None, None], "2-1": [None, None]}, "whose is whose nobody can tell"
+    assert both[0]["GPU-0"] == [5500, 94, 500, 4]
+
+
+def test_without_processes_in_sight_and_no_look_before_it_a_job_has_no_figures(run: Callable[..., Ran]):
+    ran = run(
+        "root, child = tree()\n"
+        "state('device 0 used 3500', 'device 0 utilization 64')\n"
+        "result = look(Resident(A, root, ('GPU-0',)))"
+    )
+    assert ran.result == [{"GPU-0": [3500, 64, 3500, None], "GPU-1": [0, 0, 0, 0]}, {"1-1": [None, None]}]
+
+
+def test_a_process_that_came_after_a_job_may_be_its_own_in_a_container(run: Callable[..., Ran]):
+    ran = run(
+        "root, child = tree(); before, after = tree()[1], tree()[1]; mine = Resident(A, root, ('GPU-0',))\n"
+        "old = 'device 0 used 1000', f'device 0 compute {before} 1000'; state(*old); look()\n"
+        "not_yet = look(mine)[1]; state(*old, 'device 0 utilization 70', f'device 0 compute {after} 2000')\n"
+        "result = not_yet, look(mine)[1]"
+    )
+    assert ran.result == [{"1-1": [0, 0]}, {"1-1": [None, None]}]
 
 
 def test_an_old_driver_without_the_second_memory_call_still_answers(run: Callable[..., Ran]):
