@@ -100,8 +100,8 @@ class Share:
             parties[None] = self._foreign_utilization()
         self._spent = share_out(self._seen.spent, parties)
 
-    def reading(self, now: float) -> Reading:
-        """The GPU as a whole."""
+    def reading(self, now: float, processes_visible: bool | None = None) -> Reading:
+        """The GPU as a whole. `processes_visible`: what all looks together say of that."""
         seen = self._seen
         return Reading(
             now,
@@ -111,6 +111,7 @@ class Share:
             self._foreign_utilization(),
             seen.unwell,
             seen.vitals,
+            processes_visible,
         )
 
     def memory_of(self, attempt: AttemptId) -> int | None:

@@ -250,7 +250,8 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     """A device, and who is on it. `kind` is the product; live numbers are null when nobody reports them.
 
     `sharing` is `mps`, `time-slicing`, or null where it is not known. `unwell` says why it is given no new jobs, null for a
-    device that is well. `energy_joules` counts since the driver was loaded.
+    device that is well. `processes_visible`: whether its driver shows the processes of jobs, null where no job has shown it yet.
+    `energy_joules` counts since the driver was loaded.
     """
 
     id: str
@@ -264,6 +265,7 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     foreign_memory_bytes: int | None
     utilization_pct: float | None
     unwell: str | None
+    processes_visible: bool | None
     power_watts: float | None
     energy_joules: float | None
     temperature_c: float | None
