@@ -85,7 +85,7 @@ def device_fault(end: EndFile, xids: Iterable[tuple[int, float]]) -> str | None:
 
 
 def silent_devices(end: EndFile, order: OrderFile | None, seen: Seen | None) -> list[str]:
-    """Its devices that gave no reading when it failed, though the others of its host could be looked at; [] if it did not fail."""
+    """Its devices that the latest look got no reading from, if it failed by itself."""
     if end.ending not in _FAILURES or end.exit_code == 0 or order is None or seen is None:
         return []
     known, read = {device.id for device in seen.devices}, dict(seen.sample.readings)

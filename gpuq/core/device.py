@@ -50,9 +50,9 @@ class Vitals:
 class Reading:
     """What one look at a device gave. Bytes and percent; `foreign_*` belongs to processes gpuq did not start.
 
-    `unwell` says in words why the device is given no new jobs for now, None for one that is well. `processes_visible`: whether the
-    driver shows the processes of our jobs there, None while there was none to be shown. Where it does not, a job's figures are the
-    device's beyond the level before its start, and None beside a partner.
+    `unwell` says in words why the device is given no new jobs for now, None for one that is well. `processes_visible`: whether
+    the driver shows the processes of our jobs there, None before any job could be shown. Where it does not, the figures of a job
+    that is alone are the device's beyond the level before its start, and those of jobs that share it are None.
     """
 
     at: float

@@ -32,11 +32,12 @@ def mock_folder() -> Path:
 
 
 def mock_environment(source: Path, folder: Path) -> dict[str, str]:
-    """What lets a process find the mock, as eight H100s; `folder`/overrides.yaml says what they show, and is read each time."""
+    """What lets a process find the mock, as eight H100s. What they show is in `folder`/shown.yaml, which is read at each call."""
     shutil.copyfile(source / "configs" / "mock-nvml-config-h100.yaml", folder / "config.yaml")
     return {
         "LD_LIBRARY_PATH": str(source),
         "MOCK_NVML_CONFIG": str(folder / "config.yaml"),
+        "MOCK_NVML_OVERRIDES": str(folder / "shown.yaml"),
         "MOCK_NVML_OVERRIDES_TTL": "1ns",
     }
 
@@ -50,10 +51,7 @@ class MockGpus:
     def __init__(self) -> None:
         source = mock_folder()
         self.folder = Path(tempfile.mkdtemp(prefix="gq-gpus-"))
-        self.environ = {
-            **mock_environment(source, self.folder),
-            "MOCK_NVML_OVERRIDES": str(self.folder / "shown.yaml"),
-        }
+        self.environ = mock_environment(source, self.folder)
         self.hidden: set[int] = set()
         self._emulator = subprocess.Popen([sys.executable, "-S", str(source / "emulate.py"), str(self.folder)])
         self._over = threading.Event()
