@@ -169,7 +169,9 @@ def _budget(n: Record) -> str:
 
 def _full(n: Record) -> str:
     if "wanted_devices" in n:
-        return f"{n['wanted_devices']} devices of one host wanted; {n['busy_devices']} of {n['devices']} are busy."
+        wanted = f"{n['wanted_devices']} devices of one host wanted; {n['busy_devices']} of {n['devices']} are busy"
+        unusable = n.get("unusable_devices")
+        return f"{wanted}, {unusable} unusable: `gpuq doctor` says why." if unusable else f"{wanted}."
     return f"{n['residents']} jobs are there, and {n['limit']} are the limit."
 
 

@@ -135,5 +135,7 @@ def test_why_a_job_on_several_devices_waits() -> None:
 
     waits = told("Resources", wanted_devices=2, devices=4, busy_devices=3)
     assert waits == "Resources: 2 devices of one host wanted; 3 of 4 are busy."
+    waits = told("Resources", wanted_devices=4, devices=4, busy_devices=0, unusable_devices=1)
+    assert waits == "Resources: 4 devices of one host wanted; 0 of 4 are busy, 1 unusable: `gpuq doctor` says why."
     never = told("NeverFits", wanted_devices=8, devices_per_host=4)
     assert never == "NeverFits: 8 devices of one host wanted; the most that there are is 4."

@@ -1,8 +1,8 @@
 """A training on emulated GPUs: steps of 20 ms, each as much longer as the emulator says that this process is slowed.
 
 Its environment has the emulator's folder (EMULATE), what it takes of each GPU (EMULATED_GPU, "percent,MiB") and for how long it
-trains (EMULATED_SECONDS), from the moment on in which the driver shows it. Steps keep to a timetable: what a busy machine takes from one is made up by the next. The emulator
-takes it for a process on the GPU because "step.py" is in its name.
+trains (EMULATED_SECONDS), counted from when the driver shows it. Steps keep to a timetable: what a busy machine takes from one is
+made up by the next. The emulator takes it for a process on the GPU because "step.py" is in its name.
 """
 
 import json
