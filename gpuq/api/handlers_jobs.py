@@ -16,9 +16,11 @@ from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
 from gpuq.api import asked, views
 from gpuq.api.context import Context, context_of
 from gpuq.api.identity import caller_of
+from gpuq.api.live import LiveView
 from gpuq.api.reply import reply
-from gpuq.api.schema import Asked, Explanation, JobList
+from gpuq.api.schema import Asked, Explanation, JobList, JobView
 from gpuq.api.words import STATES
+from gpuq.core.device_names import DeviceNames
 from gpuq.core.job import ENDED, WAITING, JobId, JobState
 from gpuq.errors import BadInput, Conflict, NotFound, Unreachable
 
@@ -46,8 +48,10 @@ async def jobs(request: web.Request) -> web.Response:
     )
     live = (await context.live.read()).view
     believed = await _forecasts(context, rows[:limit])
+    names = await device_names(context, live)
     lines = [
-        views.job_line(row, attempts.get(row.id), live, believed.get(row.record.signature)) for row in rows[:limit]
+        views.job_line(row, attempts.get(row.id), live, names, believed.get(row.record.signature))
+        for row in rows[:limit]
     ]
     return reply(JobList(jobs=lines, next=lines[-1].id if len(rows) > limit else None))
 
@@ -58,8 +62,7 @@ async def show(request: web.Request) -> web.Response:
     row, attempts = await find(context, request.match_info["id"])
     order = await waiting_order(context) if row.state is JobState.PENDING else []
     live = (await context.live.read()).view
-    view = views.job_view(row, attempts, live, position(order, row.id), await _forecast(context, row))
-    return reply(view)
+    return reply(await _view(context, row, attempts, live, order))
 
 
 async def explain(request: web.Request) -> web.Response:
@@ -68,7 +71,7 @@ async def explain(request: web.Request) -> web.Response:
     row, attempts = await find(context, request.match_info["id"])
     order = await waiting_order(context) if row.state is JobState.PENDING else []
     live = (await context.live.read()).view
-    line = views.job_view(row, attempts, live, position(order, row.id), await _forecast(context, row))
+    line = await _view(context, row, attempts, live, order)
     words = [STATES[row.state]]
     if line.verdict is not None:
         words = [line.verdict.sentence] if row.state is JobState.PENDING else [STATES[row.state], line.verdict.sentence]
@@ -81,6 +84,7 @@ async def explain(request: web.Request) -> web.Response:
             position=line.position,
             waiting=len(order) if row.state is JobState.PENDING else None,
             device=line.device,
+            device_name=line.device_name,
             partners=line.partners,
             forecast=line.forecast,
             attempts=line.attempts,
@@ -129,7 +133,19 @@ def position(order: Sequence[int], job: JobId) -> int | None:
     return order.index(job) + 1 if job in order else None
 
 
+async def device_names(context: Context, live: LiveView | None) -> DeviceNames:
+    """The names of all known devices."""
+    return DeviceNames(await context.read(context.devices.get), live.reported if live else ())
+
+
 # --- inside --------------------------------------------------------------------------------------------------------
+
+
+async def _view(
+    context: Context, row: JobRow, attempts: Sequence[AttemptRow], live: LiveView | None, order: Sequence[int]
+) -> JobView:
+    names, forecast = await device_names(context, live), await _forecast(context, row)
+    return views.job_view(row, attempts, live, names, position(order, row.id), forecast)
 
 
 def _owner(request: web.Request) -> str | None:

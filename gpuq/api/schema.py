@@ -43,12 +43,13 @@ class ForecastView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
-    """Yes or no, the rule that settled it, its numbers, and the same in words."""
+    """Yes or no, the rule that settled it, its numbers, and the same in words. `device_name` is as in `DeviceView`."""
 
     admitted: bool
     rule: str
     numbers: Numbers
     device: str | None = None
+    device_name: str | None = None
     sentence: str = ""
 
 
@@ -111,6 +112,7 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     device: str | None
     devices: list[str]
+    device_names: list[str]
     promised_memory_bytes: list[int]
     shares: bool | None
     launched_at: str
@@ -152,7 +154,9 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     host: str | None
     device: str | None
+    device_name: str | None
     devices: list[str]
+    device_names: list[str]
     partners: list[int]
     exit_code: int | None
     log_path: str | None
@@ -224,6 +228,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     position: int | None
     waiting: int | None
     device: str | None
+    device_name: str | None
     partners: list[int]
     forecast: ForecastView | None
     attempts: list[AttemptView]
@@ -249,11 +254,15 @@ class ResidentView(msgspec.Struct, frozen=True, kw_only=True):
 class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     """A device, and who is on it. `kind` is the product; live numbers are null when nobody reports them.
 
+    `index` is its number on its host as `nvidia-smi` counts, `3` or for a MIG slice `3:1`; null where it is not known. `name` is
+    what screens show and options take: `gpu3`, `cpu0`, with several hosts `node2:gpu3`. Only `id` never changes.
     `sharing` is `mps`, `time-slicing`, or null where it is not known. `unwell` says why it is given no new jobs, null for a
     device that is well. `energy_joules` counts since the driver was loaded.
     """
 
     id: str
+    name: str
+    index: str | None
     host: str
     backend: str
     kind: str

@@ -71,6 +71,7 @@ class View:
             "type": device.type,
             "total_memory_bytes": device.total_memory,
             "sharing": device.sharing,
+            "index": device.index,
             "used_memory_bytes": reading.used_memory if reading else None,
             "foreign_memory_bytes": reading.foreign_memory if reading else None,
             "foreign_utilization_pct": reading.foreign_utilization_pct if reading else None,

@@ -304,6 +304,7 @@ def live_device(name: str, total: int, load: float | None, *residents: dict[str,
     used = sum(one["memory_bytes"] for one in residents)
     return {
         "id": name,
+        "index": name[-1],
         "host": "rack-3",
         "backend": "nvml",
         "type": "NVIDIA H200",
@@ -327,7 +328,7 @@ def afternoon(store: MemoryStore, stream: MemoryStream) -> None:
     """Four devices, shared and not; a queue with reasons; jobs that ended in different ways."""
     now = time.time()
     gpus = [f"GPU-8f2c41d0-1b7e-4c55-9a01-0000000000{n}" for n in range(4)]
-    store.known = [Device(gpu, "rack-3", "nvml", "NVIDIA H200", 141 * GIB) for gpu in gpus]  # type: ignore[arg-type]
+    store.known = [Device(gpu, "rack-3", "nvml", "NVIDIA H200", 141 * GIB, index=gpu[-1]) for gpu in gpus]  # type: ignore[arg-type]
     running = [
         (42, "resnet50-imagenet", gpus[0], forecast(61, 28.5, 1.04)),
         (43, "bert-finetune", gpus[0], forecast(33, 22.0, 1.06)),

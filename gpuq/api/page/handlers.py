@@ -13,13 +13,14 @@ from aiohttp import web
 
 from gpuq.adapters.store.contract import JobRow
 from gpuq.api.context import Context, context_of
-from gpuq.api.handlers_jobs import last_attempt, waiting_order
+from gpuq.api.handlers_jobs import device_names, last_attempt, waiting_order
 from gpuq.api.handlers_system import device_list
 from gpuq.api.identity import cookie_name, cookie_value, is_exchange, token_matches
 from gpuq.api.page.render import Page, Waiting, render
 from gpuq.api.problem import Unauthenticated
 from gpuq.api.schema import JobLine
 from gpuq.api.views import job_line, reason_in_words
+from gpuq.core.device_names import DeviceNames
 from gpuq.core.job import ENDED, JobId, JobState
 from gpuq.errors import NotFound
 
@@ -62,18 +63,21 @@ def _exchange(request: web.Request, token: str) -> web.Response:
 async def _collect(context: Context) -> Page:
     live = await context.live.read()
     order = (await waiting_order(context))[:_WAITING_SHOWN]
-    waiting, recent, counts = await context.read(_rows, context, [JobId(job) for job in order])
+    names = await device_names(context, live.view)
+    waiting, recent, counts = await context.read(_rows, context, names, [JobId(job) for job in order])
     return Page(
         now=context.now(),
         live=live,
         counts=counts,
         devices=await device_list(context, live.view),
-        waiting=[Waiting(job_line(row, None, None), reason_in_words(row)) for row in waiting],
+        waiting=[Waiting(job_line(row, None, None, names), reason_in_words(row, names)) for row in waiting],
         recent=recent,
     )
 
 
-def _rows(context: Context, order: list[JobId]) -> tuple[list[JobRow], list[JobLine], dict[JobState, int]]:
+def _rows(
+    context: Context, names: DeviceNames, order: list[JobId]
+) -> tuple[list[JobRow], list[JobLine], dict[JobState, int]]:
     """Waiting jobs in the dispatcher's order, held ones behind them; jobs that ended lately; how many there are."""
     store = context.store
     rank = {job: index for index, job in enumerate(order)}
@@ -82,5 +86,5 @@ def _rows(context: Context, order: list[JobId]) -> tuple[list[JobRow], list[JobL
     pending.sort(key=lambda row: (rank.get(row.id, len(rank)), row.id))
     held = store.jobs(states=[JobState.HELD], limit=_HELD_SHOWN)
     ended = store.jobs(states=sorted(ENDED), limit=_RECENT_SHOWN, newest_first=True)
-    recent = [job_line(row, last_attempt(store, row), None) for row in ended]
+    recent = [job_line(row, last_attempt(store, row), None, names) for row in ended]
     return [*pending, *held], recent, store.count_by_state()

@@ -118,8 +118,8 @@ def _card(device: DeviceView) -> str:
     wrong = "unwell" if device.unwell else None if device.read_at else "silent"
     mark = f' <span class="tag bad">{wrong}</span>' if wrong else ""
     return (
-        f'<article class="card" tabindex="0" aria-label="Device {escape(device.id)}">'
-        f"<h3><span>{escape(short(device.id))}</span>{_company(device)}{mark}</h3>"
+        f'<article class="card" tabindex="0" aria-label="Device {escape(device.name)}" title="{escape(device.id)}">'
+        f"<h3><span>{escape(device.name)}</span>{_company(device)}{mark}</h3>"
         f'<p class="sub">{escape(device.kind)} · {escape(device.host)}</p>{_remarks(device)}'
         f"{_meter('Utilisation', utilization_bar(device))}{_meter('Memory', memory_bar(device))}{rows}</article>"
     )
@@ -205,7 +205,7 @@ def _recent(page: Page) -> str:
             f"<b>#{line.id}</b>",
             _name(line),
             f'<span class="state {line.state.value.lower()}">{line.state.value}</span>',
-            escape(short(line.device or "–")),
+            escape(line.device_name or "–"),
             duration(_lasted(line)),
             _believed(percent, line, "peak_utilization_pct"),
             _believed(memory, line, "peak_memory_bytes"),
@@ -257,8 +257,3 @@ def percent(value: float | None) -> str:
 
 def _slowdown(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}×"
-
-
-def short(device: str) -> str:
-    """A device's id without the middle of its UUID."""
-    return device if len(device) <= 20 else f"{device[:12]}…{device[-4:]}"
