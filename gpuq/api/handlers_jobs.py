@@ -16,32 +16,31 @@ from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
 from gpuq.api import asked, views
 from gpuq.api.context import Context, context_of
 from gpuq.api.identity import caller_of
+from gpuq.api.parameters import ListQuery, WaitQuery
 from gpuq.api.reply import reply
 from gpuq.api.schema import Asked, Explanation, JobList
 from gpuq.api.words import STATES
 from gpuq.core.job import ENDED, WAITING, JobId, JobState
-from gpuq.errors import BadInput, Conflict, NotFound, Unreachable
+from gpuq.errors import Conflict, NotFound, Unreachable
 
-_MAX_LIMIT = 1000
-_DEFAULT_LIMIT = 100
-_DONE_WITHIN_S, _LOOK_EVERY_S = 1, 0.02
+_LOOK_EVERY_S = 0.02
 
 
 async def jobs(request: web.Request) -> web.Response:
     """A page of jobs, newest first unless `order=oldest`."""
     context = context_of(request)
-    limit = asked.whole(request, "limit", _DEFAULT_LIMIT, 1, _MAX_LIMIT) or _DEFAULT_LIMIT
-    after = asked.whole(request, "after", None, 0, 10**18 - 1)
+    query = asked.query(request, ListQuery)
+    limit = query.limit
     rows, attempts = await context.read(
         _page,
         context,
         {
-            "ids": asked.ids(request),
-            "states": asked.states(request),
-            "owner": _owner(request),
-            "after": after,
+            "ids": query.ids or None,
+            "states": asked.states(query.state),
+            "owner": _owner(request, query.owner),
+            "after": asked.given(query.after),
             "limit": limit + 1,
-            "newest_first": _newest_first(request),
+            "newest_first": query.order == "newest",
         },
     )
     live = (await context.live.read()).view
@@ -132,18 +131,10 @@ def position(order: Sequence[int], job: JobId) -> int | None:
 # --- inside --------------------------------------------------------------------------------------------------------
 
 
-def _owner(request: web.Request) -> str | None:
-    owner = request.query.get("owner", "all")
+def _owner(request: web.Request, owner: str) -> str | None:
     if owner == "all":
         return None
     return caller_of(request).user if owner == "me" else owner
-
-
-def _newest_first(request: web.Request) -> bool:
-    order = request.query.get("order", "newest")
-    if order not in ("newest", "oldest"):
-        raise BadInput(f"`order` is {asked.shown(order)}; it must be `newest` or `oldest`.")
-    return order == "newest"
 
 
 def _page(context: Context, filters: dict[str, Any]) -> tuple[list[JobRow], dict[JobId, AttemptRow]]:
@@ -184,7 +175,7 @@ async def _forecasts(context: Context, rows: Sequence[JobRow]) -> dict[str, dict
 
 async def _ask(request: web.Request, verb: str) -> web.Response:
     context = context_of(request)
-    wait = asked.whole(request, "wait", _DONE_WITHIN_S, 0, 60) or 0
+    wait = asked.query(request, WaitQuery).wait
     row, _ = await find(context, request.match_info["id"])
     _check(verb, row)
     await context.ask(verb, row.id, caller_of(request).user)
