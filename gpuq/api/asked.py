@@ -15,6 +15,7 @@ from aiohttp import web
 from msgspec import UNSET, Meta, UnsetType
 from multidict import MultiMapping
 
+from gpuq.api.identity import Caller
 from gpuq.api.parameters import STATE_GROUPS
 from gpuq.api.problem import BadRequest
 from gpuq.core.job import ACTIVE, ENDED, WAITING, JobId, JobState
@@ -113,6 +114,13 @@ def states(words: Iterable[str]) -> list[JobState] | None:
     return sorted(found) or None
 
 
+def owner(word: str, caller: Caller) -> str | None:
+    """The owner that `me`, `all` or a user's name stands for; None for all."""
+    if word == "all":
+        return None
+    return caller.user if word == "me" else word
+
+
 def _states_of(word: str) -> frozenset[JobState]:
     if word.lower() in _GROUPS:
         return _GROUPS[word.lower()]
@@ -125,12 +133,17 @@ def _states_of(word: str) -> frozenset[JobState]:
 
 async def submissions(request: web.Request) -> tuple[list[Submission], bool]:
     """The submissions in the body, and whether they came as a list."""
-    body = await request.read()
-    is_list = body.lstrip()[:1] == b"["
-    found = _decode(_many, body) if is_list else [_decode(_one, body)]
+    raw = await request.read()
+    is_list = raw.lstrip()[:1] == b"["
+    found = _decode(_many, raw) if is_list else [_decode(_one, raw)]
     if not 1 <= len(found) <= MAX_BATCH:
         raise BadInput(f"The list holds {len(found)} submissions; 1 to {MAX_BATCH} are taken at once.")
     return found, is_list
+
+
+async def body(request: web.Request, decoder: msgspec.json.Decoder[T]) -> T:
+    """The body as what `decoder` makes of it. Raises BadInput or BadRequest."""
+    return _decode(decoder, await request.read(), "body")
 
 
 async def submission(request: web.Request) -> Submission:
@@ -138,10 +151,10 @@ async def submission(request: web.Request) -> Submission:
     return _decode(_one, await request.read())
 
 
-def _decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+def _decode(decoder: msgspec.json.Decoder[T], raw: bytes, what: str = "submission") -> T:
     try:
-        return decoder.decode(body)
+        return decoder.decode(raw)
     except msgspec.ValidationError as error:
-        raise BadInput(f"The submission is not sound: {error}.") from error
+        raise BadInput(f"The {what} is not sound: {error}.") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"The body is not JSON: {error}.") from error

@@ -1,12 +1,10 @@
-"""Jobs: lists, one job, why it waits, and what a user may ask of it.
+"""Jobs: lists, one job, and why it waits.
 
-Arrives: ids and filters. Leaves: the structs of `schema.py`. Asking (`cancel`, `hold`, `release`) commits a request and
-rings; the dispatcher carries it out, and we wait a moment for that so that the answer can say so.
+Arrives: ids and filters. Leaves: the structs of `schema.py`.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,14 +14,12 @@ from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
 from gpuq.api import asked, views
 from gpuq.api.context import Context, context_of
 from gpuq.api.identity import caller_of
-from gpuq.api.parameters import ListQuery, WaitQuery
+from gpuq.api.parameters import ListQuery
 from gpuq.api.reply import reply
-from gpuq.api.schema import Asked, Explanation, JobList
+from gpuq.api.schema import Explanation, JobList
 from gpuq.api.words import STATES
-from gpuq.core.job import ENDED, WAITING, JobId, JobState
-from gpuq.errors import Conflict, NotFound, Unreachable
-
-_LOOK_EVERY_S = 0.02
+from gpuq.core.job import WAITING, JobId, JobState
+from gpuq.errors import NotFound, Unreachable
 
 
 async def jobs(request: web.Request) -> web.Response:
@@ -37,7 +33,7 @@ async def jobs(request: web.Request) -> web.Response:
         {
             "ids": query.ids or None,
             "states": asked.states(query.state),
-            "owner": _owner(request, query.owner),
+            "owner": asked.owner(query.owner, caller_of(request)),
             "after": asked.given(query.after),
             "limit": limit + 1,
             "newest_first": query.order == "newest",
@@ -88,21 +84,6 @@ async def explain(request: web.Request) -> web.Response:
     )
 
 
-async def cancel(request: web.Request) -> web.Response:
-    """End the job, wherever it is."""
-    return await _ask(request, "cancel")
-
-
-async def hold(request: web.Request) -> web.Response:
-    """Keep a waiting job from starting."""
-    return await _ask(request, "hold")
-
-
-async def release(request: web.Request) -> web.Response:
-    """Let a held job go on."""
-    return await _ask(request, "release")
-
-
 # --- shared with the logs and the page -----------------------------------------------------------------------------
 
 
@@ -129,12 +110,6 @@ def position(order: Sequence[int], job: JobId) -> int | None:
 
 
 # --- inside --------------------------------------------------------------------------------------------------------
-
-
-def _owner(request: web.Request, owner: str) -> str | None:
-    if owner == "all":
-        return None
-    return caller_of(request).user if owner == "me" else owner
 
 
 def _page(context: Context, filters: dict[str, Any]) -> tuple[list[JobRow], dict[JobId, AttemptRow]]:
@@ -171,39 +146,3 @@ async def _forecasts(context: Context, rows: Sequence[JobRow]) -> dict[str, dict
     if context.parts.models is None or not waiting:
         return {}
     return await context.read(context.parts.models.forecasts, waiting)
-
-
-async def _ask(request: web.Request, verb: str) -> web.Response:
-    context = context_of(request)
-    wait = asked.query(request, WaitQuery).wait
-    row, _ = await find(context, request.match_info["id"])
-    _check(verb, row)
-    await context.ask(verb, row.id, caller_of(request).user)
-    state = await _wait_for_change(context, row, wait)
-    done = state is not row.state
-    return reply(Asked(id=row.id, asked=verb, state=state, done=done), 200 if done else 202)
-
-
-def _check(verb: str, row: JobRow) -> None:
-    """Raises Conflict, with a sentence, when the job is past the point where this could be done."""
-    if verb == "cancel" and row.state in ENDED:
-        raise Conflict(f"Job {row.id} has already ended: it is {row.state}.")
-    if verb == "hold" and row.state is not JobState.PENDING:
-        why = "it is held already" if row.state is JobState.HELD else f"it is {row.state}"
-        raise Conflict(f"Job {row.id} cannot be held: {why}. Only a pending job can.")
-    if verb == "release" and row.state is not JobState.HELD:
-        raise Conflict(f"Job {row.id} cannot be released: it is {row.state}. Only a held job can.")
-
-
-async def _wait_for_change(context: Context, before: JobRow, seconds: int) -> JobState:
-    """The job's state after at most `seconds`, earlier when it changes."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    while not context.stopping.is_set():
-        row = await context.read(context.store.job, before.id)
-        if row is not None and row.state is not before.state:
-            return row.state
-        if loop.time() >= deadline:
-            break
-        await asyncio.sleep(_LOOK_EVERY_S)
-    return before.state

@@ -90,7 +90,7 @@ def _operation_id(route: Route) -> str:
 
 
 def _path_parameters(path: str) -> list[dict[str, Any]]:
-    schemas = {"id": {"type": "integer", "minimum": 1, "maximum": MAX_ID}}
+    schemas = {"id": {"type": "integer", "minimum": 0, "maximum": MAX_ID}}
     return [
         {"name": name, "in": "path", "required": True, "schema": schemas.get(name, {"type": "string"})}
         for name in re.findall(r"{(\w+)}", path)

@@ -19,7 +19,7 @@ MAX_PIECE = 16 * 2**20
 MAX_WAIT_S = 60
 STATE_GROUPS = ("waiting", "active", "ended")
 
-Id = Annotated[int, Meta(ge=1, le=MAX_ID)]
+Id = Annotated[int, Meta(ge=0, le=MAX_ID)]
 StateWord = Annotated[str, Meta(extra_json_schema={"enum": [*STATE_GROUPS, *JobState]})]
 Wait = Annotated[
     int, Meta(ge=0, le=MAX_WAIT_S, description="Seconds to wait for the dispatcher to carry it out (default 1).")
@@ -123,3 +123,32 @@ class DaysQuery(msgspec.Struct, frozen=True):
     """How far back."""
 
     days: Annotated[int, Meta(ge=1, le=3660, description="How many days back.")] = 7
+
+
+Owner = Annotated[str, Meta(min_length=1, max_length=200, pattern=NO_NUL)]
+Pattern = Annotated[str, Meta(max_length=400, pattern=NO_NUL, description="A shell pattern, as in `sweep-*`.")]
+
+
+class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which jobs: those that meet every condition given. `ids` are single ones, and ranges of the first and the last.
+
+    Without `ids` and `state` only jobs are meant that the request is possible for.
+    """
+
+    ids: Annotated[list[Id | tuple[Id, Id]], Meta(min_length=1, max_length=10_000)] | UnsetType = UNSET
+    state: Annotated[list[StateWord], Meta(min_length=1, max_length=100)] | UnsetType = UNSET
+    owner: Annotated[Owner, Meta(description="`me`, `all` or a user's name.")] | UnsetType = UNSET
+    name: Pattern | UnsetType = UNSET
+    kind: Pattern | UnsetType = UNSET
+    project: Pattern | UnsetType = UNSET
+
+    def __post_init__(self) -> None:
+        if all(value is UNSET for value in (self.ids, self.state, self.owner, self.name, self.kind, self.project)):
+            raise ValueError("`where` names no condition; `owner` as `me` means all jobs of your own")
+
+
+class JobsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A request about many jobs. With `dry_run` nothing is recorded, and the answer says what would be."""
+
+    where: Annotated[Where, Meta(extra_json_schema={"minProperties": 1})]
+    dry_run: bool = False

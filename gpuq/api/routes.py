@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
+from gpuq.api import handlers_control as control
 from gpuq.api import handlers_jobs as jobs
 from gpuq.api import handlers_logs, handlers_predict, handlers_submit, handlers_system
 from gpuq.api.asked import Batch
@@ -23,6 +24,7 @@ from gpuq.api.parameters import (
     DaysQuery,
     EventsHeaders,
     EventsQuery,
+    JobsBody,
     ListQuery,
     LogsQuery,
     PredictQuery,
@@ -32,6 +34,7 @@ from gpuq.api.parameters import (
 from gpuq.api.policies import policies
 from gpuq.api.schema import (
     Asked,
+    AskedMany,
     DeviceView,
     EventView,
     Explanation,
@@ -74,6 +77,17 @@ class Route:
 
 _LATER = {202: "It is recorded, and will be carried out."}
 
+
+def _control(verb: control.Verb, does: str) -> tuple[Route, Route]:
+    """What can be asked of one job, or of many."""
+    many, one = (control.many(verb), control.one(verb))
+    path, query = f"{API}/jobs/{{id}}/{verb}", WaitQuery
+    return (
+        Route("POST", f"{API}/jobs/{verb}", many, f"{does} jobs.", AskedMany, also=_LATER, query=query, body=JobsBody),
+        Route("POST", path, one, f"{does} a job.", Asked, also=_LATER, query=query),
+    )
+
+
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/", page.show, "The page: devices, who shares with whom, the queue.", media="text/html"),
     Route("GET", "/static/{name}", page.static, "The page's script and style.", media="text/plain"),
@@ -101,11 +115,9 @@ ROUTES: tuple[Route, ...] = (
     ),
     Route("GET", f"{API}/jobs", jobs.jobs, "List jobs.", JobList, query=ListQuery),
     Route("GET", f"{API}/jobs/{{id}}", jobs.show, "One job.", JobView),
-    Route("POST", f"{API}/jobs/{{id}}/cancel", jobs.cancel, "End a job.", Asked, also=_LATER, query=WaitQuery),
-    Route("POST", f"{API}/jobs/{{id}}/hold", jobs.hold, "Keep a job waiting.", Asked, also=_LATER, query=WaitQuery),
-    Route(
-        "POST", f"{API}/jobs/{{id}}/release", jobs.release, "Let a held job go on.", Asked, also=_LATER, query=WaitQuery
-    ),
+    *_control("cancel", "End"),
+    *_control("hold", "Keep from starting"),
+    *_control("release", "Let go on, after a hold,"),
     Route(
         "GET",
         f"{API}/jobs/{{id}}/logs",
