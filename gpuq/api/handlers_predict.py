@@ -20,6 +20,7 @@ from gpuq.api.handlers_submit import records
 from gpuq.api.identity import caller_of
 from gpuq.api.live import LiveDevice, LiveView
 from gpuq.api.models import Belief
+from gpuq.api.parameters import PredictQuery
 from gpuq.api.reply import reply
 from gpuq.api.schema_would import BesideView, EvidenceView, NearKind, PartnerView, Prediction, TypeForecast
 from gpuq.api.views import expected_start, forecast_view, verdict_view
@@ -31,7 +32,7 @@ from gpuq.core.device_names import DeviceNames
 from gpuq.core.forecast import Forecast
 from gpuq.core.job import JobId, KindId, Sharing
 from gpuq.core.verdict import Verdict
-from gpuq.errors import BadInput, NeverFits, NotFound
+from gpuq.errors import NeverFits, NotFound
 from gpuq.submission import JobRecord, Submission, to_core
 
 # Busy devices that are looked at, the least loaded first.
@@ -53,7 +54,8 @@ async def predict(request: web.Request) -> web.Response:
     wanted = await asked.submission(request)
     record = records(context, caller_of(request), [wanted], None)[0]
     live = (await context.live.read()).view
-    beside, device_type = request.query.get("beside"), request.query.get("device_type")
+    query = asked.query(request, PredictQuery)
+    beside, device_type = asked.given(query.beside), asked.given(query.device_type)
     return reply(await context.read(_prediction, context, record, live, beside, device_type))
 
 
@@ -235,10 +237,6 @@ def _asked_company(context: Context, beside: str | None, by_type: Mapping[str, D
 def _partner(context: Context, beside: str) -> tuple[JobId, str, str | None, Sharing, dict[str, Any]]:
     """(job or 0, kind, name, whether it shares, features) of the one who was named."""
     if not beside.isascii() or not beside.isdecimal():
-        if not beside or len(beside) > 400:
-            raise BadInput(
-                "`beside` names neither a job nor a kind.", fix="Give the id of a job, or a kind as `gpuq show` has it."
-            )
         return JobId(0), beside, None, Sharing.AUTO, {}
     row = context.store.job(asked.job_id(beside))
     if row is None:

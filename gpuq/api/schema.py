@@ -218,6 +218,27 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     done: bool
 
 
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs that are past the point where this could be done. `why` stands behind "Job 7"."""
+
+    state: JobState
+    ids: list[int]
+    why: str
+
+
+class AskedMany(msgspec.Struct, frozen=True, kw_only=True):
+    """A request about many jobs: `jobs` are those it is for, by the state they were in, and `now` the same by their state when
+    this was answered. `missing` are ranges, the first and the last, of ids that were named and that no job has.
+    """
+
+    asked: str
+    dry_run: bool
+    jobs: dict[JobState, list[int]]
+    now: dict[JobState, list[int]]
+    refused: list[Refused]
+    missing: list[tuple[int, int]]
+
+
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Why a job waits, or why it is where it is, with the numbers."""
 

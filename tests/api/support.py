@@ -7,11 +7,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
 
-from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, Entry, JobRow, Request
+from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, Entry, JobRow, Request, Selection
 from gpuq.api.models import Belief
 from gpuq.codec import noun
 from gpuq.core.attempt import AttemptId
@@ -64,6 +65,30 @@ class MemoryStore:
         self._check()
         self.asked.append(Request(id=len(self.asked) + 1, verb=verb, job=job, by=by, at=at, body=dict(body)))
         return len(self.asked)
+
+    def add_requests(self, verb: str, jobs: Sequence[JobId], by: str, at: float) -> None:
+        for job in jobs:
+            self.add_request(verb, job, by, at, {})
+
+    def select(self, selection: Selection) -> dict[JobId, JobState]:
+        self._check()
+        wanted = selection
+        patterns = (wanted.name, wanted.kind, wanted.project)
+        return {
+            one.id: one.state
+            for one in sorted(self.rows.values(), key=lambda row: row.id)
+            if (wanted.ids is None or any(first <= one.id <= last for first, last in wanted.ids))
+            and (wanted.states is None or one.state in wanted.states)
+            and (wanted.owner is None or one.record.owner == wanted.owner)
+            and all(
+                pattern is None or fnmatchcase(text or "", pattern)
+                for pattern, text in zip(
+                    patterns,
+                    (one.record.submission.name, one.record.kind, one.record.submission.project),
+                    strict=True,
+                )
+            )
+        }
 
     def job(self, job: JobId) -> JobRow | None:
         self._check()
