@@ -32,7 +32,7 @@ from gpuq.adapters.nvml_ask import Failed, ask, wonder
 from gpuq.adapters.nvml_faults import Events, Health, address
 from gpuq.adapters.nvml_gpm import Gpm
 from gpuq.adapters.nvml_processes import Processes, computing, numbers_are_the_hosts, owners
-from gpuq.adapters.nvml_share import Seen, Share, usage_of
+from gpuq.adapters.nvml_share import Level, Seen, Share, usage_of
 from gpuq.adapters.nvml_vitals import read_vitals
 from gpuq.core.device import Device, DeviceId, HostId
 from gpuq.core.device_names import label
@@ -40,6 +40,8 @@ from gpuq.errors import BadSettings, NotFound, Unreachable
 from gpuq.settings import Settings
 
 _log = logging.getLogger(__name__)
+
+_UNSEEN_LOOKS = 3
 
 
 def open_backend(settings: Settings) -> NvmlBackend:
@@ -58,7 +60,7 @@ def open_backend(settings: Settings) -> NvmlBackend:
             fix='See what `nvidia-smi` says; or set `backend = "cpu"` under [devices].',
         )
     if not numbers_are_the_hosts():
-        _log.warning("this container has process numbers of its own: jobs may look foreign, and then no GPU is shared")
+        _log.warning("this container has process numbers of its own: what jobs that share a GPU use may stay unknown")
     return NvmlBackend(gpus, _client_environment(settings))
 
 
@@ -85,12 +87,24 @@ class _Gpu:
     gpm: Gpm
     health: Health
     energy: DeviceEnergy = field(default_factory=DeviceEnergy)
+    level: Level | None = None
+    processes_visible: bool | None = None
+    unseen_looks: int = 0
     failed: bool = False
 
     @property
     def whole(self) -> Any:
         """The handle of the whole GPU."""
         return self.handle if self.parent is None else self.parent
+
+    def take(self, share: Share) -> None:
+        """Remember of a look what later ones need."""
+        self.level = share.level
+        shown = share.shows_ours
+        if shown is not None:
+            self.unseen_looks = 0 if shown else self.unseen_looks + 1
+            # One look may fall between a job's first memory and its entry in the list of processes.
+            self.processes_visible = shown or (False if self.unseen_looks >= _UNSEEN_LOOKS else self.processes_visible)
 
 
 def _find_gpus(host: HostId) -> Iterator[_Gpu]:
@@ -179,10 +193,15 @@ class NvmlBackend:
         """One look at every GPU that answers."""
         seen = {device: look for device, gpu in self._gpus.items() if (look := _look(gpu, now)) is not None}
         found = owners({pid for look in seen.values() for pid in look.processes or ()}, residents)
-        shares = {device: Share(look, found) for device, look in seen.items()}
-        for device, share in shares.items():
-            share.settle([resident.attempt for resident in residents if device in resident.devices])
-        readings = {device: share.reading(now) for device, share in shares.items()}
+        shares = {}
+        for device, look in seen.items():
+            gpu, here = self._gpus[device], [one.attempt for one in residents if device in one.devices]
+            share = shares[device] = Share(look, found, here, gpu.level)
+            share.settle()
+            gpu.take(share)
+        readings = {
+            device: share.reading(now, self._gpus[device].processes_visible) for device, share in shares.items()
+        }
         usage = {resident.attempt: usage_of(resident, shares) for resident in residents}
         return Snapshot(readings, usage)
 

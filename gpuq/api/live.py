@@ -49,6 +49,7 @@ class LiveDevice(msgspec.Struct, frozen=True):
     utilization_pct: float | None = None
     unwell: str | None = None
     vitals: Vitals | None = None
+    processes_visible: bool | None = None
     read_at: float | None = None
     residents: tuple[LiveResident, ...] = ()
 

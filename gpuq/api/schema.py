@@ -278,7 +278,8 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     `index` is its number on its host as `nvidia-smi` counts, `3` or for a MIG slice `3:1`; null where it is not known. `name` is
     what screens show and options take: `gpu3`, `cpu0`, with several hosts `node2:gpu3`. Only `id` never changes.
     `sharing` is `mps`, `time-slicing`, or null where it is not known. `unwell` says why it is given no new jobs, null for a
-    device that is well. `energy_joules` counts since the driver was loaded.
+    device that is well. `processes_visible`: whether its driver shows the processes of jobs, null where no job has shown it yet.
+    `energy_joules` counts since the driver was loaded.
     """
 
     id: str
@@ -294,6 +295,7 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     foreign_memory_bytes: int | None
     utilization_pct: float | None
     unwell: str | None
+    processes_visible: bool | None
     power_watts: float | None
     energy_joules: float | None
     temperature_c: float | None

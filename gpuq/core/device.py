@@ -54,7 +54,9 @@ class Vitals:
 class Reading:
     """What one look at a device gave. Bytes and percent; `foreign_*` belongs to processes gpuq did not start.
 
-    `unwell` says in words why the device is given no new jobs for now, None for one that is well.
+    `unwell` says in words why the device is given no new jobs for now, None for one that is well. `processes_visible`: whether
+    the driver shows the processes of our jobs there, None before any job could be shown. Where it does not, the figures of a job
+    that is alone are the device's beyond the level before its start, and those of jobs that share it are None.
     """
 
     at: float
@@ -64,6 +66,7 @@ class Reading:
     foreign_utilization_pct: float | None = None
     unwell: str | None = None
     vitals: Vitals | None = None
+    processes_visible: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,7 @@ class View:
             "utilization_pct": reading.utilization_pct if reading else None,
             "unwell": reading.unwell if reading else None,
             "vitals": reading.vitals if reading else None,
+            "processes_visible": reading.processes_visible if reading else None,
             "read_at": reading.at if reading else None,
             "residents": [self._resident(state, device.id, attempt) for attempt in state.residents.get(device.id, ())],
         }
