@@ -58,6 +58,10 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         Meta(max_length=7),
     ] = {}
     """What the command itself does not say by a usual name."""
+    values: Annotated[dict[Word, float | Word], Meta(max_length=64)] = {}
+    """What the script runs with, by plain name: its options, constants and configuration files, as far as they may matter."""
+    given: Annotated[tuple[Word, ...], Meta(max_length=64)] = ()
+    """Those of `values` that the command or a configuration file gives; the others are what the script says."""
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
