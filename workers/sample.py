@@ -218,6 +218,7 @@ def _report(resident: WatchedResident, look: Look, meter: Meter) -> ResidentRepo
         started_at=resident.started_at,
         blink=meter.state.blink,
         not_counted=why_not_counted(resident.folder / "progress") if look.progress is None else None,
+        step_processes=None if look.progress is None else look.progress.processes,
     )
 
 

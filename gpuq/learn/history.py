@@ -69,6 +69,7 @@ class Run:
     shared: bool
     attempt: tuple[int, int] | None
     power_w: float | None = None
+    utilization_at_most: float | None = None
 
     @property
     def complete(self) -> bool:
@@ -222,9 +223,11 @@ def _run(outcome: Outcome) -> Run:
         duration_s=outcome.duration_s,
         alone_rate=outcome.alone_rate,
         whole=outcome.whole,
-        shared=outcome.shared,
+        # Foreign load makes a run longer, as a partner does.
+        shared=outcome.shared or outcome.disturbed,
         attempt=outcome.attempt,
         power_w=outcome.power_w,
+        utilization_at_most=outcome.utilization_at_most,
     )
 
 

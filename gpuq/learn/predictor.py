@@ -259,7 +259,7 @@ class Predictor:
             upper_memory_bytes=upper,
             duration_p50_s=order_statistic(durations, 0.5) if durations else None,
             duration_p90_s=order_statistic(durations, 0.9) if durations else None,
-            evidence=_own_evidence(used, known, changed=not same),
+            evidence=_own_evidence(used, known, changed=not same) + _beside_foreign_load(used),
             model_version=self._version,
             power_w=order_statistic(powers, 0.5) if powers else None,
         )
@@ -307,7 +307,7 @@ class Predictor:
 
 def _own_utilization(used: list[Run], runs: list[Run]) -> float | None:
     """An upper quantile of the runs alone; what a partner held down counts only where it was higher still."""
-    values = measured(used, "peak_utilization_pct")
+    values = measured(used, "peak_utilization_pct") or measured(used, "utilization_at_most")
     if not values:
         return None
     partly = [run.peak_utilization_pct for run in runs if not run.whole and run.peak_utilization_pct is not None]
@@ -351,3 +351,9 @@ def _own_evidence(used: list[Run], known: Known, *, changed: bool) -> str:
     latest = used[-1].known
     other_script = latest.script_sha256 != known.script_sha256
     return f"{text} of {'an earlier script' if other_script else 'another batch size'}"
+
+
+def _beside_foreign_load(used: list[Run]) -> str:
+    """Says so if these runs tell only what the job uses at most, because other processes kept the device busy."""
+    only_bound = not measured(used, "peak_utilization_pct") and measured(used, "utilization_at_most")
+    return "; utilisation at most, it only ran beside foreign load" if only_bound else ""
