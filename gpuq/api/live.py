@@ -27,6 +27,7 @@ class LiveResident(msgspec.Struct, frozen=True):
     steps: int | None = None
     rate: float | None = None
     not_counted: str | None = None
+    step_processes: int | None = None
     started_at: float | None = None
     blink: str | None = None
     partners: tuple[int, ...] = ()

@@ -67,7 +67,9 @@ Actual = Annotated[
                 "energy_joules": {"type": ["number", "null"]},
                 "idle_joules": {"type": ["number", "null"]},
                 "peak_memory_is_bound": {"type": ["boolean", "null"]},
-                "slowdown_basis": {"enum": ["measured by blinks", "within attempt", "kind's alone rate", None]},
+                "slowdown_basis": {
+                    "enum": ["measured by blinks", "within attempt", "kind's alone rate", "beside foreign load", None]
+                },
                 "slowdown_otherwise": {
                     "type": "array",
                     "description": "What the other bases say, each with `basis`, `value`, `low` and `high`.",
@@ -77,6 +79,26 @@ Actual = Annotated[
                     "description": "How often a partner was paused to measure this attempt, or why none was.",
                 },
                 "not_counted": {"type": ["string", "null"]},
+                "step_processes": {
+                    "type": ["integer", "null"],
+                    "description": "How many processes counted steps at the same time; `steps` is the most of any of them.",
+                },
+                "foreign_load": {
+                    "type": ["number", "null"],
+                    "description": "Mean load of processes that gpuq did not start: in cores, on a GPU as a share of it.",
+                },
+                "held_back": {
+                    "type": ["number", "null"],
+                    "description": "The part of the attempt's time that this took from it at most, from 0 to 1.",
+                },
+                "utilization_is_bound": {
+                    "type": ["boolean", "null"],
+                    "description": "Foreign load was so high that `peak_utilization_pct` is only what the job needs at most.",
+                },
+                "disturbed_rate": {
+                    "type": ["number", "null"],
+                    "description": "Steps/s where foreign load was too high for `alone_rate` and `shared_rate` to count.",
+                },
                 "partners": {"type": "array"},
                 "memory_cause": {"type": ["string", "null"]},
             }
@@ -86,7 +108,8 @@ Actual = Annotated[
 
 
 class LiveNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """What a running job uses at this moment. `not_counted` says why no steps are counted."""
+    """What a running job uses at this moment. `not_counted` says why no steps are counted; of several processes that count
+    steps at the same time (`step_processes`), `steps` is the most that any of them counted."""
 
     memory_bytes: int | None
     utilization_pct: float | None
@@ -94,6 +117,7 @@ class LiveNumbers(msgspec.Struct, frozen=True, kw_only=True):
     rate: float | None
     blink: str | None = None
     not_counted: str | None
+    step_processes: int | None = None
 
 
 class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):

@@ -41,6 +41,11 @@ _ACTUAL: dict[str, Any] = {
     "slowdown_otherwise": [],
     "blink": None,
     "not_counted": None,
+    "step_processes": None,
+    "foreign_load": None,
+    "held_back": None,
+    "utilization_is_bound": None,
+    "disturbed_rate": None,
     "partners": [],
     "memory_cause": None,
 }
@@ -243,6 +248,7 @@ def live_numbers(resident: LiveResident | None) -> LiveNumbers | None:
         rate=resident.rate,
         blink=resident.blink,
         not_counted=resident.not_counted,
+        step_processes=resident.step_processes,
     )
 
 

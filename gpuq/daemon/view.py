@@ -96,6 +96,7 @@ class View:
             "rate": seen.rate if seen else None,
             "blink": seen.blink if seen else None,
             "not_counted": seen.not_counted if seen else None,
+            "step_processes": seen.step_processes if seen else None,
             "started_at": attempt.started_at,
             "partners": sorted(other.job for other in state.residents.get(device, ()) if other != attempt_id),
         }

@@ -98,6 +98,7 @@ class Run:
     power_w: float | None = None
     first_step_s: float | None = None
     """From its start to its first step; None where no step was counted."""
+    utilization_at_most: float | None = None
 
     @property
     def complete(self) -> bool:
@@ -270,10 +271,12 @@ def _run(outcome: Outcome) -> Run:
         duration_s=outcome.duration_s,
         alone_rate=outcome.alone_rate,
         whole=outcome.whole,
-        shared=outcome.shared,
+        # Foreign load makes a run longer, as a partner does.
+        shared=outcome.shared or outcome.disturbed,
         attempt=outcome.attempt,
         power_w=outcome.power_w,
         first_step_s=outcome.first_step_s,
+        utilization_at_most=outcome.utilization_at_most,
     )
 
 

@@ -281,7 +281,7 @@ class Predictor:
             upper_memory_bytes=upper,
             duration_p50_s=order_statistic(durations, 0.5) if durations else None,
             duration_p90_s=upper_bound(durations, 0.9, REPEATED_DURATION) if durations else None,
-            evidence=f"own history, {_runs(used)}",
+            evidence=f"own history, {_runs(used)}{_beside_foreign_load(used)}",
             model_version=self._version,
             power_w=order_statistic(powers, 0.5) if powers else None,
         )
@@ -299,7 +299,8 @@ class Predictor:
             upper_memory_bytes=upper,
             duration_p50_s=None if takes is None else takes.usual,
             duration_p90_s=None if takes is None else growth.most_likely_s(takes),
-            evidence=f"own history, {_runs(used)} {_with(used, known)}{'; too far to bound memory' if far else ''}",
+            evidence=f"own history, {_runs(used)} {_with(used, known)}{'; too far to bound memory' if far else ''}"
+            + _beside_foreign_load(used),
             model_version=self._version,
         )
 
@@ -346,7 +347,7 @@ class Predictor:
 
 def _own_utilization(used: list[Run], runs: list[Run]) -> float | None:
     """An upper quantile of the runs alone; what a partner held down counts only where it was higher still."""
-    values = measured(used, "peak_utilization_pct")
+    values = measured(used, "peak_utilization_pct") or measured(used, "utilization_at_most")
     if not values:
         return None
     partly = [run.peak_utilization_pct for run in runs if not run.whole and run.peak_utilization_pct is not None]
@@ -380,3 +381,9 @@ def _with(used: list[Run], known: Known) -> str:
 
 def _runs(used: list[Run]) -> str:
     return f"{len(used)} {'run' if len(used) == 1 else 'runs'}"
+
+
+def _beside_foreign_load(used: list[Run]) -> str:
+    """Says so if these runs tell only what the job uses at most, because other processes kept the device busy."""
+    only_bound = not measured(used, "peak_utilization_pct") and measured(used, "utilization_at_most")
+    return "; utilisation at most, it only ran beside foreign load" if only_bound else ""
