@@ -16,6 +16,7 @@ from gpuq.api import handlers_jobs as jobs
 from gpuq.api import handlers_logs, handlers_predict, handlers_submit, handlers_system
 from gpuq.api.events import events
 from gpuq.api.handlers_shadow import shadow
+from gpuq.api.identity import LOGIN
 from gpuq.api.page import handlers as page
 from gpuq.api.policies import policies
 from gpuq.api.schema import (
@@ -96,6 +97,15 @@ _DAYS = (Query("days", "integer", "How many days back: 1 to 3660 (default 7)."),
 
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/", page.show, "The page: devices, who shares with whom, the queue.", media="text/html"),
+    Route(
+        "POST",
+        LOGIN,
+        page.login,
+        "The login form's field `token`, exchanged for the page's cookie.",
+        status=303,
+        media="text/plain",
+        public=True,
+    ),
     Route("GET", "/static/{name}", page.static, "The page's script and style.", media="text/plain"),
     Route("GET", "/livez", handlers_system.livez, "This process turns.", media="text/plain", public=True),
     Route("GET", "/readyz", handlers_system.readyz, "Submissions would be looked at.", Ready, public=True),
