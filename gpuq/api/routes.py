@@ -19,6 +19,7 @@ from gpuq.api import handlers_logs, handlers_predict, handlers_submit, handlers_
 from gpuq.api.asked import Batch
 from gpuq.api.events import events
 from gpuq.api.handlers_shadow import shadow
+from gpuq.api.identity import LOGIN
 from gpuq.api.page import handlers as page
 from gpuq.api.parameters import (
     DaysQuery,
@@ -90,6 +91,15 @@ def _control(verb: control.Verb, does: str) -> tuple[Route, Route]:
 
 ROUTES: tuple[Route, ...] = (
     Route("GET", "/", page.show, "The page: devices, who shares with whom, the queue.", media="text/html"),
+    Route(
+        "POST",
+        LOGIN,
+        page.login,
+        "The login form's field `token`, exchanged for the page's cookie.",
+        status=303,
+        media="text/plain",
+        public=True,
+    ),
     Route("GET", "/static/{name}", page.static, "The page's script and style.", media="text/plain"),
     Route("GET", "/livez", handlers_system.livez, "This process turns.", media="text/plain", public=True),
     Route(

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from gpuq.adapters.devices import Backend, Placement
 from gpuq.core.device import Device
@@ -41,7 +42,7 @@ class Place:
 class Choice:
     """What a person asked for: a backend, cores of a CPU device, a device's index, name or UUID, a way of sharing."""
 
-    backend: str = "auto"
+    backend: Literal["auto", "nvml", "cpu"] = "auto"
     cores: int = 1
     device: str | None = None
     sharing: str | None = None

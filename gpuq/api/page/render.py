@@ -31,6 +31,9 @@ _HEAD = """<!doctype html>
 """
 
 
+_PLAIN_HEAD = _HEAD.format(title="gpuq").replace('<script src="/static/page.js" defer></script>\n', "")
+
+
 @dataclass(frozen=True)
 class Waiting:
     """A waiting job and why it waits."""
@@ -63,13 +66,24 @@ def render(page: Page) -> str:
     )
 
 
-def stranger(sentence: str) -> str:
-    """What a browser without the cookie sees."""
+def login_page(sentence: str) -> str:
+    """What a browser without the cookie sees: why, and a form for the token."""
     return (
-        _HEAD.format(title="gpuq").replace('<script src="/static/page.js" defer></script>\n', "")
-        + f'<body><main class="stranger"><h1>gpuq</h1><p>{escape(sentence)}</p>'
-        + "<p>Open the address that <code>gpuq up</code> printed: it carries the token.</p></main></body></html>\n"
+        _PLAIN_HEAD
+        + f'<body><main class="login"><h1>gpuq</h1><p role="status">{escape(sentence)}</p>'
+        + '<form method="post" action="/login"><label for="token">Token</label>'
+        + '<input id="token" name="token" type="password" autocomplete="current-password" required autofocus>'
+        + '<button type="submit">Open the page</button></form>'
+        + "<p><code>gpuq url</code> prints an address with the token in it, <code>gpuq open</code> opens it. The token itself "
+        + "is the line in <code>$GPUQ_HOME/token</code>: by default <code>~/.local/state/gpuq/token</code>, of a gpuq under "
+        + "systemd <code>/var/lib/gpuq/token</code>.</p></main></body></html>\n"
     )
+
+
+def welcome() -> str:
+    """Goes on to the page at once: an answer that comes from here, so that the browser shows the cookie it has just got."""
+    refresh = '<meta http-equiv="refresh" content="0; url=/">\n</head>'
+    return _PLAIN_HEAD.replace("</head>", refresh) + '<body><p><a href="/">gpuq</a></p></body></html>\n'
 
 
 # --- header --------------------------------------------------------------------------------------------------------
