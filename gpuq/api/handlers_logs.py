@@ -34,7 +34,10 @@ async def output(request: web.Request) -> web.StreamResponse:
     query = asked.query(request, LogsQuery)
     number = asked.given(query.attempt)
     if number is not None and number not in [attempt.number for attempt in attempts]:
-        raise NotFound(f"Job {row.id} has no attempt {number}.", fix=f"`gpuq show {row.id}` lists its attempts.")
+        raise NotFound(
+            f"Job {row.id} has no attempt {number}; it has had {len(attempts)} so far.",
+            fix=f"`gpuq logs {row.id} --all-attempts` prints them all.",
+        )
     offset, limit = query.offset, asked.given(query.limit)
     last = number or row.attempt
     await _check_there(context, row, attempts, last)
@@ -48,10 +51,15 @@ async def output(request: web.Request) -> web.StreamResponse:
 
 
 async def _check_there(context: Context, row: JobRow, attempts: list[AttemptRow], number: int) -> None:
-    """A job that ran here has a folder; without it the log is gone. Raises NotFound."""
+    """A job that started here has a log, if only an empty one. Raises NotFound where it is gone, or on another host."""
     started = [attempt for attempt in attempts if attempt.number == number and attempt.started_at is not None]
     if not started or await context.read(logs.exists, context.settings.home.attempts, row.id, number):
         return
+    if started[0].host == context.settings.worker.host:
+        raise NotFound(
+            f"The log of job {row.id}, attempt {number}, was deleted: {started[0].log_path or 'its file'} is gone.",
+            fix="gpuq itself deletes logs after `keep_attempts_days` days (docs/operations.md).",
+        )
     raise NotFound(
         f"The log of job {row.id}, attempt {number}, is not here.",
         fix=f"It ran on host {started[0].host}; look there for {started[0].log_path or 'its attempt folder'}.",
@@ -85,7 +93,8 @@ class _Sender:
     follow: bool
 
     async def run(self) -> web.StreamResponse:
-        answer = web.StreamResponse(headers={"Content-Type": _MEDIA_TYPE, "X-Gpuq-Offset": str(self.offset)})
+        headers = {"X-Gpuq-Offset": str(self.offset), "X-Gpuq-Attempt": str(self.number)}
+        answer = web.StreamResponse(headers={"Content-Type": _MEDIA_TYPE, **headers})
         answer.enable_chunked_encoding()
         await answer.prepare(self.request)
         try:

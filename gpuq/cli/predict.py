@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from gpuq.cli import asking, verdicts
+from gpuq.cli import asking, misplaced, verdicts
 from gpuq.cli import format as fmt
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Client, Record, print_json
@@ -36,6 +36,7 @@ def run(words: list[str]) -> int:
     own, verbatim, command = parser.split(words)
     options = parser.parse_args(own)
     body = asking.submission(options, command, verbatim)
+    misplaced.warn(parser.long_options(), body)
     query = {"beside": options.beside, "device_type": options.device_type}
     return foretell(Client.of(options), body, query, as_json=options.json, colour=fmt.coloured(options.no_color))
 

@@ -22,7 +22,7 @@ def parse_size(text: str) -> int:
     """Bytes of `10G`, `512MiB`, `1.5 GB`. `G` and `GiB` are 2**30, `GB` is 10**9, as on a disk's label."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise BadInput(f"`{text}` is not a size.", fix="Write a number with its unit: 10G, 512MiB, 1.5GB.")
+        raise BadInput(f"`{text}` is not a size.", fix="Write a number above 0 with its unit: 10G, 512MiB, 1.5GB.")
     number, letter, suffix = match.groups()
     unit = 1
     if letter:
@@ -76,8 +76,10 @@ def parse_moment(text: str, now: float) -> float:
         raise BadInput(
             f"`{text}` is no moment.", fix="Write 8h, 2-12:00:00, 2026-07-01T08:00 or 2026-07-01T08:00:00+02:00."
         )
-    if not now < moment <= now + _MAX_DURATION:
-        raise BadInput(f"`{text}` is not ahead of us.", fix="Name a moment in the next ten years.")
+    if moment <= now:
+        raise BadInput(f"`{text}` has passed.", fix="Name a moment in the future, such as 8h for eight hours from now.")
+    if moment > now + _MAX_DURATION:
+        raise BadInput(f"`{text}` is more than ten years ahead.", fix="Name a moment in the next ten years.")
     return moment
 
 
@@ -94,7 +96,7 @@ def parse_slowdown(text: str) -> float:
     """The ratio time together / time alone of `1.15` or `15%`: 1.15. A bare number above 5 is surely a percentage."""
     match = _NUMBER.fullmatch(text.strip())
     if match is None or len(text) > 40:
-        raise BadInput(f"`{text}` is not a slowdown.", fix="Write 15% or 1.15.")
+        raise BadInput(f"`{text}` is not a slowdown.", fix="Write how much slower it may be than alone: 15% or 1.15.")
     number, percent = float(match[1]), match[2]
     ratio = 1 + number / 100 if percent else number
     if percent is None and number > 5:
@@ -109,6 +111,17 @@ def parse_slowdown(text: str) -> float:
     if ratio > 5:
         raise BadInput(f"a slowdown of {text.strip()} is above 5 times as slow.", fix="Write at most 400%.")
     return ratio
+
+
+def whole(option: str, text: str | None, low: int, high: int) -> int | None:
+    """The whole number that was given to `option`; None if none was. Raises BadInput outside `low` to `high`."""
+    if text is None:
+        return None
+    if not re.fullmatch(r"[+-]?[0-9]{1,18}", text.strip()) or not low <= int(text) <= high:
+        raise BadInput(
+            f"{option} `{text}` is not a whole number from {low} to {high:,}.", fix=f"Write for example {option} 5."
+        )
+    return int(text)
 
 
 def parse_ids(words: list[str]) -> list[int]:
