@@ -35,6 +35,7 @@ from gpuq.adapters.nvml_processes import Processes, computing, numbers_are_the_h
 from gpuq.adapters.nvml_share import Level, Seen, Share, usage_of
 from gpuq.adapters.nvml_vitals import read_vitals
 from gpuq.core.device import Device, DeviceId, HostId
+from gpuq.core.device_names import label
 from gpuq.errors import BadSettings, NotFound, Unreachable
 from gpuq.settings import Settings
 
@@ -112,37 +113,36 @@ def _find_gpus(host: HostId) -> Iterator[_Gpu]:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             mode = ask(pynvml.nvmlDeviceGetMigMode, handle)
             if mode and mode[0] == pynvml.NVML_DEVICE_MIG_ENABLE:
-                yield from _find_slices(handle, host)
+                yield from _find_slices(handle, index, host)
             else:
-                yield _gpu(handle, None, host)
+                yield _gpu(handle, None, str(index), host)
         except (Failed, pynvml.NVMLError) as error:
             _log.warning("GPU %d is left out: %s", index, error)
 
 
-def _find_slices(parent: object, host: HostId) -> Iterator[_Gpu]:
-    for index in range(ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, parent) or 0):
-        handle = ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, parent, index)
+def _find_slices(parent: object, gpu: int, host: HostId) -> Iterator[_Gpu]:
+    for number in range(ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, parent) or 0):
+        handle = ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, parent, number)
         if handle:
-            yield _gpu(handle, parent, host)
+            yield _gpu(handle, parent, f"{gpu}:{number}", host)
 
 
-def _gpu(handle: Any, parent: Any, host: HostId) -> _Gpu:
+def _gpu(handle: Any, parent: Any, index: str, host: HostId) -> _Gpu:
     whole = handle if parent is None else parent
     # Without its number a slice's counters cannot be asked for, and the whole GPU's are not its own.
     instance = None if parent is None else wonder(pynvml.nvmlDeviceGetGpuInstanceId, handle)
     gpm = Gpm(whole if parent is None or instance is not None else None, instance)
-    return _Gpu(
-        _describe(handle, host), handle, parent, instance, Processes(handle, parent is not None), gpm, Health(whole)
-    )
+    processes = Processes(handle, parent is not None)
+    return _Gpu(_describe(handle, index, host), handle, parent, instance, processes, gpm, Health(whole))
 
 
-def _describe(handle: object, host: HostId) -> Device:
+def _describe(handle: object, index: str, host: HostId) -> Device:
     memory = _memory(handle)
     if memory is None:
         raise Failed("its memory is not known")
     uuid, name = pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)
     total = memory.total - getattr(memory, "reserved", 0)
-    return Device(DeviceId(uuid), host, "nvml", name, total, computing(handle).sharing)
+    return Device(DeviceId(uuid), host, "nvml", name, total, computing(handle).sharing, index)
 
 
 def _memory(handle: object) -> Any:
@@ -224,11 +224,11 @@ def _look(gpu: _Gpu, now: float) -> Seen | None:
         seen, sharing = _see(gpu, now)
     except Failed as error:
         if not gpu.failed:
-            _log.error("GPU %s does not answer and gets no jobs until it does: %s", gpu.device.id, error)
+            _log.error("%s does not answer and gets no jobs until it does: %s", label(gpu.device), error)
         gpu.failed = True
         return None
     if gpu.failed:
-        _log.warning("GPU %s answers again", gpu.device.id)
+        _log.warning("%s answers again", label(gpu.device))
     gpu.failed = False
     if sharing != gpu.device.sharing:
         gpu.device = replace(gpu.device, sharing=sharing)

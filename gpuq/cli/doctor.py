@@ -121,8 +121,8 @@ def _devices(client: Client) -> Iterator[Check]:
     except GpuqError as error:
         yield Check("devices", BROKEN, error.message, error.fix)
         return
-    silent = [device["id"] for device in devices if device.get("utilization_pct") is None]
-    unwell = [f"{device['id']} ({device['unwell']})" for device in devices if device.get("unwell")]
+    silent = [str(device.get("name", device["id"])) for device in devices if device.get("utilization_pct") is None]
+    unwell = [f"{device.get('name', device['id'])} ({device['unwell']})" for device in devices if device.get("unwell")]
     if not devices:
         yield Check(
             "devices", BROKEN, "none: no worker has reported", "Start one: `gpuq up`, or systemctl start gpuq-worker."

@@ -17,6 +17,9 @@ HostId = NewType("HostId", str)
 class Device:
     """One place where attempts run. `type` is the product ("NVIDIA H200", "cpu-2"): forecasts never cross types.
 
+    `index` is its number on its host, as `nvidia-smi` counts: "3", or "3:1" for the second MIG slice of GPU 3. None where the
+    worker that reported it was older than this field. It may change when the machine restarts; `id` does not.
+
     `sharing` is how those on it share it, "mps" or "time-slicing"; None if that is not known, or for CPU cores. What a pair
     costs never crosses ways of sharing.
     """
@@ -27,6 +30,7 @@ class Device:
     type: str
     total_memory: int
     sharing: str | None = None
+    index: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

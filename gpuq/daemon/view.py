@@ -71,6 +71,7 @@ class View:
             "type": device.type,
             "total_memory_bytes": device.total_memory,
             "sharing": device.sharing,
+            "index": device.index,
             "used_memory_bytes": reading.used_memory if reading else None,
             "foreign_memory_bytes": reading.foreign_memory if reading else None,
             "foreign_utilization_pct": reading.foreign_utilization_pct if reading else None,
@@ -95,6 +96,7 @@ class View:
             "rate": seen.rate if seen else None,
             "blink": seen.blink if seen else None,
             "not_counted": seen.not_counted if seen else None,
+            "step_processes": seen.step_processes if seen else None,
             "started_at": attempt.started_at,
             "partners": sorted(other.job for other in state.residents.get(device, ()) if other != attempt_id),
         }

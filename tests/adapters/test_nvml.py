@@ -28,18 +28,18 @@ from tests.adapters.stand_in import (
 
 
 def test_two_gpus_without_the_drivers_own_memory(run: Callable[..., Ran]):
-    ran = run("result = [[d.id, d.host, d.backend, d.type, d.total_memory] for d in backend.devices()]")
+    ran = run("result = [[d.id, d.index, d.host, d.backend, d.type, d.total_memory] for d in backend.devices()]")
     total = 16 * GIB - GIB // 2
-    assert ran.result == [[f"GPU-{index}", "here", "nvml", "NVIDIA Stub 1000", total] for index in range(2)]
+    assert ran.result == [[f"GPU-{index}", str(index), "here", "nvml", "NVIDIA Stub 1000", total] for index in range(2)]
 
 
 def test_a_gpu_cut_into_slices_is_offered_as_its_slices(run: Callable[..., Ran]):
     ran = run(
-        "result = [[d.id, d.type] for d in backend.devices()], look()[0]['MIG-100']",
+        "result = [[d.id, d.index, d.type] for d in backend.devices()], look()[0]['MIG-100']",
         start="device 0 mig 2\ndevice 0 used 7\ndevice 0 utilization 50",
     )
     name = "NVIDIA Stub 1000 MIG 1g.8gb"
-    assert ran.result[0] == [["MIG-100", name], ["MIG-101", name], ["GPU-1", "NVIDIA Stub 1000"]]
+    assert ran.result[0] == [["MIG-100", "0:0", name], ["MIG-101", "0:1", name], ["GPU-1", "1", "NVIDIA Stub 1000"]]
     assert ran.result[1] == [7, None, 7, None]
 
 
@@ -92,8 +92,8 @@ def test_a_container_with_process_numbers_of_its_own_is_warned_of(run: Callable[
 
 
 def test_one_lost_gpu_does_not_hide_the_other(run: Callable[..., Ran]):
-    ran = run("result = [d.id for d in backend.devices()]", start=f"fail 0 * {LOST}")
-    assert ran.result == ["GPU-1"]
+    ran = run("result = [[d.id, d.index] for d in backend.devices()]", start=f"fail 0 * {LOST}")
+    assert ran.result == [["GPU-1", "1"]], "the other keeps its index"
     assert "GPU 0 is left out" in ran.log
 
 
@@ -201,8 +201,8 @@ def test_a_gpu_whose_driver_fails_is_left_out_logged_once_and_taken_back(run: Ca
     )
     lost, back = ran.result
     assert all(list(readings) == ["GPU-1"] and usage == {"1-1": [None, None]} for readings, usage in lost)
-    assert ran.log.count("GPU GPU-0 does not answer") == 1
-    assert "GPU GPU-0 answers again" in ran.log
+    assert ran.log.count("gpu0 (GPU-0) does not answer") == 1
+    assert "gpu0 (GPU-0) answers again" in ran.log
     assert back[0]["GPU-0"][0] == 5
 
 
