@@ -56,7 +56,8 @@ def test_show_says_what_foreign_load_has_spoiled(
     out = gpuq("show", "42").out
     told = " ".join(out.split())
     assert f"other processes kept {much} busy" in told
-    assert "utilisation is only what the job needs at most" in told
+    assert "its utilisation is only known to be at most what is shown" in told
+    assert "at most 99%" in told
     assert "4.2 steps/s" in told
     assert all(len(line) <= 80 for line in out.splitlines())
 
