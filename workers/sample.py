@@ -20,6 +20,7 @@ import msgspec
 from gpuq.adapters.devices import Backend, Resident, Snapshot, Usage
 from gpuq.core.attempt import AttemptId
 from gpuq.core.device import DeviceId, Reading
+from gpuq.core.device_names import label
 from gpuq.core.events import ResidentReport
 from gpuq.core.measurement import Measurement
 from gpuq.home import write_private
@@ -184,8 +185,10 @@ class Sampler:
         return self._watched[resident.attempt]
 
     def _note_faults(self, at: float) -> None:
-        for fault in self._backend.faults():
-            _log.warning("%s: the driver reports XID %d", fault.device, fault.xid)
+        faults = self._backend.faults()
+        labels = {device.id: label(device) for device in self._backend.devices()} if faults else {}
+        for fault in faults:
+            _log.warning("%s: the driver reports XID %d", labels.get(fault.device, fault.device), fault.xid)
             for watched in self._watched.values():
                 if fault.device in watched.devices:
                     _append(watched.folder / "xid", f"{fault.xid} {at:.3f}\n")

@@ -49,7 +49,9 @@ def open_backend(settings: Settings) -> CpuBackend:
     promised = int(total * settings.devices.cpu_memory_fraction)
     host = HostId(settings.worker.host)
     cores = {
-        Device(DeviceId(f"{host}/cpu{index}"), host, "cpu", f"cpu-{len(share)}", promised // len(shares)): share
+        Device(
+            DeviceId(f"{host}/cpu{index}"), host, "cpu", f"cpu-{len(share)}", promised // len(shares), index=str(index)
+        ): share
         for index, share in enumerate(shares)
     }
     return CpuBackend(cores, total - promised)

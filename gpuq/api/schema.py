@@ -43,12 +43,13 @@ class ForecastView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
-    """Yes or no, the rule that settled it, its numbers, and the same in words."""
+    """Yes or no, the rule that settled it, its numbers, and the same in words. `device_name` is as in `DeviceView`."""
 
     admitted: bool
     rule: str
     numbers: Numbers
     device: str | None = None
+    device_name: str | None = None
     sentence: str = ""
 
 
@@ -135,6 +136,7 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     device: str | None
     devices: list[str]
+    device_names: list[str]
     promised_memory_bytes: list[int]
     shares: bool | None
     launched_at: str
@@ -176,7 +178,9 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     host: str | None
     device: str | None
+    device_name: str | None
     devices: list[str]
+    device_names: list[str]
     partners: list[int]
     exit_code: int | None
     log_path: str | None
@@ -238,6 +242,27 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     done: bool
 
 
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs that are past the point where this could be done. `why` stands behind "Job 7"."""
+
+    state: JobState
+    ids: list[int]
+    why: str
+
+
+class AskedMany(msgspec.Struct, frozen=True, kw_only=True):
+    """A request about many jobs: `jobs` are those it is for, by the state they were in, and `now` the same by their state when
+    this was answered. `missing` are ranges, the first and the last, of ids that were named and that no job has.
+    """
+
+    asked: str
+    dry_run: bool
+    jobs: dict[JobState, list[int]]
+    now: dict[JobState, list[int]]
+    refused: list[Refused]
+    missing: list[tuple[int, int]]
+
+
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Why a job waits, or why it is where it is, with the numbers."""
 
@@ -248,6 +273,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     position: int | None
     waiting: int | None
     device: str | None
+    device_name: str | None
     partners: list[int]
     forecast: ForecastView | None
     attempts: list[AttemptView]
@@ -273,11 +299,16 @@ class ResidentView(msgspec.Struct, frozen=True, kw_only=True):
 class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     """A device, and who is on it. `kind` is the product; live numbers are null when nobody reports them.
 
+    `index` is its number on its host as `nvidia-smi` counts, `3` or for a MIG slice `3:1`; null where it is not known. `name` is
+    what screens show and options take: `gpu3`, `cpu0`, with several hosts `node2:gpu3`. Only `id` never changes.
     `sharing` is `mps`, `time-slicing`, or null where it is not known. `unwell` says why it is given no new jobs, null for a
-    device that is well. `energy_joules` counts since the driver was loaded.
+    device that is well. `processes_visible`: whether its driver shows the processes of jobs, null where no job has shown it yet.
+    `energy_joules` counts since the driver was loaded.
     """
 
     id: str
+    name: str
+    index: str | None
     host: str
     backend: str
     kind: str
@@ -288,6 +319,7 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     foreign_memory_bytes: int | None
     utilization_pct: float | None
     unwell: str | None
+    processes_visible: bool | None
     power_watts: float | None
     energy_joules: float | None
     temperature_c: float | None

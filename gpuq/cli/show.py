@@ -65,7 +65,7 @@ def _where(job: Record) -> list[tuple[str, str | None]]:
     live = job.get("live") or {}
     position = job.get("position")
     return [
-        ("device", _text(", ".join(job.get("devices") or []) or None)),
+        ("device", _devices(job)),
         ("host", _text(job.get("host"))),
         ("shares with", ", ".join(f"job {partner}" for partner in job.get("partners") or []) or None),
         ("memory now", fmt.gib(live["memory_bytes"]) if live.get("memory_bytes") is not None else None),
@@ -76,6 +76,14 @@ def _where(job: Record) -> list[tuple[str, str | None]]:
         ("place in queue", None if position is None else str(position)),
         ("starts", fmt.expected_start(job.get("expected_start"), time.time())),
     ]
+
+
+def _devices(job: Record) -> str | None:
+    """`gpu3 (GPU-0123...)`: the name, and the id that logs and `CUDA_VISIBLE_DEVICES` have."""
+    ids = [fmt.clean(device) for device in job.get("devices") or []]
+    names = [fmt.clean(name) for name in job.get("device_names") or ids]
+    pairs = zip(names, ids, strict=False)
+    return ", ".join(name if id_.endswith(name) else f"{name} ({id_})" for name, id_ in pairs) or None
 
 
 def _steps(seen: Record) -> str | None:
@@ -180,7 +188,7 @@ def _attempts(job: Record, width: int) -> list[str]:
     rows = [
         (
             str(attempt["number"]),
-            fmt.device_name(attempt["device"]) if attempt.get("device") else "-",
+            ", ".join(map(fmt.clean, attempt.get("device_names") or attempt.get("devices") or [])) or "-",
             fmt.local_time(attempt.get("started_at")),
             fmt.duration(_between(attempt.get("started_at"), attempt.get("ended_at"))),
             attempt.get("ending") or "-",

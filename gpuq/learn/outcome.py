@@ -65,6 +65,8 @@ class Outcome:
     """Whose use left the device without memory (`core.attempt.MemoryCause`); None where that is not known."""
     power_w: float | None = None
     """What each of its devices drew in the mean, in watts; None beside others, whose part of it is only an estimate."""
+    first_step_s: float | None = None
+    """From its start to its first step; None where no step was counted."""
     utilization_at_most: float | None = None
     """What it needs of its device at most, in percent, where foreign load kept its peak from being measured."""
     disturbed: bool = False
@@ -106,6 +108,8 @@ class AttemptSide(Protocol):
     def exit_code(self) -> int | None: ...
     @property
     def actual(self) -> dict[str, Any] | None: ...
+    @property
+    def measurement(self) -> dict[str, Any] | None: ...
 
 
 def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[str, str]) -> Outcome | None:
@@ -155,9 +159,15 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         power_w=None
         if shared or disturbed or started is None
         else _power(actual, ended - started, len(attempt.devices)),
+        first_step_s=_first_step(attempt.measurement, started, ended),
         utilization_at_most=utilization if utilization_is_bound else None,
         disturbed=disturbed,
     )
+
+
+def _first_step(measurement: Mapping[str, Any] | None, started: float | None, ended: float) -> float | None:
+    at = _positive((measurement or {}).get("first_step_at"))
+    return None if at is None or started is None or not started < at <= ended else at - started
 
 
 def _power(actual: Mapping[str, Any], seconds: float, devices: int) -> float | None:
