@@ -118,7 +118,10 @@ def _comparison(job: Record, width: int) -> Iterator[str]:
         if expected is None and actual.get(measured) is None:
             continue
         first, second = (text(forecast.get(name)) if name else "" for name in (expected, upper))
-        yield f"  {label:<16}  {first:>10}  {second:>10}  {text(actual.get(measured)):>14}".rstrip()
+        third = text(actual.get(measured))
+        if label == "peak utilisation" and actual.get("utilization_is_bound"):
+            third = f"at most {third}"
+        yield f"  {label:<16}  {first:>10}  {second:>10}  {third:>14}".rstrip()
     if actual.get("peak_memory_is_bound"):
         yield "  the framework took most of the device in advance: the measured memory is only what the job needs at most"
     yield from (f"  {line}" for line in _disturbed(actual, width - 2))
@@ -135,7 +138,7 @@ def _disturbed(actual: Record, width: int) -> list[str]:
     """Which of the figures foreign load has spoiled, and what becomes of them."""
     spoiled = []
     if actual.get("utilization_is_bound"):
-        spoiled.append("the measured utilisation is only what the job needs at most")
+        spoiled.append("its utilisation is only known to be at most what is shown")
     if actual.get("disturbed_rate") is not None:
         spoiled.append("the rate disturbed is not used for predictions")
     if not spoiled or actual.get("foreign_load") is None:
