@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
+from gpuq.cli import piped
 from gpuq.errors import BadInput
 
 # fmt: off
@@ -37,16 +38,26 @@ _HASH_BLOCK = 2**20
 
 @dataclass(frozen=True)
 class Command:
-    """What to start, and the script in it if there is one."""
+    """What to start, the script in it if there is one, and what it is to read on standard input."""
 
     words: tuple[str, ...]
     script: Path | None = None
+    stdin: str | None = None
 
 
 def command(
-    words: Sequence[str], *, verbatim: bool, python: str | None, environ: Mapping[str, str], cwd: Path
+    words: Sequence[str],
+    *,
+    verbatim: bool,
+    python: str | None,
+    environ: Mapping[str, str],
+    cwd: Path,
+    read: Callable[[], str] = piped.read,
 ) -> Command:
-    """The command that `words` mean. `verbatim`: they followed `--`. Raises BadInput for what could not start."""
+    """The command that `words` mean. `verbatim`: they followed `--`; `read` gives a script from standard input.
+
+    Raises BadInput for what could not start.
+    """
     if not words:
         raise BadInput(
             "there is nothing to run.",
@@ -54,6 +65,8 @@ def command(
         )
     _check_text(words)
     first = words[0]
+    if first == piped.HERE and not verbatim:
+        return _piped_script(words[1:], read(), python, environ, cwd)
     if not verbatim:
         path = absolute(first, cwd)
         if first.endswith(".py"):
@@ -62,7 +75,18 @@ def command(
         if path.is_file():
             _check_executable(path, first)
             return Command((str(path), *words[1:]), path)
-    return Command((_program(first, environ, cwd), *words[1:]), _script_of(words, cwd))
+    full = (_program(first, environ, cwd), *words[1:])
+    return Command(full, _script_of(words, cwd), read() if piped.reads_program(full) else None)
+
+
+def _piped_script(
+    arguments: Sequence[str], script: str, python: str | None, environ: Mapping[str, str], cwd: Path
+) -> Command:
+    """`gpuq submit -`: the script runs as the same file would."""
+    named = piped.interpreter_in(script)
+    if named is not None:
+        return Command((_program(named[0], environ, cwd), *named[1:], "/dev/stdin", *arguments), stdin=script)
+    return Command((interpreter(python, cwd / "-", environ, cwd), "-", *arguments), stdin=script)
 
 
 def interpreter(asked: str | None, script: Path, environ: Mapping[str, str], cwd: Path) -> str:

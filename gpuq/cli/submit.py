@@ -151,11 +151,15 @@ def _body_of(options: argparse.Namespace, number: int, line: str) -> dict[str, A
     import shlex
 
     try:
-        return asking.submission(options, shlex.split(line), verbatim=False)
+        return asking.submission(options, shlex.split(line), verbatim=False, read=_no_script)
     except ValueError as error:
         raise BadInput(f"line {number} of stdin: {error}.", fix="Close the quotes; one command per line.") from error
     except BadInput as error:
         raise BadInput(f"line {number} of stdin: {error.message}", fix=error.fix) from error
+
+
+def _no_script() -> str:
+    raise BadInput("with --stdin a command cannot read its own script from there.", fix="Save the script in a file.")
 
 
 def _print_ids(options: argparse.Namespace, ids: list[int]) -> None:

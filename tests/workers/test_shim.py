@@ -37,6 +37,11 @@ def test_a_missing_command_is_127_and_says_so_in_the_log(attempt: Attempt) -> No
     assert not (attempt.folder / "started.json").exists()
 
 
+def test_a_program_with_an_empty_name_is_127_whatever_is_on_path(attempt: Attempt) -> None:
+    end = attempt.run("", "x")
+    assert (end["exit_code"], end["reason"]) == (127, "a program with an empty name was not found")
+
+
 def test_a_file_without_execute_bit_is_126(attempt: Attempt) -> None:
     script = attempt.folder / "script"
     script.write_text("#!/bin/sh\n")
