@@ -11,11 +11,13 @@ import re
 import stat
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from gpuq.cli import capture, piped
 from gpuq.cli.arguments import Parser
+from gpuq.cli.client import talk
 from gpuq.cli.quantities import parse_duration, parse_moment, parse_size, parse_slowdown, whole
 from gpuq.errors import BadInput
 
@@ -101,9 +103,17 @@ def submission(
         "blink": options.blink or None,
         "stdin": command.stdin,
     }
+    for glob in capture.unmatched(os.environ, options.pass_env):
+        _warn(f"--pass-env `{glob}` matches no variable that is set here")
     body.update(_provenance(command.script, here))
     body["hints"] = capture.hints(command, Path(body["cwd"]))
     return {name: value for name, value in body.items() if value is not None}
+
+
+@cache
+def _warn(sentence: str) -> None:
+    """Warn once, however many commands are submitted."""
+    talk(f"gpuq: warning: {sentence}.")
 
 
 def _provenance(script: Path | None, here: Path) -> dict[str, Any]:

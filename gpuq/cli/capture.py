@@ -30,6 +30,8 @@ PASSED_PREFIXES_OF_LIBRARIES = ("OMP_", "MKL_", "OPENBLAS_", "NUMEXPR_", "NCCL_"
 SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL")
 # One string handed to execve may not be longer (MAX_ARG_STRLEN); gpuq.submission has the same number.
 MAX_TEXT = 131_072
+# As in gpuq.submission, less the interpreter that is put before a script.
+MAX_WORDS = 4095
 HASHED_BYTES = 16 * 2**20
 _CONFIGS = (".json", ".toml", ".yaml", ".yml", ".ini", ".cfg")
 _GIT_TIMEOUT_S = 0.5
@@ -135,6 +137,11 @@ def environment(environ: Mapping[str, str], pass_globs: Iterable[str], settings:
     for setting in settings:
         env.update([_assignment(setting, environ)])
     return env
+
+
+def unmatched(environ: Mapping[str, str], pass_globs: Iterable[str]) -> list[str]:
+    """Those of the `--pass-env` patterns that no variable's name matches."""
+    return [glob for glob in pass_globs if not any(fnmatchcase(name, glob) for name in environ)]
 
 
 def absolute(typed: str, cwd: Path) -> Path:
@@ -314,6 +321,10 @@ def _assignment(setting: str, environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _check_text(words: Sequence[str]) -> None:
+    if len(words) > MAX_WORDS:
+        raise BadInput(
+            f"the command has {len(words):,} words; {MAX_WORDS:,} is the limit.", fix="Pass the arguments in a file."
+        )
     for number, word in enumerate(words, start=1):
         if not is_text(word):
             raise BadInput(
