@@ -76,8 +76,8 @@ def command(
             return Command((interpreter(python, path, environ, cwd), str(path), *words[1:]), path)
         if path.is_file():
             _check_executable(path, first)
-            return Command((str(path), *words[1:]), path)
-    full = (_program(first, environ, cwd), *words[1:])
+            words = [str(path), *words[1:]]
+    full = (_program(words[0], environ, cwd), *words[1:])
     return Command(full, _script_of(words, cwd), read() if piped.reads_program(full) else None)
 
 

@@ -80,7 +80,7 @@ def test_an_interpreter_without_a_script_gets_what_is_piped(gpuq: Command, taken
 def test_a_first_line_that_names_another_interpreter_is_followed(gpuq: Command, taken: FakeApi) -> None:
     assert gpuq("submit", "-", "3", stdin="#!/usr/bin/env bash\necho $1\n").code == 0
     assert body(taken)["command"] == ["/usr/bin/env", "bash", "/dev/stdin", "3"]
-    assert gpuq("submit", "-", stdin="#!/usr/bin/env python3\n").code == 0
+    assert gpuq("submit", "--python", sys.executable, "-", stdin="#!/usr/bin/env python3\n").code == 0
     assert body(taken)["command"][1:] == ["-"]
 
 
@@ -104,7 +104,7 @@ def test_other_commands_leave_standard_input_alone(gpuq: Command, taken: FakeApi
     ],
 )
 def test_what_cannot_go_along_is_refused(gpuq: Command, taken: FakeApi, script: str, sentence: str) -> None:
-    for words in (["-"], ["--", "python3", "-"]):
+    for words in (["-"], ["--", sys.executable, "-"]):
         done = gpuq("submit", *words, stdin=script)
         assert (done.code, done.out) == (2, "")
         said, fix = done.err.splitlines()
@@ -126,7 +126,7 @@ def test_a_terminal_is_not_waited_for(gpuq: Command, taken: FakeApi) -> None:
 
 
 def test_a_line_of_many_commands_has_no_script_of_its_own(gpuq: Command, taken: FakeApi) -> None:
-    done = gpuq("submit", "--stdin", stdin="true\npython3 -\n")
+    done = gpuq("submit", "--stdin", stdin=f"true\n{sys.executable} -\n")
     assert done.code == 2
     assert "line 2 of stdin: with --stdin a command cannot read its own script from there" in done.err
     assert taken.requests == []

@@ -276,6 +276,8 @@ def test_a_python_command_still_tells_its_script(gpuq: Command, taken: FakeApi, 
     body = submitted(taken)
     assert body["command"] == [sys.executable, "-u", "train.py", "--lr", "1"]
     assert body["script"] == str(script)
+    assert gpuq("submit", sys.executable, "-u", "train.py").code == 0
+    assert submitted(taken)["script"] == str(script), "not the interpreter, which is a file too"
 
 
 def test_an_executable_script_runs_itself(gpuq: Command, taken: FakeApi) -> None:
