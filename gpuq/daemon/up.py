@@ -260,7 +260,8 @@ class _Up:
         else:
             closing = "so does closing" if self._stop_jobs else "it goes on after closing"
             _say(f"Submit with `gpuq submit train.py`; Ctrl-C or `gpuq down` {jobs}; {closing} the terminal.")
-        self._systemd.ready()
+        with contextlib.suppress(OSError):
+            self._systemd.ready()
 
     async def _keep_own_logs_short(self) -> None:
         while True:
