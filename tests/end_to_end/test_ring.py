@@ -173,7 +173,7 @@ def test_a_job_that_ends_while_gpuq_is_down_is_found_ended() -> None:
 def test_stop_jobs_ends_them_also_when_the_terminal_closes() -> None:
     with closing(Site()) as site:
         site.up("--stop-jobs")
-        assert "Ctrl-C or `gpuq down` ends gpuq and the running jobs" in site.output.read_text()
+        wait_for(lambda: "`gpuq down` ends gpuq and the running jobs" in site.output.read_text(), 40)
         job = site.submit("/bin/sleep", "300")
         site.wait(job, "RUNNING")
 
