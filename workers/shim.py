@@ -81,6 +81,7 @@ class Shim:
         started = Record(self._folder, "started.json")
         shim_tree.adopt_orphans()
         self._listen()
+        self._log.begin()
         output = self._open_pipe()
         try:
             self._main = shim_child.start(self._order, output)

@@ -41,6 +41,10 @@ class BoundedLog:
         """The last bytes of output, 64 KiB of them at most, written or not."""
         return bytes(self._tail[-_TAIL_BYTES:])
 
+    def begin(self) -> None:
+        """Make the file, so that an empty log can be told from one that was deleted."""
+        self._is_open()
+
     def write(self, data: bytes) -> None:
         """Append to the log; what cannot be written is counted and dropped."""
         self._tail += data[-_TAIL_BYTES:]

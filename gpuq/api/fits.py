@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from gpuq.api.words import memory
 from gpuq.core.admit import fits_ever
 from gpuq.core.device import Device
+from gpuq.core.device_names import DeviceNames
 from gpuq.errors import NeverFits
 from gpuq.submission import Submission
 
@@ -37,8 +38,9 @@ def check(submission: Submission, devices: Sequence[Device]) -> None:
     asked, which = f"{memory(needed)} of device memory", "the largest device"
     if submission.gpus > 1:
         asked, which = f"{asked} on each of {submission.gpus} devices of one host", "the last that it would get"
+    device = DeviceNames(devices).of(verdict.device or "")
     raise NeverFits(
-        f"The job asks for {asked}; {which}, {verdict.device}, has {memory(largest)}: "
+        f"The job asks for {asked}; {which}, {device}, has {memory(largest)}: "
         f"{missing} bytes ({memory(missing)}) are missing."
     )
 

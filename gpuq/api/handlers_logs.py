@@ -16,12 +16,12 @@ from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.api import asked, logs
 from gpuq.api.context import Context, context_of
 from gpuq.api.handlers_jobs import find
+from gpuq.api.parameters import LogsQuery
 from gpuq.api.problem import break_off
 from gpuq.core.job import ENDED
 from gpuq.errors import GpuqError, NotFound
 
 _CHUNK = 256 * 1024
-_MAX_LIMIT = 16 * 2**20
 _LOOK_EVERY_S = 0.15
 _ASK_EVERY_S = 0.5
 _MEDIA_TYPE = "application/octet-stream"
@@ -31,27 +31,35 @@ async def output(request: web.Request) -> web.StreamResponse:
     """The log of a job's last attempt, or of the one asked for."""
     context = context_of(request)
     row, attempts = await find(context, request.match_info["id"])
-    number = asked.whole(request, "attempt", None, 1, 10**9)
+    query = asked.query(request, LogsQuery)
+    number = asked.given(query.attempt)
     if number is not None and number not in [attempt.number for attempt in attempts]:
-        raise NotFound(f"Job {row.id} has no attempt {number}.", fix=f"`gpuq show {row.id}` lists its attempts.")
-    offset = asked.whole(request, "offset", 0, -_MAX_LIMIT, 10**18 - 1) or 0
-    limit = asked.whole(request, "limit", None, 1, _MAX_LIMIT)
+        raise NotFound(
+            f"Job {row.id} has no attempt {number}; it has had {len(attempts)} so far.",
+            fix=f"`gpuq logs {row.id} --all-attempts` prints them all.",
+        )
+    offset, limit = query.offset, asked.given(query.limit)
     last = number or row.attempt
     await _check_there(context, row, attempts, last)
     if offset < 0:
         end = await context.read(logs.length, context.settings.home.attempts, row.id, last)
         offset = max(0, end + offset)
-    follow = asked.flag(request, "follow")
-    if follow or limit is None:
-        return await _Sender(context, request, row.id, last, offset, only=number is not None, follow=follow).run()
+    if query.follow or limit is None:
+        only = number is not None
+        return await _Sender(context, request, row.id, last, offset, only=only, follow=query.follow).run()
     return await _piece(context, row.id, last, offset, limit)
 
 
 async def _check_there(context: Context, row: JobRow, attempts: list[AttemptRow], number: int) -> None:
-    """A job that ran here has a folder; without it the log is gone. Raises NotFound."""
+    """A job that started here has a log, if only an empty one. Raises NotFound where it is gone, or on another host."""
     started = [attempt for attempt in attempts if attempt.number == number and attempt.started_at is not None]
     if not started or await context.read(logs.exists, context.settings.home.attempts, row.id, number):
         return
+    if started[0].host == context.settings.worker.host:
+        raise NotFound(
+            f"The log of job {row.id}, attempt {number}, was deleted: {started[0].log_path or 'its file'} is gone.",
+            fix="gpuq itself deletes logs after `keep_attempts_days` days (docs/operations.md).",
+        )
     raise NotFound(
         f"The log of job {row.id}, attempt {number}, is not here.",
         fix=f"It ran on host {started[0].host}; look there for {started[0].log_path or 'its attempt folder'}.",
@@ -85,7 +93,8 @@ class _Sender:
     follow: bool
 
     async def run(self) -> web.StreamResponse:
-        answer = web.StreamResponse(headers={"Content-Type": _MEDIA_TYPE, "X-Gpuq-Offset": str(self.offset)})
+        headers = {"X-Gpuq-Offset": str(self.offset), "X-Gpuq-Attempt": str(self.number)}
+        answer = web.StreamResponse(headers={"Content-Type": _MEDIA_TYPE, **headers})
         answer.enable_chunked_encoding()
         await answer.prepare(self.request)
         try:

@@ -46,9 +46,9 @@ class _Piece:
 
 
 def exists(attempts: Path, job: int, number: int) -> bool:
-    """Whether the attempt has a folder here."""
+    """Whether the attempt's log is here; the shim makes the file before it starts the job."""
     with _folder(attempts, job, number) as folder:
-        return folder is not None
+        return folder is not None and bool(_pieces(folder))
 
 
 def length(attempts: Path, job: int, number: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 
 from gpuq.cli.format import terminal_width
 from gpuq.errors import BadInput
@@ -24,6 +25,9 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
             formatter_class=_formatter,
         )
+        # A value such as `-5%` or `-1G` is a value, so that the option's own check can say what is wrong with it.
+        self._negative_number_matcher = re.compile(r"-\.?\d")
+        self._command: list[str] = []
         self.add_argument("--json", action="store_true", help="print JSON, the same as the HTTP API's")
         self.add_argument(
             "--host", metavar="URL", help="http://HOST:PORT or unix:///PATH of a gpuq (default: this user's)"
@@ -34,9 +38,28 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise BadInput instead of printing the whole usage."""
-        near = self._like(message.partition("unrecognized arguments: ")[2].split(" ")[0].split("=")[0])
+        option, _, trouble = message.removeprefix("argument ").partition(": ")
+        if trouble.startswith("expected one argument"):
+            message = f"{option} needs a value"
+        unknown = message.partition("unrecognized arguments: ")[2].split(" ")
+        near = self._like(unknown[0].split("=")[0])
         meant = f" Did you mean {' or '.join(f'`{option}`' for option in near)}?" if near else ""
+        if self._command and unknown[0].startswith("-"):
+            raise BadInput(
+                f"`{self.prog}` has no option `{unknown[0]}`.{meant}",
+                fix=f"If it is the script's own, put it after the script{self._reordered(unknown)}.",
+            )
         raise BadInput(f"{message}.{meant}", fix=f"`{self.prog} --help` shows what it takes.")
+
+    def _reordered(self, unknown: list[str]) -> str:
+        """The command with the unknown options behind its script, where the script is plain to see."""
+        place = next((i for i, word in enumerate(self._command) if word.endswith(".py")), None)
+        if place is None or "--" in self._command:
+            return ""
+        words = [self._command[place], *unknown, *self._command[:place], *self._command[place + 1 :]]
+        from shlex import join
+
+        return f": {join(words)}"
 
     def _like(self, word: str) -> list[str]:
         """Options that hold this one's letters, else the one that looks most like it."""
@@ -53,6 +76,14 @@ class Parser(argparse.ArgumentParser):
 
         argparse would look for our options inside the user's command too.
         """
+        own, verbatim, self._command = self._split(words)
+        return own, verbatim, self._command
+
+    def long_options(self) -> list[str]:
+        """The long options of this verb, `--help` left out."""
+        return [option for option in self._option_string_actions if option.startswith("--") and option != "--help"]
+
+    def _split(self, words: list[str]) -> tuple[list[str], bool, list[str]]:
         index = 0
         while index < len(words):
             word = words[index]

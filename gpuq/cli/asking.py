@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
+import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from gpuq.cli import capture
 from gpuq.cli.arguments import Parser
-from gpuq.cli.quantities import parse_duration, parse_moment, parse_size, parse_slowdown
+from gpuq.cli.quantities import parse_duration, parse_moment, parse_size, parse_slowdown, whole
 from gpuq.errors import BadInput
 
+_MOST_GPUS = 64
+# Limits of `gpuq.submission.Submission`, checked here so that the message names the option.
+_LONGEST = {"name": 200, "project": 200, "kind": 400}
 # Those of `gpuq.submission.Signal`.
 _SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
@@ -71,18 +77,18 @@ def submission(options: argparse.Namespace, words: list[str], verbatim: bool) ->
         "command": command.words,
         "cwd": str(_working_folder(options.chdir, here)),
         "env": capture.environment(os.environ, options.pass_env, options.env),
-        "name": options.name or Path(words[0]).name,
-        "project": options.project,
-        "kind": options.kind,
-        "priority": _whole("--priority", options.priority, -1000, 1000),
+        "name": _label(options, "name") or _name_of(words[0]),
+        "project": _label(options, "project"),
+        "kind": _label(options, "kind"),
+        "priority": whole("--priority", options.priority, -1000, 1000),
         "share": "never" if options.exclusive else options.share,
-        "max_slowdown": parse_slowdown(options.max_slowdown) if options.max_slowdown else None,
-        "gpu_memory": parse_size(options.gpu_mem) if options.gpu_mem else None,
+        "max_slowdown": _read("--max-slowdown", options.max_slowdown, parse_slowdown),
+        "gpu_memory": _read("--gpu-mem", options.gpu_mem, parse_size),
         **_gpus(options.gpus),
-        "time_limit_s": parse_duration(options.time) if options.time else None,
+        "time_limit_s": _read("--time", options.time, parse_duration),
         "hold": options.hold,
         "requeue_on_node_fail": options.requeue,
-        "deadline_at": parse_moment(options.deadline, time.time()) if options.deadline else None,
+        "deadline_at": _read("--deadline", options.deadline, lambda text: parse_moment(text, time.time())),
         "preemptible": options.preemptible or options.signal is not None or None,
         "signal": _signal(options.signal),
         "blink": options.blink or None,
@@ -102,21 +108,66 @@ def _provenance(script: Path | None, here: Path) -> dict[str, Any]:
 
 def _working_folder(asked: str | None, here: Path) -> Path:
     folder = capture.absolute(asked, here) if asked else here
-    if not folder.is_dir():
+    if not capture.is_text(str(folder)):
+        raise BadInput(
+            "the name of the folder to run in is not valid UTF-8.", fix="Rename it, or name another with -C."
+        )
+    try:
+        is_folder = stat.S_ISDIR(folder.stat().st_mode)
+    except PermissionError:
+        # A folder above it may not be entered.
+        raise _closed(folder) from None
+    except OSError:
+        is_folder = False
+    if not is_folder:
         raise BadInput(f"there is no folder {folder}.", fix="Make it, or name another with --chdir.")
+    if not os.access(folder, os.X_OK):
+        raise _closed(folder)
     return folder
+
+
+def _closed(folder: Path) -> BadInput:
+    return BadInput(f"you may not enter the folder {folder}.", fix="Name another with --chdir, or ask its owner.")
+
+
+def _name_of(program: str) -> str:
+    """The name that a job has by default: its script's, without characters that a name may not have."""
+    name = "".join(letter if letter.isprintable() else "?" for letter in Path(program).name)
+    return name[: _LONGEST["name"]]
+
+
+def _label(options: argparse.Namespace, name: str) -> str | None:
+    """The value of --name, --project or --kind. Raises BadInput for what could not be stored or shown on one line."""
+    text: str | None = getattr(options, name)
+    if text is None:
+        return None
+    if not text.strip():
+        raise BadInput(f"--{name} is empty.", fix="Write some text, or leave the option out.")
+    if not capture.is_text(text):
+        raise BadInput(f"--{name} is not valid UTF-8.", fix="Use other characters.")
+    if not text.isprintable():
+        raise BadInput(f"--{name} holds a line break or another control character.", fix="Write it on one line.")
+    if len(text) > _LONGEST[name]:
+        raise BadInput(
+            f"--{name} has {len(text)} characters; {_LONGEST[name]} is the limit.", fix="Choose a shorter one."
+        )
+    return text
 
 
 def _gpus(text: str | None) -> dict[str, int | None]:
     """`2` is two devices; `1-4` is one to four, as they are free."""
     if text is None:
         return {}
-    least, dash, most = text.partition("-")
-    low = _whole("--gpus", least, 1, 64)
-    high = _whole("--gpus", most, 1, 64) if dash else None
-    if low is not None and high is not None and high < low:
+    match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", text.strip())
+    low, high = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if not (1 <= low <= _MOST_GPUS and 1 <= high <= _MOST_GPUS):
+        raise BadInput(
+            f"--gpus `{text}` is not a number of devices.",
+            fix=f"Write a number from 1 to {_MOST_GPUS}, or a range such as 1-4.",
+        )
+    if high < low:
         raise BadInput(f"--gpus `{text}` runs backwards.", fix=f"Write --gpus {high}-{low}.")
-    return {"gpus": low, "most_gpus": high}
+    return {"gpus": low, "most_gpus": high if "-" in text else None}
 
 
 def _signal(name: str | None) -> str | None:
@@ -129,13 +180,11 @@ def _signal(name: str | None) -> str | None:
     return full
 
 
-def _whole(option: str, text: str | None, low: int, high: int) -> int | None:
+def _read(option: str, text: str | None, parse: Callable[[str], float]) -> float | None:
+    """What `parse` makes of the option's value; None if it was not given. Raises BadInput that names the option."""
     if text is None:
         return None
     try:
-        number = int(text)
-    except ValueError:
-        number = high + 1
-    if not low <= number <= high:
-        raise BadInput(f"{option} `{text}` is not a whole number from {low} to {high}.")
-    return number
+        return parse(text)
+    except BadInput as error:
+        raise BadInput(f"{option}: {error.message}", fix=error.fix) from error

@@ -71,6 +71,7 @@ def interpreter(asked: str | None, script: Path, environ: Mapping[str, str], cwd
     The path is kept as it is, links and all: it is how a virtual environment knows itself.
     """
     if asked:
+        _check_interpreter(asked, environ, cwd)
         return _program(asked, environ, cwd)
     candidates = [
         Path(environ[name]) / "bin" / "python" for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if environ.get(name)
@@ -85,6 +86,16 @@ def interpreter(asked: str | None, script: Path, environ: Mapping[str, str], cwd
     return str(cwd / found)
 
 
+def _check_interpreter(asked: str, environ: Mapping[str, str], cwd: Path) -> None:
+    path = absolute(asked, cwd)
+    if path.is_dir():
+        raise BadInput(f"--python `{asked}` is a folder.", fix=f"Name the interpreter in it: {asked}/bin/python")
+    if "/" in asked and not path.exists():
+        raise BadInput(f"--python `{asked}`: there is no such file.", fix="Name an interpreter, or leave --python out.")
+    if "/" not in asked and shutil.which(asked, path=environ.get("PATH")) is None:
+        raise BadInput(f"--python `{asked}` is not on PATH.", fix="Name an interpreter by its path.")
+
+
 def environment(environ: Mapping[str, str], pass_globs: Iterable[str], settings: Iterable[str]) -> dict[str, str]:
     """The variables that go along: the listed ones, those that match `--pass-env`, and those set with `-e`."""
     globs = list(pass_globs)
@@ -93,8 +104,8 @@ def environment(environ: Mapping[str, str], pass_globs: Iterable[str], settings:
         for name, value in environ.items()
         if (is_listed(name) or any(fnmatchcase(name, glob) for glob in globs))
         and not name.startswith("GPUQ_")
-        and _is_text(name)
-        and _is_text(value)
+        and is_text(name)
+        and is_text(value)
         and len(value) <= MAX_TEXT
     }
     for setting in settings:
@@ -269,7 +280,7 @@ def _files(entries: Iterator[os.DirEntry[str]]) -> Iterator[os.DirEntry[str]]:
 
 def _assignment(setting: str, environ: Mapping[str, str]) -> tuple[str, str]:
     name, equals, value = setting.partition("=")
-    if not name or not _is_text(setting):
+    if not name or not is_text(setting):
         raise BadInput(f"`-e {setting}` names no variable.", fix="Write -e NAME=VALUE, or -e NAME to pass yours.")
     if not equals:
         if name not in environ:
@@ -280,7 +291,7 @@ def _assignment(setting: str, environ: Mapping[str, str]) -> tuple[str, str]:
 
 def _check_text(words: Sequence[str]) -> None:
     for number, word in enumerate(words, start=1):
-        if not _is_text(word):
+        if not is_text(word):
             raise BadInput(
                 f"word {number} of the command is not valid UTF-8.", fix="Rename the file or pass the value in a file."
             )
@@ -290,7 +301,8 @@ def _check_text(words: Sequence[str]) -> None:
             raise BadInput("the command's name is empty.", fix="Name a script or a command.")
 
 
-def _is_text(value: str) -> bool:
+def is_text(value: str) -> bool:
+    """Whether it can be written as UTF-8; a word of the command line may hold any bytes."""
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:

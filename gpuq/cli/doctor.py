@@ -121,8 +121,8 @@ def _devices(client: Client) -> Iterator[Check]:
     except GpuqError as error:
         yield Check("devices", BROKEN, error.message, error.fix)
         return
-    silent = [device["id"] for device in devices if device.get("utilization_pct") is None]
-    unwell = [f"{device['id']} ({device['unwell']})" for device in devices if device.get("unwell")]
+    silent = [str(device.get("name", device["id"])) for device in devices if device.get("utilization_pct") is None]
+    unwell = [f"{device.get('name', device['id'])} ({device['unwell']})" for device in devices if device.get("unwell")]
     if not devices:
         yield Check(
             "devices", BROKEN, "none: no worker has reported", "Start one: `gpuq up`, or systemctl start gpuq-worker."
@@ -138,6 +138,18 @@ def _devices(client: Client) -> Iterator[Check]:
         yield Check("devices", NOTE, f"{len(devices)}, without a reading: {', '.join(silent)}", fix)
     else:
         yield Check("devices", OK, f"{len(devices)}, all with fresh readings")
+    yield from _processes(devices)
+
+
+def _processes(devices: list[Record]) -> Iterator[Check]:
+    hidden = [device["id"] for device in devices if device.get("processes_visible") is False]
+    if hidden:
+        found = (
+            f"the driver does not show the processes of jobs on {', '.join(hidden)}: a job alone there is measured by the "
+            "whole device, and what jobs that share one need is not measured"
+        )
+        fix = "In a container, start it with --pid=host. WSL 2 and some vGPUs never show them; jobs run there all the same."
+        yield Check("processes", NOTE, found, fix)
 
 
 def _policy(client: Client) -> Iterator[Check]:
@@ -235,8 +247,9 @@ def _nvml() -> Check:
         pass
     else:
         if not _has_the_hosts_process_numbers():
-            fix = "Start the container with the host's process numbers (docker run --pid=host), and GPUs can be shared."
-            return Check("nvml", NOTE, f"{_NVML}, in a container that cannot tell its own processes on a GPU", fix)
+            fix = "Start the container with the host's (docker run --pid=host), so that jobs that share a GPU are measured."
+            found = f"{_NVML}, in a container with process numbers of its own: jobs on a GPU may not be told apart"
+            return Check("nvml", NOTE, found, fix)
         return Check("nvml", OK, _NVML)
     if driver:
         fix = "Install the driver's NVML library (libnvidia-ml.so.1), of the driver's version."

@@ -124,6 +124,10 @@ class _Copy:
         if attempt != self._attempt:
             if self._attempt:
                 talk(f"gpuq: job {self._job} starts again (attempt {attempt}).")
+            elif attempt > 1:
+                talk(
+                    f"gpuq: this is attempt {attempt}; `gpuq logs {self._job} --all-attempts` prints the earlier ones too."
+                )
             self._attempt, self._offset = attempt, 0
         if not attempt:
             return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from gpuq.cli import asking, verdicts
+from gpuq.cli import asking, misplaced, verdicts
 from gpuq.cli import format as fmt
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Client, Record, print_json
@@ -36,6 +36,7 @@ def run(words: list[str]) -> int:
     own, verbatim, command = parser.split(words)
     options = parser.parse_args(own)
     body = asking.submission(options, command, verbatim)
+    misplaced.warn(parser.long_options(), body)
     query = {"beside": options.beside, "device_type": options.device_type}
     return foretell(Client.of(options), body, query, as_json=options.json, colour=fmt.coloured(options.no_color))
 
@@ -163,11 +164,7 @@ def _how_sure(evidence: Record) -> str:
 def _beside(places: list[Record], width: int) -> Iterator[str]:
     """Whether it might join those who are there, and what that would cost whom."""
     for place in places:
-        where = (
-            f"on {fmt.device_name(place['device'])}"
-            if place["device"]
-            else f"on an empty {fmt.clean(place['device_type'])}"
-        )
+        where = f"on {fmt.device_name(place)}" if place["device"] else f"on an empty {fmt.clean(place['device_type'])}"
         names = " and ".join(_partner_name(partner) for partner in place["partners"])
         said = f"{'yes' if place['verdict']['admitted'] else 'no'}, {where} beside {names}: {_why(place)}"
         yield from _indented(said, width, "  ")
@@ -177,7 +174,7 @@ def _beside(places: list[Record], width: int) -> Iterator[str]:
 
 def _why(place: Record) -> str:
     """The verdict's sum; where and beside whom stands before it."""
-    said = verdicts.lines({**place["verdict"], "device": None})[0]
+    said = verdicts.lines({**place["verdict"], "device": None, "device_name": None})[0]
     for partner in place["partners"]:
         said = said.replace(f"job {fmt.clean(partner['kind'])}", "that kind")
     return said.partition(": ")[2] if said.startswith("it fitted") else said

@@ -22,7 +22,7 @@ def parse_size(text: str) -> int:
     """Bytes of `10G`, `512MiB`, `1.5 GB`. `G` and `GiB` are 2**30, `GB` is 10**9, as on a disk's label."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
-        raise BadInput(f"`{text}` is not a size.", fix="Write a number with its unit: 10G, 512MiB, 1.5GB.")
+        raise BadInput(f"`{text}` is not a size.", fix="Write a number above 0 with its unit: 10G, 512MiB, 1.5GB.")
     number, letter, suffix = match.groups()
     unit = 1
     if letter:
@@ -76,8 +76,10 @@ def parse_moment(text: str, now: float) -> float:
         raise BadInput(
             f"`{text}` is no moment.", fix="Write 8h, 2-12:00:00, 2026-07-01T08:00 or 2026-07-01T08:00:00+02:00."
         )
-    if not now < moment <= now + _MAX_DURATION:
-        raise BadInput(f"`{text}` is not ahead of us.", fix="Name a moment in the next ten years.")
+    if moment <= now:
+        raise BadInput(f"`{text}` has passed.", fix="Name a moment in the future, such as 8h for eight hours from now.")
+    if moment > now + _MAX_DURATION:
+        raise BadInput(f"`{text}` is more than ten years ahead.", fix="Name a moment in the next ten years.")
     return moment
 
 
@@ -94,7 +96,7 @@ def parse_slowdown(text: str) -> float:
     """The ratio time together / time alone of `1.15` or `15%`: 1.15. A bare number above 5 is surely a percentage."""
     match = _NUMBER.fullmatch(text.strip())
     if match is None or len(text) > 40:
-        raise BadInput(f"`{text}` is not a slowdown.", fix="Write 15% or 1.15.")
+        raise BadInput(f"`{text}` is not a slowdown.", fix="Write how much slower it may be than alone: 15% or 1.15.")
     number, percent = float(match[1]), match[2]
     ratio = 1 + number / 100 if percent else number
     if percent is None and number > 5:
@@ -111,16 +113,33 @@ def parse_slowdown(text: str) -> float:
     return ratio
 
 
+def whole(option: str, text: str | None, low: int, high: int) -> int | None:
+    """The whole number that was given to `option`; None if none was. Raises BadInput outside `low` to `high`."""
+    if text is None:
+        return None
+    if not re.fullmatch(r"[+-]?[0-9]{1,18}", text.strip()) or not low <= int(text) <= high:
+        raise BadInput(
+            f"{option} `{text}` is not a whole number from {low} to {high:,}.", fix=f"Write for example {option} 5."
+        )
+    return int(text)
+
+
 def parse_ids(words: list[str]) -> list[int]:
     """Job ids of `42`, `42-50`, `42,44`, in the order given, each once."""
     ids: dict[int, None] = {}
-    for word in words:
-        for part in word.split(","):
-            ids.update(dict.fromkeys(_id_range(part)))
+    for first, last in parse_ranges(words):
+        if last - first >= 100_000:
+            raise BadInput(f"the range {first}-{last} names more than 100,000 jobs.", fix="Ask for fewer at a time.")
+        ids.update(dict.fromkeys(range(first, last + 1)))
     return list(ids)
 
 
-def _id_range(text: str) -> range:
+def parse_ranges(words: list[str]) -> list[tuple[int, int]]:
+    """The first and the last id of each of `42`, `42-50`, `42,44`, in the order given."""
+    return [_id_range(part) for word in words for part in word.split(",")]
+
+
+def _id_range(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", text.strip())
     if match is None:
         raise BadInput(
@@ -129,6 +148,4 @@ def _id_range(text: str) -> range:
     first, last = int(match[1]), int(match[2] or match[1])
     if last < first:
         raise BadInput(f"the range {text} runs backwards.", fix=f"Write {last}-{first}.")
-    if last - first >= 100_000:
-        raise BadInput(f"the range {text} names more than 100,000 jobs.", fix="Ask for fewer at a time.")
-    return range(first, last + 1)
+    return first, last

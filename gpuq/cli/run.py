@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from gpuq.cli import asking, follow
+from gpuq.cli import asking, follow, misplaced
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Client, talk
 from gpuq.cli.format import clean
@@ -24,6 +24,7 @@ def run(words: list[str]) -> int:
     own, verbatim, command = parser.split(words)
     options = parser.parse_args(own)
     body = asking.submission(options, command, verbatim)
+    misplaced.warn(parser.long_options(), body)
     client = Client.of(options)
     job_id = submit_one(client, body)
     talk(f"gpuq: job {job_id} ({clean(body['name'])}) is queued.")

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from gpuq.cli import asking, follow
+from gpuq.cli import asking, follow, misplaced
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Client, Record, new_key, print_json, talk
 from gpuq.cli.format import clean
@@ -30,6 +30,7 @@ def run(words: list[str]) -> int:
     if options.stdin:
         return _submit_lines(options, command)
     body = asking.submission(options, command, verbatim)
+    misplaced.warn(parser.long_options(), body)
     if options.dry_run:
         from gpuq.cli.predict import foretell
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import combinations_with_replacement
 
 import numpy as np
@@ -35,8 +36,9 @@ class _Pair:
 
 
 def possible_saving(scenario: Scenario, limits: Limits) -> float | None:
-    """The bound: 0.5 would be two jobs on every device that do not disturb each other. None where more than two may share a
-    device, since no such slowdowns were measured, where devices differ in speed, and where kinds are too many to pair."""
+    """The bound: 0.5 would be two jobs on every device that do not disturb each other. None without SciPy, where more than
+    two may share a device, since no such slowdowns were measured, where devices differ in speed, and where kinds are too
+    many to pair."""
     world = scenario.world
     if limits.residents_per_device < 2:
         return 0.0
@@ -46,8 +48,15 @@ def possible_saving(scenario: Scenario, limits: Limits) -> float | None:
     names = sorted(work)
     if sum(work.values()) <= 0 or len(names) * (len(names) + 1) // 2 > _MOST_PAIRS:
         return None
+    if not can_be_computed():
+        return None
     pairs = list(_suiting(world, names, memory, limits))
     return 1 - _least_device_time([work[name] for name in names], pairs) / sum(work.values())
+
+
+def can_be_computed() -> bool:
+    """Whether SciPy, which solves for the bound, is installed."""
+    return find_spec("scipy") is not None
 
 
 def _asked(scenario: Scenario) -> tuple[Mapping[str, float], Mapping[str, int]]:

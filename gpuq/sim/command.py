@@ -20,6 +20,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gpuq.errors import BadInput, Failure, GpuqError
 from gpuq.settings import GROUPS, Settings, load
+from gpuq.sim.bound import can_be_computed
 from gpuq.sim.compare import Asked, Played, check, compare
 from gpuq.sim.named import rivals, usual
 from gpuq.sim.report.figures import BUDGET
@@ -29,13 +30,14 @@ from gpuq.sim.report.summary import summarise
 from gpuq.sim.report.table import show
 
 _PAGE = Path("gpuq-simulation.html")
-_WIDTH = 100
 HISTORY = "history"
 _FORECASTS = {
     "learned": "forecasts: gpuq's own learning, knowing nothing at the start and trained each virtual night",
     "oracle": "forecasts: every duration and every slowdown is known beforehand, so this is a bound and not what gpuq can do",
     "cold": "forecasts: none, so nobody is known well enough to share",
 }
+_TRAIN_EXTRA = "pip install 'gpuq-daemon[train]'"
+_UNTRAINED = f"forecasts: gpuq's own history of each kind, without the nightly training, which needs {_TRAIN_EXTRA}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         asked = _asked(options)
         check(asked)
         report = report_of(asked, _played(asked))
-        written = _write(report, options)
         _show(report, options.json)
+        written = _write(report, options)
     except GpuqError as error:
         _say(f"gpuq: {error.message}\n  {error.fix}")
         return error.exit_code
@@ -81,9 +83,14 @@ def report_of(asked: Asked, played: Sequence[Played]) -> Report:
 
 
 def _told(asked: Asked) -> Iterator[str]:
-    yield _FORECASTS[asked.forecasts]
+    from gpuq.sim.learned import can_train
+
+    untrained = asked.forecasts == "learned" and not can_train()
+    yield _UNTRAINED if untrained else _FORECASTS[asked.forecasts]
     if asked.tried:
         yield f"settings tried: {', '.join(asked.tried)}"
+    if not can_be_computed():
+        yield f"the most that sharing could save is not computed: that needs SciPy ({_TRAIN_EXTRA})"
 
 
 def _asked(options: argparse.Namespace) -> Asked:
@@ -162,13 +169,16 @@ def _bar(runs: int) -> Iterator[Callable[[Sequence[float]], None] | None]:
 def _write(report: Report, options: argparse.Namespace) -> Path | None:
     """The page, where it was asked for or nothing else was."""
     path: Path | None = options.html or (None if options.json else _PAGE)
-    if path is not None:
-        try:
-            path.write_text(page(report), encoding="utf-8")
-        except OSError as error:
-            raise Failure(
-                f"{path} cannot be written: {error.strerror or error}.", fix="Name another file with --html."
-            ) from error
+    if path is None:
+        return None
+    try:
+        path.write_text(page(report), encoding="utf-8")
+    except OSError as error:
+        why = f"{path} cannot be written: {error.strerror or error}."
+        if options.html is not None:
+            raise Failure(why, fix="Name another file with --html.") from error
+        _say(f"gpuq: no page with plots: {why}\n  --html names another file.")
+        return None
     return path
 
 
@@ -176,8 +186,7 @@ def _show(report: Report, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps(to_json(report), allow_nan=False, indent=2) + "\n")
     else:
-        wide = Console().width if sys.stdout.isatty() else _WIDTH
-        show(report, Console(width=max(wide, 80), highlight=False, no_color=_plain(os.environ)))
+        show(report, Console(width=max(Console().width, 80), highlight=False, no_color=_plain(os.environ)))
     sys.stdout.flush()
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from typing import Any
 
 from msgspec import structs
@@ -40,8 +41,15 @@ _LEAST_RATE_S = 3 * _WINDOW_S
 # A device busier than this says nothing about what a job beside a partner would want; seldom full is not full.
 _FULL_PCT = 98.0
 _SELDOM = 0.05
+# What `night.train` imports beyond the plain wheel.
+_TRAINED_WITH = ("scipy", "sklearn")
 # A signature and the features it stands for.
 _Described = tuple[str, dict[str, Any]]
+
+
+def can_train() -> bool:
+    """Whether what the nightly training imports is installed; the plain wheel serves from history alone."""
+    return all(find_spec(name) is not None for name in _TRAINED_WITH)
 
 
 @dataclass
@@ -117,6 +125,8 @@ class Learned:
         if len(self._outcomes) - self._taught < self._learning.minimum_attempts:
             return None
         self._taught = len(self._outcomes)
+        if not can_train():
+            return Taught(False, f"not trained: {' or '.join(_TRAINED_WITH)} is not installed")
         attempts = Teachable(tuple(self._outcomes), {})
         obstacle = night.obstacle(attempts, self._learning)
         if obstacle is not None:

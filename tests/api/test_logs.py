@@ -49,6 +49,27 @@ async def test_raw_bytes_whatever_they_are(endpoint: Endpoint, folder: Path) -> 
         assert answer.content_type == "application/octet-stream"
 
 
+async def test_a_log_that_was_deleted_is_told_from_an_empty_one(endpoint: Endpoint, folder: Path) -> None:
+    endpoint.store.tries[7] = [attempt(7, "gpu-0", NOW, forecast(50, 5), host=endpoint.settings.worker.host)]
+    (folder / "output.log").touch()
+    assert await body(endpoint) == b""
+    (folder / "output.log").unlink()
+    async with endpoint.socket.get("/api/v1/jobs/7/logs") as answer:
+        assert answer.status == 404
+        problem = await answer.json()
+    assert "The log of job 7, attempt 1, was deleted" in problem["detail"]
+    assert "keep_attempts_days" in problem["hint"]
+
+
+async def test_an_attempt_that_there_was_not_is_said_with_how_many_there_were(endpoint: Endpoint, folder: Path) -> None:
+    (folder / "output.log").write_bytes(b"first")
+    async with endpoint.socket.get("/api/v1/jobs/7/logs?attempt=1") as answer:
+        assert (answer.headers["X-Gpuq-Attempt"], await answer.read()) == ("1", b"first")
+    async with endpoint.socket.get("/api/v1/jobs/7/logs?attempt=2") as answer:
+        assert answer.status == 404
+        assert "Job 7 has no attempt 2; it has had 1 so far." in (await answer.json())["detail"]
+
+
 async def test_segments_are_joined_and_gaps_marked(endpoint: Endpoint, folder: Path) -> None:
     (folder / "output.log").write_bytes(b"head." * 2)
     (folder / "output.log.10").write_bytes(b"joins.")
@@ -142,10 +163,14 @@ async def test_a_log_that_is_gone_is_said_so(endpoint: Endpoint, folder: Path) -
 async def test_links_and_pipes_give_nothing(endpoint: Endpoint, folder: Path, tmp_path: Path, name: str) -> None:
     secret = tmp_path / "secret"
     secret.write_text("canary")
+    if name != "output.log":
+        (folder / "output.log").touch()
     for make in (lambda p: p.symlink_to(secret), lambda p: p.symlink_to("/proc/self/environ"), os.mkfifo, Path.mkdir):
         make(folder / name)  # type: ignore[operator]
-        async with asyncio.timeout(5):
-            assert await body(endpoint) == b""
+        async with asyncio.timeout(5), endpoint.socket.get("/api/v1/jobs/7/logs") as answer:
+            # No plain file at all is a log that was deleted.
+            assert answer.status == (404 if name == "output.log" else 200)
+            assert "canary" not in await answer.text()
         (folder / name).rmdir() if (folder / name).is_dir() else (folder / name).unlink()
 
 

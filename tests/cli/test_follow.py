@@ -206,11 +206,80 @@ def test_a_whole_log_is_fetched_piece_by_piece(gpuq: Command, api: FakeApi) -> N
 def test_json_logs_are_valid_json_whatever_the_job_wrote(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", LOGS, Reply(raw=b"a\xff\x00\n"))
     api.on("GET", "/api/v1/jobs/42", samples.ended(42, "COMPLETED", 0))
-    api.on(
-        "GET", LOGS, lambda r: Reply(raw=b"a\xff\x00\n"[int(r.query["offset"]) :], headers={"X-Gpuq-Next-Offset": "4"})
-    )
+    headers = {"X-Gpuq-Next-Offset": "4", "X-Gpuq-Attempt": "1"}
+    api.on("GET", LOGS, lambda r: Reply(raw=b"a\xff\x00\n"[int(r.query["offset"]) :], headers=headers))
     told = gpuq("logs", "42", "--json").json
-    assert told == {"id": 42, "state": "COMPLETED", "exit_code": 0, "log": "a\ufffd\x00\n"}
+    assert told == {"id": 42, "state": "COMPLETED", "exit_code": 0, "attempt": 1, "log": "a\ufffd\x00\n"}
+
+
+@pytest.fixture
+def twice(api: FakeApi) -> FakeApi:
+    """Job 42 failed and ran again: the first attempt's log is `first`, the second one's is `second`."""
+    logs = {"1": b"a\nfirst\n", "2": b"b\nsecond\n"}
+    attempts = [{"number": 1, "ending": "killed"}, {"number": 2, "ending": "exited"}]
+
+    def log(request: Request) -> Reply:
+        number = request.query.get("attempt", "2")
+        if number not in logs:
+            return problem(404, 3, f"Job 42 has no attempt {number}.", "Look.")
+        return Reply(raw=logs[number], headers={"X-Gpuq-Attempt": number})
+
+    api.on("GET", LOGS, log)
+    api.on("GET", "/api/v1/jobs/42", samples.ended(42, "COMPLETED", 0) | {"attempt": 2, "attempts": attempts})
+    return api
+
+
+def test_logs_are_of_the_last_attempt_and_mention_the_earlier_ones(gpuq: Command, twice: FakeApi) -> None:
+    done = gpuq("logs", "42")
+    assert (done.code, done.out) == (0, "b\nsecond\n")
+    assert done.err == (
+        "gpuq: this was attempt 2 of job 42; `gpuq logs 42 --all-attempts` prints the earlier ones too.\n"
+    )
+
+
+def test_an_earlier_attempt_can_be_asked_for(gpuq: Command, twice: FakeApi) -> None:
+    done = gpuq("logs", "42", "--attempt", "1", "-n", "1")
+    assert (done.code, done.out, done.err) == (0, "first\n", "")
+    assert gpuq("logs", "42", "--attempt", "1", "--json").json["log"] == "a\nfirst\n"
+    done = gpuq("logs", "42", "--attempt", "3")
+    assert (done.code, done.out) == (3, "")
+    assert "no attempt 3" in done.err
+
+
+def test_all_attempts_come_in_order_each_under_its_number(gpuq: Command, twice: FakeApi) -> None:
+    done = gpuq("logs", "42", "--all-attempts")
+    assert (done.code, done.err) == (0, "")
+    assert done.out == ("==> job 42, attempt 1 (killed) <==\na\nfirst\n==> job 42, attempt 2 (exited) <==\nb\nsecond\n")
+    assert gpuq("logs", "42", "--all-attempts", "--json").json["attempts"] == [
+        {"attempt": 1, "ending": "killed", "log": "a\nfirst\n"},
+        {"attempt": 2, "ending": "exited", "log": "b\nsecond\n"},
+    ]
+
+
+def test_an_attempt_whose_log_is_gone_is_named_and_the_others_are_printed(gpuq: Command, twice: FakeApi) -> None:
+    attempts = [{"number": 3, "ending": "killed"}, {"number": 2, "ending": "exited"}]
+    twice.on("GET", "/api/v1/jobs/42", samples.ended(42, "COMPLETED", 0) | {"attempts": attempts})
+    done = gpuq("logs", "42", "--all-attempts")
+    assert done.code == 3
+    assert "second" in done.out
+    assert "no attempt 3" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--attempt", "x"], "--attempt `x` is not a whole number"),
+        (["--attempt", "0"], "--attempt `0` is not a whole number"),
+        (["--lines", "-5"], "--lines `-5` is not a whole number"),
+        (["--attempt", "1", "--all-attempts"], "exclude each other"),
+        (["-f", "--attempt", "1"], "--follow goes with none of"),
+    ],
+)
+def test_bad_options_of_logs(gpuq: Command, api: FakeApi, words: list[str], sentence: str) -> None:
+    done = gpuq("logs", "42", *words)
+    assert (done.code, done.out) == (2, "")
+    assert sentence in done.err
+    assert api.requests == []
 
 
 def test_the_last_lines_are_looked_for_in_growing_pieces(gpuq: Command, api: FakeApi) -> None:

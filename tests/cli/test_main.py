@@ -161,7 +161,7 @@ def test_aliases_do_what_they_stand_for(gpuq: Command, api: FakeApi) -> None:
 @pytest.mark.parametrize(
     ("words", "meant"),
     [
-        (("submit", "--gpu", "1", "--", "true"), "--gpu. Did you mean `--gpus` or `--gpu-mem`?"),
+        (("submit", "--gpu", "1", "--", "true"), "no option `--gpu`. Did you mean `--gpus` or `--gpu-mem`?"),
         (("submit", "--mem=4G", "--", "true"), "Did you mean `--gpu-mem`?"),
         (("submit", "--priorty", "1", "--", "true"), "Did you mean `--priority`?"),
         (("queue", "--surprise"), "unrecognized arguments: --surprise.\n"),

@@ -17,7 +17,7 @@ def test_show_has_every_part(gpuq: Command, api: FakeApi) -> None:
         "job 42",
         "FAILED",
         "exit code",
-        "box/cpu0",
+        "cpu0",
         "57%",
         "6%",
         "12.5 steps/s",

@@ -152,21 +152,42 @@ def test_what_was_not_said_is_left_to_the_server(gpuq: Command, taken: FakeApi, 
         (["--time", "soon", "train.py"], "is not a time", "2h30m"),
         (["--gpus", "0", "train.py"], "--gpus `0`", ""),
         (["--gpus", "4-2", "train.py"], "runs backwards", "--gpus 2-4"),
-        (["--gpus", "2-", "train.py"], "--gpus ``", ""),
+        (["--gpus", "2-", "train.py"], "--gpus `2-` is not a number of devices", "1-4"),
+        (["--gpus", "-1", "train.py"], "--gpus `-1` is not a number of devices", "from 1 to 64"),
+        (["--max-slowdown", "-5%", "train.py"], "--max-slowdown: `-5%` is not a slowdown", "15%"),
+        (["--gpu-mem", "-1G", "train.py"], "--gpu-mem: `-1G` is not a size", "above 0"),
+        (["--gpu-mem", "--hold", "train.py"], "--gpu-mem needs a value", "--help"),
+        (["--name", "two\nlines", "train.py"], "--name holds a line break", "one line"),
+        (["--name", "x" * 300, "train.py"], "--name has 300 characters; 200 is the limit", "shorter"),
+        (["--name", b"caf\xe9", "train.py"], "--name is not valid UTF-8", ""),
+        (["--project", b"caf\xe9", "train.py"], "--project is not valid UTF-8", ""),
+        (["--kind", "", "train.py"], "--kind is empty", "leave the option out"),
+        (
+            ["--lr", "0.1", "train.py", "--epochs", "3"],
+            "no option `--lr`",
+            "after the script: train.py --lr 0.1 --epochs 3",
+        ),
         (["--signal", "KILL", "train.py"], "--signal `KILL`", "TERM, INT, HUP, USR1, USR2"),
         (["--deadline", "yesterday", "train.py"], "`yesterday` is no moment", "8h"),
-        (["--deadline", "2020-01-01", "train.py"], "is not ahead of us", ""),
+        (["--deadline", "2020-01-01", "train.py"], "`2020-01-01` has passed", "8h"),
+        (["--deadline", "9999-01-01T00:00", "train.py"], "more than ten years ahead", "next ten years"),
         (["--priority", "high", "train.py"], "--priority `high`", ""),
         (["--share", "maybe", "train.py"], "invalid choice", "--help"),
         (["--chdir", "nowhere", "train.py"], "there is no folder", "Make it"),
-        (["--python", "/nowhere/python", "train.py"], "there is no script /nowhere/python", ""),
+        (
+            ["--python", "/nowhere/python", "train.py"],
+            "--python `/nowhere/python`: there is no such file",
+            "interpreter",
+        ),
+        (["--python", "nosuchpython", "train.py"], "--python `nosuchpython` is not on PATH", "path"),
+        (["--python", "folder.py", "train.py"], "--python `folder.py` is a folder", "folder.py/bin/python"),
         (["-e", "NOT_SET_HERE", "train.py"], "NOT_SET_HERE is not set", "=VALUE"),
-        (["--name"], "expected one argument", "--help"),
+        (["--name"], "-n/-J/--name needs a value", "--help"),
         (["--stdin", "train.py"], "takes its commands from stdin", "Leave one"),
     ],
 )
 def test_bad_input_is_a_sentence_with_its_fix_and_code_2(
-    gpuq: Command, taken: FakeApi, script: Path, words: list[str], sentence: str, fix: str
+    gpuq: Command, taken: FakeApi, script: Path, words: list[str | bytes], sentence: str, fix: str
 ) -> None:
     (gpuq.cwd / "run.sh").write_text("echo")
     (gpuq.cwd / "folder.py").mkdir()

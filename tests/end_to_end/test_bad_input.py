@@ -72,7 +72,7 @@ def said(site: Site, code: int, *words: str | bytes) -> str:
         (("--max-slowdown", "15", "train.py"), "would be 15 times as slow"),
         (("--max-slowdown", "0.5", "train.py"), "below 1"),
         (("--max-slowdown", "much", "train.py"), "`much` is not a slowdown"),
-        (("--gpus", "1000", "train.py"), "--gpus `1000` is not a whole number"),
+        (("--gpus", "1000", "train.py"), "--gpus `1000` is not a number of devices"),
         (("--priority", "high", "train.py"), "--priority `high` is not a whole number"),
         (("-e", "=x", "train.py"), "names no variable"),
         ((), "there is nothing to run"),

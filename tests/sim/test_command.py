@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,36 @@ def test_a_table_on_stdout_and_the_page_beside(trace: str, tmp_path: Path, capsy
     assert "packed-exclusive" in out
     assert "Wrote gpuq-simulation.html" in err
     assert "<svg" in (tmp_path / "gpuq-simulation.html").read_text()
+
+
+def test_the_plain_wheel_simulates_without_what_only_training_needs(
+    trace: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("scipy", "sklearn", "matplotlib", "tensorflow"):
+        monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
+    assert main([trace, "--world=law", "--gpus=2", "--jobs=20", "--policy=packed", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["contenders"][0]["median"]["jobs"] == 20
+    assert found["contenders"][0]["median"]["possible_saving"] is None
+    notes = [note for note in found["notes"] if "pip install 'gpuq-daemon[train]'" in note]
+    assert [note.split(",")[0] for note in notes] == [
+        "forecasts: gpuq's own history of each kind",
+        "the most that sharing could save is not computed: that needs SciPy (pip install 'gpuq-daemon[train]')",
+    ]
+
+
+def test_a_page_that_cannot_be_written_costs_no_result(
+    trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "gpuq-simulation.html").mkdir()
+    assert simulate(trace, "--policy=packed") == 0
+    out, err = capsys.readouterr()
+    assert "packed" in out
+    assert "no page with plots: gpuq-simulation.html cannot be written: Is a directory." in err
+    assert simulate(trace, "--policy=packed", "--html=nowhere/page.html") == 1
+    out, err = capsys.readouterr()
+    assert "packed" in out, "the result is shown before the page is written"
+    assert "Name another file with --html" in err
 
 
 def test_json_alone_writes_no_page_unless_named(trace: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

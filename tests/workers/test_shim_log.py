@@ -80,7 +80,8 @@ def test_the_job_goes_on_when_its_log_cannot_be_written(attempt: Attempt) -> Non
         "import os, resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (8192, -1))\n"
         "os.execv(sys.executable, sys.argv[1:])"
     )
-    shim = [sys.executable, "-I", "-S", str(SHIM), str(attempt.folder)]
+    # -B: under this limit Python would cut its cached byte code off, for every later start too.
+    shim = [sys.executable, "-B", "-I", "-S", str(SHIM), str(attempt.folder)]
     subprocess.run([sys.executable, "-c", limited, *shim], check=True)
     end = attempt.read("exit.json")
     assert (end["ending"], end["exit_code"]) == ("exited", 0)

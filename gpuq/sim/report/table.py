@@ -1,4 +1,4 @@
-"""The report in a terminal: what it says, one table of all contenders that fits 100 columns, and what each step brought."""
+"""The report in a terminal: what it says, one table of all contenders that fits 80 columns, and what each step brought."""
 
 from __future__ import annotations
 
@@ -19,11 +19,15 @@ _HEAD = (
 )  # fmt: skip
 
 
+# With gaps of two columns and the time of a pass, as wide as the usual policies' names make it.
+_ROOMY = 92
+
+
 def show(report: Report, console: Console) -> None:
     """Print it."""
     for sentence in report.headline:
         console.print(Text(sentence, style="bold"))
-    console.print(_table(report))
+    console.print(_table(report, roomy=console.width >= _ROOMY))
     if report.steps:
         console.print(Text("\nWhat each brings:"))
     for step in report.steps:
@@ -34,9 +38,10 @@ def show(report: Report, console: Console) -> None:
             console.print(Text(f"· {note}", style="dim"))
 
 
-def _table(report: Report) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False)
-    for place, title in enumerate(_HEAD):
+def _table(report: Report, *, roomy: bool) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if roomy else 0, 0, 0), show_edge=False)
+    columns = len(_HEAD) if roomy else len(_HEAD) - 1
+    for place, title in enumerate(_HEAD[:columns]):
         words = [*title.split(": ")]
         head = words[0] if len(words) == 1 else f"{words[0]}\n{words[1]}"
         table.add_column(
@@ -44,7 +49,7 @@ def _table(report: Report) -> Table:
         )
     compared = report.summary(report.baseline)
     for summary in report.summaries:
-        table.add_row(*_cells(summary, compared), style="bold" if summary.policy == report.main else None)
+        table.add_row(*_cells(summary, compared)[:columns], style="bold" if summary.policy == report.main else None)
     return table
 
 

@@ -42,6 +42,19 @@ def told(report: Report, width: int = 100) -> str:
     return out.getvalue()
 
 
+# --- the table -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("width", "has_pass_time"), [(80, False), (100, True)])
+def test_the_table_fits_the_terminal_and_folds_no_name(width: int, has_pass_time: bool) -> None:
+    longest = "oracle-shortest-remaining-first"
+    hours = alone(policy=longest, pass_seconds=[0.0003881] * 3)
+    lines = told(a_report(alone(), hours, together()), width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert any(line.startswith(f"{longest} ") for line in lines)
+    assert any(line.endswith("pass") for line in lines) == has_pass_time
+
+
 # --- sentences -----------------------------------------------------------------------------------------------------
 
 
