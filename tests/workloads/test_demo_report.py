@@ -76,6 +76,22 @@ def test_what_was_not_measured_is_a_dash_and_never_a_zero():
     assert text(report.first_runs([blind])) == "alone 5 deep uses – of the device and –, – steps/s"
 
 
+def test_what_other_processes_did_to_a_measurement_is_said():
+    disturbed = {
+        **UNMEASURED,
+        "held_back": 0.31,
+        "disturbed_rate": 5.5,
+        "utilization_is_bound": True,
+        "peak_utilization_pct": 40.0,
+    }
+    blind = job(5, "deep", verdict=ADMITTED, actual=disturbed)
+    foreign = {**job(4)["actual"], "slowdown_basis": "beside foreign load"}
+    said = text(report.shared([job(4, actual=foreign), blind]))
+    assert "6.0 steps/s, other processes included" in said
+    assert "not measured: other processes took up to 31% of its time" in said
+    assert text(report.first_runs([blind])) == "alone 5 deep uses at most 40% of the device and –, 5.5 steps/s"
+
+
 def test_the_report_says_what_was_refused_and_the_sum():
     job_6 = refused(6, committed=106.0)
     job_6["verdict"]["numbers"] |= {"residents": "4 5", "foreign_pct": 50.0}

@@ -99,6 +99,21 @@ def test_the_width_is_known_once_both_sides_have_two_windows():
     assert story.half_width(own, Measurement()) is not None
 
 
+@pytest.mark.parametrize(
+    ("seconds", "widths", "ends"),
+    [
+        (16.0, [0.01, 0.01], False),
+        (17.0, [0.01, 0.01], True),
+        (17.0, [0.01, 0.2], False),
+        (37.0, [0.01, 0.2], True),
+        (17.0, [None, 0.01], False),
+        (23.0, [None, None], True),
+    ],
+)
+def test_two_run_together_until_both_are_measured_well_or_it_takes_too_long(seconds, widths, ends):
+    assert story.enough(seconds, widths) is ends
+
+
 def test_a_pair_that_was_refused_is_explained_by_the_load_of_others():
     waiting = refused(5, committed=90.0)
     waiting["verdict"]["numbers"]["foreign_pct"] = 72.0

@@ -103,21 +103,29 @@ def section(label: str, entries: Iterable[str]) -> list[str]:
 
 def _first_run(job: Json) -> str:
     actual = job["actual"]
+    at_most = "at most " if actual.get("utilization_is_bound") else ""
     return (
-        f"{_name(job):<10} uses {percent(actual.get('peak_utilization_pct'))} of the device and "
-        f"{memory(actual.get('peak_memory_bytes'))}, {number(actual.get('alone_rate'))} steps/s"
+        f"{_name(job):<10} uses {at_most}{percent(actual.get('peak_utilization_pct'))} of the device and "
+        f"{memory(actual.get('peak_memory_bytes'))}, {number(actual.get('alone_rate') or actual.get('disturbed_rate'))} steps/s"
     )
 
 
 def _lost(job: Json) -> str:
-    actual = job["actual"]
+    actual, name = job["actual"], f"{_name(job):<10}"
     if actual.get("slowdown") is None:
-        return f"{_name(job):<10} {UNKNOWN}, not measured"
-    rate = f"{number(actual.get('shared_rate'))} steps/s"
+        return f"{name} {UNKNOWN}, not measured{_disturbed(actual)}"
+    rate = f"{number(actual.get('shared_rate') or actual.get('disturbed_rate'))} steps/s"
+    if actual.get("slowdown_basis") == "beside foreign load":
+        rate += ", other processes included"
     if not measured(job):
-        return f"{_name(job):<10} {lost(actual['slowdown'])}, no interval: {rate}"
+        return f"{name} {lost(actual['slowdown'])}, no interval: {rate}"
     between = f"{100 * (actual['slowdown_low'] - 1):.1f} to {100 * (actual['slowdown_high'] - 1):.1f}%"
-    return f"{_name(job):<10} {lost(actual['slowdown'])} (95% interval {between}): {rate}"
+    return f"{name} {lost(actual['slowdown'])} (95% interval {between}): {rate}"
+
+
+def _disturbed(actual: Json) -> str:
+    taken = actual.get("held_back")
+    return "" if taken is None else f": other processes took up to {taken:.0%} of its time"
 
 
 def _committed(verdict: Json, foreign: float | None) -> str:
