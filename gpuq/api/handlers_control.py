@@ -99,7 +99,7 @@ def _selection(verb: Verb, where: Where, caller: Caller) -> Selection:
         states = sorted(_POSSIBLE[verb])
     owner = asked.given(where.owner)
     return Selection(
-        ids=None if ids is None else tuple((one, one) if isinstance(one, int) else one for one in ids),
+        ids=None if ids is None else tuple((one, one) if isinstance(one, int) else (one[0], one[1]) for one in ids),
         states=None if states is None else tuple(states),
         owner=None if owner is None else asked.owner(owner, caller),
         name=asked.given(where.name),
