@@ -124,7 +124,7 @@ class _Up:
         """Start all parts, wait for the end, stop all parts in reverse. Raises GpuqError when a part does not start."""
         self._listen_to_signals()
         self._note(None)
-        shortening = asyncio.create_task(self._keep_own_logs_short())
+        shortening = asyncio.create_task(self._keep_log_short())
         try:
             starting = asyncio.create_task(self._start())
             await _first_of(starting, self._asked_to_stop.wait())
@@ -262,10 +262,9 @@ class _Up:
         with contextlib.suppress(OSError):
             self._systemd.ready()
 
-    async def _keep_own_logs_short(self) -> None:
+    async def _keep_log_short(self) -> None:
         while True:
-            for name in ("up.log", "shims.log"):
-                shorten(self._home.logs / name)
+            shorten(self._home.logs / "up.log")
             await asyncio.sleep(_SHORTEN_EVERY_S)
 
     def _leave(self) -> _Left | None:
