@@ -214,12 +214,12 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     for group, cls in GROUPS.items():
         names = [setting.name for setting in fields(cls)]
         prefix = variable(group, "")
-        for name in sorted(name for name in environ if name.startswith(prefix)):
+        for name in [name for name in environ if name.startswith(prefix)]:
             given = name.removeprefix(prefix).lower()
             near = get_close_matches(given, names, n=1)
             if given not in names:
                 found.append(f"{name} ({variable(group, near[0])}?)" if near else name)
-    return found
+    return sorted(found)
 
 
 def variable(group: str, name: str) -> str:

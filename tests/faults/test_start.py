@@ -82,7 +82,7 @@ def test_settings_that_make_no_sense(home: Path, content: bytes, sentence: str) 
     assert sentence in caught.value.message
 
 
-@pytest.mark.parametrize("module", [UP, DISPATCHER, "gpuq.api", "workers", "workers.serve_orders"])
+@pytest.mark.parametrize("module", [DISPATCHER, "gpuq.api", "workers"])
 def test_every_service_refuses_a_value_that_is_not_allowed(home: Path, module: str) -> None:
     (home / "config.toml").write_text("[admission]\nresidents_per_device = -3")
     said = refused(home, module, 2)
