@@ -12,10 +12,11 @@ WITHIN_S = 20
 
 
 async def test_a_child_that_falls_over_is_reported_with_its_last_words_and_started_again(tmp_path: Path) -> None:
-    """It refuses twice, then stays: the status file shows both, and goes when the supervision ends in order."""
+    """It refuses, is killed, then stays: the status file shows both, and goes when the supervision ends in order."""
     script = (
         f"cd {tmp_path}; echo x >> lives; "
-        'if [ "$(wc -l < lives)" -lt 3 ]; then echo "gpuq: no driver."; echo "  Install it."; exit 4; fi; exec sleep 600'
+        'case "$(wc -l < lives)" in 1) echo "gpuq: no driver."; echo "  Install it."; exit 4;; 2) kill -9 $$;; esac; '
+        "exec sleep 600"
     )
     spec = ChildSpec("worker", ["sh", "-c", script], tmp_path / "worker.log", status=tmp_path / "status.json")
     stop = asyncio.Event()
@@ -28,12 +29,12 @@ async def test_a_child_that_falls_over_is_reported_with_its_last_words_and_start
     stop.set()
     await asyncio.wait_for(supervision, WITHIN_S)
 
-    assert [(crash.code, crash.in_a_row, crash.said, crash.fix) for crash in crashes] == [
-        (4, 1, "no driver.", "Install it."),
-        (4, 2, "no driver.", "Install it."),
+    assert [(crash.how, crash.in_a_row, crash.said, crash.fix) for crash in crashes] == [
+        ("exit code 4", 1, "no driver.", "Install it."),
+        ("SIGKILL", 2, "It wrote nothing.", None),
     ]
-    assert str(crashes[0]) == str(crashes[1]), "so that a log counts it"
-    assert status["last_crash"]["said"] == "no driver."
+    assert "worker ended (SIGKILL) and is started again" in str(crashes[1])
+    assert status["last_crash"]["how"] == "SIGKILL"
     assert not (tmp_path / "status.json").exists()
 
 
