@@ -45,6 +45,10 @@ def test_a_slowdown_counts_as_measured_only_with_its_interval():
     assert not report.measured(job(4, actual=UNMEASURED))
 
 
+def test_what_was_lost_is_in_percent_and_never_minus_nothing():
+    assert [report.lost(value) for value in (1.0, 0.9999, 1.041, 0.95)] == ["0.0%", "0.0%", "4.1%", "-5.0%"]
+
+
 def test_foreign_load_is_what_the_residents_do_not_explain():
     assert report.foreign_load(refused(5, committed=119.0)["verdict"], [job(4)]) == pytest.approx(119.0 - 54.6)
     assert report.foreign_load(refused(5, committed=50.0)["verdict"], [job(4)]) == 0

@@ -114,6 +114,15 @@ def test_two_run_together_until_both_are_measured_well_or_it_takes_too_long(seco
     assert story.enough(seconds, widths) is ends
 
 
+def test_a_job_trains_from_its_first_step():
+    now = [100.0]
+    trained = story.Trained(clock=lambda: now[0])
+    assert trained.seconds(job(4, live=None)) == trained.seconds(job(4, live={"steps": 0})) == 0
+    assert trained.seconds(job(4, live={"steps": 3})) == 0
+    now[0] = 107.0
+    assert trained.seconds(job(4, live={"steps": 99})) == 7.0
+
+
 def test_a_pair_that_was_refused_is_explained_by_the_load_of_others():
     waiting = refused(5, committed=90.0)
     waiting["verdict"]["numbers"]["foreign_pct"] = 72.0

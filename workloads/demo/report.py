@@ -61,9 +61,10 @@ def shared(jobs: Sequence[Json], on: str | None = None) -> list[str]:
     first, second = jobs
     seconds = overlap(first, second)
     forecast, verdict = second.get("forecast") or {}, second["verdict"]
+    evidence = str(forecast.get("evidence") or "no evidence").partition(";")[0]
     admitted = (
         f"{_name(first)} with {_name(second)}{f' on {on}' if on else ''}, {seconds:.0f} s. {second['id']} was admitted: "
-        f"{percent(forecast.get('peak_utilization_pct'))} forecast ({forecast.get('evidence') or 'no evidence'}) + "
+        f"{percent(forecast.get('peak_utilization_pct'))} forecast ({evidence}) + "
         f"{_committed(verdict, foreign_load(verdict, [first]))} = {percent(_sum(verdict))}, limit {percent(_limit(verdict))}"
     )
     saving = share_saved([job["actual"].get("slowdown") for job in jobs])
@@ -150,7 +151,7 @@ def _name(job: Json) -> str:
 
 def lost(slowdown: float) -> str:
     """What a slowdown is in percent of time."""
-    return f"{100 * (slowdown - 1):.1f}%"
+    return f"{round(100 * (slowdown - 1), 1) + 0.0:.1f}%"  # + 0.0: no "-0.0%"
 
 
 def percent(value: float | None) -> str:
