@@ -86,12 +86,19 @@ Actual = Annotated[
 
 
 class LiveNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """What a running job uses at this moment. `not_counted` says why no steps are counted."""
+    """What a running job uses at this moment. `not_counted` says why no steps are counted.
+
+    `slowdown` is what its present partners cost it so far, as measured, and `slowdown_basis` what that rests on, as in `Actual`;
+    `expected_slowdown` what was forecast for them. All are time together / time alone, and null without a partner.
+    """
 
     memory_bytes: int | None
     utilization_pct: float | None
     steps: int | None
     rate: float | None
+    slowdown: float | None = None
+    slowdown_basis: str | None = None
+    expected_slowdown: float | None = None
     blink: str | None = None
     not_counted: str | None
 
@@ -129,7 +136,7 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One job in a list."""
+    """One job in a list. `position` is its place among the waiting jobs, 1 for the one that is next; null for all others."""
 
     id: int
     name: str | None
@@ -161,6 +168,7 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None
     log_path: str | None
     live: LiveNumbers | None
+    position: int | None
     expected_start: ExpectedStart | None
     forecast: ForecastView | None
     verdict: VerdictView | None
@@ -186,7 +194,6 @@ class JobView(JobLine, frozen=True, kw_only=True):
     preemptible: bool
     blink: bool
     alone: bool
-    position: int | None
     attempts: list[AttemptView]
 
 
@@ -227,6 +234,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     verdict: VerdictView | None
     position: int | None
     waiting: int | None
+    expected_start: ExpectedStart | None
     device: str | None
     device_name: str | None
     partners: list[int]
@@ -237,7 +245,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResidentView(msgspec.Struct, frozen=True, kw_only=True):
-    """A job on a device."""
+    """A job on a device. Slowdowns are as in `LiveNumbers`."""
 
     job: int
     attempt: int
@@ -246,6 +254,8 @@ class ResidentView(msgspec.Struct, frozen=True, kw_only=True):
     utilization_pct: float | None
     steps: int | None
     rate: float | None
+    slowdown: float | None
+    expected_slowdown: float | None
     started_at: str | None
     partners: list[int]
     forecast: ForecastView | None

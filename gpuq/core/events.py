@@ -11,6 +11,7 @@ from gpuq.core.attempt import AttemptId, Ending, MemoryCause
 from gpuq.core.device import Device, DeviceId, HostId, Reading
 from gpuq.core.job import Job, JobId
 from gpuq.core.measurement import Measurement
+from gpuq.core.slowdown import Rates
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,10 @@ class ReleaseRequested:
 
 @dataclass(frozen=True, slots=True)
 class ResidentReport:
-    """One attempt that a host still answers for: what it uses, how far it is. `blink`, `not_counted`: as in `Measurement`."""
+    """One attempt that a host still answers for: what it uses, how far it is. `blink`, `not_counted`: as in `Measurement`.
+
+    `rates`: its progress alone and beside the partners that it has now; None while it has none.
+    """
 
     attempt: AttemptId
     memory_bytes: int | None
@@ -56,6 +60,7 @@ class ResidentReport:
     started_at: float | None
     blink: str | None = None
     not_counted: str | None = None
+    rates: Rates | None = None
 
 
 @dataclass(frozen=True, slots=True)

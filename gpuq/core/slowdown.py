@@ -118,7 +118,11 @@ def slowdowns(
     Blinks, then time alone within the attempt, each if it has two windows; then the kind; then what has one window. No
     interval when either side has a single value.
     """
-    seen = rates(measurement, beside)
+    yield from slowdowns_of(rates(measurement, beside), kind_alone)
+
+
+def slowdowns_of(seen: Rates, kind_alone: Rate | None = None) -> Iterator[Slowdown]:
+    """The same from rates that were worked out elsewhere."""
     if seen.shared is None:
         return
     own = [(Basis.BLINK, seen.blinked), (Basis.WITHIN_ATTEMPT, seen.alone)]
