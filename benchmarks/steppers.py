@@ -1,9 +1,11 @@
-"""Small trainings for `benchmarks/slowdown.py`: `python -m benchmarks.steppers NAME`, each step counted, until it is stopped.
+"""Small trainings for benchmarks: `python -m benchmarks.steppers NAME`, each step counted, until it is stopped.
 
 `light` and `heavy` multiply matrices; `memory` walks through far more than the caches hold; `bursty` is quick for a while and
-then waits, as for data; `keras` trains a small convolutional network, and is counted by the hook alone. `short` and `long` do
-nothing but wait for a device that works off what it is asked one after the other, as a GPU does for two processes: `device` is
-that, and stands in no job's tree. They need hardly any CPU, so other load on the machine disturbs them little.
+then waits, as for data; `single` computes in one thread; `waits` computes a quarter of the time, and waits for input in the
+rest; `loader` waits for two forked processes that make its input; `keras` trains a small convolutional network, and is counted
+by the hook alone. `short` and `long` do nothing but wait for a device that works off what it is asked one after the other, as
+a GPU does for two processes: `device` is that, and stands in no job's tree. They need hardly any CPU, so other load on the
+machine disturbs them little.
 """
 
 from __future__ import annotations
@@ -66,6 +68,42 @@ def burst() -> Iterator[None]:
         time.sleep(0.1)
 
 
+def spin(seconds: float) -> None:
+    """Compute for so much CPU time of this thread."""
+    end = time.thread_time() + seconds
+    while time.thread_time() < end:
+        pass
+
+
+def alternate(compute_s: float, wait_s: float) -> Callable[[], Iterator[None]]:
+    """A step computes in one thread, then waits."""
+
+    def steps() -> Iterator[None]:
+        while True:
+            spin(compute_s)
+            time.sleep(wait_s)
+            yield
+
+    return steps
+
+
+def load() -> Iterator[None]:
+    """A step takes what each of two forked processes has computed, and computes a little itself."""
+    readers = []
+    for _ in range(2):
+        reader, writer = os.pipe()
+        if os.fork() == 0:
+            while True:
+                spin(0.01)
+                os.write(writer, b"x")
+        readers.append(reader)
+    while True:
+        for reader in readers:
+            os.read(reader, 1)
+        spin(0.002)
+        yield
+
+
 def ask(own_ms: int, device_ms: int) -> Callable[[], Iterator[None]]:
     """A step is so long by itself, and then so long on the device, once that is free."""
 
@@ -124,6 +162,9 @@ _STEPS: dict[str, Callable[[], Iterator[None]]] = {
     "heavy": multiply(600, 2),
     "memory": walk,
     "bursty": burst,
+    "single": alternate(0.005, 0),
+    "waits": alternate(0.02, 0.06),
+    "loader": load,
     "short": ask(12, 6),
     "long": ask(8, 25),
 }

@@ -90,7 +90,7 @@ class NeverFits(GpuqError):
     """No known device could ever run this job."""
 
     exit_code = 7
-    http_status = 422
+    http_status = 409
     fix = "Ask for less, or add a larger device; `gpuq gpus` shows what there is."
 
 

@@ -3,41 +3,66 @@
 From `$GPUQ_HOME/config.toml`, one table per group; an environment variable `GPUQ_GROUP_FIELD` (as in
 `GPUQ_ADMISSION_MAX_SLOWDOWN`) overrides it. `GPUQ_REDIS_URL` and `GPUQ_DATABASE_URL` name outside servers.
 docs/operations.md lists each field with its default; a test compares the two.
+
+The values that a setting may have stand beside its type, and `load` refuses all others: so every service and `gpuq doctor`
+refuse the same, in the same words.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import socket
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 from urllib.parse import quote
 
 import msgspec
 
-from gpuq.core.limits import Limits
+from gpuq.core.limits import Limits, Range
 from gpuq.errors import BadSettings
 from gpuq.home import Home
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a text, or each text of a list, must look; `words` say it to people."""
+
+    pattern: str
+    words: str
+
+    def __contains__(self, value: str | tuple[str, ...]) -> bool:
+        texts = (value,) if isinstance(value, str) else value
+        return all(re.fullmatch(self.pattern, text) for text in texts)
+
+    def __str__(self) -> str:
+        return self.words
+
+
+HOST_NAME = Form(r"[A-Za-z0-9._-]{1,64}", "of 1 to 64 letters, digits, `.`, `_` and `-`")
+ADDRESS = Form(r"[A-Za-z0-9.:_%-]+", "that is a host name or an IP address")
+HOST_HEADER = Form(r"[A-Za-z0-9.:_\[\]-]+", "that are host names, each with its port or without")
 
 
 @dataclass(frozen=True)
 class Devices:
     """Which devices a host offers."""
 
-    backend: str = "auto"
+    backend: Literal["auto", "nvml", "cpu"] = "auto"
     """`nvml`, `cpu`, or `auto`: NVIDIA GPUs if the driver answers, else CPU devices."""
-    cpu_count: int = 1
+    cpu_count: Annotated[int, Range(at_least=1)] = 1
     """How many CPU devices to make of the machine's cores."""
-    cpu_cores: int = 0
+    cpu_cores: Annotated[int, Range(at_least=0)] = 0
     """Cores per CPU device; 0 shares all cores out evenly."""
-    cpu_memory_fraction: float = 0.9
+    cpu_memory_fraction: Annotated[float, Range(above=0, at_most=1)] = 0.9
     """Share of the machine's memory that CPU devices may promise together."""
     mps: bool = False
     """Start NVIDIA's MPS, and run the jobs of whole GPUs as its clients: they then compute at once instead of in turns."""
-    mps_thread_pct: int = 0
+    mps_thread_pct: Annotated[int, Range(at_least=0, at_most=100)] = 0
     """With `mps`: the part of a GPU's threads that one job may use; 0 sets no limit."""
     mps_limit_memory: bool = False
     """With `mps`: the driver refuses a job more GPU memory than was promised to it."""
@@ -47,19 +72,19 @@ class Devices:
 class Worker:
     """How a host runs jobs."""
 
-    host: str = field(default_factory=socket.gethostname)
+    host: Annotated[str, HOST_NAME] = field(default_factory=socket.gethostname)
     """This host's name: letters, digits, `.`, `_` and `-`."""
-    sample_every_s: float = 1.0
+    sample_every_s: Annotated[float, Range(at_least=0.1, at_most=60)] = 1.0
     """Time between two readings. Drivers average over up to a second, so faster gives nothing new."""
-    grace_s: float = 10.0
+    grace_s: Annotated[float, Range(at_least=0)] = 10.0
     """Time between SIGTERM and SIGKILL when a job is stopped."""
     checkpoint_signal: Literal["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2"] = "SIGTERM"
     """How a preemptible job that names no signal is told to save its work."""
-    preempt_grace_s: float = 60.0
+    preempt_grace_s: Annotated[float, Range(at_least=0)] = 60.0
     """Time that a preempted job has to save its work, before it is stopped."""
-    log_limit_bytes: int = 64 * 2**20
+    log_limit_bytes: Annotated[int, Range(at_least=4096)] = 64 * 2**20
     """Log kept per attempt: the first half, and the latest of the rest."""
-    keep_attempts_days: float = 30.0
+    keep_attempts_days: Annotated[float, Range(above=0)] = 30.0
     """Folders of ended attempts, with their logs, are removed after this long."""
     hook: bool = True
     """Count training steps through a small module on the job's PYTHONPATH."""
@@ -71,11 +96,11 @@ class Worker:
 class Api:
     """The HTTP endpoint."""
 
-    host: str = "127.0.0.1"
+    host: Annotated[str, ADDRESS] = "127.0.0.1"
     """Address for TCP. Anything but loopback needs TLS in front."""
-    port: int = 8780
+    port: Annotated[int, Range(at_least=0, at_most=65535)] = 8780
     """TCP port; 0 picks a free one."""
-    allowed_hosts: tuple[str, ...] = ()
+    allowed_hosts: Annotated[tuple[str, ...], HOST_HEADER] = ()
     """Further values of the Host header to accept, beside loopback names."""
 
 
@@ -83,15 +108,15 @@ class Api:
 class Learning:
     """How forecasts are made."""
 
-    quantile: float = 0.95
+    quantile: Annotated[float, Range(at_least=0.5, below=1)] = 0.95
     """Upper bounds are meant to hold this often."""
-    minimum_attempts: int = 8
+    minimum_attempts: Annotated[int, Range(at_least=1)] = 8
     """Finished attempts needed before a model is trained."""
-    keep_versions: int = 10
+    keep_versions: Annotated[int, Range(at_least=1)] = 10
     """Model versions kept on the shelf."""
-    max_memory_bytes: int = 4 * 2**30
+    max_memory_bytes: Annotated[int, Range(at_least=2**28)] = 4 * 2**30
     """Memory that a training may use; one that needs more ends and changes nothing."""
-    max_training_s: float = 3600.0
+    max_training_s: Annotated[float, Range(above=0)] = 3600.0
     """A training that takes longer is ended and changes nothing."""
 
 
@@ -101,7 +126,7 @@ class Scheduling:
 
     policy: str = "packed"
     """The policy's name; `gpuq policy list` shows them."""
-    policy_time_limit_s: float = 2.0
+    policy_time_limit_s: Annotated[float, Range(above=0)] = 2.0
     """A policy that takes longer in one pass is replaced by the default."""
     shadow: bool = False
     """Run every job alone, and note what sharing would have done: `gpuq report shadow`."""
@@ -109,24 +134,24 @@ class Scheduling:
     """With `packed`: who goes first among jobs of one priority."""
     backfill: Literal["skip", "easy", "strict"] = "skip"
     """With `packed`: who may go ahead of a job that cannot start yet."""
-    overtaking: float = 100.0
+    overtaking: Annotated[float, Range(at_least=0)] = 100.0
     """With `shortest`: a job is overtaken only by what comes within this many times its own foretold device-time."""
-    ageing_s: float = 86_400.0
+    ageing_s: Annotated[float, Range(above=0)] = 86_400.0
     """A job gains one step of priority for each such time that it waited, up to the highest that waits; one
     without a deadline counts as due that long after its submission."""
     preemption: bool = False
     """Stop preemptible jobs for those of a higher priority; they wait again and keep the work they saved."""
-    plan_jobs: int = 200
+    plan_jobs: Annotated[int, Range(at_least=1)] = 200
     """Planners look at this many waiting jobs in one pass, the highest priority and then the longest waiting first."""
-    plan_every_s: float = 360.0
+    plan_every_s: Annotated[float, Range(above=0)] = 360.0
     """How long `hybrid` keeps to a plan, and `convex` lets jobs run before others may have their turn."""
-    wait_limit_s: float = 14_400.0
+    wait_limit_s: Annotated[float, Range(at_least=0)] = 14_400.0
     """With `queueing`: a job whose wait may well (one time in ten) be longer is kept back until the queue is shorter."""
     reinforcement_file: str = ""
     """With `reinforcement`: the network that a site trained; empty is the one that comes with gpuq."""
-    energy_price_per_kwh: float = 0.3
+    energy_price_per_kwh: Annotated[float, Range(at_least=0)] = 0.3
     """With `andreas`: what a kilowatt-hour costs, in any money."""
-    late_price_per_hour: float = 1.0
+    late_price_per_hour: Annotated[float, Range(at_least=0)] = 1.0
     """With `andreas`: what an hour past its deadline costs a job of priority 0; each step of priority doubles it."""
 
 
@@ -150,6 +175,8 @@ class Settings:
         return self.redis_url or f"unix://{quote(str(self.home.redis_socket))}"
 
 
+_LONGEST_SHOWN = 60
+
 GROUPS: dict[str, type] = {
     "admission": Limits,
     "scheduling": Scheduling,
@@ -165,13 +192,34 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
     values = dict(os.environ if environ is None else environ)
     home = Home.from_environment(values)
     table = _read_file(home.settings_file)
-    groups = {name: _group(name, cls, table.get(name, {}), values) for name, cls in GROUPS.items()}
-    return Settings(
+    groups = {name: _group(name, table.get(name, {}), home.settings_file, values) for name in GROUPS}
+    settings = Settings(
         home=home,
         redis_url=values.get("GPUQ_REDIS_URL") or None,
         database_url=values.get("GPUQ_DATABASE_URL") or f"sqlite:///{home.database}",
         **groups,
     )
+    if settings.admission.stale_after_s < 2 * settings.worker.sample_every_s:
+        raise BadSettings(
+            f"`stale_after_s` under [admission] is {settings.admission.stale_after_s:g}, less than twice "
+            f"`sample_every_s` under [worker], {settings.worker.sample_every_s:g}: no device would ever get a job.",
+            fix="Raise `stale_after_s`, or lower `sample_every_s`.",
+        )
+    return settings
+
+
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """Variables that look like settings and are none, as "GPUQ_API_PROT (GPUQ_API_PORT?)". They have no effect."""
+    known = {variable(name, key.name) for name, cls in GROUPS.items() for key in fields(cls)}
+    prefixes = tuple(variable(name, "") for name in GROUPS)
+    unknown = sorted(name for name in environ if name.startswith(prefixes) and name not in known)
+    near = {name: get_close_matches(name, known, n=1) for name in unknown}
+    return [f"{name} ({near[name][0]}?)" if near[name] else name for name in unknown]
+
+
+def variable(group: str, name: str) -> str:
+    """The environment variable that overrides a setting."""
+    return f"GPUQ_{group}_{name}".upper()
 
 
 def _read_file(path: Path) -> dict[str, Any]:
@@ -183,21 +231,55 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise BadSettings(f"{path} is not valid TOML: {error}", fix=f"Correct {path}, or move it away.") from error
     except OSError as error:
         raise BadSettings(f"{path} cannot be read: {error.strerror}", fix=f"Make {path} readable.") from error
-    unknown = sorted(set(table) - set(GROUPS))
-    if unknown:
-        raise BadSettings(f"{path} has an unknown table [{unknown[0]}]; known: {', '.join(GROUPS)}.")
+    for unknown in sorted(set(table) - set(GROUPS)):
+        raise BadSettings(f"{path} has an unknown table [{unknown}].{_meant(unknown, GROUPS)}")
     return table
 
 
-def _group(name: str, cls: type, table: Any, environ: Mapping[str, str]) -> Any:
+def _group(group: str, table: Any, path: Path, environ: Mapping[str, str]) -> Any:
+    """One group, each value from the environment, else from the file, else the default. Raises BadSettings."""
     if not isinstance(table, dict):
-        raise BadSettings(f"`{name}` in the settings must be a table.")
-    known = {f.name for f in fields(cls)}
-    unknown = sorted(set(table) - known)
-    if unknown:
-        raise BadSettings(f"[{name}] has no setting `{unknown[0]}`; known: {', '.join(sorted(known))}.")
-    overrides = {key: environ[f"GPUQ_{name}_{key}".upper()] for key in known if f"GPUQ_{name}_{key}".upper() in environ}
+        raise BadSettings(f"`{group}` in {path} must be a table.", fix=f"Write its settings below a line [{group}].")
+    cls = GROUPS[group]
+    hints = get_type_hints(cls, include_extras=True)
+    for unknown in sorted(set(table) - set(hints)):
+        raise BadSettings(f"[{group}] in {path} has no setting `{unknown}`.{_meant(unknown, hints)}")
+    values = {}
+    for setting in fields(cls):
+        name, override = setting.name, variable(group, setting.name)
+        if override in environ:
+            raw, source = environ[override], override
+        elif name in table:
+            raw, source = table[name], str(path)
+        elif setting.default_factory is not MISSING:
+            raw, source = setting.default_factory(), "The default"
+        else:
+            continue
+        values[name] = _value(raw, hints[name], f"{source} sets `{name}` under [{group}]")
+    return cls(**values)
+
+
+def _value(raw: Any, hint: Any, where: str) -> Any:
+    """The setting's value. Raises BadSettings for a wrong type, and for a value that is not allowed."""
+    kind, *allowed = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     try:
-        return msgspec.convert({**table, **overrides}, cls, strict=False)
-    except msgspec.ValidationError as error:
-        raise BadSettings(f"[{name}]: {error}.") from error
+        value = msgspec.convert(raw, kind, strict=False)
+    except msgspec.ValidationError:
+        value = None
+    if value is None or any(value not in rule for rule in allowed):
+        expected = " ".join([_type_in_words(kind), *map(str, allowed)])
+        shown = repr(raw) if len(repr(raw)) <= _LONGEST_SHOWN else f"{repr(raw)[:_LONGEST_SHOWN]}…"
+        raise BadSettings(f"{where} to {shown}; it must be {expected}.", fix="Correct it there, or remove it.")
+    return value
+
+
+def _type_in_words(kind: Any) -> str:
+    if get_origin(kind) is Literal:
+        return "one of " + ", ".join(f'"{value}"' for value in get_args(kind))
+    words = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text"}
+    return words.get(kind, "a list of texts")
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    near = get_close_matches(word, list(known), n=1)
+    return f" Did you mean `{near[0]}`?" if near else f" Known: {', '.join(sorted(known))}."

@@ -16,12 +16,17 @@ from gpuq.core.job import Job, JobId, KindId, Sharing
 MAX_ARGUMENTS = 4096
 MAX_TEXT = 131_072
 MAX_STDIN = 2**20
+# Wide enough for any machine and any plan, and narrow enough for every type and calendar that a number meets later.
+MAX_BYTES = 2**60
+MAX_DURATION_S = 10 * 366 * 86_400
+MAX_MOMENT = 4_102_444_800  # the year 2100, as Unix seconds
 
-Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=r"^[^\x00]*$")]
-
-
+# Neither a database nor a command line can hold a NUL.
+NO_NUL = r"^[^\x00]*$"
 # An argument may be empty: `--tag ''`.
-Argument = Annotated[str, Meta(max_length=MAX_TEXT, pattern=r"^[^\x00]*$")]
+Argument = Annotated[str, Meta(max_length=MAX_TEXT, pattern=NO_NUL)]
+# An environment knows its variables by what stands before the first `=`.
+VariableName = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=r"^[^\x00=]+$")]
 
 
 # A name out of a script: printable, no line breaks, nothing that could be taken for markup or code.
@@ -55,6 +60,10 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         Meta(max_length=7),
     ] = {}
     """What the command itself does not say by a usual name."""
+    values: Annotated[dict[Word, float | Word], Meta(max_length=64)] = {}
+    """What the script runs with, by plain name: its options, constants and configuration files, as far as they may matter."""
+    given: Annotated[tuple[Word, ...], Meta(max_length=64)] = ()
+    """Those of `values` that the command or a configuration file gives; the others are what the script says."""
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,29 +71,29 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     command: Annotated[tuple[Argument, ...], Meta(min_length=1, max_length=MAX_ARGUMENTS)]
     cwd: Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"^/[^\x00]*$")]
-    env: dict[Text, Annotated[str, Meta(max_length=MAX_TEXT, pattern=r"^[^\x00]*$")]] = {}
+    env: dict[VariableName, Annotated[str, Meta(max_length=MAX_TEXT, pattern=NO_NUL)]] = {}
     name: Annotated[str, Meta(max_length=200, pattern=r"^[^\x00-\x1f]*$")] | None = None
-    project: Annotated[str, Meta(max_length=200)] | None = None
-    kind: Annotated[str, Meta(min_length=1, max_length=400)] | None = None
-    script: Annotated[str, Meta(max_length=4096)] | None = None
-    script_sha256: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")] | None = None
-    git_sha: Annotated[str, Meta(max_length=64)] | None = None
+    project: Annotated[str, Meta(max_length=200, pattern=NO_NUL)] | None = None
+    kind: Annotated[str, Meta(min_length=1, max_length=400, pattern=NO_NUL)] | None = None
+    script: Annotated[str, Meta(max_length=4096, pattern=NO_NUL)] | None = None
+    script_sha256: Annotated[str, Meta(min_length=64, max_length=64, pattern=r"^[0-9a-f]+$")] | None = None
+    git_sha: Annotated[str, Meta(max_length=64, pattern=NO_NUL)] | None = None
     git_dirty: bool | None = None
     hints: Hints | None = None
-    stdin: Annotated[str, Meta(max_length=MAX_STDIN, pattern=r"^[^\x00]*$")] | None = None
+    stdin: Annotated[str, Meta(max_length=MAX_STDIN, pattern=NO_NUL)] | None = None
     """What the job reads on its standard input, such as the script of `python -`. None: nothing."""
     priority: Annotated[int, Meta(ge=-1000, le=1000)] = 0
     share: Sharing = Sharing.AUTO
     max_slowdown: Annotated[float, Meta(ge=1.0, le=5.0)] | None = None
-    gpu_memory: Annotated[int, Meta(gt=0)] | None = None
+    gpu_memory: Annotated[int, Meta(gt=0, le=MAX_BYTES)] | None = None
     gpus: Annotated[int, Meta(ge=1, le=64)] = 1
     """Devices of one host, at least."""
     most_gpus: Annotated[int, Meta(ge=1, le=64)] | None = None
-    """It runs on any number of devices from `gpus` to this."""
-    time_limit_s: Annotated[float, Meta(gt=0)] | None = None
+    """It runs on any number of devices from `gpus` to this; one below `gpus` adds nothing."""
+    time_limit_s: Annotated[float, Meta(gt=0, le=MAX_DURATION_S)] | None = None
     hold: bool = False
     requeue_on_node_fail: bool = False
-    deadline_at: Annotated[float, Meta(gt=0)] | None = None
+    deadline_at: Annotated[float, Meta(gt=0, le=MAX_MOMENT)] | None = None
     """Unix seconds by which it is wanted. It may start and end later all the same."""
     preemptible: bool = False
     """It saves its work when told: it may be stopped for another job, and starts again later."""
@@ -94,10 +103,20 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """It may be paused for a second now and then to measure a partner that may too, and be measured in turn."""
 
     def __post_init__(self) -> None:
-        if self.most_gpus is not None and self.most_gpus < self.gpus:
-            raise ValueError(f"`most_gpus` is {self.most_gpus}, below `gpus`, which is {self.gpus}")
         if self.signal is not None and not self.preemptible:
             raise ValueError("`signal` goes with `preemptible` only")
+
+
+SubmissionBody = Annotated[
+    Submission,
+    Meta(
+        extra_json_schema={  # what `__post_init__` checks
+            "if": {"properties": {"signal": {"type": "string"}}, "required": ["signal"]},
+            "then": {"properties": {"preemptible": {"const": True}}, "required": ["preemptible"]},
+        }
+    ),
+]
+"""A submission as the API's document describes it."""
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):

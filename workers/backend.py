@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from gpuq.adapters.devices import Backend
-from gpuq.errors import BadSettings, Unreachable
+from gpuq.errors import Unreachable
 from gpuq.settings import Settings
 
 _log = logging.getLogger("gpuq.backend")
@@ -24,8 +24,6 @@ def open_backend(settings: Settings) -> Backend:
             except Unreachable as error:
                 _log.info("CPU devices, since there is no NVIDIA GPU to use: %s", error.message)
                 return _open_cpu(settings)
-        case other:
-            raise BadSettings(f"`backend` under [devices] must be nvml, cpu or auto, not {other!r}.")
 
 
 def _open_cpu(settings: Settings) -> Backend:

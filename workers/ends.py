@@ -53,6 +53,10 @@ def settle(end: EndFile, attempt: AttemptId, order: OrderFile | None, folder: Pa
     fault = device_fault(end, read_xids(folder))
     if fault is not None:
         return Settled(Ending.DEVICE_FAILED, f"the driver reported {fault}; {end.reason}"[:600])
+    silent = silent_devices(end, order, seen)
+    if silent:
+        reason = f"the driver did not answer for {', '.join(silent)}; {end.reason}"
+        return Settled(Ending.DEVICE_FAILED, reason[:600], unwell=True)
     on_cores = order is not None and order.cores is not None
     if end.ending is Ending.OUT_OF_MEMORY or (end.ending is Ending.HOST_OUT_OF_MEMORY and on_cores):
         cause = memory_cause(end, attempt, order, seen)
@@ -78,6 +82,14 @@ def device_fault(end: EndFile, xids: Iterable[tuple[int, float]]) -> str | None:
         return None
     faults = [xid for xid, at in xids if xid in DEVICE_FAULTS and end.at - _BEFORE_S <= at <= end.at + _AFTER_S]
     return f"XID {faults[-1]} ({DEVICE_FAULTS[faults[-1]]})" if faults else None
+
+
+def silent_devices(end: EndFile, order: OrderFile | None, seen: Seen | None) -> list[str]:
+    """Its devices that the latest look got no reading from, if it failed by itself."""
+    if end.ending not in _FAILURES or end.exit_code == 0 or order is None or seen is None:
+        return []
+    known, read = {device.id for device in seen.devices}, dict(seen.sample.readings)
+    return [device for device in order.devices if device in known and device not in read]
 
 
 def memory_cause(end: EndFile, attempt: AttemptId, order: OrderFile | None, seen: Seen | None) -> MemoryCause | None:

@@ -29,11 +29,15 @@ _SAW_TORCH, _SAW_KERAS, _SAW_JAX, _SAW_JAX_OPTIMIZER, _SAW_UNKNOWN_VERSION, _SAW
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Steps counted so far; CLOCK_MONOTONIC seconds of the first and of the latest one."""
+    """Steps counted so far; CLOCK_MONOTONIC seconds of the first and of the latest one.
+
+    `processes` is how many processes counted at the same time; `steps` is then the most that any of them counted.
+    """
 
     steps: int
     first_step_at: float
     last_step_at: float
+    processes: int = 1
 
 
 def hook_environment(environ: Mapping[str, str], progress_file: Path) -> dict[str, str]:
@@ -57,7 +61,8 @@ def read_progress(path: Path) -> Progress | None:
             groups[-1] = _together(groups[-1], slot)
         else:
             groups.append(slot)
-    return Progress(sum(group.steps for group in groups), groups[0].first_step_at, groups[-1].last_step_at)
+    steps, most = sum(group.steps for group in groups), max(group.processes for group in groups)
+    return Progress(steps, groups[0].first_step_at, groups[-1].last_step_at, most)
 
 
 def counting_processes(path: Path) -> frozenset[int]:
@@ -81,7 +86,7 @@ def why_not_counted(path: Path) -> str:
     if saw & _SAW_UPDATE_OUT_OF_SIGHT:
         return "its step is compiled ahead of time, out of sight; let it call gpuq.step()"
     if saw & (_SAW_TORCH | _SAW_KERAS | _SAW_JAX_OPTIMIZER):
-        return "no optimizer has stepped yet"
+        return "no optimizer has stepped; a training that updates its weights by hand calls gpuq.step() once per step"
     if saw & _SAW_JAX:
         return "it uses JAX without optax or Keras; let it call gpuq.step()"
     return "it has imported none of PyTorch, Keras and JAX yet; a training without them calls gpuq.step()"
@@ -90,7 +95,7 @@ def why_not_counted(path: Path) -> str:
 def _together(one: Progress, other: Progress) -> Progress:
     """Processes that count at the same time are ranks of one training: each of them counts every step."""
     last = max(one.last_step_at, other.last_step_at)
-    return Progress(max(one.steps, other.steps), one.first_step_at, last)
+    return Progress(max(one.steps, other.steps), one.first_step_at, last, one.processes + other.processes)
 
 
 def _slots(raw: bytes) -> Iterator[Progress]:

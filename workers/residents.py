@@ -17,6 +17,7 @@ from pathlib import Path
 from gpuq.adapters.process import Identity, boot_id, descendants, identities, is_alive, send_signal, with_environment
 from gpuq.core.attempt import AttemptId, Ending
 from gpuq.core.device import Device, DeviceId
+from gpuq.core.device_names import label
 from gpuq.core.events import Event, Exited, Started
 from gpuq.core.measurement import Measurement
 from workers import shim_mps
@@ -177,7 +178,10 @@ class Residents:
         return Seen(*looked, {attempt: promise for attempt, promise in promised.items() if promise is not None})
 
     def _hold(self, order: OrderFile, reason: str) -> None:
-        log.error("%s held for %g minutes: job %s: %s", ", ".join(order.devices), _HELD_FOR_S / 60, order.job, reason)
+        looked = self.looked()
+        labels = {device.id: label(device) for device in looked[0]} if looked else {}
+        which = ", ".join(labels.get(DeviceId(device), device) for device in order.devices)
+        log.error("%s held for %g minutes: job %s: %s", which, _HELD_FOR_S / 60, order.job, reason)
         held = (self.monotonic() + _HELD_FOR_S, f"it failed under job {order.job}")
         self._held.update(dict.fromkeys(map(DeviceId, order.devices), held))
 

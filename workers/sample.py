@@ -20,10 +20,12 @@ import msgspec
 from gpuq.adapters.devices import Backend, Resident, Snapshot, Usage
 from gpuq.core.attempt import AttemptId
 from gpuq.core.device import DeviceId, Reading
+from gpuq.core.device_names import label
 from gpuq.core.events import ResidentReport
 from gpuq.core.measurement import Measurement
 from gpuq.home import write_private
 from workers.attempts import AttemptFolder
+from workers.foreign import foreign_load
 from workers.measure import WINDOW_S, Look, Meter, State
 from workers.prealloc import asked_by
 from workers.progress import read_progress, why_not_counted
@@ -152,7 +154,9 @@ class Sampler:
         memory: Mapping[DeviceId, int],
     ) -> Look:
         usage = snapshot.usage.get(resident.attempt, Usage(None, None))
-        busy = [snapshot.readings[d].utilization_pct for d in resident.devices if d in snapshot.readings]
+        readings = [snapshot.readings[device] for device in resident.devices if device in snapshot.readings]
+        busy = [reading.utilization_pct for reading in readings]
+        load, held_back = foreign_load(usage, readings, on_gpu=any(device in memory for device in resident.devices))
         return Look(
             at=now,
             clock=self._clock(),
@@ -164,6 +168,9 @@ class Sampler:
             energy_joules=usage.energy_joules,
             idle_joules=usage.idle_joules,
             total_memory_bytes=min((memory[d] for d in resident.devices if d in memory), default=None),
+            memory_is_estimate=usage.memory_is_estimate,
+            foreign_load=load,
+            held_back=held_back,
         )
 
     def _of(self, attempts: Sequence[AttemptId]) -> list[_Watched]:
@@ -178,8 +185,10 @@ class Sampler:
         return self._watched[resident.attempt]
 
     def _note_faults(self, at: float) -> None:
-        for fault in self._backend.faults():
-            _log.warning("%s: the driver reports XID %d", fault.device, fault.xid)
+        faults = self._backend.faults()
+        labels = {device.id: label(device) for device in self._backend.devices()} if faults else {}
+        for fault in faults:
+            _log.warning("%s: the driver reports XID %d", labels.get(fault.device, fault.device), fault.xid)
             for watched in self._watched.values():
                 if fault.device in watched.devices:
                     _append(watched.folder / "xid", f"{fault.xid} {at:.3f}\n")
@@ -212,6 +221,7 @@ def _report(resident: WatchedResident, look: Look, meter: Meter) -> ResidentRepo
         started_at=resident.started_at,
         blink=meter.state.blink,
         not_counted=why_not_counted(resident.folder / "progress") if look.progress is None else None,
+        step_processes=None if look.progress is None else look.progress.processes,
     )
 
 

@@ -11,7 +11,6 @@ import logging
 import random
 import signal
 import socket
-import sys
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -22,11 +21,12 @@ from systemd_watchdog import WatchDog
 from gpuq import codec, wire
 from gpuq.adapters.lock import only_one
 from gpuq.adapters.process import boot_id
-from gpuq.adapters.supervise import ChildSpec, python_module, supervise
+from gpuq.adapters.supervise import ChildSpec, Crash, python_module, supervise
 from gpuq.core.device import Device, DeviceId, HostId, Reading
 from gpuq.core.events import HostReported, ResidentReport
 from gpuq.errors import GpuqError
 from gpuq.home import private_secret
+from gpuq.logs import report, start_log
 from gpuq.settings import Settings, load
 from workers.blink import Blinker
 from workers.deliver import Delivery, Inbox
@@ -104,7 +104,7 @@ class WorkerService:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(one) for one in endless]
                 if self._parts.orders is not None:
-                    group.create_task(supervise(self._parts.orders, stop, log.warning))
+                    group.create_task(supervise(self._parts.orders, stop, _warn))
                 await stop.wait()
                 for task in tasks:
                     task.cancel()
@@ -149,6 +149,10 @@ class WorkerService:
         return tuple((device, replace(one, unwell=one.unwell or held.get(device))) for device, one in sample.readings)
 
 
+def _warn(crash: Crash) -> None:
+    log.warning("%s", crash)
+
+
 def _asynchronous(act: Callable[[], object]) -> Callable[[], Awaitable[object]]:
     async def acted() -> object:
         return act()
@@ -166,15 +170,14 @@ async def serve(parts: Parts) -> None:
 
 def main() -> int:
     """The worker service of this host; its exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    start_log()
     try:
         settings = load()
         settings.home.create()
         with only_one(settings.home.run / "worker.lock", "A worker service"):
             asyncio.run(_serve_for_real(settings))
     except GpuqError as error:
-        print(f"gpuq worker: {error.message}\n  {error.fix}", file=sys.stderr)  # noqa: T201 - for whoever started us
-        return error.exit_code
+        return report(error)
     return 0
 
 
@@ -189,7 +192,12 @@ async def _serve_for_real(settings: Settings) -> None:
         mps.start(settings)
     sampler = Sampler(backend)
     stream = RedisStream(settings.effective_redis_url)
-    orders = ChildSpec("orders", python_module("workers.serve_orders"), settings.home.logs / "orders.log")
+    orders = ChildSpec(
+        "orders",
+        python_module("workers.serve_orders"),
+        settings.home.logs / "orders.log",
+        status=settings.home.run / "service-orders.json",
+    )
     try:
         await serve(Parts(settings, backend.devices, sampler, stream, orders))
     finally:

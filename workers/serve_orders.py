@@ -38,6 +38,7 @@ from gpuq.adapters.redis_link import blocking_client
 from gpuq.adapters.store import open_store
 from gpuq.errors import GpuqError
 from gpuq.home import private_secret
+from gpuq.logs import report, start_log
 from gpuq.settings import Settings, load
 from workers import run_job
 from workers.backend import open_backend
@@ -222,7 +223,7 @@ class OrderService:
 
 def main() -> int:
     """Serve this host's orders until told to stop; the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    start_log()
     try:
         settings = load()
         settings.home.create()
@@ -232,8 +233,7 @@ def main() -> int:
         OrderService(settings.effective_redis_url, settings.worker.host, run_job.run).run()
         context.shims.close()
     except GpuqError as error:
-        log.error("%s %s", error.message, error.fix)
-        return error.exit_code
+        return report(error)
     return 0
 
 

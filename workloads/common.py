@@ -14,6 +14,7 @@ import json
 import math
 import os
 import signal
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -43,6 +44,8 @@ BATCHES_AHEAD = 4
 # The largest that NumPy's older generator takes, which Keras sets too.
 MOST_SEED = 2**32 - 1
 PRECISIONS = ("float32", "mixed_float16", "mixed_bfloat16")
+# Storage goes on sending while a file is unpacked, as far as the system reads ahead.
+READ_AHEAD_S = 0.5
 # In the order in which one is looked for when nothing says which framework to use.
 BACKENDS = ("tensorflow", "jax", "torch")
 
@@ -198,6 +201,24 @@ def batches(make: Callable[[int], Batch], first: int = 0, loaders: int = 1) -> I
             yield take()
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+class Pace:
+    """The pace of slow storage: readers wait until it has sent their bytes, however many threads ask. 0: no limit."""
+
+    def __init__(self, bytes_per_s: float) -> None:
+        self.bytes_per_s = bytes_per_s
+        self.free_at = time.monotonic()
+        self._queue = threading.Lock()
+
+    def wait(self, size: int) -> None:
+        """Return when so many bytes could have been read."""
+        if self.bytes_per_s <= 0:
+            return
+        with self._queue:
+            now = time.monotonic()
+            free_at = self.free_at = max(self.free_at, now - READ_AHEAD_S) + size / self.bytes_per_s
+        time.sleep(max(0.0, free_at - now))
 
 
 _DATA_HELP = (

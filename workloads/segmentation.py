@@ -11,8 +11,6 @@ import argparse
 import os
 import sys
 import tempfile
-import threading
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,9 +25,6 @@ from workloads.datasets import pets
 
 if TYPE_CHECKING:
     import keras
-
-# Storage goes on sending while a file is unpacked, as far as the system reads ahead.
-READ_AHEAD_S = 0.5
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -65,28 +60,18 @@ class Reader:
     """Reads whole files no faster than `bytes_per_s` (0: no limit), however many threads ask."""
 
     def __init__(self, bytes_per_s: float) -> None:
-        self.bytes_per_s = bytes_per_s
-        self.free_at = time.monotonic()
-        self._queue = threading.Lock()
+        self.pace = common.Pace(bytes_per_s)
 
     def read(self, file: Path) -> tuple[np.ndarray, np.ndarray]:
         """Image and mask in one file."""
         try:
             with file.open("rb") as stream:
-                self._wait_for(os.fstat(stream.fileno()).st_size)
+                self.pace.wait(os.fstat(stream.fileno()).st_size)
                 return pets.read(stream)
         except (OSError, ValueError) as error:
             raise SystemExit(
                 f"cannot read {file}: {error}. Remove {file.parent}: the next start makes it anew."
             ) from error
-
-    def _wait_for(self, size: int) -> None:
-        if self.bytes_per_s <= 0:
-            return
-        with self._queue:
-            now = time.monotonic()
-            free_at = self.free_at = max(self.free_at, now - READ_AHEAD_S) + size / self.bytes_per_s
-        time.sleep(max(0.0, free_at - now))
 
 
 def batch(

@@ -9,10 +9,10 @@ What other processes use is on no device until it outgrows the rest of the machi
 device alike, and no device shows more free memory than the machine has: one that is used up admits nobody. Page cache
 that can be given back counts as free.
 
-A tree's memory is anonymous plus shared memory from /proc/PID/status: 12 microseconds, where the exact `smaps_rollup`
-took 8 milliseconds for a TensorFlow process and holds its memory lock meanwhile. Forked processes share pages that this
-counts once for each; for them the exact figure is read now and then, one process every few seconds, and the difference
-kept. Before the first exact reading such a tree counts as larger than it is.
+Foreign load is what the cores of a device were busy with beside gpuq's jobs. It only matters where a job would have used the
+core itself, and the kernel counts that: the time in which a thread was ready to run and had no core. So the most that others can
+have taken of a job's time is the smaller of the time for which they ran and the time for which the job waited, its own waiting
+behind its own threads or a partner's included. Time that a hypervisor gave to another machine counts as taken too.
 """
 
 from __future__ import annotations
@@ -21,22 +21,25 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import psutil
 
+from gpuq.adapters.cpu_trees import KERNEL_COUNTS_WAITING, Trees, read_proc
 from gpuq.adapters.devices import Fault, Placement, Resident, Snapshot, Usage
 from gpuq.adapters.rapl import Rapl
 from gpuq.core.attempt import AttemptId
 from gpuq.core.device import Device, DeviceId, HostId, Reading
+from gpuq.core.measurement import HELD_BACK_LIMIT
 from gpuq.errors import BadSettings, NotFound
 from gpuq.settings import Devices, Settings
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_EXACT_EVERY_S = 5.0
 _FOREIGN_MEAN_S = 20.0
-_EXACT_ABOVE_BYTES = 16 * 2**20
+# With less foreign load than this, in cores, waiting is not looked at. Half of what counts over several looks.
+_FOREIGN_FROM = HELD_BACK_LIMIT / 2
 
 
 def open_backend(settings: Settings) -> CpuBackend:
@@ -46,7 +49,9 @@ def open_backend(settings: Settings) -> CpuBackend:
     promised = int(total * settings.devices.cpu_memory_fraction)
     host = HostId(settings.worker.host)
     cores = {
-        Device(DeviceId(f"{host}/cpu{index}"), host, "cpu", f"cpu-{len(share)}", promised // len(shares)): share
+        Device(
+            DeviceId(f"{host}/cpu{index}"), host, "cpu", f"cpu-{len(share)}", promised // len(shares), index=str(index)
+        ): share
         for index, share in enumerate(shares)
     }
     return CpuBackend(cores, total - promised)
@@ -73,12 +78,33 @@ class Memory:
     available: int
 
 
+class Ticks(NamedTuple):
+    """How a core spent its time since the machine started, in clock ticks. `stolen`: a hypervisor ran others on it."""
+
+    busy: int
+    stolen: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """What the cores of one device did between two looks, in percent; `stolen` is no part of `busy`.
+
+    `foreign` is what is busy without gpuq's jobs: a little below zero where the two are measured unevenly, and None in the second
+    in which a job comes or goes, when they cannot be told apart.
+    """
+
+    busy: float
+    stolen: float
+    foreign: float | None
+
+
 @dataclass(slots=True)
 class _Look:
     """What one look saw, for the next to take differences from."""
 
     at: float
-    busy: Mapping[int, tuple[int, int]]
+    ticks: Mapping[int, Ticks]
     joules: float | None = None
     cpu_seconds: dict[AttemptId, float] = field(default_factory=dict)
     residents: dict[DeviceId, frozenset[AttemptId]] = field(default_factory=dict)
@@ -103,7 +129,7 @@ class CpuBackend:
         self._memory = memory or machine_memory
         self._energy = energy or Rapl().spent
         self._last: _Look | None = None
-        self._trees = _Trees()
+        self._trees = Trees()
 
     def devices(self) -> tuple[Device, ...]:
         """The devices, in the order of their cores."""
@@ -119,20 +145,23 @@ class CpuBackend:
 
     def read(self, now: float, residents: Sequence[Resident]) -> Snapshot:
         """One look; utilisation is None at the first, which has nothing to take a difference from."""
-        look = _Look(self._clock(), _busy_ticks(), self._energy())
+        look = _Look(self._clock(), _core_ticks(), self._energy())
         usage = {resident.attempt: self._usage(resident, look) for resident in residents}
         self._trees.end_look()
         here = {device: [r for r in residents if device in r.devices] for device in self._cores}
         used = {device: _memory_of(there, usage) for device, there in here.items()}
         foreign_memory = self._foreign_memory(used)
-        readings = {}
+        readings, loads = {}, {}
         for device, there in here.items():
-            busy = self._busy_percent(device, look)
             look.residents[device] = frozenset(resident.attempt for resident in there)
-            look.foreign[device] = self._foreign_percent(device, busy, look, usage)
+            load = loads[device] = self._load(device, look, usage)
+            look.foreign[device] = self._smoothed_foreign(device, load, look)
             own = used[device]
             both = None if own is None else own + foreign_memory[device]
+            busy = None if load is None else min(100.0, load.busy + load.stolen)
             readings[device] = Reading(now, both, busy, foreign_memory[device], look.foreign[device])
+        for resident in residents:
+            usage[resident.attempt] = self._with_foreign(resident, usage[resident.attempt], loads, look)
         self._last = look
         return Snapshot(readings, usage)
 
@@ -148,21 +177,27 @@ class CpuBackend:
         if tree is None:
             return Usage(None, None)
         # Of a job on several devices each has an even part. Without memory it is ending.
-        memory, look.cpu_seconds[resident.attempt] = tree[0] // len(resident.devices) or None, tree[1]
+        memory = tree.memory_bytes // len(resident.devices) or None
+        look.cpu_seconds[resident.attempt] = tree.cpu_seconds
         before = self._last.cpu_seconds.get(resident.attempt) if self._last else None
         cores = sum(len(self._cores.get(device, ())) for device in resident.devices)
         if self._last is None or before is None or look.at <= self._last.at or not cores:
-            return Usage(memory, None)
+            return Usage(memory, None, memory_is_estimate=tree.memory_is_estimate)
         # A tree's time can fall: a child that nobody waits for takes its time with it.
         spent = max(0.0, look.cpu_seconds[resident.attempt] - before)
-        return Usage(memory, 100 * spent / ((look.at - self._last.at) * cores), self._joules(spent, look))
+        return Usage(
+            memory,
+            100 * spent / ((look.at - self._last.at) * cores),
+            self._joules(spent, look),
+            memory_is_estimate=tree.memory_is_estimate,
+        )
 
     def _joules(self, spent: float, look: _Look) -> float | None:
         """The part of the processors' energy that goes with so many seconds of one core, of all that were spent."""
         if look.joules is None or self._last is None:
             return None
-        before = self._last.busy
-        ticks = sum(busy - before[core][0] for core, (busy, _) in look.busy.items() if core in before)
+        before = self._last.ticks
+        ticks = sum(now.busy - before[core].busy for core, now in look.ticks.items() if core in before)
         whole = max(ticks / _TICKS_PER_S, spent)
         return look.joules * spent / whole if whole > 0 else 0.0
 
@@ -177,35 +212,68 @@ class CpuBackend:
         part = max(0, others - self._unpromised) // len(self._devices)
         return {d.id: max(part, d.total_memory - own[d.id] - memory.available) for d in self._devices}
 
-    def _busy_percent(self, device: DeviceId, look: _Look) -> float | None:
-        busy = total = 0
+    def _load(self, device: DeviceId, look: _Look, usage: Mapping[AttemptId, Usage]) -> _Load | None:
+        """None at the first look, and when a core was taken offline."""
+        if self._last is None:
+            return None
+        busy = stolen = total = 0
         for core in self._cores[device]:
-            if self._last is None or core not in look.busy or core not in self._last.busy:
-                return None  # the first look, or a core that was taken offline
-            busy += look.busy[core][0] - self._last.busy[core][0]
-            total += look.busy[core][1] - self._last.busy[core][1]
-        return min(100.0, max(0.0, 100 * busy / total)) if total > 0 else None
-
-    def _foreign_percent(
-        self, device: DeviceId, busy: float | None, look: _Look, usage: Mapping[AttemptId, Usage]
-    ) -> float | None:
-        """Busy without the residents' part, smoothed.
-
-        In the second in which a resident comes or goes the two cannot be told apart: the value before stands.
-        """
-        if busy is None or self._last is None:
+            if core not in look.ticks or core not in self._last.ticks:
+                return None
+            now, before = look.ticks[core], self._last.ticks[core]
+            busy += now.busy - before.busy
+            stolen += now.stolen - before.stolen
+            total += now.total - before.total
+        if total <= 0:
             return None
-        if self._last.residents[device] != look.residents[device]:
-            return self._last.foreign[device]
+        busy_pct, stolen_pct = 100 * max(0, busy) / total, 100 * max(0, stolen) / total
         shares = [usage[attempt].utilization_pct for attempt in look.residents[device]]
-        if any(share is None for share in shares):
+        known = [share for share in shares if share is not None]
+        told_apart = self._last.residents[device] == look.residents[device] and len(known) == len(shares)
+        return _Load(busy_pct, stolen_pct, busy_pct - sum(known) if told_apart else None)
+
+    def _smoothed_foreign(self, device: DeviceId, load: _Load | None, look: _Look) -> float | None:
+        """What others use of the device, as the mean of the last while: a command that runs for a moment is not a partner.
+
+        While residents come and go, the value before stands.
+        """
+        if load is None or self._last is None:
             return None
-        now = max(0.0, busy - sum(share for share in shares if share is not None))
         before = self._last.foreign[device]
+        if load.foreign is None:
+            return before if self._last.residents[device] != look.residents[device] else None
+        now = max(0.0, load.foreign + load.stolen)
         if before is None:
             return now
-        # A command that runs for a moment is not a partner: what counts is the mean of the last while.
         return before + (now - before) * (1 - math.exp((self._last.at - look.at) / _FOREIGN_MEAN_S))
+
+    def _with_foreign(
+        self, resident: Resident, usage: Usage, loads: Mapping[DeviceId, _Load | None], look: _Look
+    ) -> Usage:
+        """The usage with the foreign load on the resident's devices, and for which part of its time the job was held back.
+
+        A job whose threads take turns loses all of their waiting; one whose threads run side by side loses what they waited
+        in the mean, or what the one of them that waited longest did.
+        """
+        cores = {device: len(self._cores[device]) for device in resident.devices if device in self._cores}
+        lately = sum((look.foreign[device] or 0.0) / 100 * n for device, n in cores.items())
+        found = [(loads[device], n) for device, n in cores.items()]
+        ran = [load.foreign / 100 * n for load, n in found if load is not None and load.foreign is not None]
+        waited = None
+        if KERNEL_COUNTS_WAITING and max(lately, sum(ran)) >= _FOREIGN_FROM:
+            waited = self._trees.waited(resident.root_pid)
+        else:
+            self._trees.stop_waiting(resident.root_pid)
+        if self._last is None or usage.utilization_pct is None or len(ran) < len(resident.devices):
+            return usage
+        stolen = max(load.stolen / max(load.busy + load.stolen, 1.0) for load, _ in found if load is not None)
+        if waited is None:
+            return replace(usage, foreign_load=sum(ran) + stolen)
+        elapsed = look.at - self._last.at
+        every, worst = waited[0] / elapsed, waited[1] / elapsed
+        running = usage.utilization_pct / 100 * sum(cores.values())
+        held_back = max(worst, every / max(1.0, running + every)) + stolen
+        return replace(usage, foreign_load=sum(ran) + stolen, held_back=min(1.0, held_back))
 
 
 def _memory_of(residents: Sequence[Resident], usage: Mapping[AttemptId, Usage]) -> int | None:
@@ -215,119 +283,11 @@ def _memory_of(residents: Sequence[Resident], usage: Mapping[AttemptId, Usage]) 
     return sum(known) if len(known) == len(parts) else None
 
 
-# --- process trees -------------------------------------------------------------------------------------------------
-
-
-class _Trees:
-    """Memory and CPU time of process trees. Remembers, per process, how many bytes it shares with its relatives."""
-
-    def __init__(self) -> None:
-        self._shared: dict[tuple[int, int], int] = {}
-        self._corrected_at: dict[tuple[int, int], float] = {}
-        self._seen: set[tuple[int, int]] = set()
-        self._last_exact = 0.0
-
-    def read(self, root: int, at: float) -> tuple[int, float] | None:
-        """Bytes and CPU seconds of the tree under `root`; None when the root is gone."""
-        pids = list(_descendants(root))
-        found = [(pid, process) for pid in pids if (process := _read_process(pid)) is not None]
-        if not found or found[0][0] != root:
-            return None
-        memory = 0
-        for pid, (start, bytes_, _) in found:
-            self._seen.add((pid, start))
-            memory += max(0, bytes_ - self._shared.get((pid, start), 0))
-        # Beside the shim and one process there is nobody to share pages with.
-        if len(found) > 2 and at - self._last_exact >= _EXACT_EVERY_S:
-            self._correct_one([(pid, start) for pid, (start, bytes_, _) in found if bytes_ >= _EXACT_ABOVE_BYTES], at)
-        return memory, sum(seconds for _, (_, _, seconds) in found)
-
-    def end_look(self) -> None:
-        """Forget processes that no tree has any more."""
-        for key in self._corrected_at.keys() - self._seen:
-            del self._corrected_at[key]
-            self._shared.pop(key, None)
-        self._seen = set()
-
-    def _correct_one(self, candidates: Sequence[tuple[int, int]], at: float) -> None:
-        """Take the exact figure of the process that has waited longest for it."""
-        if not candidates:
-            return
-        key = min(candidates, key=lambda candidate: self._corrected_at.get(candidate, 0.0))
-        self._last_exact = self._corrected_at[key] = at
-        exact, process = _exact_bytes(key[0]), _read_process(key[0])
-        if exact is not None and process is not None:
-            self._shared[key] = max(0, process[1] - exact)
-
-
-def _descendants(root: int) -> Iterator[int]:
-    """The process and everything under it, parents first."""
-    waiting = [root]
-    while waiting:
-        pid = waiting.pop()
-        yield pid
-        waiting.extend(_children(pid))
-
-
-def _children(pid: int) -> list[int]:
-    if not _KERNEL_LISTS_CHILDREN:
-        try:
-            return [child.pid for child in psutil.Process(pid).children()]
-        except psutil.Error:
-            return []
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - names are enough
-    except OSError:
-        return []
-    return [int(child) for thread in threads for child in _read(f"/proc/{pid}/task/{thread}/children").split()]
-
-
-def _read_process(pid: int) -> tuple[int, int, float] | None:
-    """Start time in ticks, bytes, CPU seconds with those of the children it waited for; None when it is gone."""
-    fields = _read(f"/proc/{pid}/stat").rpartition(b")")[2].split()
-    if len(fields) < 20:
-        return None
-    seconds = sum(int(ticks) for ticks in fields[11:15]) / _TICKS_PER_S
-    status = _read(f"/proc/{pid}/status")
-    return int(fields[19]), _kilobytes(status, b"\nRssAnon:") + _kilobytes(status, b"\nRssShmem:"), seconds
-
-
-def _exact_bytes(pid: int) -> int | None:
-    """Anonymous and shared memory with each shared page split among its users; None where the kernel does not tell."""
-    rollup = _read(f"/proc/{pid}/smaps_rollup")
-    if b"\nPss_Anon:" not in rollup:
-        return None
-    return _kilobytes(rollup, b"\nPss_Anon:") + _kilobytes(rollup, b"\nPss_Shmem:")
-
-
-def _kilobytes(text: bytes, name: bytes) -> int:
-    """The bytes that the line `name` gives in kB; 0 without such a line, as for a process that is ending."""
-    start = text.find(name)
-    return int(text[start + len(name) :].split(None, 1)[0]) * 1024 if start >= 0 else 0
-
-
-def _read(path: str) -> bytes:
-    """A file of /proc, empty when it is gone. Bare calls: this is read dozens of times a second."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        return os.read(descriptor, 65536)
-    except OSError:
-        return b""
-    finally:
-        os.close(descriptor)
-
-
-_KERNEL_LISTS_CHILDREN = Path("/proc/thread-self/children").exists()
-
-
 # --- the machine ---------------------------------------------------------------------------------------------------
 
 
-def _busy_ticks() -> dict[int, tuple[int, int]]:
-    """Busy and all ticks of each core. Not psutil's: its list has no core numbers and leaves offline ones out."""
+def _core_ticks() -> dict[int, Ticks]:
+    """The ticks of each core. Not psutil's: its list has no core numbers and leaves offline ones out."""
     cores = {}
     for line in Path("/proc/stat").read_bytes().splitlines():
         name, *values = line.split()
@@ -335,7 +295,10 @@ def _busy_ticks() -> dict[int, tuple[int, int]]:
             break
         if name != b"cpu":
             ticks = [int(value) for value in values[:8]]
-            cores[int(name[3:])] = (sum(ticks) - ticks[3] - ticks[4], sum(ticks))  # not idle, not waiting for disks
+            stolen, total = ticks[7], sum(ticks)
+            cores[int(name[3:])] = Ticks(
+                total - stolen - ticks[3] - ticks[4], stolen, total
+            )  # not idle or waiting for disks
     return cores
 
 
@@ -351,7 +314,7 @@ def machine_memory() -> Memory:
 
 def _cgroup_memory() -> Iterator[tuple[int, int]]:
     """Limit and use of each memory cgroup above us, without the page cache that can be given back."""
-    for line in _read("/proc/self/cgroup").decode().splitlines():
+    for line in read_proc("/proc/self/cgroup").decode().splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":
             yield from _levels(Path("/sys/fs/cgroup"), path, ("memory.max", "memory.current", b"inactive_file "))
@@ -363,9 +326,9 @@ def _cgroup_memory() -> Iterator[tuple[int, int]]:
 def _levels(root: Path, path: str, names: tuple[str, str, bytes]) -> Iterator[tuple[int, int]]:
     folder = root / path.lstrip("/")
     for level in (folder, *folder.parents):
-        limit, used = _read(str(level / names[0])).strip(), _read(str(level / names[1])).strip()
+        limit, used = read_proc(str(level / names[0])).strip(), read_proc(str(level / names[1])).strip()
         if limit.isdigit() and used.isdigit():
-            cache = _read(str(level / "memory.stat")).partition(names[2])[2].split(None, 1)
+            cache = read_proc(str(level / "memory.stat")).partition(names[2])[2].split(None, 1)
             yield int(limit), max(0, int(used) - (int(cache[0]) if cache else 0))
         if level == root:
             return

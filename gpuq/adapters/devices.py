@@ -29,12 +29,20 @@ class Usage:
 
     Energy is that of the time since the look before, over all its devices; `idle_joules` is the part of it that they would have
     taken anyway, None where that is not known. See `energy.py`.
+
+    `memory_is_estimate`: the exact figure is not known at this look, and may be higher or lower. `foreign_load` is for how many
+    seconds per second since the look before processes that gpuq did not start ran on its devices, which noise can bring a little
+    below zero; `held_back` is the part of the attempt's time for which it waited for a core, whoever had it. Both are None where
+    they cannot be told, and on GPUs, where the readings say it.
     """
 
     memory_bytes: int | None
     utilization_pct: float | None
     energy_joules: float | None = None
     idle_joules: float | None = None
+    memory_is_estimate: bool = False
+    foreign_load: float | None = None
+    held_back: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

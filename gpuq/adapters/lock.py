@@ -23,13 +23,11 @@ def take_lock(path: Path) -> int | None:
 
 
 @contextmanager
-def only_one(path: Path, what: str) -> Iterator[None]:
-    """Hold the lock for as long as the block runs. Raises Conflict when somebody else holds it."""
+def only_one(path: Path, what: str, stop_it: str = "Stop that one first") -> Iterator[None]:
+    """Hold the lock for as long as the block runs. Raises Conflict, with `stop_it` as its fix, when another process holds it."""
     descriptor = take_lock(path)
     if descriptor is None:
-        raise Conflict(
-            f"{what} already runs in {path.parent.parent}.", fix="Stop that one first, or set another GPUQ_HOME."
-        )
+        raise Conflict(f"{what} already runs in {path.parent.parent}.", fix=f"{stop_it}, or set another GPUQ_HOME.")
     try:
         yield
     finally:

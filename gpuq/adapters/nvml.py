@@ -32,13 +32,16 @@ from gpuq.adapters.nvml_ask import Failed, ask, wonder
 from gpuq.adapters.nvml_faults import Events, Health, address
 from gpuq.adapters.nvml_gpm import Gpm
 from gpuq.adapters.nvml_processes import Processes, computing, numbers_are_the_hosts, owners
-from gpuq.adapters.nvml_share import Seen, Share, usage_of
+from gpuq.adapters.nvml_share import Level, Seen, Share, usage_of
 from gpuq.adapters.nvml_vitals import read_vitals
 from gpuq.core.device import Device, DeviceId, HostId
+from gpuq.core.device_names import label
 from gpuq.errors import BadSettings, NotFound, Unreachable
 from gpuq.settings import Settings
 
 _log = logging.getLogger(__name__)
+
+_UNSEEN_LOOKS = 3
 
 
 def open_backend(settings: Settings) -> NvmlBackend:
@@ -57,7 +60,7 @@ def open_backend(settings: Settings) -> NvmlBackend:
             fix='See what `nvidia-smi` says; or set `backend = "cpu"` under [devices].',
         )
     if not numbers_are_the_hosts():
-        _log.warning("this container has process numbers of its own: jobs may look foreign, and then no GPU is shared")
+        _log.warning("this container has process numbers of its own: what jobs that share a GPU use may stay unknown")
     return NvmlBackend(gpus, _client_environment(settings))
 
 
@@ -84,12 +87,24 @@ class _Gpu:
     gpm: Gpm
     health: Health
     energy: DeviceEnergy = field(default_factory=DeviceEnergy)
+    level: Level | None = None
+    processes_visible: bool | None = None
+    unseen_looks: int = 0
     failed: bool = False
 
     @property
     def whole(self) -> Any:
         """The handle of the whole GPU."""
         return self.handle if self.parent is None else self.parent
+
+    def take(self, share: Share) -> None:
+        """Remember of a look what later ones need."""
+        self.level = share.level
+        shown = share.shows_ours
+        if shown is not None:
+            self.unseen_looks = 0 if shown else self.unseen_looks + 1
+            # One look may fall between a job's first memory and its entry in the list of processes.
+            self.processes_visible = shown or (False if self.unseen_looks >= _UNSEEN_LOOKS else self.processes_visible)
 
 
 def _find_gpus(host: HostId) -> Iterator[_Gpu]:
@@ -98,37 +113,36 @@ def _find_gpus(host: HostId) -> Iterator[_Gpu]:
             handle = pynvml.nvmlDeviceGetHandleByIndex(index)
             mode = ask(pynvml.nvmlDeviceGetMigMode, handle)
             if mode and mode[0] == pynvml.NVML_DEVICE_MIG_ENABLE:
-                yield from _find_slices(handle, host)
+                yield from _find_slices(handle, index, host)
             else:
-                yield _gpu(handle, None, host)
+                yield _gpu(handle, None, str(index), host)
         except (Failed, pynvml.NVMLError) as error:
             _log.warning("GPU %d is left out: %s", index, error)
 
 
-def _find_slices(parent: object, host: HostId) -> Iterator[_Gpu]:
-    for index in range(ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, parent) or 0):
-        handle = ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, parent, index)
+def _find_slices(parent: object, gpu: int, host: HostId) -> Iterator[_Gpu]:
+    for number in range(ask(pynvml.nvmlDeviceGetMaxMigDeviceCount, parent) or 0):
+        handle = ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, parent, number)
         if handle:
-            yield _gpu(handle, parent, host)
+            yield _gpu(handle, parent, f"{gpu}:{number}", host)
 
 
-def _gpu(handle: Any, parent: Any, host: HostId) -> _Gpu:
+def _gpu(handle: Any, parent: Any, index: str, host: HostId) -> _Gpu:
     whole = handle if parent is None else parent
     # Without its number a slice's counters cannot be asked for, and the whole GPU's are not its own.
     instance = None if parent is None else wonder(pynvml.nvmlDeviceGetGpuInstanceId, handle)
     gpm = Gpm(whole if parent is None or instance is not None else None, instance)
-    return _Gpu(
-        _describe(handle, host), handle, parent, instance, Processes(handle, parent is not None), gpm, Health(whole)
-    )
+    processes = Processes(handle, parent is not None)
+    return _Gpu(_describe(handle, index, host), handle, parent, instance, processes, gpm, Health(whole))
 
 
-def _describe(handle: object, host: HostId) -> Device:
+def _describe(handle: object, index: str, host: HostId) -> Device:
     memory = _memory(handle)
     if memory is None:
         raise Failed("its memory is not known")
     uuid, name = pynvml.nvmlDeviceGetUUID(handle), pynvml.nvmlDeviceGetName(handle)
     total = memory.total - getattr(memory, "reserved", 0)
-    return Device(DeviceId(uuid), host, "nvml", name, total, computing(handle).sharing)
+    return Device(DeviceId(uuid), host, "nvml", name, total, computing(handle).sharing, index)
 
 
 def _memory(handle: object) -> Any:
@@ -179,10 +193,15 @@ class NvmlBackend:
         """One look at every GPU that answers."""
         seen = {device: look for device, gpu in self._gpus.items() if (look := _look(gpu, now)) is not None}
         found = owners({pid for look in seen.values() for pid in look.processes or ()}, residents)
-        shares = {device: Share(look, found) for device, look in seen.items()}
-        for device, share in shares.items():
-            share.settle([resident.attempt for resident in residents if device in resident.devices])
-        readings = {device: share.reading(now) for device, share in shares.items()}
+        shares = {}
+        for device, look in seen.items():
+            gpu, here = self._gpus[device], [one.attempt for one in residents if device in one.devices]
+            share = shares[device] = Share(look, found, here, gpu.level)
+            share.settle()
+            gpu.take(share)
+        readings = {
+            device: share.reading(now, self._gpus[device].processes_visible) for device, share in shares.items()
+        }
         usage = {resident.attempt: usage_of(resident, shares) for resident in residents}
         return Snapshot(readings, usage)
 
@@ -205,11 +224,11 @@ def _look(gpu: _Gpu, now: float) -> Seen | None:
         seen, sharing = _see(gpu, now)
     except Failed as error:
         if not gpu.failed:
-            _log.error("GPU %s does not answer and gets no jobs until it does: %s", gpu.device.id, error)
+            _log.error("%s does not answer and gets no jobs until it does: %s", label(gpu.device), error)
         gpu.failed = True
         return None
     if gpu.failed:
-        _log.warning("GPU %s answers again", gpu.device.id)
+        _log.warning("%s answers again", label(gpu.device))
     gpu.failed = False
     if sharing != gpu.device.sharing:
         gpu.device = replace(gpu.device, sharing=sharing)

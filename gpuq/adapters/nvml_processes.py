@@ -1,14 +1,14 @@
 """Who is on a GPU: its processes, the memory and the utilisation of each, and which of them belong to an attempt.
 
-A process is ours if one of our shims is among its ancestors. In a container with process numbers of its own the driver still
-gives the host's, so none is found to be ours; `numbers_are_the_hosts` tells. Utilisation per process is the driver's, asked for
+A process is ours if one of our shims is among its ancestors. In a container with process numbers of its own most drivers still
+give the host's, so none is found to be ours; `nvml_share` says what follows. Utilisation per process is the driver's, asked for
 with the time of its last sample passed back, since else it averages over a span of its own choosing (nvtop's issue 91). Drivers
 were seen to return rubbish there (thousands of percent, processes that do not exist): what is not a percentage is not used.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -119,22 +119,29 @@ class Processes:
         return {pid: share for pid, (_, share) in self._samples.items()}
 
 
-def owners(pids: set[int], residents: Sequence[Resident]) -> Mapping[int, AttemptId]:
-    """The attempt of each process that stands under a resident's root."""
+def owners(pids: Iterable[int], residents: Sequence[Resident]) -> Mapping[int, AttemptId | None]:
+    """The attempt of each process, None for one that stands under no resident's root.
+
+    A process that cannot be looked at is left out. In a container with process numbers of its own, so is every one that is not
+    below a root: its number may be the host's, and another process here may have the same.
+    """
     roots = {resident.root_pid: resident.attempt for resident in residents}
-    found = {}
+    same_numbers = numbers_are_the_hosts()
+    found: dict[int, AttemptId | None] = {}
     for pid in pids:
-        ancestor = next((parent for parent in _ancestry(pid) if parent in roots), None)
-        if ancestor is not None:
-            found[pid] = roots[ancestor]
+        ancestors = list(_ancestry(pid))
+        owner = next((roots[parent] for parent in ancestors if parent in roots), None)
+        if owner is not None or (ancestors and same_numbers):
+            found[pid] = owner
     return found
 
 
 def _ancestry(pid: int) -> Iterator[int]:
+    """The process and those above it, except the first of the machine; nothing for one that cannot be looked at."""
     while pid > 1:
-        yield pid
         try:
             stat = Path(f"/proc/{pid}/stat").read_bytes()
         except OSError:
             return
+        yield pid
         pid = int(stat.rpartition(b")")[2].split()[1])

@@ -7,21 +7,32 @@ worker service. Training processes are never children of this: they hang on thei
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ctypes
+import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from gpuq.home import write_private
+from gpuq.logs import last_words, shorten
 
 _PR_SET_PDEATHSIG = 1
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _HEALTHY_AFTER_S = 0.1, 5.0, 10.0
+_LOOK_AT_LOG_EVERY_S = 10.0
+_CRASHES_KEPT = 20
 
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """One child: a short name, its argument list, what it adds to our environment, where its output goes."""
+    """One child: a short name, its argument list, what it adds to our environment, where its output goes.
+
+    `status` is a file that holds, while the child is supervised, whether it runs and when it crashed.
+    """
 
     name: str
     argv: Sequence[str]
@@ -29,6 +40,23 @@ class ChildSpec:
     env: Mapping[str, str] | None = None
     stop_signal: signal.Signals = signal.SIGTERM
     stop_within_s: float = 8.0
+    status: Path | None = None
+
+
+@dataclass(frozen=True)
+class Crash:
+    """An end that was not asked for. `in_a_row` counts those since the child last lived for ten seconds."""
+
+    name: str
+    code: int
+    in_a_row: int
+    said: str
+    fix: str | None
+    log: str
+
+    def __str__(self) -> str:
+        """Without `in_a_row`: a log counts the same line, and writes it once a minute."""
+        return f"{self.name} ended with exit code {self.code} and is started again. Its last words in {self.log}: {self.said}"
 
 
 def python_module(module: str, *arguments: str) -> list[str]:
@@ -36,26 +64,75 @@ def python_module(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
-async def supervise(spec: ChildSpec, stop: asyncio.Event, say: Callable[[str], None] = lambda _: None) -> None:
-    """Keep one child alive until `stop` is set, then end it: its stop signal first, SIGKILL when that takes too long."""
-    pause = _FIRST_PAUSE_S
-    loop = asyncio.get_running_loop()
+async def supervise(spec: ChildSpec, stop: asyncio.Event, crashed: Callable[[Crash], None] = lambda _: None) -> None:
+    """Keep one child alive until `stop` is set, then end it: its stop signal first, SIGKILL when that takes too long.
+
+    Its log is kept small. Each end that was not asked for is handed to `crashed`.
+    """
+    status = _Status(spec)
+    in_a_row = 0
     while not stop.is_set():
-        started = loop.time()
+        started = time.monotonic()
+        log_began = spec.log.stat().st_size if spec.log.exists() else 0
         child = await start(spec)
-        ended = asyncio.ensure_future(child.wait())
-        stopping = asyncio.ensure_future(stop.wait())
-        await asyncio.wait({ended, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        stopping.cancel()
+        status.started()
+        await _ended_or_stopped(child, stop, spec.log)
         if stop.is_set():
             await end(child, spec)
-            await ended
+            break
+        in_a_row = 1 if time.monotonic() - started > _HEALTHY_AFTER_S else in_a_row + 1
+        assert child.returncode is not None
+        said, fix = last_words(spec.log, log_began)
+        crash = Crash(spec.name, child.returncode, in_a_row, said, fix, str(spec.log))
+        status.crashed(crash)
+        crashed(crash)
+        await _sleep_unless(stop, min(_FIRST_PAUSE_S * 2 ** (in_a_row - 1), _LONGEST_PAUSE_S))
+    status.close()
+
+
+async def _ended_or_stopped(child: asyncio.subprocess.Process, stop: asyncio.Event, log: Path) -> None:
+    ended, stopping = asyncio.ensure_future(child.wait()), asyncio.ensure_future(stop.wait())
+    try:
+        while not (ended.done() or stopping.done()):
+            await asyncio.wait({ended, stopping}, timeout=_LOOK_AT_LOG_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
+            shorten(log)
+    finally:
+        ended.cancel()
+        stopping.cancel()
+
+
+class _Status:
+    """The child's file for `gpuq doctor`: JSON. A disk that is full must not keep the child from being supervised."""
+
+    def __init__(self, spec: ChildSpec) -> None:
+        self._spec = spec
+        self._crashes: list[float] = []
+        self._last: Crash | None = None
+
+    def started(self) -> None:
+        self._write(started_at=time.time())
+
+    def crashed(self, crash: Crash) -> None:
+        self._crashes = [*self._crashes, time.time()][-_CRASHES_KEPT:]
+        self._last = crash
+        self._write(started_at=None)
+
+    def close(self) -> None:
+        if self._spec.status is not None:
+            self._spec.status.unlink(missing_ok=True)
+
+    def _write(self, started_at: float | None) -> None:
+        if self._spec.status is None:
             return
-        pause = _FIRST_PAUSE_S if loop.time() - started > _HEALTHY_AFTER_S else min(pause * 2, _LONGEST_PAUSE_S)
-        say(
-            f"{spec.name} ended with {child.returncode}; starting it again in {pause:.1f} s, its output is in {spec.log}"
-        )
-        await _sleep_unless(stop, pause)
+        body = {
+            "name": self._spec.name,
+            "supervisor": os.getpid(),
+            "started_at": started_at,
+            "crashes": self._crashes,
+            "last_crash": self._last and asdict(self._last),
+        }
+        with contextlib.suppress(OSError):
+            write_private(self._spec.status, json.dumps(body).encode(), durable=False)
 
 
 async def start(spec: ChildSpec) -> asyncio.subprocess.Process:

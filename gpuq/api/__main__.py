@@ -24,7 +24,10 @@ from gpuq.api.server import serve
 from gpuq.errors import GpuqError
 from gpuq.learn.kind import describe
 from gpuq.learn.shelf import Shelf
+from gpuq.logs import report, start_log
 from gpuq.settings import Settings, load
+
+_log = logging.getLogger("gpuq.api")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m gpuq.api", description="gpuq's HTTP endpoint.")
     parser.add_argument("--port", type=int, help="TCP port; 0 picks a free one")
     options = parser.parse_args(arguments)
-    logging.basicConfig(stream=sys.stderr, format="%(levelname)s %(name)s: %(message)s", level=logging.WARNING)
+    start_log()
     # What a stranger sends that is no HTTP is answered, and no reason to fill our log.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     try:
@@ -42,8 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings.home.create()
         asyncio.run(_run(settings))
     except GpuqError as error:
-        print(f"gpuq: {error.message}\n  {error.fix}", file=sys.stderr)  # noqa: T201
-        return error.exit_code
+        return report(error)
     return 0
 
 
@@ -57,14 +59,10 @@ async def _run(settings: Settings) -> None:
     models = ShelfModels(store, Shelf(settings.home.models), settings.learning, time.time)
     try:
         app = make_app(Parts(settings, store, stream, describe, models), token)
-        await serve(app, settings.home, settings.api, stop, _say)
+        await serve(app, settings.home, settings.api, stop, _log.info)
     finally:
         await stream.close()
         store.close()
-
-
-def _say(text: str) -> None:
-    print(f"gpuq: {text}", file=sys.stderr, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -6,23 +6,30 @@ Arrives: text from an address, a header or a body. Leaves: typed values, or an e
 from __future__ import annotations
 
 import re
-from typing import TypeVar
+from collections.abc import Iterable
+from functools import cache
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 from aiohttp import web
+from msgspec import UNSET, Meta, UnsetType
+from multidict import MultiMapping
 
+from gpuq.api.identity import Caller
+from gpuq.api.parameters import STATE_GROUPS
 from gpuq.api.problem import BadRequest
 from gpuq.core.job import ACTIVE, ENDED, WAITING, JobId, JobState
 from gpuq.errors import BadInput, NotFound
-from gpuq.submission import Submission
+from gpuq.submission import Submission, SubmissionBody
 
 T = TypeVar("T")
+Parameters = TypeVar("Parameters", bound=msgspec.Struct)
 MAX_BATCH = 10_000
-MAX_IDS = 1000
-MAX_KEY = 200
 _ID = re.compile(r"[0-9]{1,18}")
-_NUL = b"\\u0000"
-_GROUPS: dict[str, frozenset[JobState]] = {"waiting": WAITING, "active": ACTIVE, "ended": ENDED}
+_GROUPS: dict[str, frozenset[JobState]] = dict(zip(STATE_GROUPS, (WAITING, ACTIVE, ENDED), strict=True))
+
+Batch = Annotated[list[SubmissionBody], Meta(min_length=1, max_length=MAX_BATCH)]
+"""Up to 10,000 submissions in one request."""
 _one = msgspec.json.Decoder(Submission)
 _many = msgspec.json.Decoder(list[Submission])
 
@@ -40,40 +47,78 @@ def shown(text: str) -> str:
     return ascii(short)
 
 
-def whole(request: web.Request, name: str, default: int | None, low: int, high: int) -> int | None:
-    """A whole number from the query, kept within its bounds. Raises BadInput for anything else."""
-    text = request.query.get(name)
-    if text is None:
-        return default
-    if not re.fullmatch(r"-?[0-9]{1,18}", text) or not low <= int(text) <= high:
-        raise BadInput(f"`{name}` is {shown(text)}; it must be a whole number from {low} to {high}.")
-    return int(text)
+def query(request: web.Request, cls: type[Parameters]) -> Parameters:
+    """The request's parameters behind the question mark. Raises BadInput. Those that `cls` does not name are ignored."""
+    return _parameters(request.query, cls)
 
 
-def flag(request: web.Request, name: str) -> bool:
-    """A switch from the query: absent, `0` or `false` is off."""
-    return request.query.get(name, "0").lower() not in ("0", "false", "")
+def headers(request: web.Request, cls: type[Parameters]) -> Parameters:
+    """The headers that `cls` names. Raises BadInput."""
+    return _parameters(request.headers, cls)
 
 
-def words(request: web.Request, name: str) -> list[str]:
-    """A list from the query: `?state=A,B` and `?state=A&state=B` mean the same."""
-    return [word for text in request.query.getall(name, []) for word in text.split(",") if word]
+def given(value: T | UnsetType) -> T | None:
+    """None for a parameter that was not given."""
+    return None if value is UNSET else value
 
 
-def ids(request: web.Request) -> list[JobId] | None:
-    """The `ids` of the query, None when there are none."""
-    texts = words(request, "ids")
-    if len(texts) > MAX_IDS:
-        raise BadInput(f"{len(texts)} ids were given; {MAX_IDS} at once is the limit.")
-    return [job_id(text) for text in texts] or None
+def _parameters(texts: MultiMapping[str], cls: type[Parameters]) -> Parameters:
+    fields = parameter_schemas(cls)
+    found: dict[str, Any] = {}
+    for name, schema in fields.items():
+        values = texts.getall(name, [])
+        if schema.get("type") == "array":
+            found[name] = [word for value in values for word in value.split(",") if word]
+        elif len(values) > 1:
+            raise BadInput(f"`{name}` is given {len(values)} times; once is enough.")
+        elif values:
+            found[name] = values[0]
+    try:
+        return msgspec.convert(found, cls, strict=False)
+    except msgspec.ValidationError as error:
+        name = next((name for name in fields if f"`$.{name}" in str(error)), "")
+        value = found.get(name, "")
+        text = ",".join(value) if isinstance(value, list) else value
+        raise BadInput(f"`{name}` is {shown(text)}; it must be {_described(fields[name])}.") from error
 
 
-def states(request: web.Request) -> list[JobState] | None:
-    """The states of the query, None for all. Also takes `waiting`, `active` and `ended`."""
+@cache
+def parameter_schemas(cls: type[msgspec.Struct]) -> dict[str, dict[str, Any]]:
+    """name -> JSON Schema of each parameter."""
+    document = msgspec.json.schema(cls)
+    properties: dict[str, dict[str, Any]] = document["$defs"][cls.__name__]["properties"]
+    return properties
+
+
+def _described(schema: dict[str, Any]) -> str:
+    """A schema in words."""
+    match schema.get("type"):
+        case "integer":
+            return f"a whole number from {schema['minimum']} to {schema['maximum']}"
+        case "boolean":
+            return "`true` or `false`"
+        case "array":
+            return f"at most {schema['maxItems']} values, each {_described(schema['items'])}"
+    if "enum" in schema:
+        return "one of " + ", ".join(f"`{value}`" for value in schema["enum"])
+    if "maxLength" in schema:
+        return f"{schema.get('minLength', 0)} to {schema['maxLength']} characters, none of them a control character"
+    return str(schema.get("description", "as the API's document says")).rstrip(".")
+
+
+def states(words: Iterable[str]) -> list[JobState] | None:
+    """The states that these words name, None for none. Also takes `waiting`, `active` and `ended`."""
     found: set[JobState] = set()
-    for word in words(request, "state"):
+    for word in words:
         found |= _states_of(word)
     return sorted(found) or None
+
+
+def owner(word: str, caller: Caller) -> str | None:
+    """The owner that `me`, `all` or a user's name stands for; None for all."""
+    if word == "all":
+        return None
+    return caller.user if word == "me" else word
 
 
 def _states_of(word: str) -> frozenset[JobState]:
@@ -86,47 +131,30 @@ def _states_of(word: str) -> frozenset[JobState]:
         raise BadInput(f"There is no state {shown(word)}; known: {known}.") from None
 
 
-def idempotency_key(request: web.Request) -> str | None:
-    """The key under which a repeated submission is recognised."""
-    key = request.headers.get("Idempotency-Key")
-    if key is None:
-        return None
-    if not 1 <= len(key) <= MAX_KEY or not key.isprintable():
-        raise BadInput(f"Idempotency-Key must be 1 to {MAX_KEY} printable characters.")
-    return key
-
-
 async def submissions(request: web.Request) -> tuple[list[Submission], bool]:
     """The submissions in the body, and whether they came as a list."""
-    body = await request.read()
-    is_list = body.lstrip()[:1] == b"["
-    found = _decode(_many, body) if is_list else [_decode(_one, body)]
+    raw = await request.read()
+    is_list = raw.lstrip()[:1] == b"["
+    found = _decode(_many, raw) if is_list else [_decode(_one, raw)]
     if not 1 <= len(found) <= MAX_BATCH:
         raise BadInput(f"The list holds {len(found)} submissions; 1 to {MAX_BATCH} are taken at once.")
-    if _NUL in body:
-        for one in found:
-            _check_text(one)
     return found, is_list
+
+
+async def body(request: web.Request, decoder: msgspec.json.Decoder[T]) -> T:
+    """The body as what `decoder` makes of it. Raises BadInput or BadRequest."""
+    return _decode(decoder, await request.read(), "body")
 
 
 async def submission(request: web.Request) -> Submission:
     """The one submission in the body."""
-    found = _decode(_one, await request.read())
-    _check_text(found)
-    return found
+    return _decode(_one, await request.read())
 
 
-def _decode(decoder: msgspec.json.Decoder[T], body: bytes) -> T:
+def _decode(decoder: msgspec.json.Decoder[T], raw: bytes, what: str = "submission") -> T:
     try:
-        return decoder.decode(body)
+        return decoder.decode(raw)
     except msgspec.ValidationError as error:
-        raise BadInput(f"The submission is not sound: {error}.") from error
+        raise BadInput(f"The {what} is not sound: {error}.") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"The body is not JSON: {error}.") from error
-
-
-def _check_text(asked: Submission) -> None:
-    """NUL cannot stand in a database. JSON brings it in as an escape only; the other texts have a pattern against it."""
-    for name in ("project", "kind", "script", "git_sha"):
-        if "\0" in (getattr(asked, name) or ""):
-            raise BadInput(f"The submission is not sound: `{name}` holds a NUL character.")

@@ -22,6 +22,7 @@ from gpuq.api.live import LiveReader
 from gpuq.api.models import Belief
 from gpuq.api.submit import Committer, Ringer
 from gpuq.core.device import Device
+from gpuq.core.job import JobId
 from gpuq.settings import Settings
 from gpuq.submission import JobRecord, Submission
 from gpuq.wire import Message
@@ -118,9 +119,9 @@ class Context:
         """Run one blocking call in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self.readers, partial(call, *args, **kwargs))
 
-    async def ask(self, verb: str, job: int, by: str) -> None:
-        """Commit a request about a job, then ring."""
-        await self.read(self.store.add_request, verb, job, by, self.now(), {})  # type: ignore[arg-type]
+    async def ask(self, verb: str, jobs: Sequence[JobId], by: str) -> None:
+        """Commit a request for each of these jobs, then ring."""
+        await self.read(self.store.add_requests, verb, jobs, by, self.now())
         self.ringer.ring()
 
 

@@ -22,6 +22,7 @@ from aiohttp_sse import EventSourceResponse
 from gpuq.adapters.store.contract import Entry, Store
 from gpuq.api import asked
 from gpuq.api.context import Context, context_of
+from gpuq.api.parameters import EventsHeaders, EventsQuery
 from gpuq.api.problem import break_off
 from gpuq.api.views import event_view
 from gpuq.core.job import JobId
@@ -50,9 +51,10 @@ class Seen:
 async def events(request: web.Request) -> web.StreamResponse:
     """Stream the journal until the caller leaves."""
     context = context_of(request)
-    seen = _seen(request)
+    query = asked.query(request, EventsQuery)
+    seen = _seen(request, query)
     after = await context.read(context.store.last_seq) if seen is None else seen.seq
-    job = asked.whole(request, "job", None, 1, 10**18 - 1)
+    job = asked.given(query.job)
     answer = EventSourceResponse(ping_interval=_HEARTBEAT_S, sep="\n")
     await answer.prepare(request)
     async with answer:
@@ -61,7 +63,7 @@ async def events(request: web.Request) -> web.StreamResponse:
             await answer.write(f": after {after}\n\n".encode())
             if seen is not None:
                 after = await _where_to_go_on(context, answer, seen)
-            await _send(context, answer, after, only_jobs=not asked.flag(request, "all"), job=job)
+            await _send(context, answer, after, only_jobs=not query.all, job=job)
         except (ConnectionError, TimeoutError):
             pass
         except Exception:  # noqa: BLE001 - the answer has begun, so no problem document can be sent
@@ -69,9 +71,9 @@ async def events(request: web.Request) -> web.StreamResponse:
     return answer
 
 
-def _seen(request: web.Request) -> Seen | None:
+def _seen(request: web.Request, query: EventsQuery) -> Seen | None:
     """The last event that the caller has seen; None where none is named."""
-    text = request.headers.get("Last-Event-ID") or request.query.get("after")
+    text = asked.given(asked.headers(request, EventsHeaders).last_event_id) or asked.given(query.after)
     if text is None:
         return None
     found = _ID.fullmatch(text)

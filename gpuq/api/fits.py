@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from gpuq.api.words import memory
 from gpuq.core.admit import fits_ever
 from gpuq.core.device import Device
+from gpuq.core.device_names import DeviceNames
 from gpuq.errors import NeverFits
 from gpuq.submission import Submission
 
@@ -37,9 +38,8 @@ def check(submission: Submission, devices: Sequence[Device]) -> None:
     asked, which = f"{needed} of device memory", "the largest device"
     if submission.gpus > 1:
         asked, which = f"{asked} on each of {submission.gpus} devices of one host", "the last that it would get"
-    raise NeverFits(
-        f"The job asks for {asked}; {which}, {verdict.device}, has {largest}, which is {missing} too little."
-    )
+    device = DeviceNames(devices).of(verdict.device or "")
+    raise NeverFits(f"The job asks for {asked}; {which}, {device}, has {largest}, which is {missing} too little.")
 
 
 def needs_devices(submission: Submission) -> bool:

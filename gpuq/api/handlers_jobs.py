@@ -1,12 +1,10 @@
-"""Jobs: lists, one job, why it waits, and what a user may ask of it.
+"""Jobs: lists, one job, and why it waits.
 
-Arrives: ids and filters. Leaves: the structs of `schema.py`. Asking (`cancel`, `hold`, `release`) commits a request and
-rings; the dispatcher carries it out, and we wait a moment for that so that the answer can say so.
+Arrives: ids and filters. Leaves: the structs of `schema.py`.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,38 +14,39 @@ from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
 from gpuq.api import asked, views
 from gpuq.api.context import Context, context_of
 from gpuq.api.identity import caller_of
+from gpuq.api.live import LiveView
+from gpuq.api.parameters import ListQuery
 from gpuq.api.reply import reply
-from gpuq.api.schema import Asked, Explanation, JobList
+from gpuq.api.schema import Explanation, JobList, JobView
 from gpuq.api.words import STATES
-from gpuq.core.job import ENDED, WAITING, JobId, JobState
-from gpuq.errors import BadInput, Conflict, NotFound, Unreachable
-
-_MAX_LIMIT = 1000
-_DEFAULT_LIMIT = 100
-_DONE_WITHIN_S, _LOOK_EVERY_S = 1, 0.02
+from gpuq.core.device_names import DeviceNames
+from gpuq.core.job import WAITING, JobId, JobState
+from gpuq.errors import NotFound, Unreachable
 
 
 async def jobs(request: web.Request) -> web.Response:
     """A page of jobs, newest first unless `order=oldest`."""
     context = context_of(request)
-    limit = asked.whole(request, "limit", _DEFAULT_LIMIT, 1, _MAX_LIMIT) or _DEFAULT_LIMIT
-    after = asked.whole(request, "after", None, 0, 10**18 - 1)
+    query = asked.query(request, ListQuery)
+    limit = query.limit
     rows, attempts = await context.read(
         _page,
         context,
         {
-            "ids": asked.ids(request),
-            "states": asked.states(request),
-            "owner": _owner(request),
-            "after": after,
+            "ids": query.ids or None,
+            "states": asked.states(query.state),
+            "owner": asked.owner(query.owner, caller_of(request)),
+            "after": asked.given(query.after),
             "limit": limit + 1,
-            "newest_first": _newest_first(request),
+            "newest_first": query.order == "newest",
         },
     )
     live = (await context.live.read()).view
     believed = await _forecasts(context, rows[:limit])
+    names = await device_names(context, live)
     lines = [
-        views.job_line(row, attempts.get(row.id), live, believed.get(row.record.signature)) for row in rows[:limit]
+        views.job_line(row, attempts.get(row.id), live, names, believed.get(row.record.signature))
+        for row in rows[:limit]
     ]
     return reply(JobList(jobs=lines, next=lines[-1].id if len(rows) > limit else None))
 
@@ -58,8 +57,7 @@ async def show(request: web.Request) -> web.Response:
     row, attempts = await find(context, request.match_info["id"])
     order = await waiting_order(context) if row.state is JobState.PENDING else []
     live = (await context.live.read()).view
-    view = views.job_view(row, attempts, live, position(order, row.id), await _forecast(context, row))
-    return reply(view)
+    return reply(await _view(context, row, attempts, live, order))
 
 
 async def explain(request: web.Request) -> web.Response:
@@ -68,7 +66,7 @@ async def explain(request: web.Request) -> web.Response:
     row, attempts = await find(context, request.match_info["id"])
     order = await waiting_order(context) if row.state is JobState.PENDING else []
     live = (await context.live.read()).view
-    line = views.job_view(row, attempts, live, position(order, row.id), await _forecast(context, row))
+    line = await _view(context, row, attempts, live, order)
     words = [STATES[row.state]]
     if line.verdict is not None:
         words = [line.verdict.sentence] if row.state is JobState.PENDING else [STATES[row.state], line.verdict.sentence]
@@ -81,27 +79,13 @@ async def explain(request: web.Request) -> web.Response:
             position=line.position,
             waiting=len(order) if row.state is JobState.PENDING else None,
             device=line.device,
+            device_name=line.device_name,
             partners=line.partners,
             forecast=line.forecast,
             attempts=line.attempts,
             blink=(line.live.blink if line.live else None) or line.actual["blink"],
         )
     )
-
-
-async def cancel(request: web.Request) -> web.Response:
-    """End the job, wherever it is."""
-    return await _ask(request, "cancel")
-
-
-async def hold(request: web.Request) -> web.Response:
-    """Keep a waiting job from starting."""
-    return await _ask(request, "hold")
-
-
-async def release(request: web.Request) -> web.Response:
-    """Let a held job go on."""
-    return await _ask(request, "release")
 
 
 # --- shared with the logs and the page -----------------------------------------------------------------------------
@@ -129,21 +113,19 @@ def position(order: Sequence[int], job: JobId) -> int | None:
     return order.index(job) + 1 if job in order else None
 
 
+async def device_names(context: Context, live: LiveView | None) -> DeviceNames:
+    """The names of all known devices."""
+    return DeviceNames(await context.read(context.devices.get), live.reported if live else ())
+
+
 # --- inside --------------------------------------------------------------------------------------------------------
 
 
-def _owner(request: web.Request) -> str | None:
-    owner = request.query.get("owner", "all")
-    if owner == "all":
-        return None
-    return caller_of(request).user if owner == "me" else owner
-
-
-def _newest_first(request: web.Request) -> bool:
-    order = request.query.get("order", "newest")
-    if order not in ("newest", "oldest"):
-        raise BadInput(f"`order` is {asked.shown(order)}; it must be `newest` or `oldest`.")
-    return order == "newest"
+async def _view(
+    context: Context, row: JobRow, attempts: Sequence[AttemptRow], live: LiveView | None, order: Sequence[int]
+) -> JobView:
+    names, forecast = await device_names(context, live), await _forecast(context, row)
+    return views.job_view(row, attempts, live, names, position(order, row.id), forecast)
 
 
 def _page(context: Context, filters: dict[str, Any]) -> tuple[list[JobRow], dict[JobId, AttemptRow]]:
@@ -180,39 +162,3 @@ async def _forecasts(context: Context, rows: Sequence[JobRow]) -> dict[str, dict
     if context.parts.models is None or not waiting:
         return {}
     return await context.read(context.parts.models.forecasts, waiting)
-
-
-async def _ask(request: web.Request, verb: str) -> web.Response:
-    context = context_of(request)
-    wait = asked.whole(request, "wait", _DONE_WITHIN_S, 0, 60) or 0
-    row, _ = await find(context, request.match_info["id"])
-    _check(verb, row)
-    await context.ask(verb, row.id, caller_of(request).user)
-    state = await _wait_for_change(context, row, wait)
-    done = state is not row.state
-    return reply(Asked(id=row.id, asked=verb, state=state, done=done), 200 if done else 202)
-
-
-def _check(verb: str, row: JobRow) -> None:
-    """Raises Conflict, with a sentence, when the job is past the point where this could be done."""
-    if verb == "cancel" and row.state in ENDED:
-        raise Conflict(f"Job {row.id} has already ended: it is {row.state}.")
-    if verb == "hold" and row.state is not JobState.PENDING:
-        why = "it is held already" if row.state is JobState.HELD else f"it is {row.state}"
-        raise Conflict(f"Job {row.id} cannot be held: {why}. Only a pending job can.")
-    if verb == "release" and row.state is not JobState.HELD:
-        raise Conflict(f"Job {row.id} cannot be released: it is {row.state}. Only a held job can.")
-
-
-async def _wait_for_change(context: Context, before: JobRow, seconds: int) -> JobState:
-    """The job's state after at most `seconds`, earlier when it changes."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
-    while not context.stopping.is_set():
-        row = await context.read(context.store.job, before.id)
-        if row is not None and row.state is not before.state:
-            return row.state
-        if loop.time() >= deadline:
-            break
-        await asyncio.sleep(_LOOK_EVERY_S)
-    return before.state

@@ -16,12 +16,12 @@ from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.api import asked, logs
 from gpuq.api.context import Context, context_of
 from gpuq.api.handlers_jobs import find
+from gpuq.api.parameters import LogsQuery
 from gpuq.api.problem import break_off
 from gpuq.core.job import ENDED
 from gpuq.errors import GpuqError, NotFound
 
 _CHUNK = 256 * 1024
-_MAX_LIMIT = 16 * 2**20
 _LOOK_EVERY_S = 0.15
 _ASK_EVERY_S = 0.5
 _MEDIA_TYPE = "application/octet-stream"
@@ -31,22 +31,22 @@ async def output(request: web.Request) -> web.StreamResponse:
     """The log of a job's last attempt, or of the one asked for."""
     context = context_of(request)
     row, attempts = await find(context, request.match_info["id"])
-    number = asked.whole(request, "attempt", None, 1, 10**9)
+    query = asked.query(request, LogsQuery)
+    number = asked.given(query.attempt)
     if number is not None and number not in [attempt.number for attempt in attempts]:
         raise NotFound(
             f"Job {row.id} has no attempt {number}; it has had {len(attempts)} so far.",
             fix=f"`gpuq logs {row.id} --all-attempts` prints them all.",
         )
-    offset = asked.whole(request, "offset", 0, -_MAX_LIMIT, 10**18 - 1) or 0
-    limit = asked.whole(request, "limit", None, 1, _MAX_LIMIT)
+    offset, limit = query.offset, asked.given(query.limit)
     last = number or row.attempt
     await _check_there(context, row, attempts, last)
     if offset < 0:
         end = await context.read(logs.length, context.settings.home.attempts, row.id, last)
         offset = max(0, end + offset)
-    follow = asked.flag(request, "follow")
-    if follow or limit is None:
-        return await _Sender(context, request, row.id, last, offset, only=number is not None, follow=follow).run()
+    if query.follow or limit is None:
+        only = number is not None
+        return await _Sender(context, request, row.id, last, offset, only=only, follow=query.follow).run()
     return await _piece(context, row.id, last, offset, limit)
 
 

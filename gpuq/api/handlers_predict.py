@@ -20,6 +20,7 @@ from gpuq.api.handlers_submit import records
 from gpuq.api.identity import caller_of
 from gpuq.api.live import LiveDevice, LiveView
 from gpuq.api.models import Belief
+from gpuq.api.parameters import PredictQuery
 from gpuq.api.reply import reply
 from gpuq.api.schema_would import BesideView, EvidenceView, NearKind, PartnerView, Prediction, TypeForecast
 from gpuq.api.views import expected_start, forecast_view, verdict_view
@@ -27,10 +28,11 @@ from gpuq.codec import noun, plain
 from gpuq.core.admit import Place, admit
 from gpuq.core.attempt import Attempt, AttemptId
 from gpuq.core.device import Device, DeviceId, HostId, Reading
+from gpuq.core.device_names import DeviceNames
 from gpuq.core.forecast import Forecast
 from gpuq.core.job import JobId, KindId, Sharing
 from gpuq.core.verdict import Verdict
-from gpuq.errors import BadInput, NeverFits, NotFound
+from gpuq.errors import NeverFits, NotFound
 from gpuq.submission import JobRecord, Submission, to_core
 
 # Busy devices that are looked at, the least loaded first.
@@ -52,7 +54,8 @@ async def predict(request: web.Request) -> web.Response:
     wanted = await asked.submission(request)
     record = records(context, caller_of(request), [wanted], None)[0]
     live = (await context.live.read()).view
-    beside, device_type = request.query.get("beside"), request.query.get("device_type")
+    query = asked.query(request, PredictQuery)
+    beside, device_type = asked.given(query.beside), asked.given(query.device_type)
     return reply(await context.read(_prediction, context, record, live, beside, device_type))
 
 
@@ -66,6 +69,7 @@ def _prediction(
         raise NotFound(f"There is no device of type {asked.shown(device_type)}.", fix=f"Known types: {known}.")
     alone = _beliefs(context, record, [(device, ()) for device in by_type.values()])
     best = next((one for one in alone if one.forecast.known), alone[0] if alone else None)
+    names = DeviceNames(devices, live.reported if live else ())
     company = [*_asked_company(context, beside, by_type), *_company_now(context, live, by_type)]
     return Prediction(
         kind=record.kind,
@@ -75,7 +79,7 @@ def _prediction(
         expected_start=expected_start(live.newcomer_start if live else None),
         features={name: value for name, value in record.features.items() if name != "tokens"},
         device_types=[_type_forecast(one) for one in alone],
-        beside=_besides(context, record, company),
+        beside=_besides(context, record, company, names),
     )
 
 
@@ -114,16 +118,16 @@ def _evidence(belief: Belief) -> EvidenceView:
 # --- beside whom ----------------------------------------------------------------------------------------------------
 
 
-def _besides(context: Context, record: JobRecord, company: Sequence[_Company]) -> list[BesideView]:
+def _besides(context: Context, record: JobRecord, company: Sequence[_Company], names: DeviceNames) -> list[BesideView]:
     questions = [(one.place.device, tuple(a.kind for a in one.place.residents)) for one in company]
     beliefs = _beliefs(context, record, questions)
-    return [_beside(context, record, one, belief) for one, belief in zip(company, beliefs, strict=False)]
+    return [_beside(context, record, one, belief, names) for one, belief in zip(company, beliefs, strict=False)]
 
 
-def _beside(context: Context, record: JobRecord, company: _Company, belief: Belief) -> BesideView:
+def _beside(context: Context, record: JobRecord, company: _Company, belief: Belief, names: DeviceNames) -> BesideView:
     place = company.place
     verdict = admit(to_core(JobId(0), record), belief.forecast, place, context.settings.admission)
-    said = verdict_view(plain(verdict if company.real else _supposed(verdict, place.residents[0])))
+    said = verdict_view(plain(verdict if company.real else _supposed(verdict, place.residents[0])), names)
     assert said is not None
     costs = {cost.beside: cost for cost in belief.forecast.pairs}
     partners = []
@@ -143,7 +147,13 @@ def _beside(context: Context, record: JobRecord, company: _Company, belief: Beli
             )
         )
     device = place.device.id if company.real else None
-    return BesideView(device=device, device_type=place.device.type, partners=partners, verdict=said)
+    return BesideView(
+        device=device,
+        device_name=None if device is None else names.of(device),
+        device_type=place.device.type,
+        partners=partners,
+        verdict=said,
+    )
 
 
 def _supposed(verdict: Verdict, partner: Attempt) -> Verdict:
@@ -227,10 +237,6 @@ def _asked_company(context: Context, beside: str | None, by_type: Mapping[str, D
 def _partner(context: Context, beside: str) -> tuple[JobId, str, str | None, Sharing, dict[str, Any]]:
     """(job or 0, kind, name, whether it shares, features) of the one who was named."""
     if not beside.isascii() or not beside.isdecimal():
-        if not beside or len(beside) > 400:
-            raise BadInput(
-                "`beside` names neither a job nor a kind.", fix="Give the id of a job, or a kind as `gpuq show` has it."
-            )
         return JobId(0), beside, None, Sharing.AUTO, {}
     row = context.store.job(asked.job_id(beside))
     if row is None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from aiohttp import web
 
 from gpuq.adapters.store.contract import Chance, Store
-from gpuq.api.asked import whole
+from gpuq.api.asked import query
 from gpuq.api.context import context_of
+from gpuq.api.parameters import DaysQuery
 from gpuq.api.regret import DEFINITION, Regret, regret
 from gpuq.api.reply import reply
 from gpuq.api.schema_would import ShadowPair, ShadowReport
@@ -19,7 +20,7 @@ DAY_S = 86_400.0
 async def shadow(request: web.Request) -> web.Response:
     """The last days: what would have been saved, and what it would have cost."""
     context = context_of(request)
-    days = whole(request, "days", 7, 1, 3660) or 7
+    days = query(request, DaysQuery).days
     since = context.now() - days * DAY_S
     chances, found, never_ran = await context.read(_read, context.store, since)
     on = context.parts.settings.scheduling.shadow

@@ -12,6 +12,7 @@ from aiohttp import web
 from gpuq.api import asked, fits
 from gpuq.api.context import Context, context_of
 from gpuq.api.identity import Caller, caller_of
+from gpuq.api.parameters import SubmitHeaders
 from gpuq.api.reply import reply
 from gpuq.api.schema import Submitted, SubmittedMany
 from gpuq.submission import JobRecord, Submission
@@ -26,7 +27,7 @@ async def submit(request: web.Request) -> web.Response:
     caller = caller_of(request)
     wanted, is_list = await asked.submissions(request)
     await _check_fit(context, wanted)
-    key = asked.idempotency_key(request)
+    key = asked.given(asked.headers(request, SubmitHeaders).key)
     if len(wanted) <= _INLINE:
         made = records(context, caller, wanted, key)
     else:

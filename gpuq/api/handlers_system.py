@@ -14,6 +14,7 @@ import gpuq
 from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.api import metrics, views
 from gpuq.api.context import Context, context_of
+from gpuq.api.handlers_jobs import device_names
 from gpuq.api.live import LiveView
 from gpuq.api.reply import reply
 from gpuq.api.retrain import retrain
@@ -105,7 +106,7 @@ async def device_list(context: Context, live: LiveView | None) -> list[DeviceVie
     known = await context.read(context.devices.get)
     attempts, rows = await context.read(_live_jobs, context)
     names: dict[int, str | None] = {row.id: row.record.submission.name for row in rows}
-    return views.device_views(known, live, names, attempts)
+    return views.device_views(known, live, await device_names(context, live), names, attempts)
 
 
 def _live_jobs(context: Context) -> tuple[dict[int, AttemptRow], list[JobRow]]:

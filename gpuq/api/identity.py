@@ -1,6 +1,6 @@
 """Who is calling, and whether the request may have come from somebody else's web page.
 
-On the Unix socket the kernel says who connected. Over TCP a caller shows the token, or the cookie that the page got
+On the Unix socket the kernel says who connected. Over TCP a caller shows the token, or the cookie that a browser got
 in exchange for it, with which it may only read; Host and Origin are checked on every method, because a web page that
 can POST to us could run commands. Arrives: a request. Leaves: `request[CALLER]`, or an error. The token itself is
 never compared byte by byte nor logged.
@@ -29,6 +29,8 @@ from gpuq.errors import Failure, NotPermitted
 from gpuq.home import private_secret
 
 PROBES: Final = frozenset({"/livez", "/readyz"})
+LOGIN: Final = "/login"
+_OPEN: Final = frozenset({("POST", LOGIN), ("GET", "/static/page.css"), ("GET", "/static/icon.svg")})
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _PEER = struct.Struct("3i")
 
@@ -47,14 +49,15 @@ CALLER: Final = web.RequestKey("caller", Caller)
 
 @web.middleware
 async def identify(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Let nobody through whom we do not know; the probes take anyone whose Host and Origin are in order."""
+    """Refuse unknown callers. The probes, the login form and its two files take anyone whose Host and Origin are in order."""
     connection = _socket_of(request)
     if connection.family == socket.AF_UNIX:
         request[CALLER] = caller_at(connection)
     else:
         context = context_of(request)
         check_address(request, connection.getsockname()[1], context.settings.api.allowed_hosts)
-        if request.rel_url.raw_path not in PROBES and not is_exchange(request):
+        path = request.rel_url.raw_path
+        if path not in PROBES and (request.method, path) not in _OPEN and not is_exchange(request):
             request[CALLER] = _caller_over_tcp(request, context.token)
     return await handler(request)
 

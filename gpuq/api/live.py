@@ -27,6 +27,7 @@ class LiveResident(msgspec.Struct, frozen=True):
     steps: int | None = None
     rate: float | None = None
     not_counted: str | None = None
+    step_processes: int | None = None
     started_at: float | None = None
     blink: str | None = None
     partners: tuple[int, ...] = ()
@@ -41,6 +42,7 @@ class LiveDevice(msgspec.Struct, frozen=True):
     type: str
     total_memory_bytes: int
     sharing: str | None = None
+    index: str | None = None
     used_memory_bytes: int | None = None
     promised_memory_bytes: int | None = None
     foreign_memory_bytes: int | None = None
@@ -48,6 +50,7 @@ class LiveDevice(msgspec.Struct, frozen=True):
     utilization_pct: float | None = None
     unwell: str | None = None
     vitals: Vitals | None = None
+    processes_visible: bool | None = None
     read_at: float | None = None
     residents: tuple[LiveResident, ...] = ()
 
@@ -113,6 +116,11 @@ class LiveView(msgspec.Struct, frozen=True):
     """Of waiting jobs: unix times of the expected start, the median and the 90th percentile."""
     newcomer_start: tuple[float, float] | None = None
     """The same of a job that would come now and ask for one device."""
+
+    @property
+    def reported(self) -> list[str]:
+        """The ids of the devices that a worker reports on now."""
+        return [device.id for device in self.devices if device.read_at is not None]
 
     def resident(self, job: int) -> LiveResident | None:
         """Where this job is now, if it is on a device."""

@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 
 import gpuq
-from gpuq.api.routes import ROUTES, Query, Route
+from gpuq.api.asked import parameter_schemas
+from gpuq.api.parameters import MAX_ID
+from gpuq.api.routes import ROUTES, Route
 from gpuq.api.schema import Problem
 
 _REF = "#/components/schemas/{name}"
@@ -54,9 +56,16 @@ def _operation(route: Route, body: Any, gives: Any, problem: Any) -> dict[str, A
     operation: dict[str, Any] = {
         "summary": route.text,
         "operationId": _operation_id(route),
-        "parameters": [*_path_parameters(route.path), *(_parameter(query) for query in route.takes)],
+        "parameters": [
+            *_path_parameters(route.path),
+            *_parameters(route.query, "query"),
+            *_parameters(route.headers, "header"),
+        ],
         "responses": {
-            str(route.status): {"description": route.text, "content": {route.media: {"schema": gives}}},
+            **{
+                str(status): {"description": text, "content": {route.media: {"schema": gives}}}
+                for status, text in {route.status: route.text, **route.also}.items()
+            },
             "default": fault,
         },
     }
@@ -81,11 +90,19 @@ def _operation_id(route: Route) -> str:
 
 
 def _path_parameters(path: str) -> list[dict[str, Any]]:
+    schemas = {"id": {"type": "integer", "minimum": 0, "maximum": MAX_ID}}
     return [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "integer" if name == "id" else "string"}}
+        {"name": name, "in": "path", "required": True, "schema": schemas.get(name, {"type": "string"})}
         for name in re.findall(r"{(\w+)}", path)
     ]
 
 
-def _parameter(query: Query) -> dict[str, Any]:
-    return {"name": query.name, "in": query.place, "description": query.text, "schema": {"type": query.type}}
+def _parameters(cls: type[msgspec.Struct] | None, place: str) -> list[dict[str, Any]]:
+    """One parameter for each field of the struct; lists are written with commas."""
+    found = []
+    for name, schema in parameter_schemas(cls).items() if cls else ():
+        text = {"description": schema["description"]}
+        commas = {"style": "form", "explode": False} if schema.get("type") == "array" else {}
+        plain = {key: value for key, value in schema.items() if key != "description"}
+        found.append({"name": name, "in": place, **text, **commas, "schema": plain})
+    return found

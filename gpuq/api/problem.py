@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 from aiohttp import web
 
-from gpuq.api.page.render import stranger
+from gpuq.api.page.render import login_page
 from gpuq.api.schema import Problem
 from gpuq.errors import BadInput, Failure, GpuqError, NotFound, NotPermitted
 
@@ -57,8 +57,10 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
     try:
         return await handler(request)
     except GpuqError as error:
-        if error.http_status == 401 and request.path == "/" and "text/html" in request.headers.get("Accept", ""):
-            return web.Response(text=stranger(error.message), status=401, content_type="text/html")
+        if error.http_status == 401 and "text/html" in request.headers.get("Accept", ""):
+            # With the general `no-referrer` a browser would send the form with `Origin: null`, which is refused.
+            headers = {"Referrer-Policy": "same-origin"}
+            return web.Response(text=login_page(error.message), status=401, content_type="text/html", headers=headers)
         return response(error)
     except web.HTTPException as error:
         if error.status < 400:

@@ -43,12 +43,13 @@ class ForecastView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
-    """Yes or no, the rule that settled it, its numbers, and the same in words."""
+    """Yes or no, the rule that settled it, its numbers, and the same in words. `device_name` is as in `DeviceView`."""
 
     admitted: bool
     rule: str
     numbers: Numbers
     device: str | None = None
+    device_name: str | None = None
     sentence: str = ""
 
 
@@ -66,7 +67,9 @@ Actual = Annotated[
                 "energy_joules": {"type": ["number", "null"]},
                 "idle_joules": {"type": ["number", "null"]},
                 "peak_memory_is_bound": {"type": ["boolean", "null"]},
-                "slowdown_basis": {"enum": ["measured by blinks", "within attempt", "kind's alone rate", None]},
+                "slowdown_basis": {
+                    "enum": ["measured by blinks", "within attempt", "kind's alone rate", "beside foreign load", None]
+                },
                 "slowdown_otherwise": {
                     "type": "array",
                     "description": "What the other bases say, each with `basis`, `value`, `low` and `high`.",
@@ -76,6 +79,26 @@ Actual = Annotated[
                     "description": "How often a partner was paused to measure this attempt, or why none was.",
                 },
                 "not_counted": {"type": ["string", "null"]},
+                "step_processes": {
+                    "type": ["integer", "null"],
+                    "description": "How many processes counted steps at the same time; `steps` is the most of any of them.",
+                },
+                "foreign_load": {
+                    "type": ["number", "null"],
+                    "description": "Mean load of processes that gpuq did not start: in cores, on a GPU as a share of it.",
+                },
+                "held_back": {
+                    "type": ["number", "null"],
+                    "description": "The part of the attempt's time that this took from it at most, from 0 to 1.",
+                },
+                "utilization_is_bound": {
+                    "type": ["boolean", "null"],
+                    "description": "Foreign load was so high that `peak_utilization_pct` is only what the job needs at most.",
+                },
+                "disturbed_rate": {
+                    "type": ["number", "null"],
+                    "description": "Steps/s where foreign load was too high for `alone_rate` and `shared_rate` to count.",
+                },
                 "partners": {"type": "array"},
                 "memory_cause": {"type": ["string", "null"]},
             }
@@ -85,7 +108,8 @@ Actual = Annotated[
 
 
 class LiveNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """What a running job uses at this moment. `not_counted` says why no steps are counted."""
+    """What a running job uses at this moment. `not_counted` says why no steps are counted; of several processes that count
+    steps at the same time (`step_processes`), `steps` is the most that any of them counted."""
 
     memory_bytes: int | None
     utilization_pct: float | None
@@ -93,6 +117,7 @@ class LiveNumbers(msgspec.Struct, frozen=True, kw_only=True):
     rate: float | None
     blink: str | None = None
     not_counted: str | None
+    step_processes: int | None = None
 
 
 class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,6 +136,7 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     device: str | None
     devices: list[str]
+    device_names: list[str]
     promised_memory_bytes: list[int]
     shares: bool | None
     launched_at: str
@@ -152,7 +178,9 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     host: str | None
     device: str | None
+    device_name: str | None
     devices: list[str]
+    device_names: list[str]
     partners: list[int]
     exit_code: int | None
     log_path: str | None
@@ -214,6 +242,27 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     done: bool
 
 
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs that are past the point where this could be done. `why` stands behind "Job 7"."""
+
+    state: JobState
+    ids: list[int]
+    why: str
+
+
+class AskedMany(msgspec.Struct, frozen=True, kw_only=True):
+    """A request about many jobs: `jobs` are those it is for, by the state they were in, and `now` the same by their state when
+    this was answered. `missing` are ranges, the first and the last, of ids that were named and that no job has.
+    """
+
+    asked: str
+    dry_run: bool
+    jobs: dict[JobState, list[int]]
+    now: dict[JobState, list[int]]
+    refused: list[Refused]
+    missing: list[tuple[int, int]]
+
+
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """Why a job waits, or why it is where it is, with the numbers."""
 
@@ -224,6 +273,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     position: int | None
     waiting: int | None
     device: str | None
+    device_name: str | None
     partners: list[int]
     forecast: ForecastView | None
     attempts: list[AttemptView]
@@ -249,11 +299,16 @@ class ResidentView(msgspec.Struct, frozen=True, kw_only=True):
 class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     """A device, and who is on it. `kind` is the product; live numbers are null when nobody reports them.
 
+    `index` is its number on its host as `nvidia-smi` counts, `3` or for a MIG slice `3:1`; null where it is not known. `name` is
+    what screens show and options take: `gpu3`, `cpu0`, with several hosts `node2:gpu3`. Only `id` never changes.
     `sharing` is `mps`, `time-slicing`, or null where it is not known. `unwell` says why it is given no new jobs, null for a
-    device that is well. `energy_joules` counts since the driver was loaded.
+    device that is well. `processes_visible`: whether its driver shows the processes of jobs, null where no job has shown it yet.
+    `energy_joules` counts since the driver was loaded.
     """
 
     id: str
+    name: str
+    index: str | None
     host: str
     backend: str
     kind: str
@@ -264,6 +319,7 @@ class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
     foreign_memory_bytes: int | None
     utilization_pct: float | None
     unwell: str | None
+    processes_visible: bool | None
     power_watts: float | None
     energy_joules: float | None
     temperature_c: float | None

@@ -64,6 +64,7 @@ class BesideView(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it might join those who are on a device now, or one that was asked about: then `device` is null."""
 
     device: str | None
+    device_name: str | None
     device_type: str
     partners: list[PartnerView]
     verdict: VerdictView

@@ -82,6 +82,7 @@ class Front:
 
     home: Home
     runner: web.AppRunner
+    host: str
     port: int
     _lock: int | None = field(default=None, init=False)
 
@@ -92,7 +93,8 @@ class Front:
             return False
         self._lock = lock
         await web.SockSite(self.runner, open_unix(self.home.api_socket), backlog=_BACKLOG).start()
-        write_private(note(self.home), msgspec.json.encode({"port": self.port, "pid": os.getpid()}), durable=False)
+        where = {"host": self.host, "port": self.port, "pid": os.getpid()}
+        write_private(note(self.home), msgspec.json.encode(where), durable=False)
         return True
 
     async def take_later(self) -> None:
@@ -111,7 +113,7 @@ class Front:
 
 
 def note(home: Home) -> Path:
-    """Where the chosen TCP port is written down."""
+    """Where the address and the chosen TCP port are written down."""
     return home.run / "http.json"
 
 
@@ -123,7 +125,7 @@ async def serve(
     port = tcp.getsockname()[1]
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_STREAMS_END_WITHIN_S, keepalive_timeout=75)
     await runner.setup()
-    front = Front(home, runner, port)
+    front = Front(home, runner, settings.host, port)
     waiting = None
     try:
         if not await front.take():

@@ -24,6 +24,7 @@ from gpuq.api.schema import (
 )
 from gpuq.api.words import RULES, STATES, rfc3339, rfc3339_or_none, sentence
 from gpuq.core.device import Device, Vitals
+from gpuq.core.device_names import DeviceNames, natural_order
 from gpuq.core.job import ENDED, WAITING, JobState
 
 _FORECAST_KEYS = ForecastView.__struct_fields__
@@ -40,6 +41,11 @@ _ACTUAL: dict[str, Any] = {
     "slowdown_otherwise": [],
     "blink": None,
     "not_counted": None,
+    "step_processes": None,
+    "foreign_load": None,
+    "held_back": None,
+    "utilization_is_bound": None,
+    "disturbed_rate": None,
     "partners": [],
     "memory_cause": None,
 }
@@ -52,19 +58,21 @@ def forecast_view(plain: Mapping[str, Any] | None) -> ForecastView | None:
     return ForecastView(**{key: plain.get(key) for key in _FORECAST_KEYS})
 
 
-def verdict_view(plain: Mapping[str, Any] | None) -> VerdictView | None:
+def verdict_view(plain: Mapping[str, Any] | None, names: DeviceNames) -> VerdictView | None:
     """A plain Verdict, its pairs of numbers as an object."""
     if not plain:
         return None
     pairs = plain.get("numbers") or ()
     numbers = dict(pairs)
     rule, device = str(plain["rule"]), plain.get("device")
+    name = None if device is None else names.of(device)
     return VerdictView(
         admitted=bool(plain["admitted"]),
         rule=rule,
         numbers=numbers,
         device=device,
-        sentence=sentence(rule, numbers, device),
+        device_name=name,
+        sentence=sentence(rule, numbers, name),
     )
 
 
@@ -73,7 +81,7 @@ def actual_view(plain: Mapping[str, Any] | None) -> dict[str, Any]:
     return {**_ACTUAL, **(plain or {})}
 
 
-def attempt_view(row: AttemptRow) -> AttemptView:
+def attempt_view(row: AttemptRow, names: DeviceNames) -> AttemptView:
     """One attempt."""
     launched = row.launch.get("attempt") or {}
     forecast = forecast_view(launched.get("forecast"))
@@ -82,6 +90,7 @@ def attempt_view(row: AttemptRow) -> AttemptView:
         host=row.host,
         device=row.devices[0] if row.devices else None,
         devices=list(row.devices),
+        device_names=[names.of(device) for device in row.devices],
         promised_memory_bytes=list(launched.get("promised") or ()),
         shares=launched.get("shares"),
         launched_at=rfc3339(row.launched_at),
@@ -93,29 +102,34 @@ def attempt_view(row: AttemptRow) -> AttemptView:
         log_path=row.log_path,
         model_version=row.model_version,
         forecast=forecast,
-        verdict=verdict_view(row.launch.get("verdict")),
+        verdict=verdict_view(row.launch.get("verdict"), names),
         actual=actual_view(row.actual),
     )
 
 
 def job_line(
-    row: JobRow, last: AttemptRow | None, live: LiveView | None, forecast: Mapping[str, Any] | None = None
+    row: JobRow,
+    last: AttemptRow | None,
+    live: LiveView | None,
+    names: DeviceNames,
+    forecast: Mapping[str, Any] | None = None,
 ) -> JobLine:
     """One job in a list. `last` is its last attempt, `forecast` the one of now for a job that waits."""
-    return JobLine(**_line(row, last, live, forecast))
+    return JobLine(**_line(row, last, live, names, forecast))
 
 
 def job_view(
     row: JobRow,
     attempts: Sequence[AttemptRow],
     live: LiveView | None,
+    names: DeviceNames,
     position: int | None,
     forecast: Mapping[str, Any] | None,
 ) -> JobView:
     """One job with all that is known. `forecast` is the one of now, used while the job has no attempt to speak of."""
     asked = row.record.submission
     return JobView(
-        **_line(row, attempts[-1] if attempts else None, live, forecast),
+        **_line(row, attempts[-1] if attempts else None, live, names, forecast),
         cwd=asked.cwd,
         script=asked.script,
         script_sha256=asked.script_sha256,
@@ -133,12 +147,16 @@ def job_view(
         blink=asked.blink,
         alone=row.alone,
         position=position,
-        attempts=[attempt_view(attempt) for attempt in attempts],
+        attempts=[attempt_view(attempt, names) for attempt in attempts],
     )
 
 
 def _line(
-    row: JobRow, last: AttemptRow | None, live: LiveView | None, forecast: Mapping[str, Any] | None
+    row: JobRow,
+    last: AttemptRow | None,
+    live: LiveView | None,
+    names: DeviceNames,
+    forecast: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """What lists and single jobs say alike. While a job waits, its past attempts are history, not its place."""
     asked = row.record.submission
@@ -146,6 +164,8 @@ def _line(
     resident = live.resident(row.id) if live is not None and row.state not in WAITING | ENDED else None
     launched = (placed.launch.get("attempt") or {}) if placed else {}
     actual = actual_view(placed.actual if placed else None)
+    devices = list(placed.devices) if placed else []
+    device_names = [names.of(device) for device in devices]
     return {
         "id": row.id,
         "name": asked.name,
@@ -162,15 +182,17 @@ def _line(
         "cancel_requested": row.cancel_requested,
         "attempt": row.attempt,
         "host": placed.host if placed else None,
-        "device": placed.devices[0] if placed and placed.devices else None,
-        "devices": list(placed.devices) if placed else [],
+        "device": next(iter(devices), None),
+        "device_name": next(iter(device_names), None),
+        "devices": devices,
+        "device_names": device_names,
         "partners": list(resident.partners) if resident else [],
         "exit_code": placed.exit_code if placed else None,
         "log_path": last.log_path if last else None,
         "live": live_numbers(resident),
         "expected_start": expected_start(live.starts.get(row.id) if live and row.state is JobState.PENDING else None),
         "forecast": forecast_view(launched.get("forecast") or forecast),
-        "verdict": verdict_view(row.verdict or (placed.launch.get("verdict") if placed else None)),
+        "verdict": verdict_view(row.verdict or (placed.launch.get("verdict") if placed else None), names),
         "actual": actual,
     }
 
@@ -197,11 +219,11 @@ def reason(row: JobRow, placed: AttemptRow | None) -> str | None:
     return row.reason or (placed.reason if placed else None) or None
 
 
-def reason_in_words(row: JobRow) -> str:
+def reason_in_words(row: JobRow, names: DeviceNames) -> str:
     """A waiting job's reason, for the page."""
     if row.state is JobState.HELD:
         return STATES[row.state]
-    verdict = verdict_view(row.verdict)
+    verdict = verdict_view(row.verdict, names)
     if verdict is not None:
         return verdict.sentence
     return RULES.get(row.reason or "", row.reason or "Not looked at yet") + "."
@@ -226,22 +248,31 @@ def live_numbers(resident: LiveResident | None) -> LiveNumbers | None:
         rate=resident.rate,
         blink=resident.blink,
         not_counted=resident.not_counted,
+        step_processes=resident.step_processes,
     )
 
 
 def device_views(
-    known: Sequence[Device], live: LiveView | None, names: Mapping[int, str | None], attempts: Mapping[int, AttemptRow]
+    known: Sequence[Device],
+    live: LiveView | None,
+    names: DeviceNames,
+    job_names: Mapping[int, str | None],
+    attempts: Mapping[int, AttemptRow],
 ) -> list[DeviceView]:
-    """Every device of the record and of the live view, in the order of their ids."""
+    """Every device of the record and of the live view, by host and index."""
     seen = {device.id: device for device in live.devices} if live else {}
-    views = [_live_device(device, names, attempts) for device in seen.values()]
-    views += [_silent_device(device, names, attempts) for device in known if device.id not in seen]
-    return sorted(views, key=lambda view: (view.host, view.id))
+    views = [_live_device(device, names, job_names, attempts) for device in seen.values()]
+    views += [_silent_device(device, names, job_names, attempts) for device in known if device.id not in seen]
+    return sorted(views, key=lambda view: (view.host, view.backend, natural_order(view.index), view.id))
 
 
-def _live_device(device: LiveDevice, names: Mapping[int, str | None], attempts: Mapping[int, AttemptRow]) -> DeviceView:
+def _live_device(
+    device: LiveDevice, names: DeviceNames, job_names: Mapping[int, str | None], attempts: Mapping[int, AttemptRow]
+) -> DeviceView:
     return DeviceView(
         id=device.id,
+        name=names.of(device.id),
+        index=device.index,
         host=device.host,
         backend=device.backend,
         kind=device.type,
@@ -252,9 +283,10 @@ def _live_device(device: LiveDevice, names: Mapping[int, str | None], attempts: 
         foreign_memory_bytes=device.foreign_memory_bytes,
         utilization_pct=device.utilization_pct,
         unwell=device.unwell,
+        processes_visible=device.processes_visible,
         **_vitals(device.vitals or Vitals()),
         read_at=rfc3339_or_none(device.read_at),
-        residents=[_resident(resident, names, attempts.get(resident.job)) for resident in device.residents],
+        residents=[_resident(resident, job_names, attempts.get(resident.job)) for resident in device.residents],
     )
 
 
@@ -270,12 +302,16 @@ def _vitals(vitals: Vitals) -> dict[str, Any]:
     }
 
 
-def _silent_device(device: Device, names: Mapping[int, str | None], attempts: Mapping[int, AttemptRow]) -> DeviceView:
+def _silent_device(
+    device: Device, names: DeviceNames, job_names: Mapping[int, str | None], attempts: Mapping[int, AttemptRow]
+) -> DeviceView:
     """A device nobody reports on now. Who was put on it is still in the record."""
     here = [row for row in attempts.values() if device.id in row.devices]
     residents = [LiveResident(job=row.job, attempt=row.number, started_at=row.started_at) for row in here]
     return DeviceView(
         id=device.id,
+        name=names.of(device.id),
+        index=device.index,
         host=device.host,
         backend=device.backend,
         kind=device.type,
@@ -286,9 +322,10 @@ def _silent_device(device: Device, names: Mapping[int, str | None], attempts: Ma
         foreign_memory_bytes=None,
         utilization_pct=None,
         unwell=None,
+        processes_visible=None,
         **_vitals(Vitals()),
         read_at=None,
-        residents=[_resident(resident, names, attempts.get(resident.job)) for resident in residents],
+        residents=[_resident(resident, job_names, attempts.get(resident.job)) for resident in residents],
     )
 
 

@@ -33,6 +33,7 @@ from gpuq.campaign.watch import Watch
 from gpuq.campaign.work import Job, read_list
 from gpuq.cli.characterize import parse_tight
 from gpuq.cli.quantities import parse_duration
+from gpuq.core.device_names import local_name
 from gpuq.errors import BadInput, Conflict, GpuqError
 from gpuq.settings import load
 
@@ -79,7 +80,8 @@ def _campaign(asked: argparse.Namespace, words: Sequence[str]) -> int:
             check_free(backend, place.device, settings.home)
         _step_aside(place.placement.cores)
         ledger.add(session(place.device, place.placement.cores, words, time.time()))
-        say(f"Measuring on {place.device.id} ({place.device.type}, {sharing}): {told(campaign.left())}.")
+        where = f"{local_name(place.device) or place.device.id} ({place.device.type}, {sharing})"
+        say(f"Measuring on {where}: {told(campaign.left())}.")
         return _finish(campaign, asked, words, campaign.go())
 
 

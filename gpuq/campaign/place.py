@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from gpuq.adapters.devices import Backend, Placement
 from gpuq.core.device import Device
+from gpuq.core.device_names import DeviceNames, label
 from gpuq.errors import BadInput, NotFound
 from gpuq.home import Home
 from gpuq.learn.measured import SHARING_MODES
@@ -38,9 +40,9 @@ class Place:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a person asked for: a backend, cores of a CPU device, a device's id or number, a way of sharing."""
+    """What a person asked for: a backend, cores of a CPU device, a device's index, name or UUID, a way of sharing."""
 
-    backend: str = "auto"
+    backend: Literal["auto", "nvml", "cpu"] = "auto"
     cores: int = 1
     device: str | None = None
     sharing: str | None = None
@@ -88,13 +90,15 @@ def _find(backend: Backend, named: str | None) -> Device:
     devices = backend.devices()
     if named is None:
         return devices[0]
-    found = [one for index, one in enumerate(devices) if named in (one.id, str(index))]
-    if not found:
-        raise NotFound(
-            f"There is no device {named} here; there are {', '.join(one.id for one in devices)}.",
-            fix="Name one of them, or its number from 0 on.",
-        )
-    return found[0]
+    names = DeviceNames(devices)
+    found = names.find(named)
+    if len(found) == 1:
+        return found[0]
+    what = f"`{named}` may be several devices" if found else f"There is no device `{named}` here"
+    raise NotFound(
+        f"{what}; there are {', '.join(f'{names.of(one.id)} ({one.id})' for one in devices)}.",
+        fix="Name one by its index, its name or its UUID: 3, gpu3, GPU-01234567.",
+    )
 
 
 def _sharing(place: Place, asked: str | None) -> str:
@@ -102,10 +106,12 @@ def _sharing(place: Place, asked: str | None) -> str:
         return MPS
     if asked == MPS:
         raise BadInput(
-            f"{place.device.id} can only be shared by time-slicing.", fix="Leave out --sharing, or name a whole GPU."
+            f"{label(place.device)} can only be shared by time-slicing.",
+            fix="Leave out --sharing, or name a whole GPU.",
         )
     if place.device.sharing == MPS:
         raise BadInput(
-            f"{place.device.id} is under an MPS server that is not ours.", fix="End it (nvidia-cuda-mps-control) first."
+            f"{label(place.device)} is under an MPS server that is not ours.",
+            fix="End it (nvidia-cuda-mps-control) first.",
         )
     return TIME_SLICING

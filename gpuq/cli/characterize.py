@@ -20,7 +20,7 @@ form, and how rates and slowdowns are measured.
 # option -> (metavar, help); each is handed on as it is.
 _VALUES = {
     "--out": ("DIR", "folder for runs.jsonl, singles.csv, pairs.csv (default: measurements)"),
-    "--device": ("ID", "a device's id or number (default: the first)"),
+    "--device": ("ID", "a device: its index, name or UUID, as 3 or gpu3 (default: the first)"),
     "--cores": ("N", "cores of a CPU device (default 1)"),
     "--pairs": ("N", "pairs to measure; `all` for all (default all)"),
     "--repeats": ("N", "runs of a job or pair that is not tight yet, at most (default 3)"),

@@ -121,8 +121,8 @@ def _devices(client: Client) -> Iterator[Check]:
     except GpuqError as error:
         yield Check("devices", BROKEN, error.message, error.fix)
         return
-    silent = [device["id"] for device in devices if device.get("utilization_pct") is None]
-    unwell = [f"{device['id']} ({device['unwell']})" for device in devices if device.get("unwell")]
+    silent = [str(device.get("name", device["id"])) for device in devices if device.get("utilization_pct") is None]
+    unwell = [f"{device.get('name', device['id'])} ({device['unwell']})" for device in devices if device.get("unwell")]
     if not devices:
         yield Check(
             "devices", BROKEN, "none: no worker has reported", "Start one: `gpuq up`, or systemctl start gpuq-worker."
@@ -138,6 +138,18 @@ def _devices(client: Client) -> Iterator[Check]:
         yield Check("devices", NOTE, f"{len(devices)}, without a reading: {', '.join(silent)}", fix)
     else:
         yield Check("devices", OK, f"{len(devices)}, all with fresh readings")
+    yield from _processes(devices)
+
+
+def _processes(devices: list[Record]) -> Iterator[Check]:
+    hosts = sorted({device["host"] for device in devices if device.get("processes_visible") is False})
+    if hosts:
+        found = (
+            f"the driver on {', '.join(hosts)} does not show the processes of jobs: a job alone on a GPU is measured by the whole "
+            "GPU, and what jobs that share one need is not measured"
+        )
+        fix = "In a container, start it with --pid=host. WSL 2 and some vGPUs never show them; jobs run there all the same."
+        yield Check("processes", NOTE, found, fix)
 
 
 def _policy(client: Client) -> Iterator[Check]:

@@ -53,7 +53,8 @@ def _headline(told: Record) -> str:
     if state in _WAITING:
         return "waits" if told.get("verdict") else f"waits ({state})"
     partners = " and ".join(map(str, told.get("partners") or []))
-    where = f" on {fmt.device_name(told['device'])}" if told.get("device") else ""
+    device = fmt.device_name(told)
+    where = f" on {device}" if device else ""
     if state in {"STARTING", "RUNNING", "COMPLETING"}:
         return f"runs{where} beside {partners}" if partners else f"runs{where} alone"
     return f"is {state}; it ran{where}" if where else f"is {state}"

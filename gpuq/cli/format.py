@@ -11,6 +11,10 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 UNKNOWN = "-"
 CODES = {
     "PENDING": "PD",
@@ -129,10 +133,10 @@ def clean(text: object) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape", "backslashreplace").decode() for c in string)
 
 
-def device_name(device: str) -> str:
-    """The short name of a device: `cpu0` of `host/cpu0`, the first eight of a GPU's UUID."""
-    short = clean(device).rpartition("/")[2]
-    return short[4:12] if short.startswith("GPU-") else short
+def device_name(record: Mapping[str, Any]) -> str | None:
+    """The name of a record's device as the API gives it: `gpu3`. None where the record speaks of no device."""
+    device = record.get("device_name") or record.get("device")
+    return None if device is None else clean(device)
 
 
 def bar(fraction: float | None, width: int) -> str:
@@ -173,6 +177,24 @@ def state_style(state: str) -> str | None:
 def shorten(text: str, width: int) -> str:
     """At most `width` characters; the cut is shown by an ellipsis."""
     return text if len(text) <= width else text[: max(0, width - 1)] + "…"
+
+
+class Cell(str):
+    """A cell with shorter forms of its text: the first that fits is shown, rather than the text cut at its end."""
+
+    shorter: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, text: str, *shorter: str) -> Cell:
+        """`text`, and what may stand for it where room is short, longest first."""
+        cell = cls(text)
+        cell.shorter = shorter
+        return cell
+
+    def fit(self, width: int) -> str:
+        """The longest form of at most `width` characters; the shortest form, cut, where none is."""
+        forms = (str(self), *self.shorter)
+        return next((form for form in forms if len(form) <= width), shorten(forms[-1], width))
 
 
 class Column:
@@ -247,6 +269,7 @@ def _give_up(columns: Sequence[Column], kept: list[int]) -> bool:
 def _line(columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int], kept: Sequence[int], gap: str) -> str:
     parts = []
     for i in kept:
-        text = shorten(cells[i], widths[i])
+        cell = cells[i]
+        text = cell.fit(widths[i]) if isinstance(cell, Cell) else shorten(cell, widths[i])
         parts.append(text.rjust(widths[i]) if columns[i].right else text.ljust(widths[i]))
     return gap.join(parts).rstrip()

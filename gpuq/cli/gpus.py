@@ -9,6 +9,8 @@ from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Client, Record, print_json, talk
 
 _BAR = 8
+# Names this short still tell jobs apart: before they are cut further, columns go.
+_SHORT_NAME = 8
 
 
 def run(words: list[str]) -> int:
@@ -26,53 +28,92 @@ def run(words: list[str]) -> int:
 
 
 def screen(devices: Sequence[Record], width: int, colour: bool) -> list[str]:
-    """The table's lines."""
+    """A heading for each kind of device on each host, and a line for each device."""
     foreign = any(device.get("foreign_memory_bytes") for device in devices)
     powered = any(device.get("power_watts") is not None for device in devices)
+    rows = [_row(device, colour, foreign, powered) for device in devices]
     columns = [
         fmt.Column("DEVICE"),
-        fmt.Column("KIND", least=8),
         *([fmt.Column("", luxury=True)] if colour else []),
         fmt.Column("UTIL", right=True),
         fmt.Column("MEMORY", right=True),
-        fmt.Column("PROMISED", right=True, give_up=1),
+        fmt.Column("PROMISED", right=True, give_up=2),
         *([fmt.Column("FOREIGN", right=True)] if foreign else []),
-        *([fmt.Column("POWER", right=True, give_up=2)] if powered else []),
-        fmt.Column("JOBS", least=12),
+        *([fmt.Column("POWER", right=True, give_up=1)] if powered else []),
     ]
-    several = len({device["host"] for device in devices}) > 1
-    rows = [_row(device, several, colour, foreign, powered) for device in devices]
+    columns.append(fmt.Column("JOBS", least=_least_for_jobs(devices, columns, rows, width)))
     styles = [_style(device) for device in devices] if colour else []
-    return [*fmt.table(columns, rows, width, styles), *_remarks(devices, width)]
+    header, *table = fmt.table(columns, rows, width, styles)
+    lines: list[str] = []
+    heading = None
+    for device, line in zip(devices, table, strict=True):
+        if (own := _group(device)) != heading:
+            heading = own
+            lines += [*([""] if lines else []), *fmt.wrapped(_heading(heading, devices), width), header]
+        lines.append(line)
+    return [*lines, *_remarks(devices, width)]
+
+
+def _least_for_jobs(
+    devices: Sequence[Record], columns: Sequence[fmt.Column], rows: Sequence[Sequence[str]], width: int
+) -> int:
+    """Room for every resident with a short name, as far as the columns that always stay leave it."""
+    staying = [i for i, column in enumerate(columns) if not (column.give_up or column.luxury)]
+    taken = sum(1 + max(len(cell) for cell in (columns[i].title, *(row[i] for row in rows))) for i in staying)
+    wanted = max(len(_residents(device, _SHORT_NAME)) for device in devices)
+    return max(12, min(wanted, width - taken))
+
+
+def _group(device: Record) -> tuple[str, str, int, str | None]:
+    return device["host"], device["kind"], device["total_memory_bytes"], device.get("sharing")
+
+
+def _heading(group: tuple[str, str, int, str | None], devices: Sequence[Record]) -> str:
+    """`node2: 8 x NVIDIA H100 80GB HBM3, 79.6 GiB each, shared by time-slicing`."""
+    host, kind, total, sharing = group
+    count = sum(_group(device) == group for device in devices)
+    where = f"{fmt.clean(host)}: " if len({device["host"] for device in devices}) > 1 else ""
+    many, each = (f"{count} x ", " each") if count > 1 else ("", "")
+    return f"{where}{many}{fmt.clean(kind)}, {fmt.gib(total)}{each}" + (f", shared by {sharing}" if sharing else "")
 
 
 def _remarks(devices: Sequence[Record], width: int) -> Iterator[str]:
     """What is wrong with a device, or keeps it from its full speed."""
     for device in devices:
-        name = fmt.device_name(device["id"])
+        name = fmt.clean(device["name"])
         if device.get("unwell"):
-            yield from fmt.wrapped(f"device {name} gets no new jobs: {fmt.clean(device['unwell'])}", width)
+            yield from fmt.wrapped(f"{name} gets no new jobs: {fmt.clean(device['unwell'])}", width)
         if device.get("throttling"):
             reasons = ", ".join(fmt.clean(reason).replace("_", " ") for reason in device["throttling"])
-            yield from fmt.wrapped(f"device {name} runs at lower clocks: {reasons}", width)
+            yield from fmt.wrapped(f"{name} runs at lower clocks: {reasons}", width)
 
 
-def _row(device: Record, several_hosts: bool, with_bar: bool, with_foreign: bool, with_power: bool) -> tuple[str, ...]:
-    short = fmt.device_name(device["id"])
-    name = f"{fmt.clean(device['host'])}/{short}" if several_hosts else short
+def _row(device: Record, with_bar: bool, with_foreign: bool, with_power: bool) -> tuple[str, ...]:
     utilization = device.get("utilization_pct")
     total = device["total_memory_bytes"]
     return (
-        name,
-        fmt.clean(device["kind"]),
+        fmt.clean(device["name"]),
         *([fmt.bar(None if utilization is None else utilization / 100, _BAR)] if with_bar else []),
         fmt.percent(utilization),
         f"{_gib(device.get('used_memory_bytes')).removesuffix('G')}/{_gib(total)}",
         _gib(device.get("promised_memory_bytes")),
         *([_foreign(device.get("foreign_memory_bytes"))] if with_foreign else []),
         *([_watts(device.get("power_watts"))] if with_power else []),
-        "  ".join(_resident(resident) for resident in device["residents"]) or "idle",
+        _jobs(device),
     )
+
+
+def _jobs(device: Record) -> fmt.Cell:
+    """Who is there. Where room is short names are cut, then left out, so that no resident is lost."""
+    if not device["residents"]:
+        return fmt.Cell("idle" if device.get("read_at") else "not reported")
+    ids = ", ".join(str(resident["job"]) for resident in device["residents"])
+    forms = [_residents(device, longest) for longest in (200, *range(24, 3, -1), 0)]
+    return fmt.Cell.of(*dict.fromkeys([*forms, ids]))
+
+
+def _residents(device: Record, longest_name: int) -> str:
+    return ", ".join(_resident(resident, longest_name) for resident in device["residents"])
 
 
 def _gib(value: float | None) -> str:
@@ -87,10 +128,11 @@ def _watts(value: float | None) -> str:
     return "?" if value is None else f"{value:.0f}W"
 
 
-def _resident(resident: Record) -> str:
-    name = f" {fmt.clean(resident['name'])}" if resident.get("name") else ""
-    memory = f" {fmt.gib(resident['memory_bytes'], 'G')}" if resident.get("memory_bytes") is not None else ""
-    return f"{resident['job']}{name}{memory}"
+def _resident(resident: Record, longest_name: int) -> str:
+    """`42 train.py 9.1G`."""
+    name = fmt.shorten(fmt.clean(resident.get("name") or ""), longest_name) if longest_name else ""
+    memory = None if resident.get("memory_bytes") is None else fmt.gib(resident["memory_bytes"], "G")
+    return " ".join(filter(None, (str(resident["job"]), name, memory)))
 
 
 def _style(device: Record) -> str | None:

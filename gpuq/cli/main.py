@@ -33,7 +33,10 @@ VERBS: dict[str, tuple[str, str]] = {
     "characterize": ("characterize", "measure workloads on this machine, alone and in pairs"),
     "model": ("model", "the prediction model: look, train, go back, describe, evaluate"),
     "doctor": ("doctor", "check each part and name the fix"),
-    "up": ("up", "run gpuq here, in the foreground"),
+    "up": ("up", "run gpuq here; -d runs it in the background"),
+    "down": ("down", "end the `gpuq up` of this home; jobs go on"),
+    "open": ("open", "open the page in the browser"),
+    "url": ("url", "print the page's address with the token"),
     "db": ("db", "bring the database up to date: db upgrade"),
     "version": ("version", "the version of this command and of the daemon"),
 }

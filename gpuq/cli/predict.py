@@ -164,11 +164,7 @@ def _how_sure(evidence: Record) -> str:
 def _beside(places: list[Record], width: int) -> Iterator[str]:
     """Whether it might join those who are there, and what that would cost whom."""
     for place in places:
-        where = (
-            f"on {fmt.device_name(place['device'])}"
-            if place["device"]
-            else f"on an empty {fmt.clean(place['device_type'])}"
-        )
+        where = f"on {fmt.device_name(place)}" if place["device"] else f"on an empty {fmt.clean(place['device_type'])}"
         names = " and ".join(_partner_name(partner) for partner in place["partners"])
         said = f"{'yes' if place['verdict']['admitted'] else 'no'}, {where} beside {names}: {_why(place)}"
         yield from _indented(said, width, "  ")
@@ -178,7 +174,7 @@ def _beside(places: list[Record], width: int) -> Iterator[str]:
 
 def _why(place: Record) -> str:
     """The verdict's sum; where and beside whom stands before it."""
-    said = verdicts.lines({**place["verdict"], "device": None})[0]
+    said = verdicts.lines({**place["verdict"], "device": None, "device_name": None})[0]
     for partner in place["partners"]:
         said = said.replace(f"job {fmt.clean(partner['kind'])}", "that kind")
     return said.partition(": ")[2] if said.startswith("it fitted") else said

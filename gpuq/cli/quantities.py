@@ -127,13 +127,19 @@ def whole(option: str, text: str | None, low: int, high: int) -> int | None:
 def parse_ids(words: list[str]) -> list[int]:
     """Job ids of `42`, `42-50`, `42,44`, in the order given, each once."""
     ids: dict[int, None] = {}
-    for word in words:
-        for part in word.split(","):
-            ids.update(dict.fromkeys(_id_range(part)))
+    for first, last in parse_ranges(words):
+        if last - first >= 100_000:
+            raise BadInput(f"the range {first}-{last} names more than 100,000 jobs.", fix="Ask for fewer at a time.")
+        ids.update(dict.fromkeys(range(first, last + 1)))
     return list(ids)
 
 
-def _id_range(text: str) -> range:
+def parse_ranges(words: list[str]) -> list[tuple[int, int]]:
+    """The first and the last id of each of `42`, `42-50`, `42,44`, in the order given."""
+    return [_id_range(part) for word in words for part in word.split(",")]
+
+
+def _id_range(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"([0-9]{1,18})(?:-([0-9]{1,18}))?", text.strip())
     if match is None:
         raise BadInput(
@@ -142,6 +148,4 @@ def _id_range(text: str) -> range:
     first, last = int(match[1]), int(match[2] or match[1])
     if last < first:
         raise BadInput(f"the range {text} runs backwards.", fix=f"Write {last}-{first}.")
-    if last - first >= 100_000:
-        raise BadInput(f"the range {text} names more than 100,000 jobs.", fix="Ask for fewer at a time.")
-    return range(first, last + 1)
+    return first, last

@@ -107,10 +107,8 @@ def _newest(client: Client, states: str | None, owner: str, limit: int | None) -
 
 def _device(job: Record) -> str:
     """The device; of several the first, and how many more: `cpu0 +1`."""
-    if not job.get("device"):
-        return "-"
     more = len(job.get("devices") or []) - 1
-    return f"{fmt.device_name(job['device'])} +{more}" if more > 0 else str(fmt.device_name(job["device"]))
+    return (fmt.device_name(job) or "-") + (f" +{more}" if more > 0 else "")
 
 
 def _row(job: Record, now: float) -> tuple[str, ...]:

@@ -34,7 +34,7 @@ def screen(job: Record, width: int, colour: bool) -> list[str]:
         *facts(_what(job), width),
         *section("where", facts(_where(job), width), colour),
         *section("why", [f"  {line}" for line in _why(job, width)], colour),
-        *section("forecast and actual", list(_comparison(job)), colour),
+        *section("forecast and actual", list(_comparison(job, width)), colour),
         *section("attempts", _attempts(job, width), colour),
     ]
 
@@ -65,7 +65,7 @@ def _where(job: Record) -> list[tuple[str, str | None]]:
     live = job.get("live") or {}
     position = job.get("position")
     return [
-        ("device", _text(", ".join(job.get("devices") or []) or None)),
+        ("device", _devices(job)),
         ("host", _text(job.get("host"))),
         ("shares with", ", ".join(f"job {partner}" for partner in job.get("partners") or []) or None),
         ("memory now", fmt.gib(live["memory_bytes"]) if live.get("memory_bytes") is not None else None),
@@ -78,9 +78,18 @@ def _where(job: Record) -> list[tuple[str, str | None]]:
     ]
 
 
+def _devices(job: Record) -> str | None:
+    """`gpu3 (GPU-0123...)`: the name, and the id that logs and `CUDA_VISIBLE_DEVICES` have."""
+    ids = [fmt.clean(device) for device in job.get("devices") or []]
+    names = [fmt.clean(name) for name in job.get("device_names") or ids]
+    pairs = zip(names, ids, strict=False)
+    return ", ".join(name if id_.endswith(name) else f"{name} ({id_})" for name, id_ in pairs) or None
+
+
 def _steps(seen: Record) -> str | None:
     if seen.get("steps") is not None:
-        return str(seen["steps"])
+        ranks = seen.get("step_processes") or 1
+        return str(seen["steps"]) + (f" (the most of any of its {ranks} processes that step)" if ranks > 1 else "")
     return f"not counted: {fmt.clean(seen['not_counted'])}" if seen.get("not_counted") else None
 
 
@@ -90,7 +99,7 @@ def _why(job: Record, width: int) -> list[str]:
     return [part for line in verdicts.lines(job["verdict"]) for part in fmt.wrapped(line, width - 2)]
 
 
-def _comparison(job: Record) -> Iterator[str]:
+def _comparison(job: Record, width: int) -> Iterator[str]:
     """Expected next to measured, so that the eye finds the difference."""
     forecast, actual = job.get("forecast") or {}, job.get("actual") or {}
     if not forecast and all(actual.get(name) in (None, []) for name in actual):
@@ -102,15 +111,20 @@ def _comparison(job: Record) -> Iterator[str]:
         ("slowdown", "expected_slowdown", "upper_slowdown", "slowdown", fmt.slowdown),
         ("rate alone", None, None, "alone_rate", fmt.rate),
         ("rate shared", None, None, "shared_rate", fmt.rate),
+        ("rate disturbed", None, None, "disturbed_rate", fmt.rate),
     ]
     yield f"  {'':<16}  {'EXPECTED':>10}  {'AT MOST':>10}  {'MEASURED':>14}"
     for label, expected, upper, measured, text in rows:
         if expected is None and actual.get(measured) is None:
             continue
         first, second = (text(forecast.get(name)) if name else "" for name in (expected, upper))
-        yield f"  {label:<16}  {first:>10}  {second:>10}  {text(actual.get(measured)):>14}".rstrip()
+        third = text(actual.get(measured))
+        if label == "peak utilisation" and actual.get("utilization_is_bound"):
+            third = f"at most {third}"
+        yield f"  {label:<16}  {first:>10}  {second:>10}  {third:>14}".rstrip()
     if actual.get("peak_memory_is_bound"):
         yield "  the framework took most of the device in advance: the measured memory is only what the job needs at most"
+    yield from (f"  {line}" for line in _disturbed(actual, width - 2))
     if actual.get("energy_joules") is not None:
         yield f"  energy: {_energy(actual)}"
     if actual.get("slowdown_basis"):
@@ -118,6 +132,21 @@ def _comparison(job: Record) -> Iterator[str]:
     if actual.get("partners"):
         yield f"  partners: {', '.join(fmt.clean(partner) for partner in actual['partners'])}"
     yield f"  evidence: {fmt.clean(forecast.get('evidence') or 'none')}" + _model(forecast)
+
+
+def _disturbed(actual: Record, width: int) -> list[str]:
+    """Which of the figures foreign load has spoiled, and what becomes of them."""
+    spoiled = []
+    if actual.get("utilization_is_bound"):
+        spoiled.append("its utilisation is only known to be at most what is shown")
+    if actual.get("disturbed_rate") is not None:
+        spoiled.append("the rate disturbed is not used for predictions")
+    if not spoiled or actual.get("foreign_load") is None:
+        return []
+    load = actual["foreign_load"]
+    on_cores = str(actual.get("device_type")).startswith("cpu-")
+    much = f"{load:.1f} cores" if on_cores else fmt.percent(100 * load)
+    return fmt.wrapped(f"foreign load: other processes kept {much} of the device busy; {' and '.join(spoiled)}", width)
 
 
 def _energy(actual: Record) -> str:
@@ -139,7 +168,11 @@ def _bases(actual: Record) -> str:
     )
 
 
-_BASES = {"within attempt": "against its time alone", "kind's alone rate": "against its kind alone"}
+_BASES = {
+    "within attempt": "against its time alone",
+    "kind's alone rate": "against its kind alone",
+    "beside foreign load": "beside foreign load, not used for predictions",
+}
 
 
 def _model(forecast: Record) -> str:
@@ -155,7 +188,7 @@ def _attempts(job: Record, width: int) -> list[str]:
     rows = [
         (
             str(attempt["number"]),
-            fmt.device_name(attempt["device"]) if attempt.get("device") else "-",
+            ", ".join(map(fmt.clean, attempt.get("device_names") or attempt.get("devices") or [])) or "-",
             fmt.local_time(attempt.get("started_at")),
             fmt.duration(_between(attempt.get("started_at"), attempt.get("ended_at"))),
             attempt.get("ending") or "-",

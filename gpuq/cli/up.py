@@ -1,4 +1,4 @@
-"""`gpuq up`: becomes the supervisor. This process is replaced, so nothing of the daemon is imported here."""
+"""`gpuq up`: becomes the supervisor, or starts it in the background. Nothing of the daemon is imported here."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from gpuq.errors import BadInput
 
 
 def run(words: list[str]) -> int:
-    """Replace this process by the supervisor."""
+    """Replace this process by the supervisor; with `--detach`, start it and wait until it is ready."""
     parser = Parser(
         "up",
-        "Run gpuq here, in the foreground: Redis, dispatcher, worker, HTTP endpoint.\n"
-        "Ctrl-C ends it and leaves jobs running; the next `gpuq up` goes on where it was.",
+        "Run gpuq: Redis, dispatcher, worker, HTTP endpoint.\n"
+        "Ctrl-C or `gpuq down` ends it and leaves jobs running; the next `gpuq up` goes on\n"
+        "where it was. Closing the terminal ends it only with --stop-jobs.",
     )
+    parser.add_argument("-d", "--detach", action="store_true", help="run in the background; return once it is ready")
     parser.add_argument("--port", metavar="N", help="TCP port of the HTTP endpoint on 127.0.0.1; 0 picks a free one")
     parser.add_argument("--stop-jobs", action="store_true", help="end all running jobs when this ends")
     options = parser.parse_args(words)
@@ -26,6 +28,8 @@ def run(words: list[str]) -> int:
         command += ["--port", options.port]
     if options.stop_jobs:
         command.append("--stop-jobs")
+    if options.detach:
+        return _in_background(command)
     become_module(command)
     return 1
 
@@ -35,3 +39,27 @@ def become_module(arguments: list[str]) -> None:
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(sys.executable, [sys.executable, "-P", "-m", *arguments])  # noqa: S606  our own interpreter, no shell
+
+
+def _in_background(arguments: list[str]) -> int:
+    """Start the supervisor in a session of its own. 0 once it is ready, else its exit code; it says by itself why."""
+    import subprocess
+
+    reading, writing = os.pipe()
+    child = subprocess.Popen(
+        [sys.executable, "-P", "-m", *arguments, "--ready-fd", str(writing)],
+        stdin=subprocess.DEVNULL,
+        stdout=sys.stderr,
+        pass_fds=[writing],
+        start_new_session=True,
+    )
+    os.close(writing)
+    try:
+        ready = os.read(reading, 1)
+        return 0 if ready else child.wait()
+    except KeyboardInterrupt:
+        child.terminate()
+        child.wait()
+        raise
+    finally:
+        os.close(reading)

@@ -42,7 +42,7 @@ def lines(verdict: Record) -> list[str]:
     if told is None:
         text = [fmt.clean(verdict.get("sentence") or number_list(verdict))]
     else:
-        where = f" on {fmt.clean(verdict['device'])}" if verdict.get("device") else ""
+        where = _where(verdict)
         text = [fmt.clean(told) if admitted else f"{rule}{where}: {fmt.clean(told)}"]
     if not admitted and rule in WHAT_HELPS:
         text.append(WHAT_HELPS[rule])
@@ -52,8 +52,13 @@ def lines(verdict: Record) -> list[str]:
 def number_list(verdict: Record) -> str:
     """The rule and its numbers, when the server sent no sentence."""
     numbers = ", ".join(f"{label(name)} {quantity(name, value)}" for name, value in verdict["numbers"].items())
-    where = f" on {verdict['device']}" if verdict.get("device") else ""
+    where = _where(verdict)
     return f"{verdict['rule']}{where}: {numbers}." if numbers else f"{verdict['rule']}{where}."
+
+
+def _where(verdict: Record) -> str:
+    device = fmt.device_name(verdict)
+    return f" on {device}" if device else ""
 
 
 def label(name: str) -> str:
@@ -169,7 +174,9 @@ def _budget(n: Record) -> str:
 
 def _full(n: Record) -> str:
     if "wanted_devices" in n:
-        return f"{n['wanted_devices']} devices of one host wanted; {n['busy_devices']} of {n['devices']} are busy."
+        wanted = f"{n['wanted_devices']} devices of one host wanted; {n['busy_devices']} of {n['devices']} are busy"
+        unusable = n.get("unusable_devices")
+        return f"{wanted}, {unusable} unusable: `gpuq doctor` says why." if unusable else f"{wanted}."
     return f"{n['residents']} jobs are there, and {n['limit']} are the limit."
 
 

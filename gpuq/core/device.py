@@ -17,6 +17,9 @@ HostId = NewType("HostId", str)
 class Device:
     """One place where attempts run. `type` is the product ("NVIDIA H200", "cpu-2"): forecasts never cross types.
 
+    `index` is its number on its host, as `nvidia-smi` counts: "3", or "3:1" for the second MIG slice of GPU 3. None where the
+    worker that reported it was older than this field. It may change when the machine restarts; `id` does not.
+
     `sharing` is how those on it share it, "mps" or "time-slicing"; None if that is not known, or for CPU cores. What a pair
     costs never crosses ways of sharing.
     """
@@ -27,6 +30,7 @@ class Device:
     type: str
     total_memory: int
     sharing: str | None = None
+    index: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,9 @@ class Vitals:
 class Reading:
     """What one look at a device gave. Bytes and percent; `foreign_*` belongs to processes gpuq did not start.
 
-    `unwell` says in words why the device is given no new jobs for now, None for one that is well.
+    `unwell` says in words why the device is given no new jobs for now, None for one that is well. `processes_visible`: whether
+    the driver shows the processes of our jobs there, None before any job could be shown. Where it does not, the figures of a job
+    that is alone are the device's beyond the level before its start, and those of jobs that share it are None.
     """
 
     at: float
@@ -60,6 +66,7 @@ class Reading:
     foreign_utilization_pct: float | None = None
     unwell: str | None = None
     vitals: Vitals | None = None
+    processes_visible: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,10 @@ class ReleaseRequested:
 
 @dataclass(frozen=True, slots=True)
 class ResidentReport:
-    """One attempt that a host still answers for: what it uses, how far it is. `blink`, `not_counted`: as in `Measurement`."""
+    """One attempt that a host still answers for: what it uses, how far it is.
+
+    `blink`, `not_counted` and `step_processes` are as in `Measurement`.
+    """
 
     attempt: AttemptId
     memory_bytes: int | None
@@ -56,6 +59,7 @@ class ResidentReport:
     started_at: float | None
     blink: str | None = None
     not_counted: str | None = None
+    step_processes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,10 @@ their mean would count a window with one long step as much as one with many. So 
 over all their seconds (a ratio estimator; Cochran, "Sampling Techniques", chapter 6), with the windows' spread about it. The
 moments are random, so the difference is caused by the partner and not by a phase of the training: therefore blinks come
 before time that the job happened to have alone.
+
+Foreign load. Windows in which other processes may have taken more than a little of the job's time are left out of all rates.
+Where no others are left, the ratio of all windows is still given, with a basis of its own: it is what the job lost on that
+host at that time, not what the pair costs.
 """
 
 from __future__ import annotations
@@ -37,6 +41,7 @@ class Basis(StrEnum):
     BLINK = "measured by blinks"
     WITHIN_ATTEMPT = "within attempt"
     KIND = "kind's alone rate"
+    FOREIGN = "beside foreign load"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +96,15 @@ class Slowdown:
     basis: Basis
 
 
-def rates(measurement: Measurement, beside: Iterable[AttemptId] | None = None) -> Rates:
-    """The rates of an attempt; `beside` limits those beside partners, paused or not, to exactly this set of them."""
+def rates(measurement: Measurement, beside: Iterable[AttemptId] | None = None, *, foreign_load: bool = False) -> Rates:
+    """The rates of an attempt; `beside` limits those beside partners, paused or not, to exactly this set of them.
+
+    Windows beside considerable foreign load count only with `foreign_load`.
+    """
     wanted = None if beside is None else frozenset(beside)
-    alone = [segment for segment in measurement.segments if not segment.partners]
-    there = [s for s in measurement.segments if s.partners and (wanted is None or frozenset(s.partners) == wanted)]
+    segments = [segment for segment in measurement.segments if foreign_load or segment.is_own_rate]
+    alone = [segment for segment in segments if not segment.partners]
+    there = [s for s in segments if s.partners and (wanted is None or frozenset(s.partners) == wanted)]
     blinked = [segment for segment in there if segment.blink]
     return Rates(_pooled(alone), _pooled([segment for segment in there if not segment.blink]), _ratio_of_sums(blinked))
 
@@ -115,18 +124,26 @@ def slowdowns(
 ) -> Iterator[Slowdown]:
     """The same by everything that the alone rate may rest on, the best first.
 
-    Blinks, then time alone within the attempt, each if it has two windows; then the kind; then what has one window. No
-    interval when either side has a single value.
+    Blinks, then time alone within the attempt, each if it has two windows; then the kind; then what has one window; last, the
+    ratio within the attempt with the windows beside foreign load, if there are such. No interval when either side has a single
+    value.
     """
-    seen = rates(measurement, beside)
-    if seen.shared is None:
-        return
+    partners = None if beside is None else tuple(beside)
+    seen = rates(measurement, partners)
+    if seen.shared is not None:
+        yield from _by_own_rates(seen, seen.shared, kind_alone)
+    every = rates(measurement, partners, foreign_load=True)
+    if every != seen and every.shared is not None and (alone := every.alone or every.blinked) is not None:
+        yield _ratio(alone, every.shared, Basis.FOREIGN)
+
+
+def _by_own_rates(seen: Rates, shared: Rate, kind_alone: Rate | None) -> Iterator[Slowdown]:
     own = [(Basis.BLINK, seen.blinked), (Basis.WITHIN_ATTEMPT, seen.alone)]
     sound = [(basis, alone) for basis, alone in own if alone is not None and alone.count >= 2]
     weak = [(basis, alone) for basis, alone in own if alone is not None and alone.count < 2]
     for basis, alone in [*sound, (Basis.KIND, kind_alone), *weak]:
         if alone is not None:
-            yield _ratio(alone, seen.shared, basis)
+            yield _ratio(alone, shared, basis)
 
 
 def packing_saving(time_together: float, times_alone: Sequence[float]) -> float | None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +35,7 @@ from gpuq.daemon.tasks import Tasks
 from gpuq.errors import GpuqError
 from gpuq.home import private_secret
 from gpuq.learn.shelf import Shelf
+from gpuq.logs import report, start_log
 from gpuq.policies.guard import Guarded, guard
 from gpuq.settings import Settings, load
 
@@ -47,17 +47,14 @@ _PING_S = 2.0
 
 def main() -> int:
     """Run the dispatcher until it is told to stop; the exit code."""
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s dispatcher %(message)s"
-    )
+    start_log()
     try:
         settings = load()
         settings.home.create()
         with only_one(settings.home.run / "dispatcher.lock", "A dispatcher"):
             asyncio.run(_run(settings))
     except GpuqError as error:
-        log.error("%s %s", error.message, error.fix, extra={"action": "refuse"})
-        return error.exit_code
+        return report(error)
     return 0
 
 

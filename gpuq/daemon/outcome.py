@@ -2,7 +2,8 @@
 
 The slowdown is measured by blinks where there were two, else within the attempt where it had time alone and time with a
 partner, else against its kind's alone rate on the same type of device, else it is unknown. What the others of these say is
-in `slowdown_otherwise`. Nothing here is predicted. `sharing` is the way in which the device is
+in `slowdown_otherwise`. Rates and slowdowns of windows in which foreign load took too much of the job's time are told apart:
+`disturbed_rate`, and the basis "beside foreign load". Nothing here is predicted. `sharing` is the way in which the device is
 shared when the attempt ends, null for one that shared with nobody.
 """
 
@@ -15,7 +16,7 @@ from gpuq.core.attempt import MemoryCause
 from gpuq.core.device import Device
 from gpuq.core.job import JobId, KindId
 from gpuq.core.measurement import Measurement
-from gpuq.core.slowdown import Rate, Slowdown, rates, slowdown, slowdowns
+from gpuq.core.slowdown import Basis, Rate, Slowdown, rates, slowdown, slowdowns
 
 
 def actual(
@@ -26,7 +27,7 @@ def actual(
     memory_cause: MemoryCause | None = None,
 ) -> dict[str, Any]:
     """The `actual` of one attempt, in JSON types; null for what was not measured."""
-    measured = rates(measurement)
+    measured, every = rates(measurement), rates(measurement, foreign_load=True)
     costs = list(slowdowns(measurement, kind_alone))
     cost = costs[0] if costs else None
     partners = sorted({partner.job for partner in measurement.partners})
@@ -37,6 +38,7 @@ def actual(
         "not_counted": measurement.not_counted,
         "alone_rate": measured.alone_rate,
         "shared_rate": measured.shared_rate,
+        "disturbed_rate": (every.alone_rate or every.shared_rate) if every != measured else None,
         "slowdown": cost.value if cost else None,
         "slowdown_low": cost.low if cost else None,
         "slowdown_high": cost.high if cost else None,
@@ -52,16 +54,23 @@ def actual(
         "memory_cause": memory_cause,
         "idle_joules": measurement.idle_joules,
         "peak_memory_is_bound": measurement.peak_memory_is_bound,
+        "foreign_load": measurement.foreign_load,
+        "held_back": measurement.held_back,
+        "utilization_is_bound": measurement.utilization_is_bound,
+        "step_processes": measurement.step_processes,
     }
 
 
 def _slowdowns(
     measurement: Measurement, kinds: Mapping[JobId, KindId], kind_alone: Rate | None
 ) -> Iterator[dict[str, Any]]:
-    """One per partner that was there by itself for a while: what several partners did together is nobody's own."""
+    """One per partner that was there by itself for a while, without considerable foreign load.
+
+    What several partners did together is not known of any one of them.
+    """
     for partner in sorted(set(measurement.partners)):
         cost = slowdown(measurement, kind_alone, [partner])
-        if cost is not None and partner.job in kinds:
+        if cost is not None and cost.basis is not Basis.FOREIGN and partner.job in kinds:
             yield {"kind": kinds[partner.job], **_figures(cost)}
 
 

@@ -71,6 +71,7 @@ class View:
             "type": device.type,
             "total_memory_bytes": device.total_memory,
             "sharing": device.sharing,
+            "index": device.index,
             "used_memory_bytes": reading.used_memory if reading else None,
             "foreign_memory_bytes": reading.foreign_memory if reading else None,
             "foreign_utilization_pct": reading.foreign_utilization_pct if reading else None,
@@ -78,6 +79,7 @@ class View:
             "utilization_pct": reading.utilization_pct if reading else None,
             "unwell": reading.unwell if reading else None,
             "vitals": reading.vitals if reading else None,
+            "processes_visible": reading.processes_visible if reading else None,
             "read_at": reading.at if reading else None,
             "residents": [self._resident(state, device.id, attempt) for attempt in state.residents.get(device.id, ())],
         }
@@ -94,6 +96,7 @@ class View:
             "rate": seen.rate if seen else None,
             "blink": seen.blink if seen else None,
             "not_counted": seen.not_counted if seen else None,
+            "step_processes": seen.step_processes if seen else None,
             "started_at": attempt.started_at,
             "partners": sorted(other.job for other in state.residents.get(device, ()) if other != attempt_id),
         }

@@ -39,6 +39,8 @@ class Prior:
 
 REPEATED_RUN = Prior(0.039)
 SAME_KIND_MEMORY = Prior(0.06)
+# How long a run takes again: 5% median, start-up and other users' disk traffic included.
+REPEATED_DURATION = Prior(0.07)
 # Peak memory foretold for a model from its family was off by 18% median: 0.18 / 0.727 (the t quantile at 75%).
 SAME_CLUSTER_MEMORY = Prior(0.25)
 

@@ -18,10 +18,13 @@ from gpuq.learn.outcome import AttemptSide, JobSide, Outcome, outcome_from_rows
 from gpuq.learn.peaks.compute import compute_log2
 from gpuq.learn.peaks.footprint import Parts, parts_of
 
+Value = float | str
+
 RUNS_KEPT = 64
 PARTIAL_KEPT = 16
 PAIRS_KEPT = 16
 KINDS_KEPT = 20_000
+SCRIPT_KINDS_KEPT = 24
 
 __all__ = ["History", "Known", "Outcome", "Run", "Slowdown", "outcome_from_rows", "place_of"]
 
@@ -37,23 +40,47 @@ class Known:
     """Multiply-adds per sample of a training step; None where nothing tells."""
     layers: Parts | None = None
     """What its script says of its network's layers; None where that is too little to add up."""
+    values: tuple[tuple[str, Value], ...] = ()
+    """The settings it runs with, by name (see `gpuq.script.tunables`)."""
+    given: frozenset[str] = frozenset()
+    """Those that the script does not say itself."""
+    framework: str | None = None
+    script: tuple[str, str, int] | None = None
+    """Whose script it is, which, and on how many devices; None where that is not known."""
 
     @classmethod
     def of(cls, features: Mapping[str, Any]) -> Known:
         """From a features dictionary as it was stored; what is odd in it is taken as unknown."""
         sha, batch, tokens = (features.get(name) for name in ("script_sha256", "batch_log2", "tokens"))
-        words = tokens if isinstance(tokens, list | tuple) else ()
         return cls(
             script_sha256=sha if isinstance(sha, str) else None,
             batch_log2=float(batch) if isinstance(batch, int | float) and abs(batch) < 64 else None,
-            tokens=tuple(intern(word) for word in words if isinstance(word, str)),
+            tokens=tuple(intern(word) for word in _texts(tokens)),
             compute_log2=compute_log2(features),
             layers=parts_of(features),
+            values=_values(features.get("values")),
+            given=frozenset(intern(name) for name in _texts(features.get("given"))),
+            framework=_text(features.get("framework")),
+            script=_script(features),
         )
 
     def same_work(self, other: Known) -> bool:
-        """Whether script and batch size are alike, as far as both are known."""
-        return _agree(self.script_sha256, other.script_sha256) and _agree(self.batch_log2, other.batch_log2)
+        """Whether script, batch size and all settings are alike, as far as both are known."""
+        return (
+            _agree(self.script_sha256, other.script_sha256)
+            and _agree(self.batch_log2, other.batch_log2)
+            and self.same_settings(other)
+        )
+
+    def same_settings(self, other: Known) -> bool:
+        """Whether no setting differs. One that only one of the two has counts where it was given."""
+        if self.values == other.values:
+            return True
+        ours, theirs = dict(self.values), dict(other.values)
+        return not any(
+            (name in ours and name in theirs) or name in self.given or name in other.given
+            for name, _ in set(self.values) ^ set(other.values)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +96,9 @@ class Run:
     shared: bool
     attempt: tuple[int, int] | None
     power_w: float | None = None
+    first_step_s: float | None = None
+    """From its start to its first step; None where no step was counted."""
+    utilization_at_most: float | None = None
 
     @property
     def complete(self) -> bool:
@@ -118,6 +148,8 @@ class History:
 
     def __init__(self) -> None:
         self._runs: OrderedDict[tuple[str, str], _Runs] = OrderedDict()
+        # Script and type of device -> kinds of it with a run, the longest unseen first.
+        self._kinds_of: dict[tuple[tuple[str, str, int], str], OrderedDict[str, None]] = {}
         self._slowdowns: OrderedDict[tuple[str, str, str], deque[Slowdown]] = OrderedDict()
         self._places: set[str] = set()
         self._unsafe: set[tuple[str, str, str]] = set()
@@ -146,11 +178,22 @@ class History:
         self._runs.move_to_end(key)
         if outcome.attempt is not None and any(run.attempt == outcome.attempt for run in runs.all()):
             return False
-        runs.add(_run(outcome))
+        run = _run(outcome)
+        runs.add(run)
+        self._learn_script(run, key)
         self._learn_pairs(outcome)
         if len(self._runs) > KINDS_KEPT:
             self._runs.popitem(last=False)
         return True
+
+    def _learn_script(self, run: Run, key: tuple[str, str]) -> None:
+        if run.known.script is None:
+            return
+        kinds = self._kinds_of.setdefault((run.known.script, key[1]), OrderedDict())
+        kinds[key[0]] = None
+        kinds.move_to_end(key[0])
+        if len(kinds) > SCRIPT_KINDS_KEPT:
+            kinds.popitem(last=False)
 
     def _learn_pairs(self, outcome: Outcome) -> None:
         for partner, value, low, high in outcome.slowdowns:
@@ -174,8 +217,14 @@ class History:
         runs = self._runs.get((kind, device_type))
         return [] if runs is None else runs.all()
 
+    def siblings(self, kind: str, device_type: str, known: Known) -> list[Run]:
+        """Finished runs of the kind and of other kinds of the same script, whatever their settings; its own last."""
+        kinds = () if known.script is None else self._kinds_of.get((known.script, device_type), ())
+        found = [run for other in kinds if other != kind for run in self.runs(other, device_type) if run.whole]
+        return [*found, *(run for run in self.runs(kind, device_type) if run.whole)]
+
     def comparable(self, kind: str, device_type: str, known: Known) -> tuple[list[Run], bool]:
-        """The runs to foretell a job from, and whether they are of the same work: script and batch size alike.
+        """The runs to foretell a job from, and whether they are of the same work: script and settings alike.
 
         Where no run is, all of the kind's runs stand in; unfinished ones never do. Runs with both peaks go first.
         """
@@ -222,9 +271,12 @@ def _run(outcome: Outcome) -> Run:
         duration_s=outcome.duration_s,
         alone_rate=outcome.alone_rate,
         whole=outcome.whole,
-        shared=outcome.shared,
+        # Foreign load makes a run longer, as a partner does.
+        shared=outcome.shared or outcome.disturbed,
         attempt=outcome.attempt,
         power_w=outcome.power_w,
+        first_step_s=outcome.first_step_s,
+        utilization_at_most=outcome.utilization_at_most,
     )
 
 
@@ -236,3 +288,27 @@ def _show_both(runs: list[Run]) -> bool:
 
 def _agree(one: str | float | None, other: str | float | None) -> bool:
     return one is None or other is None or one == other
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _texts(value: object) -> list[str]:
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list | tuple) else []
+
+
+def _values(stored: object) -> tuple[tuple[str, Value], ...]:
+    if not isinstance(stored, Mapping):
+        return ()
+    return tuple(
+        (intern(name), intern(value) if isinstance(value, str) else float(value))
+        for name, value in sorted(stored.items())
+        if isinstance(name, str) and isinstance(value, int | float | str) and not isinstance(value, bool)
+    )
+
+
+def _script(features: Mapping[str, Any]) -> tuple[str, str, int] | None:
+    who = _text(features.get("project")) or _text(features.get("owner"))
+    script, devices = _text(features.get("script")), features.get("gpus")
+    return (who, script, devices if isinstance(devices, int) else 1) if who and script else None

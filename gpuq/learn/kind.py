@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 
 from gpuq.learn.arguments import Argument, kept, parse
 from gpuq.learn.families import family, parameters
+from gpuq.script.tunables import Tuned, tuned
 from gpuq.submission import Hints, Submission
 
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
@@ -188,8 +189,22 @@ def _features(submission: Submission, owner: str, template: _Template) -> dict[s
         "layers": dict(sorted(hints.layers.items())),
         "parameters": hints.parameters or parameters(names),
         **made_of,
+        **_tunables(submission),
         "origins": {name: origin for name, (_, origin) in sorted(settings.items())},
     }
+
+
+def _tunables(submission: Submission) -> dict[str, Json]:
+    """`values`: the settings that this job is compared with others by; `given`: those that the script does not say itself."""
+    hints = submission.hints
+    if hints is None or not hints.values:
+        found = tuned(_target(submission)[1], submission.env)
+    else:
+        found = Tuned(dict(hints.values), set(hints.given))
+        for name, text in tuned((), submission.env).values.items():
+            if name not in found.given:
+                found.give(name, text)
+    return {"values": dict(sorted(found.values.items())), "given": sorted(found.given)}
 
 
 def _settings(hints: Hints | None, template: _Template) -> dict[str, tuple[str, str]]:

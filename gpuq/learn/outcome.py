@@ -15,6 +15,8 @@ from typing import Any, Protocol
 from gpuq.codec import noun
 from gpuq.core.attempt import Ending
 from gpuq.core.forecast import Forecast
+from gpuq.core.measurement import HELD_BACK_LIMIT
+from gpuq.core.slowdown import Basis
 from gpuq.submission import JobRecord
 
 # No job needs less than a process's own pages, no device has more than 64 TiB: beyond, it is a fault of the reader.
@@ -62,7 +64,13 @@ class Outcome:
     memory_cause: str | None = None
     """Whose use left the device without memory (`core.attempt.MemoryCause`); None where that is not known."""
     power_w: float | None = None
-    """What each of its devices drew in the mean, in watts; None beside a partner, whose part of it is only an estimate."""
+    """What each of its devices drew in the mean, in watts; None beside others, whose part of it is only an estimate."""
+    first_step_s: float | None = None
+    """From its start to its first step; None where no step was counted."""
+    utilization_at_most: float | None = None
+    """What it needs of its device at most, in percent, where foreign load kept its peak from being measured."""
+    disturbed: bool = False
+    """Whether foreign load can have taken a considerable part of its time, so that it ran longer than it would by itself."""
 
     @property
     def outgrew_device(self) -> bool:
@@ -100,6 +108,8 @@ class AttemptSide(Protocol):
     def exit_code(self) -> int | None: ...
     @property
     def actual(self) -> dict[str, Any] | None: ...
+    @property
+    def measurement(self) -> dict[str, Any] | None: ...
 
 
 def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[str, str]) -> Outcome | None:
@@ -115,7 +125,10 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         return None
     completed = attempt.ending == Ending.EXITED and attempt.exit_code == 0
     alone_rate, shared_rate = _positive(actual.get("alone_rate")), _positive(actual.get("shared_rate"))
-    progressed = alone_rate is not None or shared_rate is not None
+    progressed = any(rate is not None for rate in (alone_rate, shared_rate, _positive(actual.get("disturbed_rate"))))
+    utilization = _percent(actual.get("peak_utilization_pct"))
+    utilization_is_bound = bool(actual.get("utilization_is_bound"))
+    disturbed = (_number(actual.get("held_back")) or 0.0) > HELD_BACK_LIMIT
     partner_kinds = _partner_kinds(actual)
     shared = bool(actual.get("partners")) or bool(partner_kinds)
     return Outcome(
@@ -124,7 +137,7 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         script_sha256=_text(attempt.features.get("script_sha256")),
         device_type=device_type,
         features=attempt.features,
-        peak_utilization_pct=_percent(actual.get("peak_utilization_pct")),
+        peak_utilization_pct=None if utilization_is_bound else utilization,
         # A pool that a framework took in advance says nothing of what the job needs.
         peak_memory_bytes=None if actual.get("peak_memory_is_bound") else _bytes(actual.get("peak_memory_bytes")),
         duration_s=_positive(ended - started)
@@ -143,8 +156,18 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         forecast=_forecast(attempt.launch),
         sharing=_text(actual.get("sharing")),
         memory_cause=_text(actual.get("memory_cause")),
-        power_w=None if shared or started is None else _power(actual, ended - started, len(attempt.devices)),
+        power_w=None
+        if shared or disturbed or started is None
+        else _power(actual, ended - started, len(attempt.devices)),
+        first_step_s=_first_step(attempt.measurement, started, ended),
+        utilization_at_most=utilization if utilization_is_bound else None,
+        disturbed=disturbed,
     )
+
+
+def _first_step(measurement: Mapping[str, Any] | None, started: float | None, ended: float) -> float | None:
+    at = _positive((measurement or {}).get("first_step_at"))
+    return None if at is None or started is None or not started < at <= ended else at - started
 
 
 def _power(actual: Mapping[str, Any], seconds: float, devices: int) -> float | None:
@@ -204,7 +227,7 @@ def _slowdowns(actual: Mapping[str, Any], partner_kinds: tuple[str, ...]) -> Slo
     told = actual.get("slowdowns")
     each = [row for row in told if isinstance(row, Mapping)] if isinstance(told, Sequence) else []
     found = tuple(slowdown for row in each for slowdown in _beside(row.get("kind"), row, ""))
-    if found or len(partner_kinds) != 1:
+    if found or len(partner_kinds) != 1 or actual.get("slowdown_basis") == Basis.FOREIGN:
         return found
     return tuple(_beside(partner_kinds[0], {**actual, "value": actual.get("slowdown")}, "slowdown_"))
 

@@ -14,7 +14,8 @@ from typing import Any
 
 from gpuq.core.forecast import UNKNOWN, Forecast, Question
 from gpuq.core.job import KindId
-from gpuq.learn.bounds import SAME_KIND_MEMORY, Prior, order_statistic, upper_bound
+from gpuq.learn import growth
+from gpuq.learn.bounds import REPEATED_DURATION, SAME_KIND_MEMORY, Prior, order_statistic, predictive_bound, upper_bound
 from gpuq.learn.clusters import NEIGHBOURS, Places
 from gpuq.learn.drift import Drift
 from gpuq.learn.history import History, Known, Run, measured, place_of
@@ -34,6 +35,9 @@ UTILIZATION_QUANTILE = 0.9
 MEMORY_QUANTILE = 0.75
 _SIGNATURES_KEPT = 50_000
 _NO_FEATURES = Known()
+# What the regressions of a model go along.
+_REGRESSED = frozenset({"batch-size", "model"})
+_MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -191,22 +195,29 @@ class Predictor:
         """Forecasts of (kind, what is known of it) with the device to itself."""
         foreteller = self._foretellers.get(device_type)
         runs = [self.history.runs(kind, device_type) for kind, _ in jobs]
-        comparable = [self.history.comparable(kind, device_type, known) for kind, known in jobs]
+        comparable = [self._comparable(kind, device_type, known) for kind, known in jobs]
         found = [
-            self._from_own(used, same, all_runs, known)
+            self._from_own(used, all_runs) if same else self._from_changed(used, all_runs, known, device_type)
             for (used, same), all_runs, (_, known) in zip(comparable, runs, jobs, strict=True)
         ]
         if foreteller is not None:
-            new = [place for place, forecast in enumerate(found) if not forecast.known]
+            new = [
+                place
+                for place, ((used, same), all_runs) in enumerate(zip(comparable, runs, strict=True))
+                if not found[place].known
+                and not same
+                and (not used or (not all_runs and _regressed(jobs[place][1], used)))
+            ]
             guesses = foreteller.guesses([jobs[place][1] for place in new])
             for place, guess in zip(new, guesses, strict=True):
                 if guess is not None:
                     layers = self._layers_of(jobs[place][1], device_type)
                     off = self._layers_off.get(device_type, 0.0)
                     found[place] = self._from_guess(guess, layers, off, found[place], runs[place])
-        self._expect(found, jobs, [measured(used, "peak_utilization_pct") for used, _ in comparable], foreteller)
+        shown = [measured(used, "peak_utilization_pct") if same else [] for used, same in comparable]
+        self._expect(found, jobs, shown, foreteller)
         for place, ((used, _), (kind, known)) in enumerate(zip(comparable, jobs, strict=True)):
-            if not any(run.duration_s for run in used):
+            if found[place].duration_p50_s is None and not any(run.duration_s for run in used):
                 found[place] = self._with_duration(found[place], kind, known, device_type)
         return [self._widened(forecast, kind, device_type) for forecast, (kind, _) in zip(found, jobs, strict=True)]
 
@@ -248,36 +259,65 @@ class Predictor:
         evidence = f"{forecast.evidence}; bound widened x{factor:.2f}, recent runs needed more"
         return replace(forecast, upper_memory_bytes=upper, widened=factor, evidence=evidence)
 
-    def _from_own(self, used: list[Run], same: bool, runs: list[Run], known: Known) -> Forecast:
-        if not used:
-            return self._unknown
-        point, upper = self._own_memory(used, runs, known, changed=not same)
+    def _comparable(self, kind: str, device_type: str, known: Known) -> tuple[list[Run], bool]:
+        """The kind's runs of the same work and True; else all runs of its script and False."""
+        used, same = self.history.comparable(kind, device_type, known)
+        if same:
+            return used, True
+        siblings = self.history.siblings(kind, device_type, known)
+        return [run for run in siblings if run.complete] or siblings, False
+
+    def _from_own(self, used: list[Run], runs: list[Run]) -> Forecast:
+        """From runs of the same work."""
+        memory = [run.peak_memory_bytes for run in used if run.peak_memory_bytes is not None]
+        point, upper = None, None
+        if memory:
+            upper = upper_bound(memory, self._learning.quantile, self._prior) * self._calibration.own(len(memory))
+            point, upper = _ordered(order_statistic(memory, MEMORY_QUANTILE), upper, runs, self._learning.quantile)
         durations, powers = measured(used, "duration_s"), measured(used, "power_w")
         return Forecast(
             peak_utilization_pct=_own_utilization(used, runs),
             peak_memory_bytes=point,
             upper_memory_bytes=upper,
             duration_p50_s=order_statistic(durations, 0.5) if durations else None,
-            duration_p90_s=order_statistic(durations, 0.9) if durations else None,
-            evidence=_own_evidence(used, known, changed=not same),
+            duration_p90_s=upper_bound(durations, 0.9, REPEATED_DURATION) if durations else None,
+            evidence=f"own history, {_runs(used)}{_beside_foreign_load(used)}",
             model_version=self._version,
             power_w=order_statistic(powers, 0.5) if powers else None,
         )
 
-    def _own_memory(
-        self, used: list[Run], runs: list[Run], known: Known, *, changed: bool
-    ) -> tuple[int | None, int | None]:
-        """(point, upper). A changed script or batch size makes any number of runs of one size count as one: the highest."""
-        values = [run.peak_memory_bytes for run in used if run.peak_memory_bytes is not None]
-        if not values:
-            return None, None
-        quantile = self._learning.quantile
-        if changed:
-            prior = Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale))
-            point, upper = _carried(used, known, quantile, prior)
-            return _ordered(point, upper * self._calibration.changed, runs, quantile)
-        upper = upper_bound(values, quantile, self._prior) * self._calibration.own(len(values))
-        return _ordered(order_statistic(values, MEMORY_QUANTILE), upper, runs, quantile)
+    def _from_changed(self, used: list[Run], runs: list[Run], known: Known, device_type: str) -> Forecast:
+        """From runs of an earlier script, or of the same script with other settings; see `growth`."""
+        if not used:
+            return self._unknown
+        point, upper, far = self._changed_memory(used, runs, known, device_type)
+        takes = growth.duration(used, known)
+        shown = _own_utilization(used, runs)
+        return Forecast(
+            peak_utilization_pct=None if shown is None else growth.busier(shown, growth.load(used, known)),
+            peak_memory_bytes=point,
+            upper_memory_bytes=upper,
+            duration_p50_s=None if takes is None else takes.usual,
+            duration_p90_s=None if takes is None else growth.most_likely_s(takes),
+            evidence=f"own history, {_runs(used)} {_with(used, known)}{'; too far to bound memory' if far else ''}"
+            + _beside_foreign_load(used),
+            model_version=self._version,
+        )
+
+    def _changed_memory(
+        self, used: list[Run], runs: list[Run], known: Known, device_type: str
+    ) -> tuple[int | None, int | None, bool]:
+        """(point, upper, whether the range is too wide for a bound)."""
+        quantile, prior = self._learning.quantile, Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale))
+        along = growth.along_batch(used, known)
+        if along is not None:
+            found = extend(*along, 2.0 ** (known.batch_log2 or 0.0), quantile, prior)
+            return *_ordered(found[0], found[1] * self._calibration.changed, runs, quantile), False
+        needs = growth.memory(used, known, device_type)
+        if needs is None or needs.most > growth.WIDEST * needs.least:
+            return None, None, needs is not None
+        upper = predictive_bound([needs.most], quantile, prior) * self._calibration.changed
+        return *_ordered(needs.usual, upper, runs, quantile), False
 
     def _layers_of(self, known: Known, device_type: str) -> Footprint | None:
         return None if known.layers is None else on_device(known.layers, device_type, self._layers)
@@ -307,7 +347,7 @@ class Predictor:
 
 def _own_utilization(used: list[Run], runs: list[Run]) -> float | None:
     """An upper quantile of the runs alone; what a partner held down counts only where it was higher still."""
-    values = measured(used, "peak_utilization_pct")
+    values = measured(used, "peak_utilization_pct") or measured(used, "utilization_at_most")
     if not values:
         return None
     partly = [run.peak_utilization_pct for run in runs if not run.whole and run.peak_utilization_pct is not None]
@@ -325,29 +365,25 @@ def _ordered(point: float, upper: float, runs: list[Run], quantile: float) -> tu
     return round(point), max(round(point), round(upper))
 
 
-def _carried(used: list[Run], known: Known, quantile: float, prior: Prior) -> tuple[float, float]:
-    """(point, upper) from runs of other scripts or batch sizes: along the batch size where each run shows one."""
-    peaks = [(run.known.batch_log2, run.peak_memory_bytes) for run in used if run.peak_memory_bytes is not None]
-    sized = [(2.0**batch, float(memory)) for batch, memory in peaks if batch is not None]
-    if known.batch_log2 is None or len(sized) < len(peaks):
-        highest = max(memory for _, memory in peaks)
-        point = highest * _growth(known, max(used, key=lambda run: run.known.batch_log2 or -1).known)
-        return point, upper_bound([point], quantile, prior)
-    batches, memories = zip(*sized, strict=True)
-    return extend(batches, memories, 2.0**known.batch_log2, quantile, prior)
+def _regressed(known: Known, used: list[Run]) -> bool:
+    """Whether all that the job has differently from one of these runs is what a model's regression goes along."""
+    return any({change.name for change in growth.changes(known, run.known)} <= _REGRESSED for run in used)
 
 
-def _growth(known: Known, measured: Known) -> float:
-    """How much more memory a larger batch may need than was measured: at most in proportion to it."""
-    if known.batch_log2 is None or measured.batch_log2 is None:
-        return 1.0
-    return float(2.0 ** max(0.0, known.batch_log2 - measured.batch_log2))
+def _with(used: list[Run], known: Known) -> str:
+    """What is different in these runs, in words."""
+    nearest = min((growth.changes(known, run.known) for run in used), key=len)
+    if not nearest:
+        return "of an earlier script"
+    names = ", ".join(change.name for change in nearest[:_MOST_NAMED])
+    return f"with another {names}{', …' if len(nearest) > _MOST_NAMED else ''}"
 
 
-def _own_evidence(used: list[Run], known: Known, *, changed: bool) -> str:
-    text = f"own history, {len(used)} {'run' if len(used) == 1 else 'runs'}"
-    if not changed:
-        return text
-    latest = used[-1].known
-    other_script = latest.script_sha256 != known.script_sha256
-    return f"{text} of {'an earlier script' if other_script else 'another batch size'}"
+def _runs(used: list[Run]) -> str:
+    return f"{len(used)} {'run' if len(used) == 1 else 'runs'}"
+
+
+def _beside_foreign_load(used: list[Run]) -> str:
+    """Says so if these runs tell only what the job uses at most, because other processes kept the device busy."""
+    only_bound = not measured(used, "peak_utilization_pct") and measured(used, "utilization_at_most")
+    return "; utilisation at most, it only ran beside foreign load" if only_bound else ""

@@ -20,6 +20,7 @@ MOST_FILES = 4
 _MOST_ENTRIES = 2000
 _SUFFIXES = frozenset({".json", ".toml", ".yaml", ".yml", ".ini", ".cfg"})
 _LINE = re.compile(r"^(\s*)(?:- )?([A-Za-z_][\w.-]*)\s*:\s*(.*?)\s*(?:#.*)?$")
+_ITEM = re.compile(r"^\s*-\s+([^:#]+?)\s*(?:#.*)?$")
 _NOT_TRAINING = re.compile(
     r"(^|[._-])(val|valid|validation|test|eval|evaluation|predict|inference)([._-]|$)", re.IGNORECASE
 )
@@ -30,19 +31,28 @@ Entry = tuple[tuple[str, ...], Any]
 def configured(words: Sequence[str], cwd: Path) -> dict[str, Any]:
     """Setting -> value of all files that the words name; of several files, the later goes before the earlier."""
     found: dict[str, Any] = {}
-    for path in _named(words, cwd):
-        body = text(path, LARGEST_BYTES)
-        if body is None:
-            continue
+    for entries in _files(words, cwd):
         own: dict[str, Any] = {}
-        for keys, value in islice(_entries(path.suffix.lower(), body), _MOST_ENTRIES):
-            if _NOT_TRAINING.search(".".join(keys)):
+        for keys, value in entries:
+            if isinstance(value, list) or _NOT_TRAINING.search(".".join(keys)):
                 continue
             # `fp16: {enabled: true}`, as DeepSpeed has it.
             name = keys[-2] if keys[-1] == "enabled" and len(keys) > 1 else keys[-1]
             own.setdefault(canonical(name), value)
         found |= own
     return found
+
+
+def entries(words: Sequence[str], cwd: Path) -> list[Entry]:
+    """(keys from the outermost on, value) of all files that the words name; of what several have, the later file's."""
+    return list({keys: value for found in _files(words, cwd) for keys, value in found}.items())
+
+
+def _files(words: Sequence[str], cwd: Path) -> Iterator[list[Entry]]:
+    for path in _named(words, cwd):
+        body = text(path, LARGEST_BYTES)
+        if body is not None:
+            yield list(islice(_entries(path.suffix.lower(), body), _MOST_ENTRIES))
 
 
 def _named(words: Sequence[str], cwd: Path) -> list[Path]:
@@ -73,7 +83,10 @@ def _leaves(keys: tuple[str, ...], value: Any) -> Iterator[Entry]:
     if isinstance(value, dict) and len(keys) < 12:
         for name, inside in value.items():
             yield from _leaves((*keys, str(name)), inside)
-    elif keys and isinstance(value, int | float | str | None):
+    elif keys and isinstance(value, list) and any(isinstance(one, dict) for one in value):
+        for place, inside in enumerate(value[:100]):
+            yield from _leaves((*keys, str(place)), inside)
+    elif keys and isinstance(value, int | float | str | list | None):
         yield keys, value
 
 
@@ -90,11 +103,15 @@ def _ini(source: str) -> Iterator[Entry]:
 
 
 def _yaml(source: str) -> Iterator[Entry]:
-    """Keys with a plain value, under the keys that they are indented beneath."""
+    """Keys with a plain value, under the keys that they are indented beneath; a list of plain values as one."""
     above: list[tuple[int, str]] = []
+    listed: dict[tuple[str, ...], list[Any]] = {}
     for line in source.splitlines():
         found = _LINE.match(line) if len(line) < 1000 else None
         if found is None:
+            item = _ITEM.match(line) if above and len(line) < 1000 else None
+            if item is not None:
+                listed.setdefault(tuple(name for _, name in above), []).append(parsed(item[1].strip("'\"")))
             continue
         depth, key, value = len(found[1]), found[2], found[3]
         while above and above[-1][0] >= depth:
@@ -103,3 +120,4 @@ def _yaml(source: str) -> Iterator[Entry]:
             plain = value[1:-1] if value[0] in "'\"" and value[-1] == value[0] else value
             yield (*(name for _, name in above), key), parsed(plain)
         above.append((depth, key))
+    yield from listed.items()

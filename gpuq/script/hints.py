@@ -11,13 +11,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from gpuq.script.configs import configured
+from gpuq.script.configs import configured, entries
 from gpuq.script.frameworks import framework
 from gpuq.script.network import network
 from gpuq.script.options import pairs
 from gpuq.script.settings import settings
 from gpuq.script.source import trees
 from gpuq.script.survey import Survey, survey
+from gpuq.script.tunables import tuned
 from gpuq.script.values import Values
 
 
@@ -35,10 +36,13 @@ def _read(script: Path | None, words: Sequence[str], cwd: Path) -> dict[str, Any
         return None
     arguments = {name: value for name, value in pairs(words) if name is not None}
     values = Values(surveys, arguments, in_files)
+    ours = tuned(words, {}, entries(words, cwd), surveys, values)
     found = {
         "framework": framework(surveys),
         **network(surveys, values),
         "settings": settings(surveys, values, arguments, in_files),
+        "values": ours.values,
+        "given": sorted(ours.given),
     }
     return {name: value for name, value in found.items() if value} or None
 

@@ -1,7 +1,13 @@
-"""A stand-in NVIDIA driver, compiled from C, and a way to run lines against it.
+"""A stand-in NVIDIA driver, compiled from C, and a way to run lines against it and against NVIDIA's mock of its library.
 
 Each test runs a few lines in a process of its own, since a driver library is loaded once per process. The lines see a
-`backend`, a `state(...)` that sets what the driver says, and real child processes for residents.
+`backend` and real child processes for residents. What the driver says is set by `state(...)` in the words of nvml_stub.c; for
+lines that run against both drivers, by `show({GPU number: {...}})`, and `GPUS` has the ids:
+
+    used                  MiB                 compute, graphics     {pid: (MiB, percent)}
+    busy, bus             percent             power, temperature    watts, degrees
+    clocks                names of THROTTLING, why clocks are lowered
+    lost                  True                xid                   this error has just come
 """
 
 from __future__ import annotations
@@ -16,6 +22,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.mock_gpus import mock_environment, mock_folder
 
 STUB = Path(__file__).parent / "nvml_stub" / "nvml_stub.c"
 COMPILER = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
@@ -64,6 +72,56 @@ def look(*residents, now=NOW):
 roots = []
 result = None
 """
+SHOW_BY_STAND_IN = """
+GPUS = ["GPU-0", "GPU-1"]
+CLOCKS = {"power_cap": 4, "thermal_software": 32}
+shows = 0
+
+def show(gpus):
+    global shows
+    shows += 1
+    lines, sampled_at = [], int(NOW * 1e6) - 1000 + shows
+    for number, gpu in gpus.items():
+        gpu_ = f"device {number}"
+        lines += [f"{gpu_} used {gpu.get('used', 0) * 2**20}", f"{gpu_} utilization {gpu.get('busy', 0)}"]
+        lines += [f"{gpu_} bus {gpu.get('bus', 0)}", f"{gpu_} throttling {sum(CLOCKS[why] for why in gpu.get('clocks', ()))}"]
+        lines += [f"{gpu_} power {gpu['power'] * 1000}"] if "power" in gpu else []
+        lines += [f"{gpu_} temperature {gpu['temperature']}"] if "temperature" in gpu else []
+        for kind in ("compute", "graphics"):
+            for pid, (mib, percent) in gpu.get(kind, {}).items():
+                lines += [f"{gpu_} {kind} {pid} {mib * 2**20}", f"{gpu_} sample {pid} {sampled_at} {percent}"]
+        if gpu.get("lost"):
+            lines.append(f"fail {number} * 15")
+        if "xid" in gpu:
+            lines.append(f"event {shows} {number} {gpu['xid']} -1")
+    state(*lines)
+"""
+SHOW_BY_MOCK = """
+GPUS = [f"GPU-01000100-0000-0000-0000-{number:012}" for number in range(8)]
+CLOCKS = {"power_cap": "sw_power_cap", "thermal_software": "sw_thermal_slowdown"}
+
+def show(gpus):
+    devices = {}
+    for number, gpu in gpus.items():
+        devices[number] = shown = {
+            "memory": {"used_bytes": gpu.get("used", 0) * 2**20},
+            "utilization": {"gpu": gpu.get("busy", 0), "memory": gpu.get("bus", 0)},
+            "clocks_throttle_reasons": {CLOCKS[why]: True for why in gpu.get("clocks", ())},
+            "processes": [
+                {"pid": pid, "type": kind[0].upper(), "name": "python", "used_memory_mib": mib, "sm_util": percent}
+                for kind in ("compute", "graphics") for pid, (mib, percent) in gpu.get(kind, {}).items()
+            ],
+        }
+        if "power" in gpu:
+            shown["power"] = {"current_draw_mw": gpu["power"] * 1000}
+        if "temperature" in gpu:
+            shown["thermal"] = {"temperature_gpu_c": gpu["temperature"]}
+        if gpu.get("lost"):
+            shown["failure"] = {"mode": "lost"}
+        if "xid" in gpu:
+            shown["failure"] = {"mode": "ecc_uncorrectable", "xid": {"code": gpu["xid"]}}
+    open(os.environ["MOCK_NVML_OVERRIDES"], "w").write(json.dumps({"devices": devices}))  # JSON is YAML
+"""
 POSTLUDE = """
 for root in roots:
     os.killpg(root.pid, 9)
@@ -91,23 +149,41 @@ class Ran:
         self.calls = calls.read_text().split() if calls.exists() else []
 
 
+def _runner(prelude: str, folder: Path, environ: dict[str, str]) -> Callable[..., Ran]:
+    def runner(lines: str, start: str = "", opened: bool = True) -> Ran:
+        (folder / "state").write_text(start)
+        opening = "backend = nvml.open_backend(settings)\n" if opened else ""
+        code = prelude + opening + lines + POSTLUDE
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, **environ},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return Ran(done, folder / "calls")
+
+    return runner
+
+
+def _stand_in(library: Path, folder: Path) -> dict[str, str]:
+    return {
+        "LD_LIBRARY_PATH": str(library),
+        "NVML_STUB_STATE": str(folder / "state"),
+        "NVML_STUB_LOG": str(folder / "calls"),
+    }
+
+
 @pytest.fixture
 def run(library: Path, tmp_path: Path) -> Callable[..., Ran]:
     """Runs lines against the stand-in, whose first state is `start`."""
+    return _runner(PRELUDE, tmp_path, _stand_in(library, tmp_path))
 
-    def runner(lines: str, start: str = "", opened: bool = True) -> Ran:
-        (tmp_path / "state").write_text(start)
-        environ = {
-            **os.environ,
-            "LD_LIBRARY_PATH": str(library),
-            "NVML_STUB_STATE": str(tmp_path / "state"),
-            "NVML_STUB_LOG": str(tmp_path / "calls"),
-        }
-        opening = "backend = nvml.open_backend(settings)\n" if opened else ""
-        code = PRELUDE + opening + lines + POSTLUDE
-        done = subprocess.run(
-            [sys.executable, "-c", code], env=environ, capture_output=True, text=True, timeout=60, check=False
-        )
-        return Ran(done, tmp_path / "calls")
 
-    return runner
+@pytest.fixture(params=["stand-in", "NVIDIA's mock"])
+def run_on_both(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[..., Ran]:
+    """Runs lines against each of the two drivers; both start idle."""
+    if request.param == "stand-in":
+        return _runner(PRELUDE + SHOW_BY_STAND_IN, tmp_path, _stand_in(request.getfixturevalue("library"), tmp_path))
+    return _runner(PRELUDE + SHOW_BY_MOCK, tmp_path, mock_environment(mock_folder(), tmp_path))

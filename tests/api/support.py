@@ -7,11 +7,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
 
-from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, Entry, JobRow, Request
+from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, Entry, JobRow, Request, Selection
 from gpuq.api.models import Belief
 from gpuq.codec import noun
 from gpuq.core.attempt import AttemptId
@@ -64,6 +65,30 @@ class MemoryStore:
         self._check()
         self.asked.append(Request(id=len(self.asked) + 1, verb=verb, job=job, by=by, at=at, body=dict(body)))
         return len(self.asked)
+
+    def add_requests(self, verb: str, jobs: Sequence[JobId], by: str, at: float) -> None:
+        for job in jobs:
+            self.add_request(verb, job, by, at, {})
+
+    def select(self, selection: Selection) -> dict[JobId, JobState]:
+        self._check()
+        wanted = selection
+        patterns = (wanted.name, wanted.kind, wanted.project)
+        return {
+            one.id: one.state
+            for one in sorted(self.rows.values(), key=lambda row: row.id)
+            if (wanted.ids is None or any(first <= one.id <= last for first, last in wanted.ids))
+            and (wanted.states is None or one.state in wanted.states)
+            and (wanted.owner is None or one.record.owner == wanted.owner)
+            and all(
+                pattern is None or fnmatchcase(text or "", pattern)
+                for pattern, text in zip(
+                    patterns,
+                    (one.record.submission.name, one.record.kind, one.record.submission.project),
+                    strict=True,
+                )
+            )
+        }
 
     def job(self, job: JobId) -> JobRow | None:
         self._check()
@@ -304,6 +329,7 @@ def live_device(name: str, total: int, load: float | None, *residents: dict[str,
     used = sum(one["memory_bytes"] for one in residents)
     return {
         "id": name,
+        "index": name[-1],
         "host": "rack-3",
         "backend": "nvml",
         "type": "NVIDIA H200",
@@ -327,7 +353,7 @@ def afternoon(store: MemoryStore, stream: MemoryStream) -> None:
     """Four devices, shared and not; a queue with reasons; jobs that ended in different ways."""
     now = time.time()
     gpus = [f"GPU-8f2c41d0-1b7e-4c55-9a01-0000000000{n}" for n in range(4)]
-    store.known = [Device(gpu, "rack-3", "nvml", "NVIDIA H200", 141 * GIB) for gpu in gpus]  # type: ignore[arg-type]
+    store.known = [Device(gpu, "rack-3", "nvml", "NVIDIA H200", 141 * GIB, index=gpu[-1]) for gpu in gpus]  # type: ignore[arg-type]
     running = [
         (42, "resnet50-imagenet", gpus[0], forecast(61, 28.5, 1.04)),
         (43, "bert-finetune", gpus[0], forecast(33, 22.0, 1.06)),

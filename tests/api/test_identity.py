@@ -107,8 +107,9 @@ async def test_the_page_exchanges_the_token_for_a_cookie_that_only_reads(endpoin
         async with browser.get("/", params={"token": "wrong"}, allow_redirects=False) as answer:
             assert answer.status == 401
         async with browser.get("/", params={"token": TOKEN}, allow_redirects=False) as answer:
-            assert answer.status == 303
-            assert answer.headers["Location"] == "/"
+            # A page of ours that goes on to the page: after a redirect from elsewhere a strict cookie is not sent.
+            assert answer.status == 200
+            assert 'content="0; url=/"' in await answer.text()
             said = answer.headers["Set-Cookie"]
             assert "HttpOnly" in said
             assert "SameSite=Strict" in said
@@ -128,10 +129,53 @@ async def test_a_forged_cookie_is_refused(endpoint: Endpoint) -> None:
         assert found == 401
 
 
-async def test_a_browser_without_the_cookie_is_told_what_to_open(endpoint: Endpoint) -> None:
-    async with endpoint.tcp.get("/", headers={"Accept": "text/html"}) as answer:
-        assert answer.status == 401
-        assert "gpuq up" in await answer.text()
+async def test_a_browser_without_the_cookie_gets_a_login_page_on_every_address(endpoint: Endpoint) -> None:
+    for path in ("/", "/api/v1/jobs", "/?token=wrong"):
+        async with endpoint.tcp.get(path, headers={"Accept": "text/html,application/xhtml+xml"}) as answer:
+            text = await answer.text()
+            assert (answer.status, answer.content_type) == (401, "text/html")
+        assert '<form method="post" action="/login">' in text
+        assert "gpuq url" in text
+        assert answer.headers["Referrer-Policy"] == "same-origin", "or the form would come with `Origin: null`"
+        assert "form-action 'self'" in answer.headers["Content-Security-Policy"]
+    for path in ("/static/page.css", "/static/icon.svg"):
+        assert await status(endpoint, "GET", path) == 200
+
+
+async def test_the_login_form_gives_the_cookie_for_the_token_alone(endpoint: Endpoint) -> None:
+    origin = {"Origin": f"http://127.0.0.1:{endpoint.port}", "Accept": "text/html"}
+    async with aiohttp.ClientSession(
+        f"http://127.0.0.1:{endpoint.port}", cookie_jar=aiohttp.CookieJar(unsafe=True)
+    ) as browser:
+        for form in (
+            {},
+            {"token": ""},
+            {"token": "wrong"},
+            {"token": f"{TOKEN}x"},
+            {"token": "x" * 5000},
+            {"tokem": TOKEN},
+        ):
+            async with browser.post("/login", data=form, headers=origin, allow_redirects=False) as answer:
+                assert (answer.status, "Set-Cookie" in answer.headers) == (401, False), form
+        async with browser.post("/login", data={"token": TOKEN}, headers={"Origin": "http://evil.example"}) as answer:
+            assert answer.status == 403
+        async with browser.post(
+            "/login", data={"token": f" {TOKEN} "}, headers=origin, allow_redirects=False
+        ) as answer:
+            assert (answer.status, answer.headers["Location"]) == (303, "/")
+            said = answer.headers["Set-Cookie"]
+            assert "HttpOnly" in said
+            assert "SameSite=Strict" in said
+            assert TOKEN not in said
+        async with browser.get("/") as answer:
+            assert answer.status == 200
+
+
+async def test_a_login_that_is_no_form_is_refused(endpoint: Endpoint) -> None:
+    for body in (b"\xff\xfe", b"token=%ff", b"{}", b"--x", b"token"):
+        headers = {"Content-Type": "multipart/form-data; charset=nonsense"}
+        async with endpoint.tcp.post("/login", data=body, headers=headers) as answer:
+            assert answer.status == 401, body
 
 
 async def test_the_socket_is_private_and_knows_its_caller(endpoint: Endpoint) -> None:

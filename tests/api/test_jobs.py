@@ -43,6 +43,7 @@ async def test_a_running_job_that_shares(busy: Endpoint) -> None:
     assert (job["state"], job["host"], job["exit_code"]) == ("RUNNING", "rack-3", None)
     assert job["device"] == job["devices"][0]
     assert job["device"].startswith("GPU-")
+    assert (job["device_name"], job["device_names"]) == ("gpu0", ["gpu0"])
     assert job["partners"] == [43]
     assert job["live"]["rate"] == 11.8
     assert set(job["forecast"]) == set(ForecastView.__struct_fields__)

@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from gpuq.api.page import render
 from gpuq.core.job import JobState
 from tests.api.conftest import Endpoint
 from tests.api.support import afternoon, record, row
@@ -125,6 +124,9 @@ async def test_the_pages_files(endpoint: Endpoint) -> None:
             assert "http://" not in (await answer.text()).replace("http://www.w3.org/", "")
 
 
-def test_device_ids_are_shortened_in_the_middle() -> None:
-    assert render.short("GPU-8f2c41d0-1b7e-4c55-9a01-000000000003") == "GPU-8f2c41d0…0003"
-    assert render.short("cpu-0") == "cpu-0"
+async def test_the_page_names_devices_by_their_index(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    text = await page(endpoint)
+    assert [f"gpu{n}" in text for n in range(4)] == [True] * 4
+    assert "FAILEDgpu3" in text, "what has ended names its device too"
+    assert "GPU-8f2c41d0" not in text

@@ -135,17 +135,17 @@ async def test_a_key_that_is_too_long_is_refused(endpoint: Endpoint) -> None:
 async def test_what_can_never_fit_is_refused_with_the_missing_number(endpoint: Endpoint) -> None:
     endpoint.store.known = [Device(f"gpu-{n}", "h", "nvml", "A", n * GIB) for n in (16, 24)]  # type: ignore[arg-type]
     status, body = await endpoint.post(JOBS, submission(gpu_memory=30 * GIB))
-    assert (status, body["exit_code"], body["type"]) == (422, 7, "urn:gpuq:never-fits")
+    assert (status, body["exit_code"], body["type"]) == (409, 7, "urn:gpuq:never-fits")
     assert "has 24.0 GiB, which is 6.0 GiB too little." in body["detail"]
     assert "gpu-24" in body["detail"]
     assert (await endpoint.post(JOBS, submission(gpu_memory=24 * GIB)))[0] == 201
     assert (await endpoint.post(JOBS, [submission(), submission(gpus=2)]))[0] == 201
     status, body = await endpoint.post(JOBS, [submission(), submission(gpus=5)])
-    assert (status, body["exit_code"]) == (422, 7)
+    assert (status, body["exit_code"]) == (409, 7)
     assert "the host with the most has 2, so 3 are missing" in body["detail"]
     assert "so 1 is missing" in (await endpoint.post(JOBS, submission(gpus=3)))[1]["detail"]
     status, body = await endpoint.post(JOBS, submission(gpus=2, gpu_memory=20 * GIB))
-    assert (status, body["exit_code"]) == (422, 7)
+    assert (status, body["exit_code"]) == (409, 7)
     assert "on each of 2 devices of one host" in body["detail"]
     assert "which is 4.0 GiB too little." in body["detail"]
     assert len(endpoint.store.rows) == 3
@@ -154,13 +154,17 @@ async def test_what_can_never_fit_is_refused_with_the_missing_number(endpoint: E
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"gpus": 4, "most_gpus": 2}, "`most_gpus` is 2, below `gpus`, which is 4"),
         ({"signal": "SIGUSR1"}, "`signal` goes with `preemptible` only"),
         ({"preemptible": True, "signal": "SIGKILL"}, "SIGKILL"),
         ({"deadline_at": -1}, "$.deadline_at"),
+        ({"deadline_at": 1.7976931348623155e308}, "$.deadline_at"),
+        ({"time_limit_s": 1e300}, "$.time_limit_s"),
+        ({"gpu_memory": 2**60 + 1}, "$.gpu_memory"),
+        ({"gpu_memory": 2**64}, "$.gpu_memory"),
+        ({"env": {"A=B": "1"}}, "$.env"),
     ],
 )
-async def test_wishes_that_contradict_each_other_are_refused(
+async def test_wishes_out_of_range_or_that_contradict_each_other_are_refused(
     endpoint: Endpoint, asked: dict[str, object], words: str
 ) -> None:
     status, body = await endpoint.post(JOBS, submission(**asked))

@@ -20,7 +20,8 @@ class Backend:
 
     def __init__(self, mps: bool, cores: dict[str, tuple[int, ...]] | None = None, sharing: str | None = None) -> None:
         self._mps, self._cores = mps, cores
-        self._devices = tuple(a_device(name, sharing=sharing) for name in cores or ("GPU-1", "GPU-2"))
+        names = tuple(cores or ("GPU-1", "GPU-2"))
+        self._devices = tuple(a_device(name, sharing=sharing, index=str(n)) for n, name in enumerate(names))
         self.closed = False
 
     def devices(self) -> tuple[Device, ...]:
@@ -62,11 +63,14 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def test_the_first_device_is_taken_or_the_one_that_is_named(told, settings: Settings, tmp_path: Path):
-    for named, device in ((None, "GPU-1"), ("1", "GPU-2"), ("GPU-2", "GPU-2")):
+    for named, device in ((None, "GPU-1"), ("1", "GPU-2"), ("gpu1", "GPU-2"), ("GPU-2", "GPU-2")):
         with opened(settings, Choice(device=named), tmp_path) as (_, found, sharing):
             assert (found.device.id, found.warm_cores, sharing) == (device, None, "time-slicing")
         assert told.backend.closed
-    with pytest.raises(NotFound, match="GPU-1, GPU-2"), opened(settings, Choice(device="GPU-3"), tmp_path):
+    with (
+        pytest.raises(NotFound, match=r"gpu0 \(GPU-1\), gpu1 \(GPU-2\)"),
+        opened(settings, Choice(device="GPU-3"), tmp_path),
+    ):
         pass
     assert told.backend.closed
     assert told.events == []

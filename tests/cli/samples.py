@@ -31,6 +31,7 @@ FITS = {
     "admitted": True,
     "rule": "Fits",
     "device": "box/cpu0",
+    "device_name": "cpu0",
     "numbers": {
         "newcomer_pct": 54.0,
         "committed_pct": 33.0,
@@ -49,6 +50,7 @@ OVERLOAD = {
     "admitted": False,
     "rule": "PredictedLoad",
     "device": "box/cpu0",
+    "device_name": "cpu0",
     "numbers": {"newcomer_pct": 54.0, "committed_pct": 53.0, "sum_pct": 107.0, "limit_pct": 100.0, "residents": "41"},
     "sentence": "Together, the predicted peak utilisations exceed the limit.",
 }
@@ -79,7 +81,9 @@ def job(job_id: int, **changes: Any) -> dict[str, Any]:
         "attempt": 0,
         "host": None,
         "device": None,
+        "device_name": None,
         "devices": [],
+        "device_names": [],
         "partners": [],
         "exit_code": None,
         "log_path": None,
@@ -111,7 +115,9 @@ def running(job_id: int, **changes: Any) -> dict[str, Any]:
             "started_at_unix": NOW - 4320,
             "host": "box",
             "device": "box/cpu0",
+            "device_name": "cpu0",
             "devices": ["box/cpu0"],
+            "device_names": ["cpu0"],
             "partners": [43],
             "live": {"memory_bytes": int(9.1 * GIB), "utilization_pct": 61.0, "steps": 1200, "rate": 12.5},
             "forecast": FORECAST,
@@ -140,6 +146,8 @@ def queue() -> list[dict[str, Any]]:
 DEVICES: list[dict[str, Any]] = [
     {
         "id": "box/cpu0",
+        "name": "cpu0",
+        "index": "0",
         "host": "box",
         "backend": "cpu",
         "kind": "cpu-2",
@@ -156,6 +164,8 @@ DEVICES: list[dict[str, Any]] = [
     },
     {
         "id": "GPU-3f2a9c1e-0000-0000-0000-000000000000",
+        "name": "gpu0",
+        "index": "0",
         "host": "box",
         "backend": "nvml",
         "kind": "NVIDIA H200",

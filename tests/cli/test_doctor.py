@@ -93,6 +93,18 @@ def test_a_device_that_is_unwell_is_broken_and_a_container_of_its_own_is_noted(
     assert (noted.status, "--pid=host" in (noted.fix or "")) == ("note", True)
 
 
+def test_gpus_that_show_no_processes_are_noted_with_what_follows(gpuq: Command, healthy: FakeApi) -> None:
+    shown, hidden = samples.DEVICES[0], {**samples.DEVICES[0], "host": "wsl", "processes_visible": False}
+    assert "processes" not in checks(gpuq("doctor", "--json"))
+    healthy.on("GET", "/api/v1/gpus", [shown, hidden])
+    done = gpuq("doctor", "--json")
+    found = checks(done)["processes"]
+    assert (done.code, found["status"]) == (0, "note")
+    assert "on wsl does not show" in found["found"]
+    assert "jobs that share one" in found["found"]
+    assert "--pid=host" in found["fix"]
+
+
 def test_clocks_that_disagree_are_noted(gpuq: Command, healthy: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "clocks" not in checks(gpuq("doctor", "--json"))
     monkeypatch.setattr(

@@ -31,7 +31,7 @@ def test_explain_shows_the_sum_that_refuses(gpuq: Command, api: FakeApi) -> None
     api.on("GET", "/api/v1/jobs/45/explanation", told)
     out = gpuq("explain", "45", COLUMNS="200").out
     assert out.startswith(
-        "job 45 waits: PredictedLoad on box/cpu0: peak utilisation 54% + 53% = 107% > 100%, beside job 41.\n"
+        "job 45 waits: PredictedLoad on cpu0: peak utilisation 54% + 53% = 107% > 100%, beside job 41.\n"
     )
     assert "It is number 2 of 3 waiting jobs." in out
     assert "9.0 GiB (at most 9.8 GiB)" in out
@@ -39,7 +39,7 @@ def test_explain_shows_the_sum_that_refuses(gpuq: Command, api: FakeApi) -> None
 
 
 def test_explain_says_why_it_runs_beside_another(gpuq: Command, api: FakeApi) -> None:
-    told = explanation(42, "RUNNING", samples.FITS, device="box/cpu0", partners=[43])
+    told = explanation(42, "RUNNING", samples.FITS, device="box/cpu0", device_name="cpu0", partners=[43])
     api.on("GET", "/api/v1/jobs/42/explanation", told)
     out = gpuq("explain", "42", COLUMNS="300").out
     assert out.startswith(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,21 +87,58 @@ def test_a_measured_slowdown_takes_the_place_of_the_predicted_one() -> None:
 
 
 def test_a_device_nobody_reads_shows_question_marks() -> None:
-    lines = gpus.screen(samples.DEVICES, 80, colour=False)
-    assert lines[1].split() == [
-        "cpu0",
-        "cpu-2",
-        "94%",
-        "15.0/80.0G",
-        "16.0G",
-        "42",
-        "resnet",
-        "9.1G",
-        "43",
-        "bert-ft",
-        "5.2G",
+    assert gpus.screen(samples.DEVICES, 80, colour=False) == [
+        "cpu-2, 80.0 GiB",
+        "DEVICE  UTIL      MEMORY  PROMISED  JOBS",
+        "cpu0     94%  15.0/80.0G     16.0G  42 resnet 9.1G, 43 bert-ft 5.2G",
+        "",
+        "NVIDIA H200, 141 GiB",
+        "DEVICE  UTIL      MEMORY  PROMISED  JOBS",
+        "gpu0       -      ?/141G         ?  not reported",
     ]
-    assert lines[2].split() == ["3f2a9c1e", "NVIDIA", "H200", "-", "?/141G", "?", "idle"]
+
+
+def an_h100(index: int, *residents: tuple[int, str, float], host: str = "node1") -> dict[str, Any]:
+    there = [{"job": job, "name": name, "memory_bytes": gib * samples.GIB} for job, name, gib in residents]
+    return {
+        **samples.DEVICES[0],
+        "id": f"GPU-01000100-0000-0000-0000-00000000000{index}",
+        "name": f"gpu{index}",
+        "index": str(index),
+        "host": host,
+        "backend": "nvml",
+        "kind": "NVIDIA H100 80GB HBM3",
+        "power_watts": 412.0,
+        "residents": there,
+    }
+
+
+def test_eight_equal_gpus_have_one_heading_and_a_line_each() -> None:
+    devices = [an_h100(n, (100 + n, "train.py", 40), (200 + n, "finetune.py", 20.5)) for n in range(8)]
+    lines = gpus.screen(devices, 80, colour=False)
+    assert lines[0] == "8 x NVIDIA H100 80GB HBM3, 80.0 GiB each"
+    assert [line.split()[0] for line in lines[1:]] == ["DEVICE", *(f"gpu{n}" for n in range(8))]
+    assert lines[4].endswith("102 train.py 40.0G, 202 finetune.py 20.5G"), "the second resident is whole"
+    assert max(map(len, lines)) <= 80
+
+
+def test_short_of_room_names_are_cut_before_a_resident_is() -> None:
+    name = "a-very-long-experiment-name-of-somebody.py"
+    devices = [an_h100(0, (1001, name, 40), (1002, name, 20.5), (1003, name, 3))]
+    for width in (80, 100):
+        line = gpus.screen(devices, width, colour=False)[-1]
+        assert len(line) <= width
+        for part in ("1001 a-v", "40.0G", "1002 a-v", "20.5G", "1003 a-v", "3.0G"):
+            assert part in line, (width, part, line)
+    assert gpus.screen(devices, 62, colour=False)[-1].endswith("1001 40.0G, 1002 20.5G, 1003 3.0G")
+    assert gpus.screen(devices, 45, colour=False)[-1].endswith("1001, 1002, 1003")
+
+
+def test_several_hosts_are_in_the_headings() -> None:
+    devices = [{**an_h100(n, host=host), "name": f"{host}:gpu{n}"} for host in ("node1", "node2") for n in range(2)]
+    lines = gpus.screen(devices, 80, colour=False)
+    assert lines[0] == "node1: 2 x NVIDIA H100 80GB HBM3, 80.0 GiB each"
+    assert [line.split()[0] for line in lines if "gpu" in line] == [device["name"] for device in devices]
 
 
 def test_a_bar_has_the_length_of_its_share() -> None:
@@ -135,5 +174,7 @@ def test_why_a_job_on_several_devices_waits() -> None:
 
     waits = told("Resources", wanted_devices=2, devices=4, busy_devices=3)
     assert waits == "Resources: 2 devices of one host wanted; 3 of 4 are busy."
+    waits = told("Resources", wanted_devices=4, devices=4, busy_devices=0, unusable_devices=1)
+    assert waits == "Resources: 4 devices of one host wanted; 0 of 4 are busy, 1 unusable: `gpuq doctor` says why."
     never = told("NeverFits", wanted_devices=8, devices_per_host=4)
     assert never == "NeverFits: 8 devices of one host wanted; the most that there are is 4."

@@ -46,7 +46,13 @@ PREDICTION = {
         {"device_type": "NVIDIA T4", "forecast": {"evidence": "none"}, "evidence": {**EVIDENCE, "text": "none"}},
     ],
     "beside": [
-        {"device": "box/cpu0", "device_type": "NVIDIA H200", "partners": [PARTNER], "verdict": samples.FITS},
+        {
+            "device": "box/cpu0",
+            "device_name": "cpu0",
+            "device_type": "NVIDIA H200",
+            "partners": [PARTNER],
+            "verdict": samples.FITS,
+        },
         {
             "device": None,
             "device_type": "NVIDIA T4",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.cli import samples
@@ -54,32 +56,102 @@ def test_a_name_with_escape_codes_does_not_reach_the_terminal(gpuq: Command, api
     assert "\\x1b" in out
 
 
-def test_control_verbs_ask_for_each_job(gpuq: Command, api: FakeApi) -> None:
-    for verb, word in (("cancel", "cancelled"), ("hold", "held"), ("release", "released")):
-        api.on("POST", f"/api/v1/jobs/42/{verb}", {"id": 42, "asked": verb, "state": "PENDING", "done": True})
-        done = gpuq(verb, "42")
-        assert (done.code, done.out, done.err) == (0, "", f"Job 42 is {word}.\n")
+def answered(verb: str, **fields: Any) -> dict[str, Any]:
+    """The API's answer to a request about many jobs."""
+    return {"asked": verb, "dry_run": False, "jobs": {}, "now": {}, "refused": [], "missing": [], **fields}
 
 
-def test_cancel_goes_on_after_a_failure_and_ends_with_the_worst_code(gpuq: Command, api: FakeApi) -> None:
-    api.on("POST", "/api/v1/jobs/1/cancel", problem(404, 3, "There is no job 1.", "Look."))
-    api.on("POST", "/api/v1/jobs/2/cancel", problem(409, 6, "Job 2 has already ended.", "Look."))
-    api.on("POST", "/api/v1/jobs/3/cancel", Reply({"id": 3, "asked": "cancel", "state": "RUNNING", "done": False}, 202))
-    done = gpuq("kill", "1-3")
+@pytest.mark.parametrize(
+    ("verb", "word", "before", "after"),
+    [
+        ("cancel", "cancelled", "PENDING", "CANCELLED"),
+        ("hold", "held", "PENDING", "HELD"),
+        ("release", "released", "HELD", "PENDING"),
+    ],
+)
+def test_control_verbs_say_what_came_of_one_job(
+    gpuq: Command, api: FakeApi, verb: str, word: str, before: str, after: str
+) -> None:
+    api.on("POST", f"/api/v1/jobs/{verb}", answered(verb, jobs={before: [42]}, now={after: [42]}))
+    done = gpuq(verb, "42")
+    assert (done.code, done.out, done.err) == (0, "", f"Job 42 is {word}.\n")
+    assert api.requests[0].body == {"where": {"ids": [42]}, "dry_run": False}
+
+
+def test_cancel_says_what_came_of_each_of_a_few_and_ends_with_the_worst_code(gpuq: Command, api: FakeApi) -> None:
+    why = "has already ended: it is COMPLETED"
+    refused = [{"state": "COMPLETED", "ids": [2], "why": why}]
+    jobs = {"RUNNING": [3, 4]}
+    now = {"RUNNING": [3], "COMPLETING": [4]}
+    api.on("POST", "/api/v1/jobs/cancel", answered("cancel", jobs=jobs, now=now, refused=refused, missing=[[1, 1]]))
+    done = gpuq("kill", "1-4")
     assert done.code == 6
-    assert "Job 3 will be cancelled in a moment." in done.err
-    assert [r.path for r in api.requests] == [f"/api/v1/jobs/{number}/cancel" for number in (1, 2, 3)]
-    assert done.err.endswith("\n  Look.\n")
-    assert done.err.count("Look.") == 1, "what is to be done about them is said once"
+    assert done.err.splitlines() == [
+        "Job 3 will be cancelled in a moment.",
+        "Job 4 is being stopped.",
+        f"gpuq: Job 2 {why}.",
+        "gpuq: There is no job 1.",
+        "  `gpuq show ID` tells the job's state.",
+        "  `gpuq queue --all` lists every job.",
+    ]
+    assert [request.body["where"]["ids"] for request in api.requests] == [[[1, 4]]]
+    api.on("POST", "/api/v1/jobs/cancel", answered("cancel", missing=[[9, 9]]))
+    assert gpuq("cancel", "9").code == 3
 
 
-def test_a_job_that_is_being_stopped_is_not_called_cancelled_yet(gpuq: Command, api: FakeApi) -> None:
-    api.on("POST", "/api/v1/jobs/3/cancel", {"id": 3, "asked": "cancel", "state": "COMPLETING", "done": True})
-    assert gpuq("cancel", "3").err == "Job 3 is being stopped.\n"
+def test_cancel_of_many_is_one_request_and_a_summary(gpuq: Command, api: FakeApi) -> None:
+    ended = [*range(85, 85 + 12)]
+    refused = [{"state": "COMPLETED", "ids": ended, "why": "has already ended: it is COMPLETED"}]
+    jobs = {"RUNNING": [*range(97, 109)], "PENDING": [*range(109, 7960)]}
+    now = {"COMPLETING": jobs["RUNNING"], "CANCELLED": jobs["PENDING"]}
+    answer = answered("cancel", jobs=jobs, now=now, refused=refused, missing=[[7960, 20085]])
+    api.on("POST", "/api/v1/jobs/cancel", answer)
+    done = gpuq("cancel", "85-20085")
+    assert (done.code, done.out) == (6, "")
+    assert done.err.splitlines()[:3] == [
+        "Cancelled 7,863 jobs: 12 running, 7,851 waiting.",
+        "gpuq: 12 could not be cancelled: 12 COMPLETED (85, 86, 87, 88, 89, 90, 91, 92, 93, 94, …).",
+        "gpuq: of 12,126 of the ids there is no job (7960-20085).",
+    ]
+    assert len(api.requests) == 1
+    assert gpuq("cancel", "85-20085", "--json").json == answer
+    api.on("POST", "/api/v1/jobs/cancel", answered("cancel", jobs=jobs, now={**now, "PENDING": [7959]}))
+    assert gpuq("cancel", "--all").err == "7,863 jobs will be cancelled in a moment: 12 running, 7,851 waiting.\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "where"),
+    [
+        (["--all"], {"owner": "me"}),
+        (["--all", "--user", "all"], {"owner": "all"}),
+        (["-u", "ada"], {"owner": "ada"}),
+        (
+            ["--name", "sweep-*", "-s", "pd,RUNNING"],
+            {"owner": "me", "name": "sweep-*", "state": ["PENDING", "RUNNING"]},
+        ),
+        (["--kind", "ada:*", "--project", "p"], {"owner": "me", "kind": "ada:*", "project": "p"}),
+        (["7,9", "20-30", "--state", "HELD"], {"ids": [7, 9, [20, 30]], "state": ["HELD"]}),
+        (["1-200000"], {"ids": [[1, 200000]]}),
+    ],
+)
+def test_control_verbs_choose_jobs(gpuq: Command, api: FakeApi, words: list[str], where: dict[str, Any]) -> None:
+    api.on("POST", "/api/v1/jobs/hold", answered("hold", dry_run=True, jobs={"PENDING": [1]}, now={"PENDING": [1]}))
+    done = gpuq("hold", *words, "--dry-run")
+    assert (done.code, done.err) == (0, "Would hold 1 job: 1 waiting.\n")
+    assert [request.body for request in api.requests] == [{"where": where, "dry_run": True}]
+
+
+def test_control_verbs_without_a_choice_do_nothing(gpuq: Command, api: FakeApi) -> None:
+    for words in ([], ["--dry-run"], ["--all", "7"]):
+        assert gpuq("cancel", *words).code == 2
+    assert api.requests == []
+    api.on("POST", "/api/v1/jobs/cancel", answered("cancel"))
+    done = gpuq("cancel", "--all")
+    assert (done.code, done.err) == (0, "No jobs to cancel.\n")
 
 
 def test_a_cancel_whose_answer_is_lost_is_not_sent_again(gpuq: Command, api: FakeApi) -> None:
-    api.on("POST", "/api/v1/jobs/3/cancel", Reply(cut=True))
+    api.on("POST", "/api/v1/jobs/cancel", Reply(cut=True))
     done = gpuq("cancel", "3")
     assert done.code == 4
     assert "before you try again" in done.err

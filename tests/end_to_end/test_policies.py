@@ -93,7 +93,7 @@ def test_a_job_on_two_devices_has_the_cores_of_both_also_where_the_policy_is_mis
         assert found["kind"].endswith(" x2")
         assert found["actual"]["peak_memory_bytes"] > 0
         refused = site.request("POST", "/api/v1/jobs", {"command": ["x"], "cwd": "/", "gpus": 3})
-        assert (refused[0], refused[1]["exit_code"]) == (422, 7)
+        assert (refused[0], refused[1]["exit_code"]) == (409, 7)
         assert "The policy `urgnet` is replaced by `packed`: there is no policy `urgnet`" in site.output.read_text()
 
 

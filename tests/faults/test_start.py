@@ -59,15 +59,19 @@ def test_a_settings_file_that_is_no_toml(home: Path, module: str) -> None:
 
 def test_a_setting_that_does_not_exist(home: Path) -> None:
     (home / "config.toml").write_text("[admission]\nmax_slodown = 2")
-    assert "[admission] has no setting `max_slodown`; known: " in refused(home, UP, 2)
+    said = refused(home, UP, 2)
+    assert f"[admission] in {home}/config.toml has no setting `max_slodown`. Did you mean `max_slowdown`?" in said
 
 
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"[worker]\ngrace_s = 'long'", "[worker]: Expected `float`"),
+        (
+            b"[worker]\ngrace_s = 'long'",
+            "sets `grace_s` under [worker] to 'long'; it must be a finite number of at least 0.",
+        ),
         (b"[wroker]\ngrace_s = 5", "unknown table [wroker]"),
-        (b"worker = 3", "`worker` in the settings must be a table"),
+        (b"worker = 3", "config.toml must be a table"),
         (b"\xff\xfe\x00", "is not valid TOML"),
     ],
 )

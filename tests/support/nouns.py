@@ -33,8 +33,9 @@ def a_device(
     host: str = "host",
     type: str = "A",  # noqa: A002
     sharing: str | None = None,
+    index: str | None = None,
 ) -> Device:
-    return Device(DeviceId(name), HostId(host), "sim", type, int(gib * GIB), sharing)
+    return Device(DeviceId(name), HostId(host), "sim", type, int(gib * GIB), sharing, index)
 
 
 def a_forecast(utilization: float | None = 40.0, gib: float | None = 4.0, **changes: Any) -> Forecast:

@@ -84,6 +84,18 @@ def test_of_the_lines_those_that_make_no_sense_are_passed_over(tmp_path: Path) -
     assert read_xids(tmp_path / "away") == []
 
 
+def test_a_device_that_did_not_answer_when_a_job_failed_ended_it(tmp_path: Path) -> None:
+    other = Device(DeviceId("GPU-2"), GPU.host, "nvml", GPU.type, GPU.total_memory)
+    reading = Reading(999.0, None, None, None)
+    lost, well = (Seen((GPU, other), Sample(((one.id, reading),), ()), {}) for one in (other, GPU))
+    failed = settle(end(), US, order(), tmp_path, lost)
+    assert (failed.ending, failed.unwell) == (Ending.DEVICE_FAILED, True)
+    assert failed.reason == "the driver did not answer for GPU-1; ended with exit code 1"
+    assert settle(end(), US, order(), tmp_path, well).ending is Ending.EXITED
+    assert settle(end(code=0), US, order(), tmp_path, lost).ending is Ending.EXITED
+    assert settle(end(), US, order(), tmp_path, None).ending is Ending.EXITED
+
+
 # --- whose memory it was -------------------------------------------------------------------------------------------
 
 

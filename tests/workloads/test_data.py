@@ -110,7 +110,7 @@ def test_the_paced_reader_takes_the_time_that_the_bytes_need(tmp_path):
     files = pets.prepare(tmp_path, 4, 0)
     size = sum(file.stat().st_size for file in files)
     reader = segmentation.Reader(size / 0.4)
-    began = reader.free_at
+    began = reader.pace.free_at
     for file in files:
         reader.read(file)
     assert time.monotonic() - began >= 0.39

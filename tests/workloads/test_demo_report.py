@@ -1,31 +1,36 @@
-"""The demo's arithmetic and tables, on jobs with known numbers."""
+"""The demo's arithmetic, report and progress lines, on jobs with known numbers."""
 
 import io
 
 import pytest
 from rich.console import Console
 
-from tests.workloads.jobs import DEVICE, GIB, job, refused
+from tests.workloads.jobs import job, refused
 from workloads.demo import report, screen
 
 UNMEASURED = dict.fromkeys(("peak_utilization_pct", "peak_memory_bytes", "alone_rate", "shared_rate", "slowdown"))
+ADMITTED = {
+    "admitted": True,
+    "rule": "Fits",
+    "numbers": {"newcomer_pct": 18.0, "committed_pct": 68.0, "limit_pct": 115.0},
+}
+SHARED = [job(4, "shallow"), job(5, "deep", verdict=ADMITTED, started_at_unix=102.0)]
 
 
-def drawn(renderable: object) -> str:
-    out = io.StringIO()
-    Console(file=out, width=80).print(renderable)
-    return out.getvalue()
+def text(lines):
+    assert all(len(line) <= report.WIDTH for line in lines)
+    return " ".join(" ".join(lines).split())
 
 
-def test_packing_saving_is_one_less_time_together_over_times_alone():
-    alone = [job(1, started_at_unix=0, ended_at_unix=30), job(2, started_at_unix=30, ended_at_unix=50)]
-    together = [job(3, started_at_unix=100, ended_at_unix=132), job(4, started_at_unix=102, ended_at_unix=125)]
-    assert report.packing_saving(together, alone) == pytest.approx(1 - 32 / 50)
+def test_two_that_do_not_slow_each_other_save_half():
+    assert report.share_saved([1.0, 1.0]) == pytest.approx(0.5)
+    assert report.share_saved([1.5, 1.5]) == pytest.approx(0.25)
+    assert report.share_saved([3.0, 3.0]) == pytest.approx(-0.5)
 
 
-def test_the_saving_is_negative_when_together_took_longer():
-    alone = [job(1, started_at_unix=0, ended_at_unix=10)]
-    assert report.packing_saving([job(2, started_at_unix=0, ended_at_unix=12)], alone) == pytest.approx(-0.2)
+def test_what_was_saved_is_not_known_without_both_slowdowns():
+    assert report.share_saved([1.0, None]) is None
+    assert report.share_saved([1.0]) is None
 
 
 def test_overlap_counts_the_seconds_in_which_both_ran():
@@ -34,69 +39,71 @@ def test_overlap_counts_the_seconds_in_which_both_ran():
     assert report.overlap(one, job(3, started_at_unix=10, ended_at_unix=20)) == 0
 
 
-def test_the_table_shows_forecast_beside_measured_with_the_interval():
-    text = drawn(report.comparison([job(4)], [job(1)]))
-    assert "55%" in text
-    assert "53%" in text
-    assert "1.04 [0.99, 1.10]" in text
-    assert "slowdown beside 7" in text
-    assert "1.00 GiB (≤ 1.25 GiB)" in text
-    assert "6.2 alone" in text
-    assert "6.0 shared" in text
-
-
-def test_what_was_not_measured_is_a_dash_and_never_a_zero():
-    text = drawn(report.comparison([job(4, forecast=None, actual={**UNMEASURED, "partners": []})], []))
-    assert report.UNKNOWN in text
-    assert "0" not in text.replace("40", "")
-
-
-def test_the_learned_table_fits_80_columns_on_one_line_each():
-    cluster = {
-        "peak_utilization_pct": 50.0,
-        "peak_memory_bytes": 2 * GIB,
-        "evidence": "cluster of 2 kinds, nearest x:/a b",
-    }
-    rows = [("batch 128:", "before training", None), ("never run", "after", {**cluster, "model_version": "v1"})]
-    lines = [line for line in drawn(report.learned(rows)).splitlines() if line.strip()]
-    assert len(lines) == 5
-    assert "cluster of 2 kinds" in lines[-1]
-
-
-def test_a_forecast_has_changed_only_if_its_numbers_have():
-    known = job(1)["forecast"]
-    assert not report.changed(known, {**known, "model_version": "v0002"})
-    assert report.changed(None, known)
-    assert report.changed(known, {**known, "upper_memory_bytes": 5})
+def test_a_slowdown_counts_as_measured_only_with_its_interval():
+    assert report.measured(job(4))
+    assert not report.measured(job(4, actual={**job(4)["actual"], "slowdown_low": None}))
+    assert not report.measured(job(4, actual=UNMEASURED))
 
 
 def test_foreign_load_is_what_the_residents_do_not_explain():
-    assert report.foreign_load(refused(5, committed=119.0), [job(4)]) == pytest.approx(119.0 - 54.6)
-    assert report.foreign_load(refused(5, committed=50.0), [job(4)]) == 0
-    assert report.foreign_load(None, [job(4)]) == 0
+    assert report.foreign_load(refused(5, committed=119.0)["verdict"], [job(4)]) == pytest.approx(119.0 - 54.6)
+    assert report.foreign_load(refused(5, committed=50.0)["verdict"], [job(4)]) == 0
+    assert report.foreign_load(None, [job(4)]) is None
+    assert report.foreign_load(refused(5)["verdict"], [job(4, forecast=None)]) is None
 
 
-def test_a_line_tells_who_runs_beside_whom_and_why_another_waits():
-    running = job(4, state="RUNNING", partners=[6], live={"rate": 6.12, "utilization_pct": 53.0, "memory_bytes": GIB})
-    text = screen.line([running, refused(5)], [DEVICE], 93.2)
-    assert text == (
-        "[  93 s] vm/cpu0: 81% busy, 1.00 GiB of 20.00 GiB | 4 images running beside 6 6.1 steps/s 53% "
-        "| 5 words waits (PredictedLoad: 106% > 100%)"
-    )
+def test_the_report_says_who_shared_and_by_which_sum():
+    said = text(report.shared(SHARED))
+    assert "4 shallow with 5 deep, 28 s" in said
+    assert "18% + 68% in use (13% of it other processes) = 86%, limit 115%".replace("18% +", "") in said
+    assert "own history, 1 run" in said
 
 
-def test_the_live_table_shows_the_same():
-    running = job(4, state="RUNNING", partners=[6], live={"rate": 6.12, "utilization_pct": None, "memory_bytes": GIB})
-    text = drawn(screen.table([running, refused(5)], [DEVICE]))
-    assert "4 images" in text
-    assert "PredictedLoad" in text
+def test_the_report_says_what_each_lost_with_the_interval_and_what_was_saved():
+    said = text(report.shared(SHARED))
+    assert "5 deep 4.2% (95% interval -1.0 to 10.0%): 6.0 steps/s" in said
+    assert "saved 48%: 28 s together did what takes 54 s one after the other" in said
 
 
-def test_off_a_terminal_a_line_is_printed_when_a_state_changes_and_not_before():
-    out = io.StringIO()
-    shown = screen.Screen(Console(file=out, width=200))
+def test_what_was_not_measured_is_a_dash_and_never_a_zero():
+    blind = job(5, "deep", verdict=ADMITTED, actual=UNMEASURED)
+    said = text(report.shared([job(4, "shallow"), blind]))
+    assert f"5 deep {report.UNKNOWN}, not measured" in said
+    assert "saved not known" in said
+    assert text(report.first_runs([blind])) == "alone 5 deep uses – of the device and –, – steps/s"
+
+
+def test_the_report_says_what_was_refused_and_the_sum():
+    said = text(report.refused(refused(6, committed=56.0), [job(4), job(5)]))
+    assert said == "refused 6 words beside 4 and 5, by PredictedLoad: 50% forecast + 56% in use = 106%, limit 100%"
+
+
+def test_a_refusal_without_a_sum_gives_its_sentence():
+    verdict = {"admitted": False, "rule": "FirstRunExclusive", "numbers": {}, "sentence": "nothing is known of it"}
+    said = text(report.refused(job(6, "wide", verdict=verdict), [job(4)]))
+    assert said == "refused 6 wide beside 4, by FirstRunExclusive: nothing is known of it"
+
+
+def running(number, **changes):
+    live = {"rate": 6.12, "utilization_pct": 53.0, "memory_bytes": 2**30, "steps": 9}
+    return job(number, state="RUNNING", ended_at_unix=None, **{"live": live, **changes})
+
+
+def test_a_line_says_how_fast_each_runs_and_by_which_sum_another_waits():
+    waiting = {**refused(5), "ended_at_unix": None}
+    assert screen.line([running(4), waiting]) == "4 images 6.1 steps/s 53%; 5 words waits (106% > 100%)"
+    assert screen.line([job(4)]) == "all ended"
+
+
+def test_off_a_terminal_a_line_is_printed_when_a_job_begins_or_ends_or_after_a_while():
+    out, now = io.StringIO(), [0.0]
+    shown = screen.Screen(Console(file=out, width=200), clock=lambda: now[0])
     with shown.board() as board:
-        board.show([job(4, state="RUNNING")], [DEVICE])
-        board.show([job(4, state="RUNNING")], [DEVICE])
-        board.show([job(4, state="COMPLETED")], [DEVICE])
+        board.show([running(4)])
+        board.show([running(4)])
+        assert out.getvalue() == ""
+        board.show([job(4)])
+        assert len(out.getvalue().splitlines()) == 1
+        now[0] = screen.LINE_EVERY_S + 1
+        board.show([job(4)])
     assert len(out.getvalue().splitlines()) == 2

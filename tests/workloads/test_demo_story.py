@@ -2,16 +2,28 @@
 
 import subprocess
 import sys
-from contextlib import suppress
+from itertools import count
 
 import pytest
 
+from gpuq.core.attempt import AttemptId
+from gpuq.core.job import JobId
+from gpuq.core.measurement import Measurement, Segment
 from tests.workloads.jobs import job, refused
 from workloads.demo import gpuq as demo_gpuq
 from workloads.demo import story
 from workloads.demo.gpuq import DemoFailed, Gpuq
 
-SHARED = [job(4), job(5, "words", started_at_unix=130.0, ended_at_unix=150.0), job(6, "pets", started_at_unix=102.0)]
+ALONE = [job(1), job(2), job(3)]
+SHARED = [job(4, "shallow"), job(5, "deep", started_at_unix=102.0)]
+
+
+def seen(**changes):
+    return story.Seen(**{"alone": ALONE, "together": SHARED, "refusal": refused(6), **changes})
+
+
+def without(one, *names):
+    return {**one, "actual": {**one["actual"], **dict.fromkeys(names)}}
 
 
 class FakeGpuq:
@@ -25,30 +37,79 @@ class FakeGpuq:
 
 
 def test_all_claims_hold_for_two_that_shared_and_one_refused():
-    story._check(story.Seen(together=SHARED, refusal=refused(5)))
+    story._check(seen())
 
 
-def test_it_fails_when_nobody_shared():
-    apart = [job(4), job(5, started_at_unix=130.0, ended_at_unix=150.0)]
-    with pytest.raises(DemoFailed, match="no two jobs shared"):
-        story._check(story.Seen(together=apart, refusal=refused(5)))
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"alone": []}, "a first run was not measured"),
+        ({"alone": [job(1), without(job(2), "peak_utilization_pct")]}, "a first run was not measured"),
+        ({"together": [job(4), job(5, started_at_unix=130.0, ended_at_unix=150.0)]}, "no two jobs shared"),
+        ({"together": [job(4), job(5, device="vm/cpu1")]}, "no two jobs shared"),
+        ({"together": [without(one, "slowdown") for one in SHARED]}, "no slowdown was measured"),
+        ({"together": [without(one, "slowdown_low") for one in SHARED]}, "with an interval"),
+        ({"refusal": None}, "not refused"),
+    ],
+)
+def test_each_claim_can_fail(changes, said):
+    with pytest.raises(DemoFailed, match=said):
+        story._check(seen(**changes))
 
 
-def test_it_fails_when_no_slowdown_was_measured():
-    blind = [{**one, "actual": {**one["actual"], "slowdown": None}} for one in SHARED]
-    with pytest.raises(DemoFailed, match="no slowdown"):
-        story._check(story.Seen(together=blind, refusal=refused(5)))
+def test_the_pair_fits_beside_a_process_that_takes_one_core_and_the_third_beside_nobody():
+    limit = 115.0
+    each = 100 * story.CORES_OF_A_WAITING_JOB / story.CORES
+    assert 2 * each + 100 / story.CORES <= limit - 20
+    assert 2 * each + 95 >= 105 + 20
 
 
-def test_it_fails_when_nobody_was_refused():
-    with pytest.raises(DemoFailed, match="no job was refused"):
-        story._check(story.Seen(together=SHARED, refusal=None))
+def test_storage_is_as_slow_as_makes_a_job_compute_for_the_wanted_part_of_a_core():
+    pace = story.storage_mbps(0.009)
+    steps_per_s = pace * 1e6 / (story.BATCH_SIZE * story.mlp.ROW_BYTES)
+    assert steps_per_s * 0.009 == pytest.approx(story.CORES_OF_A_WAITING_JOB)
 
 
-def test_a_busy_machine_is_named_as_the_cause():
-    apart = [job(4), job(5, started_at_unix=130.0, ended_at_unix=150.0)]
-    with pytest.raises(DemoFailed, match="64% of the two cores busy"):
-        story._check(story.Seen(together=apart, refusal=refused(5, committed=119.0)))
+def test_under_a_quota_the_load_limit_is_its_share():
+    assert "GPUQ_ADMISSION_UTILIZATION_PCT" not in story.settings(None)
+    assert "GPUQ_ADMISSION_UTILIZATION_PCT" not in story.settings(4.0)
+    assert story.settings(1.0)["GPUQ_ADMISSION_UTILIZATION_PCT"] == "50"
+    with pytest.raises(DemoFailed, match=r"0\.50"):
+        story.settings(0.5)
+
+
+def measurement(*segments):
+    return Measurement(segments=tuple(segments))
+
+
+def windows(partners, *rates):
+    count = len(rates)
+    return Segment(partners, 5.0 * count, int(5 * sum(rates)), count, sum(rates), sum(rate * rate for rate in rates))
+
+
+def test_the_width_is_known_once_both_sides_have_two_windows():
+    beside = (AttemptId(JobId(5), 1),)
+    alone = measurement(windows((), 20.0, 20.2))
+    assert story.half_width(measurement(windows(beside, 19.0, 19.2, 19.1)), alone) < 0.1
+    assert story.half_width(measurement(windows(beside, 19.0)), alone) is None
+    assert story.half_width(measurement(windows(beside, 19.0, 19.2)), Measurement()) is None
+    own = measurement(windows((), 20.0, 20.1), windows(beside, 19.0, 19.2))
+    assert story.half_width(own, Measurement()) is not None
+
+
+def test_a_pair_that_was_refused_is_explained_by_the_load_of_others():
+    waiting = refused(5, committed=90.0)
+    waiting["verdict"]["numbers"]["foreign_pct"] = 72.0
+    said = story._why_they_did_not_share([job(4, state="RUNNING"), waiting])
+    assert "140% would be used, 72% of it by other processes, and the limit is 100%" in said
+    assert "4 images is RUNNING" in story._why_they_did_not_share([job(4, state="RUNNING"), job(5)])
+
+
+def test_a_demo_that_takes_too_long_says_so(monkeypatch):
+    monkeypatch.setattr(story.time, "sleep", lambda _: None)
+    shown = story.Screen(clock=count(0, story.LIMIT_S / 4).__next__)
+    with pytest.raises(DemoFailed, match="takes longer"):
+        story.watch(shown, FakeGpuq(*[job(4)] * 4), [4], lambda _: False)
 
 
 def test_a_job_that_did_not_complete_fails_the_demo():
@@ -57,7 +118,7 @@ def test_a_job_that_did_not_complete_fails_the_demo():
             return "Traceback: no such file"
 
     with pytest.raises(DemoFailed, match="no such file"):
-        story._all_completed(Logs(), [job(4, state="FAILED", exit_code=1)])
+        story.all_completed(Logs(), [job(4, state="FAILED", exit_code=1)])
 
 
 def test_the_refusal_is_kept_as_it_was_when_first_seen():
@@ -67,19 +128,6 @@ def test_the_refusal_is_kept_as_it_was_when_first_seen():
 
 def test_a_job_that_started_was_not_refused():
     assert story._refusal(FakeGpuq(job(5, state="RUNNING")), 5) is None
-
-
-def test_both_acts_give_the_same_work_the_same_kind_of_command():
-    """Only the values of `--steps` and `--seconds` differ; those do not make another kind."""
-    work = story.Work("pets", "segmentation", 8, 14, ("--data-dir", "/d"))
-    first, second = work.command(seconds=14), work.command(steps=77)
-    assert [word for word in first if word.startswith("-")] == [word for word in second if word.startswith("-")]
-
-
-def test_the_steps_of_a_run_are_read_from_its_summary():
-    assert story.steps_made('talk\n{"steps": 12}\nmore talk\n') == 12
-    with pytest.raises(DemoFailed):
-        story.steps_made("talk\n")
 
 
 def test_a_gpuq_that_cannot_start_fails_with_its_own_words_and_leaves_nothing():
@@ -102,6 +150,5 @@ def test_a_process_left_behind_is_found_killed_and_counted_as_failure(monkeypatc
 def test_the_demo_refuses_a_machine_with_one_core(monkeypatch, capsys):
     monkeypatch.setattr(story.os, "sched_getaffinity", lambda _pid: {0})
     monkeypatch.setattr(story.signal, "signal", lambda *_: None)
-    with suppress(SystemExit):
-        assert story.main() == 1
+    assert story.main() == 1
     assert "two CPU cores" in capsys.readouterr().out

@@ -1,144 +1,150 @@
-"""The demo's arithmetic and tables: forecast against actual, packing saving, what was learned.
+"""The demo's arithmetic, and its report of who shared, what each lost, what was saved and what was refused.
 
-Arrives: jobs as `gpuq show --json` prints them, forecasts as `gpuq predict --json` does. Leaves: numbers and rich tables.
-Pure; what is unknown stays unknown and is shown as a dash.
+Takes jobs as `gpuq show --json` prints them; returns numbers and lines of text. What was not measured is None or a dash, never 0.
 """
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from rich import box
-from rich.table import Table
-
-from gpuq.core import slowdown as slowdown_math
-
 Json = Mapping[str, Any]
 UNKNOWN = "–"
+WIDTH = 79
+LABEL = 9
 
 
-def duration(job: Json) -> float:
-    """Seconds from the start of the job's process to its end."""
-    return float(job["ended_at_unix"]) - float(job["started_at_unix"])
+def overlap(one: Json, other: Json) -> float:
+    """Seconds in which both jobs ran; 0 or less where they did not."""
+    start = max(float(one["started_at_unix"]), float(other["started_at_unix"]))
+    return min(float(one["ended_at_unix"]), float(other["ended_at_unix"])) - start
 
 
-def time_together(jobs: Iterable[Json]) -> float:
-    """Seconds from the first start to the last end."""
-    spans = [(float(job["started_at_unix"]), float(job["ended_at_unix"])) for job in jobs]
-    return max(end for _, end in spans) - min(start for start, _ in spans)
+def share_saved(slowdowns: Sequence[float | None]) -> float | None:
+    """The part of the time that is saved while jobs with these slowdowns run together; None where one is not known.
+
+    Each makes 1 / slowdown of its progress alone, so in one second together they do what takes the sum of these, in seconds, one
+    after the other.
+    """
+    known = [value for value in slowdowns if value is not None]
+    if len(known) < 2 or len(known) < len(slowdowns):
+        return None
+    return 1 - 1 / sum(1 / value for value in known)
 
 
-def packing_saving(together: Sequence[Json], alone: Sequence[Json]) -> float:
-    """1 - time together / sum of the times alone, from recorded runs of the same work; `alone` is not empty."""
-    saving = slowdown_math.packing_saving(time_together(together), [duration(job) for job in alone])
-    assert saving is not None, "nothing ran alone"
-    return saving
+def measured(job: Json) -> bool:
+    """Whether the job has a slowdown with its interval."""
+    actual = job["actual"]
+    return all(actual.get(key) is not None for key in ("slowdown", "slowdown_low", "slowdown_high"))
 
 
-def overlap(job: Json, other: Json) -> float:
-    """Seconds in which both ran; 0 or less is none."""
-    start = max(float(job["started_at_unix"]), float(other["started_at_unix"]))
-    return min(float(job["ended_at_unix"]), float(other["ended_at_unix"])) - start
+def foreign_load(verdict: Json | None, beside: Iterable[Json]) -> float | None:
+    """Percent of the device that other processes use, by a verdict of the load rule; None where it does not say.
+
+    That is what was committed, less what the residents were expected to use.
+    """
+    committed = (verdict or {}).get("numbers", {}).get("committed_pct")
+    expected = [(job.get("forecast") or {}).get("peak_utilization_pct") for job in beside]
+    if committed is None or None in expected:
+        return None
+    return max(0.0, float(committed - sum(expected)))
 
 
-def foreign_load(refused: Json | None, residents: Sequence[Json]) -> float:
-    """Percent of the device that others used when a job was refused: committed, less what the resident was expected to use."""
-    numbers = (refused or {}).get("verdict", {}).get("numbers", {})
-    beside = [job for job in residents if str(job["id"]) == numbers.get("residents")]
-    if numbers.get("committed_pct") is None or not beside:
-        return 0.0
-    expected = (beside[0].get("forecast") or {}).get("peak_utilization_pct") or 0.0
-    return float(max(0.0, numbers["committed_pct"] - expected))
+def first_runs(jobs: Sequence[Json]) -> list[str]:
+    """What gpuq measured of each job that ran alone."""
+    return _section("alone", [_first_run(job) for job in jobs])
 
 
-def narrow_table(title: str, left: Iterable[str], right: Iterable[str]) -> Table:
-    """A table that fits 80 columns: no frame, numbers to the right."""
-    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for heading in left:
-        table.add_column(heading, no_wrap=True)
-    for heading in right:
-        table.add_column(heading, justify="right", no_wrap=True)
-    return table
-
-
-def comparison(jobs: Sequence[Json], alone: Sequence[Json]) -> Table:
-    """Forecast at launch against what was measured, four lines per job. `alone` are the earlier runs of the same work."""
-    table = narrow_table("Forecast at launch against what was measured", ("job", ""), ("forecast", "measured"))
-    for job in jobs:
-        for place, row in enumerate(_comparison_rows(job, alone)):
-            table.add_row(f"{job['id']} {job['name']}" if place == 0 else "", *row)
-        table.add_section()
-    return table
-
-
-def _comparison_rows(job: Json, alone: Sequence[Json]) -> list[tuple[str, str, str]]:
-    forecast, actual = job.get("forecast") or {}, job["actual"]
-    bound = forecast.get("upper_memory_bytes")
-    foretold = memory(forecast.get("peak_memory_bytes")) + (f" (≤ {memory(bound)})" if bound else "")
-    beside = ", ".join(str(partner) for partner in _partners(actual))
+def shared(jobs: Sequence[Json]) -> list[str]:
+    """Who ran beside whom, by which forecast it was admitted, what each lost, and what was saved."""
+    first, second = jobs
+    seconds = overlap(first, second)
+    forecast, verdict = second.get("forecast") or {}, second["verdict"]
+    admitted = (
+        f"{_name(first)} with {_name(second)}, {seconds:.0f} s. {second['id']} was admitted: "
+        f"{percent(forecast.get('peak_utilization_pct'))} forecast ({forecast.get('evidence') or 'no evidence'}) + "
+        f"{_committed(second, [first])} = {percent(_sum(verdict))}, limit {percent(_limit(verdict))}"
+    )
+    saving = share_saved([job["actual"].get("slowdown") for job in jobs])
+    saved = "not known, since not both slowdowns were measured"
+    if saving is not None:
+        saved = (
+            f"{saving:.0%}: {seconds:.0f} s together did what takes {seconds / (1 - saving):.0f} s one after the other"
+        )
     return [
-        ("peak utilisation", percent(forecast.get("peak_utilization_pct")), percent(actual["peak_utilization_pct"])),
-        ("peak memory", foretold, memory(actual["peak_memory_bytes"])),
-        (
-            f"slowdown beside {beside}" if beside else "slowdown",
-            ratio(forecast.get("expected_slowdown")),
-            slowdown(actual),
-        ),
-        ("steps/s", f"{number(_alone_rate(job, alone))} alone", _rate_now(actual)),
+        *_section("shared", [admitted]),
+        *_section("lost", [_lost(job) for job in jobs]),
+        *_section("saved", [saved]),
     ]
 
 
-def _alone_rate(job: Json, alone: Sequence[Json]) -> float | None:
-    """The rate of the earlier run of the same work: the act that had no partners at all."""
-    return next((run["actual"]["alone_rate"] for run in alone if run["name"] == job["name"]), None)
-
-
-def _rate_now(actual: Json) -> str:
-    shared = actual["shared_rate"]
-    return f"{number(actual['alone_rate'])} alone" if shared is None else f"{number(shared)} shared"
-
-
-def _partners(actual: Json) -> list[object]:
-    found = actual.get("partners") or []
-    return [partner["job"] if isinstance(partner, Mapping) else partner for partner in found]
-
-
-def learned(rows: Sequence[tuple[str, str, Json | None]]) -> Table:
-    """What was forecast of the same command at different times: (command, when, forecast)."""
-    table = narrow_table("How the forecast changed", ("", "asked"), ("util", "memory", "at most", "time"))
-    table.add_column("evidence", no_wrap=True)
-    for command, when, forecast in rows:
-        known = forecast or {}
-        table.add_row(
-            command,
-            when,
-            percent(known.get("peak_utilization_pct")),
-            memory(known.get("peak_memory_bytes")),
-            memory(known.get("upper_memory_bytes")),
-            seconds(known.get("duration_p50_s")),
-            short_evidence(known),
+def refused(job: Json, beside: Sequence[Json]) -> list[str]:
+    """Which job was refused a place beside these, by which rule, and the sum that decided it."""
+    verdict = job["verdict"]
+    why = f"{_name(job)} beside {' and '.join(str(one['id']) for one in beside)}, by {verdict['rule']}: "
+    if _sum(verdict) is None:
+        why += str(verdict.get("sentence") or "its load is not known")
+    else:
+        own = percent(verdict["numbers"]["newcomer_pct"])
+        why += (
+            f"{own} forecast + {_committed(job, beside)} = {percent(_sum(verdict))}, limit {percent(_limit(verdict))}"
         )
-    return table
+    return _section("refused", [why])
 
 
-def short_evidence(forecast: Json) -> str:
-    """The evidence without the name of the kind it is nearest to: that is a whole command line."""
-    return str(forecast.get("evidence") or "none").partition(", nearest")[0].removeprefix("own history, ")
+def _section(label: str, entries: Iterable[str]) -> list[str]:
+    lines = []
+    for entry in entries:
+        lines += textwrap.wrap(entry, WIDTH, initial_indent=f"{label:<{LABEL}}", subsequent_indent=" " * LABEL)
+        label = ""
+    return lines
 
 
-def changed(before: Json | None, after: Json | None) -> bool:
-    """Whether the numbers differ, whatever model gave them."""
-    keys = ("peak_utilization_pct", "peak_memory_bytes", "upper_memory_bytes", "duration_p50_s", "evidence")
-    return any((before or {}).get(key) != (after or {}).get(key) for key in keys)
+def _first_run(job: Json) -> str:
+    actual = job["actual"]
+    return (
+        f"{_name(job):<10} uses {percent(actual.get('peak_utilization_pct'))} of the device and "
+        f"{memory(actual.get('peak_memory_bytes'))}, {number(actual.get('alone_rate'))} steps/s"
+    )
 
 
-def slowdown(actual: Json) -> str:
-    """The measured slowdown with its interval."""
-    value, low, high = actual.get("slowdown"), actual.get("slowdown_low"), actual.get("slowdown_high")
-    if value is None:
-        return UNKNOWN
-    return f"{value:.2f}" if low is None or high is None else f"{value:.2f} [{low:.2f}, {high:.2f}]"
+def _lost(job: Json) -> str:
+    actual = job["actual"]
+    if actual.get("slowdown") is None:
+        return f"{_name(job):<10} {UNKNOWN}, not measured"
+    rate = f"{number(actual.get('shared_rate'))} steps/s"
+    if not measured(job):
+        return f"{_name(job):<10} {lost(actual['slowdown'])}, no interval: {rate}"
+    between = f"{100 * (actual['slowdown_low'] - 1):.1f} to {100 * (actual['slowdown_high'] - 1):.1f}%"
+    return f"{_name(job):<10} {lost(actual['slowdown'])} (95% interval {between}): {rate}"
+
+
+def _committed(job: Json, beside: Sequence[Json]) -> str:
+    committed = job["verdict"]["numbers"].get("committed_pct")
+    foreign = foreign_load(job["verdict"], beside)
+    by_others = "" if foreign is None or foreign < 1 else f" ({percent(foreign)} of it other processes)"
+    return f"{percent(committed)} in use{by_others}"
+
+
+def _sum(verdict: Json) -> float | None:
+    numbers = verdict["numbers"]
+    own, committed = numbers.get("newcomer_pct"), numbers.get("committed_pct")
+    return None if own is None or committed is None else float(own + committed)
+
+
+def _limit(verdict: Json) -> float | None:
+    found: float | None = verdict["numbers"].get("limit_pct")
+    return found
+
+
+def _name(job: Json) -> str:
+    return f"{job['id']} {job['name']}"
+
+
+def lost(slowdown: float) -> str:
+    """What a slowdown is in percent of time."""
+    return f"{100 * (slowdown - 1):.1f}%"
 
 
 def percent(value: float | None) -> str:
@@ -151,16 +157,6 @@ def memory(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value / 2**30:.2f} GiB"
 
 
-def ratio(value: float | None) -> str:
-    """A slowdown."""
-    return UNKNOWN if value is None else f"{value:.2f}"
-
-
 def number(value: float | None) -> str:
     """Steps per second."""
     return UNKNOWN if value is None else f"{value:.1f}"
-
-
-def seconds(value: float | None) -> str:
-    """A duration."""
-    return UNKNOWN if value is None else f"{value:.0f} s"

@@ -1,58 +1,58 @@
-"""What a person sees while the demo runs: a live table on a terminal, a line every few seconds elsewhere.
-
-Arrives: jobs and devices as the HTTP endpoint gives them. Leaves: text on stdout.
-"""
+"""What a person sees while the demo runs: one line that changes on a terminal; elsewhere a line when something happens, or every
+ten seconds."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
 from rich.console import Console
 from rich.live import Live
-from rich.table import Table
+from rich.text import Text
 
 from workloads.demo import report
 
 Json = Mapping[str, Any]
-LINE_EVERY_S = 5.0
+LINE_EVERY_S = 10.0
 
 
 class Screen:
     """The console, with the time since the demo began."""
 
-    def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console(highlight=False, soft_wrap=False)
-        self.began = time.monotonic()
+    def __init__(self, console: Console | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.console = console or Console(highlight=False, soft_wrap=True)
+        self.clock = clock
+        self.began = clock()
 
     def say(self, text: str = "") -> None:
-        """A paragraph of talk."""
+        """A paragraph."""
         self.console.print(text, markup=False)
 
     def act(self, title: str) -> None:
-        """A heading."""
-        self.console.print()
-        self.console.print(f"--- {self.elapsed():.0f} s. {title}", style="bold", markup=False)
+        """A heading with the time."""
+        self.console.print(f"[{self.elapsed():3.0f} s] {title}", style="bold", markup=False)
 
     def elapsed(self) -> float:
         """Seconds since the demo began."""
-        return time.monotonic() - self.began
+        return self.clock() - self.began
 
     def board(self) -> Board:
-        """A view of jobs and devices that follows them."""
+        """A view of jobs that follows them."""
         return Board(self)
 
 
 class Board:
-    """Shows jobs and devices as they change. A context manager."""
+    """Shows jobs as they change. A context manager."""
 
     def __init__(self, screen: Screen) -> None:
         self._screen = screen
-        self._live = Live(console=screen.console, auto_refresh=False) if screen.console.is_terminal else None
-        self._next_line_at = 0.0
-        self._last_states: list[tuple[object, object]] = []
+        self._live = (
+            Live(console=screen.console, auto_refresh=False, transient=True) if screen.console.is_terminal else None
+        )
+        self._next_line_at = screen.clock() + LINE_EVERY_S
+        self._last_states: list[tuple[object, object]] | None = None
 
     def __enter__(self) -> Board:
         if self._live is not None:
@@ -65,65 +65,38 @@ class Board:
         if self._live is not None:
             self._live.stop()
 
-    def show(self, jobs: Sequence[Json], devices: Sequence[Json]) -> None:
-        """The present state; off a terminal only when a job's state changed or some seconds went by."""
+    def show(self, jobs: Sequence[Json]) -> None:
+        """The present state; off a terminal only when jobs began or ended, or some seconds went by."""
+        text = f"[{self._screen.elapsed():3.0f} s]   {line(jobs)}"
         if self._live is not None:
-            self._live.update(table(jobs, devices), refresh=True)
+            self._live.update(Text(text, no_wrap=True, overflow="ellipsis"), refresh=True)
             return
-        states = [(job["state"], job["partners"]) for job in jobs]
-        if states != self._last_states or time.monotonic() >= self._next_line_at:
-            self._last_states = states
-            self._next_line_at = time.monotonic() + LINE_EVERY_S
-            self._screen.console.print(line(jobs, devices, self._screen.elapsed()), markup=False, soft_wrap=True)
+        states = [(job["state"] == "RUNNING", job["ended_at_unix"]) for job in jobs]
+        changed = self._last_states is not None and states != self._last_states
+        self._last_states = states
+        if changed or self._screen.clock() >= self._next_line_at:
+            self._next_line_at = self._screen.clock() + LINE_EVERY_S
+            self._screen.console.print(text, markup=False)
 
 
-def table(jobs: Sequence[Json], devices: Sequence[Json]) -> Table:
-    """The live view."""
-    title = "; ".join(map(device_text, devices))
-    found = report.narrow_table(title, ("job", "state", "beside"), ("steps/s", "util", "memory"))
-    found.add_column("why it waits", no_wrap=True)
-    for job in jobs:
-        live = job.get("live") or {}
-        found.add_row(
-            f"{job['id']} {job['name']}",
-            job["state"],
-            ", ".join(map(str, job["partners"])) or report.UNKNOWN,
-            report.number(live.get("rate")),
-            report.percent(live.get("utilization_pct")),
-            report.memory(live.get("memory_bytes")),
-            waits_for(job),
-        )
-    return found
-
-
-def line(jobs: Sequence[Json], devices: Sequence[Json], elapsed: float) -> str:
-    """The same in one line."""
-    parts = [job_text(job) for job in jobs if job["state"] in ("RUNNING", "STARTING", "COMPLETING", "PENDING")]
-    return f"[{elapsed:4.0f} s] " + " | ".join([*map(device_text, devices), *parts])
+def line(jobs: Sequence[Json]) -> str:
+    """The jobs that are not over, in one line."""
+    return "; ".join(job_text(job) for job in jobs if job["ended_at_unix"] is None) or "all ended"
 
 
 def job_text(job: Json) -> str:
     """One job in a few words."""
     name, live = f"{job['id']} {job['name']}", job.get("live") or {}
     if job["state"] == "PENDING":
-        return f"{name} waits ({waits_for(job) or 'not looked at yet'})"
-    beside = "".join(f" beside {partner}" for partner in job["partners"])
+        return f"{name} waits{waits_for(job)}"
     rate = f" {live['rate']:.1f} steps/s" if live.get("rate") is not None else ""
-    return f"{name} {job['state'].lower()}{beside}{rate} {report.percent(live.get('utilization_pct'))}"
-
-
-def device_text(device: Json) -> str:
-    """One device in a few words."""
-    used, total = report.memory(device["used_memory_bytes"]), report.memory(device["total_memory_bytes"])
-    return f"{device['id']}: {report.percent(device['utilization_pct'])} busy, {used} of {total}"
+    busy = f" {live['utilization_pct']:.0f}%" if live.get("utilization_pct") is not None else ""
+    return f"{name}{rate}{busy}" if rate or busy else f"{name} {job['state'].lower()}"
 
 
 def waits_for(job: Json) -> str:
-    """The rule that keeps a job waiting, with its sum where it has one."""
-    verdict = job.get("verdict")
-    if job["state"] != "PENDING" or not verdict or verdict["admitted"]:
+    """The sum that keeps a job waiting, where that is why; else nothing."""
+    numbers = (job.get("verdict") or {}).get("numbers") or {}
+    if numbers.get("sum_pct") is None:
         return ""
-    numbers = verdict["numbers"]
-    if numbers.get("sum_pct") is not None:
-        return f"{verdict['rule']}: {numbers['sum_pct']:.0f}% > {numbers['limit_pct']:.0f}%"
-    return str(verdict["rule"])
+    return f" ({report.percent(numbers['sum_pct'])} > {report.percent(numbers['limit_pct'])})"

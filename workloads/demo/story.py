@@ -1,18 +1,16 @@
-"""What the demo does, in four acts, and the claims it holds itself to.
+"""What the demo does on CPU cores, and the claims that it checks.
 
-The timeline on two cores, in seconds. Each job spends about 10 s on importing TensorFlow and compiling, so the training
-itself is short. It is measured in windows of 5 s, the first of each set of partners left out; the two that share train long
-enough to have several windows together, which gives their slowdowns an interval:
+Three trainings of `workloads/mlp.py`. Two wait for slow storage most of the time: the pace of the storage is chosen so that each
+computes for about a third of one core, by what a step costs on this machine. The third reads at full speed, and computes with two
+threads.
 
-      0  gpuq starts; meanwhile the segmentation files are written
-      5  act 1: three kinds nobody knows, so each runs alone and is thereby measured: 42 + 17 + 32 s
-     96  act 2: the same work again. Two share, one is refused a partner, waits, and runs: 65 s; last, a kind not seen
-         before, alone: 14 s
-    175  act 3: forecast against actual, packing saving
-    176  act 4: training, and the forecasts after it: 3 s
-    180  everything is ended
+      0 s  gpuq starts; meanwhile a short run of each of the two shows what a step costs
+      5 s  first runs: gpuq knows nothing of the three, so each runs alone and is measured
+     45 s  second runs: the two share the device, and the third is refused beside them
+     65 s  the slowdown of both is measured, with an interval; everything is ended
 
-Act 1 limits each job by time; act 2 gives each exactly the steps it then made, so both acts do the same work.
+Each phase lasts until what it is for is measured, up to a time limit. How fast the machine is does not matter, and other work
+matters little: the two fit beside a process that takes one of two cores, and the third fits beside them on no machine.
 """
 
 from __future__ import annotations
@@ -20,69 +18,63 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
 import workloads
-from workloads.datasets import pets
+from gpuq.core import slowdown as slowdown_math
+from gpuq.core.measurement import Measurement
+from workers.sample import read_measurement
+from workloads import mlp
 from workloads.demo import report
+from workloads.demo.cores import quota
 from workloads.demo.gpuq import DemoFailed, Gpuq, Json
 from workloads.demo.screen import Screen
 
-FOLDER = Path(workloads.__file__).parent
-# A new kind among the latest runs lets the judge see whether a model knows more than the record alone.
-NEW_KIND_S = 8
-NEW_KIND_BATCH = 64
-UNSEEN_BATCH = 128
-# No act takes this long on a machine that works; a demo that hangs is ended and says so.
-ACT_WITHIN_S = 300.0
-LOOK_EVERY_S = 1.0
-LOOKS_FOR_VERDICT_S = 30.0
+SCRIPT = Path(workloads.__file__).parent / "mlp.py"
+CORES = 2
+# Two such jobs use 36% of two cores. The load limit is 115%, so they fit beside a process that takes one core.
+CORES_OF_A_WAITING_JOB = 0.36
+BATCH_SIZE = 256
+TRIAL_STEPS = 60
+# gpuq leaves out the first 5 s of a training and measures its progress in windows of 5 s; the last may be half a window.
+ALONE_S = 14.5
+LOAD_S = 7.0
+TOGETHER_S = 17.0
+# The demo goes on for an interval no wider than this, but not longer than that.
+HALF_WIDTH = 0.05
+PATIENCE_S = 20.0
+LIMIT_S = 170.0
+LOOK_EVERY_S = 0.5
+TRIAL_WITHIN_S = 60.0
 ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "PREEMPTED", "NODE_FAIL"}
-SETTINGS = {
-    "GPUQ_DEVICES_BACKEND": "cpu",
-    "GPUQ_DEVICES_CPU_COUNT": "1",
-    "GPUQ_DEVICES_CPU_CORES": "2",
-    "GPUQ_LEARNING_MINIMUM_ATTEMPTS": "6",
-}
 
 
 @dataclass(frozen=True)
 class Work:
-    """One of the training scripts, with the flags that stay the same in all its runs."""
+    """One training, always submitted by the same command, so that all its runs are of one kind."""
 
     name: str
-    script: str
-    batch_size: int
-    first_run_s: int
-    flags: tuple[str, ...] = ()
-    wishes: tuple[str, ...] = ()
+    flags: tuple[str, ...]
+    stop_file: Path
+    alone_s: float
+    options: tuple[str, ...] = ()
     """Options of `gpuq submit`."""
 
-    def command(self, *, steps: int = 0, seconds: int = 0, batch_size: int | None = None) -> list[str]:
-        """The script with its arguments. A limit of 0 is none."""
-        size = str(batch_size or self.batch_size)
-        limits = [
-            "--steps",
-            str(steps),
-            "--seconds",
-            str(seconds),
-            "--epochs",
-            "1000",
-            "--threads",
-            "1",
-            "--data",
-            "synthetic",
-        ]
-        return [str(FOLDER / f"{self.script}.py"), "--batch-size", size, *self.flags, *limits]
+    def command(self) -> list[str]:
+        """The script with its arguments."""
+        return [str(SCRIPT), "--model", self.name, *self.flags, "--stop-file", str(self.stop_file)]
 
 
 @dataclass
 class Seen:
-    """What really happened, for the table and for the claims."""
+    """What really happened, for the report and for the claims."""
 
     alone: list[Json] = field(default_factory=list)
     together: list[Json] = field(default_factory=list)
@@ -92,193 +84,277 @@ class Seen:
 def main() -> int:
     """Run the demo; 0 only if all it set out to show was seen."""
     screen = Screen()
+    with ended_in_order(screen) as code:
+        cores = len(os.sched_getaffinity(0))
+        if cores < CORES:
+            raise DemoFailed(f"it needs two CPU cores to share between jobs, and this process may use {cores}.")
+        _tell(screen, quota())
+    return code[0]
+
+
+@contextmanager
+def ended_in_order(screen: Screen) -> Iterator[list[int]]:
+    """Turn the end of the demo into an exit code and one sentence. Yields the list that the code is in afterwards."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupted)
-    cores = len(os.sched_getaffinity(0))
-    if cores < 2:
-        screen.say(f"The demo needs two CPU cores to share between jobs, and has {cores}.")
-        return 1
+    code = [0]
     try:
-        _tell(screen)
+        yield code
+        screen.say(f"Done after {screen.elapsed():.0f} s. Nothing is left running, and the temporary home is gone.")
     except DemoFailed as failure:
-        screen.say(f"\nThe demo failed: {failure}")
-        return 1
+        screen.say(f"\nThe demo failed after {screen.elapsed():.0f} s: {failure}")
+        code[0] = 1
     except KeyboardInterrupt:
         screen.say("\nInterrupted; gpuq and its jobs were ended.")
-        return 130
-    screen.say(f"\nDone after {screen.elapsed():.0f} s. Nothing is left running, and the temporary home is gone.")
-    return 0
+        code[0] = 130
 
 
-def _tell(screen: Screen) -> None:
-    screen.act("gpuq starts")
+def settings(cores: float | None) -> dict[str, str]:
+    """gpuq's settings for the demo; `cores` is what a CPU quota leaves of the machine, None without one. Raises DemoFailed."""
+    found = {
+        "GPUQ_DEVICES_BACKEND": "cpu",
+        "GPUQ_DEVICES_CPU_COUNT": "1",
+        "GPUQ_DEVICES_CPU_CORES": str(CORES),
+        # Three, so that the load rule is asked about a third job, and not only how many may share.
+        "GPUQ_ADMISSION_RESIDENTS_PER_DEVICE": "3",
+    }
+    if cores is not None and cores < 1:
+        raise DemoFailed(f"it needs at least one core's worth of CPU time, and a control group leaves it {cores:.2f}.")
+    if cores is not None and cores < CORES:
+        found["GPUQ_ADMISSION_UTILIZATION_PCT"] = f"{100 * cores / CORES:.0f}"
+    return found
+
+
+def _tell(screen: Screen, cores: float | None) -> None:
     screen.say(
-        "A gpuq of its own: embedded Redis, SQLite, one worker, one device of two CPU cores. Jobs really run there and "
-        "really slow each other down. Real training (Keras on TensorFlow), synthetic data."
+        "gpuq demo: a gpuq of its own, with one device made of two CPU cores. Real trainings in NumPy\n"
+        "(workloads/mlp.py) run on it: two that mostly wait for slow storage, and one that never waits."
     )
-    seen = Seen()
-    with Gpuq(SETTINGS) as gpuq:
-        data = gpuq.home / "pets"
-        pets.prepare(data, 256, 0)
-        works = (
-            Work("images", "image_classification", 32, 36),
-            Work("words", "sentiment", 32, 12, wishes=("--max-slowdown", "1.05")),
-            Work("pets", "segmentation", 8, 27, ("--data-dir", str(data), "--storage-mbps", "1.2")),
+    chosen = settings(cores)
+    if "GPUQ_ADMISSION_UTILIZATION_PCT" in chosen:
+        screen.say(
+            f"A control group leaves {cores:.1f} of the two cores, so `utilization_pct` is set to "
+            f"{chosen['GPUQ_ADMISSION_UTILIZATION_PCT']}."
         )
+    seen = Seen()
+    with Gpuq(chosen) as gpuq:
+        works = _works(gpuq.home)
         gpuq.wait_ready()
-        steps = _first_runs(screen, gpuq, works, seen)
-        _second_runs(screen, gpuq, works, steps, seen)
-        _compare(screen, seen)
-        _learn(screen, gpuq, works[0], seen)
-        _check(seen)
+        _first_runs(screen, gpuq, works, seen)
+        _second_runs(screen, gpuq, works, seen)
+    _check(seen)
+    screen.say()
+    for line in _report(seen):
+        screen.say(line)
+    screen.say()
 
 
-def _first_runs(screen: Screen, gpuq: Gpuq, works: Sequence[Work], seen: Seen) -> list[int]:
-    screen.act("Act 1: nothing is known, so each kind runs alone and is thereby measured")
-    ids = [_submit(screen, gpuq, work, seconds=work.first_run_s) for work in works]
-    seen.alone = _watch(screen, gpuq, ids, _all_ended)
-    _all_completed(gpuq, seen.alone)
-    return [steps_made(gpuq.run("logs", str(number))) for number in ids]
+def _works(home: Path) -> tuple[Work, Work, Work]:
+    """The three trainings, with storage at a pace at which two of them compute for the wanted part of their time."""
+    data = home / "data"
+    mlp.prepare(data, mlp.SAMPLES, 0)
+    waiting = []
+    for model in ("shallow", "deep"):
+        pace = storage_mbps(_seconds_per_step(model, data))
+        flags = ("--data-dir", str(data), "--batch-size", str(BATCH_SIZE), "--storage-mbps", f"{pace:.2f}")
+        waiting.append(Work(model, flags, home / f"stop-{model}", ALONE_S))
+    flags = ("--data-dir", str(data), "--batch-size", str(2 * BATCH_SIZE), "--threads", str(CORES))
+    wide = Work("wide", flags, home / "stop-wide", LOAD_S, ("--max-slowdown", "1.05"))
+    return waiting[0], waiting[1], wide
 
 
-def _second_runs(screen: Screen, gpuq: Gpuq, works: Sequence[Work], steps: Sequence[int], seen: Seen) -> None:
-    screen.act("Act 2: the same work again; now the numbers decide who may share")
-    first, second, third = works
-    a = _submit(screen, gpuq, first, steps=steps[0])
-    _watch(screen, gpuq, [a], lambda jobs: jobs[0]["state"] not in ("PENDING", "STARTING"))
-    b = _submit(screen, gpuq, second, steps=steps[1])
-    seen.refusal = _refusal(gpuq, b)
-    if seen.refusal is not None:
-        screen.say(f"`gpuq explain {b}`:\n{gpuq.run('explain', str(b)).rstrip()}")
-    c = _submit(screen, gpuq, third, steps=steps[2])
-    d = _submit(screen, gpuq, first, seconds=NEW_KIND_S, batch_size=NEW_KIND_BATCH)
-    jobs = _watch(screen, gpuq, [a, b, c, d], _all_ended)
-    _all_completed(gpuq, jobs)
-    seen.together = jobs[:3]
+def storage_mbps(seconds_per_step: float) -> float:
+    """The pace of storage in MB/s at which one such step after the other takes `CORES_OF_A_WAITING_JOB` of a core."""
+    return BATCH_SIZE * mlp.ROW_BYTES / 1e6 * CORES_OF_A_WAITING_JOB / seconds_per_step
 
 
-def _compare(screen: Screen, seen: Seen) -> None:
-    screen.act("Act 3: what was forecast, and what happened")
-    screen.console.print(report.comparison(seen.together, seen.alone))
-    screen.say(
-        "Slowdown: time together / time alone, 1.00 is none; in brackets its 95% interval. Steps/s alone are act 1's."
+def _seconds_per_step(model: str, data: Path) -> float:
+    """What a step of this network costs here: seconds of CPU time, which other work on the machine hardly changes."""
+    flags = ["--model", model, "--data-dir", str(data), "--batch-size", str(BATCH_SIZE), "--steps", str(TRIAL_STEPS)]
+    try:
+        done = subprocess.run(
+            [sys.executable, str(SCRIPT), *flags], capture_output=True, text=True, check=True, timeout=TRIAL_WITHIN_S
+        )
+        summary = json.loads(done.stdout.splitlines()[-1])
+        return float(summary["cpu_seconds"]) / int(summary["steps"])
+    except subprocess.TimeoutExpired as error:
+        raise DemoFailed(
+            f"{TRIAL_STEPS} steps of `{SCRIPT.name}` take over {TRIAL_WITHIN_S:.0f} s. Try again when the machine is less busy."
+        ) from error
+    except (OSError, subprocess.CalledProcessError, ValueError, LookupError) as error:
+        said = getattr(error, "stderr", "") or error
+        raise DemoFailed(f"`{SCRIPT.name}` does not run here: {str(said).strip()[-500:]}") from error
+
+
+def _first_runs(screen: Screen, gpuq: Gpuq, works: Sequence[Work], seen: Seen) -> None:
+    screen.act("First runs: nothing is known of the three, so each runs alone and is measured.")
+    ids = [_submit(gpuq, work) for work in works]
+    training_since: dict[int, float] = {}
+
+    def end_measured(jobs: Sequence[Json]) -> bool:
+        for work, job in zip(works, jobs, strict=True):
+            if (job["live"] or {}).get("steps"):
+                since = training_since.setdefault(job["id"], time.monotonic())
+                if time.monotonic() - since >= work.alone_s:
+                    work.stop_file.touch()
+        return _all_ended(jobs)
+
+    seen.alone = watch(screen, gpuq, ids, end_measured)
+    all_completed(gpuq, seen.alone)
+    for work in works:
+        work.stop_file.unlink(missing_ok=True)
+
+
+def _second_runs(screen: Screen, gpuq: Gpuq, works: Sequence[Work], seen: Seen) -> None:
+    screen.act("Second runs of the same commands: the forecasts decide who shares.")
+    ids = [_submit(gpuq, work) for work in works[:2]]
+    watch(screen, gpuq, ids, _beside_each_other, why_not=_why_they_did_not_share)
+    third = _submit(gpuq, works[2])
+    seen.refusal = _refusal(gpuq, third)
+    gpuq.run("cancel", str(third))
+    since = time.monotonic()
+
+    def known(_: Sequence[Json]) -> bool:
+        passed = time.monotonic() - since
+        widths = [_half_width(gpuq.home, number, first["id"]) for number, first in zip(ids, seen.alone, strict=False)]
+        narrow = all(width is not None and width <= HALF_WIDTH for width in widths)
+        return (passed >= TOGETHER_S and narrow) or passed >= TOGETHER_S + PATIENCE_S
+
+    watch(screen, gpuq, ids, known)
+    if _half_width(gpuq.home, ids[0], seen.alone[0]["id"]) is None:
+        # Its first run could not be used, so its rate alone is measured now.
+        works[1].stop_file.touch()
+        watch(screen, gpuq, ids, lambda _: _half_width(gpuq.home, ids[0], seen.alone[0]["id"]) is not None)
+    for work in works:
+        work.stop_file.touch()
+    seen.together = watch(screen, gpuq, ids, _all_ended)
+    all_completed(gpuq, seen.together)
+
+
+def _half_width(home: Path, number: int, first: int) -> float | None:
+    """How far the interval of a running job's slowdown reaches to either side, as a share; None while there is no interval.
+
+    From what the worker service has written of the job and of the first run of its kind.
+    """
+    now, alone = (read_measurement(home / "attempts" / f"{job}-1") for job in (number, first))
+    return half_width(now or Measurement(), alone or Measurement())
+
+
+def half_width(now: Measurement, first: Measurement) -> float | None:
+    """The same, from the two measurements."""
+    found = slowdown_math.slowdown(now, slowdown_math.rates(first).alone)
+    if found is None or found.low is None or found.high is None:
+        return None
+    return (found.high - found.low) / (2 * found.value)
+
+
+def _beside_each_other(jobs: Sequence[Json]) -> bool:
+    first, second = jobs
+    if any(job["state"] in ENDED for job in jobs):
+        raise DemoFailed(f"job {first['id']} or {second['id']} ended before both ran: {_states(jobs)}.")
+    return second["id"] in first["partners"] and all((job["live"] or {}).get("steps") for job in jobs)
+
+
+def _why_they_did_not_share(jobs: Sequence[Json]) -> str:
+    waiting = next((job for job in jobs if job["state"] == "PENDING"), None)
+    numbers = ((waiting or {}).get("verdict") or {}).get("numbers", {})
+    foreign = numbers.get("foreign_pct") or 0.0
+    if waiting is None or numbers.get("sum_pct") is None:
+        return f"jobs {' and '.join(str(job['id']) for job in jobs)} did not come to share the device: {_states(jobs)}."
+    return (
+        f"job {waiting['id']} was not let in beside its partner: {numbers['sum_pct']:.0f}% would be used, {foreign:.0f}% of it "
+        f"by other processes, and the limit is {numbers['limit_pct']:.0f}%. End some of those processes and try again."
     )
-    for one, other in _pairs(seen.together):
-        pair = [one, other]
-        alone = [run for run in seen.alone if run["name"] in (one["name"], other["name"])]
-        _say_saving(screen, f"{one['id']} and {other['id']}", pair, alone)
-    _say_saving(screen, "all three", seen.together, seen.alone)
-    if seen.refusal is not None:
-        screen.say(f"Refused a partner: job {seen.refusal['id']}. {seen.refusal['verdict'].get('sentence', '')}")
-
-
-def _say_saving(screen: Screen, who: str, together: Sequence[Json], alone: Sequence[Json]) -> None:
-    saving = report.packing_saving(together, alone)
-    screen.say(
-        f"Packing saving of {who}: 1 - {report.time_together(together):.1f} s together / "
-        f"{sum(map(report.duration, alone)):.1f} s one after the other = {saving:.0%}"
-    )
-
-
-def _learn(screen: Screen, gpuq: Gpuq, work: Work, seen: Seen) -> None:
-    screen.act("Act 4: training, and what it changed")
-    asked = [work.command(seconds=20), work.command(seconds=20, batch_size=UNSEEN_BATCH)]
-    before = [gpuq.ask("predict", "--json", *command)["forecast"] for command in asked]
-    least = SETTINGS["GPUQ_LEARNING_MINIMUM_ATTEMPTS"]
-    screen.say(f"For the demo a model may be trained from {least} attempts; the default asks for 8.")
-    result = gpuq.ask("model", "train", "--json")
-    outcome = f"Published model {result['version']}" if result["published"] else "Not published; nothing changes"
-    screen.say(f"{outcome}: {result['reason']}.")
-    after = [gpuq.ask("predict", "--json", *command)["forecast"] for command in asked]
-    rows = [
-        ("images", "first launch", seen.alone[0]["forecast"]),
-        ("", "second launch", seen.together[0]["forecast"]),
-        ("", "before training", before[0]),
-        ("", "after", after[0]),
-        (f"batch {UNSEEN_BATCH}:", "before training", before[1]),
-        ("never run", "after", after[1]),
-    ]
-    screen.console.print(report.learned(rows))
-    for what, old, new in zip(("images", f"batch size {UNSEEN_BATCH}"), before, after, strict=True):
-        screen.say(f"Training changed the forecast of {what}: {'yes' if report.changed(old, new) else 'no'}.")
 
 
 def _check(seen: Seen) -> None:
     """The claims, each of which may fail. Raises DemoFailed."""
+    refusal = seen.refusal or {}
     claims = [
-        (bool(_pairs(seen.together)), "no two jobs shared the device"),
-        (any(job["actual"]["slowdown"] is not None for job in seen.together), "no slowdown was measured"),
-        (seen.refusal is not None, "no job was refused a partner for its predicted load"),
+        (all(_known(job) for job in seen.alone) and bool(seen.alone), "a first run was not measured"),
+        (_overlapped(seen.together), "no two jobs shared the device"),
+        (any(report.measured(job) for job in seen.together), "no slowdown was measured with an interval"),
+        (bool(refusal), "the third job was not refused a place beside the two"),
     ]
     broken = [text for holds, text in claims if not holds]
     if broken:
-        busy = report.foreign_load(seen.refusal, seen.together)
-        hint = (
-            f" Other work kept {busy:.0f}% of the two cores busy; try when the machine is quiet." if busy > 15 else ""
+        raise DemoFailed(
+            f"{'; '.join(broken)}. Other work on the machine may be the cause: try again when it is less busy."
         )
-        raise DemoFailed(f"{'; '.join(broken)}.{hint}")
 
 
-def _pairs(jobs: Sequence[Json]) -> list[tuple[Json, Json]]:
-    """The jobs that ran side by side, for longer than it takes to start."""
-    return [
-        (one, other)
-        for place, one in enumerate(jobs)
-        for other in jobs[place + 1 :]
-        if report.overlap(one, other) > 0 and one["device"] == other["device"]
-    ]
+def _known(job: Json) -> bool:
+    return job["actual"].get("peak_utilization_pct") is not None and job["actual"].get("peak_memory_bytes") is not None
 
 
-def _submit(screen: Screen, gpuq: Gpuq, work: Work, **limits: int) -> int:
-    number = int(gpuq.run("submit", "--parsable", "--name", work.name, *work.wishes, *work.command(**limits)))
-    asked = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in limits.items())
-    screen.say(f"{' '.join(('gpuq submit', *work.wishes))} {work.script}.py … → job {number} ({asked})")
-    return number
+def _overlapped(jobs: Sequence[Json]) -> bool:
+    return len(jobs) == 2 and jobs[0]["device"] == jobs[1]["device"] and report.overlap(*jobs) > 0
 
 
-def _watch(screen: Screen, gpuq: Gpuq, ids: Sequence[int], until: Callable[[list[Json]], bool]) -> list[Json]:
-    deadline = time.monotonic() + ACT_WITHIN_S
+def _report(seen: Seen) -> list[str]:
+    assert seen.refusal is not None, "checked before"
+    return [*report.first_runs(seen.alone), *report.shared(seen.together), *report.refused(seen.refusal, seen.together)]
+
+
+# --- what both demos use -------------------------------------------------------------------------------------------
+
+
+def watch(
+    screen: Screen,
+    gpuq: Gpuq,
+    ids: Sequence[int],
+    until: Callable[[list[Json]], bool],
+    why_not: Callable[[list[Json]], str] | None = None,
+) -> list[Json]:
+    """Show these jobs until something holds of them. Raises DemoFailed with `why_not` if the demo takes too long."""
     with screen.board() as board:
-        while time.monotonic() < deadline:
+        while True:
             jobs = [gpuq.job(number) for number in ids]
-            board.show(jobs, gpuq.get("/api/v1/gpus"))
+            board.show(jobs)
             if until(jobs):
                 return jobs
+            if screen.elapsed() > LIMIT_S:
+                break
             time.sleep(LOOK_EVERY_S)
-    raise DemoFailed(f"jobs {', '.join(map(str, ids))} were not done after {ACT_WITHIN_S:.0f} s.")
+    if why_not is not None:
+        raise DemoFailed(why_not(jobs))
+    raise DemoFailed(f"it takes longer than {LIMIT_S:.0f} s: {_states(jobs)}. Try again when the machine is less busy.")
 
 
-def _refusal(gpuq: Gpuq, number: int) -> Json | None:
-    """The job as it was when its load kept it from a busy device; None if that did not happen."""
-    deadline = time.monotonic() + LOOKS_FOR_VERDICT_S
+def all_completed(gpuq: Gpuq, jobs: Sequence[Json]) -> None:
+    """Raises DemoFailed, with the end of its log, for a job that did not complete."""
+    for job in jobs:
+        if job["state"] != "COMPLETED":
+            log = gpuq.run("logs", str(job["id"]))[-1000:]
+            raise DemoFailed(
+                f"job {job['id']} ({job['name']}) ended {job['state']}, exit code {job['exit_code']}:\n{log}"
+            )
+
+
+def _states(jobs: Sequence[Json]) -> str:
+    return ", ".join(f"{job['id']} {job['name']} is {job['state']}" for job in jobs)
+
+
+def _submit(gpuq: Gpuq, work: Work) -> int:
+    return int(gpuq.run("submit", "--parsable", "--name", work.name, *work.options, *work.command()))
+
+
+def _refusal(gpuq: Gpuq, number: int, within_s: float = 15.0) -> Json | None:
+    """The job as it was when it was refused a place for its load, or since its load is unknown; None if that did not happen."""
+    deadline = time.monotonic() + within_s
     while time.monotonic() < deadline:
         job = gpuq.job(number)
         verdict = job["verdict"] or {}
-        if verdict.get("rule") == "PredictedLoad" and not verdict["admitted"]:
+        if verdict.get("rule") in ("PredictedLoad", "FirstRunExclusive") and not verdict["admitted"]:
             return job
         if job["state"] != "PENDING":
             return None
-        time.sleep(0.2)
+        time.sleep(0.1)
     return None
 
 
 def _all_ended(jobs: Sequence[Json]) -> bool:
     return all(job["state"] in ENDED for job in jobs)
-
-
-def _all_completed(gpuq: Gpuq, jobs: Sequence[Json]) -> None:
-    for job in jobs:
-        if job["state"] != "COMPLETED":
-            log = gpuq.run("logs", str(job["id"]))[-1500:]
-            raise DemoFailed(f"job {job['id']} ({job['name']}) ended {job['state']}, exit {job['exit_code']}:\n{log}")
-
-
-def steps_made(log: str) -> int:
-    """The steps that a workload's summary, its last line, tells of. Raises DemoFailed."""
-    lines = [line for line in log.splitlines() if line.startswith("{")]
-    if not lines:
-        raise DemoFailed("a job's log has no summary line.")
-    return int(json.loads(lines[-1])["steps"])
 
 
 def _interrupted(_number: int, _frame: FrameType | None) -> None:

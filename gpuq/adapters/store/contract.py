@@ -87,6 +87,19 @@ class Chance(msgspec.Struct, frozen=True, kw_only=True):
     free_at: float | None = None
 
 
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
+    """Which jobs: those that meet every condition; None is no condition."""
+
+    ids: tuple[tuple[int, int], ...] | None = None
+    """Ranges, the first and the last id of each."""
+    states: tuple[JobState, ...] | None = None
+    owner: str | None = None
+    name: str | None = None
+    """A shell pattern, as in `sweep-*`; so are `kind` and `project`."""
+    kind: str | None = None
+    project: str | None = None
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody asked for something, and was told yes: it is handled once, however often Redis rings."""
 
@@ -164,6 +177,14 @@ class Store(Protocol):
 
     def add_request(self, verb: str, job: JobId | None, by: str, at: float, body: Mapping[str, Any]) -> int:
         """Commit a request; its id."""
+        ...
+
+    def add_requests(self, verb: str, jobs: Sequence[JobId], by: str, at: float) -> None:
+        """Commit one request for each of these jobs, all or none. Raises NotFound if one does not exist."""
+        ...
+
+    def select(self, selection: Selection) -> dict[JobId, JobState]:
+        """The state of each job of the selection, in the order of ids."""
         ...
 
     def job(self, job: JobId) -> JobRow | None:

@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0003"
+HEAD = "0004"
 """The schema revision this gpuq works with. Revisions are numbers of four digits, each one higher than the one before."""
 
 metadata = MetaData(
@@ -179,4 +179,5 @@ devices = Table(
     Column("type", Text, nullable=False),
     Column("total_memory", Number, nullable=False),
     Column("sharing", Text),
+    Column("index", Text),
 )

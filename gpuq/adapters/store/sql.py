@@ -12,7 +12,17 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, func, select, union_all, update
 
 from gpuq.adapters.store import journal, submit, turn
-from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, Entry, JobRow, LaunchSpec, Request, Service
+from gpuq.adapters.store.contract import (
+    AttemptRow,
+    Chance,
+    Commit,
+    Entry,
+    JobRow,
+    LaunchSpec,
+    Request,
+    Selection,
+    Service,
+)
 from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.rows import (
     ATTEMPT_COLUMNS,
@@ -28,6 +38,7 @@ from gpuq.adapters.store.rows import (
     to_json,
 )
 from gpuq.adapters.store.schema import attempts, chances, devices, hosts, job_records, jobs, requests
+from gpuq.adapters.store.select import select_jobs
 from gpuq.core.attempt import AttemptId
 from gpuq.core.device import Device
 from gpuq.core.job import JobId, JobState
@@ -67,7 +78,20 @@ class SqlStore:
             raise NotFound(f"There is no job {job}.")
         with self._database.writing() as connection:
             asked = {"verb": verb, "job": job, "by": by, "at": at, "body": to_json(dict(body))}
-            return submit.add_request(connection, asked)
+            return submit.add_requests(connection, [asked])
+
+    def add_requests(self, verb: str, jobs: Sequence[JobId], by: str, at: float) -> None:
+        """Commit one request for each of these jobs, all or none. Raises NotFound if one does not exist."""
+        if jobs:
+            with self._database.writing() as connection:
+                submit.add_requests(
+                    connection, [{"verb": verb, "job": job, "by": by, "at": at, "body": "{}"} for job in jobs]
+                )
+
+    def select(self, selection: Selection) -> dict[JobId, JobState]:
+        """The state of each job of the selection, in the order of ids."""
+        with self._database.reading() as connection:
+            return select_jobs(connection, selection)
 
     def job(self, job: JobId) -> JobRow | None:
         """A job, or None if there is none of that id."""

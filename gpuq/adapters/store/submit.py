@@ -43,16 +43,18 @@ def add_jobs(connection: Connection, records: Sequence[JobRecord]) -> list[JobId
     return ids
 
 
-def add_request(connection: Connection, asked: Mapping[str, Any]) -> int:
-    """A request's row of verb, job, by, at and body; its id. Raises NotFound if there is no such job."""
+def add_requests(connection: Connection, asked: Sequence[Mapping[str, Any]]) -> int:
+    """Rows of verb, job, by, at and body; the id of the last. Raises NotFound if one names no job."""
     _, last_request = connection.execute(_TAKE).one()
-    number = int(last_request) + 1
-    connection.execute(update(numbers).values(last_request=number))
+    rows = [{**request, "id": number} for number, request in enumerate(asked, start=int(last_request) + 1)]
+    last = int(last_request) + len(rows)
+    connection.execute(update(numbers).values(last_request=last))
     try:
-        connection.execute(insert(requests), [{**asked, "id": number}])
+        connection.execute(insert(requests), rows)
     except IntegrityError as error:
-        raise NotFound(f"There is no job {asked['job']}.") from error
-    return number
+        which = f"job {asked[0]['job']}" if len(asked) == 1 else f"one of the {len(asked)} jobs that were named"
+        raise NotFound(f"There is no {which}.") from error
+    return last
 
 
 def _key(record: JobRecord) -> Key | None:

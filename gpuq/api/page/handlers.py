@@ -1,29 +1,31 @@
-"""The page and its two files; also the exchange of the token in the address for a cookie.
+"""The page and its files; also the exchange of the token, from the address or the login form, for a cookie.
 
-Arrives: a browser. Leaves: HTML. The address with the token is left at once by a redirect, so that it stays out of
-sight.
+Arrives: a browser. Leaves: HTML. The address with the token is left at once, so that it stays out of sight.
 """
 
 from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from urllib.parse import parse_qs
 
 from aiohttp import web
 
 from gpuq.adapters.store.contract import JobRow
 from gpuq.api.context import Context, context_of
-from gpuq.api.handlers_jobs import last_attempt, waiting_order
+from gpuq.api.handlers_jobs import device_names, last_attempt, waiting_order
 from gpuq.api.handlers_system import device_list
 from gpuq.api.identity import cookie_name, cookie_value, is_exchange, token_matches
-from gpuq.api.page.render import Page, Waiting, render
+from gpuq.api.page.render import Page, Waiting, render, welcome
 from gpuq.api.problem import Unauthenticated
 from gpuq.api.schema import JobLine
 from gpuq.api.views import job_line, reason_in_words
+from gpuq.core.device_names import DeviceNames
 from gpuq.core.job import ENDED, JobId, JobState
 from gpuq.errors import NotFound
 
 _FILES = {"page.js": "text/javascript", "page.css": "text/css", "icon.svg": "image/svg+xml"}
+_FORM_BYTES = 1024
 _WAITING_SHOWN = 50
 _HELD_SHOWN = 20
 _RECENT_SHOWN = 20
@@ -54,7 +56,23 @@ def _exchange(request: web.Request, token: str) -> web.Response:
     given = request.query.getall("token")
     if len(given) != 1 or not token_matches(given[0], token):
         raise Unauthenticated("The token in the address is not this gpuq's.")
-    answer = web.Response(status=303, headers={"Location": "/"})
+    # Not a redirect: whoever follows a link from elsewhere (a file, a chat) would not be sent the strict cookie along it.
+    return _with_cookie(web.Response(text=welcome(), content_type="text/html"), token)
+
+
+async def login(request: web.Request) -> web.Response:
+    """Take the token from the login form. Raises Unauthenticated for a wrong one."""
+    token = context_of(request).token
+    # Anyone who reaches the port may send this: no more is read than a form with a token has.
+    size = request.content_length or 0
+    raw = await request.content.readexactly(size) if 0 < size <= _FORM_BYTES else b""
+    given = parse_qs(raw.decode("ascii", "replace")).get("token", [""])[0].strip()
+    if not token_matches(given, token):
+        raise Unauthenticated("This is not the token of this gpuq.")
+    return _with_cookie(web.Response(status=303, headers={"Location": "/"}), token)
+
+
+def _with_cookie(answer: web.Response, token: str) -> web.Response:
     answer.set_cookie(cookie_name(token), cookie_value(token), httponly=True, samesite="Strict", path="/")
     return answer
 
@@ -62,18 +80,21 @@ def _exchange(request: web.Request, token: str) -> web.Response:
 async def _collect(context: Context) -> Page:
     live = await context.live.read()
     order = (await waiting_order(context))[:_WAITING_SHOWN]
-    waiting, recent, counts = await context.read(_rows, context, [JobId(job) for job in order])
+    names = await device_names(context, live.view)
+    waiting, recent, counts = await context.read(_rows, context, names, [JobId(job) for job in order])
     return Page(
         now=context.now(),
         live=live,
         counts=counts,
         devices=await device_list(context, live.view),
-        waiting=[Waiting(job_line(row, None, None), reason_in_words(row)) for row in waiting],
+        waiting=[Waiting(job_line(row, None, None, names), reason_in_words(row, names)) for row in waiting],
         recent=recent,
     )
 
 
-def _rows(context: Context, order: list[JobId]) -> tuple[list[JobRow], list[JobLine], dict[JobState, int]]:
+def _rows(
+    context: Context, names: DeviceNames, order: list[JobId]
+) -> tuple[list[JobRow], list[JobLine], dict[JobState, int]]:
     """Waiting jobs in the dispatcher's order, held ones behind them; jobs that ended lately; how many there are."""
     store = context.store
     rank = {job: index for index, job in enumerate(order)}
@@ -82,5 +103,5 @@ def _rows(context: Context, order: list[JobId]) -> tuple[list[JobRow], list[JobL
     pending.sort(key=lambda row: (rank.get(row.id, len(rank)), row.id))
     held = store.jobs(states=[JobState.HELD], limit=_HELD_SHOWN)
     ended = store.jobs(states=sorted(ENDED), limit=_RECENT_SHOWN, newest_first=True)
-    recent = [job_line(row, last_attempt(store, row), None) for row in ended]
+    recent = [job_line(row, last_attempt(store, row), None, names) for row in ended]
     return [*pending, *held], recent, store.count_by_state()

@@ -31,6 +31,9 @@ _HEAD = """<!doctype html>
 """
 
 
+_PLAIN_HEAD = _HEAD.format(title="gpuq").replace('<script src="/static/page.js" defer></script>\n', "")
+
+
 @dataclass(frozen=True)
 class Waiting:
     """A waiting job and why it waits."""
@@ -63,13 +66,24 @@ def render(page: Page) -> str:
     )
 
 
-def stranger(sentence: str) -> str:
-    """What a browser without the cookie sees."""
+def login_page(sentence: str) -> str:
+    """What a browser without the cookie sees: why, and a form for the token."""
     return (
-        _HEAD.format(title="gpuq").replace('<script src="/static/page.js" defer></script>\n', "")
-        + f'<body><main class="stranger"><h1>gpuq</h1><p>{escape(sentence)}</p>'
-        + "<p>Open the address that <code>gpuq up</code> printed: it carries the token.</p></main></body></html>\n"
+        _PLAIN_HEAD
+        + f'<body><main class="login"><h1>gpuq</h1><p role="status">{escape(sentence)}</p>'
+        + '<form method="post" action="/login"><label for="token">Token</label>'
+        + '<input id="token" name="token" type="password" autocomplete="current-password" required autofocus>'
+        + '<button type="submit">Open the page</button></form>'
+        + "<p><code>gpuq url</code> prints an address with the token in it, <code>gpuq open</code> opens it. The token itself "
+        + "is the line in <code>$GPUQ_HOME/token</code>: by default <code>~/.local/state/gpuq/token</code>, of a gpuq under "
+        + "systemd <code>/var/lib/gpuq/token</code>.</p></main></body></html>\n"
     )
+
+
+def welcome() -> str:
+    """Goes on to the page at once: an answer that comes from here, so that the browser shows the cookie it has just got."""
+    refresh = '<meta http-equiv="refresh" content="0; url=/">\n</head>'
+    return _PLAIN_HEAD.replace("</head>", refresh) + '<body><p><a href="/">gpuq</a></p></body></html>\n'
 
 
 # --- header --------------------------------------------------------------------------------------------------------
@@ -118,8 +132,8 @@ def _card(device: DeviceView) -> str:
     wrong = "unwell" if device.unwell else None if device.read_at else "silent"
     mark = f' <span class="tag bad">{wrong}</span>' if wrong else ""
     return (
-        f'<article class="card" tabindex="0" aria-label="Device {escape(device.id)}">'
-        f"<h3><span>{escape(short(device.id))}</span>{_company(device)}{mark}</h3>"
+        f'<article class="card" tabindex="0" aria-label="Device {escape(device.name)}" title="{escape(device.id)}">'
+        f"<h3><span>{escape(device.name)}</span>{_company(device)}{mark}</h3>"
         f'<p class="sub">{escape(device.kind)} · {escape(device.host)}</p>{_remarks(device)}'
         f"{_meter('Utilisation', utilization_bar(device))}{_meter('Memory', memory_bar(device))}{rows}</article>"
     )
@@ -205,7 +219,7 @@ def _recent(page: Page) -> str:
             f"<b>#{line.id}</b>",
             _name(line),
             f'<span class="state {line.state.value.lower()}">{line.state.value}</span>',
-            escape(short(line.device or "–")),
+            escape(line.device_name or "–"),
             duration(_lasted(line)),
             _believed(percent, line, "peak_utilization_pct"),
             _believed(memory, line, "peak_memory_bytes"),
@@ -257,8 +271,3 @@ def percent(value: float | None) -> str:
 
 def _slowdown(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}×"
-
-
-def short(device: str) -> str:
-    """A device's id without the middle of its UUID."""
-    return device if len(device) <= 20 else f"{device[:12]}…{device[-4:]}"

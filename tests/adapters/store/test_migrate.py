@@ -91,7 +91,7 @@ def test_devices_of_an_older_record_are_kept_and_shared_nobody_knows_how(
         empty_url, "INSERT INTO devices (id, host, backend, type, total_memory) VALUES ('gpu0', 'h', 'nvml', 'A', 7)"
     )
     upgrade(empty_url)
-    assert store_of(empty_url).devices() == [Device(DeviceId("gpu0"), HostId("h"), "nvml", "A", 7, None)]
+    assert store_of(empty_url).devices() == [Device(DeviceId("gpu0"), HostId("h"), "nvml", "A", 7, None, None)]
 
 
 def test_alembic_finds_no_difference_to_the_tables(database_url: str) -> None:

@@ -93,11 +93,15 @@ def test_a_script_without_a_framework_is_told_what_to_call(run: Run, counter: Pa
 @pytest.mark.parametrize(
     ("module", "source", "why"),
     [
-        ("torch.optim.optimizer", "def register_optimizer_step_post_hook(hook): pass", "no optimizer has stepped yet"),
+        (
+            "torch.optim.optimizer",
+            "def register_optimizer_step_post_hook(hook): pass",
+            "updates its weights by hand calls gpuq.step()",
+        ),
         ("torch.optim.optimizer", "", "this version of its framework cannot be counted"),
         ("jaxlib._jax", "def pjit(*rest): pass", "it uses JAX without optax or Keras"),
         ("jaxlib._jax", "", "this version of its framework cannot be counted"),
-        ("optax._src.update", "def apply_updates(*rest): pass", "no optimizer has stepped yet"),
+        ("optax._src.update", "def apply_updates(*rest): pass", "updates its weights by hand calls gpuq.step()"),
         ("keras.src.optimizers.base_optimizer", "", "its framework cannot be counted"),
     ],
 )

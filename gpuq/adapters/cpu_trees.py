@@ -1,0 +1,184 @@
+"""Process trees read from /proc: how much memory they hold, how much CPU time they had, and how long they waited for a core.
+
+Memory is anonymous plus shared memory (tmpfs, System V), not files: pages of libraries and of mapped files are left out, because
+processes share them and the kernel can drop them. A single process is read from /proc/PID/status, in 12 microseconds. Forked
+processes share pages, so the sum of theirs counts such a page once for each; `smaps_rollup` divides it among its users, but takes
+milliseconds for a process of some gigabytes and holds its memory lock meanwhile. So a tree of several large processes is read
+exactly when its processes change and every few seconds, for at most half a percent of a core; between, the difference that was
+found is subtracted from the quick figures. What such a tree holds right after a change may be told only as an estimate.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_EXACT_EVERY_S = 5.0
+_EXACT_COST_LIMIT = 0.005
+_EXACT_ABOVE_BYTES = 16 * 2**20
+
+_Key = tuple[int, int]
+"""A process: pid, and its start in ticks."""
+
+
+@dataclass(frozen=True, slots=True)
+class TreeUsage:
+    """Bytes and CPU seconds of a tree, those of ended children that it waited for included.
+
+    `memory_is_estimate`: its processes have changed and share pages, and what they share is not known yet.
+    """
+
+    memory_bytes: int
+    cpu_seconds: float
+    memory_is_estimate: bool
+
+
+@dataclass(slots=True)
+class _Exact:
+    """The latest exact reading of a tree: of which processes, and how much of each one's quick figure is its relatives'."""
+
+    shared: dict[_Key, int] = field(default_factory=dict)
+    read_at: float = -math.inf
+    cost_s: float = 0.0
+
+
+class Trees:
+    """Reads trees, look by look. `cost_clock` is the time that exact readings are accounted in."""
+
+    def __init__(self, cost_clock: Callable[[], float] = time.perf_counter) -> None:
+        self._cost_clock = cost_clock
+        self._exact: dict[int, _Exact] = {}
+        self._delays: dict[int, dict[int, int]] = {}
+        self._seen: set[int] = set()
+
+    def read(self, root: int, at: float) -> TreeUsage | None:
+        """The tree under the process `root` at the monotonic time `at`; None when the root is gone."""
+        found = [(pid, process) for pid in _descendants(root) if (process := _read_process(pid)) is not None]
+        if not found or found[0][0] != root:
+            return None
+        self._seen.add(root)
+        quick = {(pid, start): bytes_ for pid, (start, bytes_, _) in found}
+        seconds = sum(seconds for _, (_, _, seconds) in found)
+        large = {key: bytes_ for key, bytes_ in quick.items() if bytes_ >= _EXACT_ABOVE_BYTES}
+        if len(large) < 2:
+            self._exact.pop(root, None)
+            return TreeUsage(sum(quick.values()), seconds, memory_is_estimate=False)
+        exact = self._exact_for(root, large, at)
+        memory = sum(max(0, bytes_ - exact.shared.get(key, 0)) for key, bytes_ in quick.items())
+        return TreeUsage(memory, seconds, memory_is_estimate=exact.shared.keys() != large.keys())
+
+    def waited(self, root: int) -> tuple[float, float] | None:
+        """Seconds that threads of the tree were ready to run and had no core, since this was last asked: of all, of the worst.
+
+        None at the first time, and where the kernel does not count it.
+        """
+        now = {
+            int(thread): int(fields[1])
+            for pid in _descendants(root)
+            for thread in _threads(pid)
+            if len(fields := read_proc(f"/proc/{pid}/task/{thread}/schedstat").split()) == 3
+        }
+        before, self._delays[root] = self._delays.get(root), now
+        if before is None or not now:
+            return None
+        each = [max(0, delay - before.get(thread, 0)) / 1e9 for thread, delay in now.items()]
+        return sum(each), max(each)
+
+    def stop_waiting(self, root: int) -> None:
+        """Forget what `waited` last saw: the time until it is asked again is of no interest."""
+        self._delays.pop(root, None)
+
+    def end_look(self) -> None:
+        """Forget the trees that were not read since the last call."""
+        for kept in (self._exact, self._delays):
+            for root in kept.keys() - self._seen:
+                kept.pop(root)
+        self._seen = set()
+
+    def _exact_for(self, root: int, large: dict[_Key, int], at: float) -> _Exact:
+        """The latest exact reading of these processes, taken anew where one is due and the last one is paid for."""
+        exact = self._exact.setdefault(root, _Exact())
+        changed = exact.shared.keys() != large.keys()
+        if at < exact.read_at + max(exact.cost_s / _EXACT_COST_LIMIT, 0.0 if changed else _EXACT_EVERY_S):
+            return exact
+        began = self._cost_clock()
+        found = {key: _exact_bytes(key[0]) for key in large}
+        shared = {key: max(0, large[key] - bytes_) for key, bytes_ in found.items() if bytes_ is not None}
+        self._exact[root] = _Exact(shared, at, self._cost_clock() - began)
+        return self._exact[root]
+
+
+def _descendants(root: int) -> Iterator[int]:
+    """The process and everything under it, parents first."""
+    waiting = [root]
+    while waiting:
+        pid = waiting.pop()
+        yield pid
+        waiting.extend(_children(pid))
+
+
+def _children(pid: int) -> list[int]:
+    if not _KERNEL_LISTS_CHILDREN:
+        try:
+            return [child.pid for child in psutil.Process(pid).children()]
+        except psutil.Error:
+            return []
+    return [
+        int(child) for thread in _threads(pid) for child in read_proc(f"/proc/{pid}/task/{thread}/children").split()
+    ]
+
+
+def _threads(pid: int) -> list[str]:
+    try:
+        return os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - names are enough
+    except OSError:
+        return []
+
+
+def _read_process(pid: int) -> tuple[int, int, float] | None:
+    """Start time in ticks, bytes, CPU seconds with those of the children it waited for; None when it is gone."""
+    fields = read_proc(f"/proc/{pid}/stat").rpartition(b")")[2].split()
+    if len(fields) < 20:
+        return None
+    seconds = sum(int(ticks) for ticks in fields[11:15]) / _TICKS_PER_S
+    status = read_proc(f"/proc/{pid}/status")
+    return int(fields[19]), _kilobytes(status, b"\nRssAnon:") + _kilobytes(status, b"\nRssShmem:"), seconds
+
+
+def _exact_bytes(pid: int) -> int | None:
+    """Anonymous and shared memory with each shared page split among its users; None where the kernel does not tell."""
+    rollup = read_proc(f"/proc/{pid}/smaps_rollup")
+    if b"\nPss_Anon:" not in rollup:
+        return None
+    return _kilobytes(rollup, b"\nPss_Anon:") + _kilobytes(rollup, b"\nPss_Shmem:")
+
+
+def _kilobytes(text: bytes, name: bytes) -> int:
+    """The bytes that the line `name` gives in kB; 0 without such a line, as for a process that is ending."""
+    start = text.find(name)
+    return int(text[start + len(name) :].split(None, 1)[0]) * 1024 if start >= 0 else 0
+
+
+def read_proc(path: str) -> bytes:
+    """A file of /proc, empty when it is gone. Bare calls: this is read dozens of times a second."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
+
+
+_KERNEL_LISTS_CHILDREN = Path("/proc/thread-self/children").exists()
+KERNEL_COUNTS_WAITING = len(_own := read_proc("/proc/thread-self/schedstat").split()) == 3 and int(_own[2]) > 0

@@ -1,0 +1,84 @@
+"""Which jobs meet the conditions of a `Selection`, and the state of each: for requests about many jobs at once.
+
+Ids, states and owners are columns. Names, kinds and projects stand in the JSON of what was submitted, and are read only where
+one of them is a condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Any, Final
+
+import msgspec
+from sqlalchemy import ColumnElement, Connection, between, or_, select
+
+from gpuq.adapters.store.contract import Selection
+from gpuq.adapters.store.schema import job_records, jobs
+from gpuq.core.job import JobId, JobState
+
+# Old builds of SQLite take 999 values in one statement, and a range needs two.
+_RANGES: Final = 400
+_MAX_ID: Final = 2**63 - 1
+
+
+class _Submitted(msgspec.Struct):
+    name: str | None = None
+    project: str | None = None
+
+
+class _Names(msgspec.Struct):
+    """The part of a `JobRecord` that patterns look at: to decode the whole would take ten times as long."""
+
+    kind: str
+    submission: _Submitted
+
+
+_names = msgspec.json.Decoder(_Names)
+
+
+def select_jobs(connection: Connection, selection: Selection) -> dict[JobId, JobState]:
+    """The state of each job of the selection, in the order of ids."""
+    matches = _patterns(selection)
+    columns: list[ColumnElement[Any]] = [jobs.c.id, jobs.c.state]
+    query = select(*columns) if matches is None else select(*columns, job_records.c.record)
+    if matches is not None:
+        query = query.join(job_records, job_records.c.job == jobs.c.id)
+    if selection.owner is not None:
+        query = query.where(jobs.c.owner == selection.owner)
+    if selection.states is not None:
+        query = query.where(jobs.c.state.in_([state.value for state in selection.states]))
+    found = {
+        JobId(job): JobState(state)
+        for condition in _in_ranges(selection.ids)
+        for job, state, *record in connection.execute(query.where(*condition).order_by(jobs.c.id))
+        if matches is None or matches(record[0])
+    }
+    return dict(sorted(found.items()))
+
+
+def _in_ranges(ranges: Sequence[tuple[int, int]] | None) -> Iterator[list[ColumnElement[bool]]]:
+    """Conditions for one statement after the other; together they name the jobs in these ranges."""
+    if ranges is None:
+        yield []
+        return
+    sound = [(first, min(last, _MAX_ID)) for first, last in ranges if 0 < first <= min(last, _MAX_ID)]
+    for start in range(0, len(sound), _RANGES):
+        yield [or_(*(between(jobs.c.id, first, last) for first, last in sound[start : start + _RANGES]))]
+
+
+def _patterns(selection: Selection) -> Callable[[str], bool] | None:
+    """Whether a record's JSON meets the patterns of the selection; None where it has none."""
+    if selection.name is None and selection.kind is None and selection.project is None:
+        return None
+
+    def matches(record: str) -> bool:
+        found = _names.decode(record)
+        pairs = (
+            (selection.name, found.submission.name),
+            (selection.kind, found.kind),
+            (selection.project, found.submission.project),
+        )
+        return all(pattern is None or fnmatchcase(text or "", pattern) for pattern, text in pairs)
+
+    return matches

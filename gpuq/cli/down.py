@@ -1,0 +1,94 @@
+"""`gpuq down`: ends the `gpuq up` of this home, and says what still runs."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import signal
+from pathlib import Path
+
+from gpuq.cli.arguments import Parser
+from gpuq.cli.client import Record, print_json, talk
+from gpuq.errors import Unreachable
+from gpuq.home import Home
+
+_SAY_AFTER_S = 10.0
+
+
+def run(words: list[str]) -> int:
+    """End it and wait for the end. Raises Unreachable when none runs."""
+    parser = Parser(
+        "down",
+        "End the `gpuq up` of this home. Jobs go on, and the next `gpuq up` takes them up again;\n"
+        "waiting jobs start then. Exit code 4 if none runs.",
+    )
+    parser.add_argument("--stop-jobs", action="store_true", help="end the running jobs too")
+    options = parser.parse_args(words)
+    home = Home.from_environment()
+    supervisor = _supervisor(home)
+    if supervisor is None:
+        raise Unreachable(
+            f"No `gpuq up` runs in {home.root}.",
+            fix="Set GPUQ_HOME to the home of the one you mean; one under systemd ends with `systemctl stop`.",
+        )
+    try:
+        signal.pidfd_send_signal(supervisor, signal.SIGUSR1 if options.stop_jobs else signal.SIGTERM)
+        if not _ended(supervisor, _SAY_AFTER_S):
+            talk(f"Still ending; {home.logs / 'up.log'} may say why it takes long.")
+            _ended(supervisor, None)
+    except ProcessLookupError:  # it has just ended by itself
+        pass
+    finally:
+        os.close(supervisor)
+    left: Record = _note(home).get("left") or {"running": [], "waiting": 0}
+    if options.json:
+        print_json(left)
+        return 0
+    print("gpuq has ended.")
+    if left["running"]:
+        print(f"Still running, and taken up again by the next `gpuq up`: {', '.join(map(str, left['running']))}")
+    if left["waiting"]:
+        print(f"Jobs that wait for the next `gpuq up`: {left['waiting']}")
+    return 0
+
+
+def _supervisor(home: Home) -> int | None:
+    """A pidfd of the `gpuq up` of this home; None if there is none.
+
+    It holds the lock for as long as it lives. So a lock that is held after the pidfd was opened shows that the number
+    in its note is still that of the process which wrote it.
+    """
+    pid = _note(home).get("pid")
+    try:
+        found = os.pidfd_open(pid) if isinstance(pid, int) else None
+    except ProcessLookupError:
+        return None
+    if found is not None and not _is_held(home.run / "up.lock"):
+        os.close(found)
+        return None
+    return found
+
+
+def _is_held(lock: Path) -> bool:
+    try:
+        with lock.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except FileNotFoundError:
+        return False
+    return False
+
+
+def _ended(supervisor: int, within_s: float | None) -> bool:
+    return bool(select.select([supervisor], [], [], within_s)[0])
+
+
+def _note(home: Home) -> Record:
+    try:
+        found: Record = json.loads((home.run / "up.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return found

@@ -1,0 +1,62 @@
+"""`gpuq url`: the address of the page with the token in it, for a browser that has no cookie of this gpuq yet."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+
+from gpuq.cli.arguments import Parser
+from gpuq.cli.client import print_json
+from gpuq.errors import BadInput, NotPermitted, Unreachable
+from gpuq.home import Home
+
+
+def run(words: list[str]) -> int:
+    """Print it. Raises Unreachable when no endpoint runs."""
+    parser = Parser(
+        "url",
+        "Print the address of the page with the token. Who has it may do with this gpuq what you\n"
+        "may: do not pass it on. `gpuq open` opens it in the browser.",
+    )
+    options = parser.parse_args(words)
+    address = page_address(options)
+    if options.json:
+        print_json({"url": address})
+    else:
+        print(address)
+    return 0
+
+
+def page_address(options: argparse.Namespace) -> str:
+    """The page's address with the token. Raises Unreachable, NotPermitted, BadInput."""
+    home = Home.from_environment()
+    named = options.host or os.environ.get("GPUQ_HOST") or ""
+    if named.startswith("unix:"):
+        raise BadInput(
+            "A Unix socket has no page for a browser.", fix="Name the gpuq by its http address, or leave --host out."
+        )
+    return f"{(named or _here(home)).rstrip('/')}/?token={_token(home)}"
+
+
+def _here(home: Home) -> str:
+    try:
+        note = json.loads((home.run / "http.json").read_bytes())
+    except FileNotFoundError:
+        raise Unreachable(f"No gpuq is running in {home.root}.") from None
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(note["host"], note["host"])  # noqa: S104  read, not listened on
+    return f"http://[{host}]:{note['port']}" if ":" in host else f"http://{host}:{note['port']}"
+
+
+def _token(home: Home) -> str:
+    token = os.environ.get("GPUQ_TOKEN")
+    if token:
+        return token
+    try:
+        return home.token_file.read_text(encoding="ascii").strip()
+    except PermissionError:
+        raise NotPermitted(f"{home.token_file} is for the user who runs gpuq.", fix="Ask them for access.") from None
+    except FileNotFoundError:
+        raise Unreachable(
+            f"{home.token_file} is not there.", fix="Set GPUQ_TOKEN to the token of the gpuq that you named."
+        ) from None

@@ -1,0 +1,163 @@
+"""What a setting is about, told by its name: the width of a network, the length of a run, something that only names the output.
+
+Arrives: a name as an option, a variable or a key of a configuration file has it. Leaves: a `Meaning`. The words are those that
+the argument parsers of public training code use (pytorch/examples, timm, Transformers, Keras, scikit-learn, Lightning, CleanRL,
+nanoGPT, Detectron, fairseq); what a setting of each meaning may do to memory and time is in `gpuq.learn.growth`.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from functools import lru_cache
+
+
+class Meaning(StrEnum):
+    """The first that fits, in this order, is taken."""
+
+    SECRET = "secret"
+    """Never stored, not even as a digest."""
+    HARMLESS = "harmless"
+    """Seeds, paths and names of output, intervals of logging, step sizes and other factors of the update: never stored."""
+    CHOICE = "choice"
+    """Which model, data or configuration: another value may be any other work."""
+    STORE = "store"
+    """Whether data are kept in memory."""
+    COPIES = "copies"
+    """Precision, optimiser, recomputation: how many bytes or copies of the same tensors there are."""
+    ACCUMULATION = "accumulation"
+    LENGTH = "length"
+    """Epochs, steps, iterations: how long it runs."""
+    DEPTH = "depth"
+    BATCH = "batch"
+    SIDE = "side"
+    """Height and width of images, in one number."""
+    SEQUENCE = "sequence"
+    WIDTH = "width"
+    COUNT = "count"
+    """How many rows, words, users, trees, …"""
+    OTHER = "other"
+
+
+def _any(*words: str) -> str:
+    return f"(?:^|-)(?:{'|'.join(words)})(?=-|$)"
+
+
+_REPORTS = (
+    "log|logs|logger|logging|print|printing|report|reporting|save|saving|eval|evaluate|evaluation|val|valid|validation|test|"
+    "checkpoint|checkpointing|ckpt|summary|display|plot|vis|visualize|snapshot|sync|wandb|tensorboard|tb|dump|profile"
+)
+_OFTEN = "every|everyn|interval|intervals|freq|frequency|step|steps|iter|iters|epoch|epochs|period|n|limit|total|strategy|level|num"
+_OUTPUT = "out|output|save|log|logs|run|exp|experiment|result|results|work|tb|tensorboard|wandb|job|summary"
+_PLACE = "dir|dirs|directory|path|folder|root|file|filename|name|id|prefix|suffix|tag|to"
+_PATTERNS: tuple[tuple[Meaning, str], ...] = (
+    (Meaning.SECRET, r"token(?!s|iz)|secret|passw|credential|api-?key|(?:^|-)(?:key|auth)$"),
+    (Meaning.ACCUMULATION, r"accum"),
+    (
+        Meaning.HARMLESS,
+        "|".join(
+            (
+                r"seed|random-state",
+                f"(?:^|-)(?:{_REPORTS})-(?:[a-z]+-){{0,3}}(?:{_OFTEN})$",
+                f"(?:^|-)(?:{_OFTEN})-(?:{_REPORTS})$",
+                f"(?:^|-)(?:{_OUTPUT})-?(?:{_PLACE})$",
+                f"^(?:{_REPORTS}|{_OUTPUT})$(?<!^checkpoint)(?<!^ckpt)(?<!^checkpointing)",
+                r"^(?:model|checkpoint|ckpt)-?dir$",
+                f"^(?:{_REPORTS})-(?:model|models|weights|best|last|only|final)",
+                _any(
+                    "lr|lrs|learning-?rate|lrate|step-size|momentum|wd|decay|beta|betas|beta-?[0-9]|eps|epsilon|gamma|alpha"
+                ),
+                _any(
+                    "lambda|lam|l1|l2|reg|regularization|clip|clipping|max-norm|grad-norm|dropout|drop-?path|droprate|p-?drop"
+                ),
+                _any(
+                    "smoothing|warmup|cooldown|temperature|temp|tol|tolerance|patience|threshold|thresh|nesterov|tau|anneal"
+                ),
+                _any(
+                    "verbose|verbosity|quiet|silent|debug|progress|tqdm|color|tag|tags|note|notes|comment|message|group"
+                ),
+                _any(
+                    "project|entity|wandb|tensorboard|mlflow|neptune|port|host|addr|address|url|user|version|email|label"
+                ),
+                _any(
+                    "local-?rank|deterministic|benchmark|dry-?run|overwrite|force|track|capture-video|o|outf|outdir|logdir"
+                ),
+                r"^(?:name|v|q|no-(?:cuda|accel|progress|log|save))$",
+            )
+        ),
+    ),
+    (Meaning.STORE, _any("cache|cached|caching|preload|prefetch-all|in-?memory|in-?ram|ram|keep-in-memory|load-all")),
+    (
+        Meaning.COPIES,
+        _any(
+            "precision|dtype|amp|fp16|bf16|fp8|half|tf32|double|float64|f64|mixed|mixed-precision|optimizer|optimiser|optim|opt",
+            "checkpointing|grad-?checkpoint|activation-checkpoint|recompute|remat|ema|use-ema|offload|bits|8bit|4bit|lora|qlora|"
+            "freeze|frozen|zero|stage|fsdp|fused|compile|bidirectional|solver",
+        ),
+    ),
+    (
+        Meaning.LENGTH,
+        r"(?:^|-)(?:n?-?epochs?|n?-?iters?|iterations?|timesteps?|steps?|updates|rounds|passes|episodes|generations|"
+        r"train-?iters?|max-?iters?|niter|nepochs?|nsteps|batches|duration|minutes|hours|budget)$|steps-per-epoch|(?:^|-)epochs?(?:-|$)",
+    ),
+    (
+        Meaning.DEPTH,
+        r"layers?(?:-|$)|depth|(?:^|-)(?:num-|n-)?(?:blocks?|stages|levels|stacks|encoders|decoders)$|n-?layer",
+    ),
+    (Meaning.BATCH, r"batch|(?:^|-)bs(?:z)?(?:-|$)|(?:^|-)(?:b|chunk|chunk-size)$|samples-per"),
+    (
+        Meaning.SIDE,
+        r"(?:image|img|crop|frame|tile|patch|video)-?(?:size|res|resolution|side|height|width|sz|h|w)$|"
+        r"resolution|^(?:side|frame|imgsz|height|crop)$",
+    ),
+    (
+        Meaning.SEQUENCE,
+        r"seq|block-?size|context|ctx|(?:^|-)(?:bptt|length|len|maxlen|window|horizon|lookback|unroll)(?:-|$)|max-(?:tokens|positions?)",
+    ),
+    (
+        Meaning.COUNT,
+        r"vocab|(?:^|-)(?:n|num|number|max|total)-?(?:of-)?(?:sample|row|col|feature|example|user|item|node|point|image|word|token|"
+        r"record|entit|relation|cluster|tree|estimator|expert|head|class|worker|env|actor|thread|neg|component|bin|topic|file|shard|"
+        r"train|data)[a-z]*(?:-|$)|"
+        r"(?:train|data|dataset|corpus|buffer|memory|replay|subset|sample|pool|bank|queue|population)-?(?:size|len|capacity|num)|"
+        + _any(
+            "samples?|rows|cols|columns|examples|instances|points|users|items|nodes|edges|degree|images|words|tokens|ntokens|records"
+            "|ratings|trees|estimators|leaves|leaf-nodes|max-leaf-nodes|bins|max-bins|experts|clusters|components|classes|nclass|"
+            "negatives|beams?|workers|threads|nproc|procs|envs|actors|ensemble|members|neighbors|neighbours|capacity|heads?|nhead|"
+            "n-?head|rank|k|topk|columns|features|population|particles|walkers|chains|views|frames|shards|corpus|fraction|frac|percent"
+        ),
+    ),
+    (
+        Meaning.WIDTH,
+        r"hidden|width|embd|embed|embedding|channel|filter|(?:^|-)(?:emsize|nhid|units?|neurons?|dims?|d-?model|d-?ff|ff-?n?|ffn-dim|"
+        r"ngf|ndf|nf|ngc|nfeat|nc|nz|latent|inner|intermediate|bottleneck|expansion|mlp-ratio|widen-factor|kernel|kernel-size|"
+        r"n-?embd|fc|planes|base|growth-rate|multiplier|scale)(?:-|$)|-dims?$|dim$|size$",
+    ),
+    (
+        Meaning.CHOICE,
+        _any(
+            "model|models|arch|architecture|backbone|encoder|decoder|network|net|variant|preset|config|cfg|conf|config-name|conf-name",
+            "config-file|experiment|recipe|task|tasks|dataset|datasets|data|data-?set|corpus|lang|language|env|env-id|environment|"
+            "game|split|subset|domain|mode|stage|size|model-size|pretrained|checkpoint|weights|init-from|base-model|tokenizer|command",
+        ),
+    ),
+)
+_SAYS_NOTHING = frozenset({"name", "type", "target", "class", "kind", "id"})
+_COMPILED = tuple((meaning, re.compile(pattern)) for meaning, pattern in _PATTERNS)
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def plain(name: str) -> str:
+    """A name in lower case with dashes, whatever it was: `batchSize`, `BATCH_SIZE`, `--batch_size`, `data.batch_size`.
+
+    Of a dotted name the last part, or the one before it where the last says nothing: `optimizer.name` is the optimizer.
+    """
+    parts = name.strip("-").split(".")
+    last = parts[-2] if len(parts) > 1 and parts[-1].strip("_").lower() in _SAYS_NOTHING else parts[-1]
+    return _HUMP.sub("-", last).replace("_", "-").strip("-").lower()
+
+
+@lru_cache(maxsize=4096)
+def meaning(name: str) -> Meaning:
+    """What a setting of this plain name is about."""
+    return next((found for found, pattern in _COMPILED if pattern.search(name)), Meaning.OTHER)

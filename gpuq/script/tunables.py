@@ -1,0 +1,205 @@
+"""The settings that a command runs its script with, whatever way they reach it, as plain names with a number or a short word.
+
+Arrives: the words after the script, variables of the job, what configuration files hold, surveys of the script. Leaves: `Tuned`:
+effective values by plain name, and which of them were given and not left at what the script says. Two jobs are compared by it.
+Values of harmless and secret names (see `meaning`) are left out; of a text that is no short word only a digest is kept.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpuq.script.meaning import Meaning, meaning, plain
+from gpuq.script.operations import UNKNOWN
+from gpuq.script.options import NUMBER, SETTING_OF, SPELLINGS, SWITCHES, pairs
+from gpuq.script.survey import Survey, argument, text_of
+from gpuq.script.values import Values
+
+Value = float | str
+MOST = 64
+_LONGEST_NAME = 60
+_WORD = re.compile(r"[a-z][a-z0-9_.+-]{0,31}")
+_UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9, "t": 1e12}
+_WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?)([kmgbt])(?:i?b)?", re.IGNORECASE)
+_SIDES = re.compile(r"\d{1,5}(?:[x,]\d{1,5}){1,3}")
+_LIST = re.compile(r"[\[(]?\s*-?\d+(?:\.\d+)?(?:\s*,\s*-?\d+(?:\.\d+)?)+\s*,?\s*[\])]?")
+_CONFIG = re.compile(r"\.(json|toml|ya?ml|ini|cfg|py|conf|gin)$", re.IGNORECASE)
+_PATH = re.compile(r"[/\\~]|^\.|\.[A-Za-z]\w{0,5}$")
+_NAMED_BY_PATH = re.compile(r"model|conf|cfg|preset|recipe|experiment|checkpoint|weights|pretrained|init|backbone")
+_TRUE, _FALSE = frozenset({"true", "on", "yes"}), frozenset({"false", "off", "no"})
+# What a shell or gpuq hands on is no setting of the job's own.
+_SYSTEM = re.compile(
+    r"^(PATH|HOME|USER|LOGNAME|SHELL|LANG|LANGUAGE|TZ|TMPDIR|TERM|PWD|HOSTNAME|DISPLAY|VIRTUAL_ENV|EDITOR|_)$"
+    r"|^(LC_|CONDA|XDG_|KERAS_|TF_|JAX_|XLA_|PYTORCH_|TORCH_|OMP_|MKL_|OPENBLAS_|NUMEXPR_|NCCL_|CUDA|PYTHON|LD_|HF_|WANDB_|GPUQ_"
+    r"|TRANSFORMERS_|SSH_|SLURM_|MASTER_|NVIDIA_|GIT_)"
+)
+
+
+@dataclass
+class Tuned:
+    """Effective values by plain name; `given` names those that command, variables or a configuration file gave."""
+
+    values: dict[str, Value] = field(default_factory=dict)
+    given: set[str] = field(default_factory=set)
+
+    def give(self, name: str, raw: Any, *, whole: bool = False) -> None:
+        """Set what a command or a file gives; under its whole dotted name if asked, or if a file's setting has that name."""
+        dotted = ".".join(plain(part) for part in name.split("."))
+        key = dotted if whole or dotted in self.values else _key(name)
+        found = value(key, raw)
+        if found is not None and (key in self.values or len(self.values) < MOST):
+            self.values[key] = found
+            self.given.add(key)
+
+    def default(self, name: str, raw: Any) -> None:
+        """Set what the script says, where nothing else did."""
+        key = _key(name)
+        found = None if key in self.values else value(key, raw)
+        if found is not None and len(self.values) < MOST:
+            self.values[key] = found
+
+
+def tuned(
+    words: Sequence[str],
+    env: Mapping[str, str],
+    files: Iterable[tuple[tuple[str, ...], Any]] = (),
+    surveys: Sequence[Survey] = (),
+    values: Values | None = None,
+) -> Tuned:
+    """The settings of one job: a command goes before variables, those before files, those before what the script says."""
+    found = Tuned()
+    aliases = _aliases(surveys)
+    _take_files(found, files)
+    for name, text in env.items():
+        if not _SYSTEM.match(name):
+            found.give(name, text)
+    place = 0
+    for name, text in pairs(words):
+        if name is None:
+            place += 1
+            _take_positional(found, place, text or "")
+        elif text is None:
+            # `--no-bias` and `--bias` are the two values of one switch.
+            found.give(
+                aliases.get(name, name).removeprefix("no-").removeprefix("no_"), not name.startswith(("no-", "no_"))
+            )
+        elif not (_CONFIG.search(text) and found.given):
+            found.give(aliases.get(name, name), text)
+    for name, raw in _defaults(surveys, values):
+        found.default(name, raw)
+    return found
+
+
+def value(name: str, raw: Any) -> Value | None:
+    """The form in which a setting of this plain name is kept; None where it is not."""
+    about = meaning(name)
+    if about in (Meaning.SECRET, Meaning.HARMLESS) or len(name) > _LONGEST_NAME or not name:
+        return None
+    if isinstance(raw, bool):
+        return "true" if raw else "false"
+    if isinstance(raw, int | float):
+        return float(raw) if abs(raw) < 1e15 else None
+    if isinstance(raw, list | tuple):
+        # Sizes of layers one after the other: what they come to together.
+        numbers = [one for one in raw if isinstance(one, int | float) and not isinstance(one, bool)]
+        if len(numbers) < len(raw):
+            return _digest(repr(raw))
+        return float(sum(numbers)) if numbers else None
+    return _of_text(name, about, "" if raw is None else str(raw).strip().lower())
+
+
+def _of_text(name: str, about: Meaning, text: str) -> Value | None:
+    if NUMBER.match(text):
+        return float(text.replace("_", "")) if len(text) < 16 else None
+    if text in _TRUE or text in _FALSE:
+        return "true" if text in _TRUE else "false"
+    if found := _WITH_UNIT.fullmatch(text):
+        return float(found[1]) * _UNITS[found[2].lower()]
+    if _SIDES.fullmatch(text) or _LIST.fullmatch(text):
+        numbers = [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", text)]
+        # 224x224 is a side of 224; [512, 256] are layers of 768 in all.
+        return (numbers[0] * numbers[1]) ** 0.5 if "x" in text and len(numbers) == 2 else sum(numbers)
+    if _PATH.search(text):
+        # Where something lies says nothing; which model or configuration it is, does: the last part of its path.
+        last = text.rstrip("/").rpartition("/")[2]
+        telling = about is Meaning.CHOICE and _NAMED_BY_PATH.search(name) and last
+        return None if not telling else last if _WORD.fullmatch(last) else _digest(last)
+    if _WORD.fullmatch(text):
+        return text
+    return _digest(text) if text else None
+
+
+def _digest(text: str) -> str:
+    return f"digest-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+
+def _key(name: str) -> str:
+    short = plain(name)
+    setting = SETTING_OF.get(short)
+    # `model-path` and `--amp` keep their own names; a batch is a batch by any of its names.
+    return SPELLINGS[setting][0] if setting is not None and short not in SWITCHES else short
+
+
+def _take_files(found: Tuned, files: Iterable[tuple[tuple[str, ...], Any]]) -> None:
+    """Entries by their last name; by the whole one where two of that last name differ."""
+    entries = list(files)
+    seen: dict[str, set[str]] = {}
+    for keys, raw in entries:
+        seen.setdefault(_key(keys[-1]), set()).add(repr(raw))
+    for keys, raw in entries:
+        alone = len(seen[_key(keys[-1])]) == 1
+        found.give(keys[-1] if alone else ".".join(keys), raw, whole=not alone)
+
+
+def _take_positional(found: Tuned, place: int, text: str) -> None:
+    """A number or a word by its place. A path says nothing, but for a configuration file that could not be read."""
+    if _CONFIG.search(text):
+        if not found.given:
+            found.give("config", text)
+    elif not _PATH.search(text) or NUMBER.match(text):
+        found.give(f"argument-{place}", text)
+
+
+def _aliases(surveys: Sequence[Survey]) -> dict[str, str]:
+    """Each spelling of an option the script declares -> its longest, with which it is compared."""
+    return {
+        name: max(option.names, key=len) for one in reversed(surveys) for option in one.options for name in option.names
+    }
+
+
+def _defaults(surveys: Sequence[Survey], values: Values | None) -> Iterator[tuple[str, Any]]:
+    """(name, value) of what the script itself says, what it declares as an option first."""
+    if values is None:
+        return
+    for one in surveys:
+        for option in one.options:
+            yield max(option.names, key=len), _known(values, option.default)
+    for one in surveys:
+        for call in one.calls:
+            if call.last in {"get", "getenv"} and "env" in call.name and call.node.args:
+                name = text_of(call.node.args[0])
+                if name:
+                    yield name, _known(values, argument(call.node, 1, "default"))
+    for one in surveys[:1]:
+        for name, node, guards in one.named:
+            # Only names that say what they are about: of all others a script has hundreds.
+            if not guards and _is_literal(node) and meaning(_key(name)) not in (Meaning.OTHER, Meaning.CHOICE):
+                found = _known(values, node)
+                yield name, found if isinstance(found, int | float) else None
+
+
+def _known(values: Values, node: ast.expr | None) -> Any:
+    found = None if node is None else values.of(node)
+    return None if found is UNKNOWN else found
+
+
+def _is_literal(node: ast.expr) -> bool:
+    """Whether an expression is written out: what is worked out from options would count twice."""
+    if isinstance(node, ast.Call):
+        return getattr(node.func, "id", getattr(node.func, "attr", "")) == "field"
+    return not any(isinstance(part, ast.Name | ast.Attribute | ast.Call | ast.Subscript) for part in ast.walk(node))

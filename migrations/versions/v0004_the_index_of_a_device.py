@@ -1,0 +1,25 @@
+"""The index of a device on its host, as `nvidia-smi` counts. Null until its worker reports again."""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0004"
+down_revision = "0003"
+branch_labels = None
+depends_on = None
+
+
+def upgrade():
+    with devices() as table:
+        table.add_column(sa.Column("index", sa.Text(), nullable=True))
+
+
+def downgrade():
+    with devices() as table:
+        table.drop_column("index")
+
+
+def devices():
+    """SQLite puts a column that is added behind the constraints, so there the table is made anew."""
+    on_sqlite = op.get_bind().dialect.name == "sqlite"
+    return op.batch_alter_table("devices", recreate="always" if on_sqlite else "never")

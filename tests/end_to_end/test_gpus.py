@@ -1,0 +1,154 @@
+"""The whole ring on GPUs: a real gpuq on eight emulated H100s, with NVIDIA's mock of its driver library.
+
+The emulator has the truth: what each job takes of a GPU, and by how much those that share one are slowed. A window of progress
+lasts five seconds, so all that can happen at once happens at once, on different GPUs.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.mock_gpus import MockGpus
+from tests.support.site import Site, wait_for
+
+STEP = Path(__file__).with_name("emulated_step.py")
+MIB = 2**20
+LOOK_S = 0.25
+# The first window begins five seconds after the first step, and the last one counts from half of that on.
+MEASURED_S = 5 + 2.5 + 4 * LOOK_S
+
+# What a job of each kind takes of its GPU: percent, MiB.
+NEEDS = {"heavy": (60, 25_000), "heavier": (73, 25_000), "light": (40, 25_000), "lighter": (50, 20_000)}
+GANG, HIDDEN, FOREIGN = (45, 15_000), (33, 7_000), (30, 60_000)
+XID_79 = "{mode: ecc_uncorrectable, after_calls: 1, xid: {code: 79}}"
+LOST = "{mode: lost, after_calls: 1}"
+
+
+class Machine:
+    """A gpuq on emulated GPUs."""
+
+    def __init__(self, site: Site, gpus: MockGpus) -> None:
+        self.site, self.gpus = site, gpus
+
+    def train(self, kind: str, needs: tuple[float, int], seconds: float, **fields: Any) -> int:
+        env = self.gpus.job(*needs, seconds)
+        return self.site.submit(sys.executable, str(STEP), kind=kind, env=env, **fields)
+
+    def where(self, job: int) -> list[int]:
+        """The GPUs of a job, once it runs."""
+        return [int(uuid[-1]) for uuid in self.site.wait(job, "RUNNING", within_s=20)["devices"]]
+
+    def gpu(self, number: int) -> dict[str, Any]:
+        found: dict[str, Any] = self.site.get("/api/v1/gpus")[1][number]
+        return found
+
+    @contextmanager
+    def foreign(self, gpus: list[int], needs: tuple[float, int]) -> Iterator[None]:
+        """A process on these GPUs that gpuq did not start."""
+        env = {**self.gpus.job(*needs, 100), "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))}
+        process = subprocess.Popen([sys.executable, str(STEP)], env=env)
+        try:
+            yield
+        finally:
+            process.kill()
+            process.wait()
+
+
+def test_the_ring_on_eight_gpus() -> None:
+    with MockGpus() as gpus:
+        site = Site(devices_backend="nvml", worker_sample_every_s=LOOK_S)
+        site.env.update(gpus.environ)
+        with site:
+            machine = Machine(site, gpus)
+            alone_on_their_gpus(machine)
+            two_on_one_gpu(machine)
+
+
+def alone_on_their_gpus(machine: Machine) -> None:
+    """First runs: each has a GPU to itself. One driver shows no processes, one GPU has a foreign process, two break."""
+    site, gpus = machine.site, machine.gpus
+    gpus.hidden.add(0)
+    hidden = machine.train("hidden", HIDDEN, 4)
+    assert machine.where(hidden) == [0]
+    first = {kind: machine.train(kind, needs, MEASURED_S) for kind, needs in NEEDS.items()}
+    gang = machine.train("gang", GANG, 5, gpus=2)
+    faulty, lost = (machine.train(kind, (20, 1_000), 60) for kind in ("faulty", "lost"))
+
+    on_gang = machine.where(gang)
+    assert len(on_gang) == 2
+    with machine.foreign(on_gang, FOREIGN):
+        (broken,) = machine.where(faulty)
+        gpus.fail(broken, XID_79)
+        wait_for(lambda: machine.gpu(broken)["unwell"], 20)
+        gpus.crash(broken)
+        for gpu in on_gang:
+            seen = wait_for(lambda gpu=gpu: machine.gpu(gpu) if machine.gpu(gpu)["foreign_memory_bytes"] else None, 5)
+            assert seen["foreign_memory_bytes"] == pytest.approx(FOREIGN[1] * MIB, rel=0.01)
+            assert seen["utilization_pct"] == pytest.approx(GANG[0] + FOREIGN[0], abs=2)
+        wait_for(lambda: machine.gpu(0)["processes_visible"] is False, 5)
+        takes(site.wait(gang), *GANG)
+
+    takes(site.wait(hidden), *HIDDEN)
+    ended = site.wait(faulty)
+    assert (ended["state"], "XID 79" in ended["reason"]) == ("NODE_FAIL", True), ended
+    assert "XID 79" in machine.gpu(broken)["unwell"]
+    (away,) = machine.where(lost)
+    gpus.fail(away, LOST)
+    wait_for(lambda: machine.gpu(away)["read_at"] is None, 20)
+    gpus.crash(away)
+    ended = site.wait(lost)
+    assert (ended["state"], "did not answer" in ended["reason"]) == ("NODE_FAIL", True), ended
+
+    for kind, job in first.items():
+        takes(site.wait(job), *NEEDS[kind])
+
+
+def two_on_one_gpu(machine: Machine) -> None:
+    """What sharing costs, on two GPUs; on a third a job outgrows what is left beside its partner, and has one to itself then."""
+    site, gpus = machine.site, machine.gpus
+    rest = machine.train(
+        "rest", (10, 1_000), 60, gpus=3
+    )  # all GPUs but two that are broken and three for the residents
+    residents = [
+        machine.train("heavy", NEEDS["heavy"], 60, max_slowdown=1.4),
+        machine.train("light", NEEDS["light"], 60, max_slowdown=1.05),
+        machine.train("heavy", NEEDS["heavy"], 60, max_slowdown=1.4),
+    ]
+    for job in (rest, *residents):
+        machine.where(job)
+    pairs = {
+        1.33 * 1.03: machine.train("heavier", NEEDS["heavier"], MEASURED_S, max_slowdown=1.4),
+        1.03: machine.train("lighter", NEEDS["lighter"], MEASURED_S, max_slowdown=1.05),
+    }
+    for job in pairs.values():
+        machine.where(job)
+    wait_for(lambda: {round(truth, 4) for truth in pairs} <= {round(value, 4) for value in gpus.slowed()}, 10)
+    too_large = machine.train("heavier", (73, 70_000), 2, max_slowdown=1.4)
+    wait_for(lambda: [one for one in site.job(too_large)["attempts"] if one["ended_at"]], 20)
+    site.request("POST", f"/api/v1/jobs/{rest}/cancel")  # so that there is a GPU to start again on
+
+    ended = site.wait(too_large)
+    outgrown, alone = ended["attempts"]
+    assert (outgrown["ending"], outgrown["actual"]["memory_cause"]) == ("out of memory", "own growth")
+    assert outgrown["actual"]["partners"]
+    assert (ended["state"], alone["actual"]["partners"]) == ("COMPLETED", [])
+    takes(ended, 73, 70_000)
+
+    for truth, job in pairs.items():
+        measured = site.wait(job)["actual"]
+        assert measured["slowdown"] == pytest.approx(truth, rel=0.02), measured
+
+
+def takes(ended: dict[str, Any], percent: float, mib: int) -> None:
+    """What was measured of a job is what it took."""
+    measured = ended["actual"]
+    assert ended["state"] == "COMPLETED", ended
+    assert measured["peak_memory_bytes"] == pytest.approx(mib * MIB, rel=0.01)
+    assert measured["peak_utilization_pct"] == pytest.approx(percent, abs=2)
