@@ -267,17 +267,18 @@ def _value(raw: Any, hint: Any, where: str) -> Any:
     except msgspec.ValidationError:
         value = None
     if value is None or any(value not in rule for rule in allowed):
-        expected = " ".join([_type_in_words(kind), *map(str, allowed)])
         shown = repr(raw) if len(repr(raw)) <= _LONGEST_SHOWN else f"{repr(raw)[:_LONGEST_SHOWN]}…"
-        raise BadSettings(f"{where} to {shown}; it must be {expected}.", fix="Correct it there, or remove it.")
+        raise BadSettings(f"{where} to {shown}; it must be {expected(hint)}.", fix="Correct it there, or remove it.")
     return value
 
 
-def _type_in_words(kind: Any) -> str:
+def expected(hint: Any) -> str:
+    """What a setting with this type hint may be, as in "a whole number of at least 1"."""
+    kind, *allowed = get_args(hint) if get_origin(hint) is Annotated else (hint,)
+    words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
     if get_origin(kind) is Literal:
-        return "one of " + ", ".join(f'"{value}"' for value in get_args(kind))
-    words = {int: "a whole number", float: "a finite number", bool: "true or false", str: "a text"}
-    return words.get(kind, "a list of texts")
+        words[kind] = "one of " + ", ".join(f'"{value}"' for value in get_args(kind))
+    return " ".join([words.get(kind, "a list of texts"), *map(str, allowed)])
 
 
 def _meant(word: str, known: Iterable[str]) -> str:

@@ -133,11 +133,10 @@ class _Up:
                 self._starting = False
                 self._greet()
                 await self._asked_to_stop.wait()
-                left = await asyncio.to_thread(self._leave)
             else:
                 starting.cancel()
                 await asyncio.wait({starting})
-                left = None
+            left = await asyncio.to_thread(self._leave)
         finally:
             shortening.cancel()
             await self._stop_all()
@@ -260,7 +259,8 @@ class _Up:
         else:
             closing = "so does closing" if self._stop_jobs else "it goes on after closing"
             _say(f"Submit with `gpuq submit train.py`; Ctrl-C or `gpuq down` {jobs}; {closing} the terminal.")
-        self._systemd.ready()
+        with contextlib.suppress(OSError):
+            self._systemd.ready()
 
     async def _keep_own_logs_short(self) -> None:
         while True:
@@ -268,8 +268,13 @@ class _Up:
                 shorten(self._home.logs / name)
             await asyncio.sleep(_SHORTEN_EVERY_S)
 
-    def _leave(self) -> _Left:
-        store = open_store(self._settings.database_url)
+    def _leave(self) -> _Left | None:
+        """End the jobs if that is asked for; what is left, None if the record cannot be read."""
+        try:
+            store = open_store(self._settings.database_url)
+        except GpuqError as error:
+            log.warning("what still runs is not known: %s", error.message)
+            return None
         try:
             if self._stop_jobs:
                 _end_jobs(store, self._settings.worker.grace_s + _STOP_SLACK_S)

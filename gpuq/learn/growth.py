@@ -34,7 +34,9 @@ MOST_RUNS = 12
 # A share of a measurement that two runs of the same work may differ by.
 _NOISE = 0.05
 # A range wider than this makes no bound: the job runs alone, and is measured.
-WIDEST = 2.5
+WIDEST = 2.2
+# Memory is read once a second: a run that is over sooner may have needed anything in between.
+SHORTEST_S = 1.5
 _LEAST_POWER = 0.1
 
 
@@ -65,15 +67,15 @@ class Effect:
 
 _UNKNOWN_SPAN = Span(-ANYTHING, 0.0, ANYTHING)
 EFFECTS: Mapping[Meaning, Effect] = {
-    Meaning.LENGTH: Effect(Span(0.0, 0.0, 0.05), Span(0.7, 0.95, 1.0)),
-    Meaning.ACCUMULATION: Effect(Span(0.0, 0.0, 0.05), Span(0.0, 0.5, 1.0)),
-    Meaning.DEPTH: Effect(Span(0.0, 0.6, 1.0), Span(0.1, 0.8, 1.1)),
-    Meaning.BATCH: Effect(Span(0.0, 0.4, 1.0), Span(-0.5, 0.2, 1.0)),
-    Meaning.SIDE: Effect(Span(0.0, 1.2, 2.0), Span(0.3, 1.5, 2.0)),
-    Meaning.SEQUENCE: Effect(Span(0.0, 0.7, 1.5), Span(0.0, 1.0, 1.6)),
-    Meaning.WIDTH: Effect(Span(0.0, 1.0, 2.0), Span(0.2, 1.2, 2.0)),
-    Meaning.COUNT: Effect(Span(0.0, 0.6, 1.0), Span(0.0, 0.6, 1.0)),
-    Meaning.OTHER: Effect(Span(0.0, 0.3, 1.0), Span(0.0, 0.3, 1.0)),
+    Meaning.LENGTH: Effect(Span(0.0, 0.0, 0.1), Span(0.7, 0.95, 1.0)),
+    Meaning.ACCUMULATION: Effect(Span(0.0, 0.0, 0.1), Span(0.0, 0.5, 1.0)),
+    Meaning.DEPTH: Effect(Span(0.0, 0.5, 1.0), Span(0.1, 0.8, 1.1)),
+    Meaning.BATCH: Effect(Span(0.0, 0.2, 0.8), Span(-0.5, 0.2, 1.0)),
+    Meaning.SIDE: Effect(Span(0.0, 1.2, 1.8), Span(0.3, 1.5, 2.0)),
+    Meaning.SEQUENCE: Effect(Span(0.0, 0.6, 1.4), Span(0.0, 1.0, 1.6)),
+    Meaning.WIDTH: Effect(Span(0.0, 0.6, 1.6), Span(0.2, 1.2, 2.0)),
+    Meaning.COUNT: Effect(Span(0.0, 0.5, 1.0), Span(0.0, 0.6, 1.0)),
+    Meaning.OTHER: Effect(Span(0.0, 0.4, 1.0), Span(0.0, 0.4, 1.0)),
 }
 # Of words and switches: a factor either way.
 _HALF_OR_DOUBLE = Span(-math.log(2), 0.0, math.log(2))
@@ -147,19 +149,25 @@ def memory(runs: Sequence[Run], job: Known, device_type: str) -> Needs | None:
     """Bytes that the job may need, from finished runs of its script; None without any that measured memory."""
     on_cores = device_type.startswith("cpu-")
     fixed = _FIXED.get(job.framework, _FIXED[None]) if on_cores else _FIXED_ON_GPU
-    measured = [(run, float(run.peak_memory_bytes)) for run in runs if run.peak_memory_bytes is not None]
+    measured = [
+        (run, float(run.peak_memory_bytes))
+        for run in runs
+        if run.peak_memory_bytes is not None and (run.duration_s is None or run.duration_s > SHORTEST_S)
+    ]
     return _needs(measured, job, lambda _: fixed, lambda effect: effect.memory)
 
 
-def duration(runs: Sequence[Run], job: Known) -> Needs | None:
-    """Seconds that the job may take, from finished runs of its script; None without any that measured it."""
+def duration(runs: Sequence[Run], job: Known) -> tuple[float, float] | None:
+    """(half, nine of ten) take no longer, in seconds, from finished runs of its script; None where that could be anything."""
     usual = _START_UP.get(job.framework, _START_UP[None])
 
     def start_up(run: Run) -> tuple[float, float]:
         return usual if run.first_step_s is None else (0.8 * run.first_step_s, run.first_step_s)
 
-    measured = [(run, run.duration_s) for run in runs if run.duration_s is not None]
-    return _needs(measured, job, start_up, lambda effect: effect.time)
+    needs = _needs([(run, run.duration_s) for run in runs if run.duration_s], job, start_up, lambda effect: effect.time)
+    if needs is None or needs.most == ANYTHING:
+        return None
+    return needs.usual, bounded(needs, predictive_bound([1.0], 0.9, REPEATED_DURATION))
 
 
 def load(runs: Sequence[Run], job: Known) -> float:
@@ -176,9 +184,10 @@ def busier(utilization_pct: float, factor: float) -> float:
     return min(100.0, 100 * busy / (1 - utilization_pct / 100 + busy)) if factor > 1 else utilization_pct
 
 
-def most_likely_s(needs: Needs) -> float:
-    """The duration that nine of ten stay under."""
-    return predictive_bound([needs.most], 0.9, REPEATED_DURATION)
+def bounded(needs: Needs, noise: float) -> float:
+    """The upper end, where a run that is repeated may need `noise` times as much: independent, so squares of logs add up."""
+    above = math.log(needs.most / needs.usual)
+    return needs.usual * math.exp(math.hypot(above, math.log(max(1.0, noise))))
 
 
 def along_batch(runs: Sequence[Run], job: Known) -> tuple[list[float], list[float]] | None:
@@ -241,7 +250,9 @@ def _span(change: Change, of: Callable[[Effect], Span]) -> Span:
         return Span(ends[0], power.usual * math.log(ratio), ends[1])
     if about is Meaning.LENGTH:
         return of(Effect(Span(0.0, 0.0, 0.1), _UNKNOWN_SPAN))
-    return of(_WORDS[about]) if about in _WORDS else _UNKNOWN_SPAN
+    # A number that only one of the two was given, over a default that is not known, may be any number of times that.
+    numbers = isinstance(change.old, float) or isinstance(change.new, float)
+    return of(_WORDS[about]) if about in _WORDS and not numbers else _UNKNOWN_SPAN
 
 
 def _learned(

@@ -203,10 +203,9 @@ class Predictor:
         if foreteller is not None:
             new = [
                 place
-                for place, ((used, same), all_runs) in enumerate(zip(comparable, runs, strict=True))
-                if not found[place].known
-                and not same
-                and (not used or (not all_runs and _regressed(jobs[place][1], used)))
+                for place, ((used, same), own) in enumerate(zip(comparable, runs, strict=True))
+                if not (found[place].known and (same or any(run.whole for run in own)))
+                and (same or not used or _regressed(jobs[place][1], used))
             ]
             guesses = foreteller.guesses([jobs[place][1] for place in new])
             for place, guess in zip(new, guesses, strict=True):
@@ -297,8 +296,8 @@ class Predictor:
             peak_utilization_pct=None if shown is None else growth.busier(shown, growth.load(used, known)),
             peak_memory_bytes=point,
             upper_memory_bytes=upper,
-            duration_p50_s=None if takes is None else takes.usual,
-            duration_p90_s=None if takes is None else growth.most_likely_s(takes),
+            duration_p50_s=None if takes is None else takes[0],
+            duration_p90_s=None if takes is None else takes[1],
             evidence=f"own history, {_runs(used)} {_with(used, known)}{'; too far to bound memory' if far else ''}"
             + _beside_foreign_load(used),
             model_version=self._version,
@@ -314,10 +313,10 @@ class Predictor:
             found = extend(*along, 2.0 ** (known.batch_log2 or 0.0), quantile, prior)
             return *_ordered(found[0], found[1] * self._calibration.changed, runs, quantile), False
         needs = growth.memory(used, known, device_type)
-        if needs is None or needs.most > growth.WIDEST * needs.least:
+        if needs is None or needs.most > growth.WIDEST * needs.usual:
             return None, None, needs is not None
-        upper = predictive_bound([needs.most], quantile, prior) * self._calibration.changed
-        return *_ordered(needs.usual, upper, runs, quantile), False
+        noise = predictive_bound([1.0], quantile, prior) * self._calibration.changed
+        return *_ordered(needs.usual, growth.bounded(needs, noise), runs, quantile), False
 
     def _layers_of(self, known: Known, device_type: str) -> Footprint | None:
         return None if known.layers is None else on_device(known.layers, device_type, self._layers)
