@@ -15,21 +15,18 @@ from gpuq.core.job import Job, JobId, KindId, Sharing
 # One JSON body stays small enough to read by hand; ARG_MAX on Linux is 2 MiB for arguments and environment together.
 MAX_ARGUMENTS = 4096
 MAX_TEXT = 131_072
+MAX_STDIN = 2**20
 # Wide enough for any machine and any plan, and narrow enough for every type and calendar that a number meets later.
 MAX_BYTES = 2**60
 MAX_DURATION_S = 10 * 366 * 86_400
 MAX_MOMENT = 4_102_444_800  # the year 2100, as Unix seconds
-MAX_STDIN = 2**20
 
 # Neither a database nor a command line can hold a NUL.
 NO_NUL = r"^[^\x00]*$"
-Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=NO_NUL)]
-# An environment knows its variables by what stands before the first `=`.
-VariableName = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=r"^[^\x00=]+$")]
-
-
 # An argument may be empty: `--tag ''`.
 Argument = Annotated[str, Meta(max_length=MAX_TEXT, pattern=NO_NUL)]
+# An environment knows its variables by what stands before the first `=`.
+VariableName = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=r"^[^\x00=]+$")]
 
 
 # A name out of a script: printable, no line breaks, nothing that could be taken for markup or code.

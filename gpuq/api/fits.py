@@ -39,9 +39,7 @@ def check(submission: Submission, devices: Sequence[Device]) -> None:
     if submission.gpus > 1:
         asked, which = f"{asked} on each of {submission.gpus} devices of one host", "the last that it would get"
     device = DeviceNames(devices).of(verdict.device or "")
-    raise NeverFits(
-        f"The job asks for {asked}; {which}, {device}, has {largest}, which is {missing} too little."
-    )
+    raise NeverFits(f"The job asks for {asked}; {which}, {device}, has {largest}, which is {missing} too little.")
 
 
 def needs_devices(submission: Submission) -> bool:
