@@ -44,6 +44,11 @@ def mock_environment(source: Path, folder: Path) -> dict[str, str]:
     }
 
 
+def emulated(percent: float, mib: int, seconds: float) -> dict[str, str]:
+    """What the environment of a process has that takes this much of each of its GPUs, for so long."""
+    return {"EMULATED_GPU": f"{percent},{mib}", "EMULATED_SECONDS": str(seconds)}
+
+
 class MockGpus:
     """`with MockGpus() as gpus:` runs the emulator on eight H100s. `environ` is for the process that shall see them.
 
@@ -56,6 +61,7 @@ class MockGpus:
         self.environ = mock_environment(source, self.folder)
         self.hidden: set[int] = set()
         (self.folder / "crash").mkdir()
+        (self.folder / "plans").mkdir()
         self._emulator = subprocess.Popen([sys.executable, "-S", str(source / "emulate.py"), str(self.folder)])
         self._over = threading.Event()
         self._shower = threading.Thread(target=self._show)
@@ -72,10 +78,11 @@ class MockGpus:
         self._emulator.wait()
         shutil.rmtree(self.folder)
 
-    def job(self, percent: float, mib: int, seconds: float) -> dict[str, str]:
-        """The environment of an emulated training that wants this much of each of its GPUs."""
-        wants = {"EMULATED_GPU": f"{percent},{mib}", "EMULATED_SECONDS": str(seconds)}
-        return {"PATH": os.environ["PATH"], "EMULATE": str(self.folder), **wants}
+    def plan(self, job: int, percent: float, mib: int, seconds: float) -> None:
+        """What this job will take of each of its GPUs, and for how long; it waits until it is told."""
+        whole = self.folder / "plans" / f"{job}.new"
+        whole.write_text(json.dumps(emulated(percent, mib, seconds)))
+        whole.replace(whole.with_suffix(""))
 
     def slowed(self) -> set[float]:
         """By how much the emulator slows those that are on GPUs now."""
