@@ -15,6 +15,7 @@ from gpuq.cli.main import ALIASES, COMMON_OPTIONS, VERBS
 from gpuq.core.verdict import Rule
 from gpuq.errors import GpuqError
 from gpuq.settings import GROUPS
+from tests.support import mock_gpus
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = [
@@ -83,7 +84,7 @@ def test_every_variable_that_the_program_reads_or_sets_is_in_operations():
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
 def test_every_variable_that_a_document_names_exists(document):
-    known = variables_in_code() | variables_of_settings() | {"GPUQ_GROUP_FIELD"}
+    known = variables_in_code() | variables_of_settings() | {"GPUQ_GROUP_FIELD", mock_gpus.VARIABLE}
     assert not set(VARIABLE.findall(document.read_text())) - known
 
 

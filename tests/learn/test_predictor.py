@@ -60,9 +60,7 @@ def test_one_run_is_enough_to_know_and_counts_at_once():
     assert answer.peak_memory_bytes == first.peak_memory_bytes
     assert answer.peak_utilization_pct == first.peak_utilization_pct
     assert answer.duration_p50_s == first.duration_s
-    assert 1.05 < (answer.duration_p90_s or 0) / (first.duration_s or 1) < 1.3, (
-        "one run does not show how much runs differ"
-    )
+    assert 1.05 < (answer.duration_p90_s or 0) / (first.duration_s or 1) < 1.3, "one run does not show how much runs differ"
     assert answer.upper_memory_bytes is not None
     assert 1.1 < answer.upper_memory_bytes / (first.peak_memory_bytes or 1) < 1.25
 
@@ -100,6 +98,27 @@ def test_runs_alone_show_the_utilization_and_shared_ones_only_raise_it():
     assert forecast(predictor(*runs(RESNET, 3), *held_down), RESNET).peak_utilization_pct == pytest.approx(60, rel=0.1)
     higher = runs(RESNET, 5, shared=True, peak_utilization_pct=80.0, attempt=None)
     assert forecast(predictor(*runs(RESNET, 3), *higher), RESNET).peak_utilization_pct == 80
+
+
+def test_a_kind_that_only_ran_beside_foreign_load_may_share_by_the_bound_of_its_utilisation():
+    (spoiled,) = runs(RESNET, 1, peak_utilization_pct=None, utilization_at_most=80.0, disturbed=True, alone_rate=None)
+    of = predictor(spoiled)
+    answer = forecast(of, RESNET)
+    assert answer.known
+    assert answer.peak_utilization_pct == 80.0
+    assert answer.evidence == "own history, 1 run; utilisation at most, it only ran beside foreign load"
+    (clean,) = runs(RESNET, 1, seed=2, peak_utilization_pct=60.0)
+    of.learn(replace(clean, attempt=(7, 1)))
+    answer = forecast(of, RESNET)
+    assert (answer.peak_utilization_pct, answer.evidence) == (60.0, "own history, 1 run")
+
+
+def test_durations_beside_foreign_load_count_only_while_there_are_no_others():
+    slow = runs(RESNET, 3, disturbed=True, duration_s=100.0)
+    of = predictor(*slow)
+    assert forecast(of, RESNET).duration_p50_s == 100.0
+    of.learn(replace(runs(RESNET, 1, duration_s=60.0)[0], attempt=(9, 1)))
+    assert forecast(of, RESNET).duration_p90_s == 60.0
 
 
 def test_an_unfinished_run_is_only_a_lower_bound():
