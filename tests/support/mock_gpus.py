@@ -1,6 +1,6 @@
 """Eight emulated GPUs: NVIDIA's mock of its driver library, and the emulator that gives them the load of emulated jobs.
 
-Neither is part of this repository. `GPUQ_NVML_MOCK` names the folder that has both; else it is looked for beside the repository.
+Neither is part of this repository; `make demo-gpu` finds them in the same place.
 """
 
 from __future__ import annotations
@@ -18,28 +18,25 @@ from pathlib import Path
 import pytest
 
 from tests.support.site import wait_for
-
-ROOT = Path(__file__).resolve().parents[2]
-LIBRARY = "libnvidia-ml.so.1"
+from workloads.demo.emulated import CONFIG, folder
+from workloads.demo.gpuq import DemoFailed
 
 
 def mock_folder() -> Path:
     """The folder of the library and its emulator. Skips the test where there is none."""
-    folder = Path(os.environ.get("GPUQ_NVML_MOCK") or ROOT.parent / "shared" / "nvml")
-    if not (folder / LIBRARY).exists():
-        pytest.skip(
-            f"NVIDIA's mock of its driver library is not at {folder / LIBRARY}; GPUQ_NVML_MOCK names its folder"
-        )
-    return folder
+    try:
+        return folder(os.environ)
+    except DemoFailed as none:
+        pytest.skip(str(none))
 
 
-def mock_environment(source: Path, folder: Path) -> dict[str, str]:
-    """What lets a process find the mock, as eight H100s. What they show is in `folder`/shown.yaml, which is read at each call."""
-    shutil.copyfile(source / "configs" / "mock-nvml-config-h100.yaml", folder / "config.yaml")
+def mock_environment(source: Path, state: Path) -> dict[str, str]:
+    """What lets a process find the mock, as eight H100s. What they show is in `state`/shown.yaml, which is read at each call."""
+    shutil.copyfile(source / CONFIG, state / "config.yaml")
     return {
         "LD_LIBRARY_PATH": str(source),
-        "MOCK_NVML_CONFIG": str(folder / "config.yaml"),
-        "MOCK_NVML_OVERRIDES": str(folder / "shown.yaml"),
+        "MOCK_NVML_CONFIG": str(state / "config.yaml"),
+        "MOCK_NVML_OVERRIDES": str(state / "shown.yaml"),
         "MOCK_NVML_OVERRIDES_TTL": "1ns",
     }
 
