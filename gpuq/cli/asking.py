@@ -49,7 +49,7 @@ def add_job_options(parser: Parser) -> None:
     add("-p", "--priority", help="-1000 to 1000, higher goes first; default 0")
     add("--share", choices=["auto", "never"], default="auto", help="whether it may share a device; default auto")
     add("--exclusive", action="store_true", help="same as --share never")
-    add("--max-slowdown", metavar="X", help="refuse partners that cost more than this: 15%% or 1.15")
+    add("--max-slowdown", metavar="X", help="refuse partners expected to cost more than this: 15%% or 1.15")
     add("--gpu-mem", metavar="SIZE", help="memory it needs at most: 10G, 512MiB; default: learned")
     add("--gpus", metavar="N", help="devices of one host it runs on: 2, or any number of a range, 1-4; default 1")
     add("-t", "--time", metavar="TIME", help="time limit: 30 (minutes), 2h30m, 1-12:00:00")
@@ -57,9 +57,11 @@ def add_job_options(parser: Parser) -> None:
     add("--requeue", action="store_true", help="queue again if its host fails")
     add("--deadline", metavar="WHEN", help="wanted by then: 8h from now, or 2026-07-01T08:00 (local time)")
     add(
-        "--preemptible", action="store_true", help="it saves its work when told, so it may be stopped and started again"
+        "--preemptible",
+        action="store_true",
+        help="it saves its work on a signal, so it may be stopped and started again",
     )
-    add("--signal", metavar="NAME", help="told by this signal, as in USR1; implies --preemptible; default TERM")
+    add("--signal", metavar="NAME", help="the signal to save its work on, as USR1; implies --preemptible; default TERM")
     add(
         "--blink", action="store_true", help="pause it and its partner by turns, under 1%% of the time, to measure both"
     )
@@ -196,7 +198,7 @@ def _signal(name: str | None) -> str | None:
     full = "SIG" + name.upper().removeprefix("SIG")
     if full not in _SIGNALS:
         short = ", ".join(signal.removeprefix("SIG") for signal in _SIGNALS)
-        raise BadInput(f"--signal `{name}` is none that a job may be told by.", fix=f"Use one of {short}.")
+        raise BadInput(f"--signal `{name}` cannot tell a job to save its work.", fix=f"Use one of {short}.")
     return full
 
 
