@@ -263,6 +263,8 @@ def test_an_attempt_whose_log_is_gone_is_named_and_the_others_are_printed(gpuq: 
     assert done.code == 3
     assert "second" in done.out
     assert "no attempt 3" in done.err
+    logs = [attempt["log"] for attempt in gpuq("logs", "42", "--all-attempts", "--json").json["attempts"]]
+    assert logs == [None, "b\nsecond\n"]
 
 
 @pytest.mark.parametrize(
