@@ -128,12 +128,13 @@ def _comparison(job: Record) -> Iterator[str]:
         ("rate alone", None, None, "alone_rate", fmt.rate),
         ("rate shared", None, None, "shared_rate", fmt.rate),
     ]
-    yield f"  {'':<16}  {'EXPECTED':>10}  {'AT MOST':>10}  {'MEASURED':>14}"
+    lines = [f"  {'':<16}  {'EXPECTED':>10}  {'AT MOST':>10}  {'MEASURED':>14}"]
     for label, expected, upper, measured, text in rows:
-        if expected is None and actual.get(measured) is None:
+        if actual.get(measured) is None and (expected is None or forecast.get(expected) is None):
             continue
         first, second = (text(forecast.get(name)) if name else "" for name in (expected, upper))
-        yield f"  {label:<16}  {first:>10}  {second:>10}  {text(actual.get(measured)):>14}".rstrip()
+        lines.append(f"  {label:<16}  {first:>10}  {second:>10}  {text(actual.get(measured)):>14}".rstrip())
+    yield from lines if len(lines) > 1 else []
     if actual.get("peak_memory_is_bound"):
         yield "  the framework took most of the device in advance: the measured memory is only what the job needs at most"
     if actual.get("energy_joules") is not None:
