@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from gpuq.core.job import JobState
 from gpuq.errors import Unreachable
 from gpuq.wire import Ring
 from tests.api.conftest import Endpoint
-from tests.api.support import GIB, afternoon, submission
+from tests.api.support import GIB, afternoon, live_device, picture, submission
 
 JOBS = "/api/v1/jobs"
 
@@ -215,6 +217,31 @@ async def test_predict_says_beside_whom_it_might_run_now(endpoint: Endpoint) -> 
     assert (partner["name"], partner["upper_slowdown"], partner["partner_slowdown"]) == ("llama-8b-lora", 1.1, 1.3)
     assert partner["evidence"] == "measured"
     assert endpoint.store.asked == []
+
+
+async def test_predict_says_which_devices_would_take_it_now(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    names = [device.id for device in endpoint.store.known]
+
+    async def told(gpus: int = 1, **changes: Any) -> tuple[list[str], bool]:
+        endpoint.stream.picture = picture(time.time(), *(live_device(name, 141, 3.0, **changes) for name in names[:2]))
+        endpoint.context.live._last = None
+        _, body = await endpoint.post("/api/v1/predict", submission(gpus=gpus))
+        return body["free_devices"], body["expected_start"] is not None
+
+    assert await told() == await told(gpus=2) == (["gpu0", "gpu1"], True)
+    assert await told(gpus=3) == ([], False)
+    assert await told(unwell="XID 79") == ([], False)
+    assert await told(reserved=True) == ([], False), "it is kept free for a job that has waited long"
+    assert await told(used_memory_bytes=130 * GIB, foreign_memory_bytes=130 * GIB) == ([], False)
+
+
+async def test_a_bound_ends_at_the_device(endpoint: Endpoint) -> None:
+    endpoint.store.known = [Device("gpu-0", "h", "nvml", "A", 11 * GIB)]  # type: ignore[arg-type]
+    _, body = await endpoint.post("/api/v1/predict", submission())
+    assert (
+        body["forecast"]["upper_memory_bytes"] == body["device_types"][0]["forecast"]["upper_memory_bytes"] == 11 * GIB
+    )
 
 
 async def test_predict_beside_a_job_or_a_kind_that_is_named(endpoint: Endpoint) -> None:
