@@ -2,7 +2,7 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 
-.PHONY: setup demo test test-frameworks lint lock soak bench bench-learning bench-policies bench-replay measure-gpu clean
+.PHONY: setup demo demo-gpu test test-frameworks lint lock soak bench bench-learning bench-policies bench-replay measure-gpu clean
 
 setup: .venv/.done
 
@@ -15,6 +15,10 @@ setup: .venv/.done
 
 demo: setup
 	$(BIN)/python -m workloads.demo
+
+# The same on eight emulated GPUs, by NVIDIA's mock of its driver library in the folder `GPUQ_NVML_MOCK` (default: ../shared/nvml).
+demo-gpu: setup
+	$(BIN)/python -m workloads.demo --emulated-gpus
 
 test: setup lint
 	$(BIN)/python -m pytest -m "not soak and not quiet" --numprocesses 2 --dist worksteal

@@ -1,1 +1,1 @@
-"""Real training scripts to submit, and `python -m workloads.demo`. Each runs without gpuq too; none knows that gpuq exists."""
+"""Real training scripts to submit, and `python -m workloads.demo`. Each runs without gpuq too."""

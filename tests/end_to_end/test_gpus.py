@@ -86,6 +86,8 @@ def alone_on_their_gpus(machine: Machine) -> None:
     with machine.foreign(on_gang, FOREIGN):
         (broken,) = machine.where(faulty)
         gpus.fail(broken, XID_79)
+        wait_for(lambda: machine.gpu(broken)["unwell"], 20)
+        gpus.crash(broken)
         for gpu in on_gang:
             seen = wait_for(lambda gpu=gpu: machine.gpu(gpu) if machine.gpu(gpu)["foreign_memory_bytes"] else None, 5)
             assert seen["foreign_memory_bytes"] == pytest.approx(FOREIGN[1] * MIB, rel=0.01)
@@ -99,9 +101,10 @@ def alone_on_their_gpus(machine: Machine) -> None:
     assert "XID 79" in machine.gpu(broken)["unwell"]
     (away,) = machine.where(lost)
     gpus.fail(away, LOST)
+    wait_for(lambda: machine.gpu(away)["read_at"] is None, 20)
+    gpus.crash(away)
     ended = site.wait(lost)
     assert (ended["state"], "did not answer" in ended["reason"]) == ("NODE_FAIL", True), ended
-    assert machine.gpu(away)["utilization_pct"] is None
 
     for kind, job in first.items():
         takes(site.wait(job), *NEEDS[kind])

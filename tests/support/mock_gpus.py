@@ -17,6 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.site import wait_for
+
 ROOT = Path(__file__).resolve().parents[2]
 LIBRARY = "libnvidia-ml.so.1"
 
@@ -53,12 +55,14 @@ class MockGpus:
         self.folder = Path(tempfile.mkdtemp(prefix="gq-gpus-"))
         self.environ = mock_environment(source, self.folder)
         self.hidden: set[int] = set()
+        (self.folder / "crash").mkdir()
         self._emulator = subprocess.Popen([sys.executable, "-S", str(source / "emulate.py"), str(self.folder)])
         self._over = threading.Event()
         self._shower = threading.Thread(target=self._show)
 
     def __enter__(self) -> MockGpus:
         self._shower.start()
+        wait_for((self.folder / "shown.pids").exists, 20)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -78,22 +82,27 @@ class MockGpus:
         return set(json.loads((self.folder / "slow.json").read_text()).values())
 
     def fail(self, gpu: int, failure: str) -> None:
-        """Break this GPU."""
+        """Break this GPU: its driver says so from now on."""
         (self.folder / "fail" / str(gpu)).write_text(failure)
 
-    def repair(self, gpu: int) -> None:
-        """It works again."""
-        (self.folder / "fail" / str(gpu)).unlink()
+    def crash(self, gpu: int) -> None:
+        """Let the programs on this GPU end with an error."""
+        (self.folder / "crash" / str(gpu)).touch()
 
     def _show(self) -> None:
         """Hand on what the emulator says, without the processes that are to be hidden."""
-        written, shown = self.folder / "overrides.yaml", self.folder / "shown.yaml"
         before = ""
         while not self._over.wait(0.05):
-            text = written.read_text() if written.exists() else ""
+            text = (self.folder / "overrides.yaml").read_text() if (self.folder / "overrides.yaml").exists() else ""
+            pids = re.findall(r"pid: (\d+)", text)
             for gpu in self.hidden:
                 text = re.sub(rf"(\n  {gpu}:\n(?:    .*\n)*?    processes:)\n(?:      .*\n)*", r"\1 []\n", text)
             if text != before:
                 before = text
-                shown.with_suffix(".new").write_text(text)
-                shown.with_suffix(".new").replace(shown)
+                self._write("shown.yaml", text)
+                self._write("shown.pids", " ".join(pids))
+
+    def _write(self, name: str, text: str) -> None:
+        whole = self.folder / f"{name}.new"
+        whole.write_text(text)
+        whole.replace(self.folder / name)

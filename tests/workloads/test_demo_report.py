@@ -12,7 +12,7 @@ UNMEASURED = dict.fromkeys(("peak_utilization_pct", "peak_memory_bytes", "alone_
 ADMITTED = {
     "admitted": True,
     "rule": "Fits",
-    "numbers": {"newcomer_pct": 18.0, "committed_pct": 68.0, "limit_pct": 115.0},
+    "numbers": {"newcomer_pct": 54.6, "committed_pct": 68.0, "limit_pct": 115.0},
 }
 SHARED = [job(4, "shallow"), job(5, "deep", verdict=ADMITTED, started_at_unix=102.0)]
 
@@ -45,18 +45,25 @@ def test_a_slowdown_counts_as_measured_only_with_its_interval():
     assert not report.measured(job(4, actual=UNMEASURED))
 
 
+def test_what_was_lost_is_in_percent_and_never_minus_nothing():
+    assert [report.lost(value) for value in (1.0, 0.9999, 1.041, 0.95)] == ["0.0%", "0.0%", "4.1%", "-5.0%"]
+
+
 def test_foreign_load_is_what_the_residents_do_not_explain():
     assert report.foreign_load(refused(5, committed=119.0)["verdict"], [job(4)]) == pytest.approx(119.0 - 54.6)
     assert report.foreign_load(refused(5, committed=50.0)["verdict"], [job(4)]) == 0
-    assert report.foreign_load(None, [job(4)]) is None
+    assert report.foreign_load({"numbers": {}}, [job(4)]) is None
     assert report.foreign_load(refused(5)["verdict"], [job(4, forecast=None)]) is None
 
 
 def test_the_report_says_who_shared_and_by_which_sum():
     said = text(report.shared(SHARED))
     assert "4 shallow with 5 deep, 28 s" in said
-    assert "18% + 68% in use (13% of it other processes) = 86%, limit 115%".replace("18% +", "") in said
-    assert "own history, 1 run" in said
+    assert (
+        "admitted: 55% forecast (own history, 1 run) + 68% in use (13% of it other processes) = 123%, limit 115%"
+        in said
+    )
+    assert "4 shallow with 5 deep on gpu7, 28 s" in text(report.shared(SHARED, on="gpu7"))
 
 
 def test_the_report_says_what_each_lost_with_the_interval_and_what_was_saved():
@@ -73,15 +80,35 @@ def test_what_was_not_measured_is_a_dash_and_never_a_zero():
     assert text(report.first_runs([blind])) == "alone 5 deep uses – of the device and –, – steps/s"
 
 
+def test_what_other_processes_did_to_a_measurement_is_said():
+    disturbed = {
+        **UNMEASURED,
+        "held_back": 0.31,
+        "disturbed_rate": 5.5,
+        "utilization_is_bound": True,
+        "peak_utilization_pct": 40.0,
+    }
+    blind = job(5, "deep", verdict=ADMITTED, actual=disturbed)
+    foreign = {**job(4)["actual"], "slowdown_basis": "beside foreign load"}
+    said = text(report.shared([job(4, actual=foreign), blind]))
+    assert "6.0 steps/s, other processes included" in said
+    assert "not measured: other processes took up to 31% of its time" in said
+    assert text(report.first_runs([blind])) == "alone 5 deep uses at most 40% of the device and –, 5.5 steps/s"
+
+
 def test_the_report_says_what_was_refused_and_the_sum():
-    said = text(report.refused(refused(6, committed=56.0), [job(4), job(5)]))
-    assert said == "refused 6 words beside 4 and 5, by PredictedLoad: 50% forecast + 56% in use = 106%, limit 100%"
+    job_6 = refused(6, committed=106.0)
+    job_6["verdict"]["numbers"] |= {"residents": "4 5", "foreign_pct": 50.0}
+    assert text(report.refused(job_6)) == (
+        "refused 6 words beside 4 and 5, by PredictedLoad: 50% forecast + 106% in use (50% of it other processes) = 156%, "
+        "limit 100%"
+    )
 
 
 def test_a_refusal_without_a_sum_gives_its_sentence():
     verdict = {"admitted": False, "rule": "FirstRunExclusive", "numbers": {}, "sentence": "nothing is known of it"}
-    said = text(report.refused(job(6, "wide", verdict=verdict), [job(4)]))
-    assert said == "refused 6 wide beside 4, by FirstRunExclusive: nothing is known of it"
+    said = text(report.refused(job(6, "wide", verdict=verdict)))
+    assert said == "refused 6 wide by FirstRunExclusive: nothing is known of it"
 
 
 def running(number, **changes):

@@ -1,8 +1,11 @@
-"""Runs the demo; see the package's own words."""
+"""Runs the demo on CPU cores, or with `--emulated-gpus` the one on emulated GPUs."""
 
 import sys
 
-from workloads.demo.story import main
+from workloads.demo import emulated, story
 
 if __name__ == "__main__":
-    sys.exit(main())
+    wanted = sys.argv[1:]
+    if wanted not in ([], ["--emulated-gpus"]):
+        sys.exit("usage: python -m workloads.demo [--emulated-gpus]")
+    sys.exit(emulated.main() if wanted else story.main())

@@ -73,7 +73,7 @@ class Gpuq:
             except (OSError, http.client.HTTPException, DemoFailed):
                 pass
             time.sleep(0.2)
-        raise DemoFailed(f"gpuq did not get ready. Its last words:\n{self._last_words()}")
+        raise DemoFailed(f"gpuq did not get ready: {self._last_words()}")
 
     def get(self, path: str) -> Any:
         """The JSON that the HTTP endpoint answers."""
@@ -139,8 +139,14 @@ class Gpuq:
         return left
 
     def _last_words(self) -> str:
-        logs = [self.home / "up.log", *sorted((self.home / "logs").glob("*.log"))]
-        return "\n".join(f"--- {log.name}\n{log.read_text(errors='replace')[-1500:]}" for log in logs if log.exists())
+        """What `gpuq up` said, and if that is nothing, the ends of the logs of its parts."""
+        said = (self.home / "up.log").read_text(errors="replace").strip()
+        logs = sorted((self.home / "logs").glob("*.log"))
+        return (
+            said
+            or "\n".join(f"{log.name}: {log.read_text(errors='replace').strip()[-300:]}" for log in logs)
+            or "no word"
+        )
 
 
 def processes_of(home: Path) -> Iterator[int]:

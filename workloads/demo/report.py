@@ -39,12 +39,12 @@ def measured(job: Json) -> bool:
     return all(actual.get(key) is not None for key in ("slowdown", "slowdown_low", "slowdown_high"))
 
 
-def foreign_load(verdict: Json | None, beside: Iterable[Json]) -> float | None:
-    """Percent of the device that other processes use, by a verdict of the load rule; None where it does not say.
+def foreign_load(verdict: Json, beside: Iterable[Json]) -> float | None:
+    """Percent of the device that other processes used when a job was admitted; None where that cannot be told.
 
     That is what was committed, less what the residents were expected to use.
     """
-    committed = (verdict or {}).get("numbers", {}).get("committed_pct")
+    committed = verdict["numbers"].get("committed_pct")
     expected = [(job.get("forecast") or {}).get("peak_utilization_pct") for job in beside]
     if committed is None or None in expected:
         return None
@@ -53,18 +53,19 @@ def foreign_load(verdict: Json | None, beside: Iterable[Json]) -> float | None:
 
 def first_runs(jobs: Sequence[Json]) -> list[str]:
     """What gpuq measured of each job that ran alone."""
-    return _section("alone", [_first_run(job) for job in jobs])
+    return section("alone", [_first_run(job) for job in jobs])
 
 
-def shared(jobs: Sequence[Json]) -> list[str]:
+def shared(jobs: Sequence[Json], on: str | None = None) -> list[str]:
     """Who ran beside whom, by which forecast it was admitted, what each lost, and what was saved."""
     first, second = jobs
     seconds = overlap(first, second)
     forecast, verdict = second.get("forecast") or {}, second["verdict"]
+    evidence = str(forecast.get("evidence") or "no evidence").partition(";")[0]
     admitted = (
-        f"{_name(first)} with {_name(second)}, {seconds:.0f} s. {second['id']} was admitted: "
-        f"{percent(forecast.get('peak_utilization_pct'))} forecast ({forecast.get('evidence') or 'no evidence'}) + "
-        f"{_committed(second, [first])} = {percent(_sum(verdict))}, limit {percent(_limit(verdict))}"
+        f"{_name(first)} with {_name(second)}{f' on {on}' if on else ''}, {seconds:.0f} s. {second['id']} was admitted: "
+        f"{percent(forecast.get('peak_utilization_pct'))} forecast ({evidence}) + "
+        f"{_committed(verdict, foreign_load(verdict, [first]))} = {percent(_sum(verdict))}, limit {percent(_limit(verdict))}"
     )
     saving = share_saved([job["actual"].get("slowdown") for job in jobs])
     saved = "not known, since not both slowdowns were measured"
@@ -73,27 +74,27 @@ def shared(jobs: Sequence[Json]) -> list[str]:
             f"{saving:.0%}: {seconds:.0f} s together did what takes {seconds / (1 - saving):.0f} s one after the other"
         )
     return [
-        *_section("shared", [admitted]),
-        *_section("lost", [_lost(job) for job in jobs]),
-        *_section("saved", [saved]),
+        *section("shared", [admitted]),
+        *section("lost", [_lost(job) for job in jobs]),
+        *section("saved", [saved]),
     ]
 
 
-def refused(job: Json, beside: Sequence[Json]) -> list[str]:
-    """Which job was refused a place beside these, by which rule, and the sum that decided it."""
-    verdict = job["verdict"]
-    why = f"{_name(job)} beside {' and '.join(str(one['id']) for one in beside)}, by {verdict['rule']}: "
-    if _sum(verdict) is None:
-        why += str(verdict.get("sentence") or "its load is not known")
-    else:
-        own = percent(verdict["numbers"]["newcomer_pct"])
-        why += (
-            f"{own} forecast + {_committed(job, beside)} = {percent(_sum(verdict))}, limit {percent(_limit(verdict))}"
+def refused(job: Json) -> list[str]:
+    """Which job was refused a place beside which others, by which rule, and the sum that decided it."""
+    verdict, numbers = job["verdict"], job["verdict"]["numbers"]
+    why = f"by {verdict['rule']}: {verdict.get('sentence') or 'its load is not known'}"
+    if _sum(verdict) is not None:
+        residents = " and ".join(str(numbers.get("residents", "")).split()) or "others"
+        why = (
+            f"beside {residents}, by {verdict['rule']}: {percent(numbers['newcomer_pct'])} forecast + "
+            f"{_committed(verdict, numbers.get('foreign_pct'))} = {percent(_sum(verdict))}, limit {percent(_limit(verdict))}"
         )
-    return _section("refused", [why])
+    return section("refused", [f"{_name(job)} {why}"])
 
 
-def _section(label: str, entries: Iterable[str]) -> list[str]:
+def section(label: str, entries: Iterable[str]) -> list[str]:
+    """Lines of at most `WIDTH` characters, with the label before the first."""
     lines = []
     for entry in entries:
         lines += textwrap.wrap(entry, WIDTH, initial_indent=f"{label:<{LABEL}}", subsequent_indent=" " * LABEL)
@@ -103,28 +104,34 @@ def _section(label: str, entries: Iterable[str]) -> list[str]:
 
 def _first_run(job: Json) -> str:
     actual = job["actual"]
+    at_most = "at most " if actual.get("utilization_is_bound") else ""
     return (
-        f"{_name(job):<10} uses {percent(actual.get('peak_utilization_pct'))} of the device and "
-        f"{memory(actual.get('peak_memory_bytes'))}, {number(actual.get('alone_rate'))} steps/s"
+        f"{_name(job):<10} uses {at_most}{percent(actual.get('peak_utilization_pct'))} of the device and "
+        f"{memory(actual.get('peak_memory_bytes'))}, {number(actual.get('alone_rate') or actual.get('disturbed_rate'))} steps/s"
     )
 
 
 def _lost(job: Json) -> str:
-    actual = job["actual"]
+    actual, name = job["actual"], f"{_name(job):<10}"
     if actual.get("slowdown") is None:
-        return f"{_name(job):<10} {UNKNOWN}, not measured"
-    rate = f"{number(actual.get('shared_rate'))} steps/s"
+        return f"{name} {UNKNOWN}, not measured{_disturbed(actual)}"
+    rate = f"{number(actual.get('shared_rate') or actual.get('disturbed_rate'))} steps/s"
+    if actual.get("slowdown_basis") == "beside foreign load":
+        rate += ", other processes included"
     if not measured(job):
-        return f"{_name(job):<10} {lost(actual['slowdown'])}, no interval: {rate}"
+        return f"{name} {lost(actual['slowdown'])}, no interval: {rate}"
     between = f"{100 * (actual['slowdown_low'] - 1):.1f} to {100 * (actual['slowdown_high'] - 1):.1f}%"
-    return f"{_name(job):<10} {lost(actual['slowdown'])} (95% interval {between}): {rate}"
+    return f"{name} {lost(actual['slowdown'])} (95% interval {between}): {rate}"
 
 
-def _committed(job: Json, beside: Sequence[Json]) -> str:
-    committed = job["verdict"]["numbers"].get("committed_pct")
-    foreign = foreign_load(job["verdict"], beside)
+def _disturbed(actual: Json) -> str:
+    taken = actual.get("held_back")
+    return "" if taken is None else f": other processes took up to {taken:.0%} of its time"
+
+
+def _committed(verdict: Json, foreign: float | None) -> str:
     by_others = "" if foreign is None or foreign < 1 else f" ({percent(foreign)} of it other processes)"
-    return f"{percent(committed)} in use{by_others}"
+    return f"{percent(verdict['numbers'].get('committed_pct'))} in use{by_others}"
 
 
 def _sum(verdict: Json) -> float | None:
@@ -144,7 +151,7 @@ def _name(job: Json) -> str:
 
 def lost(slowdown: float) -> str:
     """What a slowdown is in percent of time."""
-    return f"{100 * (slowdown - 1):.1f}%"
+    return f"{round(100 * (slowdown - 1), 1) + 0.0:.1f}%"  # + 0.0: no "-0.0%"
 
 
 def percent(value: float | None) -> str:
