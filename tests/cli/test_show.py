@@ -116,3 +116,17 @@ def test_show_tells_energy_and_a_memory_that_is_only_a_bound(gpuq: Command, api:
     out = gpuq("show", "42").out
     assert "energy: 100 Wh, 25 Wh of it what the device takes idle" in out
     assert "needs at most" in out
+
+
+@pytest.mark.parametrize(
+    ("device_type", "why"), [("cpu-2", "its processes share memory"), ("T4", "the framework took most of the device")]
+)
+def test_show_says_why_the_measured_memory_is_only_a_bound(
+    gpuq: Command, api: FakeApi, device_type: str, why: str
+) -> None:
+    bound = {"peak_memory_bytes": 2**33, "peak_memory_is_bound": True, "device_type": device_type}
+    api.on("GET", "/api/v1/jobs/42", samples.ended(42, "COMPLETED", 0, actual={**samples.NO_ACTUAL, **bound}))
+    out = gpuq("show", "42").out
+    assert why in out
+    assert "only what the job needs at most" in " ".join(out.split())
+    assert all(len(line) <= 80 for line in out.splitlines())
