@@ -141,7 +141,7 @@ def _comparison(job: Record, width: int) -> Iterator[str]:
         lines.append(f"  {label:<16}  {first:>10}  {second:>10}  {third:>14}".rstrip())
     yield from lines if len(lines) > 1 else []
     if actual.get("peak_memory_is_bound"):
-        yield "  the framework took most of the device in advance: the measured memory is only what the job needs at most"
+        yield from (f"  {line}" for line in fmt.wrapped(_bound_memory(actual), width - 2))
     yield from (f"  {line}" for line in _disturbed(actual, width - 2))
     if actual.get("energy_joules") is not None:
         yield f"  energy: {_energy(actual)}"
@@ -150,6 +150,19 @@ def _comparison(job: Record, width: int) -> Iterator[str]:
     if actual.get("partners"):
         yield f"  partners: {', '.join(fmt.clean(partner) for partner in actual['partners'])}"
     yield f"  evidence: {fmt.clean(forecast.get('evidence') or 'none')}" + _model(forecast)
+
+
+def _on_cores(actual: Record) -> bool:
+    return str(actual.get("device_type")).startswith("cpu-")
+
+
+def _bound_memory(actual: Record) -> str:
+    why = (
+        "its processes share memory that this kernel does not tell apart"
+        if _on_cores(actual)
+        else "the framework took most of the device in advance"
+    )
+    return f"{why}: the measured memory is only what the job needs at most"
 
 
 def _disturbed(actual: Record, width: int) -> list[str]:
@@ -162,8 +175,7 @@ def _disturbed(actual: Record, width: int) -> list[str]:
     if not spoiled or actual.get("foreign_load") is None:
         return []
     load = actual["foreign_load"]
-    on_cores = str(actual.get("device_type")).startswith("cpu-")
-    much = f"{load:.1f} cores" if on_cores else fmt.percent(100 * load)
+    much = f"{load:.1f} cores" if _on_cores(actual) else fmt.percent(100 * load)
     return fmt.wrapped(f"foreign load: other processes kept {much} of the device busy; {' and '.join(spoiled)}", width)
 
 

@@ -125,14 +125,14 @@ def slowdowns(
     """The same by everything that the alone rate may rest on, the best first.
 
     Blinks, then time alone within the attempt, each if it has two windows; then the kind; then what has one window; last, the
-    ratio within the attempt with the windows beside foreign load, if there are such. No interval when either side has a single
-    value.
+    ratio with the windows beside foreign load, if there are such. No interval when either side has a single value.
     """
     partners = None if beside is None else tuple(beside)
     seen = rates(measurement, partners)
     yield from slowdowns_of(seen, kind_alone)
     every = rates(measurement, partners, foreign_load=True)
-    if every != seen and every.shared is not None and (alone := every.alone or every.blinked) is not None:
+    alone = every.alone or every.blinked or kind_alone
+    if every != seen and every.shared is not None and alone is not None:
         yield _ratio(alone, every.shared, Basis.FOREIGN)
 
 

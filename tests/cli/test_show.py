@@ -142,3 +142,17 @@ def test_show_has_the_slowdown_of_now_and_the_devices_name_and_id(gpuq: Command,
 def test_show_says_that_it_is_not_known_when_a_job_starts(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/jobs/1", samples.job(1, position=3))
     assert "starts            unknown, there is no calibrated estimate yet\n" in gpuq("show", "1").out
+
+
+@pytest.mark.parametrize(
+    ("device_type", "why"), [("cpu-2", "its processes share memory"), ("T4", "the framework took most of the device")]
+)
+def test_show_says_why_the_measured_memory_is_only_a_bound(
+    gpuq: Command, api: FakeApi, device_type: str, why: str
+) -> None:
+    bound = {"peak_memory_bytes": 2**33, "peak_memory_is_bound": True, "device_type": device_type}
+    api.on("GET", "/api/v1/jobs/42", samples.ended(42, "COMPLETED", 0, actual={**samples.NO_ACTUAL, **bound}))
+    out = gpuq("show", "42").out
+    assert why in out
+    assert "only what the job needs at most" in " ".join(out.split())
+    assert all(len(line) <= 80 for line in out.splitlines())
