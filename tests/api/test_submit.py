@@ -156,7 +156,6 @@ async def test_what_can_never_fit_is_refused_with_the_missing_number(endpoint: E
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"signal": "SIGUSR1"}, "`signal` goes with `preemptible` only"),
         ({"preemptible": True, "signal": "SIGKILL"}, "SIGKILL"),
         ({"deadline_at": -1}, "$.deadline_at"),
         ({"deadline_at": 1.7976931348623155e308}, "$.deadline_at"),
@@ -166,13 +165,22 @@ async def test_what_can_never_fit_is_refused_with_the_missing_number(endpoint: E
         ({"env": {"A=B": "1"}}, "$.env"),
     ],
 )
-async def test_wishes_out_of_range_or_that_contradict_each_other_are_refused(
-    endpoint: Endpoint, asked: dict[str, object], words: str
-) -> None:
+async def test_wishes_out_of_range_are_refused(endpoint: Endpoint, asked: dict[str, object], words: str) -> None:
     status, body = await endpoint.post(JOBS, submission(**asked))
     assert (status, body["exit_code"]) == (422, 2)
     assert words in body["detail"]
     assert not endpoint.store.rows
+
+
+async def test_a_whole_number_may_be_written_as_a_float_and_a_signal_implies_preemptible(endpoint: Endpoint) -> None:
+    body = submission(gpus=2.0, most_gpus=1, priority=-3.0, signal="SIGUSR1", hints={"layers": {"Dense": 4.0}})
+    assert (await endpoint.post(JOBS, body))[0] == 201
+    kept = endpoint.store.rows[1].record.submission
+    assert (kept.gpus, kept.priority, kept.preemptible) == (2, -3, True)
+    assert kept.hints is not None
+    assert kept.hints.layers == {"Dense": 4}
+    for wrong in (2.5, "2", True, 65.0, 1e300):
+        assert (await endpoint.post(JOBS, submission(gpus=wrong)))[0] == 422
 
 
 async def test_with_no_device_known_yet_any_size_is_accepted(endpoint: Endpoint) -> None:
