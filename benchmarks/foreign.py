@@ -4,7 +4,7 @@ A whole gpuq with one device of all cores, one job at a time. Each script runs t
 process that gpuq did not start and that computes half of the time. Utilisation and rate of the run with foreign load have to be
 within 10% of the mean of the quiet runs, or marked, so that nothing is learned from them; quiet runs must not be marked.
 
-Needs a machine that is quiet otherwise. `FOREIGN_SCRIPTS=light,heavy` limits it.
+Needs a machine that is quiet otherwise. `FOREIGN_SCRIPTS=waits,dqn` limits it; names are those below.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
@@ -23,8 +24,8 @@ from benchmarks.site import ROOT, Gpuq, wait_for
 from benchmarks.table import Row
 from gpuq.core.measurement import HELD_BACK_LIMIT
 
-SCRIPTS = ("single", "waits", "light", "heavy", "memory", "bursty", "loader", "keras")
-_RUN_S = 13
+_CORPUS = Path(__file__).parent / "corpus" / "scripts"
+_RUN_S = 12
 _WITHIN_PCT = 10.0
 _MOST_MARKED_PCT = 5.0
 _HALF_A_CORE = """
@@ -37,75 +38,107 @@ while True:
 """
 
 
+@dataclass(frozen=True)
+class Script:
+    """What runs, for longer than it is looked at. `counts_steps`: nothing is counted of plain NumPy."""
+
+    name: str
+    command: tuple[str, ...]
+    counts_steps: bool = True
+
+
+def _stepper(name: str) -> Script:
+    return Script(name, (sys.executable, "-m", "benchmarks.steppers", name))
+
+
+def _corpus(words: str, *, counts_steps: bool) -> Script:
+    """A script of the corpus at a length that it does not reach the end of."""
+    name, *rest = words.split()
+    return Script(name, (sys.executable, str(_CORPUS / f"{name}.py"), *rest), counts_steps)
+
+
+SCRIPTS = (
+    *map(_stepper, ("waits", "single", "heavy", "loader")),
+    _corpus("dqn --total-timesteps 100000000", counts_steps=False),
+    _corpus("skipgram --steps 100000000", counts_steps=False),
+    _corpus("keras_mnist --epochs 100000", counts_steps=True),
+    _corpus("hfstyle --output_dir out --max_steps 100000000", counts_steps=True),
+)
+
+
 def run() -> list[Row]:
     """Per script: the error of what was recorded beside foreign load; and how many of the quiet runs were marked."""
-    names = os.environ.get("FOREIGN_SCRIPTS", ",".join(SCRIPTS)).split(",")
+    asked = os.environ.get("FOREIGN_SCRIPTS")
+    scripts = [one for one in SCRIPTS if asked is None or one.name in asked.split(",")]
     rows: list[Row] = []
     marks: list[bool] = []
     with Gpuq(devices_cpu_count=1) as gpuq:
-        for name in names:
-            first = _run(gpuq, name)
+        for script in scripts:
+            first = _record(gpuq, script)
             with _half_a_core():
-                beside = _run(gpuq, name)
-            quiet = [first, _run(gpuq, name)]
+                beside = _record(gpuq, script)
+            quiet = (first, _record(gpuq, script))
             marks += [one.is_marked for one in quiet]
-            rows += _rows(name, quiet, beside)
-            print(*(f"{row.name}: {row.value} {row.unit}, {row.note}" for row in rows[-2:]), sep="\n", file=sys.stderr)
+            rows += (new := list(_rows(script.name, quiet, beside)))
+            print(*(f"{row.name}: {row.value} {row.unit}, {row.note}" for row in new), sep="\n", file=sys.stderr)
     note = f"{sum(marks)} of {len(marks)} runs"
     return [*rows, Row("quiet runs that are marked", 100 * fmean(marks), "%", _MOST_MARKED_PCT, note=note)]
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """The figures of one attempt, and whether each is marked as not its own."""
+    """`actual` of one attempt, and whether its figures are marked as not the job's own."""
 
     actual: dict[str, Any]
 
     @property
-    def utilization_is_marked(self) -> bool:
-        return bool(self.actual["utilization_is_bound"])
+    def rate(self) -> float | None:
+        return self.actual["alone_rate"] or self.actual["disturbed_rate"]
 
     @property
     def rate_is_marked(self) -> bool:
         return self.actual["alone_rate"] is None and self.actual["disturbed_rate"] is not None
 
     @property
-    def is_marked(self) -> bool:
-        duration = (self.actual["held_back"] or 0.0) > HELD_BACK_LIMIT
-        return self.utilization_is_marked or self.rate_is_marked or duration
+    def utilization_is_marked(self) -> bool:
+        return bool(self.actual["utilization_is_bound"])
 
     @property
-    def rate(self) -> float | None:
-        return self.actual["alone_rate"] or self.actual["disturbed_rate"]
+    def is_marked(self) -> bool:
+        duration_is_marked = (self.actual["held_back"] or 0.0) > HELD_BACK_LIMIT
+        return self.utilization_is_marked or self.rate_is_marked or duration_is_marked
 
     def __str__(self) -> str:
         utilization, rate = self.actual["peak_utilization_pct"], self.rate
-        load, taken = self.actual["foreign_load"] or 0.0, self.actual["held_back"] or 0.0
         shown = "no utilisation" if utilization is None else f"{utilization:.0f}%"
-        steps = "no rate" if rate is None else f"{rate:.4g}/s"
-        return f"{shown} {steps} (foreign {load:.2f}, took {100 * taken:.0f}%)"
+        steps = "" if rate is None else f" {rate:.4g}/s"
+        load, taken = self.actual["foreign_load"] or 0.0, self.actual["held_back"] or 0.0
+        return f"{shown}{steps} (load {load:.2f}, took {100 * taken:.0f}%)"
 
 
-def _rows(name: str, quiet: list[Recorded], beside: Recorded) -> Iterator[Row]:
-    story = f"quiet {quiet[0]}, {quiet[1]}; beside {beside}"
-    for what, key, marked in (
-        ("utilisation", "peak_utilization_pct", beside.utilization_is_marked),
-        ("rate", "alone_rate", beside.rate_is_marked),
-    ):
-        own = [one.rate if key == "alone_rate" else one.actual[key] for one in quiet]
-        found = beside.rate if key == "alone_rate" else beside.actual[key]
-        known = [value for value in own if value]
-        if marked or found is None or not known:
-            yield Row(f"{what} of {name}", 0.0, "% off", _WITHIN_PCT, note=f"marked; {story}" if marked else story)
-        else:
-            yield Row(f"{what} of {name}", 100 * abs(found / fmean(known) - 1), "% off", _WITHIN_PCT, note=story)
+def _rows(name: str, quiet: Sequence[Recorded], beside: Recorded) -> Iterator[Row]:
+    story = f"quiet {' and '.join(map(str, quiet))}; beside {beside}"
+    known = [one.actual["peak_utilization_pct"] for one in quiet]
+    found = beside.actual["peak_utilization_pct"]
+    yield _row(f"utilisation of {name}", known, found, marked=beside.utilization_is_marked, story=story)
+    if beside.rate is not None:
+        rates = [one.rate for one in quiet]
+        yield _row(f"rate of {name}", rates, beside.rate, marked=beside.rate_is_marked, story=story)
 
 
-def _run(gpuq: Gpuq, name: str) -> Recorded:
-    """One job, ended a fixed time after its first step."""
-    command = [sys.executable, "-m", "benchmarks.steppers", name]
-    (job,) = gpuq.submit({"command": command, "cwd": str(ROOT), "share": "never"})
-    wait_for(lambda: (_job(gpuq, job).get("live") or {}).get("steps"), 90, 0.2)
+def _row(name: str, quiet: Sequence[float | None], found: float | None, *, marked: bool, story: str) -> Row:
+    known = [value for value in quiet if value]
+    off = 100 * abs(found / fmean(known) - 1) if found is not None and known else None
+    if marked:
+        return Row(f"{name}, marked", off, "% off", note=story)
+    return Row(name, off, "% off", _WITHIN_PCT, note=story)
+
+
+def _record(gpuq: Gpuq, script: Script) -> Recorded:
+    """What was recorded of one run, ended a fixed time after its first step, or after its start."""
+    (job,) = gpuq.submit({"command": list(script.command), "cwd": str(ROOT), "share": "never"})
+    begun = "steps" if script.counts_steps else "memory_bytes"
+    wait_for(lambda: (_job(gpuq, job).get("live") or {}).get(begun), 90, 0.2)
     time.sleep(_RUN_S)
     gpuq.cancel(job)
     wait_for(lambda: gpuq.state(job) == "CANCELLED", 30, 0.2)

@@ -15,6 +15,7 @@ from gpuq.core.job import Job, JobId, KindId, Sharing
 # One JSON body stays small enough to read by hand; ARG_MAX on Linux is 2 MiB for arguments and environment together.
 MAX_ARGUMENTS = 4096
 MAX_TEXT = 131_072
+MAX_STDIN = 2**20
 # Wide enough for any machine and any plan, and narrow enough for every type and calendar that a number meets later.
 MAX_BYTES = 2**60
 MAX_DURATION_S = 10 * 366 * 86_400
@@ -22,7 +23,8 @@ MAX_MOMENT = 4_102_444_800  # the year 2100, as Unix seconds
 
 # Neither a database nor a command line can hold a NUL.
 NO_NUL = r"^[^\x00]*$"
-Text = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=NO_NUL)]
+# An argument may be empty: `--tag ''`.
+Argument = Annotated[str, Meta(max_length=MAX_TEXT, pattern=NO_NUL)]
 # An environment knows its variables by what stands before the first `=`.
 VariableName = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=r"^[^\x00=]+$")]
 
@@ -67,7 +69,7 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The body of `POST /api/v1/jobs`. Memory in bytes, time in seconds, slowdown as a ratio (1.15 is 15% slower)."""
 
-    command: Annotated[tuple[Text, ...], Meta(min_length=1, max_length=MAX_ARGUMENTS)]
+    command: Annotated[tuple[Argument, ...], Meta(min_length=1, max_length=MAX_ARGUMENTS)]
     cwd: Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"^/[^\x00]*$")]
     env: dict[VariableName, Annotated[str, Meta(max_length=MAX_TEXT, pattern=NO_NUL)]] = {}
     name: Annotated[str, Meta(max_length=200, pattern=r"^[^\x00-\x1f]*$")] | None = None
@@ -78,6 +80,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     git_sha: Annotated[str, Meta(max_length=64, pattern=NO_NUL)] | None = None
     git_dirty: bool | None = None
     hints: Hints | None = None
+    stdin: Annotated[str, Meta(max_length=MAX_STDIN, pattern=NO_NUL)] | None = None
+    """What the job reads on its standard input, such as the script of `python -`. None: nothing."""
     priority: Annotated[int, Meta(ge=-1000, le=1000)] = 0
     share: Sharing = Sharing.AUTO
     max_slowdown: Annotated[float, Meta(ge=1.0, le=5.0)] | None = None

@@ -1,8 +1,8 @@
 """Writes the systemd units for a gpuq that is installed under a prefix. Run by path: `python systemd/render.py --help`.
 
 Arrives: the prefix (a virtual environment: `PREFIX/bin/python` has gpuq) and a folder. Leaves: the units in that folder
-with `@BIN@` filled in, and `sysusers.d/gpuq.conf` and `tmpfiles.d/gpuq.conf` beside them. Standard library only; not part of
-the package, because a module named `systemd` belongs to somebody else.
+with `@BIN@` filled in, and `sysusers.d/gpuq.conf` and `tmpfiles.d/gpuq.conf` beside them; with `--user` the one unit of a
+user's own gpuq. Standard library only; not part of the package, because a module named `systemd` belongs to somebody else.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Write gpuq's systemd units.")
     parser.add_argument("--prefix", type=Path, required=True, help="where gpuq is installed, like /opt/gpuq")
     parser.add_argument("--out", type=Path, required=True, help="folder to write to, like /etc/systemd/system")
+    parser.add_argument(
+        "--user", action="store_true", help="the unit for `systemctl --user`, to ~/.config/systemd/user"
+    )
     options = parser.parse_args()
     fault = fault_of(options.prefix)
     if fault is not None:
         sys.stderr.write(f"{fault}\n")
         return 2
-    for path in render(options.prefix, options.out):
+    for path in render(options.prefix, options.out, user=options.user):
         sys.stdout.write(f"{path}\n")
     return 0
 
@@ -46,10 +49,13 @@ def fault_of(prefix: Path) -> str | None:
     return None
 
 
-def render(prefix: Path, out: Path) -> list[Path]:
+def render(prefix: Path, out: Path, *, user: bool = False) -> list[Path]:
     """Write everything for gpuq in `prefix/bin` to `out`; the files written."""
-    units = {path.name: path for path in sorted(HERE.iterdir()) if path.suffix in UNIT_TYPES}
+    folder = HERE / "user" if user else HERE
+    units = {path.name: path for path in sorted(folder.iterdir()) if path.suffix in UNIT_TYPES}
     plain = {"sysusers.d/gpuq.conf": HERE / "gpuq.sysusers", "tmpfiles.d/gpuq.conf": HERE / "gpuq.tmpfiles"}
+    if user:
+        plain = {}
     written = []
     for name, source in {**units, **plain}.items():
         target = out / name

@@ -19,7 +19,6 @@ ELSEWHERE = {
     "gpuq/adapters/nvml_processes.py": "tests/adapters/test_nvml.py",
     "gpuq/adapters/store/revision.py": "tests/adapters/store/test_migrate.py",
     "gpuq/adapters/store/rows.py": "tests/adapters/store/test_sql.py",
-    "gpuq/adapters/supervise.py": "tests/end_to_end/test_ring.py",
     # Through HTTP, as callers meet them.
     "gpuq/api/": "tests/api/test_requests.py",
     # What only a run, or a start of the command, shows.

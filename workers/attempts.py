@@ -40,6 +40,8 @@ class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
     save_grace_s: float = 0.0
     blink: bool = False
     """Whether the shim may pause it for a moment."""
+    stdin: str = "/dev/null"
+    """What its standard input is opened from."""
 
 
 class StartFile(msgspec.Struct, frozen=True):
@@ -98,6 +100,11 @@ class AttemptFolder:
         """Where the output begins."""
         return self.path / "output.log"
 
+    @property
+    def stdin_path(self) -> Path:
+        """What the job reads on its standard input, where it was submitted with something."""
+        return self.path / "stdin"
+
     def order(self) -> OrderFile | None:
         """What was ordered."""
         return self._read("order.json", OrderFile)
@@ -122,6 +129,10 @@ class AttemptFolder:
         """Write what to run, for the owner's eyes only: the environment may hold secrets."""
         # Not forced to the disk: after a power cut there is nothing left to start.
         self._write("order.json", msgspec.json.encode(order), durable=False)
+
+    def write_stdin(self, text: str) -> None:
+        """Write what the job is to read on its standard input. Raises OSError."""
+        self._write(self.stdin_path.name, text.encode(), durable=False)
 
     def write_stop(self, reason: str, at: float, *, save: bool = False) -> None:
         """Ask the shim to end the attempt, with `save` only after the job had time to save its work. On a full disk the file

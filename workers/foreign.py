@@ -12,21 +12,18 @@ from gpuq.core.measurement import HELD_BACK_LIMIT
 
 @dataclass(slots=True)
 class Foreign:
-    """Sums over some looks of foreign load and of what it can have taken, each over those looks that told the value."""
+    """Sums over those looks that told the foreign load: the load, and the part of its time for which the job was held back."""
 
     load: float = 0.0
     looks: int = 0
     held_back: float = 0.0
-    held_back_looks: int = 0
 
     def add(self, load: float | None, held_back: float | None) -> None:
-        """Take one look into account, as `foreign_load` gives it."""
+        """Take one look into account, as `foreign_load` gives it. How long it was held back, if unknown, is all of the load."""
         if load is not None:
             self.load += load
+            self.held_back += load if held_back is None else held_back
             self.looks += 1
-        if held_back is not None:
-            self.held_back += held_back
-            self.held_back_looks += 1
 
     @property
     def mean_load(self) -> float | None:
@@ -35,10 +32,14 @@ class Foreign:
 
     @property
     def mean_held_back(self) -> float | None:
-        """From 0 to 1; all the foreign load where no look told what it took. None if no look told the load either."""
-        if self.held_back_looks:
-            return self.held_back / self.held_back_looks
-        return None if self.mean_load is None else min(1.0, self.mean_load)
+        """The part of the job's time that others can have taken at most, from 0 to 1; None if no look told the load.
+
+        They took no more than they had, and no more than the job waited for. Only means are compared: the kernel counts a
+        wait when it ends, which may be a look later.
+        """
+        if self.mean_load is None:
+            return None
+        return min(1.0, self.mean_load, max(0.0, self.held_back / self.looks))
 
     @property
     def is_considerable(self) -> bool:
@@ -47,7 +48,7 @@ class Foreign:
 
 
 def foreign_load(usage: Usage, readings: Sequence[Reading], *, on_gpu: bool) -> tuple[float | None, float | None]:
-    """Foreign load and the part of the attempt's time that it can have taken, as in `Usage`, from one look at its devices.
+    """Foreign load, and the part of its time for which the attempt was held back, as in `Usage`, from one look at its devices.
 
     On a GPU processes take turns, or each gets a part of it: at most as much was taken as the others used. Where there are
     others and what they use is not known, that may be everything; where the driver does not list processes, nothing is known.

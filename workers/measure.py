@@ -240,7 +240,8 @@ class Meter:
             self._mean = _Mean(look.clock)
             return
         mean = self._mean
-        if look.utilization_pct is not None:
+        # As with memory: the job was not on its device yet, or not any more.
+        if look.utilization_pct is not None and look.memory_bytes != 0:
             mean.total += look.utilization_pct
             mean.busy += look.busy_pct or 0.0
             mean.count += 1

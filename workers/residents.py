@@ -216,7 +216,9 @@ class Residents:
         # Somebody may have deleted the folder: it is the fence, so it has to be there.
         live.folder.path.mkdir(mode=0o700, exist_ok=True)
         if live.start is None and live.kill_at is None:
-            live.folder.close_abandoned(Ending.NEVER_STARTED, "its shim ended before it could start it", self.clock())
+            live.folder.close_abandoned(
+                Ending.NEVER_STARTED, "the process of gpuq that was to start it (its shim) ended before", self.clock()
+            )
         else:
             live.folder.close_abandoned(Ending.LOST, _why_lost(live), self.clock())
 
@@ -255,4 +257,4 @@ def _left_of(live: _Live) -> list[Identity]:
 def _why_lost(live: _Live) -> str:
     if live.shim is not None and live.shim.boot_id != boot_id():
         return "the machine was restarted while it ran"
-    return "its shim was killed; what was left of it has been ended"
+    return "the process of gpuq that supervised it (its shim) was killed, so gpuq ended what was left of it"

@@ -120,6 +120,8 @@ def _launch(context: Context, order: wire.Order) -> None:
 def _hand_over(context: Context, folder: AttemptFolder, spec: LaunchSpec, placement: Placement) -> None:
     shim = context.shims.take()
     try:
+        if spec.record.submission.stdin is not None:
+            folder.write_stdin(spec.record.submission.stdin)
         folder.write_order(order_file(context.settings, spec, placement, shim.identity))
         shim.hand(folder.path)
     except BaseException:
@@ -131,6 +133,7 @@ def _hand_over(context: Context, folder: AttemptFolder, spec: LaunchSpec, placem
 def order_file(settings: Settings, spec: LaunchSpec, placement: Placement, shim: Identity) -> OrderFile:
     """What the shim is told about this attempt."""
     asked = spec.record.submission
+    own = AttemptFolder(settings.home.attempt(*spec.attempt), spec.attempt)
     return OrderFile(
         job=spec.attempt.job,
         attempt=spec.attempt.number,
@@ -146,6 +149,7 @@ def order_file(settings: Settings, spec: LaunchSpec, placement: Placement, shim:
         checkpoint_signal=signal.Signals[asked.signal or settings.worker.checkpoint_signal],
         save_grace_s=settings.worker.preempt_grace_s,
         blink=asked.blink,
+        stdin="/dev/null" if asked.stdin is None else str(own.stdin_path),
     )
 
 

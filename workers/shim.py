@@ -68,6 +68,7 @@ class Shim:
         self._save_until = 0.0
         self._ending: tuple[str, str] | None = None
         self._kill_at = 0.0
+        self._killed = False
         self._asked: set[tuple[int, int]] = set()
         self._parted: set[int] = set()
         self._look_at = 0.0
@@ -187,7 +188,9 @@ class Shim:
             if not save or not self._may_save(reason, now):
                 self._begin_end(shim_words.STOPPED, reason)
         elif self._told_to_end:
-            self._begin_end(shim_words.LOST, "its shim was told to end, though nobody had stopped the job: a shutdown?")
+            self._begin_end(
+                shim_words.LOST, "the process of gpuq that supervised it was asked to end, as at a shutdown"
+            )
         elif self._deadline is not None and now >= self._deadline:
             self._begin_end(shim_words.TIMED_OUT, f"it ran longer than its limit of {self._order['time_limit_s']:g} s")
         if self._ending is not None:
@@ -233,6 +236,7 @@ class Shim:
     def _press(self, now: float) -> None:
         """SIGTERM to every descendant once; after the grace SIGKILL to all, again and again until none is left."""
         kill = now >= self._kill_at
+        self._killed |= kill and self._exit_code is None
         left = shim_tree.below(os.getpid())
         self._part_from_mps(left, kill)
         for one in left:
@@ -255,6 +259,8 @@ class Shim:
         ending, reason = self._ending or self._own_end()
         if ending == shim_words.EXITED:
             return shim_end.classify(self._evidence(self._exit_code))
+        if self._killed:
+            reason = f"{reason}; it did not end within {self._order['grace_s']:g} s of SIGTERM and was killed"
         return shim_end.Ending(ending, self._exit_code, reason)
 
     def _evidence(self, exit_code: int) -> shim_end.Evidence:

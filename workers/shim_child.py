@@ -63,7 +63,7 @@ def _spawn(order: dict[str, Any], output: int) -> int:
                 order["command"],
                 order["env"],
                 file_actions=[
-                    (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                    (os.POSIX_SPAWN_OPEN, 0, order.get("stdin", "/dev/null"), os.O_RDONLY, 0),
                     (os.POSIX_SPAWN_DUP2, output, 1),
                     (os.POSIX_SPAWN_DUP2, output, 2),
                     # Every other descriptor of ours closes at exec: Python opens them all so.
@@ -83,6 +83,8 @@ def _spawn(order: dict[str, Any], output: int) -> int:
 
 
 def _candidates(program: str, env: dict[str, str]) -> Iterator[str]:
+    if not program:
+        return
     if "/" in program:
         yield program
         return
@@ -94,7 +96,7 @@ def _explain(program: str, number: int, *, interpreter_missing: bool) -> StartFa
     if interpreter_missing:
         return StartFailed(127, f"{program} exists, but the interpreter named in its first line does not")
     if number == errno.ENOENT:
-        return StartFailed(127, f"{program} was not found")
+        return StartFailed(127, f"{program or 'a program with an empty name'} was not found")
     if number == errno.ENOEXEC:
         return StartFailed(126, f"{program} is not a program: it lacks a first line such as #!/usr/bin/env python3")
     return StartFailed(126, f"{program} cannot be executed: {os.strerror(number)}")

@@ -38,7 +38,7 @@ from gpuq.settings import Devices, Settings
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _FOREIGN_MEAN_S = 20.0
-# Less foreign load than this, in cores, holds nobody back: waiting is not looked at. Half of what counts over several looks.
+# With less foreign load than this, in cores, waiting is not looked at. Half of what counts over several looks.
 _FOREIGN_FROM = HELD_BACK_LIMIT / 2
 
 
@@ -161,8 +161,7 @@ class CpuBackend:
             busy = None if load is None else min(100.0, load.busy + load.stolen)
             readings[device] = Reading(now, both, busy, foreign_memory[device], look.foreign[device])
         for resident in residents:
-            here_loads = [loads[device] for device in resident.devices if device in loads]
-            usage[resident.attempt] = self._with_foreign(resident, usage[resident.attempt], here_loads, look)
+            usage[resident.attempt] = self._with_foreign(resident, usage[resident.attempt], loads, look)
         self._last = look
         return Snapshot(readings, usage)
 
@@ -248,32 +247,33 @@ class CpuBackend:
             return now
         return before + (now - before) * (1 - math.exp((self._last.at - look.at) / _FOREIGN_MEAN_S))
 
-    def _with_foreign(self, resident: Resident, usage: Usage, loads: Sequence[_Load | None], look: _Look) -> Usage:
-        """The usage with the foreign load on the resident's devices, and the part of its time that this can have taken.
+    def _with_foreign(
+        self, resident: Resident, usage: Usage, loads: Mapping[DeviceId, _Load | None], look: _Look
+    ) -> Usage:
+        """The usage with the foreign load on the resident's devices, and for which part of its time the job was held back.
 
         A job whose threads take turns loses all of their waiting; one whose threads run side by side loses what they waited
         in the mean, or what the one of them that waited longest did.
         """
-        cores = [len(self._cores[device]) for device in resident.devices if device in self._cores]
-        foreign = [
-            load.foreign / 100 * n for load, n in zip(loads, cores, strict=True) if load and load.foreign is not None
-        ]
-        if self._last is None or usage.utilization_pct is None or len(foreign) < len(resident.devices):
-            self._trees.stop_waiting(resident.root_pid)
-            return usage
-        stolen = max(load.stolen / max(load.busy + load.stolen, 1.0) for load in loads if load)
-        ran, most = sum(foreign), max(0.0, sum(foreign))
-        if ran < _FOREIGN_FROM:
-            self._trees.stop_waiting(resident.root_pid)
-        elif KERNEL_COUNTS_WAITING:
+        cores = {device: len(self._cores[device]) for device in resident.devices if device in self._cores}
+        lately = sum((look.foreign[device] or 0.0) / 100 * n for device, n in cores.items())
+        found = [(loads[device], n) for device, n in cores.items()]
+        ran = [load.foreign / 100 * n for load, n in found if load is not None and load.foreign is not None]
+        waited = None
+        if KERNEL_COUNTS_WAITING and max(lately, sum(ran)) >= _FOREIGN_FROM:
             waited = self._trees.waited(resident.root_pid)
-            if waited is None:  # the first look with foreign load
-                return replace(usage, foreign_load=ran + stolen)
-            elapsed = look.at - self._last.at
-            every, worst = waited[0] / elapsed, waited[1] / elapsed
-            running = usage.utilization_pct / 100 * sum(cores)
-            most = min(ran, max(worst, every / max(1.0, running + every)))
-        return replace(usage, foreign_load=ran + stolen, held_back=min(1.0, most + stolen))
+        else:
+            self._trees.stop_waiting(resident.root_pid)
+        if self._last is None or usage.utilization_pct is None or len(ran) < len(resident.devices):
+            return usage
+        stolen = max(load.stolen / max(load.busy + load.stolen, 1.0) for load, _ in found if load is not None)
+        if waited is None:
+            return replace(usage, foreign_load=sum(ran) + stolen)
+        elapsed = look.at - self._last.at
+        every, worst = waited[0] / elapsed, waited[1] / elapsed
+        running = usage.utilization_pct / 100 * sum(cores.values())
+        held_back = max(worst, every / max(1.0, running + every)) + stolen
+        return replace(usage, foreign_load=sum(ran) + stolen, held_back=min(1.0, held_back))
 
 
 def _memory_of(residents: Sequence[Resident], usage: Mapping[AttemptId, Usage]) -> int | None:

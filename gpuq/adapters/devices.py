@@ -32,8 +32,8 @@ class Usage:
 
     `memory_is_estimate`: the exact figure is not known at this look, and may be higher or lower. `foreign_load` is for how many
     seconds per second since the look before processes that gpuq did not start ran on its devices, which noise can bring a little
-    below zero; `held_back` is the part of the attempt's time that they can have taken at most. Both are None where they cannot
-    be told, and on GPUs, where the readings say it.
+    below zero; `held_back` is the part of the attempt's time for which it waited for a core, whoever had it. Both are None where
+    they cannot be told, and on GPUs, where the readings say it.
     """
 
     memory_bytes: int | None

@@ -33,16 +33,13 @@ def check(submission: Submission, devices: Sequence[Device]) -> None:
             fix=f"Ask for at most {most} with `--gpus`; `gpuq gpus` shows what there is.",
         )
     needed, largest, missing = (
-        int(numbers[name] or 0) for name in ("needed_bytes", "largest_device_bytes", "missing_bytes")
+        memory(int(numbers[name] or 0)) for name in ("needed_bytes", "largest_device_bytes", "missing_bytes")
     )
-    asked, which = f"{memory(needed)} of device memory", "the largest device"
+    asked, which = f"{needed} of device memory", "the largest device"
     if submission.gpus > 1:
         asked, which = f"{asked} on each of {submission.gpus} devices of one host", "the last that it would get"
     device = DeviceNames(devices).of(verdict.device or "")
-    raise NeverFits(
-        f"The job asks for {asked}; {which}, {device}, has {memory(largest)}: "
-        f"{missing} bytes ({memory(missing)}) are missing."
-    )
+    raise NeverFits(f"The job asks for {asked}; {which}, {device}, has {largest}, which is {missing} too little.")
 
 
 def needs_devices(submission: Submission) -> bool:

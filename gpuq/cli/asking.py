@@ -11,11 +11,13 @@ import re
 import stat
 import time
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpuq.cli import capture
+from gpuq.cli import capture, piped
 from gpuq.cli.arguments import Parser
+from gpuq.cli.client import talk
 from gpuq.cli.quantities import parse_duration, parse_moment, parse_size, parse_slowdown, whole
 from gpuq.errors import BadInput
 
@@ -25,11 +27,16 @@ _LONGEST = {"name": 200, "project": 200, "kind": 400}
 # Those of `gpuq.submission.Signal`.
 _SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
-USAGE = "gpuq {verb} [OPTIONS] SCRIPT [ARGS...]\n       gpuq {verb} [OPTIONS] -- COMMAND [ARGS...]"
+USAGE = """\
+gpuq {verb} [OPTIONS] SCRIPT [ARGS...]
+       gpuq {verb} [OPTIONS] -- COMMAND [ARGS...]
+       gpuq {verb} [OPTIONS] - [ARGS...] < SCRIPT"""
 EPILOG = """\
 Options stand before the script; everything after it is the script's own.
 A .py file is run by --python, else by the active environment ($VIRTUAL_ENV,
 $CONDA_PREFIX), else by a .venv beside it or here, else by python3 on PATH.
+A script on standard input (-, or -- python -) goes along with the job, up to
+1 MiB. Otherwise a job has nothing on its standard input.
 """
 
 
@@ -42,7 +49,11 @@ def add_job_options(parser: Parser) -> None:
     add("-p", "--priority", help="-1000 to 1000, higher goes first; default 0")
     add("--share", choices=["auto", "never"], default="auto", help="whether it may share a device; default auto")
     add("--exclusive", action="store_true", help="same as --share never")
-    add("--max-slowdown", metavar="X", help="refuse partners that cost more than this: 15%% or 1.15")
+    add(
+        "--max-slowdown",
+        metavar="X",
+        help="budget: refuse partners expected to slow it more than this, 15%% or 1.15; the bound may be higher",
+    )
     add("--gpu-mem", metavar="SIZE", help="memory it needs at most: 10G, 512MiB; default: learned")
     add("--gpus", metavar="N", help="devices of one host it runs on: 2, or any number of a range, 1-4; default 1")
     add("-t", "--time", metavar="TIME", help="time limit: 30 (minutes), 2h30m, 1-12:00:00")
@@ -69,10 +80,12 @@ def add_job_options(parser: Parser) -> None:
     add("--pass-env", action="append", default=[], metavar="GLOB", help="pass variables that match, as in 'MY_*'")
 
 
-def submission(options: argparse.Namespace, words: list[str], verbatim: bool) -> dict[str, Any]:
-    """The body for these options and this command. Raises BadInput."""
+def submission(
+    options: argparse.Namespace, words: list[str], verbatim: bool, read: Callable[[], str] = piped.read
+) -> dict[str, Any]:
+    """The body for these options and this command. `read` gives a script from standard input. Raises BadInput."""
     here = capture.current_folder()
-    command = capture.command(words, verbatim=verbatim, python=options.python, environ=os.environ, cwd=here)
+    command = capture.command(words, verbatim=verbatim, python=options.python, environ=os.environ, cwd=here, read=read)
     body: dict[str, Any] = {
         "command": command.words,
         "cwd": str(_working_folder(options.chdir, here)),
@@ -92,10 +105,19 @@ def submission(options: argparse.Namespace, words: list[str], verbatim: bool) ->
         "preemptible": options.preemptible or options.signal is not None or None,
         "signal": _signal(options.signal),
         "blink": options.blink or None,
+        "stdin": command.stdin,
     }
+    for glob in capture.unmatched(os.environ, options.pass_env):
+        _warn(f"--pass-env `{glob}` matches no variable that is set here")
     body.update(_provenance(command.script, here))
     body["hints"] = capture.hints(command, Path(body["cwd"]))
     return {name: value for name, value in body.items() if value is not None}
+
+
+@cache
+def _warn(sentence: str) -> None:
+    """Warn once, however many commands are submitted."""
+    talk(f"gpuq: warning: {sentence}.")
 
 
 def _provenance(script: Path | None, here: Path) -> dict[str, Any]:
@@ -132,6 +154,8 @@ def _closed(folder: Path) -> BadInput:
 
 def _name_of(program: str) -> str:
     """The name that a job has by default: its script's, without characters that a name may not have."""
+    if program == piped.HERE:
+        return "stdin"
     name = "".join(letter if letter.isprintable() else "?" for letter in Path(program).name)
     return name[: _LONGEST["name"]]
 

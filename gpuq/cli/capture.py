@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 
+from gpuq.cli import piped
 from gpuq.errors import BadInput
 
 # fmt: off
@@ -29,6 +30,8 @@ PASSED_PREFIXES_OF_LIBRARIES = ("OMP_", "MKL_", "OPENBLAS_", "NUMEXPR_", "NCCL_"
 SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL")
 # One string handed to execve may not be longer (MAX_ARG_STRLEN); gpuq.submission has the same number.
 MAX_TEXT = 131_072
+# As in gpuq.submission, less the interpreter that is put before a script.
+MAX_WORDS = 4095
 HASHED_BYTES = 16 * 2**20
 _CONFIGS = (".json", ".toml", ".yaml", ".yml", ".ini", ".cfg")
 _GIT_TIMEOUT_S = 0.5
@@ -37,16 +40,26 @@ _HASH_BLOCK = 2**20
 
 @dataclass(frozen=True)
 class Command:
-    """What to start, and the script in it if there is one."""
+    """What to start, the script in it if there is one, and what it is to read on standard input."""
 
     words: tuple[str, ...]
     script: Path | None = None
+    stdin: str | None = None
 
 
 def command(
-    words: Sequence[str], *, verbatim: bool, python: str | None, environ: Mapping[str, str], cwd: Path
+    words: Sequence[str],
+    *,
+    verbatim: bool,
+    python: str | None,
+    environ: Mapping[str, str],
+    cwd: Path,
+    read: Callable[[], str] = piped.read,
 ) -> Command:
-    """The command that `words` mean. `verbatim`: they followed `--`. Raises BadInput for what could not start."""
+    """The command that `words` mean. `verbatim`: they followed `--`; `read` gives a script from standard input.
+
+    Raises BadInput for what could not start.
+    """
     if not words:
         raise BadInput(
             "there is nothing to run.",
@@ -54,6 +67,8 @@ def command(
         )
     _check_text(words)
     first = words[0]
+    if first == piped.HERE and not verbatim:
+        return _piped_script(words[1:], read(), python, environ, cwd)
     if not verbatim:
         path = absolute(first, cwd)
         if first.endswith(".py"):
@@ -61,8 +76,19 @@ def command(
             return Command((interpreter(python, path, environ, cwd), str(path), *words[1:]), path)
         if path.is_file():
             _check_executable(path, first)
-            return Command((str(path), *words[1:]), path)
-    return Command((_program(first, environ, cwd), *words[1:]), _script_of(words, cwd))
+            words = [str(path), *words[1:]]
+    full = (_program(words[0], environ, cwd), *words[1:])
+    return Command(full, _script_of(words, cwd), read() if piped.reads_program(full) else None)
+
+
+def _piped_script(
+    arguments: Sequence[str], script: str, python: str | None, environ: Mapping[str, str], cwd: Path
+) -> Command:
+    """`gpuq submit -`: the script runs as the same file would."""
+    named = piped.interpreter_in(script)
+    if named is not None:
+        return Command((_program(named[0], environ, cwd), *named[1:], "/dev/stdin", *arguments), stdin=script)
+    return Command((interpreter(python, cwd / "-", environ, cwd), "-", *arguments), stdin=script)
 
 
 def interpreter(asked: str | None, script: Path, environ: Mapping[str, str], cwd: Path) -> str:
@@ -111,6 +137,11 @@ def environment(environ: Mapping[str, str], pass_globs: Iterable[str], settings:
     for setting in settings:
         env.update([_assignment(setting, environ)])
     return env
+
+
+def unmatched(environ: Mapping[str, str], pass_globs: Iterable[str]) -> list[str]:
+    """Those of the `--pass-env` patterns that no variable's name matches."""
+    return [glob for glob in pass_globs if not any(fnmatchcase(name, glob) for name in environ)]
 
 
 def absolute(typed: str, cwd: Path) -> Path:
@@ -290,6 +321,10 @@ def _assignment(setting: str, environ: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _check_text(words: Sequence[str]) -> None:
+    if len(words) > MAX_WORDS:
+        raise BadInput(
+            f"the command has {len(words):,} words; {MAX_WORDS:,} is the limit.", fix="Pass the arguments in a file."
+        )
     for number, word in enumerate(words, start=1):
         if not is_text(word):
             raise BadInput(

@@ -284,7 +284,22 @@ def _problem(status: int, raw: bytes) -> GpuqError:
 
 def _unreachable(address: str, error: OSError) -> GpuqError:
     if isinstance(error, PermissionError):
-        return NotPermitted(f"{address} belongs to somebody else.", fix="Set GPUQ_HOME to the home of your own gpuq.")
+        closed = _own_closed_folder(address)
+        if closed is not None:
+            return NotPermitted(f"You may not enter your own folder {closed}.", fix=f"chmod u+rwx {closed}")
+        return NotPermitted(f"{address} belongs to another user.", fix="Set GPUQ_HOME to the home of your own gpuq.")
     if isinstance(error, FileNotFoundError | ConnectionRefusedError):
         return Unreachable(f"No gpuq is running at {address}.")
     return Unreachable(f"gpuq at {address} does not answer: {error.strerror or error}.")
+
+
+def _own_closed_folder(address: str) -> Path | None:
+    """The folder above the socket that its owner, the caller, may not enter; None where that is not the reason."""
+    for folder in reversed(Path(address.removeprefix("unix://")).parents):
+        try:
+            status = folder.stat()
+        except OSError:
+            return None
+        if status.st_uid == os.geteuid() and not status.st_mode & 0o100:
+            return folder
+    return None

@@ -1,10 +1,12 @@
 """`gpuq doctor`: look at each part, and for what is wrong say what to do. Exit code 1 if something is broken.
 
-Arrives: the home, the machine, the API's own probes. Leaves: one `Check` per part. Looks only; changes nothing.
+Arrives: the home, the machine, the API's own probes. Leaves: one `Check` per part. Looks only; changes nothing. What the
+running daemon says of its devices goes before what this process can see of them.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import stat
@@ -16,7 +18,7 @@ from pathlib import Path
 from gpuq.cli import format as fmt
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Client, Record, print_json
-from gpuq.errors import GpuqError, NotFound
+from gpuq.errors import BadSettings, GpuqError, NotFound
 from gpuq.home import Home
 
 OK, NOTE, BROKEN = "ok", "note", "broken"
@@ -24,6 +26,9 @@ _NVML = "libnvidia-ml.so.1"
 _MIN_FREE_BYTES = 2**30
 _CLOCK_TOLERANCE_S = 5.0
 _THIS_PROGRAM_IS_FROM = 1_760_000_000
+# A service that ended so often in the last five minutes, and lives for less than half a minute now, does not stay up.
+_CRASHES_COUNTED, _CRASHES_LATELY_S, _LIVES_S = 3, 300.0, 30.0
+_PCI_NVIDIA, _PCI_DISPLAY = "0x10de", "0x03"
 _UNIT_FOLDERS = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system", "~/.config/systemd/user")
 
 
@@ -41,7 +46,8 @@ def run(words: list[str]) -> int:
     """Check everything."""
     parser = Parser("doctor", "Check each part and name the fix. Exit code 1 if something is broken.")
     options = parser.parse_args(words)
-    checks = [*local_checks(Home.from_environment()), *daemon_checks(Client.of(options))]
+    client = Client.of(options)
+    checks = [*local_checks(Home.from_environment(), _backends(client)), *daemon_checks(client)]
     if options.json:
         print_json(
             {"ok": all(check.status != BROKEN for check in checks), "checks": [asdict(check) for check in checks]}
@@ -64,14 +70,25 @@ def screen(checks: list[Check], width: int, colour: bool) -> list[str]:
     return lines
 
 
-def local_checks(home: Home) -> list[Check]:
-    """What can be seen without the daemon. A check that itself fails is reported, not raised."""
+def _backends(client: Client) -> set[str] | None:
+    """Which kinds of device the daemon has, `nvml` or `cpu`; None if it does not say."""
+    try:
+        devices: list[Record] = client.get("/api/v1/gpus")
+    except GpuqError:
+        return None
+    return {str(device["backend"]) for device in devices if device.get("backend")} or None
+
+
+def local_checks(home: Home, backends: set[str] | None = None) -> list[Check]:
+    """What can be seen on this machine. A check that itself fails is reported, not raised."""
     checks: list[tuple[str, Callable[[], Check]]] = [
         ("home", lambda: _home(home.root)),
+        ("settings", lambda: _settings(home)),
+        ("services", lambda: _services(home)),
         ("disk", lambda: _disk(home.root)),
         ("clock", _clock),
         ("installation", _installation),
-        ("nvml", _nvml),
+        ("nvml", lambda: _nvml(backends)),
         ("cgroup", _cgroup),
         ("timer", _timer),
     ]
@@ -134,7 +151,7 @@ def _devices(client: Client) -> Iterator[Check]:
         )
         yield Check("devices", BROKEN, f"given no new jobs: {', '.join(unwell)}", fix)
     elif silent:
-        fix = "Look at the worker on that host; a device without readings admits nobody."
+        fix = "A device without readings gets no jobs. Run `gpuq doctor` on its host, and read its logs/worker.log."
         yield Check("devices", NOTE, f"{len(devices)}, without a reading: {', '.join(silent)}", fix)
     else:
         yield Check("devices", OK, f"{len(devices)}, all with fresh readings")
@@ -142,11 +159,11 @@ def _devices(client: Client) -> Iterator[Check]:
 
 
 def _processes(devices: list[Record]) -> Iterator[Check]:
-    hidden = [device["id"] for device in devices if device.get("processes_visible") is False]
-    if hidden:
+    hosts = sorted({device["host"] for device in devices if device.get("processes_visible") is False})
+    if hosts:
         found = (
-            f"the driver does not show the processes of jobs on {', '.join(hidden)}: a job alone there is measured by the "
-            "whole device, and what jobs that share one need is not measured"
+            f"the driver on {', '.join(hosts)} does not show the processes of jobs: a job alone on a GPU is measured by the "
+            "whole GPU, and what jobs that share one need is not measured"
         )
         fix = "In a container, start it with --pid=host. WSL 2 and some vGPUs never show them; jobs run there all the same."
         yield Check("processes", NOTE, found, fix)
@@ -205,6 +222,53 @@ def _open_to_others(path: Path) -> bool:
         return False
 
 
+def _settings(home: Home) -> Check:
+    from gpuq.settings import GROUPS, load, unknown_variables
+
+    try:
+        load()
+    except BadSettings as error:
+        return Check("settings", BROKEN, error.message, error.fix)
+    unknown = unknown_variables(os.environ)
+    if unknown:
+        return Check(
+            "settings", NOTE, f"no settings, and without effect: {', '.join(unknown)}", "Unset or correct them."
+        )
+    prefixes = tuple(f"GPUQ_{group}_".upper() for group in GROUPS)
+    overridden = sum(name.startswith(prefixes) for name in os.environ)
+    file = str(home.settings_file) if home.settings_file.exists() else "no settings file"
+    return Check("settings", OK, f"{file}, {overridden} set by the environment here" if overridden else file)
+
+
+def _services(home: Home) -> Check:
+    """What `supervise` wrote down of the services that `gpuq up` and the worker keep alive here."""
+    now = time.time()
+    running, fallen = [], []
+    for file in sorted(home.run.glob("service-*.json")):
+        try:
+            status: Record = json.loads(file.read_bytes())
+        except (OSError, ValueError):  # gone, since it ended in order just now
+            continue
+        if not Path(f"/proc/{status['supervisor']}").exists():
+            continue
+        lately = sum(now - at < _CRASHES_LATELY_S for at in status["crashes"])
+        lives_s = 0.0 if status["started_at"] is None else now - status["started_at"]
+        running.append(status["name"])
+        if lately:
+            stays_up = lately < _CRASHES_COUNTED or lives_s >= _LIVES_S
+            fallen.append((stays_up, lately, status["last_crash"]))
+    if not running:
+        return Check("services", OK, "none is kept alive by `gpuq up` here")
+    if not fallen:
+        return Check("services", OK, ", ".join(running))
+    stays_up, lately, crash = min(fallen, key=lambda one: one[:1])
+    often = f"{lately} times" if lately > 1 else "once"
+    found = f"{crash['name']} ended {often} in the last five minutes, last by {crash['how']}: {crash['said']}"
+    if stays_up:
+        return Check("services", NOTE, f"{found} It runs again.", f"{crash['log']} has more.")
+    return Check("services", BROKEN, found, crash["fix"] or f"Its log is {crash['log']}.")
+
+
 def _disk(root: Path) -> Check:
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
     free = shutil.disk_usage(existing).free
@@ -236,27 +300,46 @@ def _installation() -> Check:
     )
 
 
-def _nvml() -> Check:
+def _nvml(backends: set[str] | None = None) -> Check:
+    driver = Path("/proc/driver/nvidia/version").exists()
+    if (backends is not None and "nvml" in backends) or (backends is None and _loads_nvml()):
+        if not _has_the_hosts_process_numbers():
+            fix = "Start the container with the host's process numbers (docker run --pid=host), and GPUs can be shared."
+            return Check("nvml", NOTE, f"{_NVML}, in a container that cannot tell its own processes on a GPU", fix)
+        return Check("nvml", OK, _NVML)
+    if driver and not _loads_nvml():
+        fix = "Install the driver's NVML library (libnvidia-ml.so.1), of the driver's version."
+        return Check("nvml", BROKEN, "the NVIDIA driver is loaded, but its NVML library is missing", fix)
+    if driver:
+        fix = 'Unless `backend = "cpu"` is meant: logs/worker.log says why; restart gpuq after that.'
+        return Check("nvml", NOTE, "there is an NVIDIA driver, but gpuq uses CPU devices", fix)
+    if _has_nvidia_gpu():
+        found = "there is an NVIDIA GPU, but no driver for it; jobs run on CPU devices"
+        return Check("nvml", NOTE, found, "Install NVIDIA's driver, then restart gpuq.")
+    return Check("nvml", OK, "no NVIDIA GPU; jobs run on CPU devices")
+
+
+def _loads_nvml() -> bool:
+    """Whether the library loads by the name that the worker's bindings use; nothing in it is called."""
     from ctypes import CDLL
 
-    driver = Path("/proc/driver/nvidia/version").exists()
-    # Loaded by the name that the worker's bindings use; nothing in it is called.
     try:
         CDLL(_NVML)
     except OSError:
-        pass
-    else:
-        if not _has_the_hosts_process_numbers():
-            fix = "Start the container with the host's (docker run --pid=host), so that jobs that share a GPU are measured."
-            found = f"{_NVML}, in a container with process numbers of its own: jobs on a GPU may not be told apart"
-            return Check("nvml", NOTE, found, fix)
-        return Check("nvml", OK, _NVML)
-    if driver:
-        fix = "Install the driver's NVML library (libnvidia-ml.so.1), of the driver's version."
-        return Check("nvml", BROKEN, "the NVIDIA driver is loaded, but its NVML library is missing", fix)
-    return Check(
-        "nvml", NOTE, "no NVIDIA driver; jobs run on CPU devices", "Install the driver if this machine has a GPU."
-    )
+        return False
+    return True
+
+
+def _has_nvidia_gpu() -> bool:
+    """Whether the PCI bus has a display controller of NVIDIA."""
+    for device in Path("/sys/bus/pci/devices").glob("*"):
+        try:
+            vendor, kind = (device / "vendor").read_text().strip(), (device / "class").read_text()
+        except OSError:
+            continue
+        if vendor == _PCI_NVIDIA and kind.startswith(_PCI_DISPLAY):
+            return True
+    return False
 
 
 def _has_the_hosts_process_numbers() -> bool:
@@ -282,6 +365,7 @@ def _timer() -> Check:
     for folder in _UNIT_FOLDERS:
         if (Path(folder).expanduser() / "gpuq-retrain.timer").exists():
             return Check("timer", OK, f"gpuq-retrain.timer in {folder}")
-    return Check(
-        "timer", NOTE, "no nightly training", "Install systemd/gpuq-retrain.timer, or run `gpuq model train` at times."
-    )
+    if any((Path(folder).expanduser() / "gpuqd.service").exists() for folder in _UNIT_FOLDERS):
+        found = "gpuq's services are installed without their nightly training"
+        return Check("timer", NOTE, found, "Install systemd/gpuq-retrain.timer, or run `gpuq model train` at times.")
+    return Check("timer", OK, "no nightly training is installed; `gpuq model train` trains now")

@@ -6,7 +6,7 @@ import json
 import os
 from pathlib import Path
 
-from gpuq.cli import asking
+from gpuq.cli import asking, misplaced
 from gpuq.cli.arguments import Parser
 from gpuq.cli.quantities import parse_duration
 from gpuq.cli.up import become_module
@@ -39,6 +39,9 @@ def run(words: list[str]) -> int:
     own, verbatim, command = parser.split(words)
     options = parser.parse_args(own)
     body = asking.submission(options, command, verbatim)
+    misplaced.warn(parser.long_options(), body)
+    if "stdin" in body:
+        raise BadInput("a script on standard input cannot be profiled.", fix="Save it in a file, and profile that.")
     text = json.dumps({name: body[name] for name in _NAMES if name in body})
     if len(text.encode()) > _MOST_TEXT:
         raise BadInput("the command is too long to profile.", fix="Put its arguments into a file.")

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 from gpuq.cli import format as fmt
-from gpuq.cli import verdicts
+from gpuq.cli import reasons, verdicts
 from gpuq.cli.arguments import Parser, add_id, one_id
 from gpuq.cli.client import Client, Record, print_json
 from gpuq.cli.sections import facts, section
@@ -55,7 +55,7 @@ def _what(job: Record) -> list[tuple[str, str | None]]:
         ("ran for", _ran_for(job)),
         ("running for", _runs_since(job)),
         ("exit code", None if job.get("exit_code") is None else str(job["exit_code"])),
-        ("reason", _text(job.get("reason")) if not job.get("verdict") or job["verdict"].get("admitted") else None),
+        ("reason", reasons.whole(job) if not job.get("verdict") or job["verdict"].get("admitted") else None),
         ("asked for", _asked_for(job)),
         ("log", _text(job.get("log_path"))),
     ]
@@ -72,9 +72,10 @@ def _where(job: Record) -> list[tuple[str, str | None]]:
         ("utilisation now", fmt.percent(live["utilization_pct"]) if live.get("utilization_pct") is not None else None),
         ("steps", _steps(job.get("live") or job.get("actual") or {})),
         ("rate", fmt.rate(live["rate"]) if live.get("rate") is not None else None),
+        ("slowdown now", _slowdown_now(live)),
         ("partner paused", _text(live.get("blink") or (job.get("actual") or {}).get("blink"))),
         ("place in queue", None if position is None else str(position)),
-        ("starts", fmt.expected_start(job.get("expected_start"), time.time())),
+        ("starts", None if position is None else _starts(job)),
     ]
 
 
@@ -84,6 +85,22 @@ def _devices(job: Record) -> str | None:
     names = [fmt.clean(name) for name in job.get("device_names") or ids]
     pairs = zip(names, ids, strict=False)
     return ", ".join(name if id_.endswith(name) else f"{name} ({id_})" for name, id_ in pairs) or None
+
+
+def _starts(job: Record) -> str:
+    return fmt.expected_start(job.get("expected_start"), time.time()) or "unknown, there is no calibrated estimate yet"
+
+
+def _slowdown_now(live: Record) -> str | None:
+    """What the present partners cost: measured, beside what was expected; None without a partner."""
+    measured, expected = live.get("slowdown"), live.get("expected_slowdown")
+    said = []
+    if measured is not None:
+        basis = live.get("slowdown_basis") or ""
+        said.append(f"{fmt.slowdown(measured)} {_BASES.get(basis, fmt.clean(basis))}".strip())
+    if expected is not None:
+        said.append(f"{fmt.slowdown(expected)} expected")
+    return ", ".join(said) or None
 
 
 def _steps(seen: Record) -> str | None:
@@ -118,7 +135,10 @@ def _comparison(job: Record, width: int) -> Iterator[str]:
         if expected is None and actual.get(measured) is None:
             continue
         first, second = (text(forecast.get(name)) if name else "" for name in (expected, upper))
-        yield f"  {label:<16}  {first:>10}  {second:>10}  {text(actual.get(measured)):>14}".rstrip()
+        third = text(actual.get(measured))
+        if label == "peak utilisation" and actual.get("utilization_is_bound"):
+            third = f"at most {third}"
+        yield f"  {label:<16}  {first:>10}  {second:>10}  {third:>14}".rstrip()
     if actual.get("peak_memory_is_bound"):
         yield "  the framework took most of the device in advance: the measured memory is only what the job needs at most"
     yield from (f"  {line}" for line in _disturbed(actual, width - 2))
@@ -135,7 +155,7 @@ def _disturbed(actual: Record, width: int) -> list[str]:
     """Which of the figures foreign load has spoiled, and what becomes of them."""
     spoiled = []
     if actual.get("utilization_is_bound"):
-        spoiled.append("the measured utilisation is only what the job needs at most")
+        spoiled.append("its utilisation is only known to be at most what is shown")
     if actual.get("disturbed_rate") is not None:
         spoiled.append("the rate disturbed is not used for predictions")
     if not spoiled or actual.get("foreign_load") is None:

@@ -20,6 +20,8 @@ from gpuq.errors import BadInput, GpuqError
 # What one request carries at most, so that its answer comes soon and its body stays far below the API's limit.
 _BATCH_JOBS = 500
 _BATCH_BYTES = 512 * 1024
+# Linux takes no longer command.
+_LINE_BYTES = 2 * 2**20
 
 
 def run(words: list[str]) -> int:
@@ -138,9 +140,15 @@ def batches(bodies: Iterable[Record]) -> Iterator[list[Record]]:
         yield batch
 
 
-def _lines() -> list[str]:
-    # Undecodable bytes are kept as surrogates, so that the check for UTF-8 names the line.
-    return sys.stdin.buffer.read().decode("utf-8", "surrogateescape").split("\n")
+def _lines() -> Iterator[str]:
+    """The lines of stdin, as they come. Raises BadInput for one that no command could be made of."""
+    number = 0
+    while raw := sys.stdin.buffer.readline(_LINE_BYTES + 1):
+        number += 1
+        if len(raw) > _LINE_BYTES:
+            raise BadInput(f"line {number} of stdin is longer than 2 MiB.", fix="Write one command per line.")
+        # Undecodable bytes are kept as surrogates, so that the check for UTF-8 names the line.
+        yield raw.decode("utf-8", "surrogateescape").removesuffix("\n")
 
 
 def _means_something(line: str) -> bool:
@@ -151,11 +159,15 @@ def _body_of(options: argparse.Namespace, number: int, line: str) -> dict[str, A
     import shlex
 
     try:
-        return asking.submission(options, shlex.split(line), verbatim=False)
+        return asking.submission(options, shlex.split(line), verbatim=False, read=_no_script)
     except ValueError as error:
         raise BadInput(f"line {number} of stdin: {error}.", fix="Close the quotes; one command per line.") from error
     except BadInput as error:
         raise BadInput(f"line {number} of stdin: {error.message}", fix=error.fix) from error
+
+
+def _no_script() -> str:
+    raise BadInput("with --stdin a command cannot read its own script from there.", fix="Save the script in a file.")
 
 
 def _print_ids(options: argparse.Namespace, ids: list[int]) -> None:

@@ -56,7 +56,7 @@ def _in_background(arguments: list[str]) -> int:
     os.close(writing)
     try:
         ready = os.read(reading, 1)
-        return 0 if ready else child.wait()
+        return 0 if ready else child.wait() or 1
     except KeyboardInterrupt:
         child.terminate()
         child.wait()

@@ -22,7 +22,7 @@ from gpuq.core.limits import Limits
 from gpuq.core.options import Options
 from gpuq.core.state import State
 from gpuq.core.usage import UNUSED
-from gpuq.core.verdict import Rule, Verdict
+from gpuq.core.verdict import Numbers, Rule, Verdict
 
 
 class Board:
@@ -124,7 +124,9 @@ class Board:
             return Verdict(False, Rule.STALE_READING, None, (("stale_after_s", self.limits.stale_after_s),))
         if self._places.unwell and self._places.unread + self._places.unwell == count:
             return Verdict(False, Rule.UNWELL, None, (("devices", count), ("unwell_devices", self._places.unwell)))
-        return Verdict(False, Rule.RESOURCES, None, (("devices", count), ("busy_devices", len(self.state.residents))))
+        numbers: Numbers = (("devices", count), ("busy_devices", len(self.state.residents)))
+        unusable = self._places.unread + self._places.unwell
+        return Verdict(False, Rule.RESOURCES, None, (*numbers, ("unusable_devices", unusable)) if unusable else numbers)
 
     # --- what is foretold ------------------------------------------------------------------------------------------
 

@@ -110,6 +110,11 @@ def _target(submission: Submission) -> tuple[str, Sequence[str]]:
         return _readable(script), command[next(places, 0) + 1 :]
     if not command:
         return "", ()
+    if submission.stdin is not None:
+        # A script on standard input has no name: its digest stands for it, so that another script is another kind.
+        digest = hashlib.sha256(submission.stdin.encode("utf-8", "replace")).hexdigest()
+        place = next((i for i, word in enumerate(command) if word in ("-", "-s", "/dev/stdin")), len(command) - 1)
+        return f"- {digest[:8]}", command[place + 1 :]
     head = posixpath.basename(command[0]) or command[0]
     if _RUNNER.match(head):
         found = _run_by_interpreter(command, submission.cwd)

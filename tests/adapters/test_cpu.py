@@ -12,8 +12,9 @@ from dataclasses import replace
 import pytest
 
 from gpuq.adapters import cpu
-from gpuq.adapters.cpu import CpuBackend, Memory
-from gpuq.adapters.devices import Resident, Snapshot
+from gpuq.adapters.cpu import CpuBackend, Memory, Ticks
+from gpuq.adapters.cpu_trees import TreeUsage
+from gpuq.adapters.devices import Resident, Snapshot, Usage
 from gpuq.core.attempt import AttemptId
 from gpuq.core.device import Device, DeviceId, HostId
 from gpuq.core.job import JobId
@@ -231,6 +232,107 @@ def test_time_of_children_that_ended_still_counts(spawn: Callable[[str], int]):
     )
     resident = Resident(attempt(1), spawn(code), (DEVICE,))
     look_until(backend(), [resident], lambda seen: used_percent(seen, 1) > 5)
+
+
+# --- foreign load, on a made-up clock -------------------------------------------------------------------------------
+
+
+class Core:
+    """One device of two cores whose every second is made up. Numbers are cores: 0.5 is half of one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.clock, self.job_s, self.asked = 100.0, 0.0, 0
+        self.ticks = {core: Ticks(0, 0, 0) for core in (0, 1)}
+        self.waits: tuple[float, float] | None = None
+        device = Device(DEVICE, HostId("here"), "cpu", "cpu-2", 16 * GIB)
+        self.looker = CpuBackend({device: (0, 1)}, 2 * GIB, clock=lambda: self.clock, energy=lambda: None)
+        monkeypatch.setattr(cpu, "_core_ticks", lambda: dict(self.ticks))
+        monkeypatch.setattr(self.looker, "_trees", self)
+        self.second()
+
+    def second(self, job: float = 0.0, foreign: float = 0.0, stolen: float = 0.0) -> Usage:
+        self.clock += 1
+        self.job_s += job
+        for core, (busy, gone, total) in self.ticks.items():
+            self.ticks[core] = Ticks(busy + round(50 * (job + foreign)), gone + round(50 * stolen), total + 100)
+        return self.looker.read(0.0, [Resident(attempt(1), 7, (DEVICE,))]).usage[attempt(1)]
+
+    def read(self, root: int, at: float) -> TreeUsage:
+        return TreeUsage(GIB, self.job_s, memory_is_estimate=False)
+
+    def waited(self, root: int) -> tuple[float, float] | None:
+        self.asked += 1
+        return self.waits
+
+    def stop_waiting(self, root: int) -> None:
+        self.waits = None
+
+    def end_look(self) -> None:
+        pass
+
+
+@pytest.fixture
+def core(monkeypatch: pytest.MonkeyPatch) -> Core:
+    return Core(monkeypatch)
+
+
+def test_on_a_quiet_device_waiting_times_are_not_read(core: Core):
+    core.second(job=1.9)
+    usage = core.second(job=1.9, foreign=0.02)
+    assert usage.foreign_load == pytest.approx(0.02, abs=0.01)
+    assert usage.held_back is None
+    assert core.asked == 0
+
+
+def test_foreign_load_that_comes_and_goes_is_looked_at_all_the_while(core: Core):
+    core.second(job=0.5, foreign=1.0)
+    core.second(job=0.5, foreign=1.0)
+    asked = core.asked
+    core.waits = (0.2, 0.2)
+    assert core.second(job=0.5).held_back == pytest.approx(0.2)
+    assert core.asked == asked + 1
+
+
+@pytest.mark.parametrize(
+    ("job", "foreign", "waits", "held_back"),
+    [
+        (0.5, 1.0, (0.02, 0.02), 0.02),
+        (1.5, 0.5, (0.5, 0.25), 0.25),
+        (1.5, 0.5, (0.5, 0.45), 0.45),
+        (0.3, 1.7, (0.6, 0.6), 0.6),
+        (0.5, 1.5, (0.4, 0.2), 0.4),
+    ],
+    ids=["room enough", "two threads alike", "one of two threads", "one thread", "threads that take turns"],
+)
+def test_a_job_is_held_back_for_as_long_as_its_threads_waited_side_by_side(
+    core: Core, job: float, foreign: float, waits: tuple[float, float], held_back: float
+):
+    core.second(job=job, foreign=foreign)
+    core.waits = waits
+    usage = core.second(job=job, foreign=foreign)
+    assert usage.foreign_load == pytest.approx(foreign, abs=0.02)
+    assert usage.held_back == pytest.approx(held_back, abs=0.02)
+
+
+def test_at_the_first_look_with_foreign_load_it_is_not_known_what_was_taken(core: Core):
+    core.second(job=0.5)
+    usage = core.second(job=0.5, foreign=1.0)
+    assert (usage.foreign_load, usage.held_back) == (pytest.approx(1.0, abs=0.02), None)
+
+
+def test_a_kernel_that_does_not_count_waiting_leaves_it_unknown(core: Core, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cpu, "KERNEL_COUNTS_WAITING", False)
+    core.waits = (0.1, 0.1)
+    core.second(job=0.5, foreign=0.7)
+    assert core.second(job=0.5, foreign=0.7).held_back is None
+    assert core.asked == 0
+
+
+def test_time_that_a_hypervisor_took_away_is_taken_from_the_job_in_proportion(core: Core):
+    core.second(job=1.5, stolen=0.5)
+    core.waits = (0.0, 0.0)
+    usage = core.second(job=1.5, stolen=0.5)
+    assert (usage.foreign_load, usage.held_back) == (pytest.approx(0.25, abs=0.01), pytest.approx(0.25, abs=0.01))
 
 
 # --- memory --------------------------------------------------------------------------------------------------------

@@ -136,7 +136,7 @@ async def test_what_can_never_fit_is_refused_with_the_missing_number(endpoint: E
     endpoint.store.known = [Device(f"gpu-{n}", "h", "nvml", "A", n * GIB) for n in (16, 24)]  # type: ignore[arg-type]
     status, body = await endpoint.post(JOBS, submission(gpu_memory=30 * GIB))
     assert (status, body["exit_code"], body["type"]) == (409, 7, "urn:gpuq:never-fits")
-    assert str(6 * GIB) in body["detail"]
+    assert "has 24.0 GiB, which is 6.0 GiB too little." in body["detail"]
     assert "gpu-24" in body["detail"]
     assert (await endpoint.post(JOBS, submission(gpu_memory=24 * GIB)))[0] == 201
     assert (await endpoint.post(JOBS, [submission(), submission(gpus=2)]))[0] == 201
@@ -147,7 +147,7 @@ async def test_what_can_never_fit_is_refused_with_the_missing_number(endpoint: E
     status, body = await endpoint.post(JOBS, submission(gpus=2, gpu_memory=20 * GIB))
     assert (status, body["exit_code"]) == (409, 7)
     assert "on each of 2 devices of one host" in body["detail"]
-    assert str(4 * GIB) in body["detail"]
+    assert "which is 4.0 GiB too little." in body["detail"]
     assert len(endpoint.store.rows) == 3
 
 

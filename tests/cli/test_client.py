@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuq.cli.client import Client
+from gpuq.cli.client import Client, _unreachable
 from gpuq.errors import BadInput, GpuqError, NotPermitted, Unreachable
 from tests.cli import samples
 from tests.cli.conftest import Command, FakeApi, Reply, _handler, serve
@@ -85,7 +85,7 @@ def test_a_socket_of_somebody_else_is_not_permitted(monkeypatch: pytest.MonkeyPa
 
     client = Client(environ={"GPUQ_HOME": str(home)})
     monkeypatch.setattr("gpuq.cli.client._UnixConnection.connect", refuse)
-    with pytest.raises(NotPermitted, match="somebody else"):
+    with pytest.raises(NotPermitted, match="another user"):
         client.get("/api/v1/gpus")
 
 
@@ -121,3 +121,15 @@ def test_an_error_without_a_problem_document_still_has_its_code(api: FakeApi) ->
                     client.get("/one")
                 assert caught.value.exit_code == (1 if b"exit_code" in raw else code)
                 assert caught.value.fix
+
+
+def test_the_callers_own_closed_home_is_told_from_another_users(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    (home / "run").mkdir(parents=True)
+    address = f"unix://{home}/run/api.sock"
+    said = _unreachable(address, PermissionError())
+    assert said.message == f"{address} belongs to another user."
+    home.chmod(0)
+    said = _unreachable(address, PermissionError())
+    home.chmod(0o700)
+    assert (said.message, said.fix) == (f"You may not enter your own folder {home}.", f"chmod u+rwx {home}")

@@ -44,6 +44,36 @@ def test_show_says_why_no_steps_are_counted(gpuq: Command, api: FakeApi, ended: 
     assert all(len(line) <= 80 for line in out.splitlines())
 
 
+@pytest.mark.parametrize(
+    ("device_type", "load", "much"), [("cpu-2", 0.52, "0.5 cores of the device"), ("T4", 0.3, "30% of the device")]
+)
+def test_show_says_what_foreign_load_has_spoiled(
+    gpuq: Command, api: FakeApi, device_type: str, load: float, much: str
+) -> None:
+    spoiled = {"foreign_load": load, "utilization_is_bound": True, "disturbed_rate": 4.2, "device_type": device_type}
+    actual = {**samples.NO_ACTUAL, "peak_utilization_pct": 99.0, **spoiled}
+    api.on("GET", "/api/v1/jobs/42", samples.ended(42, "COMPLETED", 0, actual=actual))
+    out = gpuq("show", "42").out
+    told = " ".join(out.split())
+    assert f"other processes kept {much} busy" in told
+    assert "its utilisation is only known to be at most what is shown" in told
+    assert "at most 99%" in told
+    assert "4.2 steps/s" in told
+    assert all(len(line) <= 80 for line in out.splitlines())
+
+
+def test_show_is_silent_on_foreign_load_that_changed_nothing(gpuq: Command, api: FakeApi) -> None:
+    actual = {**samples.NO_ACTUAL, "foreign_load": 0.5, "utilization_is_bound": False, "disturbed_rate": None}
+    api.on("GET", "/api/v1/jobs/42", samples.ended(42, "COMPLETED", 0, actual=actual))
+    assert "other processes" not in gpuq("show", "42").out
+
+
+def test_show_says_of_how_many_processes_the_steps_are(gpuq: Command, api: FakeApi) -> None:
+    actual = {**samples.NO_ACTUAL, "steps": 120, "step_processes": 2}
+    api.on("GET", "/api/v1/jobs/42", samples.ended(42, "COMPLETED", 0, actual=actual))
+    assert "120 (the most of any of its 2 processes that step)" in gpuq("show", "42").out
+
+
 def test_show_lists_attempts_when_there_was_more_than_one(gpuq: Command, api: FakeApi) -> None:
     attempt = {
         "number": 1,

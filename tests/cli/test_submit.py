@@ -6,7 +6,9 @@ import os
 import pty
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
@@ -14,6 +16,7 @@ import msgspec
 import pytest
 
 from gpuq.cli import asking
+from gpuq.errors import GpuqError
 from gpuq.settings import Worker
 from gpuq.submission import Signal, Submission
 from tests.cli import samples
@@ -199,6 +202,61 @@ def test_bad_input_is_a_sentence_with_its_fix_and_code_2(
     assert taken.requests == []
 
 
+def test_a_folder_that_may_not_be_entered_is_refused_at_once(tmp_path: Path) -> None:
+    closed = Path(tempfile.mkdtemp(dir="/tmp"))
+    closed.chmod(0o600)
+    try:
+        for folder in (closed, closed / "inner"):
+            said = as_nobody(lambda folder=folder: asking._working_folder(str(folder), tmp_path))
+            assert said == f"you may not enter the folder {folder}."
+    finally:
+        closed.rmdir()
+
+
+def as_nobody(call: Callable[[], object]) -> str:
+    """The error of `call` in a process that does not have root's rights; blank for none."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        if os.geteuid() == 0:
+            os.setuid(65_534)
+        try:
+            call()
+        except GpuqError as error:
+            os.write(writing, error.message.encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    with os.fdopen(reading, "rb") as file:
+        return file.read().decode()
+
+
+def test_an_empty_argument_is_an_argument(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    assert gpuq("submit", "train.py", "--tag", "").code == 0
+    assert submitted(taken)["command"][2:] == ["--tag", ""]
+
+
+def test_a_pattern_that_matches_no_variable_is_named_once(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    done = gpuq("submit", "--pass-env", "NOMATCH_*", "--pass-env", "MY_*", "train.py", MY_SEED="3")
+    assert (done.code, done.err) == (
+        0,
+        "gpuq: warning: --pass-env `NOMATCH_*` matches no variable that is set here.\n",
+    )
+    assert submitted(taken)["env"]["MY_SEED"] == "3"
+    done = gpuq("submit", "--stdin", "--pass-env", "NOMATCH_*", stdin="true\ntrue\n")
+    assert done.err.count("NOMATCH") == 1
+
+
+def test_a_command_longer_than_linux_takes_is_refused_before_it_is_read(gpuq: Command, taken: FakeApi) -> None:
+    done = gpuq("submit", "--stdin", stdin="true\n" + "x" * 3_000_000)
+    assert done.code == 2
+    assert "line 2 of stdin is longer than 2 MiB" in done.err
+    done = gpuq("submit", "--stdin", stdin="true" + " a" * 5000)
+    assert "line 1 of stdin: the command has 5,001 words; 4,095 is the limit" in done.err
+    assert taken.requests == []
+
+
 def test_an_argument_that_is_no_utf8_is_refused(gpuq: Command, taken: FakeApi, script: Path) -> None:
     done = gpuq("submit", "train.py", b"\xff\xfe")
     assert done.code == 2
@@ -218,6 +276,8 @@ def test_a_python_command_still_tells_its_script(gpuq: Command, taken: FakeApi, 
     body = submitted(taken)
     assert body["command"] == [sys.executable, "-u", "train.py", "--lr", "1"]
     assert body["script"] == str(script)
+    assert gpuq("submit", sys.executable, "-u", "train.py").code == 0
+    assert submitted(taken)["script"] == str(script), "not the interpreter, which is a file too"
 
 
 def test_an_executable_script_runs_itself(gpuq: Command, taken: FakeApi) -> None:

@@ -205,6 +205,15 @@ def test_a_job_on_two_devices_is_foretold_beside_the_partner_on_one_of_them() ->
     assert launch.verdict.rule is Rule.FITS, "of the device with the partner, not of the idle one"
 
 
+def test_a_job_that_waits_for_a_device_that_is_unwell_says_so() -> None:
+    sick = a_reading(unwell="XID 79: it has fallen off the bus")
+    report = a_report(a_device("gpu0"), a_device("gpu1"), readings={"gpu0": a_reading(), "gpu1": sick})
+    play = Playbook().happen(report, Submitted(a_job(1, device_count=2, kind="gang"))).settle()
+    verdict = play.verdict(1)
+    assert verdict is not None
+    assert dict(verdict.numbers) == {"wanted_devices": 2, "devices": 2, "busy_devices": 0, "unusable_devices": 1}
+
+
 def test_a_job_on_two_devices_says_how_many_it_waits_for() -> None:
     play = Playbook().happen(a_report(a_device("gpu0"), a_device("gpu1")), Submitted(a_job(1))).settle()
     play.happen(Submitted(a_job(2, device_count=2, kind="gang"))).settle()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpuq.core.attempt import AttemptId
 from gpuq.core.job import JobId, KindId
 from gpuq.core.measurement import Measurement, Segment
@@ -56,3 +58,20 @@ def test_a_job_that_never_ran_alone_has_a_slowdown_and_an_alone_rate_by_blinks()
     told = actual(Measurement(segments=(at(8, A), blink), partners=(A,)), None, KINDS, None)
 
     assert (told["slowdown"], told["alone_rate"], told["shared_rate"]) == (1.5, 12.0, 8.0)
+
+
+def beside_foreign_load(segment: Segment, held_back: float) -> Segment:
+    return replace(segment, foreign=True, held_back_s=held_back * segment.seconds)
+
+
+def test_rates_beside_foreign_load_that_took_a_part_of_the_time_are_told_apart():
+    spoiled = actual(Measurement(segments=(beside_foreign_load(at(6), 0.3),)), None, KINDS, None)
+    assert (spoiled["alone_rate"], spoiled["disturbed_rate"]) == (None, 6.0)
+    unharmed = actual(Measurement(segments=(beside_foreign_load(at(6), 0.05),)), None, KINDS, None)
+    assert (unharmed["alone_rate"], unharmed["disturbed_rate"]) == (6.0, None)
+
+
+def test_a_slowdown_beside_foreign_load_is_shown_and_nothing_is_learned_of_the_pair():
+    measurement = Measurement(segments=(at(10), beside_foreign_load(at(4, A), 0.3)), partners=(A,))
+    told = actual(measurement, None, KINDS, None)
+    assert (told["slowdown"], told["slowdown_basis"], told["slowdowns"]) == (2.5, "beside foreign load", [])

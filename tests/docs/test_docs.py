@@ -8,13 +8,14 @@ import tomllib
 from collections.abc import Iterator
 from dataclasses import MISSING, fields
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 
 from gpuq.cli.main import ALIASES, COMMON_OPTIONS, VERBS
 from gpuq.core.verdict import Rule
 from gpuq.errors import GpuqError
-from gpuq.settings import GROUPS
+from gpuq.settings import GROUPS, expected
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = [
@@ -40,23 +41,26 @@ def name_of(path: Path) -> str:
 # --- settings and environment --------------------------------------------------------------------------------------
 
 
-def documented_settings(group: str) -> dict[str, str]:
-    """name -> default, as the table of one group has it."""
+def documented_settings(group: str) -> dict[str, tuple[str, str]]:
+    """name -> (default, what it must be), as the table of one group has it."""
     section = re.search(rf"^### `\[{group}\]`.*?\n(.*?)(?=^##)", OPERATIONS, re.MULTILINE | re.DOTALL)
     assert section, f"docs/operations.md has no section [{group}]"
-    return dict(re.findall(r"^\| `(\w+)` \| (.+?) \| .+ \|$", section[1], re.MULTILINE))
+    rows = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \| .+ \|$", section[1], re.MULTILINE)
+    return {name: (default, allowed) for name, default, allowed in rows}
 
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_setting_is_documented_with_its_default_and_no_other_is(group):
-    written = documented_settings(group)
+    written, hints = documented_settings(group), get_type_hints(GROUPS[group], include_extras=True)
     real = {field.name: field.default for field in fields(GROUPS[group])}
     assert set(written) == set(real)
     for name, default in real.items():
+        said, allowed = written[name]
+        assert allowed == expected(hints[name]), name
         if default is MISSING:
-            assert "`" not in written[name], f"{name} has no fixed default"
+            assert "`" not in said, f"{name} has no fixed default"
             continue
-        value = tomllib.loads(f"x = {written[name].strip('`')}")["x"]
+        value = tomllib.loads(f"x = {said.strip('`')}")["x"]
         assert (type(value), value) == (
             (list, list(default)) if isinstance(default, tuple) else (type(default), default)
         ), name

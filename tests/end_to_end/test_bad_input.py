@@ -31,10 +31,10 @@ def site() -> Iterator[Site]:
         yield site
 
 
-def run(site: Site, *words: str | bytes) -> subprocess.CompletedProcess[bytes]:
+def run(site: Site, *words: str | bytes, stdin: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
     """The real command, as a user runs it."""
     argv: Sequence[str | bytes] = [str(Path(sys.executable).with_name("gpuq")), *words]
-    return subprocess.run(argv, env=site.env, cwd=site.home, capture_output=True, timeout=60, check=False)
+    return subprocess.run(argv, env=site.env, cwd=site.home, input=stdin, capture_output=True, timeout=60, check=False)
 
 
 def said(site: Site, code: int, *words: str | bytes) -> str:
@@ -114,6 +114,16 @@ def test_a_script_that_is_gone_when_its_turn_comes(site: Site) -> None:
     assert site.wait(job)["state"] == "FAILED"
     assert run(site, "wait", str(job)).returncode == 127
     assert str(script).encode() in run(site, "logs", str(job)).stdout
+
+
+# --- input ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_script_on_standard_input_runs_with_its_arguments_an_empty_one_too(site: Site) -> None:
+    done = run(site, "run", "-", "--tag", "", stdin=b"import os, sys\nprint(sys.argv, os.getcwd())\n")
+    assert (done.returncode, done.stdout.decode()) == (0, f"['-', '--tag', ''] {site.home}\n"), done.stderr.decode()
+    done = run(site, "run", "-", "a b", stdin=b"#!/bin/sh\necho $1; exit 3\n")
+    assert (done.returncode, done.stdout) == (3, b"a b\n"), done.stderr.decode()
 
 
 # --- output --------------------------------------------------------------------------------------------------------

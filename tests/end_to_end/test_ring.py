@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -168,21 +170,20 @@ def test_a_job_that_ends_while_gpuq_is_down_is_found_ended() -> None:
         assert (found["state"], found["exit_code"]) == ("FAILED", 4)
 
 
-def test_stop_jobs_ends_them() -> None:
-    with Site() as site:
-        site.down()
+def test_stop_jobs_ends_them_also_when_the_terminal_closes() -> None:
+    with closing(Site()) as site:
         site.up("--stop-jobs")
+        wait_for(lambda: "`gpuq down` ends gpuq and the running jobs" in site.output.read_text(), 40)
         job = site.submit("/bin/sleep", "300")
         site.wait(job, "RUNNING")
 
-        assert site.down() == 0
+        assert site.down(signal.SIGHUP) == 0
 
         assert list(site.processes()) == []
 
 
 def test_stop_jobs_starts_nothing_while_it_ends_the_running_and_keeps_what_waits() -> None:
-    with Site(devices_cpu_count=1, worker_grace_s=1) as site:
-        site.down()
+    with closing(Site(devices_cpu_count=1, worker_grace_s=1)) as site:
         site.up("--stop-jobs")
         jobs = [site.submit("/bin/sleep", str(300 + n)) for n in range(3)]
         site.wait(jobs[0], "RUNNING")

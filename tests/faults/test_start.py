@@ -68,7 +68,7 @@ def test_a_setting_that_does_not_exist(home: Path) -> None:
     [
         (
             b"[worker]\ngrace_s = 'long'",
-            "sets `grace_s` under [worker] to 'long'; it must be a finite number of at least 0.",
+            "sets `grace_s` under [worker] to 'long'; it must be a number of at least 0.",
         ),
         (b"[wroker]\ngrace_s = 5", "unknown table [wroker]"),
         (b"worker = 3", "config.toml must be a table"),
@@ -80,6 +80,13 @@ def test_settings_that_make_no_sense(home: Path, content: bytes, sentence: str) 
     with pytest.raises(BadSettings) as caught:
         load({"GPUQ_HOME": str(home)})
     assert sentence in caught.value.message
+
+
+@pytest.mark.parametrize("module", [DISPATCHER, "gpuq.api", "workers"])
+def test_every_service_refuses_a_value_that_is_not_allowed(home: Path, module: str) -> None:
+    (home / "config.toml").write_text("[admission]\nresidents_per_device = -3")
+    said = refused(home, module, 2)
+    assert f"{home}/config.toml sets `residents_per_device` under [admission] to -3; it must be a whole number" in said
 
 
 @pytest.mark.parametrize("module", [UP, DISPATCHER])

@@ -142,7 +142,7 @@ def test_gpuq_is_not_installed_there(environment: str) -> None:
 @pytest.mark.parametrize(
     ("environment", "code", "why"),
     [
-        ("torch", "import torch", "no optimizer has stepped yet"),
+        ("torch", "import torch", "updates its weights by hand calls gpuq.step()"),
         ("jax", "import jax; jax.jit(lambda x: x + 1)(1)", "it uses JAX without optax or Keras"),
         (
             "jax",

@@ -27,6 +27,18 @@ def test_a_kind_reads_like_its_command():
     assert kind == "alice:~/vision/train.py --batch-size=64 --lr=* --model=resnet50"
 
 
+def test_an_empty_argument_is_a_value_like_any_other():
+    assert kind_of("python3", "train.py", "--tag", "", script="train.py") == "alice:~/vision/train.py --tag=*"
+
+
+def test_another_script_on_standard_input_is_another_kind():
+    one = kind_of("/usr/bin/python3", "-u", "-", "--lr", "0.1", stdin="print(1)")
+    assert one == "alice:- d287bb7f --lr=*"
+    assert kind_of("python", "-", "--lr", "0.2", stdin="print(1)") == one
+    assert kind_of("python", "-", "--lr", "0.1", stdin="print(2)") != one
+    assert kind_of("bash", "-s", "train.py", stdin="print(1)").startswith("alice:- d287bb7f ")
+
+
 @pytest.mark.parametrize(
     ("words", "shown"),
     [

@@ -66,6 +66,33 @@ def test_a_pool_that_was_taken_in_advance_teaches_no_memory_and_all_the_rest():
     assert (outcome.peak_memory_bytes, outcome.peak_utilization_pct) == (None, 53.0)
 
 
+def test_foreign_load_leaves_memory_and_a_bound_on_utilisation_and_marks_the_duration():
+    spoiled = {
+        "held_back": 0.3,
+        "utilization_is_bound": True,
+        "alone_rate": None,
+        "shared_rate": None,
+        "disturbed_rate": 4.0,
+        "slowdown_basis": "beside foreign load",
+        "energy_joules": 9000.0,
+        "partners": [],
+    }
+    outcome = outcome_from_rows(*rows(spoiled), {})
+    assert outcome is not None
+    assert (outcome.peak_utilization_pct, outcome.utilization_at_most) == (None, 53.0)
+    assert (outcome.alone_rate, outcome.slowdowns, outcome.power_w) == (None, (), None)
+    assert (outcome.peak_memory_bytes, outcome.duration_s, outcome.disturbed) == (10**9, 60.0, True)
+    killed = outcome_from_rows(*rows(spoiled, ending="killed", exit_code=137), {})
+    assert killed is not None
+    assert killed.whole, "it made progress, though at a rate that does not count"
+
+
+def test_foreign_load_that_took_next_to_nothing_changes_nothing():
+    outcome = outcome_from_rows(*rows({"held_back": 0.05, "foreign_load": 1.0, "utilization_is_bound": False}), {})
+    assert outcome is not None
+    assert (outcome.peak_utilization_pct, outcome.utilization_at_most, outcome.disturbed) == (53.0, None, False)
+
+
 def test_what_did_not_run_from_its_beginning_on_as_few_devices_as_it_needs_has_no_duration():
     def duration(attempt: int = 1, devices: int = 1, **asked: Any) -> float | None:
         job, row = rows(number=attempt, devices=tuple(f"h/{n}" for n in range(devices)))

@@ -100,6 +100,27 @@ def test_runs_alone_show_the_utilization_and_shared_ones_only_raise_it():
     assert forecast(predictor(*runs(RESNET, 3), *higher), RESNET).peak_utilization_pct == 80
 
 
+def test_a_kind_that_only_ran_beside_foreign_load_may_share_by_the_bound_of_its_utilisation():
+    (spoiled,) = runs(RESNET, 1, peak_utilization_pct=None, utilization_at_most=80.0, disturbed=True, alone_rate=None)
+    of = predictor(spoiled)
+    answer = forecast(of, RESNET)
+    assert answer.known
+    assert answer.peak_utilization_pct == 80.0
+    assert answer.evidence == "own history, 1 run; utilisation at most, it only ran beside foreign load"
+    (clean,) = runs(RESNET, 1, seed=2, peak_utilization_pct=60.0)
+    of.learn(replace(clean, attempt=(7, 1)))
+    answer = forecast(of, RESNET)
+    assert (answer.peak_utilization_pct, answer.evidence) == (60.0, "own history, 1 run")
+
+
+def test_durations_beside_foreign_load_count_only_while_there_are_no_others():
+    slow = runs(RESNET, 3, disturbed=True, duration_s=100.0)
+    of = predictor(*slow)
+    assert forecast(of, RESNET).duration_p50_s == 100.0
+    of.learn(replace(runs(RESNET, 1, duration_s=60.0)[0], attempt=(9, 1)))
+    assert forecast(of, RESNET).duration_p90_s == 60.0
+
+
 def test_an_unfinished_run_is_only_a_lower_bound():
     (partial,) = runs(RESNET, 1, whole=False, peak_memory_bytes=9 * GIB)
     assert not forecast(predictor(partial), RESNET).known

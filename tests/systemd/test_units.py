@@ -79,6 +79,21 @@ def test_systemd_accepts_every_unit_without_a_word(units):
 
 
 @needs_analyze
+def test_systemd_accepts_the_users_unit_without_a_word(tmp_path):
+    done = run(sys.executable, RENDER, "--user", "--prefix", PREFIX, "--out", tmp_path)
+    assert done.stdout == f"{tmp_path}/gpuq.service\n", done.stderr
+    unit = settings(tmp_path / "gpuq.service")
+    assert (unit["ExecStart"], unit["KillMode"], unit["OOMPolicy"]) == (
+        [f"{PREFIX}/bin/gpuq up"],
+        ["process"],
+        ["continue"],
+    )
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+    verified = run("systemd-analyze", "--user", "verify", "--man=no", tmp_path / "gpuq.service", env=environment)
+    assert (verified.returncode, verified.stdout + verified.stderr) == (0, "")
+
+
+@needs_analyze
 @pytest.mark.parametrize("fault", ["ExecStart=/not/there", "KillMod=process"])
 def test_the_check_notices_a_bad_unit(units, tmp_path, fault):
     unit = tmp_path / "gpuqd.service"

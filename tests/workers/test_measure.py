@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from gpuq.core.attempt import AttemptId
 from gpuq.core.job import JobId
 from gpuq.core.measurement import Measurement, Segment
-from gpuq.core.slowdown import slowdown
+from gpuq.core.slowdown import Basis, rates, slowdown
 from workers.measure import Look, Meter, State
 from workers.progress import Progress
 
@@ -38,6 +39,9 @@ class Life:
         utilization: float | None = 50.0,
         memory: int | None = 1000,
         busy: float = 50.0,
+        foreign: float | None = 0.0,
+        held_back: float | None = 0.0,
+        estimate: bool = False,
         each: Callable[[], None] = lambda: None,
     ) -> Life:
         for _ in range(seconds):
@@ -47,7 +51,9 @@ class Life:
             if int(self.made) > whole:
                 self.last = self.clock - (self.made - int(self.made)) / rate
                 self.first = self.first or self.last
-            self.meter.look(Look(WALL + self.clock, self.clock, memory, utilization, busy, partners, self.progress()))
+            look = Look(WALL + self.clock, self.clock, memory, utilization, busy, partners, self.progress())
+            look = replace(look, foreign_load=foreign, held_back=held_back, memory_is_estimate=estimate)
+            self.meter.look(look)
             each()
         return self
 
@@ -203,6 +209,14 @@ def test_less_than_a_window_gives_the_mean_so_far_and_nothing_gives_none():
     assert Meter().measurement() == Measurement()
 
 
+def test_looks_at_which_the_job_is_not_on_its_device_do_not_lower_its_peak():
+    life = (
+        Life().go(1, rate=20).go(1, rate=20, memory=0, utilization=0.0).go(2, rate=20).go(1, memory=0, utilization=0.0)
+    )
+    assert life.measured.peak_utilization_pct == 50.0
+    assert Life().go(30, rate=20, memory=0, utilization=0.0).measured.peak_utilization_pct is None
+
+
 def test_beside_a_partner_on_a_full_device_the_peak_is_not_known():
     shared = {"partners": (PARTNER,), "rate": 5.0}
     assert Life().go(60, utilization=50, busy=100, **shared).measured.peak_utilization_pct is None
@@ -217,6 +231,107 @@ def test_time_alone_tells_the_peak_that_a_full_device_hides():
 def test_the_peak_memory_is_the_highest_reading_before_the_first_step_too():
     life = Life().go(3, memory=5000).go(3, memory=None).go(10, rate=5, memory=4000)
     assert life.measured.peak_memory_bytes == 5000
+
+
+def test_an_estimate_of_memory_counts_only_where_nothing_else_is_known_and_is_a_bound_then():
+    life = Life().go(5, memory=9000, estimate=True)
+    assert (life.measured.peak_memory_bytes, life.measured.peak_memory_is_bound) == (9000, True)
+    life.go(5, memory=4000)
+    assert (life.measured.peak_memory_bytes, life.measured.peak_memory_is_bound) == (4000, False)
+
+
+# --- foreign load --------------------------------------------------------------------------------------------------
+
+
+def test_foreign_load_that_takes_nothing_leaves_every_figure_as_it_is():
+    quiet = Life().go(61, rate=20, utilization=25).measured
+    beside = Life().go(61, rate=20, utilization=25, foreign=1.0, held_back=0.02).measured
+    assert (beside.peak_utilization_pct, beside.utilization_is_bound) == (quiet.peak_utilization_pct, False)
+    assert rates(beside).alone_rate == pytest.approx(rates(quiet).alone_rate)
+    assert beside.foreign_load == pytest.approx(1.0)
+    assert beside.held_back == pytest.approx(0.02)
+
+
+def test_foreign_load_that_takes_a_third_keeps_the_rate_apart_and_bounds_the_utilisation():
+    """A job that wants 99% gets 66%."""
+    measured = Life().go(61, rate=20, utilization=66, foreign=0.7, held_back=0.34).measured
+    assert rates(measured).alone is None
+    assert rates(measured, foreign_load=True).alone_rate == pytest.approx(20)
+    assert measured.peak_utilization_pct == pytest.approx(100)
+    assert measured.utilization_is_bound
+
+
+def test_a_light_job_beside_foreign_load_has_a_bound_that_holds_and_is_below_the_whole_device():
+    """A job that wants 25% and is held up for a third of its time reads 16.7%."""
+    measured = Life().go(61, rate=20, utilization=16.7, foreign=1.8, held_back=0.34).measured
+    assert 25 <= measured.peak_utilization_pct < 27
+    assert measured.utilization_is_bound
+
+
+def test_a_device_full_of_a_job_needs_no_bound():
+    measured = Life().go(61, rate=20, utilization=97, foreign=0.1, held_back=0.1).measured
+    assert (measured.peak_utilization_pct, measured.utilization_is_bound) == (pytest.approx(97), False)
+    assert rates(measured).alone is None
+
+
+def test_quiet_windows_speak_for_those_beside_foreign_load_if_they_are_many_enough():
+    def mixed(quiet: int, disturbed: int) -> Measurement:
+        life = Life().go(1, rate=20).go(5 * quiet, rate=20, utilization=80)
+        return life.go(5 * disturbed, rate=10, utilization=40, foreign=1.0, held_back=0.5).measured
+
+    enough = mixed(10, 20)
+    assert (enough.peak_utilization_pct, enough.utilization_is_bound) == (pytest.approx(80), False)
+    assert rates(enough).alone_rate == pytest.approx(20, rel=0.02)
+    few = mixed(1, 30)
+    assert few.utilization_is_bound
+    assert few.peak_utilization_pct >= 80
+
+
+def test_more_use_beside_foreign_load_than_without_is_a_use_all_the_same():
+    life = Life().go(1, rate=20).go(50, rate=20, utilization=40)
+    measured = life.go(50, rate=20, utilization=60, foreign=1.0, held_back=0.5).measured
+    assert (measured.peak_utilization_pct, measured.utilization_is_bound) == (pytest.approx(60), False)
+
+
+def test_busy_phases_that_foreign_load_holds_up_do_not_leave_the_light_ones_as_the_peak():
+    """Foreign load all the time: it takes nothing of the light phases, and half of the others."""
+    life = Life().go(1, rate=20)
+    for _ in range(10):
+        life.go(40, rate=20, utilization=20, foreign=1.0, held_back=0.0)
+        life.go(10, rate=10, utilization=48, foreign=1.0, held_back=0.5)
+    assert life.measured.peak_utilization_pct == pytest.approx(96)
+    assert life.measured.utilization_is_bound
+
+
+def test_a_slowdown_measured_beside_foreign_load_has_a_basis_of_its_own():
+    life = Life().go(31, rate=20).go(31, rate=5, partners=(PARTNER,), foreign=1.0, held_back=0.5)
+    found = slowdown(life.measured)
+    assert found is not None
+    assert (found.basis, found.value) == (Basis.FOREIGN, pytest.approx(4, rel=0.02))
+    life.go(31, rate=10, partners=(PARTNER,))
+    found = slowdown(life.measured)
+    assert found is not None
+    assert (found.basis, found.value) == (Basis.WITHIN_ATTEMPT, pytest.approx(2, rel=0.02))
+
+
+def test_a_blink_beside_foreign_load_is_marked_too():
+    life = Life().go(31, rate=10, partners=(PARTNER,), foreign=1.0, held_back=0.4)
+    life.meter.pause()
+    life.meter.add_blink((PARTNER,), 10, 1.0)
+    blink = next(segment for segment in life.measured.segments if segment.blink)
+    assert not blink.is_own_rate
+
+
+def test_a_job_too_short_for_a_window_is_judged_by_its_looks():
+    measured = Life().go(4, rate=5, utilization=50, foreign=1.0, held_back=0.4).measured
+    assert measured.peak_utilization_pct == pytest.approx(50 / 0.6)
+    assert measured.utilization_is_bound
+
+
+def test_foreign_load_is_kept_over_a_restart():
+    life = Life().go(31, rate=20, utilization=40, foreign=1.0, held_back=0.5)
+    kept = msgspec.json.decode(msgspec.json.encode(life.meter.state), type=State)
+    assert Meter(kept).measurement() == life.measured
 
 
 # --- restart -------------------------------------------------------------------------------------------------------

@@ -66,6 +66,24 @@ def test_only_who_asked_for_it_may_be_paused(settings: Settings, folder: Attempt
     assert not Submission(command=("true",), cwd="/").blink
 
 
+def test_every_attempt_of_a_job_reads_its_standard_input(settings: Settings, folder: AttemptFolder) -> None:
+    command, script = [sys.executable, "-", "7"], "import sys\nprint(sys.argv)\n"
+    again = AttemptFolder(settings.home.attempt(1, 2), attempt_id(1, 2))
+    twins.context(settings, OneClaim(*(spec(command, one.attempt, stdin=script) for one in (folder, again))))
+    for one in (folder, again):
+        run_job.run(order(Verb.LAUNCH, number=one.attempt.number))
+        ended(one)
+        assert one.log_path.read_text() == "['-', '7']\n"
+        assert one.stdin_path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_job_without_standard_input_reads_nothing(settings: Settings, folder: AttemptFolder) -> None:
+    twins.context(settings, OneClaim(spec(["sh", "-c", "wc -c; readlink /proc/self/fd/0"])))
+    run_job.run(order(Verb.LAUNCH))
+    ended(folder)
+    assert folder.log_path.read_text() == "0\n/dev/null\n"
+
+
 def test_a_doubled_launch_starts_once(settings: Settings, folder: AttemptFolder) -> None:
     ran = settings.home.root / "ran"
     store = OneClaim(spec(["sh", "-c", f"echo once >> {ran}"]))

@@ -17,7 +17,8 @@ from gpuq.adapters.devices import Fault, Placement, Resident, Snapshot, Usage
 from gpuq.core.attempt import AttemptId
 from gpuq.core.device import Device, DeviceId, HostId, Reading
 from gpuq.core.job import JobId
-from gpuq.core.measurement import Measurement
+from gpuq.core.measurement import Measurement, Segment
+from gpuq.core.slowdown import rates
 from gpuq.settings import Devices, load
 from tests.workers.conftest import Attempt
 from workers.backend import open_backend
@@ -294,6 +295,49 @@ def test_two_real_jobs_on_one_core_are_measured_slowing_each_other_down(
     assert rates[()] / rates[(second.attempt,)] > 1.2
     assert measured.peak_memory_bytes is not None
     assert measured.peak_memory_bytes > 2**20
+
+
+@pytest.mark.quiet
+def test_a_real_process_that_is_not_ours_is_kept_out_of_the_rate_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A job alone on a core, then beside a process that gpuq did not start and that takes half of that core."""
+    core = max(os.sched_getaffinity(0))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {core})
+    settings = replace(load({"GPUQ_HOME": str(tmp_path)}), devices=Devices(backend="cpu"))
+    backend = open_backend(settings)
+    sampler = Sampler(backend, window_s=0.4)
+    children = []
+
+    def sample_until_windows(wanted: int, *, foreign: bool) -> None:
+        deadline = time.monotonic() + 20
+        while sum(s.windows for s in job_segments() if s.foreign is foreign) < wanted:
+            assert time.monotonic() < deadline
+            sampler.sample(time.time(), [watched])
+            time.sleep(0.1)
+
+    def job_segments() -> tuple[Segment, ...]:
+        known = sampler._watched.get(watched.attempt)
+        return known.meter.measurement().segments if known else ()
+
+    try:
+        child, watched = start(tmp_path, 1, (core,), backend.devices()[0].id)
+        children.append(child)
+        sample_until_windows(4, foreign=False)
+        alone = rates(Measurement(segments=job_segments())).alone_rate
+        burn = f"import os; os.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
+        children.append(subprocess.Popen([sys.executable, "-S", "-c", burn]))
+        sample_until_windows(5, foreign=True)
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+    measured = sampler.finish(watched.attempt)
+    assert alone is not None
+    assert rates(measured).alone_rate == pytest.approx(alone, rel=0.1), "what came later does not count"
+    spoiled = next(segment for segment in measured.segments if segment.foreign)
+    assert spoiled.rate_sum / spoiled.windows < 0.8 * alone
+    assert not spoiled.is_own_rate
 
 
 def test_a_pause_is_told_to_the_meters_of_both_and_what_was_measured_to_one(bench: Bench):

@@ -37,6 +37,11 @@ def test_a_missing_command_is_127_and_says_so_in_the_log(attempt: Attempt) -> No
     assert not (attempt.folder / "started.json").exists()
 
 
+def test_a_program_with_an_empty_name_is_127_whatever_is_on_path(attempt: Attempt) -> None:
+    end = attempt.run("", "x")
+    assert (end["exit_code"], end["reason"]) == (127, "a program with an empty name was not found")
+
+
 def test_a_file_without_execute_bit_is_126(attempt: Attempt) -> None:
     script = attempt.folder / "script"
     script.write_text("#!/bin/sh\n")
@@ -113,10 +118,19 @@ def test_started_names_the_process_and_the_shim(attempt: Attempt) -> None:
         assert int(file.read().rpartition(")")[2].split()[19]) == started["start_ticks"]
 
 
+def test_a_time_limit_that_sigterm_does_not_enforce_says_so(attempt: Attempt) -> None:
+    end = attempt.run("sh", "-c", "trap '' TERM; sleep 61", time_limit_s=0.7)
+    assert (end["ending"], end["exit_code"]) == ("timed out", 137)
+    assert end["reason"] == (
+        "it ran longer than its limit of 0.7 s; it did not end within 0.3 s of SIGTERM and was killed"
+    )
+
+
 def test_the_time_limit_ends_the_whole_tree(attempt: Attempt) -> None:
     began = time.monotonic()
     end = attempt.run("sh", "-c", "sleep 61 & sleep 62; true", time_limit_s=0.5)
     assert (end["ending"], end["exit_code"]) == ("timed out", 143)
+    assert "was killed" not in end["reason"]
     assert time.monotonic() - began >= 0.5
 
 
@@ -155,7 +169,8 @@ def test_a_stop_takes_stubborn_and_detached_children(attempt: Attempt, ring: boo
     if ring:
         attempt.shim.send_signal(signal.SIGTERM)
     end = attempt.end()
-    assert (end["ending"], end["exit_code"], end["reason"]) == ("stopped", 137, "cancelled by bob")
+    assert (end["ending"], end["exit_code"]) == ("stopped", 137)
+    assert end["reason"] == "cancelled by bob; it did not end within 0.3 s of SIGTERM and was killed"
     assert all(gone(pid) for pid in pids)
 
 

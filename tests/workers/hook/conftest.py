@@ -55,6 +55,11 @@ def library(folder: Path, module: str, source: str) -> Path:
     return folder / "lib"
 
 
+def base_python() -> str:
+    """The interpreter that this environment was made from: a virtual environment, active or not, has no user's folder."""
+    return str(Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}")
+
+
 def find_python(name: str) -> str | None:
     """An interpreter on the path that works, or one that pyenv has installed."""
     installed = Path.home().glob(f".pyenv/versions/*/bin/{name}")

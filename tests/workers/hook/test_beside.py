@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workers.hook.conftest import Run, find_python, library, steps
+from tests.workers.hook.conftest import Run, base_python, library, steps
 from workers.progress import why_not_counted
 
 
@@ -62,11 +62,10 @@ def test_a_library_that_fails_to_import_fails_as_it_would_without_us(run: Run, t
 
 def test_the_users_own_usercustomize_still_runs(run: Run, counter: Path, tmp_path: Path, monkeypatch):
     monkeypatch.setenv("PYTHONUSERBASE", str(tmp_path / "base"))
-    ask = [find_python("python3") or sys.executable, "-c", "import site; print(site.getusersitepackages())"]
+    ask = [base_python(), "-c", "import site; print(site.getusersitepackages())"]
     folder = Path(subprocess.run(ask, capture_output=True, text=True, check=True).stdout.strip())
     folder.mkdir(parents=True)
     (folder / "usercustomize.py").write_text("print('the user speaks')")
-    # A virtual environment has no user's folder.
     done = run("import gpuq; gpuq.step(150)", python=ask[0])
     assert done.stdout == "the user speaks\n"
     assert steps(counter) == 150
@@ -94,11 +93,15 @@ def test_a_script_without_a_framework_is_told_what_to_call(run: Run, counter: Pa
 @pytest.mark.parametrize(
     ("module", "source", "why"),
     [
-        ("torch.optim.optimizer", "def register_optimizer_step_post_hook(hook): pass", "no optimizer has stepped yet"),
+        (
+            "torch.optim.optimizer",
+            "def register_optimizer_step_post_hook(hook): pass",
+            "updates its weights by hand calls gpuq.step()",
+        ),
         ("torch.optim.optimizer", "", "this version of its framework cannot be counted"),
         ("jaxlib._jax", "def pjit(*rest): pass", "it uses JAX without optax or Keras"),
         ("jaxlib._jax", "", "this version of its framework cannot be counted"),
-        ("optax._src.update", "def apply_updates(*rest): pass", "no optimizer has stepped yet"),
+        ("optax._src.update", "def apply_updates(*rest): pass", "updates its weights by hand calls gpuq.step()"),
         ("keras.src.optimizers.base_optimizer", "", "its framework cannot be counted"),
     ],
 )

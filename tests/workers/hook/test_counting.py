@@ -81,6 +81,9 @@ def test_ranks_that_train_together_count_their_steps_once(run: Run, counter: Pat
         """
     )
     assert steps(counter) == 150
+    progress = read_progress(counter)
+    assert progress is not None
+    assert progress.processes == 2
 
 
 def test_a_script_that_counts_itself_is_believed_over_its_optimizers(run: Run, counter: Path, tmp_path: Path):

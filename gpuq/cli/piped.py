@@ -1,0 +1,90 @@
+"""A script that comes on standard input: `cat train.py | gpuq submit -`, `gpuq submit -- python - < train.py`, `... -- bash -s`.
+
+Arrives: a command. Leaves: the text that its interpreter will read, which goes along with the job, or BadInput with the fix. Only
+what an interpreter would read as its program is taken: a shell loop that calls gpuq keeps the input it reads from.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+
+from gpuq.errors import BadInput
+
+# `gpuq.submission` has the same number.
+MAX_BYTES = 2**20
+HERE = "-"
+_FILE = "/dev/stdin"
+_PYTHON = re.compile(r"(python|pypy)[\d.]*")
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
+# Options whose value is the next word.
+_WITH_VALUE = frozenset({"-W", "-X", "-o", "-O", "+o", "+O", "--rcfile", "--init-file", "--check-hash-based-pycs"})
+_ANSWERS = frozenset({"-h", "-V", "-VV", "--help", "--version", "--help-all"})
+
+
+def reads_program(command: Sequence[str]) -> bool:
+    """Whether the command is an interpreter that takes its program from standard input."""
+    name = command[0].rpartition("/")[2]
+    is_shell = name in _SHELLS
+    if not is_shell and not _PYTHON.fullmatch(name):
+        return False
+    words = iter(command[1:])
+    for word in words:
+        if is_shell and word in (HERE, "--"):
+            # They end a shell's options: the next word is a script.
+            return next(words, _FILE) == _FILE
+        if word in (HERE, _FILE):
+            return True
+        if not word.startswith(("-", "+")):
+            return False
+        if word in _ANSWERS or _names_program(word, is_shell):
+            return False
+        if is_shell and _has_letter(word, "s"):
+            return True
+        if word in _WITH_VALUE:
+            next(words, None)
+    return True
+
+
+def _names_program(option: str, is_shell: bool) -> bool:
+    """`-c CODE`, `-m MODULE`, also joined with other options as in `-ec` and `-um`."""
+    return _has_letter(option, "c") or (not is_shell and _has_letter(option, "m"))
+
+
+def _has_letter(option: str, letter: str) -> bool:
+    # In `-Wignore` and `-Xdev` the letters after the first are a value.
+    return option.startswith("-") and not option.startswith(("--", "-W", "-X")) and letter in option[1:]
+
+
+def read() -> str:
+    """The script on standard input. Raises BadInput if there is none, or none that can go along with a job."""
+    stream = sys.stdin
+    if stream is not None and stream.isatty():
+        raise BadInput(
+            "the script is to be read from standard input, which is a terminal here.",
+            fix="Pipe it (cat train.py | gpuq submit -), or name a script (gpuq submit train.py).",
+        )
+    raw = b"" if stream is None else stream.buffer.read(MAX_BYTES + 1)
+    if not raw.strip():
+        raise BadInput(
+            "the script is to be read from standard input, which is empty.",
+            fix="Pipe it (cat train.py | gpuq submit -), or name a script (gpuq submit train.py).",
+        )
+    if len(raw) > MAX_BYTES:
+        raise BadInput("the script on standard input is longer than 1 MiB.", fix="Save it in a file and submit that.")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        raise BadInput("the script on standard input is not UTF-8 text.", fix="Save it in a file and submit that.")
+    return text
+
+
+def interpreter_in(script: str) -> list[str] | None:
+    """The interpreter that the script's first line names, with its argument, as the kernel reads it. None without such a line,
+    and for Python: that is chosen by --python and the active environment."""
+    first = script.partition("\n")[0]
+    words = first[2:].strip().split(maxsplit=1) if first.startswith("#!") else []
+    return None if not words or "python" in first else words
