@@ -80,8 +80,8 @@ def main() -> int:
         mock = folder(os.environ)
         seen = Seen()
         screen.say(
-            "gpuq demo on EMULATED GPUs: NVIDIA's mock of its driver library with the load of emulated jobs.\n"
-            "The devices and the computing are emulated; gpuq, its measuring and its decisions are real."
+            "gpuq demo on EMULATED GPUs: NVIDIA's mock of its driver library, with the load of\n"
+            "emulated jobs. gpuq, its measuring and its decisions are real; the GPUs are not."
         )
         _run(screen, mock, seen)
         check(seen)
@@ -159,14 +159,14 @@ class _Jobs:
 
 
 def _first_runs(screen: Screen, gpuq: Gpuq, jobs: _Jobs, seen: Seen) -> None:
-    screen.act(f"{GPUS} GPUs found. First runs: nothing is known of the four, so each runs alone and is measured.")
+    screen.act(f"{GPUS} GPUs found. First runs, each alone, since nothing is known of the four.")
     ids = [jobs.submit(load) for load in (LARGE, LANGUAGE, VISION, SPEECH)]
     seen.alone = watch(screen, gpuq, ids, all_ended)
     all_completed(gpuq, seen.alone)
 
 
 def _second_runs(screen: Screen, gpuq: Gpuq, jobs: _Jobs, seen: Seen) -> None:
-    screen.act("Second runs fill the machine: one takes four GPUs, three take one each, and two are to share the last.")
+    screen.act("Second runs: one takes four GPUs, three take one each, two more are left.")
     filling = [jobs.submit(load) for load in (LARGE, LANGUAGE, LANGUAGE, LANGUAGE)]
     watch(screen, gpuq, filling, _all_run)
     vision = jobs.submit(VISION)

@@ -145,8 +145,9 @@ def settings(cores: float | None) -> dict[str, str]:
 
 def _tell(screen: Screen, cores: float | None) -> None:
     screen.say(
-        "gpuq demo: a gpuq of its own, with one device made of two CPU cores. Real trainings in NumPy\n"
-        "(workloads/mlp.py) run on it: a small one, which mostly waits for storage, and a wide one."
+        "gpuq demo: a gpuq of its own with one device, made of two CPU cores. Real\n"
+        "trainings in NumPy run on it (workloads/mlp.py): small ones, which mostly wait\n"
+        "for storage and may be slowed by 25%, and wide ones, which must not be slowed."
     )
     chosen = settings(cores)
     if "GPUQ_ADMISSION_UTILIZATION_PCT" in chosen:
@@ -202,7 +203,7 @@ def _seconds_per_step(flags: Sequence[str]) -> float:
 
 
 def _first_runs(screen: Screen, gpuq: Gpuq, works: Sequence[Work], seen: Seen) -> None:
-    screen.act("First runs: nothing is known of the two, so each runs alone and is measured.")
+    screen.act("First runs: nothing is known of them, so each runs alone and is measured.")
     ids = [work.submit(gpuq, RATES[0]) for work in works]
     trained = Trained()
 
@@ -219,7 +220,7 @@ def _first_runs(screen: Screen, gpuq: Gpuq, works: Sequence[Work], seen: Seen) -
 
 
 def _second_runs(screen: Screen, gpuq: Gpuq, small: Work, wide: Work, seen: Seen) -> None:
-    screen.act("Second runs, with other learning rates: the forecasts decide who shares.")
+    screen.act("Other learning rates: the forecasts decide who shares.")
 
     def widths() -> list[float | None]:
         return [_half_width(gpuq.home, number, seen.alone[0]["id"]) for number in ids]
@@ -243,7 +244,7 @@ def _second_runs(screen: Screen, gpuq: Gpuq, small: Work, wide: Work, seen: Seen
         watch(screen, gpuq, ids, lambda _: widths()[1] is not None or time.monotonic() > until)
     small.stop_file.touch()
     seen.together = watch(screen, gpuq, ids, all_ended)
-    all_completed(gpuq, seen.together[1:])
+    all_completed(gpuq, [job for job in seen.together if job["state"] != "CANCELLED"])
 
 
 class Trained:
