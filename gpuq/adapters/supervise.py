@@ -74,7 +74,7 @@ async def supervise(spec: ChildSpec, stop: asyncio.Event, crashed: Callable[[Cra
     Its log is kept small. Each end that was not asked for is handed to `crashed`.
     """
     status = _Status(spec)
-    in_a_row = 0
+    in_a_row, pause = 0, _FIRST_PAUSE_S
     while not stop.is_set():
         started = time.monotonic()
         log_began = spec.log.stat().st_size if spec.log.exists() else 0
@@ -90,7 +90,8 @@ async def supervise(spec: ChildSpec, stop: asyncio.Event, crashed: Callable[[Cra
         crash = Crash(spec.name, child.returncode, _how(child.returncode), in_a_row, said, fix, str(spec.log))
         status.crashed(crash)
         crashed(crash)
-        await _sleep_unless(stop, min(_FIRST_PAUSE_S * 2 ** (in_a_row - 1), _LONGEST_PAUSE_S))
+        pause = _FIRST_PAUSE_S if in_a_row == 1 else min(2 * pause, _LONGEST_PAUSE_S)
+        await _sleep_unless(stop, pause)
     status.close()
 
 

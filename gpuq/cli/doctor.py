@@ -263,10 +263,10 @@ def _services(home: Home) -> Check:
         return Check("services", OK, ", ".join(running))
     stays_up, lately, crash = min(fallen, key=lambda one: one[:1])
     often = f"{lately} times" if lately > 1 else "once"
-    found = f"{crash['name']} ended {often} in the last five minutes, last by {crash['how']}: {crash['said']}"
+    found = f"{crash['name']} ended {often} in the last five minutes, last by {crash['how']}"
     if stays_up:
-        return Check("services", NOTE, f"{found} It runs again.", f"{crash['log']} has more.")
-    return Check("services", BROKEN, found, crash["fix"] or f"Its log is {crash['log']}.")
+        return Check("services", NOTE, f"{found}, and runs again: {crash['said']}", f"{crash['log']} has more.")
+    return Check("services", BROKEN, f"{found}: {crash['said']}", crash["fix"] or f"Its log is {crash['log']}.")
 
 
 def _disk(root: Path) -> Check:

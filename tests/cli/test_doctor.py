@@ -172,7 +172,8 @@ def test_a_service_that_ends_again_and_again_is_broken_with_its_last_words(
     found = checks(gpuq("doctor", "--json"))["services"]
     assert (found["status"], found["fix"]) == (status, fix)
     if status != "ok":
-        assert "by exit code 4: no driver." in found["found"]
+        assert "last by exit code 4" in found["found"]
+        assert "no driver." in found["found"]
 
 
 def test_what_a_supervisor_that_is_gone_wrote_does_not_count(gpuq: Command, healthy: FakeApi) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -64,9 +63,13 @@ def test_in_the_background_it_returns_once_it_is_ready_and_down_ends_it_and_its_
 
 
 def test_a_terminal_that_closes_does_not_end_it_and_down_says_what_still_runs(site: Site) -> None:
-    child, terminal = pty.fork()
-    if child == 0:
-        os.execve(sys.executable, [sys.executable, "-P", "-m", "gpuq.daemon.up"], site.env)
+    terminal, inside = os.openpty()
+    take_it = (
+        "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.executable, sys.argv[1:])"
+    )
+    argv = [sys.executable, "-c", take_it, sys.executable, "-P", "-m", "gpuq.daemon.up"]
+    child = subprocess.Popen(argv, env=site.env, stdin=inside, stdout=inside, stderr=inside, start_new_session=True)
+    os.close(inside)
     said = b""
     while b"the terminal" not in said:
         said += os.read(terminal, 1000)
@@ -78,11 +81,12 @@ def test_a_terminal_that_closes_does_not_end_it_and_down_says_what_still_runs(si
 
     os.close(terminal)
 
-    wait_for(lambda: "the terminal was closed" in (site.home / "logs" / "up.log").read_text(), 20)
+    log = site.home / "logs" / "up.log"
+    wait_for(lambda: log.exists() and "the terminal was closed" in log.read_text(), 20)
     waiting = site.submit("/bin/true", hold=True)
     assert site.wait(waiting, "HELD")["state"] == "HELD", "the dispatcher still works"
     ended = gpuq(site, "down", "--json")
-    assert os.waitpid(child, 0)[1] == 0
+    assert child.wait(20) == 0
     assert (ended.returncode, json.loads(ended.stdout)["running"]) == (0, [job])
     assert [pid for pid in site.processes() if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"/bin/sleep")]
 
