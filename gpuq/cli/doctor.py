@@ -304,8 +304,9 @@ def _nvml(backends: set[str] | None = None) -> Check:
     driver = Path("/proc/driver/nvidia/version").exists()
     if (backends is not None and "nvml" in backends) or (backends is None and _loads_nvml()):
         if not _has_the_hosts_process_numbers():
-            fix = "Start the container with the host's process numbers (docker run --pid=host), and GPUs can be shared."
-            return Check("nvml", NOTE, f"{_NVML}, in a container that cannot tell its own processes on a GPU", fix)
+            found = f"{_NVML}, in a container with process numbers of its own: it may not tell its jobs on a GPU apart"
+            fix = "Start the container with the host's process numbers (docker run --pid=host)."
+            return Check("nvml", NOTE, found, fix)
         return Check("nvml", OK, _NVML)
     if driver and not _loads_nvml():
         fix = "Install the driver's NVML library (libnvidia-ml.so.1), of the driver's version."
