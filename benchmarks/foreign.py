@@ -138,7 +138,7 @@ def _record(gpuq: Gpuq, script: Script) -> Recorded:
     """What was recorded of one run, ended a fixed time after its first step, or after its start."""
     (job,) = gpuq.submit({"command": list(script.command), "cwd": str(ROOT), "share": "never"})
     begun = "steps" if script.counts_steps else "memory_bytes"
-    wait_for(lambda: (_job(gpuq, job).get("live") or {}).get(begun), 90, 0.2)
+    wait_for(lambda: (_job(gpuq, job).get("live") or {}).get(begun), 240, 0.2)
     time.sleep(_RUN_S)
     gpuq.cancel(job)
     wait_for(lambda: gpuq.state(job) == "CANCELLED", 30, 0.2)

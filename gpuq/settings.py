@@ -210,11 +210,16 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Variables that look like settings and are none, as "GPUQ_API_PROT (GPUQ_API_PORT?)". They have no effect."""
-    known = {variable(name, key.name) for name, cls in GROUPS.items() for key in fields(cls)}
-    prefixes = tuple(variable(name, "") for name in GROUPS)
-    unknown = sorted(name for name in environ if name.startswith(prefixes) and name not in known)
-    near = {name: get_close_matches(name, known, n=1) for name in unknown}
-    return [f"{name} ({near[name][0]}?)" if near[name] else name for name in unknown]
+    found = []
+    for group, cls in GROUPS.items():
+        names = [setting.name for setting in fields(cls)]
+        prefix = variable(group, "")
+        for name in [name for name in environ if name.startswith(prefix)]:
+            given = name.removeprefix(prefix).lower()
+            near = get_close_matches(given, names, n=1)
+            if given not in names:
+                found.append(f"{name} ({variable(group, near[0])}?)" if near else name)
+    return sorted(found)
 
 
 def variable(group: str, name: str) -> str:
@@ -247,19 +252,20 @@ def _group(group: str, table: Any, path: Path, environ: Mapping[str, str]) -> An
     values = {}
     for setting in fields(cls):
         name, override = setting.name, variable(group, setting.name)
+        fix = "Correct it there, or remove it."
         if override in environ:
             raw, source = environ[override], override
         elif name in table:
             raw, source = table[name], str(path)
         elif setting.default_factory is not MISSING:
-            raw, source = setting.default_factory(), "The default"
+            raw, source, fix = setting.default_factory(), "The default", f"Set `{name}` under [{group}] in {path}."
         else:
             continue
-        values[name] = _value(raw, hints[name], f"{source} sets `{name}` under [{group}]")
+        values[name] = _value(raw, hints[name], f"{source} sets `{name}` under [{group}]", fix)
     return cls(**values)
 
 
-def _value(raw: Any, hint: Any, where: str) -> Any:
+def _value(raw: Any, hint: Any, where: str, fix: str) -> Any:
     """The setting's value. Raises BadSettings for a wrong type, and for a value that is not allowed."""
     kind, *allowed = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     try:
@@ -268,7 +274,7 @@ def _value(raw: Any, hint: Any, where: str) -> Any:
         value = None
     if value is None or any(value not in rule for rule in allowed):
         shown = repr(raw) if len(repr(raw)) <= _LONGEST_SHOWN else f"{repr(raw)[:_LONGEST_SHOWN]}…"
-        raise BadSettings(f"{where} to {shown}; it must be {expected(hint)}.", fix="Correct it there, or remove it.")
+        raise BadSettings(f"{where} to {shown}; it must be {expected(hint)}.", fix=fix)
     return value
 
 

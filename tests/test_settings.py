@@ -1,9 +1,11 @@
 """Settings: the file, the environment over it, and what is wrong said with the fix."""
 
+from dataclasses import fields
+
 import pytest
 
 from gpuq.errors import BadSettings
-from gpuq.settings import load
+from gpuq.settings import Worker, load, unknown_variables
 
 
 @pytest.fixture
@@ -39,6 +41,22 @@ def test_named_servers_are_taken(home):
         ("[admission]\nmax_slowdown = 'fast'\n", "max_slowdown"),
         ("admission = 3\n", "admission"),
         ("[admission\n", "config.toml"),
+        ("[admission]\nresidents_per_device = -3\n", "`residents_per_device` under .admission. to -3; .* at least 1"),
+        ("[admission]\nmemory_headroom = 7.0\n", "to 7.0; it must be a number of at least 0 and below 1"),
+        ("[admission]\nmax_slowdown = 0.2\n", "to 0.2; it must be a number from 1 to 5"),
+        ("[admission]\npatience_s = inf\n", "to inf"),
+        ("[admission]\npatience_s = nan\n", "to nan"),
+        ("[learning]\nquantile = 4\n", "to 4; it must be a number of at least 0.5 and below 1"),
+        ("[worker]\nhost = 'has space'\n", "to 'has space'; it must be a text of 1 to 64 letters"),
+        ("[worker]\nsample_every_s = 30\n", "less than twice `sample_every_s`"),
+        ("[devices]\nbackend = 'cuda'\n", 'one of "auto", "nvml", "cpu"'),
+        ("[devices]\ncpu_memory_fraction = 0\n", "above 0 and at most 1"),
+        ("[api]\nport = 65536\n", "from 0 to 65535"),
+        ("[api]\nallowed_hosts = ['http://gpu.lab/']\n", "list of texts that are host names"),
+        ("[api]\nallowed_hosts = 'gpu.lab'\n", "list of texts"),
+        ("[worker]\nhook = 'maybe'\n", "true or false"),
+        ("[admision]\n", "Did you mean `admission`"),
+        ("[admission]\nmax_slowdwn = 1\n", "Did you mean `max_slowdown`"),
     ],
 )
 def test_what_is_wrong_in_the_file_is_named(home, tmp_path, text, said):
@@ -48,5 +66,33 @@ def test_what_is_wrong_in_the_file_is_named(home, tmp_path, text, said):
 
 
 def test_a_variable_that_is_no_number_is_named(home):
-    with pytest.raises(BadSettings, match="port"):
+    with pytest.raises(BadSettings, match=r"^GPUQ_API_PORT sets `port` under .api. to 'many'"):
         load({**home, "GPUQ_API_PORT": "many"})
+
+
+def test_every_default_is_allowed_and_the_edges_are_what_the_words_say(home):
+    load(home)
+    for value, allowed in (("1", True), ("5", True), ("0.999", False), ("5.001", False)):
+        try:
+            load({**home, "GPUQ_ADMISSION_MAX_SLOWDOWN": value})
+        except BadSettings:
+            assert not allowed, value
+        else:
+            assert allowed, value
+    assert load({**home, "GPUQ_ADMISSION_MEMORY_HEADROOM": "0"}).admission.memory_headroom == 0
+    for value in ("1", "-0.1"):
+        with pytest.raises(BadSettings, match="below 1"):
+            load({**home, "GPUQ_ADMISSION_MEMORY_HEADROOM": value})
+
+
+def test_a_host_name_of_the_machine_that_cannot_be_used_is_refused_with_its_origin(home, monkeypatch):
+    [host] = [setting for setting in fields(Worker) if setting.name == "host"]
+    monkeypatch.setattr(host, "default_factory", lambda: "ann's laptop")
+    with pytest.raises(BadSettings, match=r"The default sets `host` under .worker. to") as caught:
+        load(home)
+    assert caught.value.fix.startswith("Set `host` under [worker] in ")
+
+
+def test_variables_that_look_like_settings_and_are_none_are_named():
+    given = {"GPUQ_API_PROT": "1", "GPUQ_WORKER_XYZ": "", "GPUQ_HOME": "/x", "GPUQ_API_PORT": "1", "GPUQ_TOKEN": "t"}
+    assert unknown_variables(given) == ["GPUQ_API_PROT (GPUQ_API_PORT?)", "GPUQ_WORKER_XYZ"]

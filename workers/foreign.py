@@ -51,11 +51,17 @@ def foreign_load(usage: Usage, readings: Sequence[Reading], *, on_gpu: bool) -> 
     """Foreign load, and the part of its time for which the attempt was held back, as in `Usage`, from one look at its devices.
 
     On a GPU processes take turns, or each gets a part of it: at most as much was taken as the others used. Where there are
-    others and what they use is not known, that may be everything; where the driver does not list processes, nothing is known.
+    others and what they use is not known, that may be everything. Nothing is known of a GPU that does not show its processes.
     """
     if not on_gpu:
         return usage.foreign_load, usage.held_back
-    told = [reading for reading in readings if reading.foreign_memory is not None]
-    used = [100.0 if r.foreign_utilization_pct is None else r.foreign_utilization_pct for r in told]
-    most = max(used, default=None)
+    told = [_used(reading) for reading in readings]
+    most = max((used for used in told if used is not None), default=None)
     return (None, None) if most is None else (most / 100, min(1.0, most / 100))
+
+
+def _used(reading: Reading) -> float | None:
+    """Percent that others may have used of a GPU."""
+    if reading.foreign_utilization_pct is None and reading.processes_visible:
+        return 100.0
+    return reading.foreign_utilization_pct

@@ -23,6 +23,7 @@ from gpuq.core.device import DeviceId, Reading
 from gpuq.core.device_names import label
 from gpuq.core.events import ResidentReport
 from gpuq.core.measurement import Measurement
+from gpuq.core.slowdown import rates
 from gpuq.home import write_private
 from workers.attempts import AttemptFolder
 from workers.foreign import foreign_load
@@ -222,6 +223,7 @@ def _report(resident: WatchedResident, look: Look, meter: Meter) -> ResidentRepo
         blink=meter.state.blink,
         not_counted=why_not_counted(resident.folder / "progress") if look.progress is None else None,
         step_processes=None if look.progress is None else look.progress.processes,
+        rates=rates(meter.measurement(), look.partners) if look.partners else None,
     )
 
 

@@ -26,7 +26,7 @@ from gpuq.core.device import Device, DeviceId, HostId, Reading
 from gpuq.core.events import HostReported, ResidentReport
 from gpuq.errors import GpuqError
 from gpuq.home import private_secret
-from gpuq.logs import report, start_log
+from gpuq.logs import report, shorten, start_log
 from gpuq.settings import Settings, load
 from workers.blink import Blinker
 from workers.deliver import Delivery, Inbox
@@ -114,6 +114,7 @@ class WorkerService:
     async def _prune(self) -> None:
         settings = self._parts.settings
         await asyncio.to_thread(prune, settings.home.attempts, settings.worker.keep_attempts_days, time.time())
+        await asyncio.to_thread(shorten, settings.home.logs / "shims.log")
 
     async def _every(self, seconds: float, act: Callable[[], Awaitable[object]]) -> None:
         while True:

@@ -85,7 +85,8 @@ def classify(evidence: Evidence) -> Ending:
         return _of_words(evidence, *found)
     if not killed and _within(evidence.oom_kill_s, _LATELY_S) and _matching(VANISHED, said.raised):
         return Ending(HOST_OUT_OF_MEMORY, code, "the kernel killed one of its processes: no memory was left")
-    return Ending(KILLED if killed else EXITED, code, _describe(code))
+    last = b"" if killed else _last_exception(said)
+    return Ending(KILLED if killed else EXITED, code, _describe(code) + (f": {_quote(last)}" if last else ""))
 
 
 def exit_code_of(status: int) -> int:
@@ -122,6 +123,11 @@ def _complaint(said: Said) -> tuple[str, bytes] | None:
         if line is not None:
             return ending, line
     return None
+
+
+def _last_exception(said: Said) -> bytes:
+    """The first line of the exception that it ended with, `ConnectionError: ...`; empty without one."""
+    return said.raised[0].strip().partition(b"\n")[0].strip() if said.raised else b""
 
 
 def _matching(pattern: bytes, texts: list[bytes]) -> bytes | None:

@@ -35,9 +35,8 @@ from workloads.progress import Progress, say
 
 PIXELS = mnist.SIDE * mnist.SIDE
 ROW_BYTES = PIXELS + 1
-MODELS = {"shallow": (512,), "deep": (384, 384, 384), "wide": (2048, 2048)}
+MODELS = {"small": (512,), "deep": (384, 384, 384), "wide": (2048, 2048)}
 """The widths of the hidden layers."""
-LEARNING_RATE = 0.05
 SAMPLES = 1024
 Weights = list[tuple[np.ndarray, np.ndarray]]
 Batch = tuple[np.ndarray, np.ndarray]
@@ -55,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _flags() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     add = parser.add_argument
-    add("--model", choices=sorted(MODELS), default="shallow", help="the network")
+    add("--model", choices=sorted(MODELS), default="small", help="the network")
     add("--batch-size", type=common.positive, default=256, metavar="N", help="samples in one gradient step")
     add("--epochs", type=common.positive, default=10000, metavar="N", help="times through the data")
     add("--steps", type=common.count, default=0, metavar="N", help="end after this many steps; 0: no limit")
@@ -69,6 +68,7 @@ def _flags() -> argparse.ArgumentParser:
         help="folder of the file made for training; a temporary one if not given",
     )
     add("--storage-mbps", type=common.amount, default=0, metavar="MB", help="pace of reading, MB/s; 0: full speed")
+    add("--lr", type=common.amount, default=0.05, metavar="RATE", help="learning rate")
     add("--threads", type=common.positive, default=1, metavar="N", help="threads that compute")
     add("--seed", type=common.count, default=0, metavar="N", help="seed of data, weights and order")
     return parser
@@ -85,7 +85,7 @@ def train(file: Path, options: argparse.Namespace) -> int:
     began, cpu = time.monotonic(), time.process_time()
     with common.batches(load) as data, ThreadPoolExecutor(options.threads) as pool:
         while progress.ended is None:
-            loss = step(weights, progress.timed(lambda: next(data)), options.threads, pool)
+            loss = step(weights, progress.timed(lambda: next(data)), options.lr, options.threads, pool)
             progress.step(loss)
             gpuq.step()  # a loop without a framework counts its steps itself; outside of a gpuq job this does nothing
             if options.stop_file is not None and options.stop_file.exists():
@@ -131,7 +131,7 @@ def start_weights(model: str, seed: int) -> Weights:
     ]
 
 
-def step(weights: Weights, data: Batch, threads: int, pool: Executor) -> float:
+def step(weights: Weights, data: Batch, rate: float, threads: int, pool: Executor) -> float:
     """One step of gradient descent, in place; the loss before it. Each thread computes the gradient of a part of the batch."""
     images, labels = data
     parts = [(images[part::threads], labels[part::threads]) for part in range(min(threads, len(labels)))]
@@ -140,7 +140,7 @@ def step(weights: Weights, data: Batch, threads: int, pool: Executor) -> float:
     for share, (_, gradients) in zip(shares, found, strict=True):
         for arrays, slopes in zip(weights, gradients, strict=True):
             for array, slope in zip(arrays, slopes, strict=True):
-                np.subtract(array, LEARNING_RATE * share * slope, out=array)
+                np.subtract(array, rate * share * slope, out=array)
     return sum(share * loss for share, (loss, _) in zip(shares, found, strict=True))
 
 

@@ -295,10 +295,8 @@ def _core_ticks() -> dict[int, Ticks]:
             break
         if name != b"cpu":
             ticks = [int(value) for value in values[:8]]
-            stolen, total = ticks[7], sum(ticks)
-            cores[int(name[3:])] = Ticks(
-                total - stolen - ticks[3] - ticks[4], stolen, total
-            )  # not idle or waiting for disks
+            waiting, stolen, total = ticks[3] + ticks[4], ticks[7], sum(ticks)  # idle, and idle while a disk works
+            cores[int(name[3:])] = Ticks(total - waiting - stolen, stolen, total)
     return cores
 
 

@@ -45,10 +45,14 @@ class ChildSpec:
 
 @dataclass(frozen=True)
 class Crash:
-    """An end that was not asked for. `in_a_row` counts those since the child last lived for ten seconds."""
+    """An end that was not asked for. `how` is as in "exit code 2" or "SIGKILL", `said` and `fix` are its last words.
+
+    `in_a_row` counts such ends since the child last lived for ten seconds.
+    """
 
     name: str
     code: int
+    how: str
     in_a_row: int
     said: str
     fix: str | None
@@ -56,7 +60,7 @@ class Crash:
 
     def __str__(self) -> str:
         """Without `in_a_row`: a log counts the same line, and writes it once a minute."""
-        return f"{self.name} ended with exit code {self.code} and is started again. Its last words in {self.log}: {self.said}"
+        return f"{self.name} ended ({self.how}) and is started again. The end of {self.log}: {self.said}"
 
 
 def python_module(module: str, *arguments: str) -> list[str]:
@@ -83,7 +87,7 @@ async def supervise(spec: ChildSpec, stop: asyncio.Event, crashed: Callable[[Cra
         in_a_row = 1 if time.monotonic() - started > _HEALTHY_AFTER_S else in_a_row + 1
         assert child.returncode is not None
         said, fix = last_words(spec.log, log_began)
-        crash = Crash(spec.name, child.returncode, in_a_row, said, fix, str(spec.log))
+        crash = Crash(spec.name, child.returncode, _how(child.returncode), in_a_row, said, fix, str(spec.log))
         status.crashed(crash)
         crashed(crash)
         await _sleep_unless(stop, min(_FIRST_PAUSE_S * 2 ** (in_a_row - 1), _LONGEST_PAUSE_S))
@@ -99,6 +103,13 @@ async def _ended_or_stopped(child: asyncio.subprocess.Process, stop: asyncio.Eve
     finally:
         ended.cancel()
         stopping.cancel()
+
+
+def _how(code: int) -> str:
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"exit code {code}"
 
 
 class _Status:

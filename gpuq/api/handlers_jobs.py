@@ -44,8 +44,10 @@ async def jobs(request: web.Request) -> web.Response:
     live = (await context.live.read()).view
     believed = await _forecasts(context, rows[:limit])
     names = await device_names(context, live)
+    pending = any(row.state is JobState.PENDING for row in rows[:limit])
+    places = {job: place for place, job in enumerate(await waiting_order(context), 1)} if pending else {}
     lines = [
-        views.job_line(row, attempts.get(row.id), live, names, believed.get(row.record.signature))
+        views.job_line(row, attempts.get(row.id), live, names, places.get(row.id), believed.get(row.record.signature))
         for row in rows[:limit]
     ]
     return reply(JobList(jobs=lines, next=lines[-1].id if len(rows) > limit else None))
@@ -78,6 +80,7 @@ async def explain(request: web.Request) -> web.Response:
             verdict=line.verdict,
             position=line.position,
             waiting=len(order) if row.state is JobState.PENDING else None,
+            expected_start=line.expected_start,
             device=line.device,
             device_name=line.device_name,
             partners=line.partners,

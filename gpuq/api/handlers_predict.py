@@ -29,7 +29,7 @@ from gpuq.core.admit import Place, admit
 from gpuq.core.attempt import Attempt, AttemptId
 from gpuq.core.device import Device, DeviceId, HostId, Reading
 from gpuq.core.device_names import DeviceNames
-from gpuq.core.forecast import Forecast
+from gpuq.core.forecast import UNKNOWN, Forecast
 from gpuq.core.job import JobId, KindId, Sharing
 from gpuq.core.verdict import Verdict
 from gpuq.errors import NeverFits, NotFound
@@ -71,15 +71,26 @@ def _prediction(
     best = next((one for one in alone if one.forecast.known), alone[0] if alone else None)
     names = DeviceNames(devices, live.reported if live else ())
     company = [*_asked_company(context, beside, by_type), *_company_now(context, live, by_type)]
+    never = _never_fits(record.submission, devices)
+    beside_views = _besides(context, record, company, names)
+    idle = [device for device in live.devices if not device.residents and device.type in by_type] if live else []
+    shared = [
+        one.place.device
+        for one, view in zip(company, beside_views, strict=False)
+        if one.real and view.verdict.admitted and not context.settings.scheduling.shadow
+    ]
+    free = [] if never else _would_take(context, record, idle, alone, shared)
+    now = (context.now(), context.now()) if free else None
     return Prediction(
         kind=record.kind,
-        forecast=None if best is None else forecast_view(plain(best.forecast)),
+        forecast=None if best is None else forecast_view(plain(best.forecast), by_type[best.device_type].total_memory),
         evidence=None if best is None else _evidence(best),
-        never_fits=_never_fits(record.submission, devices),
-        expected_start=expected_start(live.newcomer_start if live else None),
+        never_fits=never,
+        expected_start=expected_start(now or (live.newcomer_start if live else None)),
+        free_devices=[names.of(device) for device in free],
         features={name: value for name, value in record.features.items() if name != "tokens"},
-        device_types=[_type_forecast(one) for one in alone],
-        beside=_besides(context, record, company, names),
+        device_types=[_type_forecast(one, by_type[one.device_type]) for one in alone],
+        beside=beside_views,
     )
 
 
@@ -95,8 +106,8 @@ def _never_fits(wanted: Submission, devices: Sequence[Device]) -> str | None:
     return None
 
 
-def _type_forecast(belief: Belief) -> TypeForecast:
-    forecast = forecast_view(plain(belief.forecast))
+def _type_forecast(belief: Belief, device: Device) -> TypeForecast:
+    forecast = forecast_view(plain(belief.forecast), device.total_memory)
     assert forecast is not None
     return TypeForecast(device_type=belief.device_type, forecast=forecast, evidence=_evidence(belief))
 
@@ -113,6 +124,30 @@ def _evidence(belief: Belief) -> EvidenceView:
         bounds_held=None if under is None else round(1 - under, 4),
         judged_on=judged.get("scored"),
     )
+
+
+# --- when ------------------------------------------------------------------------------------------------------------
+
+
+def _would_take(
+    context: Context, record: JobRecord, idle: Sequence[LiveDevice], alone: Sequence[Belief], shared: Sequence[Device]
+) -> list[str]:
+    """The devices that would take the job now: `shared`, and those of `idle` that admit it. None where they are too few for it
+    on each host.
+
+    Jobs that wait are not counted: what is free at this moment was offered to them, and refused.
+    """
+    job, forecasts = to_core(JobId(0), record), {belief.device_type: belief.forecast for belief in alone}
+    by_host: dict[str, list[str]] = {}
+    for device in idle:
+        verdict = admit(job, forecasts.get(device.type, UNKNOWN), _place(device, ()), context.settings.admission)
+        if verdict.admitted:
+            by_host.setdefault(device.host, []).append(device.id)
+    for there in shared:
+        by_host.setdefault(there.host, []).append(there.id)
+    count = record.submission.gpus
+    enough = [devices for devices in by_host.values() if len(devices) >= count]
+    return [device for devices in (enough if count == 1 else enough[:1]) for device in devices]
 
 
 # --- beside whom ----------------------------------------------------------------------------------------------------
@@ -208,7 +243,7 @@ def _place(device: LiveDevice, residents: Iterable[Attempt]) -> Place:
         total_memory=device.total_memory_bytes,
         sharing=device.sharing,
     )
-    return Place(known, tuple(residents), reading)
+    return Place(known, tuple(residents), reading, reserved=device.reserved)
 
 
 def _asked_company(context: Context, beside: str | None, by_type: Mapping[str, Device]) -> list[_Company]:

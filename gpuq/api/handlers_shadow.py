@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from aiohttp import web
 
 from gpuq.adapters.store.contract import Chance, Store
@@ -22,31 +24,34 @@ async def shadow(request: web.Request) -> web.Response:
     context = context_of(request)
     days = query(request, DaysQuery).days
     since = context.now() - days * DAY_S
-    chances, found, never_ran = await context.read(_read, context.store, since)
+    chances, found, never_ran, ended, shared = await context.read(_read, context.store, since)
     on = context.parts.settings.scheduling.shadow
-    return reply(_report(found, on=on, days=days, since=since, chances=len(chances), never_ran=never_ran))
+    counts = {"chances": len(chances), "never_ran": never_ran, "attempts_ended": ended, "attempts_shared": shared}
+    return reply(_report(found, on=on, days=days, since=since, counts=counts))
 
 
-def _read(store: Store, since: float) -> tuple[list[Chance], Regret, int]:
-    """The chances, what they come to, and how many of their jobs ended without ever running."""
+def _read(store: Store, since: float) -> tuple[list[Chance], Regret, int, int, int]:
+    """The chances, what they come to, how many of their jobs ended without ever running; attempts that ended, and those of them
+    that had a partner."""
     chances = store.chances(since=since)
     finished = store.finished_attempts(since=since)
     ran = {row.id for row, _ in finished}
     rows = store.jobs(ids=[chance.job for chance in chances if chance.job not in ran], states=list(ENDED))
     gone = {row.id for row in rows}
-    return chances, regret([chance for chance in chances if chance.job not in gone], finished), len(gone)
+    shared = sum(bool((attempt.actual or {}).get("partners")) for _, attempt in finished)
+    found = regret([chance for chance in chances if chance.job not in gone], finished)
+    return chances, found, len(gone), len(finished), shared
 
 
-def _report(found: Regret, *, on: bool, days: int, since: float, chances: int, never_ran: int) -> ShadowReport:
+def _report(found: Regret, *, on: bool, days: int, since: float, counts: Mapping[str, int]) -> ShadowReport:
     return ShadowReport(
         on=on,
         days=days,
         since=rfc3339(since),
         definition=DEFINITION,
-        chances=chances,
+        **counts,
         counted=found.counted,
         open=found.open,
-        never_ran=never_ran,
         slowdown_unknown=found.unknown,
         gpu_hours_run=found.ran_h,
         gpu_hours_saved=found.saved_h,

@@ -108,13 +108,21 @@ Actual = Annotated[
 
 
 class LiveNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """What a running job uses at this moment. `not_counted` says why no steps are counted; of several processes that count
-    steps at the same time (`step_processes`), `steps` is the most that any of them counted."""
+    """What a running job uses at this moment.
+
+    `not_counted` says why no steps are counted; of several processes that count steps at the same time (`step_processes`),
+    `steps` is the most that any of them counted. `slowdown` is what its present partners cost it so far, as measured, and
+    `slowdown_basis` what that rests on, as in `Actual`; `expected_slowdown` what was forecast for them. All three are time
+    together / time alone, and null without a partner.
+    """
 
     memory_bytes: int | None
     utilization_pct: float | None
     steps: int | None
     rate: float | None
+    slowdown: float | None = None
+    slowdown_basis: str | None = None
+    expected_slowdown: float | None = None
     blink: str | None = None
     not_counted: str | None
     step_processes: int | None = None
@@ -153,7 +161,7 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One job in a list."""
+    """One job in a list. `position` is its place among the waiting jobs, 1 for the one that is next; null for all others."""
 
     id: int
     name: str | None
@@ -185,6 +193,7 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None
     log_path: str | None
     live: LiveNumbers | None
+    position: int | None
     expected_start: ExpectedStart | None
     forecast: ForecastView | None
     verdict: VerdictView | None
@@ -210,7 +219,6 @@ class JobView(JobLine, frozen=True, kw_only=True):
     preemptible: bool
     blink: bool
     alone: bool
-    position: int | None
     attempts: list[AttemptView]
 
 
@@ -272,6 +280,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     verdict: VerdictView | None
     position: int | None
     waiting: int | None
+    expected_start: ExpectedStart | None
     device: str | None
     device_name: str | None
     partners: list[int]
@@ -282,7 +291,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResidentView(msgspec.Struct, frozen=True, kw_only=True):
-    """A job on a device."""
+    """A job on a device. Slowdowns are as in `LiveNumbers`."""
 
     job: int
     attempt: int
@@ -291,6 +300,8 @@ class ResidentView(msgspec.Struct, frozen=True, kw_only=True):
     utilization_pct: float | None
     steps: int | None
     rate: float | None
+    slowdown: float | None
+    expected_slowdown: float | None
     started_at: str | None
     partners: list[int]
     forecast: ForecastView | None

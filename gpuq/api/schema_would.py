@@ -73,7 +73,8 @@ class BesideView(msgspec.Struct, frozen=True, kw_only=True):
 class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     """What would be believed of a submission, without queueing it.
 
-    `expected_start` is that of a job that would come now, ask for one device and go behind all who wait.
+    `expected_start` is now where `free_devices` would take it (their names); else that of a job that would ask for one device and
+    go behind all who wait, and null where no estimate is calibrated.
     `forecast` and `evidence` are those of the first type of device for which there is evidence. `features` are what
     the forecast is made from: of the command, the script and the files that the command names; `origins` in them says which.
     """
@@ -83,6 +84,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True):
     evidence: EvidenceView | None
     never_fits: str | None
     expected_start: ExpectedStart | None
+    free_devices: list[str]
     features: dict[str, Any]
     device_types: list[TypeForecast]
     beside: list[BesideView]
@@ -105,7 +107,8 @@ class ShadowReport(msgspec.Struct, frozen=True, kw_only=True):
     """What sharing would have done in the last days; `definition` says how it is counted.
 
     Of `chances`, `counted` are in the figures; `open` still run or wait, `never_ran` were cancelled before they ran, and of
-    `slowdown_unknown` no slowdown was foretold. Slowdowns are of whole jobs, time together / time alone.
+    `slowdown_unknown` no slowdown was foretold. Slowdowns are of whole jobs, time together / time alone. `attempts_ended` counts
+    all attempts that ended in that time, `attempts_shared` those of them that really had a partner.
     """
 
     on: bool
@@ -126,3 +129,5 @@ class ShadowReport(msgspec.Struct, frozen=True, kw_only=True):
     slowdown_upper_worst: float | None
     delay_hours: float
     pairs: list[ShadowPair]
+    attempts_ended: int
+    attempts_shared: int

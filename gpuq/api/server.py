@@ -93,7 +93,7 @@ class Front:
             return False
         self._lock = lock
         await web.SockSite(self.runner, open_unix(self.home.api_socket), backlog=_BACKLOG).start()
-        where = {"host": self.host, "port": self.port, "pid": os.getpid()}
+        where = {"url": address(self.host, self.port), "port": self.port, "pid": os.getpid()}
         write_private(note(self.home), msgspec.json.encode(where), durable=False)
         return True
 
@@ -113,8 +113,14 @@ class Front:
 
 
 def note(home: Home) -> Path:
-    """Where the address and the chosen TCP port are written down."""
+    """Where the page's address and the chosen TCP port are written down."""
     return home.run / "http.json"
+
+
+def address(host: str, port: int) -> str:
+    """The page's address on this machine, as in `http://127.0.0.1:8780/`."""
+    reachable = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  only compared
+    return f"http://[{reachable}]:{port}/" if ":" in reachable else f"http://{reachable}:{port}/"
 
 
 async def serve(

@@ -51,11 +51,18 @@ _ACTUAL: dict[str, Any] = {
 }
 
 
-def forecast_view(plain: Mapping[str, Any] | None) -> ForecastView | None:
-    """A plain Forecast, or None for none."""
+def forecast_view(plain: Mapping[str, Any] | None, total_memory: int | None) -> ForecastView | None:
+    """A plain Forecast, or None for none. No job uses more than the device has, so its bound ends at `total_memory`, where known.
+
+    A likeliest peak beyond the device stays as it is, and its bound with it: such a job is expected to run out of memory.
+    """
     if not plain:
         return None
-    return ForecastView(**{key: plain.get(key) for key in _FORECAST_KEYS})
+    values = {key: plain.get(key) for key in _FORECAST_KEYS}
+    upper = values["upper_memory_bytes"]
+    if upper is not None and total_memory is not None:
+        values["upper_memory_bytes"] = min(upper, max(total_memory, values["peak_memory_bytes"] or 0))
+    return ForecastView(**values)
 
 
 def verdict_view(plain: Mapping[str, Any] | None, names: DeviceNames) -> VerdictView | None:
@@ -84,7 +91,7 @@ def actual_view(plain: Mapping[str, Any] | None) -> dict[str, Any]:
 def attempt_view(row: AttemptRow, names: DeviceNames) -> AttemptView:
     """One attempt."""
     launched = row.launch.get("attempt") or {}
-    forecast = forecast_view(launched.get("forecast"))
+    forecast = forecast_view(launched.get("forecast"), names.memory_of(row.devices))
     return AttemptView(
         number=row.number,
         host=row.host,
@@ -112,10 +119,11 @@ def job_line(
     last: AttemptRow | None,
     live: LiveView | None,
     names: DeviceNames,
+    position: int | None = None,
     forecast: Mapping[str, Any] | None = None,
 ) -> JobLine:
     """One job in a list. `last` is its last attempt, `forecast` the one of now for a job that waits."""
-    return JobLine(**_line(row, last, live, names, forecast))
+    return JobLine(**_line(row, last, live, names, position, forecast))
 
 
 def job_view(
@@ -129,7 +137,7 @@ def job_view(
     """One job with all that is known. `forecast` is the one of now, used while the job has no attempt to speak of."""
     asked = row.record.submission
     return JobView(
-        **_line(row, attempts[-1] if attempts else None, live, names, forecast),
+        **_line(row, attempts[-1] if attempts else None, live, names, position, forecast),
         cwd=asked.cwd,
         script=asked.script,
         script_sha256=asked.script_sha256,
@@ -146,7 +154,6 @@ def job_view(
         preemptible=asked.preemptible,
         blink=asked.blink,
         alone=row.alone,
-        position=position,
         attempts=[attempt_view(attempt, names) for attempt in attempts],
     )
 
@@ -156,6 +163,7 @@ def _line(
     last: AttemptRow | None,
     live: LiveView | None,
     names: DeviceNames,
+    position: int | None,
     forecast: Mapping[str, Any] | None,
 ) -> dict[str, Any]:
     """What lists and single jobs say alike. While a job waits, its past attempts are history, not its place."""
@@ -190,8 +198,9 @@ def _line(
         "exit_code": placed.exit_code if placed else None,
         "log_path": last.log_path if last else None,
         "live": live_numbers(resident),
+        "position": position,
         "expected_start": expected_start(live.starts.get(row.id) if live and row.state is JobState.PENDING else None),
-        "forecast": forecast_view(launched.get("forecast") or forecast),
+        "forecast": forecast_view(launched.get("forecast") or forecast, names.memory_of(devices)),
         "verdict": verdict_view(row.verdict or (placed.launch.get("verdict") if placed else None), names),
         "actual": actual,
     }
@@ -246,6 +255,9 @@ def live_numbers(resident: LiveResident | None) -> LiveNumbers | None:
         utilization_pct=resident.utilization_pct,
         steps=resident.steps,
         rate=resident.rate,
+        slowdown=resident.slowdown,
+        slowdown_basis=resident.slowdown_basis,
+        expected_slowdown=resident.expected_slowdown,
         blink=resident.blink,
         not_counted=resident.not_counted,
         step_processes=resident.step_processes,
@@ -286,7 +298,9 @@ def _live_device(
         processes_visible=device.processes_visible,
         **_vitals(device.vitals or Vitals()),
         read_at=rfc3339_or_none(device.read_at),
-        residents=[_resident(resident, job_names, attempts.get(resident.job)) for resident in device.residents],
+        residents=[
+            _resident(one, job_names, attempts.get(one.job), device.total_memory_bytes) for one in device.residents
+        ],
     )
 
 
@@ -325,11 +339,13 @@ def _silent_device(
         processes_visible=None,
         **_vitals(Vitals()),
         read_at=None,
-        residents=[_resident(resident, job_names, attempts.get(resident.job)) for resident in residents],
+        residents=[_resident(one, job_names, attempts.get(one.job), device.total_memory) for one in residents],
     )
 
 
-def _resident(resident: LiveResident, names: Mapping[int, str | None], row: AttemptRow | None) -> ResidentView:
+def _resident(
+    resident: LiveResident, names: Mapping[int, str | None], row: AttemptRow | None, total_memory: int
+) -> ResidentView:
     launched = (row.launch.get("attempt") or {}) if row else {}
     return ResidentView(
         job=resident.job,
@@ -339,9 +355,11 @@ def _resident(resident: LiveResident, names: Mapping[int, str | None], row: Atte
         utilization_pct=resident.utilization_pct,
         steps=resident.steps,
         rate=resident.rate,
+        slowdown=resident.slowdown,
+        expected_slowdown=resident.expected_slowdown,
         started_at=rfc3339_or_none(resident.started_at),
         partners=list(resident.partners),
-        forecast=forecast_view(launched.get("forecast")),
+        forecast=forecast_view(launched.get("forecast"), total_memory),
     )
 
 

@@ -49,7 +49,11 @@ def add_job_options(parser: Parser) -> None:
     add("-p", "--priority", help="-1000 to 1000, higher goes first; default 0")
     add("--share", choices=["auto", "never"], default="auto", help="whether it may share a device; default auto")
     add("--exclusive", action="store_true", help="same as --share never")
-    add("--max-slowdown", metavar="X", help="refuse partners expected to cost more than this: 15%% or 1.15")
+    add(
+        "--max-slowdown",
+        metavar="X",
+        help="budget: refuse partners expected to slow it more than this, 15%% or 1.15; the bound may be higher",
+    )
     add("--gpu-mem", metavar="SIZE", help="memory it needs at most: 10G, 512MiB; default: learned")
     add("--gpus", metavar="N", help="devices of one host it runs on: 2, or any number of a range, 1-4; default 1")
     add("-t", "--time", metavar="TIME", help="time limit: 30 (minutes), 2h30m, 1-12:00:00")

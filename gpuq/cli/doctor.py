@@ -162,8 +162,8 @@ def _processes(devices: list[Record]) -> Iterator[Check]:
     hosts = sorted({device["host"] for device in devices if device.get("processes_visible") is False})
     if hosts:
         found = (
-            f"the driver on {', '.join(hosts)} does not show the processes of jobs: a job alone on a GPU is measured by the whole "
-            "GPU, and what jobs that share one need is not measured"
+            f"the driver on {', '.join(hosts)} does not show the processes of jobs: a job alone on a GPU is measured by the "
+            "whole GPU, and what jobs that share one need is not measured"
         )
         fix = "In a container, start it with --pid=host. WSL 2 and some vGPUs never show them; jobs run there all the same."
         yield Check("processes", NOTE, found, fix)
@@ -263,7 +263,7 @@ def _services(home: Home) -> Check:
         return Check("services", OK, ", ".join(running))
     stays_up, lately, crash = min(fallen, key=lambda one: one[:1])
     often = f"{lately} times" if lately > 1 else "once"
-    found = f"{crash['name']} ended {often} in the last five minutes, with exit code {crash['code']}: {crash['said']}"
+    found = f"{crash['name']} ended {often} in the last five minutes, last by {crash['how']}: {crash['said']}"
     if stays_up:
         return Check("services", NOTE, f"{found} It runs again.", f"{crash['log']} has more.")
     return Check("services", BROKEN, found, crash["fix"] or f"Its log is {crash['log']}.")

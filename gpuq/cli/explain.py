@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from gpuq.cli import format as fmt
 from gpuq.cli import verdicts
 from gpuq.cli.arguments import Parser, add_id, one_id
@@ -35,6 +37,8 @@ def screen(told: Record, width: int, colour: bool) -> list[str]:
 
 def _answer(told: Record, headline: str) -> list[str]:
     verdict, waits = told.get("verdict"), told["state"] in _WAITING
+    if waits and (told.get("position") or 0) > 1:
+        return _in_line(told, headline)
     if verdict:
         first, *others = verdicts.lines(verdict)
         # A refusal names its rule; a reason to run reads on: "runs beside 41 because …".
@@ -44,14 +48,30 @@ def _answer(told: Record, headline: str) -> list[str]:
     if told.get("blink"):
         lines.append(f"Its partner was paused to measure it: {fmt.clean(told['blink'])}.")
     if told.get("position") is not None:
-        lines.append(f"It is number {told['position']} of {told.get('waiting') or '?'} waiting jobs.")
+        lines.append(f"It is the first of {told.get('waiting') or '?'} waiting jobs; expected start: {_start(told)}.")
     return lines
+
+
+def _in_line(told: Record, headline: str) -> list[str]:
+    """A job behind others waits for them first; what refused it comes second."""
+    position = told["position"]
+    place = (
+        f"position {position} of {told.get('waiting') or '?'}; {position - 1} ahead; expected start: {_start(told)}."
+    )
+    if not told.get("verdict"):
+        return [f"{headline}: {place}"]
+    refused, *helps = verdicts.lines(told["verdict"])
+    return [f"{headline}: {place}", f"When it was last looked at: {refused}", *helps]
+
+
+def _start(told: Record) -> str:
+    return fmt.expected_start(told.get("expected_start"), time.time()) or "unknown, there is no calibrated estimate yet"
 
 
 def _headline(told: Record) -> str:
     state = told["state"]
     if state in _WAITING:
-        return "waits" if told.get("verdict") else f"waits ({state})"
+        return "waits" if state == "PENDING" else f"waits ({state})"
     partners = " and ".join(map(str, told.get("partners") or []))
     device = fmt.device_name(told)
     where = f" on {device}" if device else ""

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+from gpuq.cli import reasons
 from gpuq.cli.client import Client, Record, talk
-from gpuq.cli.format import clean
 from gpuq.errors import NotFound, Unreachable
 
 T = TypeVar("T")
@@ -47,8 +47,8 @@ def say_end(job: Record) -> None:
         return
     failed = job["state"] == "FAILED" and job.get("exit_code") is not None
     code = f" with exit code {job['exit_code']}" if failed else ""
-    says_more = job.get("reason") and job["reason"] != f"ended{code}"
-    reason = f" ({clean(job['reason'])})" if says_more else ""
+    more = reasons.whole(job)
+    reason = f" ({more})" if more else ""
     talk(f"gpuq: job {job['id']} ended {job['state']}{code}{reason}.")
 
 

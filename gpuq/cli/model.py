@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from gpuq.cli import format as fmt
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, print_json, talk
+from gpuq.cli.client import Client, Record, print_json, talk
 from gpuq.cli.sections import facts
 from gpuq.cli.up import become_module
 from gpuq.errors import BadInput
@@ -36,6 +36,7 @@ def run(words: list[str]) -> int:
     parser.add_argument(
         "--holdout", choices=["model", "pair", "time"], help="evaluate: what is held out (default: model)"
     )
+    parser.add_argument("-v", "--verbose", action="store_true", help="train, rollback: also figures, guards and counts")
     options = parser.parse_args(words)
     if options.action == "evaluate":
         return _evaluate(options)
@@ -54,17 +55,27 @@ def run(words: list[str]) -> int:
         if options.action == "train":
             talk("gpuq: training; this takes a while.")
         answer = client.post(f"/api/v1/models/{options.action}", {}, patient=True)
+    width = fmt.terminal_width()
     if options.json:
         print_json(answer)
+    elif options.action == "status":
+        print("\n".join(_status(answer, width)))
     else:
-        print(
-            "\n".join(
-                _status(answer, fmt.terminal_width())
-                if options.action == "status"
-                else screen(answer, fmt.terminal_width())
-            )
-        )
+        details = ["", *screen(answer, width)] if options.verbose else []
+        print("\n".join([*fmt.wrapped(_outcome(answer), width), *details]))
+        if not options.verbose:
+            talk("gpuq: -v shows how it was judged.")
     return 0
+
+
+def _outcome(answer: Record) -> str:
+    """Whether a model was published, and why or why not."""
+    reason, before = fmt.clean(answer.get("reason") or "no reason is given"), answer.get("previous")
+    if answer.get("published"):
+        was = f", before it {fmt.clean(before)}" if before else ""
+        return f"Published: {fmt.clean(answer.get('version') or 'no model')} serves now{was}: {reason}."
+    stays = f"{fmt.clean(before)} still serves" if before else "no model serves"
+    return f"Not published, {stays}: {reason}."
 
 
 def _status(answer: object, width: int) -> list[str]:

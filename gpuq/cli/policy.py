@@ -74,13 +74,17 @@ def _one(found: Record, name: str) -> Record:
 
 
 def listing(found: Record, width: int) -> list[str]:
-    """One line per policy; `*` marks the one that proposes."""
-    columns = [fmt.Column(""), fmt.Column("NAME"), fmt.Column("STATE"), fmt.Column("WHAT IT DOES", least=20)]
-    rows = [
-        [_mark(policy, found), fmt.clean(policy["name"]), _state(policy, found), fmt.clean(policy["summary"] or "")]
-        for policy in found["policies"]
-    ]
-    return fmt.table(columns, rows, width)
+    """The policy that proposes, marked `*`, then the others by name; what each does is wrapped and not cut."""
+    ordered = sorted(found["policies"], key=lambda policy: (not _mark(policy, found), not _is_chosen(policy, found)))
+    heads = [("", "NAME", "STATE"), *((_mark(p, found), fmt.clean(p["name"]), _state(p, found)) for p in ordered)]
+    widths = [max(map(len, column)) for column in zip(*heads, strict=True)]
+    texts = ["WHAT IT DOES", *(fmt.clean(policy["summary"] or "") for policy in ordered)]
+    lines = []
+    for head, text in zip(heads, texts, strict=True):
+        left = " ".join(cell.ljust(width) for cell, width in zip(head, widths, strict=True))
+        first, *more = fmt.wrapped(text, width - len(left) - 2)
+        lines += [f"{left}  {first}".rstrip(), *(" " * (len(left) + 2) + line for line in more)]
+    return lines
 
 
 def one(policy: Record, found: Record, width: int) -> list[str]:
@@ -107,6 +111,10 @@ def one(policy: Record, found: Record, width: int) -> list[str]:
 
 def _mark(policy: Record, found: Record) -> str:
     return "*" if policy["name"] == (found["serving"] or found["chosen"]) else ""
+
+
+def _is_chosen(policy: Record, found: Record) -> bool:
+    return bool(policy["name"] == found["chosen"])
 
 
 def _state(policy: Record, found: Record) -> str:

@@ -19,6 +19,7 @@ _ORIGINS = {
     "script": "in the script",
 }
 _MOST_LAYERS = 6
+_MOST_FREE = 3
 
 
 def run(words: list[str]) -> int:
@@ -60,10 +61,21 @@ def screen(told: Record, width: int, *, alone: bool = False, colour: bool = Fals
     for one in told.get("device_types") or [{"device_type": None, "forecast": told.get("forecast")}]:
         title = "expected" + (f" on {fmt.clean(one['device_type'])}" if one["device_type"] else "")
         lines += section(title, facts(_expected(one.get("forecast") or {}, one.get("evidence") or {}), width), colour)
-    if starts := fmt.expected_start(told.get("expected_start"), time.time()):
-        lines += section("if it came now", facts([("starts", starts)], width), colour)
+    if not told.get("never_fits"):
+        lines += section("if it came now", facts([("starts", _starts(told))], width), colour)
     lines += section("beside", list(_beside(told.get("beside") or [], width)), colour)
     return [*lines, "", *fmt.wrapped(_conclusion(told, alone), width)]
+
+
+def _starts(told: Record) -> str:
+    """When it would start: now, as estimated, or unknown."""
+    free = [fmt.clean(name) for name in told.get("free_devices") or []]
+    if free:
+        shown = ", ".join(free[:_MOST_FREE])
+        more = f" and {len(free) - _MOST_FREE} more" if len(free) > _MOST_FREE else ""
+        return f"now: {shown}{more} would take it"
+    estimated = fmt.expected_start(told.get("expected_start"), time.time())
+    return estimated or "unknown: no device would take it now, and there is no calibrated estimate yet of when one will"
 
 
 def _address(query: dict[str, str | None]) -> str:
@@ -162,13 +174,18 @@ def _how_sure(evidence: Record) -> str:
 
 
 def _beside(places: list[Record], width: int) -> Iterator[str]:
-    """Whether it might join those who are there, and what that would cost whom."""
+    """Whether it might join those who are there, and what that would cost whom; devices with one and the same answer together."""
+    alike: dict[tuple[bool, str, tuple[str, ...], str], list[Record]] = {}
     for place in places:
-        where = f"on {fmt.device_name(place)}" if place["device"] else f"on an empty {fmt.clean(place['device_type'])}"
-        names = " and ".join(_partner_name(partner) for partner in place["partners"])
-        said = f"{'yes' if place['verdict']['admitted'] else 'no'}, {where} beside {names}: {_why(place)}"
-        yield from _indented(said, width, "  ")
-        for cost in filter(None, map(_cost, place["partners"])):
+        costs = tuple(filter(None, map(_cost, place["partners"])))
+        empty = "" if place["device"] else f"an empty {fmt.clean(place['device_type'])}"
+        alike.setdefault((place["verdict"]["admitted"], _why(place), costs, empty), []).append(place)
+    for (admitted, why, costs, empty), there in alike.items():
+        names = " and ".join(_partner_name(partner) for partner in there[0]["partners"])
+        where = empty or ", ".join(filter(None, map(fmt.device_name, there)))
+        beside = f" beside {names}" if len(there) == 1 else ""
+        yield from _indented(f"{'yes' if admitted else 'no'}, on {where}{beside}: {why}", width, "  ")
+        for cost in costs:
             yield from _indented(cost, width, "    ")
 
 

@@ -7,24 +7,43 @@ import time
 from collections.abc import Sequence
 
 from gpuq.cli import format as fmt
+from gpuq.cli import reasons
 from gpuq.cli.arguments import Parser, add_ids
 from gpuq.cli.client import Client, Record, print_json, talk
+from gpuq.cli.labels import labels
 from gpuq.errors import BadInput
 
 LIVE = ("PENDING", "HELD", "STARTING", "RUNNING", "COMPLETING")
 WAITING = frozenset({"PENDING", "HELD"})
 _PAGE = 1000
-_COLUMNS = (
-    fmt.Column("ID"),
-    fmt.Column("NAME", least=8),
-    fmt.Column("ST"),
+# Ended jobs that a screen shows unless -n says how many.
+_ENDED_SHOWN = 30
+_JOB = (fmt.Column("ID"), fmt.Column("NAME", least=24), fmt.Column("ST"))
+_ENDED = (
+    *_JOB,
+    fmt.Column("GPU", give_up=3),
+    fmt.Column("MEM/PRED", give_up=4),
+    fmt.Column("UTIL", right=True, give_up=1),
+    fmt.Column("SLOW", right=True, give_up=2),
+    fmt.Column("TIME", right=True, give_up=5),
+    fmt.Column("REASON", least=36),
+)
+_RUNNING = (
+    *_JOB,
     fmt.Column("GPU"),
     fmt.Column("SHARE", give_up=4),
     fmt.Column("MEM/PRED", give_up=5),
-    fmt.Column("UTIL", right=True, give_up=2),
-    fmt.Column("SLOW", right=True, give_up=1),
+    fmt.Column("UTIL", right=True, give_up=1),
+    fmt.Column("SLOW", right=True, give_up=3),
     fmt.Column("TIME", right=True),
-    fmt.Column("LEFT", right=True, give_up=3),
+    fmt.Column("LEFT", right=True, give_up=2),
+)
+_WAITING = (
+    *_JOB,
+    fmt.Column("SHARE", give_up=1),
+    fmt.Column("PRED", right=True, give_up=2),
+    fmt.Column("RUN", right=True, give_up=3),
+    fmt.Column("START", right=True),
     fmt.Column("REASON", least=19),
 )
 
@@ -33,15 +52,23 @@ def run(words: list[str]) -> int:
     """List jobs."""
     parser = Parser(
         "queue",
-        "List waiting and running jobs.\n"
-        "MEM/PRED: memory now, and the most expected. SLOW: slower than alone,\n"
-        "with ~ while only expected. LEFT: to the end; of a waiting job its whole run.",
+        "List running jobs, then waiting ones, the first to start on top.\n"
+        "MEM/PRED: memory now, and the most expected. SLOW: slower than alone, with ~\n"
+        "while only expected. LEFT: to the end. RUN: how long it would run. START: when\n"
+        "it probably starts, where that is known. NAME: the arguments that differ.",
     )
     add_ids(parser, optional=True)
-    parser.add_argument("-a", "--all", action="store_true", help="everybody's jobs in every state, ended ones too")
+    parser.add_argument(
+        "-a",
+        "--all",
+        action="store_true",
+        help=f"all users' jobs, also the last {_ENDED_SHOWN} that ended (-n shows more)",
+    )
     parser.add_argument("-u", "--user", metavar="WHO", choices=["me", "all"], default="me", help="me (default) or all")
     parser.add_argument("-s", "--state", metavar="STATE", help="only these states, by word or code: FAILED,TO")
-    parser.add_argument("-n", "--limit", type=int, default=None, metavar="N", help="at most N jobs, the newest")
+    parser.add_argument(
+        "-n", "--limit", type=int, default=None, metavar="N", help="at most N jobs, the newest; also of ended ones"
+    )
     options = parser.parse_args(words)
     jobs = _jobs(Client.of(options), options)
     if options.json:
@@ -55,12 +82,44 @@ def run(words: list[str]) -> int:
 
 
 def screen(jobs: Sequence[Record], width: int, colour: bool, now: float | None = None) -> list[str]:
-    """The table's lines."""
+    """A table of ended jobs, one of running ones, one of those that wait in their order; and how many there are of each."""
     at = time.time() if now is None else now
-    rows = [_row(job, at) for job in jobs]
-    columns = [column for i, column in enumerate(_COLUMNS) if column.title != "REASON" or any(row[i] for row in rows)]
-    styles = [fmt.state_style(job["state"]) for job in jobs] if colour else []
-    return fmt.table(columns, [row[: len(columns)] for row in rows], width, styles)
+    names = dict(zip((job["id"] for job in jobs), labels(jobs), strict=True))
+    waiting = sorted((job for job in jobs if job["state"] in WAITING), key=_turn)
+    running = [job for job in jobs if job["state"] in LIVE and job["state"] not in WAITING]
+    ended = [job for job in jobs if job["state"] not in LIVE]
+    lines: list[str] = []
+    for columns, row, some in ((_ENDED, _ended, ended), (_RUNNING, _running, running), (_WAITING, _waiting, waiting)):
+        if some:
+            rows = [row(job, names[job["id"]], at) for job in some]
+            styles = [fmt.state_style(job["state"]) for job in some] if colour else []
+            lines += [*([""] if lines else []), *_table(columns, rows, width, styles)]
+    return [*lines, *(["", *fmt.wrapped(totals(jobs), width)] if len(jobs) > 1 else [])]
+
+
+def totals(jobs: Sequence[Record]) -> str:
+    """`16 running, 172 waiting, 2 held, 3 failed`."""
+    active = sum(job["state"] in LIVE and job["state"] not in WAITING for job in jobs)
+    counts = {"running": active, "waiting": 0, "held": 0}
+    for job in jobs:
+        word = "waiting" if job["state"] == "PENDING" else job["state"].lower().replace("_", " ")
+        if job["state"] in WAITING or job["state"] not in LIVE:
+            counts[word] = counts.get(word, 0) + 1
+    return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
+
+
+def _turn(job: Record) -> tuple[bool, float, int]:
+    """Held jobs last, the others as they will start."""
+    position = job.get("position")
+    return job["state"] == "HELD", float("inf") if position is None else position, int(job["id"])
+
+
+def _table(
+    columns: Sequence[fmt.Column], rows: Sequence[Sequence[str]], width: int, styles: Sequence[str | None]
+) -> list[str]:
+    """Without the columns in which none of the jobs has anything to say."""
+    kept = [i for i in range(len(columns)) if i < len(_JOB) or any(row[i] not in ("", "-") for row in rows)]
+    return fmt.table([columns[i] for i in kept], [[row[i] for i in kept] for row in rows], width, styles)
 
 
 def parse_states(text: str) -> list[str]:
@@ -84,11 +143,23 @@ def _jobs(client: Client, options: argparse.Namespace) -> list[Record]:
     if options.limit is not None and options.limit < 1:
         raise BadInput("--limit must be at least 1.")
     states = parse_states(options.state) if options.state else ([] if options.all else LIVE)
-    jobs = _newest(client, ",".join(states) or None, "all" if options.all else options.user, options.limit)
-    if options.all or options.state:
-        return jobs
-    # Running jobs first, as they stand before the queue.
-    return sorted(jobs, key=lambda job: job["state"] in WAITING)
+    owner = "all" if options.all else options.user
+    if options.json or options.limit is not None or set(states) == set(LIVE):
+        jobs = _newest(client, ",".join(states) or None, owner, options.limit)
+    else:
+        jobs = _recent(client, states or list(fmt.CODES), owner)
+    # Running jobs first, then those that wait as they will start; ended ones by their ids.
+    return sorted(jobs, key=lambda job: (job["state"] in WAITING, *(_turn(job) if job["state"] in WAITING else ())))
+
+
+def _recent(client: Client, states: Sequence[str], owner: str) -> list[Record]:
+    """All live jobs of these states, and the last of those that ended."""
+    live, ended = ([state for state in states if (state in LIVE) == wanted] for wanted in (True, False))
+    jobs = _newest(client, ",".join(ended), owner, _ENDED_SHOWN + 1) if ended else []
+    if len(jobs) > _ENDED_SHOWN:
+        jobs = jobs[1:]
+        talk(f"gpuq: only the last {_ENDED_SHOWN} ended jobs are shown; -n 500 shows the newest 500 jobs.")
+    return [*jobs, *(_newest(client, ",".join(live), owner, None) if live else [])]
 
 
 def _newest(client: Client, states: str | None, owner: str, limit: int | None) -> list[Record]:
@@ -111,23 +182,50 @@ def _device(job: Record) -> str:
     return (fmt.device_name(job) or "-") + (f" +{more}" if more > 0 else "")
 
 
-def _row(job: Record, now: float) -> tuple[str, ...]:
-    live = job.get("live") or {}
-    actual = job.get("actual") or {}
-    forecast = job.get("forecast") or {}
-    return (
+def _ended(job: Record, name: str, now: float) -> list[str]:
+    return [*_running(job, name, now)[:4], *_running(job, name, now)[5:9], reasons.short(job)]
+
+
+def _running(job: Record, name: str, now: float) -> list[str]:
+    live, actual, forecast = (job.get(part) or {} for part in ("live", "actual", "forecast"))
+    return [
         str(job["id"]),
-        fmt.clean(job.get("name") or "-"),
-        str(fmt.CODES.get(job["state"], job["state"])),
+        name,
+        _code(job),
         _device(job),
         _share(job),
         _memory(live.get("memory_bytes") or actual.get("peak_memory_bytes"), forecast.get("upper_memory_bytes")),
         fmt.percent(_first(live.get("utilization_pct"), actual.get("peak_utilization_pct"))),
-        _slow(job, actual, forecast),
+        _slow(live, actual),
         _time(job, now),
         _left(job, forecast, now),
-        fmt.clean(job.get("reason") or ""),
-    )
+    ]
+
+
+def _waiting(job: Record, name: str, now: float) -> list[str]:
+    forecast, expected = job.get("forecast") or {}, job.get("expected_start")
+    upper = forecast.get("upper_memory_bytes")
+    return [
+        str(job["id"]),
+        name,
+        _code(job),
+        _share(job),
+        "-" if upper is None else fmt.gib(upper, "G"),
+        _left(job, forecast, now),
+        _start(expected, now),
+        reasons.short(job),
+    ]
+
+
+def _start(expected: Record | None, now: float) -> str:
+    if not expected:
+        return "-"
+    left = expected["p50_unix"] - now
+    return f"~{fmt.about(left)}" if left >= 1 else "soon"
+
+
+def _code(job: Record) -> str:
+    return str(fmt.CODES.get(job["state"], job["state"]))
 
 
 def _share(job: Record) -> str:
@@ -143,20 +241,18 @@ def _memory(now: float | None, predicted: float | None) -> str:
     return f"{left.removesuffix(right[-1])}/{right}"
 
 
-def _slow(job: Record, actual: Record, forecast: Record) -> str:
-    measured = actual.get("slowdown")
+def _slow(live: Record, actual: Record) -> str:
+    """As measured: now, or over the whole job; with ~ while only expected."""
+    measured = _first(live.get("slowdown"), actual.get("slowdown"))
     if measured is not None:
         return fmt.slowdown(measured)
-    predicted = forecast.get("expected_slowdown")
-    return f"~{fmt.slowdown(predicted)}" if job.get("partners") and predicted is not None else "-"
+    expected = live.get("expected_slowdown")
+    return "-" if expected is None else f"~{fmt.slowdown(expected)}"
 
 
 def _time(job: Record, now: float) -> str:
-    started, expected = job.get("started_at_unix"), job.get("expected_start")
-    if started is None:
-        return f"in ~{fmt.about(max(0.0, expected['p50_unix'] - now))}" if expected else "-"
-    ended = job.get("ended_at_unix")
-    return fmt.duration((now if ended is None else ended) - started)
+    started, ended = job.get("started_at_unix"), job.get("ended_at_unix")
+    return "-" if started is None else fmt.duration((now if ended is None else ended) - started)
 
 
 def _left(job: Record, forecast: Record, now: float) -> str:

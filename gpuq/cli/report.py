@@ -34,12 +34,24 @@ def run(words: list[str]) -> int:
 def screen(told: Record, width: int) -> list[str]:
     """What would have been saved, what it would have cost, pair by pair, and how that is counted."""
     if not told["chances"]:
-        nobody = f"Nobody had a chance to share in the last {_days(told)}."
-        return fmt.wrapped(nobody if told["on"] else f"{nobody} {_OFF}", width)
+        return [line for sentence in _nothing(told) for line in fmt.wrapped(sentence, width)]
     lines = [line for sentence in _sentences(told) for line in fmt.wrapped(sentence, width)]
     if told["pairs"]:
         lines += ["", *_pairs(told["pairs"], width)]
     return [*lines, "", *fmt.wrapped(told["definition"], width)]
+
+
+def _nothing(told: Record) -> Iterator[str]:
+    """Why there is nothing to report: shadow mode was off, or no waiting job could have joined a running one."""
+    days, ended, shared = _days(told), told["attempts_ended"], told["attempts_shared"]
+    if told["on"]:
+        yield f"No waiting job could have joined one that ran alone in the last {days}; {ended} runs ended in that time."
+    else:
+        yield f"Shadow mode is off. Only while it is on is it noted what sharing would have done: nothing in the last {days}."
+    if shared:
+        yield f"{shared} of the {ended} runs that ended really shared a device; `gpuq queue -a` shows what it cost them."
+    if not told["on"]:
+        yield "`shadow = true` in [scheduling] of the settings runs every job alone and makes this report."
 
 
 def _sentences(told: Record) -> Iterator[str]:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 from gpuq.cli import format as fmt
-from gpuq.cli import verdicts
+from gpuq.cli import reasons, verdicts
 from gpuq.cli.arguments import Parser, add_id, one_id
 from gpuq.cli.client import Client, Record, print_json
 from gpuq.cli.sections import facts, section
@@ -55,7 +55,7 @@ def _what(job: Record) -> list[tuple[str, str | None]]:
         ("ran for", _ran_for(job)),
         ("running for", _runs_since(job)),
         ("exit code", None if job.get("exit_code") is None else str(job["exit_code"])),
-        ("reason", _text(job.get("reason")) if not job.get("verdict") or job["verdict"].get("admitted") else None),
+        ("reason", reasons.whole(job) if not job.get("verdict") or job["verdict"].get("admitted") else None),
         ("asked for", _asked_for(job)),
         ("log", _text(job.get("log_path"))),
     ]
@@ -72,9 +72,10 @@ def _where(job: Record) -> list[tuple[str, str | None]]:
         ("utilisation now", fmt.percent(live["utilization_pct"]) if live.get("utilization_pct") is not None else None),
         ("steps", _steps(job.get("live") or job.get("actual") or {})),
         ("rate", fmt.rate(live["rate"]) if live.get("rate") is not None else None),
+        ("slowdown now", _slowdown_now(live)),
         ("partner paused", _text(live.get("blink") or (job.get("actual") or {}).get("blink"))),
         ("place in queue", None if position is None else str(position)),
-        ("starts", fmt.expected_start(job.get("expected_start"), time.time())),
+        ("starts", None if position is None else _starts(job)),
     ]
 
 
@@ -84,6 +85,22 @@ def _devices(job: Record) -> str | None:
     names = [fmt.clean(name) for name in job.get("device_names") or ids]
     pairs = zip(names, ids, strict=False)
     return ", ".join(name if id_.endswith(name) else f"{name} ({id_})" for name, id_ in pairs) or None
+
+
+def _starts(job: Record) -> str:
+    return fmt.expected_start(job.get("expected_start"), time.time()) or "unknown, there is no calibrated estimate yet"
+
+
+def _slowdown_now(live: Record) -> str | None:
+    """What the present partners cost: measured, beside what was expected; None without a partner."""
+    measured, expected = live.get("slowdown"), live.get("expected_slowdown")
+    said = []
+    if measured is not None:
+        basis = live.get("slowdown_basis") or ""
+        said.append(f"{fmt.slowdown(measured)} {_BASES.get(basis, fmt.clean(basis))}".strip())
+    if expected is not None:
+        said.append(f"{fmt.slowdown(expected)} expected")
+    return ", ".join(said) or None
 
 
 def _steps(seen: Record) -> str | None:
@@ -113,17 +130,18 @@ def _comparison(job: Record, width: int) -> Iterator[str]:
         ("rate shared", None, None, "shared_rate", fmt.rate),
         ("rate disturbed", None, None, "disturbed_rate", fmt.rate),
     ]
-    yield f"  {'':<16}  {'EXPECTED':>10}  {'AT MOST':>10}  {'MEASURED':>14}"
+    lines = [f"  {'':<16}  {'EXPECTED':>10}  {'AT MOST':>10}  {'MEASURED':>14}"]
     for label, expected, upper, measured, text in rows:
-        if expected is None and actual.get(measured) is None:
+        if actual.get(measured) is None and (expected is None or forecast.get(expected) is None):
             continue
         first, second = (text(forecast.get(name)) if name else "" for name in (expected, upper))
         third = text(actual.get(measured))
         if label == "peak utilisation" and actual.get("utilization_is_bound"):
             third = f"at most {third}"
-        yield f"  {label:<16}  {first:>10}  {second:>10}  {third:>14}".rstrip()
+        lines.append(f"  {label:<16}  {first:>10}  {second:>10}  {third:>14}".rstrip())
+    yield from lines if len(lines) > 1 else []
     if actual.get("peak_memory_is_bound"):
-        yield "  the framework took most of the device in advance: the measured memory is only what the job needs at most"
+        yield from (f"  {line}" for line in fmt.wrapped(_bound_memory(actual), width - 2))
     yield from (f"  {line}" for line in _disturbed(actual, width - 2))
     if actual.get("energy_joules") is not None:
         yield f"  energy: {_energy(actual)}"
@@ -132,6 +150,19 @@ def _comparison(job: Record, width: int) -> Iterator[str]:
     if actual.get("partners"):
         yield f"  partners: {', '.join(fmt.clean(partner) for partner in actual['partners'])}"
     yield f"  evidence: {fmt.clean(forecast.get('evidence') or 'none')}" + _model(forecast)
+
+
+def _on_cores(actual: Record) -> bool:
+    return str(actual.get("device_type")).startswith("cpu-")
+
+
+def _bound_memory(actual: Record) -> str:
+    why = (
+        "its processes share memory that this kernel does not tell apart"
+        if _on_cores(actual)
+        else "the framework took most of the device in advance"
+    )
+    return f"{why}: the measured memory is only what the job needs at most"
 
 
 def _disturbed(actual: Record, width: int) -> list[str]:
@@ -144,8 +175,7 @@ def _disturbed(actual: Record, width: int) -> list[str]:
     if not spoiled or actual.get("foreign_load") is None:
         return []
     load = actual["foreign_load"]
-    on_cores = str(actual.get("device_type")).startswith("cpu-")
-    much = f"{load:.1f} cores" if on_cores else fmt.percent(100 * load)
+    much = f"{load:.1f} cores" if _on_cores(actual) else fmt.percent(100 * load)
     return fmt.wrapped(f"foreign load: other processes kept {much} of the device busy; {' and '.join(spoiled)}", width)
 
 

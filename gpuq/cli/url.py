@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+from pathlib import Path
 
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import print_json
@@ -16,8 +17,8 @@ def run(words: list[str]) -> int:
     """Print it. Raises Unreachable when no endpoint runs."""
     parser = Parser(
         "url",
-        "Print the address of the page with the token. Who has it may do with this gpuq what you\n"
-        "may: do not pass it on. `gpuq open` opens it in the browser.",
+        "Print the address of the page with the token. Who has it may do with this gpuq\n"
+        "what you may: do not pass it on. `gpuq open` opens it in the browser.",
     )
     options = parser.parse_args(words)
     address = page_address(options)
@@ -43,9 +44,10 @@ def _here(home: Home) -> str:
     try:
         note = json.loads((home.run / "http.json").read_bytes())
     except FileNotFoundError:
-        raise Unreachable(f"No gpuq is running in {home.root}.") from None
-    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(note["host"], note["host"])  # noqa: S104  read, not listened on
-    return f"http://[{host}]:{note['port']}" if ":" in host else f"http://{host}:{note['port']}"
+        note = None
+    if note is None or not Path(f"/proc/{note['pid']}").exists():  # one that was killed leaves its note
+        raise Unreachable(f"No gpuq is running in {home.root}.")
+    return str(note["url"])
 
 
 def _token(home: Home) -> str:

@@ -12,7 +12,8 @@ from gpuq.cli import format as fmt
 from gpuq.cli.client import Record
 
 WHAT_HELPS = {
-    "FirstRunExclusive": "A first run is measured alone; after it jobs of this kind can share. --kind names a known kind.",
+    "FirstRunExclusive": "It starts when a device is idle: a first run is measured alone, so that its kind can share then. "
+    "--kind names a known kind.",
     "PredictedLoad": "It starts when a partner ends, or when a device is idle.",
     "PredictedMemory": "It starts when memory is freed. --gpu-mem lowers the promise if you know it needs less.",
     "SlowdownBudget": "--max-slowdown allows more, for it and for its partner.",
@@ -112,22 +113,33 @@ def _too_much_memory(n: Record) -> str:
 
 
 def _fits(n: Record) -> str:
-    slowdown = n.get("expected_slowdown")
-    expected = "not measured yet" if slowdown is None else f"{fmt.slowdown(slowdown)} expected"
-    if slowdown is not None and n.get("slowdown_evidence") == "rule":
-        expected += " by the utilisations alone"
     return (
         f"it fitted beside job {_jobs(n['beside'])}: peak utilisation {_load(n)}; memory {_memory(n)}; "
-        f"slowdown {expected}, budget {fmt.slowdown(n['budget'])}."
+        f"slowdown {_expected(n)}{_of_budget(n)}."
     )
 
 
 def _known_pair(n: Record) -> str:
     return (
-        f"peak utilisation {_load(n)}, but beside job {_jobs(n['beside'])} slowdown {fmt.slowdown(n['expected_slowdown'])} "
-        f"is expected, and {fmt.slowdown(n['resident_slowdown'])} of its partner ({n['slowdown_evidence']}); "
-        f"budget {fmt.slowdown(n['budget'])}; memory {_memory(n)}."
+        f"peak utilisation {_load(n)}, but beside job {_jobs(n['beside'])} slowdown {_expected(n)}{_of_budget(n)}; "
+        f"its partner's {fmt.slowdown(n['resident_slowdown'])} ({n['slowdown_evidence']}); memory {_memory(n)}."
     )
+
+
+def _expected(n: Record) -> str:
+    """`4% expected (at most 12%)`."""
+    slowdown = n.get("expected_slowdown")
+    if slowdown is None:
+        return "not measured yet"
+    upper = f" (at most {fmt.slowdown(n['upper_slowdown'])})" if n.get("upper_slowdown") is not None else ""
+    by_rule = " by the utilisations alone" if n.get("slowdown_evidence") == "rule" else ""
+    return f"{fmt.slowdown(slowdown)} expected{by_rule}{upper}"
+
+
+def _of_budget(n: Record) -> str:
+    """What the two figures are compared with: only a pair beyond the load rule has a limit for its bound."""
+    budget = f", and the budget for what is expected is {fmt.slowdown(n['budget'])}"
+    return budget + (f", for the bound {fmt.slowdown(n['upper_limit'])}" if n.get("upper_limit") is not None else "")
 
 
 def _saves_too_little(n: Record) -> str:
@@ -147,13 +159,11 @@ def _first_run(n: Record) -> str:
 def _unknown_partner(n: Record) -> str:
     if "resident" in n:
         return f"job {n['resident']} is there, and too little is known of it to give it a partner."
-    return f"no device is idle, and too little is known of its kind to share one (evidence: {n['evidence']})."
+    return f"too little is known of its kind to share a device (evidence: {n['evidence']})."
 
 
 def _exclusive(n: Record) -> str:
-    return (
-        f"job {n['resident']} does not share." if "resident" in n else "this job does not share, and no device is idle."
-    )
+    return f"job {n['resident']} does not share." if "resident" in n else "this job does not share a device."
 
 
 def _over_budget(n: Record) -> str:

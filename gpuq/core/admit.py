@@ -286,7 +286,8 @@ def _admitted(job: Job, forecast: Forecast, place: Place, limits: Limits) -> Ver
     if _load_fits(job, forecast, place, limits):
         return Verdict(True, Rule.FITS, place.device.id, numbers)
     cost = forecast.pairs[0]
-    known: Numbers = (("resident_slowdown", cost.resident), ("saving", cost.saving))
+    limit = 1 + _OVERDRAFT * (_budget(job.max_slowdown, limits) - 1)
+    known: Numbers = (("resident_slowdown", cost.resident), ("upper_limit", limit), ("saving", cost.saving))
     return Verdict(True, Rule.KNOWN_PAIR, place.device.id, (*numbers, *known))
 
 
@@ -301,6 +302,7 @@ def _sharing_numbers(job: Job, forecast: Forecast, place: Place, limits: Limits)
         ("headroom_bytes", int(total * limits.memory_headroom)),
         ("total_bytes", total),
         ("expected_slowdown", forecast.expected_slowdown),
+        ("upper_slowdown", forecast.upper_slowdown),
         ("slowdown_evidence", forecast.pair_evidence),
         ("budget", _budget(job.max_slowdown, limits)),
         ("beside", " ".join(str(a.id.job) for a in place.residents)),

@@ -29,6 +29,12 @@ class DeviceNames:
         """The device's name; a shortened id for a device without an index, or one that is not known."""
         return self._names.get(device) or short_id(device)
 
+    def memory_of(self, devices: Collection[str]) -> int | None:
+        """Bytes of the smallest of these devices; without any, of the largest there is. None where that is not known."""
+        if devices:
+            return min((one.total_memory for id_ in devices if (one := self._devices.get(DeviceId(id_)))), default=None)
+        return max((device.total_memory for device in self._devices.values()), default=None)
+
     def find(self, text: str) -> list[Device]:
         """The devices that `text` may stand for: an index, a name with or without its host, an id, or the beginning of a UUID.
 

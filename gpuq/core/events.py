@@ -11,6 +11,7 @@ from gpuq.core.attempt import AttemptId, Ending, MemoryCause
 from gpuq.core.device import Device, DeviceId, HostId, Reading
 from gpuq.core.job import Job, JobId
 from gpuq.core.measurement import Measurement
+from gpuq.core.slowdown import Rates
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +49,8 @@ class ReleaseRequested:
 class ResidentReport:
     """One attempt that a host still answers for: what it uses, how far it is.
 
-    `blink`, `not_counted` and `step_processes` are as in `Measurement`.
+    `blink`, `not_counted` and `step_processes` are as in `Measurement`. `rates`: its progress alone and beside the partners
+    that it has now; None while it has none.
     """
 
     attempt: AttemptId
@@ -60,6 +62,7 @@ class ResidentReport:
     blink: str | None = None
     not_counted: str | None = None
     step_processes: int | None = None
+    rates: Rates | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 from gpuq.core.attempt import AttemptId
 
-HELD_BACK_LIMIT = 0.08
+HELD_BACK_LIMIT = 0.09
 """The largest share of a job's time that other processes may have taken for its utilisation and rates to count as its own.
 
-They are then at most 9% off (1 / 0.92). Gpuq's own processes take 1 to 3% of one core.
+They are then at most a tenth off (1 / 0.91). Gpuq's own processes take 2% of one core while a job runs.
 """
 
 

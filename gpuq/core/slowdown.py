@@ -125,25 +125,27 @@ def slowdowns(
     """The same by everything that the alone rate may rest on, the best first.
 
     Blinks, then time alone within the attempt, each if it has two windows; then the kind; then what has one window; last, the
-    ratio within the attempt with the windows beside foreign load, if there are such. No interval when either side has a single
-    value.
+    ratio with the windows beside foreign load, if there are such. No interval when either side has a single value.
     """
     partners = None if beside is None else tuple(beside)
     seen = rates(measurement, partners)
-    if seen.shared is not None:
-        yield from _by_own_rates(seen, seen.shared, kind_alone)
+    yield from slowdowns_of(seen, kind_alone)
     every = rates(measurement, partners, foreign_load=True)
-    if every != seen and every.shared is not None and (alone := every.alone or every.blinked) is not None:
+    alone = every.alone or every.blinked or kind_alone
+    if every != seen and every.shared is not None and alone is not None:
         yield _ratio(alone, every.shared, Basis.FOREIGN)
 
 
-def _by_own_rates(seen: Rates, shared: Rate, kind_alone: Rate | None) -> Iterator[Slowdown]:
+def slowdowns_of(seen: Rates, kind_alone: Rate | None = None) -> Iterator[Slowdown]:
+    """The same from rates that were worked out elsewhere."""
+    if seen.shared is None:
+        return
     own = [(Basis.BLINK, seen.blinked), (Basis.WITHIN_ATTEMPT, seen.alone)]
     sound = [(basis, alone) for basis, alone in own if alone is not None and alone.count >= 2]
     weak = [(basis, alone) for basis, alone in own if alone is not None and alone.count < 2]
     for basis, alone in [*sound, (Basis.KIND, kind_alone), *weak]:
         if alone is not None:
-            yield _ratio(alone, shared, basis)
+            yield _ratio(alone, seen.shared, basis)
 
 
 def packing_saving(time_together: float, times_alone: Sequence[float]) -> float | None:

@@ -9,7 +9,7 @@ perform.py  actions become orders, sent again until they are seen to work
 restore.py  the state, rebuilt from the record
 journal.py  what is worth a line, and a journal replayed
 view.py     the live picture that the API serves
-up.py       `gpuq up`: everything for one user, in the foreground
+up.py       `gpuq up`: everything for one user
 retrain.py  the nightly training, a process of its own
 tasks.py    the only place where background tasks are made
 """

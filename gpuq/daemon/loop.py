@@ -89,7 +89,7 @@ class Dispatcher:
         self._known = Known()
         self._policy: Policy = parts.policy
         self.intake = intake
-        self.view = View(parts.limits.stale_after_s)
+        self.view = View(parts.limits.stale_after_s, parts.learner.alone_rate)
         self.recorder = Recorder(parts.learner.features_of, self._actual_of)
         self._acknowledged: dict[str, int] = dict(intake.taken)
         self._next_pass_at = 0.0
@@ -247,7 +247,8 @@ class Dispatcher:
             await self._show_queue()
             learner = self.parts.learner
             about = {"model_version": learner.model_version, "policy": self._policy_words()}
-            view = self.view.draw(self.state, turn.now, about, learner.drift(), self.parts.starts)
+            kept = self._known.kept.devices if self._known.kept else ()
+            view = self.view.draw(self.state, turn.now, about, learner.drift(), self.parts.starts, kept)
             await stream.set_view(view, _VIEW_LIVES_S)
 
     def _policy_words(self) -> dict[str, Any]:
@@ -258,7 +259,11 @@ class Dispatcher:
 
     async def _show_queue(self) -> None:
         """The waiting queue stands in Redis, ids only, for anyone to look at; made again from the state when lost."""
-        order = [job.id for job in sorted(self._waiting(), key=lambda j: (-j.priority, j.submitted_at, j.id))]
+        starts = self.parts.starts
+        rank = {job: number for number, job in enumerate(starts.order)} if starts else {}
+        # Who came since the order was last worked out stands behind those of the same priority.
+        ordered = sorted(self._waiting(), key=lambda j: (-j.priority, rank.get(j.id, len(rank)), j.submitted_at, j.id))
+        order = [job.id for job in ordered]
         if order != await self.parts.stream.waiting():
             await self.parts.stream.set_waiting(order)
 

@@ -8,7 +8,7 @@ restart taken up from there; a crash loses the last minute of it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from pathlib import Path
@@ -18,6 +18,7 @@ import msgspec
 
 from gpuq.core.board import Board
 from gpuq.core.forecast import Answers
+from gpuq.core.index import sort_of
 from gpuq.core.job import Job, JobId, KindId
 from gpuq.core.known import Known
 from gpuq.core.limits import Limits
@@ -33,9 +34,13 @@ log = logging.getLogger(__name__)
 # Seconds between two looks, and the share of the time that they may take.
 _EVERY_S, _SHARE = 5.0, 0.05
 _KEEP_EVERY_S = 60.0
+_A_MINUTE_S = 60.0
 # Who is foretold a start: so many, the first to go; those behind them wait long, however long that is.
 _MOST = 300
 _NEWCOMER = JobId(-2)
+# An estimate is shown once so many starts, told at different moments, have corrected it (a 90th percentile cannot be checked on
+# fewer), and only while its 90th percentile is at most so many times its median: a wider one helps nobody to plan.
+_STARTS_SEEN, _WIDEST = 9, 10.0
 
 Moments = tuple[float, float]
 
@@ -49,8 +54,9 @@ class _Kept:
 
 
 class Starts:
-    """`jobs` and `newcomer` are unix times: the median and the 90th percentile, as last worked out. `file` keeps what was learnt;
-    with None it ends with the process. `state` is as it was rebuilt from the record."""
+    """`jobs` and `newcomer` are unix times: the median and the 90th percentile, as last worked out; `order` has all who wait, the
+    first to start first. `file` keeps what was learnt; with None it ends with the process. `state` is as it was rebuilt from the
+    record."""
 
     def __init__(
         self, scheduling: Scheduling, clock: Callable[[], float], file: Path | None = None, state: State | None = None
@@ -66,6 +72,22 @@ class Starts:
         self._next_at = self._keep_at = float("-inf")
         self.jobs: dict[JobId, Moments] = {}
         self.newcomer: Moments | None = None
+        self.order: list[JobId] = []
+        self._founded: set[JobId] = set()
+        self._looked_at = 0.0
+
+    def calibrated(self) -> tuple[dict[JobId, Moments], Moments | None]:
+        """Those of `jobs` and `newcomer` that are fit to be shown: corrected by enough earlier starts, resting on forecast
+        durations of all who run and all who go before, and not too wide to be of use."""
+        if len(self._teller.moments_seen()) < _STARTS_SEEN:
+            return {}, None
+        shown = {job: found for job, found in self.jobs.items() if job in self._founded and self._is_narrow(found)}
+        newcomer = self.newcomer if self.newcomer and _NEWCOMER in self._founded else None
+        return shown, newcomer if newcomer and self._is_narrow(newcomer) else None
+
+    def _is_narrow(self, moments: Moments) -> bool:
+        p50_s, p90_s = (moment - self._looked_at for moment in moments)
+        return p90_s <= _WIDEST * max(p50_s, _A_MINUTE_S)
 
     def refresh(self, state: State, answers: Answers, limits: Limits, now: float) -> None:
         """Look again where it is time. A fault here is logged: it must hurt no job."""
@@ -76,7 +98,7 @@ class Starts:
             self._look(_copied(state, answers, limits, now))
         except Exception:
             log.exception("expected starts", extra={"action": "starts"})
-            self.jobs, self.newcomer = {}, None
+            self.jobs, self.newcomer, self.order = {}, None, []
         self._next_at = now + max(_EVERY_S, (self._clock() - started) / _SHARE)
         if now >= self._keep_at:
             self._keep_at = now + _KEEP_EVERY_S
@@ -84,12 +106,15 @@ class Starts:
 
     def _look(self, board: Board) -> None:
         self._teller.watch(board)
-        first = self._teller.in_order(board)[:_MOST]
+        everyone = self._teller.in_order(board)
+        first = everyone[:_MOST]
         newcomer = Job(_NEWCOMER, KindId(""), "", "", board.now, since=board.now)
         found = self._teller.among(board, [*first, newcomer])
         for job in first:
             self._teller.remember(board, job)
         self.newcomer = _moments(found.pop(_NEWCOMER), board.now) if len(first) < _MOST else None
+        self.order, self._looked_at = [job.id for job in everyone], board.now
+        self._founded = _founded(board, [*first, newcomer])
         self.jobs = {job: moments for job, start in found.items() if (moments := _moments(start, board.now))}
 
     def _keep(self) -> None:
@@ -134,6 +159,19 @@ def _copied(state: State, answers: Answers, limits: Limits, now: float) -> Board
     if isinstance(answers, Known):
         board.known.kept = answers.kept
     return board
+
+
+def _founded(board: Board, ordered: Sequence[Job]) -> set[JobId]:
+    """Those of `ordered`, the first to go first, before whom only jobs run or wait whose durations are forecast."""
+    if any(attempt.forecast.duration_p50_s is None for attempt in board.state.attempts.values()):
+        return set()
+    devices = list({sort_of(place.device): place.device for place in board.places}.values())
+    found = set()
+    for job in ordered:
+        found.add(job.id)
+        if all(board.forecast_alone(job, device).duration_p50_s is None for device in devices):
+            break
+    return found
 
 
 def _moments(start: ExpectedStart, now: float) -> Moments | None:

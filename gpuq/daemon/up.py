@@ -124,7 +124,7 @@ class _Up:
         """Start all parts, wait for the end, stop all parts in reverse. Raises GpuqError when a part does not start."""
         self._listen_to_signals()
         self._note(None)
-        shortening = asyncio.create_task(self._keep_own_logs_short())
+        shortening = asyncio.create_task(self._keep_log_short())
         try:
             starting = asyncio.create_task(self._start())
             await _first_of(starting, self._asked_to_stop.wait())
@@ -229,11 +229,12 @@ class _Up:
         return (self._home.run / "http.json").exists()
 
     async def _wait_for_devices(self) -> None:
-        """Until the dispatcher shows a device: from then on a submission can start."""
+        """Until the dispatcher shows a fresh reading of a device here: from then on a submission can start."""
+        began = time.time()
         stream = RedisStream(self._settings.effective_redis_url)
         try:
-            if not await self._until(lambda: _shows_devices(stream)):
-                _say(f"No device has been reported yet; {self._home.logs / 'worker.log'} may say why.")
+            if not await self._until(lambda: _shows_devices(stream, self._settings.worker.host, began)):
+                _say(f"No device of this host was read within {_READY_WITHIN_S:.0f} s; `gpuq doctor` may say why.")
                 return
             _say_policy(json.loads(await stream.view() or b"{}"))
         except Unreachable:
@@ -242,7 +243,7 @@ class _Up:
             await stream.close()
 
     def _greet(self) -> None:
-        address = f"http://127.0.0.1:{json.loads((self._home.run / 'http.json').read_text())['port']}/"
+        address = json.loads((self._home.run / "http.json").read_text())["url"]
         _say(f"gpuq is up: home {self._home.root}, {address}")
         if sys.stderr.isatty():
             _say(f"The page: {address}?token={private_secret(self._home.token_file)}")
@@ -252,7 +253,7 @@ class _Up:
             _say(f"No setting, and without effect: the environment variable {unknown}")
         jobs = "ends gpuq and the running jobs" if self._stop_jobs else "ends gpuq and leaves jobs running"
         if self._ready_fd is not None:
-            _say(f"Submit with `gpuq submit train.py`; `gpuq down` {jobs}. Its log: {self._home.logs / 'up.log'}")
+            _say(f"Submit with `gpuq submit train.py`; `gpuq down` {jobs}. Its messages: {self._home.logs / 'up.log'}")
             self._to_log_file()
             os.write(self._ready_fd, b"1")
             os.close(self._ready_fd)
@@ -262,10 +263,9 @@ class _Up:
         with contextlib.suppress(OSError):
             self._systemd.ready()
 
-    async def _keep_own_logs_short(self) -> None:
+    async def _keep_log_short(self) -> None:
         while True:
-            for name in ("up.log", "shims.log"):
-                shorten(self._home.logs / name)
+            shorten(self._home.logs / "up.log")
             await asyncio.sleep(_SHORTEN_EVERY_S)
 
     def _leave(self) -> _Left | None:
@@ -312,12 +312,14 @@ async def _until_free(api: Api) -> None:
             return
 
 
-async def _shows_devices(stream: RedisStream) -> bool:
+async def _shows_devices(stream: RedisStream, host: str, since: float) -> bool:
+    """Whether a device of this host was read since then; the record also has devices of former workers."""
     try:
         view = await stream.view()
     except Unreachable:
         return False  # its supervision brings Redis back
-    return bool(json.loads(view or b"{}").get("devices"))
+    devices = json.loads(view or b"{}").get("devices", [])
+    return any(device["host"] == host and (device["read_at"] or 0.0) >= since for device in devices)
 
 
 def _say_policy(view: dict[str, Any]) -> None:

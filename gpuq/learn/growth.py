@@ -14,14 +14,15 @@ multiplied by r multiplies the rest by r to some power between the two ends of i
 
 Nothing is believed to shrink what it enlarges, so a run with larger settings bounds a job from above, and one with smaller ones
 from below: every further run narrows the range, and where two runs differ in one setting only, what it cost there replaces
-the belief (`_learned`): a setting that was shown not to matter does not widen anything any more.
+the belief (`_projected`): a setting that was shown not to matter does not widen anything any more.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from gpuq.learn.bounds import REPEATED_DURATION, predictive_bound
 from gpuq.learn.history import Known, Run, Value
@@ -29,8 +30,12 @@ from gpuq.script.meaning import Meaning, meaning
 
 MIB = 2**20
 ANYTHING = math.inf
+_LARGEST_LOG = 50.0
+_MOST_KEPT = 10_000
 # Runs of other settings that are compared; more of them narrow little and cost time.
 MOST_RUNS = 12
+# Of those, the ones that differ least.
+MOST_COMPARED = 4
 # A share of a measurement that two runs of the same work may differ by.
 _NOISE = 0.05
 # A range wider than this makes no bound: the job runs alone, and is measured.
@@ -51,11 +56,6 @@ class Span:
     def __add__(self, other: Span) -> Span:
         return Span(self.least + other.least, self.usual + other.usual, self.most + other.most)
 
-    @property
-    def width(self) -> float:
-        """How far apart its ends are."""
-        return self.most - self.least
-
 
 @dataclass(frozen=True, slots=True)
 class Effect:
@@ -63,6 +63,10 @@ class Effect:
 
     memory: Span
     time: Span
+
+    def of(self, what: str) -> Span:
+        """The powers of `memory` or `time`."""
+        return self.memory if what == "memory" else self.time
 
 
 _UNKNOWN_SPAN = Span(-ANYTHING, 0.0, ANYTHING)
@@ -77,11 +81,12 @@ EFFECTS: Mapping[Meaning, Effect] = {
     Meaning.COUNT: Effect(Span(0.0, 0.5, 1.0), Span(0.0, 0.6, 1.0)),
     Meaning.OTHER: Effect(Span(0.0, 0.4, 1.0), Span(0.0, 0.4, 1.0)),
 }
+_OF_ONE_THING = frozenset({Meaning.WIDTH, Meaning.DEPTH, Meaning.SIDE, Meaning.SEQUENCE, Meaning.BATCH})
 # Of words and switches: a factor either way.
 _HALF_OR_DOUBLE = Span(-math.log(2), 0.0, math.log(2))
-_WORDS: Mapping[Meaning, Effect] = {
-    Meaning.COPIES: Effect(_HALF_OR_DOUBLE, _HALF_OR_DOUBLE),
-    Meaning.OTHER: Effect(Span(-math.log(1.5), 0.0, math.log(1.5)), Span(-math.log(1.5), 0.0, math.log(1.5))),
+_WORDS: Mapping[Meaning, Span] = {
+    Meaning.COPIES: _HALF_OR_DOUBLE,
+    Meaning.OTHER: Span(-math.log(1.5), 0.0, math.log(1.5)),
 }
 
 # Bytes of a process that no setting changes, at least and at most, by framework: anonymous memory of a process that trains a
@@ -106,9 +111,13 @@ _START_UP: Mapping[str | None, tuple[float, float]] = {
 }
 
 
+# Per run: what it showed, and the least and most of that which no setting changes.
+Values = list[tuple[float | None, tuple[float, float]]]
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One setting that two jobs have differently; `ratio` is the new value / the old, None where that is no number."""
+    """One setting that two jobs have differently; None where one has it not."""
 
     name: str
     old: Value | None
@@ -123,13 +132,134 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Measured:
+    """Runs with the same settings: the most memory, and the time of the one that took longest."""
+
+    known: Known
+    memory_bytes: float | None
+    duration_s: float | None
+    first_step_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
 class Needs:
-    """Least, usual, most, in the unit of what was measured; and how many settings differ from the nearest run."""
+    """Least, usual, most, in the unit of what was measured."""
 
     least: float
     usual: float
     most: float
-    changed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What a job may need, by runs of its script with other settings.
+
+    `nearest` is what differs from the run that differs least. `memory` is in bytes and `seconds` in seconds; None where no run
+    shows any. `load` is by how much the work of a step may have grown since the nearest run, at most.
+    """
+
+    nearest: tuple[Change, ...]
+    memory: Needs | None
+    seconds: Needs | None
+    load: float | None
+
+
+class Siblings:
+    """Finished runs of one script on one type of device, by their settings, and what a job with others may need."""
+
+    def __init__(self, runs: Sequence[Run], device_type: str) -> None:
+        """Of more different settings than `MOST_RUNS` the last ones count."""
+        groups: dict[tuple[tuple[str, Value], ...], list[Run]] = {}
+        for run in runs:
+            groups.setdefault(run.known.values, []).append(run)
+        self._rows = [_measured(group) for group in list(groups.values())[-MOST_RUNS:]]
+        self._on_cores = device_type.startswith("cpu-")
+        self._compared: dict[tuple[object, ...], Compared] = {}
+        self._seen: dict[tuple[str, int], dict[str, list[tuple[Change, float]]]] = {}
+
+    def compared(self, job: Known) -> Compared:
+        """What a job may need; worked out once for all jobs with the same settings."""
+        key = job.values, job.given, job.framework
+        if key not in self._compared:
+            if len(self._compared) >= _MOST_KEPT:
+                self._compared.clear()
+            self._compared[key] = self._compare(job)
+        return self._compared[key]
+
+    def _compare(self, job: Known) -> Compared:
+        changed = [tuple(changes(job, row.known)) for row in self._rows]
+        # Another model or data set may be any other work, so such runs say nothing of this job.
+        alike = [place for place, each in enumerate(changed) if not any(_is_choice(change.name) for change in each)]
+        near = sorted(alike, key=lambda place: len(changed[place]))[:MOST_COMPARED]
+        grown = [_together([(change, _span(change, "memory")) for change in changed[place]]).most for place in near]
+        return Compared(
+            nearest=min(changed, key=len, default=()),
+            memory=self._needs("memory", [(place, changed[place]) for place in near], self._memory(job)),
+            seconds=self._needs("time", [(place, changed[place]) for place in near], self._seconds(job)),
+            load=math.exp(min(max(0.0, min(grown)), _LARGEST_LOG)) if grown else None,
+        )
+
+    def _memory(self, job: Known) -> Values:
+        fixed = _FIXED.get(job.framework, _FIXED[None]) if self._on_cores else _FIXED_ON_GPU
+        return [(row.memory_bytes, fixed) for row in self._rows]
+
+    def _seconds(self, job: Known) -> Values:
+        usual = _START_UP.get(job.framework, _START_UP[None])
+        return [
+            (row.duration_s, usual if row.first_step_s is None else (0.8 * row.first_step_s, row.first_step_s))
+            for row in self._rows
+        ]
+
+    def _needs(self, what: str, near: Sequence[tuple[int, tuple[Change, ...]]], rows: Values) -> Needs | None:
+        """The range that these runs leave open together; its usual value is that of the one that leaves least."""
+        found: list[tuple[float, Needs]] = []
+        for place, changed in near:
+            value, fixed = rows[place]
+            if value is None:
+                continue
+            floor, ceiling = (min(part, 0.95 * value) for part in fixed)
+            span = self._factor(what, place, rows, changed)
+            middle = (floor + ceiling) / 2
+            least = ceiling + (value - ceiling) * math.exp(span.least)
+            usual = middle + (value - middle) * math.exp(min(span.usual, _LARGEST_LOG))
+            most = floor + (value - floor) * math.exp(span.most) if span.most < _LARGEST_LOG else ANYTHING
+            found.append((span.most - span.least, Needs(min(least, most), usual, most)))
+        if not found:
+            return None
+        usual = min(found, key=lambda pair: pair[0])[1].usual
+        most = min(needs.most for _, needs in found)
+        least = min(max(needs.least for _, needs in found), most)
+        return Needs(least, min(max(usual, least), most), most)
+
+    def _factor(self, what: str, place: int, rows: Values, changed: Sequence[Change]) -> Span:
+        """What all changes since this run do together to the part of it that grows."""
+        believed = [(change, _span(change, what)) for change in changed]
+        if len(rows) == 1 or not changed:
+            return _together(believed)
+        return _together((change, self._learned(what, place, rows, change) or span) for change, span in believed)
+
+    def _learned(self, what: str, place: int, rows: Values, change: Change) -> Span | None:
+        """What runs that differ from this one in nothing but the changed setting showed of it; None without any."""
+        value, (floor, _) = rows[place]
+        if value is None:
+            return None
+        if (what, place) not in self._seen:
+            self._seen[what, place] = self._lone_changes(what, place, rows)
+        rest = max(value - min(floor, 0.95 * value), 1e-9)
+        spans = [
+            _projected(change, seen, (its - value) / rest, _NOISE * value / rest, what)
+            for seen, its in self._seen[what, place].get(change.name, ())
+        ]
+        return min((span for span in spans if span is not None), key=lambda span: span.most - span.least, default=None)
+
+    def _lone_changes(self, what: str, place: int, rows: Values) -> dict[str, list[tuple[Change, float]]]:
+        """Setting -> (change, value measured there) of the runs that differ from this one in that setting only."""
+        found: dict[str, list[tuple[Change, float]]] = {}
+        for row, (its, _) in zip(self._rows, rows, strict=True):
+            between = [one for one in changes(row.known, self._rows[place].known) if _tells(one, what)]
+            if its is not None and len(between) == 1:
+                found.setdefault(between[0].name, []).append((between[0], its))
+        return found
 
 
 def changes(new: Known, old: Known) -> list[Change]:
@@ -141,41 +271,8 @@ def changes(new: Known, old: Known) -> list[Change]:
     return [
         Change(name, theirs.get(name), ours.get(name))
         for name in sorted(names)
-        if name in ours and name in theirs or name in new.given or name in old.given
+        if (name in ours and name in theirs) or name in new.given or name in old.given
     ]
-
-
-def memory(runs: Sequence[Run], job: Known, device_type: str) -> Needs | None:
-    """Bytes that the job may need, from finished runs of its script; None without any that measured memory."""
-    on_cores = device_type.startswith("cpu-")
-    fixed = _FIXED.get(job.framework, _FIXED[None]) if on_cores else _FIXED_ON_GPU
-    measured = [
-        (run, float(run.peak_memory_bytes))
-        for run in runs
-        if run.peak_memory_bytes is not None and (run.duration_s is None or run.duration_s > SHORTEST_S)
-    ]
-    return _needs(measured, job, lambda _: fixed, lambda effect: effect.memory)
-
-
-def duration(runs: Sequence[Run], job: Known) -> tuple[float, float] | None:
-    """(half, nine of ten) take no longer, in seconds, from finished runs of its script; None where that could be anything."""
-    usual = _START_UP.get(job.framework, _START_UP[None])
-
-    def start_up(run: Run) -> tuple[float, float]:
-        return usual if run.first_step_s is None else (0.8 * run.first_step_s, run.first_step_s)
-
-    needs = _needs([(run, run.duration_s) for run in runs if run.duration_s], job, start_up, lambda effect: effect.time)
-    if needs is None or needs.most == ANYTHING:
-        return None
-    return needs.usual, bounded(needs, predictive_bound([1.0], 0.9, REPEATED_DURATION))
-
-
-def load(runs: Sequence[Run], job: Known) -> float:
-    """By how much the work of one step may have grown since the nearest run, at most: 1 for work that is no larger."""
-    found = [
-        sum((_span(change, lambda effect: effect.memory) for change in changes(job, run.known)), Span()) for run in runs
-    ]
-    return math.exp(max(0.0, min((span.most for span in found), default=0.0)))
 
 
 def busier(utilization_pct: float, factor: float) -> float:
@@ -190,114 +287,89 @@ def bounded(needs: Needs, noise: float) -> float:
     return needs.usual * math.exp(math.hypot(above, math.log(max(1.0, noise))))
 
 
-def along_batch(runs: Sequence[Run], job: Known) -> tuple[list[float], list[float]] | None:
-    """(batch sizes, bytes) where runs and job differ in nothing else and two sizes at least were measured; else None."""
-    rows = [
-        (run.known.batch_log2, run.peak_memory_bytes)
+def seconds(needs: Needs | None) -> tuple[float | None, float | None]:
+    """(half, nine of ten) of such jobs take no longer, in seconds; None where that could be anything."""
+    if needs is None or needs.most == ANYTHING:
+        return None, None
+    return needs.usual, bounded(needs, predictive_bound([1.0], 0.9, REPEATED_DURATION))
+
+
+def _measured(runs: Sequence[Run]) -> Measured:
+    memory = [
+        run.peak_memory_bytes
         for run in runs
-        if {change.name for change in changes(job, run.known)} <= {"batch-size"}
+        if run.peak_memory_bytes is not None and (run.duration_s is None or run.duration_s >= SHORTEST_S)
     ]
-    sized = [(2.0**batch, float(peak)) for batch, peak in rows if batch is not None and peak is not None]
-    if job.batch_log2 is None or len({batch for batch, _ in sized}) < 2:
-        return None
-    return [batch for batch, _ in sized], [peak for _, peak in sized]
+    timed = [run for run in runs if run.duration_s is not None]
+    alone = [run for run in timed if not run.shared] or timed
+    longest = max(alone, key=lambda run: run.duration_s or 0.0, default=None)
+    return Measured(
+        known=runs[-1].known,
+        memory_bytes=float(max(memory)) if memory else None,
+        duration_s=None if longest is None else longest.duration_s,
+        first_step_s=None if longest is None else longest.first_step_s,
+    )
 
 
-def _needs(
-    measured: Sequence[tuple[Run, float]],
-    job: Known,
-    fixed: Callable[[Run], tuple[float, float]],
-    of: Callable[[Effect], Span],
-) -> Needs | None:
-    """The range that all runs leave open together."""
-    rows = _highest(measured)[-MOST_RUNS:]
-    found: list[tuple[float, Needs]] = []
-    for run, value in rows:
-        floor, ceiling = (min(part, 0.95 * value) for part in fixed(run))
-        span, names = Span(), []
-        for change in changes(job, run.known):
-            span += _learned(change, run, value, rows, floor, of) or _span(change, of)
-            names.append(change.name)
-        least = ceiling + (value - ceiling) * math.exp(span.least)
-        usual = (floor + ceiling) / 2 + (value - (floor + ceiling) / 2) * math.exp(min(span.usual, 50.0))
-        most = floor + (value - floor) * math.exp(min(span.most, 50.0)) if span.most < ANYTHING else ANYTHING
-        found.append((span.width, Needs(min(least, most), usual, most, tuple(names))))
-    if not found:
-        return None
-    _, nearest = min(found, key=lambda pair: pair[0])
-    most = min(needs.most for _, needs in found)
-    least = min(max(needs.least for _, needs in found), most)
-    return Needs(least, min(max(nearest.usual, least), most), most, nearest.changed)
+def _together(spans: Iterable[tuple[Change, Span]]) -> Span:
+    """What several changes do together.
+
+    Two widths grow the matrix between them as one of them squared does, two depths the stack they are parts of: of such
+    settings the one that does most counts. Rows and columns, and all else, multiply.
+    """
+    total = Span()
+    ends: dict[tuple[Meaning, bool], Span] = {}
+    for change, span in spans:
+        about = meaning(change.name)
+        if about not in _OF_ONE_THING or change.ratio is None:
+            total += span
+            continue
+        key = about, change.ratio > 1
+        ends[key] = max(ends.get(key, span), span, key=lambda one: abs(one.usual) + one.most - one.least)
+    return sum(ends.values(), total)
 
 
-def _highest(measured: Sequence[tuple[Run, float]]) -> list[tuple[Run, float]]:
-    """Of runs with the same settings the one that showed the most, in the order of their latest."""
-    found: dict[tuple[tuple[str, Value], ...], tuple[Run, float]] = {}
-    for run, value in measured:
-        before = found.pop(run.known.values, None)
-        found[run.known.values] = before if before is not None and before[1] > value else (run, value)
-    return list(found.values())
-
-
-def _span(change: Change, of: Callable[[Effect], Span]) -> Span:
+@lru_cache(maxsize=65_536)
+def _span(change: Change, what: str) -> Span:
     """What is believed of a change before anything was measured of it."""
     about, ratio = meaning(change.name), change.ratio
     if about is Meaning.STORE:
         return Span(-ANYTHING, 0.0, 0.0) if change.new in ("false", None) else _UNKNOWN_SPAN
     if ratio is not None and about in EFFECTS:
-        power = of(EFFECTS[about])
+        power = EFFECTS[about].of(what)
         ends = sorted(exponent * math.log(ratio) for exponent in (power.least, power.most))
         return Span(ends[0], power.usual * math.log(ratio), ends[1])
     if about is Meaning.LENGTH:
-        return of(Effect(Span(0.0, 0.0, 0.1), _UNKNOWN_SPAN))
+        return Span(0.0, 0.0, 0.1) if what == "memory" else _UNKNOWN_SPAN
     # A number that only one of the two was given, over a default that is not known, may be any number of times that.
     numbers = isinstance(change.old, float) or isinstance(change.new, float)
-    return of(_WORDS[about]) if about in _WORDS and not numbers else _UNKNOWN_SPAN
+    return _WORDS[about] if about in _WORDS and not numbers else _UNKNOWN_SPAN
 
 
-def _learned(
-    change: Change,
-    run: Run,
-    value: float,
-    rows: Sequence[tuple[Run, float]],
-    floor: float,
-    of: Callable[[Effect], Span],
-) -> Span | None:
-    """What runs that differ from `run` in nothing but this setting showed of it; None without any.
+def _projected(change: Change, seen: Change, share: float, noise: float, what: str) -> Span | None:
+    """What a change does, where another change of the same setting added `share` (of the part that grows), give or take `noise`.
 
     Through two measured values of a number goes one power of each exponent it may have: the extrapolation of the highest
-    bounds that of all others. Of a word, what another value changed.
+    bounds that of all others. Of words, what another word changed.
     """
-    seen: list[Span] = []
-    noise = _NOISE * value / (value - floor)
-    for other, its in rows:
-        between = [one for one in changes(other.known, run.known) if _tells(one, of)]
-        if len(between) != 1 or between[0].name != change.name:
-            continue
-        share = (its - value) / (value - floor)
-        if change.ratio is None or between[0].ratio is None:
-            if between[0].new == change.new or meaning(change.name) is not Meaning.CHOICE:
-                seen.append(Span(*(math.log(max(0.01, 1 + share + error)) for error in (-noise, 0.0, noise))))
-        elif abs(math.log(between[0].ratio)) > 0.05:
-            seen.append(_along(change.ratio, between[0].ratio, share, noise, of(_effect(change.name))))
-    return min(seen, key=lambda span: span.width, default=None)
+    if change.ratio is None or seen.ratio is None:
+        return Span(*(math.log(max(0.01, 1 + share + error)) for error in (-noise, 0.0, noise)))
+    if abs(math.log(seen.ratio)) < 0.05:
+        return None
+    power = EFFECTS.get(meaning(change.name), EFFECTS[Meaning.OTHER]).of(what)
+    ways = [
+        (change.ratio**exponent - 1) / (seen.ratio**exponent - 1)
+        for exponent in (max(part, _LEAST_POWER) for part in (power.least, power.usual, power.most))
+    ]
+    ends = [math.log(max(0.01, 1 + (share + error) * way)) for way in ways for error in (-noise, noise)]
+    return Span(min(ends), math.log(max(0.01, 1 + share * ways[1])), max(ends))
 
 
-def _along(ratio: float, seen: float, share: float, noise: float, power: Span) -> Span:
-    """The factor at `ratio`, where at `seen` it was 1 + share."""
-    factors = []
-    for exponent in (max(power.least, _LEAST_POWER), max(power.usual, _LEAST_POWER), max(power.most, _LEAST_POWER)):
-        way = (ratio**exponent - 1) / (seen**exponent - 1)
-        factors.append([math.log(max(0.01, 1 + (share + error) * way)) for error in (-noise, 0.0, noise)])
-    ends = [end for row in factors for end in row]
-    return Span(min(ends), factors[1][1], max(ends))
+def _is_choice(name: str) -> bool:
+    return meaning(name) is Meaning.CHOICE
 
 
-def _effect(name: str) -> Effect:
-    return EFFECTS.get(meaning(name), EFFECTS[Meaning.OTHER])
-
-
-def _tells(change: Change, of: Callable[[Effect], Span]) -> bool:
+def _tells(change: Change, what: str) -> bool:
     """Whether a change may have made a difference of its own to what is compared."""
-    span = _span(change, of)
-    return span.width > 0.25 or abs(span.usual) > 0.1
+    span = _span(change, what)
+    return span.most - span.least > 0.25 or abs(span.usual) > 0.1

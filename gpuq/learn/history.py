@@ -19,6 +19,8 @@ from gpuq.learn.peaks.compute import compute_log2
 from gpuq.learn.peaks.footprint import Parts, parts_of
 
 Value = float | str
+# Whose, which, on how many devices.
+Script = tuple[str, str, int]
 
 RUNS_KEPT = 64
 PARTIAL_KEPT = 16
@@ -45,7 +47,7 @@ class Known:
     given: frozenset[str] = frozenset()
     """Those that the script does not say itself."""
     framework: str | None = None
-    script: tuple[str, str, int] | None = None
+    script: Script | None = None
     """Whose script it is, which, and on how many devices; None where that is not known."""
 
     @classmethod
@@ -149,7 +151,7 @@ class History:
     def __init__(self) -> None:
         self._runs: OrderedDict[tuple[str, str], _Runs] = OrderedDict()
         # Script and type of device -> kinds of it with a run, the longest unseen first.
-        self._kinds_of: dict[tuple[tuple[str, str, int], str], OrderedDict[str, None]] = {}
+        self._kinds_of: dict[tuple[Script, str], OrderedDict[str, None]] = {}
         self._slowdowns: OrderedDict[tuple[str, str, str], deque[Slowdown]] = OrderedDict()
         self._places: set[str] = set()
         self._unsafe: set[tuple[str, str, str]] = set()
@@ -308,7 +310,7 @@ def _values(stored: object) -> tuple[tuple[str, Value], ...]:
     )
 
 
-def _script(features: Mapping[str, Any]) -> tuple[str, str, int] | None:
+def _script(features: Mapping[str, Any]) -> Script | None:
     who = _text(features.get("project")) or _text(features.get("owner"))
     script, devices = _text(features.get("script")), features.get("gpus")
     return (who, script, devices if isinstance(devices, int) else 1) if who and script else None

@@ -18,7 +18,7 @@ from gpuq.learn import growth
 from gpuq.learn.bounds import REPEATED_DURATION, SAME_KIND_MEMORY, Prior, order_statistic, predictive_bound, upper_bound
 from gpuq.learn.clusters import NEIGHBOURS, Places
 from gpuq.learn.drift import Drift
-from gpuq.learn.history import History, Known, Run, measured, place_of
+from gpuq.learn.history import History, Known, Run, Script, measured, place_of
 from gpuq.learn.interference.pair import PairCosts, combined
 from gpuq.learn.interference.profile import Profile, observed
 from gpuq.learn.model import Calibration, Model
@@ -37,6 +37,7 @@ _SIGNATURES_KEPT = 50_000
 _NO_FEATURES = Known()
 # What the regressions of a model go along.
 _REGRESSED = frozenset({"batch-size", "model"})
+_BATCH = frozenset({"batch-size"})
 _MOST_NAMED = 3
 
 
@@ -63,6 +64,9 @@ class Predictor:
         self._answers: dict[str, dict[tuple[str, str], Forecast]] = {}
         self._pairs = PairCosts(history, learning.quantile)
         self._profiles: dict[tuple[str, str], Profile] = {}
+        # Per script, since a finished attempt of any kind of it changes what the others may need.
+        self._siblings: dict[Script | None, dict[tuple[str, str], growth.Siblings]] = {}
+        self._kinds_of: dict[Script, set[str]] = {}
         self._kept = 0
         self.use(model)
 
@@ -92,14 +96,19 @@ class Predictor:
             return
         if len(self._known) >= _SIGNATURES_KEPT:
             self._known.pop(next(iter(self._known)))
-        self._known[signature] = Known.of(features)
+        known = self._known[signature] = Known.of(features)
+        if known.script is not None:
+            self._kinds_of.setdefault(known.script, set()).add(kind)
         self._answers.pop(kind, None)
 
     def learn(self, outcome: Outcome) -> None:
         """A finished attempt counts at once: as history, and for or against what was foretold of it."""
         if self.history.learn(outcome):
             self.drift.learn(outcome)
-            self._answers.pop(outcome.kind, None)
+            script = Known.of(outcome.features).script
+            for kind in {outcome.kind, *self._kinds_of.get(script or ("", "", 0), ())}:
+                self._answers.pop(kind, None)
+            self._siblings.pop(script, None)
             self._profiles.pop((outcome.kind, outcome.device_type), None)
             if outcome.partner_kinds or outcome.slowdowns:
                 self._pairs.forget()
@@ -197,8 +206,8 @@ class Predictor:
         runs = [self.history.runs(kind, device_type) for kind, _ in jobs]
         comparable = [self._comparable(kind, device_type, known) for kind, known in jobs]
         found = [
-            self._from_own(used, all_runs) if same else self._from_changed(used, all_runs, known, device_type)
-            for (used, same), all_runs, (_, known) in zip(comparable, runs, jobs, strict=True)
+            self._from_own(used, all_runs) if same else self._from_changed(kind, used, all_runs, known, device_type)
+            for (used, same), all_runs, (kind, known) in zip(comparable, runs, jobs, strict=True)
         ]
         if foreteller is not None:
             new = [
@@ -271,8 +280,8 @@ class Predictor:
         memory = [run.peak_memory_bytes for run in used if run.peak_memory_bytes is not None]
         point, upper = None, None
         if memory:
-            upper = upper_bound(memory, self._learning.quantile, self._prior) * self._calibration.own(len(memory))
-            point, upper = _ordered(order_statistic(memory, MEMORY_QUANTILE), upper, runs, self._learning.quantile)
+            most = upper_bound(memory, self._learning.quantile, self._prior) * self._calibration.own(len(memory))
+            point, upper = _ordered(order_statistic(memory, MEMORY_QUANTILE), most, runs, self._learning.quantile)
         durations, powers = measured(used, "duration_s"), measured(used, "power_w")
         return Forecast(
             peak_utilization_pct=_own_utilization(used, runs),
@@ -285,38 +294,47 @@ class Predictor:
             power_w=order_statistic(powers, 0.5) if powers else None,
         )
 
-    def _from_changed(self, used: list[Run], runs: list[Run], known: Known, device_type: str) -> Forecast:
+    def _from_changed(self, kind: str, used: list[Run], runs: list[Run], known: Known, device_type: str) -> Forecast:
         """From runs of an earlier script, or of the same script with other settings; see `growth`."""
         if not used:
             return self._unknown
-        point, upper, far = self._changed_memory(used, runs, known, device_type)
-        takes = growth.duration(used, known)
+        found = self._siblings_of(kind, used, known, device_type).compared(known)
+        point, upper, far = self._changed_memory(found, used, runs, known)
+        half, most = growth.seconds(found.seconds)
         shown = _own_utilization(used, runs)
         return Forecast(
-            peak_utilization_pct=None if shown is None else growth.busier(shown, growth.load(used, known)),
+            peak_utilization_pct=None if shown is None or found.load is None else growth.busier(shown, found.load),
             peak_memory_bytes=point,
             upper_memory_bytes=upper,
-            duration_p50_s=None if takes is None else takes[0],
-            duration_p90_s=None if takes is None else takes[1],
-            evidence=f"own history, {_runs(used)} {_with(used, known)}{'; too far to bound memory' if far else ''}"
+            duration_p50_s=half,
+            duration_p90_s=most,
+            evidence=f"own history, {_runs(used)} {_with(found.nearest)}{'; too far to bound memory' if far else ''}"
             + _beside_foreign_load(used),
             model_version=self._version,
         )
 
     def _changed_memory(
-        self, used: list[Run], runs: list[Run], known: Known, device_type: str
+        self, found: growth.Compared, used: list[Run], runs: list[Run], known: Known
     ) -> tuple[int | None, int | None, bool]:
         """(point, upper, whether the range is too wide for a bound)."""
         quantile, prior = self._learning.quantile, Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale))
-        along = growth.along_batch(used, known)
-        if along is not None:
-            found = extend(*along, 2.0 ** (known.batch_log2 or 0.0), quantile, prior)
-            return *_ordered(found[0], found[1] * self._calibration.changed, runs, quantile), False
-        needs = growth.memory(used, known, device_type)
+        along = _along_batch(used, known)
+        if along and {change.name for change in found.nearest} <= _BATCH:
+            point, most = extend(*along, 2.0 ** (known.batch_log2 or 0.0), quantile, prior)
+            return *_ordered(point, most * self._calibration.changed, runs, quantile), False
+        needs = found.memory
         if needs is None or needs.most > growth.WIDEST * needs.usual:
             return None, None, needs is not None
         noise = predictive_bound([1.0], quantile, prior) * self._calibration.changed
         return *_ordered(needs.usual, growth.bounded(needs, noise), runs, quantile), False
+
+    def _siblings_of(self, kind: str, used: list[Run], known: Known, device_type: str) -> growth.Siblings:
+        """The comparison with these runs, made once until a further run of the script ends."""
+        kept = self._siblings.setdefault(known.script, {})
+        key = (kind if any(self.history.runs(kind, device_type)) else "", device_type)
+        if known.script is None or key not in kept:
+            kept[key] = growth.Siblings(used, device_type)
+        return kept[key]
 
     def _layers_of(self, known: Known, device_type: str) -> Footprint | None:
         return None if known.layers is None else on_device(known.layers, device_type, self._layers)
@@ -369,13 +387,21 @@ def _regressed(known: Known, used: list[Run]) -> bool:
     return any({change.name for change in growth.changes(known, run.known)} <= _REGRESSED for run in used)
 
 
-def _with(used: list[Run], known: Known) -> str:
+def _with(changed: Sequence[growth.Change]) -> str:
     """What is different in these runs, in words."""
-    nearest = min((growth.changes(known, run.known) for run in used), key=len)
-    if not nearest:
+    if not changed:
         return "of an earlier script"
-    names = ", ".join(change.name for change in nearest[:_MOST_NAMED])
-    return f"with another {names}{', …' if len(nearest) > _MOST_NAMED else ''}"
+    names = ", ".join(change.name for change in changed[:_MOST_NAMED])
+    return f"with another {names}{', …' if len(changed) > _MOST_NAMED else ''}"
+
+
+def _along_batch(used: list[Run], known: Known) -> tuple[list[float], list[float]] | None:
+    """(batch sizes, bytes) where two sizes at least were measured and the job has one; else None."""
+    peaks = [(run.known.batch_log2, run.peak_memory_bytes) for run in used]
+    sized = [(2.0**batch, float(peak)) for batch, peak in peaks if batch is not None and peak is not None]
+    if known.batch_log2 is None or len({batch for batch, _ in sized}) < 2:
+        return None
+    return [batch for batch, _ in sized], [peak for _, peak in sized]
 
 
 def _runs(used: list[Run]) -> str:

@@ -140,6 +140,11 @@ class Teller:
             self._told.add(job.id)
             self._punctual[job.device_count > 1].tell(job.id, self._raw[job.id], board.now)
 
+    def moments_seen(self) -> set[float]:
+        """The moments at which starts were told that have since happened."""
+        late = [one for punctual in self._punctual.values() for one in punctual.learnt.late]
+        return {one.told_at for one in late if one.told_at is not None}
+
     def traffic(self) -> Traffic | None:
         """What came of late, with the durations that are foretold of it."""
         return observed([(came.at, came.size.p50_s, came.devices) for came in self._arrivals])

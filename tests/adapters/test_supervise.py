@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 
+import pytest
+
 from gpuq.adapters.supervise import ChildSpec, Crash, supervise
+from gpuq.logs import shorten
 
 WITHIN_S = 20
 
 
 async def test_a_child_that_falls_over_is_reported_with_its_last_words_and_started_again(tmp_path: Path) -> None:
-    """It refuses twice, then stays: the status file shows both, and goes when the supervision ends in order."""
+    """It refuses, is killed, then stays: the status file shows both, and goes when the supervision ends in order."""
     script = (
         f"cd {tmp_path}; echo x >> lives; "
-        'if [ "$(wc -l < lives)" -lt 3 ]; then echo "gpuq: no driver."; echo "  Install it."; exit 4; fi; exec sleep 600'
+        'case "$(wc -l < lives)" in 1) echo "gpuq: no driver."; echo "  Install it."; exit 4;; 2) kill -9 $$;; esac; '
+        "exec sleep 600"
     )
     spec = ChildSpec("worker", ["sh", "-c", script], tmp_path / "worker.log", status=tmp_path / "status.json")
     stop = asyncio.Event()
@@ -28,13 +33,31 @@ async def test_a_child_that_falls_over_is_reported_with_its_last_words_and_start
     stop.set()
     await asyncio.wait_for(supervision, WITHIN_S)
 
-    assert [(crash.code, crash.in_a_row, crash.said, crash.fix) for crash in crashes] == [
-        (4, 1, "no driver.", "Install it."),
-        (4, 2, "no driver.", "Install it."),
+    assert [(crash.how, crash.in_a_row, crash.said, crash.fix) for crash in crashes] == [
+        ("exit code 4", 1, "no driver.", "Install it."),
+        ("SIGKILL", 2, "It wrote nothing.", None),
     ]
-    assert str(crashes[0]) == str(crashes[1]), "so that a log counts it"
-    assert status["last_crash"]["said"] == "no driver."
+    assert "worker ended (SIGKILL) and is started again" in str(crashes[1])
+    assert status["last_crash"]["how"] == "SIGKILL"
     assert not (tmp_path / "status.json").exists()
+
+
+async def test_the_log_of_a_child_is_kept_small_while_it_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuq.adapters.supervise._LOOK_AT_LOG_EVERY_S", 0.01)
+    monkeypatch.setattr("gpuq.adapters.supervise.shorten", partial(shorten, most_bytes=10_000))
+    log, written = tmp_path / "redis.log", tmp_path / "written"
+    script = f"for n in 1 2 3 4 5 6 7 8 9; do head -c 5000 /dev/zero; sleep 0.1; done; touch {written}; exec sleep 600"
+    stop = asyncio.Event()
+    supervision = asyncio.create_task(supervise(ChildSpec("redis", ["sh", "-c", script], log), stop))
+    async with asyncio.timeout(WITHIN_S):
+        while not (written.exists() and log.stat().st_size <= 10_000):
+            await asyncio.sleep(0.01)
+    stop.set()
+    await asyncio.wait_for(supervision, WITHIN_S)
+
+    assert log.with_name("redis.log.1").stat().st_size == 10_000
 
 
 def _runs_after_two(status: Path) -> bool:

@@ -11,7 +11,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from gpuq.api.server import note, open_tcp, open_unix
+from gpuq.api.server import address, note, open_tcp, open_unix
 from gpuq.errors import BadSettings, Failure
 from gpuq.settings import Api, Settings
 from tests.api.conftest import TOKEN, started
@@ -32,6 +32,14 @@ def test_a_taken_port_is_a_clear_error() -> None:
 def test_an_address_that_is_not_ours_is_a_clear_error(api: Api) -> None:
     with pytest.raises((BadSettings, Failure)):
         open_tcp(api)
+
+
+@pytest.mark.parametrize(
+    ("host", "opened"),
+    [("127.0.0.1", "127.0.0.1"), ("0.0.0.0", "127.0.0.1"), ("::", "[::1]"), ("::1", "[::1]"), ("gpu.lab", "gpu.lab")],
+)
+def test_the_page_has_an_address_that_can_be_opened_here(host: str, opened: str) -> None:
+    assert address(host, 8790) == f"http://{opened}:8790/"
 
 
 def test_the_socket_is_private_from_its_first_moment_and_replaces_a_stale_one(tmp_path: Path) -> None:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +39,7 @@ def test_a_healthy_gpuq_is_0_and_nothing_is_broken(gpuq: Command, healthy: FakeA
     assert done.code == 0, done.out
     found = checks(done)
     assert {"home", "disk", "clock", "installation", "nvml", "cgroup", "timer"} < set(found)
-    for part in ("home", "api", "database", "redis", "dispatcher", "devices", "policy"):
+    for part in ("home", "settings", "services", "api", "database", "redis", "dispatcher", "devices", "policy"):
         assert found[part]["status"] == "ok"
     assert gpuq("doctor").code == 0
 
@@ -103,6 +107,79 @@ def test_gpus_that_show_no_processes_are_noted_with_what_follows(gpuq: Command, 
     assert "on wsl does not show" in found["found"]
     assert "jobs that share one" in found["found"]
     assert "--pid=host" in found["fix"]
+
+
+def test_the_daemons_gpus_count_and_not_what_this_shell_can_load(
+    healthy: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_library(name: str) -> None:
+        raise OSError(name)
+
+    monkeypatch.setattr("ctypes.CDLL", no_library)
+    monkeypatch.setattr(doctor, "_has_the_hosts_process_numbers", lambda: True)
+    monkeypatch.setattr(doctor, "_has_nvidia_gpu", lambda: False)
+    assert doctor._nvml({"nvml"}) == doctor.Check("nvml", "ok", "libnvidia-ml.so.1")
+    assert doctor._nvml({"cpu"}).status == "ok", "a laptop without a GPU lacks nothing"
+    monkeypatch.setattr(doctor, "_has_nvidia_gpu", lambda: True)
+    assert (doctor._nvml({"cpu"}).status, doctor._nvml(None).status) == ("note", "note")
+
+
+def test_settings_that_are_wrong_are_broken_and_names_that_are_none_are_noted(gpuq: Command, healthy: FakeApi) -> None:
+    noted = checks(gpuq("doctor", "--json", GPUQ_ADMISSION_MAX_SLOWDWN="1.2"))["settings"]
+    assert (noted["status"], "GPUQ_ADMISSION_MAX_SLOWDOWN?" in noted["found"]) == ("note", True)
+    (healthy.home / "config.toml").write_text("[admission]\nresidents_per_device = -3\n")
+    done = gpuq("doctor", "--json")
+    found = checks(done)["settings"]
+    assert (done.code, found["status"]) == (1, "broken")
+    said = f"{healthy.home}/config.toml sets `residents_per_device` under [admission] to -3"
+    assert found["found"] == f"{said}; it must be a whole number of at least 1."
+
+
+def service(healthy: FakeApi, *, supervisor: int, crashes_s_ago: list[float], lives_s: float | None) -> None:
+    """What the supervision of a worker has written down."""
+    now = time.time()
+    body = {
+        "name": "worker",
+        "supervisor": supervisor,
+        "started_at": None if lives_s is None else now - lives_s,
+        "crashes": [now - ago for ago in crashes_s_ago],
+        "last_crash": {
+            "name": "worker",
+            "how": "exit code 4",
+            "said": "no driver.",
+            "fix": "Install it.",
+            "log": "w.log",
+        },
+    }
+    (healthy.home / "run" / "service-worker.json").write_text(json.dumps(body))
+
+
+@pytest.mark.parametrize(
+    ("crashes_s_ago", "lives_s", "status", "fix"),
+    [
+        ([], 100, "ok", None),
+        ([20], 15, "note", "w.log has more."),
+        ([40, 30, 20, 2], None, "broken", "Install it."),
+        ([40, 30, 20], 15, "broken", "Install it."),
+        ([240, 220, 200], 195, "note", "w.log has more."),
+        ([4000, 3900, 3800], 3790, "ok", None),
+    ],
+)
+def test_a_service_that_ends_again_and_again_is_broken_with_its_last_words(
+    gpuq: Command, healthy: FakeApi, crashes_s_ago: list[float], lives_s: float | None, status: str, fix: str | None
+) -> None:
+    service(healthy, supervisor=os.getpid(), crashes_s_ago=crashes_s_ago, lives_s=lives_s)
+    found = checks(gpuq("doctor", "--json"))["services"]
+    assert (found["status"], found["fix"]) == (status, fix)
+    if status != "ok":
+        assert "by exit code 4: no driver." in found["found"]
+
+
+def test_what_a_supervisor_that_is_gone_wrote_does_not_count(gpuq: Command, healthy: FakeApi) -> None:
+    with subprocess.Popen(["true"]) as gone:
+        pass
+    service(healthy, supervisor=gone.pid, crashes_s_ago=[3, 2, 1], lives_s=None)
+    assert checks(gpuq("doctor", "--json"))["services"]["status"] == "ok"
 
 
 def test_clocks_that_disagree_are_noted(gpuq: Command, healthy: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:

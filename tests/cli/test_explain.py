@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from tests.cli import samples
@@ -31,11 +33,41 @@ def test_explain_shows_the_sum_that_refuses(gpuq: Command, api: FakeApi) -> None
     api.on("GET", "/api/v1/jobs/45/explanation", told)
     out = gpuq("explain", "45", COLUMNS="200").out
     assert out.startswith(
-        "job 45 waits: PredictedLoad on cpu0: peak utilisation 54% + 53% = 107% > 100%, beside job 41.\n"
+        "job 45 waits: position 2 of 3; 1 ahead; expected start: unknown, there is no calibrated estimate yet.\n"
+        "When it was last looked at: PredictedLoad on cpu0: peak utilisation 54% + 53% = 107% > 100%, beside job 41.\n"
     )
-    assert "It is number 2 of 3 waiting jobs." in out
     assert "9.0 GiB (at most 9.8 GiB)" in out
     assert gpuq("explain", "45", "--json").json == told
+
+
+def test_the_first_in_line_reads_its_verdict_first(gpuq: Command, api: FakeApi) -> None:
+    soon = {"p50_unix": time.time() + 3000.0, "p90_unix": time.time() + 8000.0}
+    told = explanation(45, "PENDING", samples.OVERLOAD, position=1, waiting=3, expected_start=soon)
+    api.on("GET", "/api/v1/jobs/45/explanation", told)
+    out = gpuq("explain", "45", COLUMNS="200").out
+    assert out.startswith("job 45 waits: PredictedLoad on cpu0: ")
+    assert "It is the first of 3 waiting jobs; expected start: in about 50m, nine times in ten within 2h13m." in out
+
+
+def test_a_job_far_behind_reads_its_position_first_at_80_columns(gpuq: Command, api: FakeApi) -> None:
+    told = explanation(150, "PENDING", samples.OVERLOAD, position=134, waiting=172)
+    api.on("GET", "/api/v1/jobs/150/explanation", told)
+    assert gpuq("explain", "150").out.startswith(
+        "job 150 waits: position 134 of 172; 133 ahead; expected start: unknown,"
+    )
+
+
+def test_the_budget_is_told_to_be_that_of_the_expected_slowdown(gpuq: Command, api: FakeApi) -> None:
+    """A bound of 32% beside a budget of 15% was read as a broken promise."""
+    numbers = {**samples.FITS["numbers"], "expected_slowdown": 1.03, "upper_slowdown": 1.32}
+    verdict = {**samples.FITS, "numbers": numbers}
+    told = explanation(42, "RUNNING", verdict, device="box/cpu0", device_name="cpu0", partners=[43])
+    api.on("GET", "/api/v1/jobs/42/explanation", told)
+    out = gpuq("explain", "42", COLUMNS="400").out
+    assert "slowdown 3% expected (at most 32%), and the budget for what is expected is 15%." in out
+    beyond = {**numbers, "resident_slowdown": 1.02, "slowdown_evidence": "measured", "upper_limit": 1.45}
+    told["verdict"] = {**verdict, "rule": "KnownPair", "numbers": beyond}
+    assert "is expected is 15%, for the bound 45%;" in gpuq("explain", "42", COLUMNS="400").out
 
 
 def test_explain_says_why_it_runs_beside_another(gpuq: Command, api: FakeApi) -> None:

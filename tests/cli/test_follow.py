@@ -60,7 +60,12 @@ def test_wait_looks_until_the_end_and_gives_the_jobs_code(gpuq: Command, api: Fa
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"), [("ended with exit code 9", ""), ("it printed no loss", " (it printed no loss)")]
+    ("reason", "told"),
+    [
+        ("ended with exit code 9", ""),
+        ("it printed no loss", " (it printed no loss)"),
+        ("ended with exit code 9: OSError: disk full", " (OSError: disk full)"),
+    ],
 )
 def test_an_end_is_not_told_twice(gpuq: Command, api: FakeApi, reason: str, told: str) -> None:
     api.on("GET", "/api/v1/jobs", listed({**samples.ended(42, "FAILED", 9), "reason": reason}))

@@ -59,31 +59,116 @@ def test_a_table_fits_its_width(cells: list[tuple[str, str]], width: int) -> Non
     assert all(len(line) <= width for line in lines)
 
 
-@pytest.mark.parametrize("width", [80, 100, 120, 200])
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 200])
 def test_the_queue_fits_and_keeps_ids_states_and_reasons(width: int) -> None:
     lines = queue.screen(samples.queue(), width, colour=False, now=samples.NOW)
     assert all(len(line) <= width for line in lines)
-    assert lines[0].split()[:3] == ["ID", "NAME", "ST"]
-    assert "FirstRunExclusive" in lines[3]
-    assert "PredictedLoad" in lines[4]
+    assert lines[0].split()[:3] == lines[4].split()[:3] == ["ID", "NAME", "ST"]
+    assert lines[5].endswith("FirstRunExclusive")
+    assert lines[6].endswith("PredictedLoad")
     assert {line.index(" R") for line in lines[1:3]} == {lines[0].index(" ST")}
 
 
 def test_the_queue_at_80_columns() -> None:
-    assert queue.screen(samples.queue(), 80, colour=False, now=samples.NOW) == [
-        "ID NAME        ST GPU  SHARE MEM/PRED UTIL SLOW    TIME   LEFT REASON",
-        "42 resnet      R  cpu0 +43   9.1/9.8G  61%  ~4% 1:12:00   ~48m",
-        "43 bert-ft     R  cpu0 +42   9.1/9.8G  61%  ~4%   20:00 ~1h40m",
-        "44 llama-70b-… PD -    never -           -    -       -      - FirstRunExclusive",
-        "45 gan         PD -    -     ?/9.8G      -    -       - ~2h00m PredictedLoad",
+    jobs = [*samples.queue(), samples.ended(40, "FAILED", 1, reason="ended with exit code 1: OSError: no space")]
+    jobs[2]["position"], jobs[3]["position"] = 2, 1
+    jobs[3]["expected_start"] = {"p50_unix": samples.NOW + 3000, "p90_unix": samples.NOW + 4000}
+    assert queue.screen(jobs, 80, colour=False, now=samples.NOW) == [
+        "ID  NAME    ST  GPU   MEM/PRED  UTIL  SLOW     TIME  REASON",
+        "40  resnet  F   cpu0  ?/9.8G       -     -  1:12:00  exit 1: OSError: no space",
+        "",
+        "ID  NAME     ST  GPU   SHARE  MEM/PRED  UTIL  SLOW     TIME    LEFT",
+        "42  resnet   R   cpu0  +43    9.1/9.8G   61%   ~4%  1:12:00    ~48m",
+        "43  bert-ft  R   cpu0  +42    9.1/9.8G   61%   ~4%    20:00  ~1h40m",
+        "",
+        "ID  NAME                     ST  SHARE  PRED     RUN  START  REASON",
+        "45  gan                      PD  -      9.8G  ~2h00m   ~50m  PredictedLoad",
+        "44  llama-70b-finetune-lora  PD  never     -       -      -  FirstRunExclusive",
+        "",
+        "2 running, 2 waiting, 1 failed",
     ]
 
 
+def a_step(job_id: int, *arguments: str, script: str = "/home/ana/sweep/step.py", **changes: Any) -> dict[str, Any]:
+    name = script.rpartition("/")[2]
+    return samples.job(job_id, name=name, command=["/usr/bin/python3", script, *arguments], **changes)
+
+
+def names(jobs: list[dict[str, Any]], width: int = 80) -> list[str]:
+    """What stands between the id and the state."""
+    lines = queue.screen(jobs, width, colour=False, now=samples.NOW)[1 : 1 + len(jobs)]
+    return [line.partition(" ")[2].partition(" PD")[0].strip() for line in lines]
+
+
+def test_jobs_of_one_script_are_told_apart_by_the_arguments_that_differ() -> None:
+    common = ("--data", "/srv/datasets/imagenet-2012", "--epochs=90", "--amp")
+    jobs = [a_step(n, *common, "--lr", f"0.{n}", f"--seed={n}") for n in range(1, 9)]
+    assert names(jobs) == [f"step.py --lr 0.{n} --seed={n}" for n in range(1, 9)]
+
+
+def test_190_jobs_of_one_script_have_190_names_at_80_columns() -> None:
+    jobs = [
+        a_step(
+            n,
+            str(3000 + n),
+            "--lr",
+            f"{n / 1000}",
+            "--out",
+            f"/srv/results/of/the/whole/group/run-{n}",
+            reason="Resources",
+        )
+        for n in range(1, 191)
+    ]
+    assert len(set(names(jobs))) == 190
+
+
+def test_scripts_of_one_name_show_their_folder() -> None:
+    jobs = [a_step(1, script="/src/examples/mnist/main.py"), a_step(2, script="/src/examples/imagenet/main.py")]
+    assert names(jobs) == ["mnist/main.py", "imagenet/main.py"]
+
+
+def test_alone_in_its_list_a_job_shows_all_its_arguments_and_long_paths_go_first() -> None:
+    job = a_step(1, "--config", "/home/ana/experiments/configs/big.yaml", "--resume", "-1", reason="FirstRunExclusive")
+    assert names([job], 120) == ["step.py --config /home/ana/experiments/configs/big.yaml --resume -1"]
+    assert names([job]) == ["step.py --config …/big.yaml --resume -1"]
+
+
+def test_a_name_that_was_given_stands_before_the_arguments() -> None:
+    jobs = [{**a_step(n, "--seed", str(n)), "name": "sweep"} for n in (1, 2)]
+    assert names(jobs) == ["sweep --seed 1", "sweep --seed 2"]
+    assert names(jobs[:1]) == ["sweep"]
+    modules = [
+        samples.job(n, name="python", command=["/bin/python3.11", "-u", "-m", "train.run", f"--n={n}"]) for n in (1, 2)
+    ]
+    assert names(modules) == ["train.run --n=1", "train.run --n=2"]
+
+
+def test_the_end_of_a_job_in_a_few_words() -> None:
+    oom = "out of memory: RuntimeError: [enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory: "
+    oom += "you tried to allocate 8589934592 bytes. Error code 12 (Cannot allocate memory); own growth"
+    jobs = [
+        samples.ended(1, "COMPLETED", 0, reason="ended with exit code 0"),
+        samples.ended(2, "FAILED", 1, reason="ended with exit code 1: ConnectionError: no route to host"),
+        samples.ended(3, "FAILED", 139, reason="ended by signal 11 (SIGSEGV)"),
+        samples.ended(4, "OUT_OF_MEMORY", 1, reason=oom),
+    ]
+    lines = queue.screen(jobs, 80, colour=False, now=samples.NOW)
+    assert lines[1].endswith("1:12:00")
+    assert [line.partition("1:12:00")[2].strip() for line in lines[2:5]] == [
+        "exit 1: ConnectionError: no route to host",
+        "signal 11 (SIGSEGV)",
+        "tried to allocate 8589934592 bytes",
+    ]
+    assert "ended with" not in "".join(lines)
+
+
 def test_a_measured_slowdown_takes_the_place_of_the_predicted_one() -> None:
-    measured = {**samples.NO_ACTUAL, "slowdown": 1.07}
-    lines = queue.screen([samples.running(42, actual=measured)], 120, colour=False, now=samples.NOW)
-    assert " 7% " in lines[1]
+    live = {**samples.running(42)["live"], "slowdown": 1.36}
+    lines = queue.screen([samples.running(42, live=live)], 120, colour=False, now=samples.NOW)
+    assert " 36% " in lines[1]
     assert "~4%" not in lines[1]
+    ended = samples.ended(42, "COMPLETED", 0, actual={**samples.NO_ACTUAL, "slowdown": 1.07})
+    assert " 7% " in queue.screen([ended], 120, colour=False, now=samples.NOW)[1]
 
 
 def test_a_device_nobody_reads_shows_question_marks() -> None:
@@ -156,7 +241,9 @@ def test_an_expected_start_is_told_from_now() -> None:
         fmt.expected_start({"p50_unix": 3100.0, "p90_unix": 8000.0}, 100.0)
         == "in about 50m, nine times in ten within 2h12m"
     )
-    assert fmt.expected_start({"p50_unix": 90.0, "p90_unix": 99.0}, 100.0) == "now"
+    assert fmt.expected_start({"p50_unix": 90.0, "p90_unix": 99.0}, 100.0) == "soon"
+    assert fmt.expected_start({"p50_unix": 100.0, "p90_unix": 160.0}, 100.0) == "soon, nine times in ten within 1m"
+    assert fmt.expected_start(None, 100.0) is None
     assert fmt.expected_start(None, 100.0) is None
 
 

@@ -27,6 +27,16 @@ def test_the_list_says_which_is_chosen_and_what_is_missing(gpuq: Command, api: F
     assert gpuq("policy", "list", "--json").json == samples.POLICIES
 
 
+def test_the_chosen_one_comes_first_and_no_description_is_cut(gpuq: Command, api: FakeApi) -> None:
+    words = "priority, then the shortest foretold; packs by what pairs of jobs cost each other, as measured or learned"
+    policies = [{**policy, "summary": words} for policy in samples.POLICIES["policies"]]
+    api.on("GET", "/api/v1/policies", {**samples.POLICIES, "policies": policies})
+    lines = gpuq("policy", "list").out.splitlines()
+    assert lines[1].split()[:2] == ["*", "packed"]
+    assert " ".join(" ".join(lines).split()).count(words) == len(policies)
+    assert all(len(line) <= 80 for line in lines)
+
+
 def test_a_replaced_policy_is_told_with_its_reason(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/policies", samples.REPLACED)
 

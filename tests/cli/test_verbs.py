@@ -16,7 +16,9 @@ def test_queue_asks_for_my_live_jobs_and_shows_running_ones_first(gpuq: Command,
     done = gpuq("queue")
     assert api.requests[0].query["owner"] == "me"
     assert set(api.requests[0].query["state"].split(",")) == {"PENDING", "HELD", "STARTING", "RUNNING", "COMPLETING"}
-    assert [line.split()[0] for line in done.out.splitlines()] == ["ID", "2", "1"]
+    rows = [line.split()[0] for line in done.out.splitlines() if line]
+    assert rows == ["ID", "2", "ID", "1", "1"], "two tables, and the totals"
+    assert done.out.endswith("\n1 running, 1 waiting\n")
     assert [job["id"] for job in gpuq("queue", "--json").json] == [2, 1]
 
 
@@ -31,6 +33,38 @@ def test_queue_all_follows_the_pages_and_sorts_by_id(gpuq: Command, api: FakeApi
     assert api.requests[0].query["owner"] == "all"
     api.requests.clear()
     assert [job["id"] for job in gpuq("queue", "--all", "-n", "2", "--json").json] == [2, 3]
+
+
+def test_queue_all_shows_the_recent_past_and_says_how_to_see_more(gpuq: Command, api: FakeApi) -> None:
+    """A screen of every job ever was of no use; a program that asks for JSON still gets all of them."""
+    past = [samples.ended(n, "COMPLETED", 0) for n in range(300, 0, -1)]
+
+    def page(request: Request) -> Reply:
+        live = "RUNNING" in request.query.get("state", "")
+        jobs = [samples.running(301)] if live else past[: int(request.query["limit"])]
+        return Reply({"jobs": jobs, "next": None})
+
+    api.on("GET", "/api/v1/jobs", page)
+    done = gpuq("queue", "-a")
+    assert "only the last 30 ended jobs are shown; -n 500 shows the newest 500 jobs" in done.err
+    assert done.out.endswith("\n1 running, 30 completed\n")
+    assert [line.split()[0] for line in done.out.splitlines()[1:3]] == ["271", "272"], (
+        "oldest first, the newest by the prompt"
+    )
+    assert len(gpuq("queue", "-a", "--json").json) == 300
+    assert gpuq("queue", "-a", "-n", "2").out.count(" CD ") == 2
+
+
+def test_waiting_jobs_stand_as_they_will_start_and_held_ones_behind_them(gpuq: Command, api: FakeApi) -> None:
+    jobs = [
+        samples.job(1, position=3),
+        samples.job(2, state="HELD"),
+        samples.job(3, position=1),
+        samples.job(4, position=2),
+    ]
+    api.on("GET", "/api/v1/jobs", {"jobs": jobs, "next": None})
+    assert [line.split()[0] for line in gpuq("queue").out.splitlines()[1:5]] == ["3", "4", "1", "2"]
+    assert [job["id"] for job in gpuq("queue", "--json").json] == [3, 4, 1, 2]
 
 
 def test_queue_takes_states_by_code(gpuq: Command, api: FakeApi) -> None:
@@ -203,10 +237,18 @@ def test_model_verbs(gpuq: Command, api: FakeApi) -> None:
     assert "v3" in out
     assert "1970-01-01" in out
     assert gpuq("model", "status", "--json").json == status
-    api.on("POST", "/api/v1/models/train", {"published": False, "why": "not better"})
+    result = {"published": False, "version": "v3", "previous": "v3", "reason": "not better by the exact test", "attempts": 97,
+              "guards": [{"name": "memory", "held": False}]}  # fmt: skip
+    api.on("POST", "/api/v1/models/train", result)
     api.on("POST", "/api/v1/models/rollback", problem(409, 6, "There is no version before.", "Train."))
     done = gpuq("model", "train")
-    assert "not better" in done.out
+    assert done.out == "Not published, v3 still serves: not better by the exact test.\n"
+    assert "-v" in done.err
+    details = gpuq("model", "train", "-v").out
+    assert details.startswith(done.out)
+    assert "memory" in details
+    api.on("POST", "/api/v1/models/train", {**result, "published": True, "version": "v4"})
+    assert gpuq("model", "train").out.startswith("Published: v4 serves now, before it v3: ")
     assert gpuq("model", "rollback").code == 6
     assert gpuq("model", "destroy").code == 2
     assert "characterize" in gpuq("model", "train", "--data", "here").err
@@ -245,13 +287,16 @@ def test_report_shadow(gpuq: Command, api: FakeApi) -> None:
         assert gpuq(*wrong).code == 2
 
 
-def test_an_empty_week_is_a_sentence_and_says_how_to_turn_it_on(gpuq: Command, api: FakeApi) -> None:
-    api.on("GET", "/api/v1/report/shadow", {"on": False, "days": 7, "chances": 0})
+def test_without_a_chance_the_report_says_why_and_what_was_really_shared(gpuq: Command, api: FakeApi) -> None:
+    nothing = {"on": False, "days": 7, "chances": 0, "attempts_ended": 40, "attempts_shared": 12}
+    api.on("GET", "/api/v1/report/shadow", nothing)
     out = " ".join(gpuq("report", "shadow").out.split())
-    assert "Nobody had a chance to share in the last 7 days." in out
+    assert out.startswith("Shadow mode is off. ")
+    assert "12 of the 40 runs that ended really shared a device" in out
     assert "shadow = true" in out
-    api.on("GET", "/api/v1/report/shadow", {"on": True, "days": 1, "chances": 0})
-    assert gpuq("report", "shadow").out == "Nobody had a chance to share in the last day.\n"
+    api.on("GET", "/api/v1/report/shadow", {**nothing, "on": True, "days": 1, "attempts_shared": 0})
+    told = "No waiting job could have joined one that ran alone in the last day; 40 runs ended in that time."
+    assert " ".join(gpuq("report", "shadow").out.split()) == told
 
 
 @pytest.mark.parametrize(

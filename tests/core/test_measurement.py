@@ -8,7 +8,7 @@ from gpuq.core.measurement import Segment
 
 
 @pytest.mark.parametrize(
-    ("foreign", "held_back_s", "own"), [(False, 0.0, True), (True, 0.0, True), (True, 3.9, True), (True, 4.1, False)]
+    ("foreign", "held_back_s", "own"), [(False, 0.0, True), (True, 0.0, True), (True, 4.4, True), (True, 4.6, False)]
 )
 def test_a_rate_is_the_jobs_own_unless_others_took_more_than_a_little_of_its_time(
     foreign: bool, held_back_s: float, own: bool

@@ -7,6 +7,7 @@ from dataclasses import replace
 from gpuq.core.attempt import AttemptId
 from gpuq.core.job import JobId, KindId
 from gpuq.core.measurement import Measurement, Segment
+from gpuq.core.slowdown import Rate
 from gpuq.daemon.outcome import actual
 from tests.support.nouns import a_device
 
@@ -75,3 +76,6 @@ def test_a_slowdown_beside_foreign_load_is_shown_and_nothing_is_learned_of_the_p
     measurement = Measurement(segments=(at(10), beside_foreign_load(at(4, A), 0.3)), partners=(A,))
     told = actual(measurement, None, KINDS, None)
     assert (told["slowdown"], told["slowdown_basis"], told["slowdowns"]) == (2.5, "beside foreign load", [])
+    never_alone = replace(measurement, segments=measurement.segments[1:])
+    told = actual(never_alone, None, KINDS, Rate.of([12.0, 12.0]))
+    assert (told["slowdown"], told["slowdown_basis"], told["slowdowns"]) == (3.0, "beside foreign load", [])

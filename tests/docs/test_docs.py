@@ -73,7 +73,9 @@ def variables_of_settings() -> set[str]:
 def variables_in_code() -> set[str]:
     """Every variable that the program, not its comments, names."""
     sources = [
-        path for path in FILES if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in ("gpuq", "workers", "workloads")
+        path
+        for path in FILES
+        if path.suffix == ".py" and path.relative_to(ROOT).parts[0] in ("gpuq", "workers", "workloads")
     ]
     quoted = re.compile(r"""["'](GPUQ_[A-Z_]+)["']|\b(GPUQ_[A-Z_]+)=""")
     return {name for path in sources for pair in quoted.findall(path.read_text()) for name in pair if name} - {"GPUQ_"}

@@ -54,3 +54,9 @@ def test_jobs_end_with_their_exit_code_can_be_cancelled_and_start_once_there_is_
     for path in log_of(site, filler):
         path.unlink()
     assert site.wait(waiting)["state"] == "COMPLETED"
+    lines = [line.split(" ", 2)[2] for line in (site.home / "logs" / "worker.log").read_text().splitlines()]
+    full = [line for line in lines if "No space left on device" in line]
+    assert full
+    assert len(full) == len(set(full)), (
+        "a line that repeats itself is counted, ten times a second it would fill the disk"
+    )

@@ -82,6 +82,13 @@ def test_settings_that_make_no_sense(home: Path, content: bytes, sentence: str) 
     assert sentence in caught.value.message
 
 
+@pytest.mark.parametrize("module", [DISPATCHER, "gpuq.api", "workers"])
+def test_every_service_refuses_a_value_that_is_not_allowed(home: Path, module: str) -> None:
+    (home / "config.toml").write_text("[admission]\nresidents_per_device = -3")
+    said = refused(home, module, 2)
+    assert f"{home}/config.toml sets `residents_per_device` under [admission] to -3; it must be a whole number" in said
+
+
 @pytest.mark.parametrize("module", [UP, DISPATCHER])
 def test_a_home_that_cannot_be_made(home: Path, module: str) -> None:
     (home / "file").touch()

@@ -11,8 +11,8 @@ from workers.foreign import Foreign, foreign_load
 UNKNOWN = Usage(None, None)
 
 
-def gpu(memory: int | None, used_pct: float | None) -> Reading:
-    return Reading(0.0, 1000, 50.0, memory, used_pct)
+def gpu(used_pct: float | None, *, visible: bool | None = True) -> Reading:
+    return Reading(0.0, 1000, 50.0, 10, used_pct, processes_visible=visible)
 
 
 def test_noise_around_zero_cancels_and_a_short_command_is_not_considerable():
@@ -53,14 +53,15 @@ def test_others_took_no_more_than_they_had_also_if_the_wait_is_counted_a_look_la
 @pytest.mark.parametrize(
     ("readings", "expected"),
     [
-        ([gpu(0, 0.0)], 0.0),
-        ([gpu(10, 30.0)], 0.3),
-        ([gpu(10, 30.0), gpu(10, 40.0)], 0.4),
-        ([gpu(10, None)], 1.0),
-        ([gpu(None, None)], None),
+        ([gpu(0.0)], 0.0),
+        ([gpu(30.0)], 0.3),
+        ([gpu(30.0), gpu(40.0)], 0.4),
+        ([gpu(None)], 1.0),
+        ([gpu(None, visible=False)], None),
+        ([gpu(20.0, visible=False)], 0.2),
         ([], None),
     ],
-    ids=["nobody", "one", "the worse of two devices", "there, but not read", "processes are hidden", "not read"],
+    ids=["nobody", "one", "the worse of two", "there, but not read", "all hidden", "hidden, there before", "not read"],
 )
 def test_on_a_gpu_a_job_is_held_back_for_as_long_as_others_use_it(readings: list[Reading], expected: float | None):
     assert foreign_load(UNKNOWN, readings, on_gpu=True) == (expected, expected)
@@ -68,4 +69,4 @@ def test_on_a_gpu_a_job_is_held_back_for_as_long_as_others_use_it(readings: list
 
 def test_on_cores_the_backend_says_both():
     usage = Usage(1, 50.0, foreign_load=1.0, held_back=0.1)
-    assert foreign_load(usage, [gpu(0, 90.0)], on_gpu=False) == (1.0, 0.1)
+    assert foreign_load(usage, [gpu(90.0)], on_gpu=False) == (1.0, 0.1)

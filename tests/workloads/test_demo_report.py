@@ -45,6 +45,10 @@ def test_a_slowdown_counts_as_measured_only_with_its_interval():
     assert not report.measured(job(4, actual=UNMEASURED))
 
 
+def test_what_was_lost_is_in_percent_and_never_minus_nothing():
+    assert [report.lost(value) for value in (1.0, 0.9999, 1.041, 0.95)] == ["0.0%", "0.0%", "4.1%", "-5.0%"]
+
+
 def test_foreign_load_is_what_the_residents_do_not_explain():
     assert report.foreign_load(refused(5, committed=119.0)["verdict"], [job(4)]) == pytest.approx(119.0 - 54.6)
     assert report.foreign_load(refused(5, committed=50.0)["verdict"], [job(4)]) == 0
@@ -73,7 +77,7 @@ def test_what_was_not_measured_is_a_dash_and_never_a_zero():
     said = text(report.shared([job(4, "shallow"), blind]))
     assert f"5 deep {report.UNKNOWN}, not measured" in said
     assert "saved not known" in said
-    assert text(report.first_runs([blind])) == "alone 5 deep uses – of the device and –, – steps/s"
+    assert text(report.first_runs([blind])) == "alone 5 deep uses – of the device and –"
 
 
 def test_what_other_processes_did_to_a_measurement_is_said():
@@ -87,7 +91,7 @@ def test_what_other_processes_did_to_a_measurement_is_said():
     blind = job(5, "deep", verdict=ADMITTED, actual=disturbed)
     foreign = {**job(4)["actual"], "slowdown_basis": "beside foreign load"}
     said = text(report.shared([job(4, actual=foreign), blind]))
-    assert "6.0 steps/s, other processes included" in said
+    assert "6.0 steps/s beside other processes" in said
     assert "not measured: other processes took up to 31% of its time" in said
     assert text(report.first_runs([blind])) == "alone 5 deep uses at most 40% of the device and –, 5.5 steps/s"
 

@@ -27,8 +27,8 @@ def trained(capsys, monkeypatch, *flags):
 
 
 def test_the_gradient_is_that_of_the_loss(monkeypatch):
-    monkeypatch.setitem(mlp.MODELS, "small", (5, 4))
-    weights = [(w.astype(np.float64), b.astype(np.float64)) for w, b in mlp.start_weights("small", 0)]
+    monkeypatch.setitem(mlp.MODELS, "tiny", (5, 4))
+    weights = [(w.astype(np.float64), b.astype(np.float64)) for w, b in mlp.start_weights("tiny", 0)]
     data = some_data()
     _, found = mlp.gradient(weights, data)
     for layer, place in ((0, (300, 2)), (1, (3, 1)), (2, (0, 7))):
@@ -42,10 +42,10 @@ def test_the_gradient_is_that_of_the_loss(monkeypatch):
 
 
 def test_threads_change_who_computes_and_not_what():
-    one, three = mlp.start_weights("shallow", 0), mlp.start_weights("shallow", 0)
+    one, three = mlp.start_weights("small", 0), mlp.start_weights("small", 0)
     data = some_data(7)
     with ThreadPoolExecutor(3) as pool:
-        losses = mlp.step(one, data, 1, pool), mlp.step(three, data, 3, pool)
+        losses = mlp.step(one, data, 0.05, 1, pool), mlp.step(three, data, 0.05, 3, pool)
     assert losses[0] == pytest.approx(losses[1], rel=1e-5)
     for (weight, bias), (other, other_bias) in zip(one, three, strict=True):
         np.testing.assert_allclose(weight, other, atol=1e-6)

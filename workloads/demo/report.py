@@ -61,9 +61,10 @@ def shared(jobs: Sequence[Json], on: str | None = None) -> list[str]:
     first, second = jobs
     seconds = overlap(first, second)
     forecast, verdict = second.get("forecast") or {}, second["verdict"]
+    evidence = str(forecast.get("evidence") or "no evidence").partition(";")[0]
     admitted = (
         f"{_name(first)} with {_name(second)}{f' on {on}' if on else ''}, {seconds:.0f} s. {second['id']} was admitted: "
-        f"{percent(forecast.get('peak_utilization_pct'))} forecast ({forecast.get('evidence') or 'no evidence'}) + "
+        f"{percent(forecast.get('peak_utilization_pct'))} forecast ({evidence}) + "
         f"{_committed(verdict, foreign_load(verdict, [first]))} = {percent(_sum(verdict))}, limit {percent(_limit(verdict))}"
     )
     saving = share_saved([job["actual"].get("slowdown") for job in jobs])
@@ -104,9 +105,10 @@ def section(label: str, entries: Iterable[str]) -> list[str]:
 def _first_run(job: Json) -> str:
     actual = job["actual"]
     at_most = "at most " if actual.get("utilization_is_bound") else ""
+    rate = actual.get("alone_rate") or actual.get("disturbed_rate")
     return (
         f"{_name(job):<10} uses {at_most}{percent(actual.get('peak_utilization_pct'))} of the device and "
-        f"{memory(actual.get('peak_memory_bytes'))}, {number(actual.get('alone_rate') or actual.get('disturbed_rate'))} steps/s"
+        f"{memory(actual.get('peak_memory_bytes'))}{'' if rate is None else f', {number(rate)} steps/s'}"
     )
 
 
@@ -116,7 +118,7 @@ def _lost(job: Json) -> str:
         return f"{name} {UNKNOWN}, not measured{_disturbed(actual)}"
     rate = f"{number(actual.get('shared_rate') or actual.get('disturbed_rate'))} steps/s"
     if actual.get("slowdown_basis") == "beside foreign load":
-        rate += ", other processes included"
+        rate += " beside other processes"
     if not measured(job):
         return f"{name} {lost(actual['slowdown'])}, no interval: {rate}"
     between = f"{100 * (actual['slowdown_low'] - 1):.1f} to {100 * (actual['slowdown_high'] - 1):.1f}%"
@@ -150,7 +152,7 @@ def _name(job: Json) -> str:
 
 def lost(slowdown: float) -> str:
     """What a slowdown is in percent of time."""
-    return f"{100 * (slowdown - 1):.1f}%"
+    return f"{round(100 * (slowdown - 1), 1) + 0.0:.1f}%"  # + 0.0: no "-0.0%"
 
 
 def percent(value: float | None) -> str:

@@ -1,17 +1,17 @@
 """What the demo does on CPU cores, and the claims that it checks.
 
-Three trainings of `workloads/mlp.py`. Two wait for slow storage most of the time: the pace of the storage is chosen so that each
-computes for about a quarter of one core, by what a step costs on this machine. The third reads at full speed, and computes with
-two threads.
+Two kinds of training, both `workloads/mlp.py`. A small one waits for slow storage most of the time: the pace of the storage is
+chosen so that it computes for about a quarter of one core, by what a step costs on this machine. A wide one reads at full speed
+and computes with two threads.
 
-      0 s  gpuq starts; meanwhile a short run of each of the two shows what a step costs
-      5 s  first runs: gpuq knows nothing of the three, so each runs alone and is measured
-     45 s  second runs: the two share the device, and the third is refused beside them
-     65 s  the slowdown of both is measured, with an interval; everything is ended
+      0 s  gpuq starts; meanwhile a short run of the small one shows what a step costs
+      5 s  first runs: gpuq knows neither, so each runs alone and is measured
+     30 s  two more of the small kind share the device, and another wide one is refused beside them
+     50 s  what the two lost is measured, with an interval; everything is ended
 
 Each phase lasts until what it is for is measured, up to a time limit. How fast the machine is does not matter, and other work
-matters little: the two fit also beside a process that takes one of two cores, and the third, which allows no slowdown, does not
-fit beside them on an idle machine either.
+matters little: the two small ones, which may be slowed by a quarter, fit also beside processes that take all that they leave, and
+the wide one, which must not be slowed, does not fit beside them on an idle machine either.
 """
 
 from __future__ import annotations
@@ -40,13 +40,18 @@ from workloads.demo.screen import Screen
 
 SCRIPT = Path(workloads.__file__).parent / "mlp.py"
 CORES = 2
-# Each uses 12% of two cores. The load limit is 115%, so the two fit beside any other work: it leaves a newcomer 15% at least.
-CORES_OF_A_WAITING_JOB = 0.24
+# Each uses 11% of two cores, and may be slowed by a quarter: the load limit is then 125%, so two fit beside whatever else runs.
+CORES_OF_A_WAITING_JOB = 0.22
+WAITING_MAY_LOSE = "1.25"
+COMPUTING_MAY_LOSE = "1.0"
 BATCH_SIZE = 256
+RATES = (0.05, 0.1, 0.02)
 TRIAL_STEPS = 60
 # gpuq leaves out the first 5 s of a training and measures its progress in windows of 5 s; the last may be half a window.
-ALONE_S = 14.5
-LOAD_S = 7.0
+ALONE_S = 14.0
+LOAD_S = 6.5
+# A partner ends the window under way, so two whole ones have to be over before it comes.
+ALONE_BEFORE_A_PARTNER_S = 17.5
 TOGETHER_S = 17.0
 # The worker service writes down what it has measured every 5 s.
 KEPT_EVERY_S = 6.0
@@ -61,7 +66,7 @@ ENDED = {"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "PREEMP
 
 @dataclass(frozen=True)
 class Work:
-    """One training, always submitted by the same command, so that all its runs are of one kind."""
+    """One kind of training. Its jobs differ by their learning rate alone, which changes nothing that they need."""
 
     name: str
     flags: tuple[str, ...]
@@ -70,9 +75,19 @@ class Work:
     options: tuple[str, ...] = ()
     """Options of `gpuq submit`."""
 
-    def command(self) -> list[str]:
-        """The script with its arguments."""
-        return [str(SCRIPT), "--model", self.name, *self.flags, "--stop-file", str(self.stop_file)]
+    def submit(self, gpuq: Gpuq, rate: float) -> int:
+        """The number of a new job with this learning rate."""
+        command = [
+            str(SCRIPT),
+            "--model",
+            self.name,
+            *self.flags,
+            "--stop-file",
+            str(self.stop_file),
+            "--lr",
+            str(rate),
+        ]
+        return int(gpuq.run("submit", "--parsable", "--name", self.name, *self.options, *command))
 
 
 @dataclass
@@ -130,8 +145,9 @@ def settings(cores: float | None) -> dict[str, str]:
 
 def _tell(screen: Screen, cores: float | None) -> None:
     screen.say(
-        "gpuq demo: a gpuq of its own, with one device made of two CPU cores. Real trainings in NumPy\n"
-        "(workloads/mlp.py) run on it: two that mostly wait for slow storage, and one that never waits."
+        "gpuq demo: a gpuq of its own with one device, made of two CPU cores. Real\n"
+        "trainings in NumPy run on it (workloads/mlp.py): small ones, which mostly wait\n"
+        "for storage and may be slowed by 25%, and wide ones, which must not be slowed."
     )
     chosen = settings(cores)
     if "GPUQ_ADMISSION_UTILIZATION_PCT" in chosen:
@@ -141,10 +157,10 @@ def _tell(screen: Screen, cores: float | None) -> None:
         )
     seen = Seen()
     with Gpuq(chosen) as gpuq:
-        works = _works(gpuq.home)
+        small, wide = _works(gpuq.home)
         gpuq.wait_ready()
-        _first_runs(screen, gpuq, works, seen)
-        _second_runs(screen, gpuq, works, seen)
+        _first_runs(screen, gpuq, (small, wide), seen)
+        _second_runs(screen, gpuq, small, wide, seen)
     check(seen)
     screen.say()
     for line in _report(seen):
@@ -152,18 +168,16 @@ def _tell(screen: Screen, cores: float | None) -> None:
     screen.say()
 
 
-def _works(home: Path) -> tuple[Work, Work, Work]:
-    """The three trainings, with storage at a pace at which two of them compute for the wanted part of their time."""
+def _works(home: Path) -> tuple[Work, Work]:
+    """The small and the wide training, with storage at a pace at which the small one computes for the wanted part of its time."""
     data = home / "data"
     mlp.prepare(data, mlp.SAMPLES, 0)
-    waiting = []
-    for model in ("shallow", "deep"):
-        pace = storage_mbps(_seconds_per_step(model, data))
-        flags = ("--data-dir", str(data), "--batch-size", str(BATCH_SIZE), "--storage-mbps", f"{pace:.2f}")
-        waiting.append(Work(model, flags, home / f"stop-{model}", ALONE_S))
+    flags = ("--data-dir", str(data), "--batch-size", str(BATCH_SIZE))
+    pace = storage_mbps(_seconds_per_step([*flags, "--model", "small", "--steps", str(TRIAL_STEPS)]))
+    paced = (*flags, "--storage-mbps", f"{pace:.2f}")
+    small = Work("small", paced, home / "stop-small", ALONE_S, ("--max-slowdown", WAITING_MAY_LOSE))
     flags = ("--data-dir", str(data), "--batch-size", str(2 * BATCH_SIZE), "--threads", str(CORES))
-    wide = Work("wide", flags, home / "stop-wide", LOAD_S, ("--max-slowdown", "1.0"))
-    return waiting[0], waiting[1], wide
+    return small, Work("wide", flags, home / "stop-wide", LOAD_S, ("--max-slowdown", COMPUTING_MAY_LOSE))
 
 
 def storage_mbps(seconds_per_step: float) -> float:
@@ -171,9 +185,8 @@ def storage_mbps(seconds_per_step: float) -> float:
     return BATCH_SIZE * mlp.ROW_BYTES / 1e6 * CORES_OF_A_WAITING_JOB / seconds_per_step
 
 
-def _seconds_per_step(model: str, data: Path) -> float:
-    """What a step of this network costs here: seconds of CPU time, which other work on the machine hardly changes."""
-    flags = ["--model", model, "--data-dir", str(data), "--batch-size", str(BATCH_SIZE), "--steps", str(TRIAL_STEPS)]
+def _seconds_per_step(flags: Sequence[str]) -> float:
+    """What a step costs here: seconds of CPU time, which other work on the machine hardly changes."""
     try:
         done = subprocess.run(
             [sys.executable, str(SCRIPT), *flags], capture_output=True, text=True, check=True, timeout=TRIAL_WITHIN_S
@@ -190,16 +203,14 @@ def _seconds_per_step(model: str, data: Path) -> float:
 
 
 def _first_runs(screen: Screen, gpuq: Gpuq, works: Sequence[Work], seen: Seen) -> None:
-    screen.act("First runs: nothing is known of the three, so each runs alone and is measured.")
-    ids = [_submit(gpuq, work) for work in works]
-    training_since: dict[int, float] = {}
+    screen.act("First runs: nothing is known of them, so each runs alone and is measured.")
+    ids = [work.submit(gpuq, RATES[0]) for work in works]
+    trained = Trained()
 
     def end_measured(jobs: Sequence[Json]) -> bool:
         for work, job in zip(works, jobs, strict=True):
-            if (job["live"] or {}).get("steps"):
-                since = training_since.setdefault(job["id"], time.monotonic())
-                if time.monotonic() - since >= work.alone_s:
-                    work.stop_file.touch()
+            if trained.seconds(job) >= work.alone_s:
+                work.stop_file.touch()
         return all_ended(jobs)
 
     seen.alone = watch(screen, gpuq, ids, end_measured)
@@ -208,27 +219,46 @@ def _first_runs(screen: Screen, gpuq: Gpuq, works: Sequence[Work], seen: Seen) -
         work.stop_file.unlink(missing_ok=True)
 
 
-def _second_runs(screen: Screen, gpuq: Gpuq, works: Sequence[Work], seen: Seen) -> None:
-    screen.act("Second runs of the same commands: the forecasts decide who shares.")
-    ids = [_submit(gpuq, work) for work in works[:2]]
-    watch(screen, gpuq, ids, _beside_each_other, why_not=why_they_did_not_share)
-    third = _submit(gpuq, works[2])
-    seen.refusal = refusal(gpuq, third)
-    gpuq.run("cancel", str(third))
-    since = time.monotonic()
+def _second_runs(screen: Screen, gpuq: Gpuq, small: Work, wide: Work, seen: Seen) -> None:
+    screen.act("Other learning rates: the forecasts decide who shares.")
 
     def widths() -> list[float | None]:
-        return [_half_width(gpuq.home, now, first["id"]) for now, first in zip(ids, seen.alone, strict=False)]
+        return [_half_width(gpuq.home, number, seen.alone[0]["id"]) for number in ids]
 
-    watch(screen, gpuq, ids, lambda _: enough(time.monotonic() - since, widths()))
+    ids = [small.submit(gpuq, RATES[1])]
+    disturbed = seen.alone[0]["actual"].get("alone_rate") is None
+    if disturbed:
+        # Other work took so much of the first run's time that its rate does not count: each of the two gets time alone now.
+        trained = Trained()
+        watch(screen, gpuq, ids, lambda jobs: trained.seconds(jobs[0]) >= ALONE_BEFORE_A_PARTNER_S)
+    ids.append(small.submit(gpuq, RATES[2]))
+    watch(screen, gpuq, ids, _beside_each_other, why_not=why_they_did_not_share)
+    since = time.monotonic()
+    third = wide.submit(gpuq, RATES[1])
+    seen.refusal = refusal(gpuq, third)
+    gpuq.run("cancel", str(third))
+    watch(screen, gpuq, ids, lambda _: enough(time.monotonic() - since, widths()[: 1 if disturbed else 2]))
     if None in widths():
-        # Other work disturbed the runs alone, so that they do not count. The first is now compared with itself, alone.
-        works[1].stop_file.touch()
-        watch(screen, gpuq, ids, lambda _: widths()[0] is not None, why_not=_why_it_was_not_measured)
-    for work in works:
-        work.stop_file.touch()
+        gpuq.run("cancel", str(ids[0]))
+        until = time.monotonic() + PATIENCE_S
+        watch(screen, gpuq, ids, lambda _: widths()[1] is not None or time.monotonic() > until)
+    small.stop_file.touch()
     seen.together = watch(screen, gpuq, ids, all_ended)
-    all_completed(gpuq, seen.together)
+    all_completed(gpuq, [job for job in seen.together if job["state"] != "CANCELLED"])
+
+
+class Trained:
+    """How long jobs have trained, from the first look that saw steps of them."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._since: dict[int, float] = {}
+
+    def seconds(self, job: Json) -> float:
+        """Seconds since steps were first seen; 0 before."""
+        if not (job["live"] or {}).get("steps"):
+            return 0.0
+        return self._clock() - self._since.setdefault(job["id"], self._clock())
 
 
 def enough(seconds: float, widths: Sequence[float | None]) -> bool:
@@ -276,17 +306,11 @@ def why_they_did_not_share(jobs: Sequence[Json]) -> str:
     )
 
 
-def _why_it_was_not_measured(jobs: Sequence[Json]) -> str:
-    taken = jobs[0]["actual"].get("held_back")
-    by_others = "" if taken is None else f", as other processes took up to {taken:.0%} of its time"
-    return f"the slowdown of job {jobs[0]['id']} could not be measured{by_others}. Try again when the machine is less busy."
-
-
 def check(seen: Seen) -> None:
     """The claims, each of which may fail. Raises DemoFailed."""
     refusal = seen.refusal or {}
     claims = [
-        (all(_known(job) for job in seen.alone) and bool(seen.alone), "a first run was not measured"),
+        (all(known(job) for job in seen.alone) and bool(seen.alone), "a first run was not measured"),
         (overlapped(seen.together), "no two jobs shared the device"),
         (any(report.measured(job) for job in seen.together), "no slowdown was measured with an interval"),
         (bool(refusal), "the third job was not refused a place beside the two"),
@@ -298,11 +322,13 @@ def check(seen: Seen) -> None:
         )
 
 
-def _known(job: Json) -> bool:
+def known(job: Json) -> bool:
+    """Whether gpuq knows what this job needs."""
     return job["actual"].get("peak_utilization_pct") is not None and job["actual"].get("peak_memory_bytes") is not None
 
 
 def overlapped(jobs: Sequence[Json]) -> bool:
+    """Whether these are two jobs that ran on the same device at the same time."""
     return len(jobs) == 2 and jobs[0]["device"] == jobs[1]["device"] and report.overlap(*jobs) > 0
 
 
@@ -348,10 +374,6 @@ def all_completed(gpuq: Gpuq, jobs: Sequence[Json]) -> None:
 
 def _states(jobs: Sequence[Json]) -> str:
     return ", ".join(f"{job['id']} {job['name']} is {job['state']}" for job in jobs)
-
-
-def _submit(gpuq: Gpuq, work: Work) -> int:
-    return int(gpuq.run("submit", "--parsable", "--name", work.name, *work.options, *work.command()))
 
 
 def refusal(gpuq: Gpuq, number: int, within_s: float = 15.0) -> Json | None:

@@ -177,7 +177,8 @@ def _resident(resident: ResidentView, shade: str) -> str:
     rate = "–" if resident.rate is None else f"{resident.rate:.1f}/s"
     facts += _fact("steps", rate, "" if resident.steps is None else f"{resident.steps:,} done")
     if resident.partners:
-        facts += _fact("slowdown", _slowdown(forecast.expected_slowdown), "predicted")
+        measured, expected = _slowdown(resident.slowdown), _slowdown(resident.expected_slowdown)
+        facts += _fact("slowdown", measured, f"{expected} predicted")
     partners = ", ".join(f"#{partner}" for partner in resident.partners)
     company = f'<span class="with">with {partners}</span>' if partners else ""
     name = escape(resident.name or "unnamed")

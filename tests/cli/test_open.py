@@ -1,0 +1,69 @@
+"""`gpuq url` and `gpuq open`: the page's address with the token, and that the token gets to the browser unseen by others."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+
+TOKEN = "a-token-of-this-test"
+
+
+@pytest.fixture
+def running(home: Path) -> Path:
+    """The home of a gpuq that listens, as far as its files say."""
+    note = {"url": "http://127.0.0.1:8790/", "port": 8790, "pid": os.getpid()}
+    (home / "run" / "http.json").write_text(json.dumps(note))
+    (home / "token").write_text(f"{TOKEN}\n")
+    return home
+
+
+def test_the_address_has_the_token(gpuq: Command, running: Path) -> None:
+    done = gpuq("url")
+    assert (done.code, done.out, done.err) == (0, f"http://127.0.0.1:8790/?token={TOKEN}\n", "")
+
+
+def test_another_gpuq_is_named_by_its_address_and_token(gpuq: Command, home: Path) -> None:
+    done = gpuq("url", "--json", "--host", "https://gpu.lab/", GPUQ_TOKEN="theirs")
+    assert done.json == {"url": "https://gpu.lab/?token=theirs"}
+    assert gpuq("url", "--host", "https://gpu.lab").code == 4, "no token of it is known"
+    assert gpuq("url", "--host", f"unix://{home}/run/api.sock").code == 2
+
+
+def test_without_a_gpuq_there_is_no_address(gpuq: Command, running: Path) -> None:
+    with subprocess.Popen(["true"]) as gone:
+        pass
+    (running / "run" / "http.json").write_text(
+        json.dumps({"url": "http://127.0.0.1:8790/", "port": 8790, "pid": gone.pid})
+    )
+    assert gpuq("url").code == 4, "it was killed"
+    (running / "run" / "http.json").unlink()
+    done = gpuq("open")
+    assert (done.code, "gpuq up" in done.err) == (4, True)
+
+
+def test_without_a_browser_the_address_is_printed(gpuq: Command, running: Path) -> None:
+    done = gpuq("open")
+    assert (done.code, done.out) == (0, f"http://127.0.0.1:8790/?token={TOKEN}\n")
+
+
+def test_the_browsers_command_line_does_not_have_the_token(gpuq: Command, running: Path, tmp_path: Path) -> None:
+    browser = tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\nprintf %s "$*" > {tmp_path}/given\n')
+    browser.chmod(0o700)
+
+    done = gpuq("open", BROWSER=f"{browser} %s")
+
+    assert (done.code, done.out) == (0, "")
+    given = (tmp_path / "given").read_text()
+    assert given == (running / "run" / "open.html").as_uri()
+    assert TOKEN not in given + done.err
+    page = running / "run" / "open.html"
+    assert stat.S_IMODE(page.stat().st_mode) == 0o600
+    assert f'content="0; url=http://127.0.0.1:8790/?token={TOKEN}"' in page.read_text()
