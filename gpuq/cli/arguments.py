@@ -45,11 +45,12 @@ class Parser(argparse.ArgumentParser):
         elif option == "the following arguments are required":
             message = f"`{self.prog}` needs {trouble}"
         unknown = message.partition("unrecognized arguments: ")[2].split(" ")
-        near = self._like(unknown[0].split("=")[0])
+        name = unknown[0].partition("=")[0]
+        near = self._like(name)
         meant = f" Did you mean {' or '.join(f'`{option}`' for option in near)}?" if near else ""
-        if self._command and unknown[0].startswith("-"):
+        if self._command and name.startswith("-"):
             raise BadInput(
-                f"`{self.prog}` has no option `{unknown[0]}`.{meant}",
+                f"`{self.prog}` has no option `{name}`.{meant}",
                 fix=f"If it is the script's own, put it after the script{self._reordered(unknown)}.",
             )
         raise BadInput(f"{message}.{meant}", fix=f"`{self.prog} --help` shows what it takes.")

@@ -44,19 +44,16 @@ def run(words: list[str]) -> int:
         if attempt is not None:
             raise BadInput("--attempt and --all-attempts exclude each other.", fix="Leave out one of them.")
         return _all_attempts(client, job_id, lines, as_json=options.json)
+    return _one_attempt(client, job_id, attempt, lines, as_json=options.json)
+
+
+def _one_attempt(client: Client, job_id: int, attempt: int | None, lines: int | None, *, as_json: bool) -> int:
     log = Log(client, job_id, attempt)
-    if options.json:
+    if as_json:
         job: Record = client.get(f"/api/v1/jobs/{job_id}")
         text = _text(log.pieces(lines))
-        print_json(
-            {
-                "id": job_id,
-                "state": job["state"],
-                "exit_code": job.get("exit_code"),
-                "attempt": log.attempt,
-                "log": text,
-            }
-        )
+        state = {"id": job_id, "state": job["state"], "exit_code": job.get("exit_code")}
+        print_json({**state, "attempt": log.attempt, "log": text})
         return 0
     _copy(log.pieces(lines))
     if attempt is None and (log.attempt or 0) > 1:

@@ -16,6 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import ast
 
+# What scripts call their parsed options; `time.time` and `self.name` are none.
+_PARSED = frozenset({"args", "arg", "opt", "opts", "options", "cfg", "conf", "config", "flags", "hparams", "params"})
+
 
 def warn(options: Iterable[str], body: Record) -> None:
     """Warn on stderr of those of `options` that are among the script's arguments although the script does not define them."""
@@ -49,14 +52,33 @@ def _arguments(body: Record) -> list[str]:
 
 
 def _mentions(tree: ast.Module, option: str) -> bool:
-    """Whether the source holds `--gpu-mem` in a text or, as a field that a library makes an option of, the name `gpu_mem`."""
+    """Whether the source defines or reads the option: as a text `--gpu-mem` or `gpu_mem`, a parameter, a field, a setting of the
+    module, or `args.gpu_mem`. Libraries make options of all of them."""
     import ast
 
     name = option.removeprefix("--").replace("-", "_")
-    spelt = re.compile(rf"(?<![\w-])(--)?{name.replace('_', '[-_]')}(?![\w-])")
+    spelt = re.compile(rf"(?<![\w-])--{name.replace('_', '[-_]')}(?![\w-])")
     for node in ast.walk(tree):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and spelt.search(node.value):
-            return True
-        if name in (getattr(node, field, None) for field in ("id", "arg", "attr")):
-            return True
+        match node:
+            case ast.Constant(value=str(text)) if text == name or spelt.search(text):
+                return True
+            case ast.arg(arg=parameter) if parameter == name:
+                return True
+            case ast.Attribute(attr=read, value=ast.Name(id=holder)) if read == name and holder.lower() in _PARSED:
+                return True
+            case ast.Module(body=body) | ast.ClassDef(body=body) if name in _assigned(body):
+                return True
     return False
+
+
+def _assigned(body: Iterable[ast.stmt]) -> set[str]:
+    """The names that the statements of a module or a class set."""
+    import ast
+
+    found: set[str] = set()
+    for statement in body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if isinstance(statement, ast.AnnAssign):
+            targets = [statement.target]
+        found.update(target.id for target in targets if isinstance(target, ast.Name))
+    return found

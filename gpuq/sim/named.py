@@ -37,7 +37,7 @@ def contender_named(name: str, settings: Settings, world: World) -> Contender:
         return Contender(name, _policy(settings, policy=name.removesuffix(_ALONE)), alone)
     if name in _OTHERS:
         return _OTHERS[name](world, settings.admission)
-    known = ", ".join([*policies, *_OTHERS])
+    known = ", ".join(dict.fromkeys([*policies, *_OTHERS]))
     raise BadInput(f"there is no policy or rival `{name}`.", fix=f"There are {known}; POLICY-exclusive shares nothing.")
 
 

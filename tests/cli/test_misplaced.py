@@ -24,13 +24,19 @@ def body(folder: Path, *arguments: str, script: str = "train.py") -> dict[str, o
         "@click.option('-s', '--max-slowdown/--no-max-slowdown')\ndef main(max_slowdown): ...\n",
         "@dataclass\nclass Args:\n    max_slowdown: float = 1.0\n",
         "flags.DEFINE_float('max_slowdown', 1.0, 'the limit')\n",
-        "Trainer(max_slowdown=2)\n",
+        "max_slowdown = 1.5  # python train.py --max_slowdown=2\nexec(open('configurator.py').read())\n",
         "print(args.max_slowdown)\n",
     ],
 )
 def test_an_option_that_the_script_defines_is_its_own(tmp_path: Path, source: str) -> None:
     (tmp_path / "train.py").write_text(source)
     assert misplaced(OPTIONS, body(tmp_path, "--max-slowdown", "2", "--gpus=3")) == ["--gpus"]
+
+
+def test_a_word_that_only_occurs_in_the_script_is_no_option_of_it(tmp_path: Path) -> None:
+    source = "import time, wandb\nprint('time:', time.time())\nwandb.init(name='a run')\nclass A:\n    def f(self): self.name\n"
+    (tmp_path / "train.py").write_text(source)
+    assert misplaced(["--time", "--name"], body(tmp_path, "--time", "2h", "--name", "x")) == ["--time", "--name"]
 
 
 def test_an_option_that_a_module_beside_the_script_defines_is_its_own(tmp_path: Path) -> None:
