@@ -200,9 +200,12 @@ class Cell(str):
         return next((form for form in forms if len(form) <= width), shorten(forms[-1], width))
 
 
+_NARROWEST = 8
+
+
 class Column:
     """One column of a table. For space, a `luxury` goes first; then cells are cut, but not below `least`; then columns
-    are given up in the order of `give_up` (0: never).
+    are given up in the order of `give_up` (0: never). Where that is not enough, cells are cut further.
     """
 
     def __init__(
@@ -232,6 +235,7 @@ def table(
             gap = " "
         elif not _cut(columns, widths, kept, excess):
             if not _give_up(columns, kept):
+                _squeeze(columns, widths, kept, excess)
                 break
             widths = list(natural)
     lines = [_line(columns, [column.title for column in columns], widths, kept, gap)]
@@ -252,6 +256,14 @@ def _cut(columns: Sequence[Column], widths: list[int], kept: Sequence[int], exce
             widths[i] = max(least, widths[i] - excess)
             return True
     return False
+
+
+def _squeeze(columns: Sequence[Column], widths: list[int], kept: Sequence[int], excess: int) -> None:
+    """The last resort on a very narrow screen: cells that may be cut are cut below their `least`, the widest first."""
+    for i in sorted((i for i in kept if columns[i].least is not None), key=lambda i: -widths[i]):
+        cut = max(0, min(excess, widths[i] - _NARROWEST))
+        widths[i] -= cut
+        excess -= cut
 
 
 def _drop_luxury(columns: Sequence[Column], kept: list[int]) -> bool:
