@@ -59,7 +59,7 @@ class NotFound(GpuqError):
 
     exit_code = 3
     http_status = 404
-    fix = "`gpuq queue --all` lists every job."
+    fix = "`gpuq queue -a -n 500` lists the newest 500 jobs."
 
 
 class Unreachable(GpuqError):

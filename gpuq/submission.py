@@ -98,25 +98,13 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     preemptible: bool = False
     """It saves its work when told: it may be stopped for another job, and starts again later."""
     signal: Signal | None = None
-    """By which signal it is told; None: the host's `checkpoint_signal`."""
+    """By which signal it is told; None: the host's `checkpoint_signal`. One that is named implies `preemptible`."""
     blink: bool = False
     """It may be paused for a second now and then to measure a partner that may too, and be measured in turn."""
 
     def __post_init__(self) -> None:
         if self.signal is not None and not self.preemptible:
-            raise ValueError("`signal` goes with `preemptible` only")
-
-
-SubmissionBody = Annotated[
-    Submission,
-    Meta(
-        extra_json_schema={  # what `__post_init__` checks
-            "if": {"properties": {"signal": {"type": "string"}}, "required": ["signal"]},
-            "then": {"properties": {"preemptible": {"const": True}}, "required": ["preemptible"]},
-        }
-    ),
-]
-"""A submission as the API's document describes it."""
+            msgspec.structs.force_setattr(self, "preemptible", True)
 
 
 class JobRecord(msgspec.Struct, frozen=True, kw_only=True):

@@ -217,7 +217,9 @@ class Residents:
         live.folder.path.mkdir(mode=0o700, exist_ok=True)
         if live.start is None and live.kill_at is None:
             live.folder.close_abandoned(
-                Ending.NEVER_STARTED, "the process of gpuq that was to start it (its shim) ended before", self.clock()
+                Ending.NEVER_STARTED,
+                "its supervisor, gpuq's shim process, ended before it started the job",
+                self.clock(),
             )
         else:
             live.folder.close_abandoned(Ending.LOST, _why_lost(live), self.clock())
@@ -257,4 +259,4 @@ def _left_of(live: _Live) -> list[Identity]:
 def _why_lost(live: _Live) -> str:
     if live.shim is not None and live.shim.boot_id != boot_id():
         return "the machine was restarted while it ran"
-    return "the process of gpuq that supervised it (its shim) was killed, so gpuq ended what was left of it"
+    return "its supervisor, gpuq's shim process, was killed; gpuq ended what was left of the job"

@@ -188,9 +188,7 @@ class Shim:
             if not save or not self._may_save(reason, now):
                 self._begin_end(shim_words.STOPPED, reason)
         elif self._told_to_end:
-            self._begin_end(
-                shim_words.LOST, "the process of gpuq that supervised it was asked to end, as at a shutdown"
-            )
+            self._begin_end(shim_words.LOST, "its supervisor, gpuq's shim process, was asked to end, as at a shutdown")
         elif self._deadline is not None and now >= self._deadline:
             self._begin_end(shim_words.TIMED_OUT, f"it ran longer than its limit of {self._order['time_limit_s']:g} s")
         if self._ending is not None:

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from benchmarks.corpus.settings import SETTINGS
+from benchmarks.corpus.settings import SETTINGS, UNSEEN
 from benchmarks.corpus.table import TABLE, read, write
 
 
@@ -47,7 +47,11 @@ def _run(names: list[str], asked: argparse.Namespace) -> int:
 def _judge(names: list[str], asked: argparse.Namespace) -> int:
     from benchmarks.corpus.judge import judge, report
 
-    print("\n".join(report(judge([row for row in read(asked.table) if row.script in names]))))
+    rows = [row for row in read(asked.table) if row.script in names]
+    for title, unseen in (("scripts that the rules were settled on", False), ("scripts written after that", True)):
+        some = [row for row in rows if (row.script in UNSEEN) is unseen]
+        if some:
+            print(f"{title}:", *report(judge(some)), "", sep="\n")
     return 0
 
 

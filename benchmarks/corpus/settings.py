@@ -41,10 +41,10 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
     ),
     "tinygpt": _words(
         "--n_layer=4 --n_embd=128",
-        "--n_layer=12 --n_embd=384",
-        "--n_layer=8 --n_embd=128",
+        "--n_layer=8 --n_embd=320",
+        "--n_layer=7 --n_embd=128",
         "--n_layer=4 --n_embd=128 --batch_size=16",
-        "--n_layer=4 --n_embd=128 --max_iters=12",
+        "--n_layer=4 --n_embd=128 --max_iters=30",
         "--n_layer=4 --n_embd=128 --out_dir=out-small --log_interval=1",
     ),
     "keras_mnist": _words(
@@ -86,18 +86,18 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
         "--hidden_size=256 --model_dir=/tmp/elsewhere --learning_rate=0.01",
     ),
     "firelike": _words(
-        "fit", "fit --width=1600", "fit --rank=128", "fit --minibatch=1024", "fit --n_iter=500", "fit --name=again --tol=0.01",
+        "fit", "fit --width=1600", "fit --rank=128", "fit --minibatch=1024", "fit --n_iter=2000", "fit --name=again --tol=0.01",
     ),
     "hydralike": _words(
         "",
         "model.width=768",
         "model.depth=8 data.n_train=40000",
         "data.batch_size=256",
-        "trainer.max_epochs=4",
+        "trainer.max_epochs=9",
         "optim.lr=0.01 seed=5 trainer.log_every_n_steps=10",
     ),
     "positional": _words(
-        "60000 40 10", "240000 40 10", "60000 160 10", "60000 40 10 128", "60000 40 30", "60000 50 10",
+        "60000 40 30", "240000 40 30", "60000 160 30", "60000 40 30 128", "60000 40 90", "60000 50 30",
     ),
     "hfstyle": _words(
         "--output_dir out",
@@ -156,5 +156,34 @@ SETTINGS: dict[str, tuple[Setting, ...]] = {
         f"--config {CONF}/conv.json --set epochs=8",
         f"--config {CONF}/conv.json --resume none.pt",
     ),
+    # Written when the rules and their numbers were settled, and measured after that.
+    "u_segment": _words(
+        "", "--base-channels 24", "--crop-size 96", "--train-batch 32", "--max-epochs 6", "--learning-rate 0.01 --results-dir b",
+    ),
+    "u_pca": _env(
+        "N_ROWS=40000", "N_ROWS=120000", "N_ROWS=40000 N_FEATURES=600", "N_ROWS=40000 BATCH=4000", "N_ROWS=40000 N_PASSES=5",
+        "N_ROWS=40000 RUN_NAME=second",
+    ),
+    "u_ppo": _words(
+        "", "--num-envs 64", "--hidden-units 768", "--minibatches 1", "--num-updates 60", "--ent-coef 0 --track",
+    ),
+    "u_textcnn": _words(
+        *(f"{CONF}/text{name}.toml" for name in ("", "_deep", "_vocabulary", "_batch", "_epochs", "_again")),
+    ),
+    "u_gp": _words(
+        "", "-n 80000", "-m 1200", "--block 8000", "--sweeps 40", "--ridge 0.1 --plot",
+    ),
+    "u_lightning": _words(
+        "fit",
+        "fit --model.hidden_dim 1024",
+        "fit --model.num_layers 8 --data.num_samples 40000",
+        "fit --data.batch_size 512",
+        "fit --trainer.max_epochs 5",
+        "fit --optimizer.lr 0.01 --trainer.log_every_n_steps 1",
+    ),
+    "u_neighbors": _words(
+        "", "capacity 160000", "dims 384", "queries 800", "repeats 80", "label b",
+    ),
 }  # fmt: skip
-NEEDS: dict[str, str] = {"vae": "torch", "torchgpt": "torch", "torchconv": "torch"}
+UNSEEN = tuple(name for name in SETTINGS if name.startswith("u_"))
+NEEDS: dict[str, str] = {"u_lightning": "torch", "vae": "torch", "torchgpt": "torch", "torchconv": "torch"}

@@ -156,10 +156,12 @@ class Share:
         return max(0, seen.used - ours)
 
     def _foreign_utilization(self) -> float | None:
-        if self._hidden:
-            return None if self._before is None else _lower(self._before.utilization, self._seen.utilization)
         if self._ours:
             return self._sum_shares(self._foreign) if self._foreign else 0.0
+        if self._foreign_memory() == 0:  # nothing runs in no memory: the driver still counts what has just ended
+            return 0.0
+        if self._hidden:
+            return None if self._before is None else _lower(self._before.utilization, self._seen.utilization)
         return self._seen.utilization
 
     def _sum_shares(self, pids: Sequence[int]) -> float | None:

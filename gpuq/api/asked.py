@@ -20,7 +20,7 @@ from gpuq.api.parameters import STATE_GROUPS
 from gpuq.api.problem import BadRequest
 from gpuq.core.job import ACTIVE, ENDED, WAITING, JobId, JobState
 from gpuq.errors import BadInput, NotFound
-from gpuq.submission import Submission, SubmissionBody
+from gpuq.submission import Submission
 
 T = TypeVar("T")
 Parameters = TypeVar("Parameters", bound=msgspec.Struct)
@@ -28,7 +28,7 @@ MAX_BATCH = 10_000
 _ID = re.compile(r"[0-9]{1,18}")
 _GROUPS: dict[str, frozenset[JobState]] = dict(zip(STATE_GROUPS, (WAITING, ACTIVE, ENDED), strict=True))
 
-Batch = Annotated[list[SubmissionBody], Meta(min_length=1, max_length=MAX_BATCH)]
+Batch = Annotated[list[Submission], Meta(min_length=1, max_length=MAX_BATCH)]
 """Up to 10,000 submissions in one request."""
 _one = msgspec.json.Decoder(Submission)
 _many = msgspec.json.Decoder(list[Submission])
@@ -155,6 +155,22 @@ def _decode(decoder: msgspec.json.Decoder[T], raw: bytes, what: str = "submissio
     try:
         return decoder.decode(raw)
     except msgspec.ValidationError as error:
-        raise BadInput(f"The {what} is not sound: {error}.") from error
+        try:
+            found: T = msgspec.convert(_whole(msgspec.json.decode(raw)), decoder.type)
+        except (msgspec.ValidationError, RecursionError):
+            raise BadInput(f"The {what} is not sound: {error}.") from error
+        return found
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"The body is not JSON: {error}.") from error
+
+
+def _whole(value: Any) -> Any:
+    """The same with 2 for 2.0: to JSON Schema both are integers, msgspec takes only the first for one."""
+    match value:
+        case dict():
+            return {name: _whole(inner) for name, inner in value.items()}
+        case list():
+            return [_whole(inner) for inner in value]
+        case float() if value.is_integer():
+            return int(value)
+    return value

@@ -52,6 +52,8 @@ _SECURITY = {
 
 
 def _operation(route: Route, body: Any, gives: Any, problem: Any) -> dict[str, Any]:
+    if route.media == "text/event-stream":
+        gives = _event(gives)
     fault = {"description": "A problem.", "content": {"application/problem+json": {"schema": problem}}}
     operation: dict[str, Any] = {
         "summary": route.text,
@@ -74,6 +76,19 @@ def _operation(route: Route, body: Any, gives: Any, problem: Any) -> dict[str, A
     if route.public:
         operation["security"] = []
     return operation
+
+
+def _event(data: Any) -> dict[str, Any]:
+    """A server-sent event whose data is JSON of this schema."""
+    return {
+        "type": "object",
+        "properties": {
+            "id": {"type": "string"},
+            "event": {"type": "string"},
+            "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data},
+        },
+        "required": ["data"],
+    }
 
 
 def _each(types: Any) -> tuple[Any, ...]:

@@ -49,7 +49,7 @@ from gpuq.api.schema import (
     Version,
 )
 from gpuq.api.schema_would import Prediction, ShadowReport
-from gpuq.submission import SubmissionBody
+from gpuq.submission import Submission
 
 API = "/api/v1"
 
@@ -120,7 +120,7 @@ ROUTES: tuple[Route, ...] = (
         "Queue one job, or a list of up to 10,000.",
         (Submitted, SubmittedMany),
         status=201,
-        body=(SubmissionBody, Batch),
+        body=(Submission, Batch),
         headers=SubmitHeaders,
     ),
     Route("GET", f"{API}/jobs", jobs.jobs, "List jobs.", JobList, query=ListQuery),
@@ -143,7 +143,7 @@ ROUTES: tuple[Route, ...] = (
         handlers_predict.predict,
         "Forecast without queueing.",
         Prediction,
-        body=SubmissionBody,
+        body=Submission,
         query=PredictQuery,
     ),
     Route("GET", f"{API}/gpus", handlers_system.devices, "Devices and their residents.", list[DeviceView]),

@@ -38,9 +38,12 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise BadInput instead of printing the whole usage."""
-        option, _, trouble = message.removeprefix("argument ").partition(": ")
+        message = message.removeprefix("argument ")
+        option, _, trouble = message.partition(": ")
         if trouble.startswith("expected one argument"):
             message = f"{option} needs a value"
+        elif option == "the following arguments are required":
+            message = f"`{self.prog}` needs {trouble}"
         unknown = message.partition("unrecognized arguments: ")[2].split(" ")
         near = self._like(unknown[0].split("=")[0])
         meant = f" Did you mean {' or '.join(f'`{option}`' for option in near)}?" if near else ""

@@ -61,9 +61,11 @@ def add_job_options(parser: Parser) -> None:
     add("--requeue", action="store_true", help="queue again if its host fails")
     add("--deadline", metavar="WHEN", help="wanted by then: 8h from now, or 2026-07-01T08:00 (local time)")
     add(
-        "--preemptible", action="store_true", help="it saves its work when told, so it may be stopped and started again"
+        "--preemptible",
+        action="store_true",
+        help="it saves its work on a signal, so it may be stopped and started again",
     )
-    add("--signal", metavar="NAME", help="told by this signal, as in USR1; implies --preemptible; default TERM")
+    add("--signal", metavar="NAME", help="the signal to save its work on, as USR1; implies --preemptible; default TERM")
     add(
         "--blink", action="store_true", help="pause it and its partner by turns, under 1%% of the time, to measure both"
     )
@@ -200,7 +202,7 @@ def _signal(name: str | None) -> str | None:
     full = "SIG" + name.upper().removeprefix("SIG")
     if full not in _SIGNALS:
         short = ", ".join(signal.removeprefix("SIG") for signal in _SIGNALS)
-        raise BadInput(f"--signal `{name}` is none that a job may be told by.", fix=f"Use one of {short}.")
+        raise BadInput(f"--signal `{name}` cannot tell a job to save its work.", fix=f"Use one of {short}.")
     return full
 
 

@@ -162,8 +162,8 @@ def _processes(devices: list[Record]) -> Iterator[Check]:
     hosts = sorted({device["host"] for device in devices if device.get("processes_visible") is False})
     if hosts:
         found = (
-            f"the driver on {', '.join(hosts)} does not show the processes of jobs: a job alone on a GPU is measured by the whole "
-            "GPU, and what jobs that share one need is not measured"
+            f"the driver on {', '.join(hosts)} does not show the processes of jobs: a job alone on a GPU is measured by the "
+            "whole GPU, and what jobs that share one need is not measured"
         )
         fix = "In a container, start it with --pid=host. WSL 2 and some vGPUs never show them; jobs run there all the same."
         yield Check("processes", NOTE, found, fix)

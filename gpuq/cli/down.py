@@ -21,8 +21,8 @@ def run(words: list[str]) -> int:
     """End it and wait for the end. Raises Unreachable when none runs."""
     parser = Parser(
         "down",
-        "End the `gpuq up` of this home. Jobs go on, and the next `gpuq up` takes them up again;\n"
-        "waiting jobs start then. Exit code 4 if none runs.",
+        "End the `gpuq up` of this home. Jobs go on, and the next `gpuq up` takes them\n"
+        "up again; waiting jobs start then. Exit code 4 if none runs.",
     )
     parser.add_argument("--stop-jobs", action="store_true", help="end the running jobs too")
     options = parser.parse_args(words)

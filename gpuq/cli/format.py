@@ -89,11 +89,14 @@ def about(seconds: float) -> str:
 
 
 def expected_start(told: Mapping[str, float] | None, now: float) -> str | None:
-    """`in about 48m, nine times in ten within 2h10m`; None where nothing is foretold."""
+    """`in about 48m, nine times in ten within 2h10m`; None without an estimate.
+
+    An estimate alone never says "now": whether a device would take the job at this moment is asked, not estimated.
+    """
     if not told:
         return None
     soon, late = (max(0.0, told[name] - now) for name in ("p50_unix", "p90_unix"))
-    first = "now" if soon < 1 else f"in about {about(soon)}"
+    first = "soon" if soon < 1 else f"in about {about(soon)}"
     return first if late < 1 else f"{first}, nine times in ten within {about(late)}"
 
 

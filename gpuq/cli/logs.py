@@ -73,15 +73,17 @@ def _all_attempts(client: Client, job_id: int, lines: int | None, *, as_json: bo
         number, ending = attempt["number"], attempt.get("ending") or "not ended"
         if not as_json:
             _copy([f"==> job {job_id}, attempt {number} ({ending}) <==\n".encode()])
+        text: str | None = None
         try:
             pieces = Log(client, job_id, number).pieces(lines)
             if as_json:
-                found.append({"attempt": number, "ending": attempt.get("ending"), "log": _text(pieces)})
+                text = _text(pieces)
             else:
                 _copy(pieces)
         except NotFound as error:
             code = error.exit_code
             talk(f"gpuq: {error.message}\n  {error.fix}")
+        found.append({"attempt": number, "ending": attempt.get("ending"), "log": text})
     if as_json:
         print_json({"id": job_id, "state": job["state"], "attempts": found})
     elif not job["attempts"]:

@@ -17,7 +17,7 @@ def run(words: list[str]) -> int:
     """Open it; print the address where there is no browser to open."""
     parser = Parser(
         "open",
-        "Open the page in the browser, or print its address with the token where there is none.",
+        "Open the page in the browser; where there is none, print its address with the\ntoken.",
     )
     options = parser.parse_args(words)
     address = page_address(options)

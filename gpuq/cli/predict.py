@@ -174,13 +174,18 @@ def _how_sure(evidence: Record) -> str:
 
 
 def _beside(places: list[Record], width: int) -> Iterator[str]:
-    """Whether it might join those who are there, and what that would cost whom."""
+    """Whether it might join those who are there, and what that would cost whom; devices with one and the same answer together."""
+    alike: dict[tuple[bool, str, tuple[str, ...], str], list[Record]] = {}
     for place in places:
-        where = f"on {fmt.device_name(place)}" if place["device"] else f"on an empty {fmt.clean(place['device_type'])}"
-        names = " and ".join(_partner_name(partner) for partner in place["partners"])
-        said = f"{'yes' if place['verdict']['admitted'] else 'no'}, {where} beside {names}: {_why(place)}"
-        yield from _indented(said, width, "  ")
-        for cost in filter(None, map(_cost, place["partners"])):
+        costs = tuple(filter(None, map(_cost, place["partners"])))
+        empty = "" if place["device"] else f"an empty {fmt.clean(place['device_type'])}"
+        alike.setdefault((place["verdict"]["admitted"], _why(place), costs, empty), []).append(place)
+    for (admitted, why, costs, empty), there in alike.items():
+        names = " and ".join(_partner_name(partner) for partner in there[0]["partners"])
+        where = empty or ", ".join(filter(None, map(fmt.device_name, there)))
+        beside = f" beside {names}" if len(there) == 1 else ""
+        yield from _indented(f"{'yes' if admitted else 'no'}, on {where}{beside}: {why}", width, "  ")
+        for cost in costs:
             yield from _indented(cost, width, "    ")
 
 

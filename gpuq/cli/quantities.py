@@ -74,7 +74,8 @@ def parse_moment(text: str, now: float) -> float:
     moment = now + ahead if ahead is not None else _moment(text.strip())
     if moment is None:
         raise BadInput(
-            f"`{text}` is no moment.", fix="Write 8h, 2-12:00:00, 2026-07-01T08:00 or 2026-07-01T08:00:00+02:00."
+            f"`{text}` is neither a time from now nor a date.",
+            fix="Write 8h, 2-12:00:00, 2026-07-01T08:00 or 2026-07-01T08:00:00+02:00.",
         )
     if moment <= now:
         raise BadInput(f"`{text}` has passed.", fix="Name a moment in the future, such as 8h for eight hours from now.")
@@ -118,8 +119,9 @@ def whole(option: str, text: str | None, low: int, high: int) -> int | None:
     if text is None:
         return None
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", text.strip()) or not low <= int(text) <= high:
+        upwards = "on" if high >= 10**9 else f"to {high}"
         raise BadInput(
-            f"{option} `{text}` is not a whole number from {low} to {high:,}.", fix=f"Write for example {option} 5."
+            f"{option} `{text}` is not a whole number from {low} {upwards}.", fix=f"Write for example {option} 5."
         )
     return int(text)
 

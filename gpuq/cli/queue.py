@@ -18,7 +18,7 @@ WAITING = frozenset({"PENDING", "HELD"})
 _PAGE = 1000
 # Ended jobs that a screen shows unless -n says how many.
 _ENDED_SHOWN = 30
-_JOB = (fmt.Column("ID"), fmt.Column("NAME", least=16), fmt.Column("ST"))
+_JOB = (fmt.Column("ID"), fmt.Column("NAME", least=24), fmt.Column("ST"))
 _ENDED = (
     *_JOB,
     fmt.Column("GPU", give_up=3),
@@ -26,7 +26,7 @@ _ENDED = (
     fmt.Column("UTIL", right=True, give_up=1),
     fmt.Column("SLOW", right=True, give_up=2),
     fmt.Column("TIME", right=True, give_up=5),
-    fmt.Column("REASON", least=44),
+    fmt.Column("REASON", least=36),
 )
 _RUNNING = (
     *_JOB,
@@ -46,8 +46,6 @@ _WAITING = (
     fmt.Column("START", right=True),
     fmt.Column("REASON", least=19),
 )
-# Columns that are left out where none of the jobs has anything to say in them.
-_OPTIONAL = frozenset({"REASON", "SHARE", "START"})
 
 
 def run(words: list[str]) -> int:
@@ -119,9 +117,8 @@ def _turn(job: Record) -> tuple[bool, float, int]:
 def _table(
     columns: Sequence[fmt.Column], rows: Sequence[Sequence[str]], width: int, styles: Sequence[str | None]
 ) -> list[str]:
-    kept = [
-        i for i, c in enumerate(columns) if c.title not in _OPTIONAL or any(row[i] not in ("", "-") for row in rows)
-    ]
+    """Without the columns in which none of the jobs has anything to say."""
+    kept = [i for i in range(len(columns)) if i < len(_JOB) or any(row[i] not in ("", "-") for row in rows)]
     return fmt.table([columns[i] for i in kept], [[row[i] for i in kept] for row in rows], width, styles)
 
 
@@ -215,9 +212,16 @@ def _waiting(job: Record, name: str, now: float) -> list[str]:
         _share(job),
         "-" if upper is None else fmt.gib(upper, "G"),
         _left(job, forecast, now),
-        f"~{fmt.about(max(0.0, expected['p50_unix'] - now))}" if expected else "-",
+        _start(expected, now),
         reasons.short(job),
     ]
+
+
+def _start(expected: Record | None, now: float) -> str:
+    if not expected:
+        return "-"
+    left = expected["p50_unix"] - now
+    return f"~{fmt.about(left)}" if left >= 1 else "soon"
 
 
 def _code(job: Record) -> str:

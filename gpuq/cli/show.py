@@ -130,15 +130,16 @@ def _comparison(job: Record, width: int) -> Iterator[str]:
         ("rate shared", None, None, "shared_rate", fmt.rate),
         ("rate disturbed", None, None, "disturbed_rate", fmt.rate),
     ]
-    yield f"  {'':<16}  {'EXPECTED':>10}  {'AT MOST':>10}  {'MEASURED':>14}"
+    lines = [f"  {'':<16}  {'EXPECTED':>10}  {'AT MOST':>10}  {'MEASURED':>14}"]
     for label, expected, upper, measured, text in rows:
-        if expected is None and actual.get(measured) is None:
+        if actual.get(measured) is None and (expected is None or forecast.get(expected) is None):
             continue
         first, second = (text(forecast.get(name)) if name else "" for name in (expected, upper))
         third = text(actual.get(measured))
         if label == "peak utilisation" and actual.get("utilization_is_bound"):
             third = f"at most {third}"
-        yield f"  {label:<16}  {first:>10}  {second:>10}  {third:>14}".rstrip()
+        lines.append(f"  {label:<16}  {first:>10}  {second:>10}  {third:>14}".rstrip())
+    yield from lines if len(lines) > 1 else []
     if actual.get("peak_memory_is_bound"):
         yield from (f"  {line}" for line in fmt.wrapped(_bound_memory(actual), width - 2))
     yield from (f"  {line}" for line in _disturbed(actual, width - 2))

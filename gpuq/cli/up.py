@@ -14,8 +14,8 @@ def run(words: list[str]) -> int:
     parser = Parser(
         "up",
         "Run gpuq: Redis, dispatcher, worker, HTTP endpoint.\n"
-        "Ctrl-C or `gpuq down` ends it and leaves jobs running; the next `gpuq up` goes on\n"
-        "where it was. Closing the terminal ends it only with --stop-jobs.",
+        "Ctrl-C or `gpuq down` ends it and leaves jobs running; the next `gpuq up` goes\n"
+        "on where it was. Closing the terminal ends it only with --stop-jobs.",
     )
     parser.add_argument("-d", "--detach", action="store_true", help="run in the background; return once it is ready")
     parser.add_argument("--port", metavar="N", help="TCP port of the HTTP endpoint on 127.0.0.1; 0 picks a free one")

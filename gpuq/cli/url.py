@@ -17,8 +17,8 @@ def run(words: list[str]) -> int:
     """Print it. Raises Unreachable when no endpoint runs."""
     parser = Parser(
         "url",
-        "Print the address of the page with the token. Who has it may do with this gpuq what you\n"
-        "may: do not pass it on. `gpuq open` opens it in the browser.",
+        "Print the address of the page with the token. Who has it may do with this gpuq\n"
+        "what you may: do not pass it on. `gpuq open` opens it in the browser.",
     )
     options = parser.parse_args(words)
     address = page_address(options)

@@ -33,7 +33,9 @@ ANYTHING = math.inf
 _LARGEST_LOG = 50.0
 _MOST_KEPT = 10_000
 # Runs of other settings that are compared; more of them narrow little and cost time.
-MOST_RUNS = 8
+MOST_RUNS = 12
+# Of those, the ones that differ least.
+MOST_COMPARED = 4
 # A share of a measurement that two runs of the same work may differ by.
 _NOISE = 0.05
 # A range wider than this makes no bound: the job runs alone, and is measured.
@@ -109,6 +111,10 @@ _START_UP: Mapping[str | None, tuple[float, float]] = {
 }
 
 
+# Per run: what it showed, and the least and most of that which no setting changes.
+Values = list[tuple[float | None, tuple[float, float]]]
+
+
 @dataclass(frozen=True, slots=True)
 class Change:
     """One setting that two jobs have differently; None where one has it not."""
@@ -148,19 +154,14 @@ class Needs:
 class Compared:
     """What a job may need, by runs of its script with other settings.
 
-    `changed` has what differs from each of them; `memory` is in bytes and `seconds` in seconds, None where no run showed any; `load`
-    is by how much the work of a step may have grown since the nearest run, at most.
+    `nearest` is what differs from the run that differs least. `memory` is in bytes and `seconds` in seconds; None where no run
+    shows any. `load` is by how much the work of a step may have grown since the nearest run, at most.
     """
 
-    changed: tuple[tuple[Change, ...], ...]
+    nearest: tuple[Change, ...]
     memory: Needs | None
     seconds: Needs | None
-    load: float
-
-    @property
-    def nearest(self) -> tuple[Change, ...]:
-        """The changes since the run that differs least."""
-        return min(self.changed, key=len, default=())
+    load: float | None
 
 
 class Siblings:
@@ -186,31 +187,38 @@ class Siblings:
         return self._compared[key]
 
     def _compare(self, job: Known) -> Compared:
-        changed = [changes(job, row.known) for row in self._rows]
-        fixed = _FIXED.get(job.framework, _FIXED[None]) if self._on_cores else _FIXED_ON_GPU
-        start_up = _START_UP.get(job.framework, _START_UP[None])
-        timed = [
-            (row.duration_s, start_up if row.first_step_s is None else (0.8 * row.first_step_s, row.first_step_s))
-            for row in self._rows
-        ]
-        grown = [_together([(change, _span(change, "memory")) for change in each]).most for each in changed]
+        changed = [tuple(changes(job, row.known)) for row in self._rows]
+        # Another model or data set may be any other work, so such runs say nothing of this job.
+        alike = [place for place, each in enumerate(changed) if not any(_is_choice(change.name) for change in each)]
+        near = sorted(alike, key=lambda place: len(changed[place]))[:MOST_COMPARED]
+        grown = [_together([(change, _span(change, "memory")) for change in changed[place]]).most for place in near]
         return Compared(
-            changed=tuple(map(tuple, changed)),
-            memory=self._needs("memory", [(row.memory_bytes, fixed) for row in self._rows], changed),
-            seconds=self._needs("time", timed, changed),
-            load=math.exp(min(max(0.0, min(grown, default=0.0)), _LARGEST_LOG)),
+            nearest=min(changed, key=len, default=()),
+            memory=self._needs("memory", [(place, changed[place]) for place in near], self._memory(job)),
+            seconds=self._needs("time", [(place, changed[place]) for place in near], self._seconds(job)),
+            load=math.exp(min(max(0.0, min(grown)), _LARGEST_LOG)) if grown else None,
         )
 
-    def _needs(
-        self, what: str, rows: Sequence[tuple[float | None, tuple[float, float]]], changed: Sequence[Sequence[Change]]
-    ) -> Needs | None:
-        """The range that all runs leave open together; its usual value is that of the nearest."""
+    def _memory(self, job: Known) -> Values:
+        fixed = _FIXED.get(job.framework, _FIXED[None]) if self._on_cores else _FIXED_ON_GPU
+        return [(row.memory_bytes, fixed) for row in self._rows]
+
+    def _seconds(self, job: Known) -> Values:
+        usual = _START_UP.get(job.framework, _START_UP[None])
+        return [
+            (row.duration_s, usual if row.first_step_s is None else (0.8 * row.first_step_s, row.first_step_s))
+            for row in self._rows
+        ]
+
+    def _needs(self, what: str, near: Sequence[tuple[int, tuple[Change, ...]]], rows: Values) -> Needs | None:
+        """The range that these runs leave open together; its usual value is that of the one that leaves least."""
         found: list[tuple[float, Needs]] = []
-        for place, ((value, fixed), differences) in enumerate(zip(rows, changed, strict=True)):
+        for place, changed in near:
+            value, fixed = rows[place]
             if value is None:
                 continue
             floor, ceiling = (min(part, 0.95 * value) for part in fixed)
-            span = self._factor(what, place, rows, differences)
+            span = self._factor(what, place, rows, changed)
             middle = (floor + ceiling) / 2
             least = ceiling + (value - ceiling) * math.exp(span.least)
             usual = middle + (value - middle) * math.exp(min(span.usual, _LARGEST_LOG))
@@ -223,18 +231,14 @@ class Siblings:
         least = min(max(needs.least for _, needs in found), most)
         return Needs(least, min(max(usual, least), most), most)
 
-    def _factor(
-        self, what: str, place: int, rows: Sequence[tuple[float | None, tuple[float, float]]], changed: Sequence[Change]
-    ) -> Span:
+    def _factor(self, what: str, place: int, rows: Values, changed: Sequence[Change]) -> Span:
         """What all changes since this run do together to the part of it that grows."""
         believed = [(change, _span(change, what)) for change in changed]
         if len(rows) == 1 or not changed:
             return _together(believed)
         return _together((change, self._learned(what, place, rows, change) or span) for change, span in believed)
 
-    def _learned(
-        self, what: str, place: int, rows: Sequence[tuple[float | None, tuple[float, float]]], change: Change
-    ) -> Span | None:
+    def _learned(self, what: str, place: int, rows: Values, change: Change) -> Span | None:
         """What runs that differ from this one in nothing but the changed setting showed of it; None without any."""
         value, (floor, _) = rows[place]
         if value is None:
@@ -248,9 +252,7 @@ class Siblings:
         ]
         return min((span for span in spans if span is not None), key=lambda span: span.most - span.least, default=None)
 
-    def _lone_changes(
-        self, what: str, place: int, rows: Sequence[tuple[float | None, tuple[float, float]]]
-    ) -> dict[str, list[tuple[Change, float]]]:
+    def _lone_changes(self, what: str, place: int, rows: Values) -> dict[str, list[tuple[Change, float]]]:
         """Setting -> (change, value measured there) of the runs that differ from this one in that setting only."""
         found: dict[str, list[tuple[Change, float]]] = {}
         for row, (its, _) in zip(self._rows, rows, strict=True):
@@ -350,20 +352,21 @@ def _projected(change: Change, seen: Change, share: float, noise: float, what: s
     Through two measured values of a number goes one power of each exponent it may have: the extrapolation of the highest
     bounds that of all others. Of words, what another word changed.
     """
-    about = meaning(change.name)
     if change.ratio is None or seen.ratio is None:
-        if about is Meaning.CHOICE and seen.new != change.new:
-            return None
         return Span(*(math.log(max(0.01, 1 + share + error)) for error in (-noise, 0.0, noise)))
     if abs(math.log(seen.ratio)) < 0.05:
         return None
-    power = EFFECTS.get(about, EFFECTS[Meaning.OTHER]).of(what)
+    power = EFFECTS.get(meaning(change.name), EFFECTS[Meaning.OTHER]).of(what)
     ways = [
         (change.ratio**exponent - 1) / (seen.ratio**exponent - 1)
         for exponent in (max(part, _LEAST_POWER) for part in (power.least, power.usual, power.most))
     ]
     ends = [math.log(max(0.01, 1 + (share + error) * way)) for way in ways for error in (-noise, noise)]
     return Span(min(ends), math.log(max(0.01, 1 + share * ways[1])), max(ends))
+
+
+def _is_choice(name: str) -> bool:
+    return meaning(name) is Meaning.CHOICE
 
 
 def _tells(change: Change, what: str) -> bool:

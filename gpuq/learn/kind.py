@@ -204,7 +204,7 @@ def _tunables(submission: Submission) -> dict[str, Json]:
         for name, text in tuned((), submission.env).values.items():
             if name not in found.given:
                 found.give(name, text)
-    return {"values": dict(sorted(found.values.items())), "given": sorted(found.given)}
+    return {"values": dict(sorted(found.values.items())), "given": [*sorted(found.given)]}
 
 
 def _settings(hints: Hints | None, template: _Template) -> dict[str, tuple[str, str]]:

@@ -280,8 +280,8 @@ class Predictor:
         memory = [run.peak_memory_bytes for run in used if run.peak_memory_bytes is not None]
         point, upper = None, None
         if memory:
-            upper = upper_bound(memory, self._learning.quantile, self._prior) * self._calibration.own(len(memory))
-            point, upper = _ordered(order_statistic(memory, MEMORY_QUANTILE), upper, runs, self._learning.quantile)
+            most = upper_bound(memory, self._learning.quantile, self._prior) * self._calibration.own(len(memory))
+            point, upper = _ordered(order_statistic(memory, MEMORY_QUANTILE), most, runs, self._learning.quantile)
         durations, powers = measured(used, "duration_s"), measured(used, "power_w")
         return Forecast(
             peak_utilization_pct=_own_utilization(used, runs),
@@ -303,7 +303,7 @@ class Predictor:
         half, most = growth.seconds(found.seconds)
         shown = _own_utilization(used, runs)
         return Forecast(
-            peak_utilization_pct=None if shown is None else growth.busier(shown, found.load),
+            peak_utilization_pct=None if shown is None or found.load is None else growth.busier(shown, found.load),
             peak_memory_bytes=point,
             upper_memory_bytes=upper,
             duration_p50_s=half,
@@ -319,9 +319,9 @@ class Predictor:
         """(point, upper, whether the range is too wide for a bound)."""
         quantile, prior = self._learning.quantile, Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale))
         along = _along_batch(used, known)
-        if along and all({change.name for change in each} <= _BATCH for each in found.changed):
-            point, upper = extend(*along, 2.0 ** (known.batch_log2 or 0.0), quantile, prior)
-            return *_ordered(point, upper * self._calibration.changed, runs, quantile), False
+        if along and {change.name for change in found.nearest} <= _BATCH:
+            point, most = extend(*along, 2.0 ** (known.batch_log2 or 0.0), quantile, prior)
+            return *_ordered(point, most * self._calibration.changed, runs, quantile), False
         needs = found.memory
         if needs is None or needs.most > growth.WIDEST * needs.usual:
             return None, None, needs is not None

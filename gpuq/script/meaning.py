@@ -15,7 +15,7 @@ from functools import lru_cache
 class Meaning(StrEnum):
     """The first that fits, in this order, is taken."""
 
-    SECRET = "secret"
+    PRIVATE = "private"
     """Never stored, not even as a digest."""
     HARMLESS = "harmless"
     """Seeds, paths and names of output, intervals of logging, step sizes and other factors of the update: never stored."""
@@ -47,11 +47,11 @@ _REPORTS = (
     "log|logs|logger|logging|print|printing|report|reporting|save|saving|eval|evaluate|evaluation|val|valid|validation|test|"
     "checkpoint|checkpointing|ckpt|summary|display|plot|vis|visualize|snapshot|sync|wandb|tensorboard|tb|dump|profile"
 )
-_OFTEN = "every|everyn|interval|intervals|freq|frequency|step|steps|iter|iters|epoch|epochs|period|n|limit|total|strategy|level|num"
+_OFTEN = "every|everyn|interval|intervals|freq|frequency|step|steps|iter|iters|epoch|epochs|period|n|limit|total|strategy|level"
 _OUTPUT = "out|output|save|log|logs|run|exp|experiment|result|results|work|tb|tensorboard|wandb|job|summary"
 _PLACE = "dir|dirs|directory|path|folder|root|file|filename|name|id|prefix|suffix|tag|to"
 _PATTERNS: tuple[tuple[Meaning, str], ...] = (
-    (Meaning.SECRET, r"token(?!s|iz)|secret|passw|credential|api-?key|(?:^|-)(?:key|auth)$"),
+    (Meaning.PRIVATE, r"token(?!s|iz)|secret|passw|credential|api-?key|(?:^|-)(?:key|auth)$"),
     (Meaning.ACCUMULATION, r"accum"),
     (
         Meaning.HARMLESS,

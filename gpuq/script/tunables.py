@@ -98,7 +98,7 @@ def tuned(
 def value(name: str, raw: Any) -> Value | None:
     """The form in which a setting of this plain name is kept; None where it is not."""
     about = meaning(name)
-    if about in (Meaning.SECRET, Meaning.HARMLESS) or len(name) > _LONGEST_NAME or not name:
+    if about in (Meaning.PRIVATE, Meaning.HARMLESS) or len(name) > _LONGEST_NAME or not name:
         return None
     if isinstance(raw, bool):
         return "true" if raw else "false"
@@ -177,14 +177,13 @@ def _defaults(surveys: Sequence[Survey], values: Values | None) -> Iterator[tupl
     if values is None:
         return
     for one in surveys:
-        for option in one.options:
-            yield max(option.names, key=len), _known(values, option.default)
+        yield from ((max(option.names, key=len), _known(values, option.default)) for option in one.options)
     for one in surveys:
         for call in one.calls:
             if call.last in {"get", "getenv"} and "env" in call.name and call.node.args:
-                name = text_of(call.node.args[0])
-                if name:
-                    yield name, _known(values, argument(call.node, 1, "default"))
+                variable = text_of(call.node.args[0])
+                if variable:
+                    yield variable, _known(values, argument(call.node, 1, "default"))
     for one in surveys[:1]:
         for name, node, guards in one.named:
             # Only names that say what they are about: of all others a script has hundreds.

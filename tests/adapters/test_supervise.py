@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from functools import partial
 from pathlib import Path
 
+import pytest
+
 from gpuq.adapters.supervise import ChildSpec, Crash, supervise
+from gpuq.logs import shorten
 
 WITHIN_S = 20
 
@@ -36,6 +40,24 @@ async def test_a_child_that_falls_over_is_reported_with_its_last_words_and_start
     assert "worker ended (SIGKILL) and is started again" in str(crashes[1])
     assert status["last_crash"]["how"] == "SIGKILL"
     assert not (tmp_path / "status.json").exists()
+
+
+async def test_the_log_of_a_child_is_kept_small_while_it_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gpuq.adapters.supervise._LOOK_AT_LOG_EVERY_S", 0.01)
+    monkeypatch.setattr("gpuq.adapters.supervise.shorten", partial(shorten, most_bytes=10_000))
+    log, written = tmp_path / "redis.log", tmp_path / "written"
+    script = f"for n in 1 2 3 4 5 6 7 8 9; do head -c 5000 /dev/zero; sleep 0.1; done; touch {written}; exec sleep 600"
+    stop = asyncio.Event()
+    supervision = asyncio.create_task(supervise(ChildSpec("redis", ["sh", "-c", script], log), stop))
+    async with asyncio.timeout(WITHIN_S):
+        while not (written.exists() and log.stat().st_size <= 10_000):
+            await asyncio.sleep(0.01)
+    stop.set()
+    await asyncio.wait_for(supervision, WITHIN_S)
+
+    assert log.with_name("redis.log.1").stat().st_size == 10_000
 
 
 def _runs_after_two(status: Path) -> bool:

@@ -239,3 +239,26 @@ async def test_a_list_has_the_forecast_of_jobs_that_wait(endpoint: Endpoint) -> 
     assert body["jobs"][0]["forecast"]["peak_utilization_pct"] == 96.0, (
         "what runs has the forecast it was admitted with"
     )
+
+
+async def test_a_bound_beyond_the_device_is_not_shown(busy: Endpoint) -> None:
+    """`MEM/PRED 48.8/1096G` stood beside a device of 79 GiB."""
+    [attempt] = busy.store.tries[44]
+    attempt.launch["attempt"]["forecast"]["upper_memory_bytes"] = 1096 * GIB
+    job = await show(busy, 44)
+    assert job["forecast"]["upper_memory_bytes"] == job["attempts"][0]["forecast"]["upper_memory_bytes"] == 141 * GIB
+    _, devices = await busy.get("/api/v1/gpus")
+    there = {one["job"]: one for device in devices for one in device["residents"]}
+    assert there[44]["forecast"]["upper_memory_bytes"] == 141 * GIB
+    attempt.launch["attempt"]["forecast"]["peak_memory_bytes"] = 160 * GIB
+    assert (await show(busy, 44))["forecast"]["upper_memory_bytes"] == 160 * GIB, "that it will not fit is not hidden"
+
+
+async def test_lists_have_positions_and_live_slowdowns(busy: Endpoint) -> None:
+    live = {**live_resident(42, 27.1, 56, 11.8, 43), "slowdown": 1.36, "slowdown_basis": "within attempt"}
+    expected = {**live_resident(43, 19.4, 28, 4.2, 42), "expected_slowdown": 1.06}
+    busy.stream.picture = picture(time.time(), live_device("GPU-0", 141, 84.0, live, expected))
+    _, told = await busy.get("/api/v1/jobs?state=waiting,active")
+    jobs = {job["id"]: job for job in told["jobs"]}
+    assert [jobs[job]["position"] for job in (51, 49, 50, 53, 52, 42)] == [1, 2, 3, 4, None, None]
+    assert (jobs[42]["live"]["slowdown"], jobs[43]["live"]["expected_slowdown"]) == (1.36, 1.06)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,7 @@ from gpuq.core.job import JobState
 from gpuq.errors import Unreachable
 from gpuq.wire import Ring
 from tests.api.conftest import Endpoint
-from tests.api.support import GIB, afternoon, submission
+from tests.api.support import GIB, afternoon, live_device, picture, submission
 
 JOBS = "/api/v1/jobs"
 
@@ -154,7 +156,6 @@ async def test_what_can_never_fit_is_refused_with_the_missing_number(endpoint: E
 @pytest.mark.parametrize(
     ("asked", "words"),
     [
-        ({"signal": "SIGUSR1"}, "`signal` goes with `preemptible` only"),
         ({"preemptible": True, "signal": "SIGKILL"}, "SIGKILL"),
         ({"deadline_at": -1}, "$.deadline_at"),
         ({"deadline_at": 1.7976931348623155e308}, "$.deadline_at"),
@@ -164,13 +165,22 @@ async def test_what_can_never_fit_is_refused_with_the_missing_number(endpoint: E
         ({"env": {"A=B": "1"}}, "$.env"),
     ],
 )
-async def test_wishes_out_of_range_or_that_contradict_each_other_are_refused(
-    endpoint: Endpoint, asked: dict[str, object], words: str
-) -> None:
+async def test_wishes_out_of_range_are_refused(endpoint: Endpoint, asked: dict[str, object], words: str) -> None:
     status, body = await endpoint.post(JOBS, submission(**asked))
     assert (status, body["exit_code"]) == (422, 2)
     assert words in body["detail"]
     assert not endpoint.store.rows
+
+
+async def test_a_whole_number_may_be_written_as_a_float_and_a_signal_implies_preemptible(endpoint: Endpoint) -> None:
+    body = submission(gpus=2.0, most_gpus=1, priority=-3.0, signal="SIGUSR1", hints={"layers": {"Dense": 4.0}})
+    assert (await endpoint.post(JOBS, body))[0] == 201
+    kept = endpoint.store.rows[1].record.submission
+    assert (kept.gpus, kept.priority, kept.preemptible) == (2, -3, True)
+    assert kept.hints is not None
+    assert kept.hints.layers == {"Dense": 4}
+    for wrong in (2.5, "2", True, 65.0, 1e300):
+        assert (await endpoint.post(JOBS, submission(gpus=wrong)))[0] == 422
 
 
 async def test_with_no_device_known_yet_any_size_is_accepted(endpoint: Endpoint) -> None:
@@ -215,6 +225,31 @@ async def test_predict_says_beside_whom_it_might_run_now(endpoint: Endpoint) -> 
     assert (partner["name"], partner["upper_slowdown"], partner["partner_slowdown"]) == ("llama-8b-lora", 1.1, 1.3)
     assert partner["evidence"] == "measured"
     assert endpoint.store.asked == []
+
+
+async def test_predict_says_which_devices_would_take_it_now(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    names = [device.id for device in endpoint.store.known]
+
+    async def told(gpus: int = 1, **changes: Any) -> tuple[list[str], bool]:
+        endpoint.stream.picture = picture(time.time(), *(live_device(name, 141, 3.0, **changes) for name in names[:2]))
+        endpoint.context.live._last = None
+        _, body = await endpoint.post("/api/v1/predict", submission(gpus=gpus))
+        return body["free_devices"], body["expected_start"] is not None
+
+    assert await told() == await told(gpus=2) == (["gpu0", "gpu1"], True)
+    assert await told(gpus=3) == ([], False)
+    assert await told(unwell="XID 79") == ([], False)
+    assert await told(reserved=True) == ([], False), "it is kept free for a job that has waited long"
+    assert await told(used_memory_bytes=130 * GIB, foreign_memory_bytes=130 * GIB) == ([], False)
+
+
+async def test_a_bound_ends_at_the_device(endpoint: Endpoint) -> None:
+    endpoint.store.known = [Device("gpu-0", "h", "nvml", "A", 11 * GIB)]  # type: ignore[arg-type]
+    _, body = await endpoint.post("/api/v1/predict", submission())
+    assert (
+        body["forecast"]["upper_memory_bytes"] == body["device_types"][0]["forecast"]["upper_memory_bytes"] == 11 * GIB
+    )
 
 
 async def test_predict_beside_a_job_or_a_kind_that_is_named(endpoint: Endpoint) -> None:

@@ -60,7 +60,12 @@ def test_wait_looks_until_the_end_and_gives_the_jobs_code(gpuq: Command, api: Fa
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"), [("ended with exit code 9", ""), ("it printed no loss", " (it printed no loss)")]
+    ("reason", "told"),
+    [
+        ("ended with exit code 9", ""),
+        ("it printed no loss", " (it printed no loss)"),
+        ("ended with exit code 9: OSError: disk full", " (OSError: disk full)"),
+    ],
 )
 def test_an_end_is_not_told_twice(gpuq: Command, api: FakeApi, reason: str, told: str) -> None:
     api.on("GET", "/api/v1/jobs", listed({**samples.ended(42, "FAILED", 9), "reason": reason}))
@@ -263,6 +268,8 @@ def test_an_attempt_whose_log_is_gone_is_named_and_the_others_are_printed(gpuq: 
     assert done.code == 3
     assert "second" in done.out
     assert "no attempt 3" in done.err
+    logs = [attempt["log"] for attempt in gpuq("logs", "42", "--all-attempts", "--json").json["attempts"]]
+    assert logs == [None, "b\nsecond\n"]
 
 
 @pytest.mark.parametrize(

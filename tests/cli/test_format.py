@@ -241,7 +241,9 @@ def test_an_expected_start_is_told_from_now() -> None:
         fmt.expected_start({"p50_unix": 3100.0, "p90_unix": 8000.0}, 100.0)
         == "in about 50m, nine times in ten within 2h12m"
     )
-    assert fmt.expected_start({"p50_unix": 90.0, "p90_unix": 99.0}, 100.0) == "now"
+    assert fmt.expected_start({"p50_unix": 90.0, "p90_unix": 99.0}, 100.0) == "soon"
+    assert fmt.expected_start({"p50_unix": 100.0, "p90_unix": 160.0}, 100.0) == "soon, nine times in ten within 1m"
+    assert fmt.expected_start(None, 100.0) is None
     assert fmt.expected_start(None, 100.0) is None
 
 

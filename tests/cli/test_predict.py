@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from tests.cli import samples
 from tests.cli.conftest import Command, FakeApi
 
@@ -143,3 +145,49 @@ def test_predict_exits_with_7_for_what_can_never_run(gpuq: Command, api: FakeApi
     assert done.code == 7
     assert "900 GiB are missing" in done.out
     assert api.requests[0].body["gpu_memory"] == 980 * 2**30
+
+
+def test_predict_says_now_only_where_a_device_would_take_it(gpuq: Command, api: FakeApi) -> None:
+    def starts(**told: object) -> str:
+        api.on("POST", "/api/v1/predict", {**PREDICTION, **told})
+        out = gpuq("predict", "--", "true", COLUMNS="200").out
+        return next((line.partition("starts")[2].strip() for line in out.splitlines() if "  starts " in line), "")
+
+    now = {"p50_unix": time.time(), "p90_unix": time.time()}
+    free = [f"gpu{n}" for n in range(1, 8)]
+    assert starts(expected_start=now, free_devices=free) == "now: gpu1, gpu2, gpu3 and 4 more would take it"
+    assert starts(expected_start=None, free_devices=[]).startswith("unknown: no device would take it now")
+    later = {**now, "p90_unix": time.time() + 119}
+    assert starts(expected_start=later, free_devices=[]) == "soon, nine times in ten within 2m"
+    assert starts(never_fits="It needs 5 devices.", free_devices=[]) == ""
+
+
+def test_a_first_run_is_not_told_that_no_device_is_idle(gpuq: Command, api: FakeApi) -> None:
+    """Beside the one busy device of eight it said: no device is idle."""
+    numbers = {"newcomer": "0", "evidence": "none"}
+    verdict = {**samples.OVERLOAD, "rule": "FirstRunExclusive", "device_name": "gpu0", "numbers": numbers}
+    place = {"device": "GPU-0", "device_name": "gpu0", "device_type": "H100", "partners": [PARTNER], "verdict": verdict}
+    api.on("POST", "/api/v1/predict", {**PREDICTION, "beside": [place]})
+    out = " ".join(gpuq("predict", "--", "true").out.split())
+    assert "FirstRunExclusive: too little is known of its kind to share a device (evidence: none)." in out
+    assert "idle" not in out
+
+
+def test_devices_that_answer_alike_are_told_of_once(gpuq: Command, api: FakeApi) -> None:
+    numbers = {"residents": 2, "limit": 2}
+    partners = [{**PARTNER, "job": 43, "expected_slowdown": None, "partner_slowdown": None}]
+    places = [
+        {
+            "device": f"GPU-{n}",
+            "device_name": f"gpu{n}",
+            "device_type": "H100",
+            "partners": [{**partners[0], "job": 40 + n}],
+            "verdict": {**samples.OVERLOAD, "rule": "Resources", "numbers": numbers},
+        }
+        for n in range(8)
+    ]
+    api.on("POST", "/api/v1/predict", {**PREDICTION, "beside": places})
+    out = " ".join(gpuq("predict", "--", "true").out.split())
+    names = ", ".join(f"gpu{n}" for n in range(8))
+    assert f"no, on {names}: Resources: 2 jobs are there, and 2 are the limit." in out
+    assert out.count("Resources") == 1

@@ -118,6 +118,32 @@ def test_show_tells_energy_and_a_memory_that_is_only_a_bound(gpuq: Command, api:
     assert "needs at most" in out
 
 
+def test_show_does_not_repeat_the_exit_code_as_the_reason(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/jobs/42", samples.ended(42, "FAILED", 1, reason="ended with exit code 1"))
+    assert "reason" not in gpuq("show", "42").out
+    failed = samples.ended(42, "FAILED", 1, reason="ended with exit code 1: ConnectionError: no route to host")
+    api.on("GET", "/api/v1/jobs/42", failed)
+    out = gpuq("show", "42").out
+    assert "  reason            ConnectionError: no route to host\n" in out
+    assert "ended with" not in out
+    api.on("GET", "/api/v1/jobs/42", samples.ended(42, "COMPLETED", 0, reason="ended with exit code 0"))
+    assert "ended with" not in gpuq("show", "42").out
+
+
+def test_show_has_the_slowdown_of_now_and_the_devices_name_and_id(gpuq: Command, api: FakeApi) -> None:
+    live = {**samples.running(42)["live"], "slowdown": 1.36, "slowdown_basis": "within attempt"}
+    uuid = "GPU-01000100-0000-0000-0000-000000000003"
+    api.on("GET", "/api/v1/jobs/42", samples.running(42, live=live, device=uuid, devices=[uuid], device_names=["gpu3"]))
+    out = gpuq("show", "42").out
+    assert "slowdown now      36% against its time alone, 4% expected\n" in out
+    assert f"gpu3 ({uuid})" in out
+
+
+def test_show_says_that_it_is_not_known_when_a_job_starts(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/jobs/1", samples.job(1, position=3))
+    assert "starts            unknown, there is no calibrated estimate yet\n" in gpuq("show", "1").out
+
+
 @pytest.mark.parametrize(
     ("device_type", "why"), [("cpu-2", "its processes share memory"), ("T4", "the framework took most of the device")]
 )

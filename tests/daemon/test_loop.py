@@ -107,7 +107,7 @@ async def test_the_second_run_is_told_the_power_of_the_first_as_the_api_shows_it
     second = harness.submit()
     await harness.live(world, 3)
 
-    told = [forecast_view(row.launch["attempt"]["forecast"]) for row in harness.store.attempts(second)]
+    told = [forecast_view(row.launch["attempt"]["forecast"], None) for row in harness.store.attempts(second)]
     assert [view.power_w for view in told if view] == [watts]
 
 

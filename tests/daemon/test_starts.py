@@ -179,3 +179,54 @@ def test_under_other_settings_it_is_learnt_anew(tmp_path: Path) -> None:
 def test_a_full_disk_hurts_nobody(tmp_path: Path) -> None:
     starts = Starts(Scheduling(), lambda: 0.0, tmp_path / "missing" / "starts.json")
     assert JobId(3) in after_a_late_start(starts).told(starts, 110_030.0)
+
+
+def seen_starts(count: int, *, wait_s: float = 3600.0) -> tuple[Starts, Queue, float]:
+    """So many starts were told, each at another moment, and came as told."""
+    starts, queue, now = Starts(Scheduling(), lambda: 0.0), Queue(), 0.0
+    queue.submit(1, now)
+    for number in range(2, count + 2):
+        queue.submit(number, now + 10.0)
+        queue.told(starts, now + 20.0)
+        now += wait_s
+        queue.end(number - 1, now)
+    queue.submit(count + 2, now + 10.0)
+    queue.told(starts, now + 20.0)
+    return starts, queue, now + 20.0
+
+
+def test_an_estimate_is_shown_only_after_enough_starts_have_corrected_it() -> None:
+    starts, _, _ = seen_starts(8)
+    assert starts.jobs
+    assert starts.calibrated() == ({}, None)
+    starts, _, _ = seen_starts(10)
+    assert starts.calibrated() == (starts.jobs, starts.newcomer)
+
+
+def test_no_estimate_rests_on_a_duration_that_nobody_forecast() -> None:
+    starts, queue, now = seen_starts(10)
+    unknown = dict.fromkeys(queue.answers, Forecast())
+    starts.refresh(queue.state, unknown, LIMITS, now + 60.0)
+    shown, newcomer = starts.calibrated()
+    assert list(shown) == [JobId(12)], "it waits for one whose duration is known"
+    assert newcomer is None, "it would wait for one whose duration is not"
+
+
+def test_a_band_too_wide_to_plan_with_is_not_shown() -> None:
+    starts, _, now = seen_starts(10)
+    assert starts.calibrated()[0]
+    starts.jobs = dict.fromkeys(starts.jobs, (now + 2640.0, now + 61 * 3600.0))
+    assert starts.calibrated()[0] == {}
+
+
+def test_those_who_wait_are_in_the_order_in_which_they_will_start() -> None:
+    """The shortest goes first, though it came last."""
+    queue = Queue()
+    for number in (1, 2, 3):
+        queue.submit(number, 10.0 * number)
+    minute = Forecast(duration_p50_s=60.0, duration_p90_s=90.0)
+    apply(queue.state, Submitted(a_job(4, kind="quick", signature="quick", submitted_at=40.0)), 40.0)
+    queue.answers.update(dict.fromkeys(ask(queue.state, queue.answers, LIMITS, 40.0), minute))
+    starts = Starts(Scheduling(policy="shortest"), lambda: 0.0)
+    queue.told(starts, 50.0)
+    assert starts.order == [JobId(4), JobId(2), JobId(3)]

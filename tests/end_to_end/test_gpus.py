@@ -6,6 +6,7 @@ lasts five seconds, so all that can happen at once happens at once, on different
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.mock_gpus import MockGpus
+from tests.support.mock_gpus import MockGpus, emulated
 from tests.support.site import Site, wait_for
 
 STEP = Path(__file__).with_name("emulated_step.py")
@@ -26,7 +27,7 @@ MEASURED_S = 5 + 2.5 + 4 * LOOK_S
 
 # What a job of each kind takes of its GPU: percent, MiB.
 NEEDS = {"heavy": (60, 25_000), "heavier": (73, 25_000), "light": (40, 25_000), "lighter": (50, 20_000)}
-GANG, HIDDEN, FOREIGN = (45, 15_000), (33, 7_000), (30, 60_000)
+GANG, HIDDEN, FAULTY, FOREIGN = (45, 15_000), (33, 7_000), (20, 1_000), (30, 60_000)
 XID_79 = "{mode: ecc_uncorrectable, after_calls: 1, xid: {code: 79}}"
 LOST = "{mode: lost, after_calls: 1}"
 
@@ -38,8 +39,10 @@ class Machine:
         self.site, self.gpus = site, gpus
 
     def train(self, kind: str, needs: tuple[float, int], seconds: float, **fields: Any) -> int:
-        env = self.gpus.job(*needs, seconds)
-        return self.site.submit(sys.executable, str(STEP), kind=kind, env=env, **fields)
+        env = {"PATH": os.environ["PATH"], "EMULATE": str(self.gpus.folder)}
+        job = self.site.submit(sys.executable, str(STEP), kind=kind, env=env, **fields)
+        self.gpus.plan(job, *needs, seconds)
+        return job
 
     def where(self, job: int) -> list[int]:
         """The GPUs of a job, once it runs."""
@@ -50,9 +53,9 @@ class Machine:
         return found
 
     @contextmanager
-    def foreign(self, gpus: list[int], needs: tuple[float, int]) -> Iterator[None]:
-        """A process on these GPUs that gpuq did not start."""
-        env = {**self.gpus.job(*needs, 100), "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))}
+    def foreign(self, gpu: int, needs: tuple[float, int]) -> Iterator[None]:
+        """A process on this GPU that gpuq did not start."""
+        env = {"EMULATE": str(self.gpus.folder), "CUDA_VISIBLE_DEVICES": str(gpu), **emulated(*needs, 100)}
         process = subprocess.Popen([sys.executable, str(STEP)], env=env)
         try:
             yield
@@ -72,39 +75,42 @@ def test_the_ring_on_eight_gpus() -> None:
 
 
 def alone_on_their_gpus(machine: Machine) -> None:
-    """First runs: each has a GPU to itself. One driver shows no processes, one GPU has a foreign process, two break."""
+    """First runs: each job has its GPUs to itself. On one GPU processes are hidden; two GPUs break, one after foreign load."""
     site, gpus = machine.site, machine.gpus
     gpus.hidden.add(0)
     hidden = machine.train("hidden", HIDDEN, 4)
     assert machine.where(hidden) == [0]
     first = {kind: machine.train(kind, needs, MEASURED_S) for kind, needs in NEEDS.items()}
     gang = machine.train("gang", GANG, 5, gpus=2)
-    faulty, lost = (machine.train(kind, (20, 1_000), 60) for kind in ("faulty", "lost"))
+    faulty, lost = (machine.train(kind, FAULTY, 60) for kind in ("faulty", "lost"))
 
-    on_gang = machine.where(gang)
-    assert len(on_gang) == 2
-    with machine.foreign(on_gang, FOREIGN):
-        (broken,) = machine.where(faulty)
-        gpus.fail(broken, XID_79)
-        wait_for(lambda: machine.gpu(broken)["unwell"], 20)
-        gpus.crash(broken)
-        for gpu in on_gang:
-            seen = wait_for(lambda gpu=gpu: machine.gpu(gpu) if machine.gpu(gpu)["foreign_memory_bytes"] else None, 5)
-            assert seen["foreign_memory_bytes"] == pytest.approx(FOREIGN[1] * MIB, rel=0.01)
-            assert seen["utilization_pct"] == pytest.approx(GANG[0] + FOREIGN[0], abs=2)
-        wait_for(lambda: machine.gpu(0)["processes_visible"] is False, 5)
-        takes(site.wait(gang), *GANG)
-
-    takes(site.wait(hidden), *HIDDEN)
+    (broken,) = machine.where(faulty)
+    with machine.foreign(broken, FOREIGN):
+        seen = wait_for(lambda: (gpu := machine.gpu(broken))["foreign_memory_bytes"] and gpu, 20)
+        (resident,) = seen["residents"]
+        assert seen["foreign_memory_bytes"] == pytest.approx(FOREIGN[1] * MIB, rel=0.01)
+        assert seen["utilization_pct"] == pytest.approx(FAULTY[0] + FOREIGN[0], abs=2)
+        assert resident["memory_bytes"] == pytest.approx(FAULTY[1] * MIB, rel=0.01)
+        assert resident["utilization_pct"] == pytest.approx(FAULTY[0], abs=2)
+    gpus.fail(broken, XID_79)
+    wait_for(lambda: machine.gpu(broken)["unwell"], 20)
+    gpus.crash(broken)
     ended = site.wait(faulty)
     assert (ended["state"], "XID 79" in ended["reason"]) == ("NODE_FAIL", True), ended
-    assert "XID 79" in machine.gpu(broken)["unwell"]
+    assert ended["actual"]["foreign_load"] > 0
+
+    ended = site.wait(gang)
+    assert len(ended["devices"]) == 2
+    takes(ended, *GANG)
+    assert machine.gpu(0)["processes_visible"] is False
+    takes(site.wait(hidden), *HIDDEN)
     (away,) = machine.where(lost)
     gpus.fail(away, LOST)
     wait_for(lambda: machine.gpu(away)["read_at"] is None, 20)
     gpus.crash(away)
     ended = site.wait(lost)
     assert (ended["state"], "did not answer" in ended["reason"]) == ("NODE_FAIL", True), ended
+    assert "XID 79" in machine.gpu(broken)["unwell"]
 
     for kind, job in first.items():
         takes(site.wait(job), *NEEDS[kind])

@@ -66,7 +66,7 @@ def test_a_killed_shim_takes_its_job_along_and_the_device_is_free_again(site: Si
 
     found = site.wait(job, within_s=20)
     assert (found["state"], found["exit_code"], len(found["attempts"])) == ("NODE_FAIL", None, 1)
-    assert "(its shim) was killed, so gpuq ended" in found["attempts"][0]["reason"]
+    assert "gpuq's shim process, was killed" in found["attempts"][0]["reason"]
     assert sleepers(site, "8888") == []
     wait_for(lambda: all(not one["residents"] for one in site.get("/api/v1/gpus")[1]), 10)
     both = [site.submit("/bin/sleep", "2") for _ in range(2)]

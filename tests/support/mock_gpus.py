@@ -1,6 +1,6 @@
 """Eight emulated GPUs: NVIDIA's mock of its driver library, and the emulator that gives them the load of emulated jobs.
 
-Neither is part of this repository. `GPUQ_NVML_MOCK` names the folder that has both; else it is looked for beside the repository.
+Neither is part of this repository; `make demo-gpu` finds them in the same place.
 """
 
 from __future__ import annotations
@@ -18,30 +18,32 @@ from pathlib import Path
 import pytest
 
 from tests.support.site import wait_for
-
-ROOT = Path(__file__).resolve().parents[2]
-LIBRARY = "libnvidia-ml.so.1"
+from workloads.demo.emulated import CONFIG, folder
+from workloads.demo.gpuq import DemoFailed
 
 
 def mock_folder() -> Path:
     """The folder of the library and its emulator. Skips the test where there is none."""
-    folder = Path(os.environ.get("GPUQ_NVML_MOCK") or ROOT.parent / "shared" / "nvml")
-    if not (folder / LIBRARY).exists():
-        pytest.skip(
-            f"NVIDIA's mock of its driver library is not at {folder / LIBRARY}; GPUQ_NVML_MOCK names its folder"
-        )
-    return folder
+    try:
+        return folder(os.environ)
+    except DemoFailed as none:
+        pytest.skip(str(none))
 
 
-def mock_environment(source: Path, folder: Path) -> dict[str, str]:
-    """What lets a process find the mock, as eight H100s. What they show is in `folder`/shown.yaml, which is read at each call."""
-    shutil.copyfile(source / "configs" / "mock-nvml-config-h100.yaml", folder / "config.yaml")
+def mock_environment(source: Path, state: Path) -> dict[str, str]:
+    """What lets a process find the mock, as eight H100s. What they show is in `state`/shown.yaml, which is read at each call."""
+    shutil.copyfile(source / CONFIG, state / "config.yaml")
     return {
         "LD_LIBRARY_PATH": str(source),
-        "MOCK_NVML_CONFIG": str(folder / "config.yaml"),
-        "MOCK_NVML_OVERRIDES": str(folder / "shown.yaml"),
+        "MOCK_NVML_CONFIG": str(state / "config.yaml"),
+        "MOCK_NVML_OVERRIDES": str(state / "shown.yaml"),
         "MOCK_NVML_OVERRIDES_TTL": "1ns",
     }
+
+
+def emulated(percent: float, mib: int, seconds: float) -> dict[str, str]:
+    """What the environment of a process has that takes this much of each of its GPUs, for so long."""
+    return {"EMULATED_GPU": f"{percent},{mib}", "EMULATED_SECONDS": str(seconds)}
 
 
 class MockGpus:
@@ -56,6 +58,7 @@ class MockGpus:
         self.environ = mock_environment(source, self.folder)
         self.hidden: set[int] = set()
         (self.folder / "crash").mkdir()
+        (self.folder / "plans").mkdir()
         self._emulator = subprocess.Popen([sys.executable, "-S", str(source / "emulate.py"), str(self.folder)])
         self._over = threading.Event()
         self._shower = threading.Thread(target=self._show)
@@ -72,10 +75,11 @@ class MockGpus:
         self._emulator.wait()
         shutil.rmtree(self.folder)
 
-    def job(self, percent: float, mib: int, seconds: float) -> dict[str, str]:
-        """The environment of an emulated training that wants this much of each of its GPUs."""
-        wants = {"EMULATED_GPU": f"{percent},{mib}", "EMULATED_SECONDS": str(seconds)}
-        return {"PATH": os.environ["PATH"], "EMULATE": str(self.folder), **wants}
+    def plan(self, job: int, percent: float, mib: int, seconds: float) -> None:
+        """What this job will take of each of its GPUs, and for how long; it waits until it is told."""
+        whole = self.folder / "plans" / f"{job}.new"
+        whole.write_text(json.dumps(emulated(percent, mib, seconds)))
+        whole.replace(whole.with_suffix(""))
 
     def slowed(self) -> set[float]:
         """By how much the emulator slows those that are on GPUs now."""

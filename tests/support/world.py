@@ -11,6 +11,7 @@ from gpuq.core.attempt import AttemptId, Ending, MemoryCause
 from gpuq.core.device import Device, HostId
 from gpuq.core.events import Event, Exited, HostReported, ResidentReport, Started
 from gpuq.core.measurement import Measurement
+from gpuq.core.slowdown import Rates
 from gpuq.wire import Message, Order, Report, Spooled, Verb, seal
 from tests.support.nouns import a_reading
 
@@ -27,6 +28,7 @@ class World:
         self.folders: dict[AttemptId, str] = {}
         self.spool: list[Spooled | Report] = []
         self.starts: list[AttemptId] = []
+        self.rates: dict[AttemptId, Rates] = {}
 
     def follow(self, order: Order) -> None:
         """What the RQ task does."""
@@ -67,7 +69,10 @@ class World:
             0.0,
             self.devices,
             tuple((device.id, a_reading()) for device in self.devices),
-            tuple(ResidentReport(attempt, None, None, None, None, 0.0) for attempt in self.running()),
+            tuple(
+                ResidentReport(attempt, None, None, None, None, 0.0, rates=self.rates.get(attempt))
+                for attempt in self.running()
+            ),
         )
         unacknowledged = [message for message in self.spool if message.seq > acknowledged]
         return [*unacknowledged, seal(Report(self.host, len(self.spool), plain(report)), KEY)]

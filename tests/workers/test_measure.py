@@ -209,6 +209,14 @@ def test_less_than_a_window_gives_the_mean_so_far_and_nothing_gives_none():
     assert Meter().measurement() == Measurement()
 
 
+def test_looks_at_which_the_job_is_not_on_its_device_do_not_lower_its_peak():
+    life = (
+        Life().go(1, rate=20).go(1, rate=20, memory=0, utilization=0.0).go(2, rate=20).go(1, memory=0, utilization=0.0)
+    )
+    assert life.measured.peak_utilization_pct == 50.0
+    assert Life().go(30, rate=20, memory=0, utilization=0.0).measured.peak_utilization_pct is None
+
+
 def test_beside_a_partner_on_a_full_device_the_peak_is_not_known():
     shared = {"partners": (PARTNER,), "rate": 5.0}
     assert Life().go(60, utilization=50, busy=100, **shared).measured.peak_utilization_pct is None

@@ -214,7 +214,7 @@ def test_a_killed_shim_is_lost_once_what_it_left_is_ended(host: Host) -> None:
     assert gone(escaped)
     assert gone(running.started()["pid"])
     assert (exited.ending, exited.exit_code) == ("lost", None)
-    assert "(its shim) was killed, so gpuq ended" in exited.reason
+    assert "gpuq's shim process, was killed" in exited.reason
 
 
 def test_another_gpuqs_attempt_of_the_same_name_is_left_alone(host: Host) -> None:

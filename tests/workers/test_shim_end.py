@@ -50,6 +50,17 @@ def test_what_is_printed_names_the_end(output: str, ending: str) -> None:
     assert named(output, 0) == ERROR, "a success is a success, whatever was printed"
 
 
+def test_an_exit_code_comes_with_the_exception_that_caused_it() -> None:
+    lived_through = traceback("KeyError: 'tried again'") + "epoch 2\n" * 20
+    for output, reason in (
+        (traceback("ConnectionError: no route to host"), "ended with exit code 1: ConnectionError: no route to host"),
+        ("loss 0.3\n", "ended with exit code 1"),
+        (lived_through, "ended with exit code 1"),
+        (traceback("E" * 500), f"ended with exit code 1: {'E' * 200}…"),
+    ):
+        assert classify(Evidence(1, output.encode())).reason == reason
+
+
 def test_the_line_that_settled_it_is_quoted() -> None:
     end = classify(Evidence(1, traceback(TORCH).encode()))
     assert end.reason.startswith(

@@ -77,7 +77,7 @@ def test_what_was_not_measured_is_a_dash_and_never_a_zero():
     said = text(report.shared([job(4, "shallow"), blind]))
     assert f"5 deep {report.UNKNOWN}, not measured" in said
     assert "saved not known" in said
-    assert text(report.first_runs([blind])) == "alone 5 deep uses – of the device and –, – steps/s"
+    assert text(report.first_runs([blind])) == "alone 5 deep uses – of the device and –"
 
 
 def test_what_other_processes_did_to_a_measurement_is_said():
@@ -91,7 +91,7 @@ def test_what_other_processes_did_to_a_measurement_is_said():
     blind = job(5, "deep", verdict=ADMITTED, actual=disturbed)
     foreign = {**job(4)["actual"], "slowdown_basis": "beside foreign load"}
     said = text(report.shared([job(4, actual=foreign), blind]))
-    assert "6.0 steps/s, other processes included" in said
+    assert "6.0 steps/s beside other processes" in said
     assert "not measured: other processes took up to 31% of its time" in said
     assert text(report.first_runs([blind])) == "alone 5 deep uses at most 40% of the device and –, 5.5 steps/s"
 

@@ -6,8 +6,10 @@ from itertools import count
 
 import pytest
 
+from gpuq.core.admit import load_limit
 from gpuq.core.attempt import AttemptId
 from gpuq.core.job import JobId
+from gpuq.core.limits import Limits
 from gpuq.core.measurement import Measurement, Segment
 from tests.workloads.jobs import job, refused
 from workloads.demo import gpuq as demo_gpuq
@@ -57,13 +59,18 @@ def test_each_claim_can_fail(changes, said):
         story.check(seen(**changes))
 
 
-def test_the_pair_fits_beside_any_other_work_and_the_third_beside_nobody():
-    each = 100 * story.CORES_OF_A_WAITING_JOB / story.CORES
-    default, none = 115.0, 100.0
-    everything = 100.0 - each  # what others can take while one of the two runs
-    assert 2 * each + everything <= default - 2
-    assert 2 * each + 100 / story.CORES <= default - 30
-    assert 2 * each + 85 >= none + 5
+def test_two_small_ones_fit_beside_any_other_work_and_a_wide_one_beside_none():
+    small, wide = 100 * story.CORES_OF_A_WAITING_JOB / story.CORES, 85.0
+    everything_else = 100.0 - small  # what others can take while one of the two runs
+    assert 2 * small + everything_else <= load_limit(float(story.WAITING_MAY_LOSE), Limits(), 2) - 10
+    assert 2 * small + wide >= load_limit(float(story.COMPUTING_MAY_LOSE), Limits(), 3) + 5
+
+
+def test_so_they_do_within_a_quota_of_one_core():
+    small, wide, gpuqs_own = 100 * story.CORES_OF_A_WAITING_JOB / story.CORES, 40.0, 8.0
+    limits = Limits(utilization_pct=float(story.settings(1.0)["GPUQ_ADMISSION_UTILIZATION_PCT"]))
+    assert 2 * small + gpuqs_own <= load_limit(float(story.WAITING_MAY_LOSE), limits, 2) - 10
+    assert 2 * small + wide >= load_limit(float(story.COMPUTING_MAY_LOSE), limits, 3) + 10
 
 
 def test_storage_is_as_slow_as_makes_a_job_compute_for_the_wanted_part_of_a_core():

@@ -30,6 +30,7 @@ from workloads.demo.story import (
     all_completed,
     all_ended,
     ended_in_order,
+    known,
     overlapped,
     refusal,
     watch,
@@ -79,13 +80,13 @@ def main() -> int:
         mock = folder(os.environ)
         seen = Seen()
         screen.say(
-            "gpuq demo on EMULATED GPUs: NVIDIA's mock of its driver library with the load of emulated jobs.\n"
-            "The devices and the computing are emulated; gpuq, its measuring and its decisions are real."
+            "gpuq demo on EMULATED GPUs: NVIDIA's mock of its driver library, with the load of\n"
+            "emulated jobs. gpuq, its measuring and its decisions are real; the GPUs are not."
         )
         _run(screen, mock, seen)
         check(seen)
         screen.say()
-        for line in _report(seen):
+        for line in report_lines(seen):
             screen.say(line)
         screen.say()
     return code[0]
@@ -158,14 +159,14 @@ class _Jobs:
 
 
 def _first_runs(screen: Screen, gpuq: Gpuq, jobs: _Jobs, seen: Seen) -> None:
-    screen.act(f"{GPUS} GPUs found. First runs: nothing is known of the four, so each runs alone and is measured.")
+    screen.act(f"{GPUS} GPUs found. First runs, each alone, since nothing is known of the four.")
     ids = [jobs.submit(load) for load in (LARGE, LANGUAGE, VISION, SPEECH)]
     seen.alone = watch(screen, gpuq, ids, all_ended)
     all_completed(gpuq, seen.alone)
 
 
 def _second_runs(screen: Screen, gpuq: Gpuq, jobs: _Jobs, seen: Seen) -> None:
-    screen.act("Second runs fill the machine: one takes four GPUs, three take one each, and two are to share the last.")
+    screen.act("Second runs: one takes four GPUs, three take one each, two more are left.")
     filling = [jobs.submit(load) for load in (LARGE, LANGUAGE, LANGUAGE, LANGUAGE)]
     watch(screen, gpuq, filling, _all_run)
     vision = jobs.submit(VISION)
@@ -175,7 +176,12 @@ def _second_runs(screen: Screen, gpuq: Gpuq, jobs: _Jobs, seen: Seen) -> None:
     gpuq.run("cancel", str(waiting))
     pair = [vision, jobs.submit(SPEECH)]
     watch(screen, gpuq, pair, _beside_each_other, why_not=why_they_did_not_share)
-    seen.together = watch(screen, gpuq, pair, lambda found: _emulated(jobs.state, seen) and all_ended(found))
+
+    def over(found: Sequence[Json]) -> bool:
+        note_slowdown(jobs.state, seen)
+        return all_ended(found)
+
+    seen.together = watch(screen, gpuq, pair, over)
     ended = watch(screen, gpuq, filling, all_ended)
     all_completed(gpuq, [*ended, *seen.together])
     seen.gang = ended[0]
@@ -189,20 +195,16 @@ def _beside_each_other(found: Sequence[Json]) -> bool:
     return bool(found[0]["partners"]) or all_ended(found)
 
 
-def _emulated(state: Path, seen: Seen) -> bool:
-    """Note the largest slowdown that the emulator gives at this moment; always true."""
-    with suppress(OSError, ValueError):
+def note_slowdown(state: Path, seen: Seen) -> None:
+    """Keep the largest slowdown that the emulator has given so far."""
+    with suppress(OSError, ValueError):  # it may be writing the file
         seen.emulated = max([seen.emulated, *json.loads((state / "slow.json").read_text()).values()])
-    return True
 
 
 def check(seen: Seen) -> None:
     """The claims, each of which may fail. Raises DemoFailed."""
     claims = [
-        (
-            all(job["actual"].get("peak_utilization_pct") is not None for job in seen.alone),
-            "a first run was not measured",
-        ),
+        (bool(seen.alone) and all(map(known, seen.alone)), "a first run was not measured"),
         (len((seen.gang or {}).get("devices", ())) == LARGE.gpus, "no job got four GPUs"),
         (overlapped(seen.together), "no two jobs shared a GPU"),
         (
@@ -216,7 +218,8 @@ def check(seen: Seen) -> None:
         raise DemoFailed(f"{'; '.join(broken)}. Try again when the machine is less busy.")
 
 
-def _report(seen: Seen) -> Sequence[str]:
+def report_lines(seen: Seen) -> Sequence[str]:
+    """What happened, as lines of text; for what passed `check`."""
     assert seen.gang is not None, "checked before"
     assert seen.refusal is not None, "checked before"
     gang = f"{seen.gang['id']} {seen.gang['name']} on {', '.join(_device(seen, device) for device in seen.gang['devices'])}"
@@ -224,7 +227,7 @@ def _report(seen: Seen) -> Sequence[str]:
         *report.first_runs(seen.alone),
         *report.section("gang", [f"{gang}: all four at once"]),
         *report.shared(seen.together, on=_device(seen, seen.together[0]["device"])),
-        *report.section("emulated", [f"both slower by {report.lost(seen.emulated)}: what `lost` should say"]),
+        *report.section("emulated", [f"the work of each step of both takes {report.lost(seen.emulated)} longer"]),
         *report.refused(seen.refusal),
     ]
 

@@ -105,9 +105,10 @@ def section(label: str, entries: Iterable[str]) -> list[str]:
 def _first_run(job: Json) -> str:
     actual = job["actual"]
     at_most = "at most " if actual.get("utilization_is_bound") else ""
+    rate = actual.get("alone_rate") or actual.get("disturbed_rate")
     return (
         f"{_name(job):<10} uses {at_most}{percent(actual.get('peak_utilization_pct'))} of the device and "
-        f"{memory(actual.get('peak_memory_bytes'))}, {number(actual.get('alone_rate') or actual.get('disturbed_rate'))} steps/s"
+        f"{memory(actual.get('peak_memory_bytes'))}{'' if rate is None else f', {number(rate)} steps/s'}"
     )
 
 
@@ -117,7 +118,7 @@ def _lost(job: Json) -> str:
         return f"{name} {UNKNOWN}, not measured{_disturbed(actual)}"
     rate = f"{number(actual.get('shared_rate') or actual.get('disturbed_rate'))} steps/s"
     if actual.get("slowdown_basis") == "beside foreign load":
-        rate += ", other processes included"
+        rate += " beside other processes"
     if not measured(job):
         return f"{name} {lost(actual['slowdown'])}, no interval: {rate}"
     between = f"{100 * (actual['slowdown_low'] - 1):.1f} to {100 * (actual['slowdown_high'] - 1):.1f}%"

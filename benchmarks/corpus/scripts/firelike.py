@@ -5,7 +5,7 @@ import sys
 import numpy as np
 
 
-def fit(width=400, rank=16, n_iter=120, minibatch=128, name="run", tol=1e-4):
+def fit(width=400, rank=16, n_iter=500, minibatch=128, name="run", tol=1e-4):
     """Low-rank adapters on a frozen matrix."""
     rng = np.random.default_rng(0)
     frozen = rng.standard_normal((width, width), dtype=np.float32)

@@ -7,7 +7,7 @@ cfg = {
     "model": {"width": 256, "depth": 4, "act": "relu"},
     "optim": {"name": "adam", "lr": 0.001},
     "data": {"batch_size": 64, "n_train": 20000, "dim": 128},
-    "trainer": {"max_epochs": 1, "log_every_n_steps": 50},
+    "trainer": {"max_epochs": 3, "log_every_n_steps": 50},
     "seed": 0,
 }
 for word in sys.argv[1:]:

@@ -14,7 +14,7 @@ n_head = 4
 n_embd = 128
 vocab_size = 2000
 learning_rate = 1e-3
-max_iters = 4
+max_iters = 10
 for arg in sys.argv[1:]:
     key, val = arg.lstrip("-").split("=", 1)
     assert key in globals(), key

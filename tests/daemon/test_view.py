@@ -1,0 +1,67 @@
+"""The live picture: what the dispatcher shows of residents and of those who wait, as the API reads it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from gpuq.api.live import LiveResident, LiveView
+from gpuq.core.attempt import AttemptId
+from gpuq.core.slowdown import Rate, Rates
+from tests.daemon.harness import Harness, measured
+from tests.support.nouns import a_device
+from tests.support.world import World
+
+
+async def view(harness: Harness) -> LiveView:
+    raw = await harness.stream.view()
+    assert raw is not None
+    return msgspec.json.decode(raw, type=LiveView)
+
+
+async def two_that_share(harness: Harness, world: World) -> tuple[AttemptId, AttemptId]:
+    """A kind that made 10 steps/s alone, and two of it that share a device."""
+    first = harness.submit()
+    await harness.live(world, 3)
+    world.end(AttemptId(first, 1), measurement=measured(10))
+    await harness.live(world, 3)
+    older, newer = (AttemptId(harness.submit(), 1) for _ in range(2))
+    await harness.live(world, 4)
+    return older, newer
+
+
+def resident(picture: LiveView, attempt: AttemptId) -> LiveResident:
+    found = picture.resident(attempt.job)
+    assert found is not None
+    return found
+
+
+async def test_the_resident_that_was_there_first_has_a_live_slowdown_too(harness: Harness) -> None:
+    world = World(harness.store, a_device(index="3"))
+    older, newer = await two_that_share(harness, world)
+    world.rates = {
+        older: Rates(alone=Rate(10.0, 6, 0.01), shared=Rate(8.0, 4, 0.01)),
+        newer: Rates(alone=None, shared=Rate(5.0, 4, 0.01)),
+    }
+    await harness.live(world, 2)
+    picture = await view(harness)
+    assert [device.index for device in picture.devices] == ["3"]
+    suffers, came = resident(picture, older), resident(picture, newer)
+    assert (suffers.slowdown, suffers.slowdown_basis) == (1.25, "within attempt")
+    assert (came.slowdown, came.slowdown_basis) == (2.0, "kind's alone rate"), "it never was alone"
+
+
+async def test_what_is_expected_of_a_pair_is_shown_of_both_and_of_nobody_alone(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    older, newer = await two_that_share(harness, world)
+    picture = await view(harness)
+    expected = [resident(picture, attempt).expected_slowdown for attempt in (older, newer)]
+    pair = harness.dispatcher.state.attempts[newer].forecast.pairs[0]
+    assert expected == [pair.resident, pair.newcomer]
+    assert None not in expected
+    assert [resident(picture, attempt).slowdown for attempt in (older, newer)] == [None, None], (
+        "nothing is measured yet"
+    )
+    world.end(newer)
+    await harness.live(world, 3)
+    alone = resident(await view(harness), older)
+    assert (alone.expected_slowdown, alone.slowdown, alone.partners) == (None, None, ())
