@@ -20,6 +20,7 @@ SHOW |= {"forecast", "verdict", "actual"}
 ACTUAL = {
     "peak_utilization_pct", "peak_memory_bytes", "peak_memory_is_bound", "alone_rate", "shared_rate", "slowdown",
     "slowdown_basis", "slowdown_otherwise", "blink", "energy_joules", "idle_joules", "partners", "not_counted", "memory_cause",
+    "foreign_load", "held_back", "utilization_is_bound", "disturbed_rate", "step_processes",
 }  # fmt: skip
 MEMORY = {"total_memory_bytes", "used_memory_bytes", "promised_memory_bytes"}
 DEVICE = {"id", "host", "kind", "sharing", "utilization_pct"} | MEMORY
