@@ -39,7 +39,7 @@ MOST_COMPARED = 4
 # A share of a measurement that two runs of the same work may differ by.
 _NOISE = 0.05
 # A range wider than this makes no bound: the job runs alone, and is measured.
-WIDEST = 2.2
+WIDEST = 2.5
 # Memory is read once a second: a run that is over sooner may have needed anything in between.
 SHORTEST_S = 1.5
 _LEAST_POWER = 0.1
@@ -71,15 +71,15 @@ class Effect:
 
 _UNKNOWN_SPAN = Span(-ANYTHING, 0.0, ANYTHING)
 EFFECTS: Mapping[Meaning, Effect] = {
-    Meaning.LENGTH: Effect(Span(0.0, 0.0, 0.1), Span(0.7, 0.95, 1.0)),
+    Meaning.LENGTH: Effect(Span(0.0, 0.0, 0.1), Span(0.75, 0.95, 1.0)),
     Meaning.ACCUMULATION: Effect(Span(0.0, 0.0, 0.1), Span(0.0, 0.5, 1.0)),
-    Meaning.DEPTH: Effect(Span(0.0, 0.5, 1.0), Span(0.1, 0.8, 1.1)),
-    Meaning.BATCH: Effect(Span(0.0, 0.2, 0.8), Span(-0.5, 0.2, 1.0)),
-    Meaning.SIDE: Effect(Span(0.0, 1.2, 1.8), Span(0.3, 1.5, 2.0)),
-    Meaning.SEQUENCE: Effect(Span(0.0, 0.6, 1.4), Span(0.0, 1.0, 1.6)),
-    Meaning.WIDTH: Effect(Span(0.0, 0.6, 1.6), Span(0.2, 1.2, 2.0)),
-    Meaning.COUNT: Effect(Span(0.0, 0.5, 1.0), Span(0.0, 0.6, 1.0)),
-    Meaning.OTHER: Effect(Span(0.0, 0.4, 1.0), Span(0.0, 0.4, 1.0)),
+    Meaning.DEPTH: Effect(Span(0.0, 0.5, 1.0), Span(0.3, 0.8, 1.0)),
+    Meaning.BATCH: Effect(Span(0.0, 0.3, 0.9), Span(-0.3, 0.2, 0.8)),
+    Meaning.SIDE: Effect(Span(0.0, 1.3, 1.9), Span(0.6, 1.4, 1.9)),
+    Meaning.SEQUENCE: Effect(Span(0.0, 0.7, 1.5), Span(0.3, 1.0, 1.5)),
+    Meaning.WIDTH: Effect(Span(0.0, 0.8, 1.8), Span(0.4, 1.0, 1.7)),
+    Meaning.COUNT: Effect(Span(0.0, 0.5, 1.0), Span(0.2, 0.6, 0.9)),
+    Meaning.OTHER: Effect(Span(0.0, 0.4, 1.0), Span(0.1, 0.5, 0.9)),
 }
 _OF_ONE_THING = frozenset({Meaning.WIDTH, Meaning.DEPTH, Meaning.SIDE, Meaning.SEQUENCE, Meaning.BATCH})
 # Of words and switches: a factor either way.

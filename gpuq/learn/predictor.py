@@ -268,12 +268,14 @@ class Predictor:
         return replace(forecast, upper_memory_bytes=upper, widened=factor, evidence=evidence)
 
     def _comparable(self, kind: str, device_type: str, known: Known) -> tuple[list[Run], bool]:
-        """The kind's runs of the same work and True; else all runs of its script and False."""
+        """Runs of the same work and True: the kind's, else those of its script; without any all of its script and False."""
         used, same = self.history.comparable(kind, device_type, known)
         if same:
             return used, True
         siblings = self.history.siblings(kind, device_type, known)
-        return [run for run in siblings if run.complete] or siblings, False
+        usable = [run for run in siblings if run.complete] or siblings
+        alike = [run for run in usable if run.complete and known.values and run.known.same_work(known)]
+        return (alike, True) if alike else (usable, False)
 
     def _from_own(self, used: list[Run], runs: list[Run]) -> Forecast:
         """From runs of the same work."""
