@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from gpuq.learn.bounds import REPEATED_DURATION, predictive_bound
-from gpuq.learn.history import Known, Run, Value
+from gpuq.learn.history import Known, Run, Value, peak_utilization
 from gpuq.script.meaning import Meaning, meaning
 
 MIB = 2**20
@@ -168,14 +168,25 @@ class Siblings:
     """Finished runs of one script on one type of device, by their settings, and what a job with others may need."""
 
     def __init__(self, runs: Sequence[Run], device_type: str) -> None:
-        """Of more different settings than `MOST_RUNS` the last ones count."""
-        groups: dict[tuple[tuple[str, Value], ...], list[Run]] = {}
-        for run in runs:
-            groups.setdefault(run.known.values, []).append(run)
-        self._rows = [_measured(group) for group in list(groups.values())[-MOST_RUNS:]]
+        """Runs that showed both peaks go first. Of more different settings than `MOST_RUNS` the last ones count."""
+        self.runs = [run for run in runs if run.complete] or list(runs)
+        self.utilization_pct = peak_utilization(self.runs, self.runs)
+        self._groups: dict[tuple[tuple[str, Value], ...], list[Run]] = {}
+        for run in self.runs:
+            self._groups.setdefault(run.known.values, []).append(run)
+        self._rows = [_measured(group) for group in list(self._groups.values())[-MOST_RUNS:]]
+        sized = [(run.known.batch_log2, run.peak_memory_bytes) for run in self.runs]
+        known = [(2.0**batch, float(peak)) for batch, peak in sized if batch is not None and peak is not None]
+        self.along_batch = [batch for batch, _ in known], [peak for _, peak in known]
+        """Batch sizes, and the bytes that were needed at each."""
         self._on_cores = device_type.startswith("cpu-")
         self._compared: dict[tuple[object, ...], Compared] = {}
         self._seen: dict[tuple[str, int], dict[str, list[tuple[Change, float]]]] = {}
+
+    def alike(self, job: Known) -> list[Run]:
+        """Those of the very same settings and script; none for a job of which no setting is known."""
+        same = self._groups.get(job.values, []) if job.values else []
+        return [run for run in same if run.complete and run.known.same_work(job)]
 
     def compared(self, job: Known) -> Compared:
         """What a job may need; worked out once for all jobs with the same settings."""
