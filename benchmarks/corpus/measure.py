@@ -20,7 +20,7 @@ from benchmarks.site import Gpuq, wait_for
 from gpuq.adapters.store import open_store
 from gpuq.submission import Submission
 
-_LONGEST_S = 120.0
+_LONGEST_S = 300.0
 _ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY"})
 
 

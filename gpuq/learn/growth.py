@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from gpuq.learn.bounds import REPEATED_DURATION, predictive_bound
-from gpuq.learn.history import Known, Run, Value
+from gpuq.learn.history import Known, Run, Value, peak_utilization
 from gpuq.script.meaning import Meaning, meaning
 
 MIB = 2**20
@@ -39,7 +39,7 @@ MOST_COMPARED = 4
 # A share of a measurement that two runs of the same work may differ by.
 _NOISE = 0.05
 # A range wider than this makes no bound: the job runs alone, and is measured.
-WIDEST = 2.2
+WIDEST = 2.5
 # Memory is read once a second: a run that is over sooner may have needed anything in between.
 SHORTEST_S = 1.5
 _LEAST_POWER = 0.1
@@ -71,15 +71,15 @@ class Effect:
 
 _UNKNOWN_SPAN = Span(-ANYTHING, 0.0, ANYTHING)
 EFFECTS: Mapping[Meaning, Effect] = {
-    Meaning.LENGTH: Effect(Span(0.0, 0.0, 0.1), Span(0.7, 0.95, 1.0)),
+    Meaning.LENGTH: Effect(Span(0.0, 0.0, 0.1), Span(0.75, 0.95, 1.0)),
     Meaning.ACCUMULATION: Effect(Span(0.0, 0.0, 0.1), Span(0.0, 0.5, 1.0)),
-    Meaning.DEPTH: Effect(Span(0.0, 0.5, 1.0), Span(0.1, 0.8, 1.1)),
-    Meaning.BATCH: Effect(Span(0.0, 0.2, 0.8), Span(-0.5, 0.2, 1.0)),
-    Meaning.SIDE: Effect(Span(0.0, 1.2, 1.8), Span(0.3, 1.5, 2.0)),
-    Meaning.SEQUENCE: Effect(Span(0.0, 0.6, 1.4), Span(0.0, 1.0, 1.6)),
-    Meaning.WIDTH: Effect(Span(0.0, 0.6, 1.6), Span(0.2, 1.2, 2.0)),
-    Meaning.COUNT: Effect(Span(0.0, 0.5, 1.0), Span(0.0, 0.6, 1.0)),
-    Meaning.OTHER: Effect(Span(0.0, 0.4, 1.0), Span(0.0, 0.4, 1.0)),
+    Meaning.DEPTH: Effect(Span(0.0, 0.5, 1.0), Span(0.3, 0.8, 1.0)),
+    Meaning.BATCH: Effect(Span(0.0, 0.3, 0.9), Span(-0.3, 0.2, 0.8)),
+    Meaning.SIDE: Effect(Span(0.0, 1.3, 1.9), Span(0.6, 1.4, 1.9)),
+    Meaning.SEQUENCE: Effect(Span(0.0, 0.7, 1.5), Span(0.3, 1.0, 1.5)),
+    Meaning.WIDTH: Effect(Span(0.0, 0.8, 1.8), Span(0.4, 1.0, 1.7)),
+    Meaning.COUNT: Effect(Span(0.0, 0.5, 1.0), Span(0.2, 0.6, 0.9)),
+    Meaning.OTHER: Effect(Span(0.0, 0.4, 1.0), Span(0.1, 0.5, 0.9)),
 }
 _OF_ONE_THING = frozenset({Meaning.WIDTH, Meaning.DEPTH, Meaning.SIDE, Meaning.SEQUENCE, Meaning.BATCH})
 # Of words and switches: a factor either way.
@@ -168,14 +168,25 @@ class Siblings:
     """Finished runs of one script on one type of device, by their settings, and what a job with others may need."""
 
     def __init__(self, runs: Sequence[Run], device_type: str) -> None:
-        """Of more different settings than `MOST_RUNS` the last ones count."""
-        groups: dict[tuple[tuple[str, Value], ...], list[Run]] = {}
-        for run in runs:
-            groups.setdefault(run.known.values, []).append(run)
-        self._rows = [_measured(group) for group in list(groups.values())[-MOST_RUNS:]]
+        """Runs that showed both peaks go first. Of more different settings than `MOST_RUNS` the last ones count."""
+        self.runs = [run for run in runs if run.complete] or list(runs)
+        self.utilization_pct = peak_utilization(self.runs, self.runs)
+        self._groups: dict[tuple[tuple[str, Value], ...], list[Run]] = {}
+        for run in self.runs:
+            self._groups.setdefault(run.known.values, []).append(run)
+        self._rows = [_measured(group) for group in list(self._groups.values())[-MOST_RUNS:]]
+        sized = [(run.known.batch_log2, run.peak_memory_bytes) for run in self.runs]
+        known = [(2.0**batch, float(peak)) for batch, peak in sized if batch is not None and peak is not None]
+        self.along_batch = [batch for batch, _ in known], [peak for _, peak in known]
+        """Batch sizes, and the bytes that were needed at each."""
         self._on_cores = device_type.startswith("cpu-")
         self._compared: dict[tuple[object, ...], Compared] = {}
         self._seen: dict[tuple[str, int], dict[str, list[tuple[Change, float]]]] = {}
+
+    def alike(self, job: Known) -> list[Run]:
+        """Those of the very same settings and script; none for a job of which no setting is known."""
+        same = self._groups.get(job.values, []) if job.values else []
+        return [run for run in same if run.complete and run.known.same_work(job)]
 
     def compared(self, job: Known) -> Compared:
         """What a job may need; worked out once for all jobs with the same settings."""

@@ -8,12 +8,13 @@ not seen for long for others. Types of device never mix.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from sys import intern
 from typing import Any
 
 from gpuq.core.attempt import MemoryCause
+from gpuq.learn.bounds import order_statistic
 from gpuq.learn.outcome import AttemptSide, JobSide, Outcome, outcome_from_rows
 from gpuq.learn.peaks.compute import compute_log2
 from gpuq.learn.peaks.footprint import Parts, parts_of
@@ -25,6 +26,8 @@ Script = tuple[str, str, int]
 RUNS_KEPT = 64
 PARTIAL_KEPT = 16
 PAIRS_KEPT = 16
+# The rule adds up peak utilisations of two jobs, so each must rarely be too low; the highest of up to nine runs.
+UTILIZATION_QUANTILE = 0.9
 KINDS_KEPT = 20_000
 SCRIPT_KINDS_KEPT = 24
 
@@ -263,6 +266,17 @@ def measured(runs: Iterable[Run], name: str) -> list[float]:
     """What these runs showed of a field of theirs: those without a partner; where there is none, all."""
     known = [(run.shared, float(value)) for run in runs if (value := getattr(run, name)) is not None]
     return [value for shared, value in known if not shared] or [value for _, value in known]
+
+
+def peak_utilization(used: Sequence[Run], runs: Sequence[Run]) -> float | None:
+    """An upper quantile of the runs alone; what a partner held down counts only where it was higher still."""
+    values = measured(used, "peak_utilization_pct") or measured(used, "utilization_at_most")
+    if not values:
+        return None
+    partly = [run.peak_utilization_pct for run in runs if not run.whole and run.peak_utilization_pct is not None]
+    together = [run.peak_utilization_pct for run in used if run.shared and run.peak_utilization_pct is not None]
+    floor = order_statistic([*together, *partly], UTILIZATION_QUANTILE) if together or partly else 0.0
+    return max(order_statistic(values, UTILIZATION_QUANTILE), floor)
 
 
 def _run(outcome: Outcome) -> Run:

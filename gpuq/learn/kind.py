@@ -2,9 +2,10 @@
 
 Arrives: a submission and its owner. Leaves: the kind (a readable template of the command), the signature (the kind plus
 what forecasts depend on) and the features, which take in what the client read from the script. Values of arguments are
-left out of the kind, except batch, image and sequence size, model and precision: those change what a job needs. Used for
-training and for serving alike; what is stored at launch is never recomputed. Ignores the environment, and never raises on
-an odd command.
+left out of the kind, except batch, image and sequence size, model and precision; so are options that only say where results
+go. What may change a job's needs is kept in the features as `values`, with variables given to the job and what configuration
+files hold: runs with other values are compared by `growth`. Used for training and for serving alike; what is stored at launch
+is never recomputed. Never raises on an odd command.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 
 from gpuq.learn.arguments import Argument, kept, parse
 from gpuq.learn.families import family, parameters
+from gpuq.script.meaning import Meaning, meaning, plain
 from gpuq.script.tunables import Tuned, tuned
 from gpuq.submission import Hints, Submission
 
@@ -85,7 +87,7 @@ def _template(submission: Submission) -> _Template:
     for argument in parse(rest):
         if argument.name is None:
             _append_shape(positional, argument)
-        else:
+        elif meaning(plain(argument.name)) is not Meaning.OUTPUT:
             options[argument.name] = argument.shown
         if argument.setting is not None and argument.value is not None:
             sizes[argument.setting] = argument.value

@@ -18,7 +18,7 @@ from gpuq.learn import growth
 from gpuq.learn.bounds import REPEATED_DURATION, SAME_KIND_MEMORY, Prior, order_statistic, predictive_bound, upper_bound
 from gpuq.learn.clusters import NEIGHBOURS, Places
 from gpuq.learn.drift import Drift
-from gpuq.learn.history import History, Known, Run, Script, measured, place_of
+from gpuq.learn.history import History, Known, Run, Script, measured, peak_utilization, place_of
 from gpuq.learn.interference.pair import PairCosts, combined
 from gpuq.learn.interference.profile import Profile, observed
 from gpuq.learn.model import Calibration, Model
@@ -29,8 +29,6 @@ from gpuq.learn.peaks.foretell import Foreteller, Guess
 from gpuq.learn.transfer.transfer import Transfer, Transfers
 from gpuq.settings import Learning
 
-# The rule adds up peak utilisations of two jobs, so each must rarely be too low; the highest of up to nine runs.
-UTILIZATION_QUANTILE = 0.9
 # "The highest typical" memory: three of four runs stay at or under it.
 MEMORY_QUANTILE = 0.75
 _SIGNATURES_KEPT = 50_000
@@ -206,7 +204,7 @@ class Predictor:
         runs = [self.history.runs(kind, device_type) for kind, _ in jobs]
         comparable = [self._comparable(kind, device_type, known) for kind, known in jobs]
         found = [
-            self._from_own(used, all_runs) if same else self._from_changed(kind, used, all_runs, known, device_type)
+            self._from_own(used, all_runs) if same else self._from_changed(kind, all_runs, known, device_type)
             for (used, same), all_runs, (kind, known) in zip(comparable, runs, jobs, strict=True)
         ]
         if foreteller is not None:
@@ -267,15 +265,27 @@ class Predictor:
         evidence = f"{forecast.evidence}; bound widened x{factor:.2f}, recent runs needed more"
         return replace(forecast, upper_memory_bytes=upper, widened=factor, evidence=evidence)
 
-    def _comparable(self, kind: str, device_type: str, known: Known) -> tuple[list[Run], bool]:
-        """The kind's runs of the same work and True; else all runs of its script and False."""
+    def _comparable(self, kind: str, device_type: str, known: Known) -> tuple[Sequence[Run], bool]:
+        """Runs of the same work and True: the kind's, else those of its script; without any all of its script and False."""
         used, same = self.history.comparable(kind, device_type, known)
         if same:
             return used, True
-        siblings = self.history.siblings(kind, device_type, known)
-        return [run for run in siblings if run.complete] or siblings, False
+        siblings = self._siblings_of(kind, known, device_type)
+        alike = siblings.alike(known)
+        return (alike, True) if alike else (siblings.runs, False)
 
-    def _from_own(self, used: list[Run], runs: list[Run]) -> Forecast:
+    def _siblings_of(self, kind: str, known: Known, device_type: str) -> growth.Siblings:
+        """Runs of the kind and of its script, made ready to be compared; kept until a further run of the script ends."""
+        own = bool(self.history.runs(kind, device_type))
+        if known.script is None:
+            return growth.Siblings(self.history.siblings(kind, device_type, known), device_type)
+        kept = self._siblings.setdefault(known.script, {})
+        key = (kind if own else "", device_type)
+        if key not in kept:
+            kept[key] = growth.Siblings(self.history.siblings(kind, device_type, known), device_type)
+        return kept[key]
+
+    def _from_own(self, used: Sequence[Run], runs: list[Run]) -> Forecast:
         """From runs of the same work."""
         memory = [run.peak_memory_bytes for run in used if run.peak_memory_bytes is not None]
         point, upper = None, None
@@ -284,7 +294,7 @@ class Predictor:
             point, upper = _ordered(order_statistic(memory, MEMORY_QUANTILE), most, runs, self._learning.quantile)
         durations, powers = measured(used, "duration_s"), measured(used, "power_w")
         return Forecast(
-            peak_utilization_pct=_own_utilization(used, runs),
+            peak_utilization_pct=peak_utilization(used, runs),
             peak_memory_bytes=point,
             upper_memory_bytes=upper,
             duration_p50_s=order_statistic(durations, 0.5) if durations else None,
@@ -294,47 +304,40 @@ class Predictor:
             power_w=order_statistic(powers, 0.5) if powers else None,
         )
 
-    def _from_changed(self, kind: str, used: list[Run], runs: list[Run], known: Known, device_type: str) -> Forecast:
+    def _from_changed(self, kind: str, runs: list[Run], known: Known, device_type: str) -> Forecast:
         """From runs of an earlier script, or of the same script with other settings; see `growth`."""
-        if not used:
+        siblings = self._siblings_of(kind, known, device_type)
+        if not siblings.runs:
             return self._unknown
-        found = self._siblings_of(kind, used, known, device_type).compared(known)
-        point, upper, far = self._changed_memory(found, used, runs, known)
+        found = siblings.compared(known)
+        point, upper, far = self._changed_memory(siblings, found, runs, known)
         half, most = growth.seconds(found.seconds)
-        shown = _own_utilization(used, runs)
+        shown = siblings.utilization_pct
+        words = f"own history, {_runs(siblings.runs)} {_with(found.nearest)}"
         return Forecast(
             peak_utilization_pct=None if shown is None or found.load is None else growth.busier(shown, found.load),
             peak_memory_bytes=point,
             upper_memory_bytes=upper,
             duration_p50_s=half,
             duration_p90_s=most,
-            evidence=f"own history, {_runs(used)} {_with(found.nearest)}{'; too far to bound memory' if far else ''}"
-            + _beside_foreign_load(used),
+            evidence=(f"{words}; too far to bound memory" if far else words) + _beside_foreign_load(siblings.runs),
             model_version=self._version,
         )
 
     def _changed_memory(
-        self, found: growth.Compared, used: list[Run], runs: list[Run], known: Known
+        self, siblings: growth.Siblings, found: growth.Compared, runs: list[Run], known: Known
     ) -> tuple[int | None, int | None, bool]:
         """(point, upper, whether the range is too wide for a bound)."""
         quantile, prior = self._learning.quantile, Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale))
-        along = _along_batch(used, known)
-        if along and {change.name for change in found.nearest} <= _BATCH:
-            point, most = extend(*along, 2.0 ** (known.batch_log2 or 0.0), quantile, prior)
+        sizes, peaks = siblings.along_batch
+        if known.batch_log2 is not None and len(set(sizes)) > 1 and {one.name for one in found.nearest} <= _BATCH:
+            point, most = extend(sizes, peaks, 2.0**known.batch_log2, quantile, prior)
             return *_ordered(point, most * self._calibration.changed, runs, quantile), False
         needs = found.memory
         if needs is None or needs.most > growth.WIDEST * needs.usual:
             return None, None, needs is not None
         noise = predictive_bound([1.0], quantile, prior) * self._calibration.changed
         return *_ordered(needs.usual, growth.bounded(needs, noise), runs, quantile), False
-
-    def _siblings_of(self, kind: str, used: list[Run], known: Known, device_type: str) -> growth.Siblings:
-        """The comparison with these runs, made once until a further run of the script ends."""
-        kept = self._siblings.setdefault(known.script, {})
-        key = (kind if any(self.history.runs(kind, device_type)) else "", device_type)
-        if known.script is None or key not in kept:
-            kept[key] = growth.Siblings(used, device_type)
-        return kept[key]
 
     def _layers_of(self, known: Known, device_type: str) -> Footprint | None:
         return None if known.layers is None else on_device(known.layers, device_type, self._layers)
@@ -362,17 +365,6 @@ class Predictor:
         )
 
 
-def _own_utilization(used: list[Run], runs: list[Run]) -> float | None:
-    """An upper quantile of the runs alone; what a partner held down counts only where it was higher still."""
-    values = measured(used, "peak_utilization_pct") or measured(used, "utilization_at_most")
-    if not values:
-        return None
-    partly = [run.peak_utilization_pct for run in runs if not run.whole and run.peak_utilization_pct is not None]
-    together = [run.peak_utilization_pct for run in used if run.shared and run.peak_utilization_pct is not None]
-    floor = order_statistic([*together, *partly], UTILIZATION_QUANTILE) if together or partly else 0.0
-    return max(order_statistic(values, UTILIZATION_QUANTILE), floor)
-
-
 def _ordered(point: float, upper: float, runs: list[Run], quantile: float) -> tuple[int, int]:
     """(point, upper) in whole bytes: none below what an unfinished run needed, the bound never below the point."""
     partly = [run.peak_memory_bytes for run in runs if not run.whole and run.peak_memory_bytes is not None]
@@ -382,7 +374,7 @@ def _ordered(point: float, upper: float, runs: list[Run], quantile: float) -> tu
     return round(point), max(round(point), round(upper))
 
 
-def _regressed(known: Known, used: list[Run]) -> bool:
+def _regressed(known: Known, used: Sequence[Run]) -> bool:
     """Whether all that the job has differently from one of these runs is what a model's regression goes along."""
     return any({change.name for change in growth.changes(known, run.known)} <= _REGRESSED for run in used)
 
@@ -395,20 +387,11 @@ def _with(changed: Sequence[growth.Change]) -> str:
     return f"with another {names}{', …' if len(changed) > _MOST_NAMED else ''}"
 
 
-def _along_batch(used: list[Run], known: Known) -> tuple[list[float], list[float]] | None:
-    """(batch sizes, bytes) where two sizes at least were measured and the job has one; else None."""
-    peaks = [(run.known.batch_log2, run.peak_memory_bytes) for run in used]
-    sized = [(2.0**batch, float(peak)) for batch, peak in peaks if batch is not None and peak is not None]
-    if known.batch_log2 is None or len({batch for batch, _ in sized}) < 2:
-        return None
-    return [batch for batch, _ in sized], [peak for _, peak in sized]
-
-
-def _runs(used: list[Run]) -> str:
+def _runs(used: Sequence[Run]) -> str:
     return f"{len(used)} {'run' if len(used) == 1 else 'runs'}"
 
 
-def _beside_foreign_load(used: list[Run]) -> str:
+def _beside_foreign_load(used: Sequence[Run]) -> str:
     """Says so if these runs tell only what the job uses at most, because other processes kept the device busy."""
     only_bound = not measured(used, "peak_utilization_pct") and measured(used, "utilization_at_most")
     return "; utilisation at most, it only ran beside foreign load" if only_bound else ""

@@ -25,10 +25,10 @@ from gpuq.core.forecast import Forecast
 from gpuq.core.limits import Limits
 from gpuq.learn.evidence import at_least, larger
 from gpuq.learn.fair import fair
-from gpuq.learn.history import History
+from gpuq.learn.history import UTILIZATION_QUANTILE, History
 from gpuq.learn.model import Model
 from gpuq.learn.outcome import Outcome
-from gpuq.learn.predictor import UTILIZATION_QUANTILE, Predictor
+from gpuq.learn.predictor import Predictor
 from gpuq.learn.sharing import would_share
 from gpuq.settings import Learning
 

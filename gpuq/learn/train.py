@@ -17,7 +17,7 @@ import numpy as np
 from gpuq.learn.bounds import SAME_CLUSTER_MEMORY, SAME_KIND_MEMORY, conformal_rank, order_statistic, upper_bound
 from gpuq.learn.clusters import Cluster, Member
 from gpuq.learn.fair import OWNER_SHARE, fair, within_share
-from gpuq.learn.history import History, Known, place_of
+from gpuq.learn.history import UTILIZATION_QUANTILE, History, Known, place_of
 from gpuq.learn.interference import Interference
 from gpuq.learn.interference import fit as interference
 from gpuq.learn.interference.profile import observed
@@ -27,7 +27,7 @@ from gpuq.learn.outcome import Outcome
 from gpuq.learn.peaks.fit import fit_peaks
 from gpuq.learn.peaks.footprint import LEAST_NETWORKS, Coefficients, Measured, usually_off
 from gpuq.learn.peaks.footprint import fit as fit_layers
-from gpuq.learn.predictor import MEMORY_QUANTILE, UTILIZATION_QUANTILE, Predictor
+from gpuq.learn.predictor import MEMORY_QUANTILE, Predictor
 from gpuq.learn.transfer.profile import OpProfile
 from gpuq.learn.transfer.train import fit_transfer
 from gpuq.settings import Learning

@@ -17,8 +17,10 @@ class Meaning(StrEnum):
 
     PRIVATE = "private"
     """Never stored, not even as a digest."""
+    OUTPUT = "output"
+    """Seeds, where results go and how they are called, how often something is logged or saved: no part of a kind."""
     HARMLESS = "harmless"
-    """Seeds, paths and names of output, intervals of logging, step sizes and other factors of the update: never stored."""
+    """Step sizes and other factors of the update, and how much is printed: never kept."""
     CHOICE = "choice"
     """Which model, data or configuration: another value may be any other work."""
     STORE = "store"
@@ -54,7 +56,7 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     (Meaning.PRIVATE, r"token(?!s|iz)|secret|passw|credential|api-?key|(?:^|-)(?:key|auth)$"),
     (Meaning.ACCUMULATION, r"accum"),
     (
-        Meaning.HARMLESS,
+        Meaning.OUTPUT,
         "|".join(
             (
                 r"seed|random-state",
@@ -65,6 +67,17 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
                 r"^(?:model|checkpoint|ckpt)-?dir$",
                 f"^(?:{_REPORTS})-(?:model|models|weights|best|last|only|final)",
                 _any(
+                    "outf|outdir|logdir|wandb|tensorboard|mlflow|neptune|tag|tags|note|notes|comment|track|capture-video"
+                ),
+                r"^(?:o|name)$",
+            )
+        ),
+    ),
+    (
+        Meaning.HARMLESS,
+        "|".join(
+            (
+                _any(
                     "lr|lrs|learning-?rate|lrate|step-size|momentum|wd|decay|beta|betas|beta-?[0-9]|eps|epsilon|gamma|alpha"
                 ),
                 _any(
@@ -73,16 +86,10 @@ _PATTERNS: tuple[tuple[Meaning, str], ...] = (
                 _any(
                     "smoothing|warmup|cooldown|temperature|temp|tol|tolerance|patience|threshold|thresh|nesterov|tau|anneal"
                 ),
-                _any(
-                    "verbose|verbosity|quiet|silent|debug|progress|tqdm|color|tag|tags|note|notes|comment|message|group"
-                ),
-                _any(
-                    "project|entity|wandb|tensorboard|mlflow|neptune|port|host|addr|address|url|user|version|email|label"
-                ),
-                _any(
-                    "local-?rank|deterministic|benchmark|dry-?run|overwrite|force|track|capture-video|o|outf|outdir|logdir"
-                ),
-                r"^(?:name|v|q|no-(?:cuda|accel|progress|log|save))$",
+                _any("verbose|verbosity|quiet|silent|debug|progress|tqdm|color|message|group"),
+                _any("project|entity|port|host|addr|address|url|user|version|email|label"),
+                _any("local-?rank|deterministic|benchmark|dry-?run|overwrite|force"),
+                r"^(?:v|q|no-(?:cuda|accel|progress|log|save))$",
             )
         ),
     ),

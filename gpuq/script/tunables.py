@@ -2,7 +2,7 @@
 
 Arrives: the words after the script, variables of the job, what configuration files hold, surveys of the script. Leaves: `Tuned`:
 effective values by plain name, and which of them were given and not left at what the script says. Two jobs are compared by it.
-Values of harmless and secret names (see `meaning`) are left out; of a text that is no short word only a digest is kept.
+Values of harmless and private names (see `meaning`) are left out; of a text that is no short word only a digest is kept.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from gpuq.script.values import Values
 
 Value = float | str
 MOST = 64
-_LONGEST_NAME = 60
+_LARGEST = 1e15
+_NAME = re.compile(r"[A-Za-z0-9_.-]{1,60}")
 _WORD = re.compile(r"[a-z][a-z0-9_.+-]{0,31}")
 _UNITS = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "b": 1e9, "t": 1e12}
 _WITH_UNIT = re.compile(r"(\d+(?:\.\d+)?)([kmgbt])(?:i?b)?", re.IGNORECASE)
@@ -31,6 +32,7 @@ _LIST = re.compile(r"[\[(]?\s*-?\d+(?:\.\d+)?(?:\s*,\s*-?\d+(?:\.\d+)?)+\s*,?\s*
 _CONFIG = re.compile(r"\.(json|toml|ya?ml|ini|cfg|py|conf|gin)$", re.IGNORECASE)
 _PATH = re.compile(r"[/\\~]|^\.|\.[A-Za-z]\w{0,5}$")
 _NAMED_BY_PATH = re.compile(r"model|conf|cfg|preset|recipe|experiment|checkpoint|weights|pretrained|init|backbone")
+_NEVER_KEPT = frozenset({Meaning.PRIVATE, Meaning.OUTPUT, Meaning.HARMLESS})
 _TRUE, _FALSE = frozenset({"true", "on", "yes"}), frozenset({"false", "off", "no"})
 # What a shell or gpuq hands on is no setting of the job's own.
 _SYSTEM = re.compile(
@@ -75,21 +77,21 @@ def tuned(
     found = Tuned()
     aliases = _aliases(surveys)
     _take_files(found, files)
-    for name, text in env.items():
-        if not _SYSTEM.match(name):
-            found.give(name, text)
+    for variable, text in env.items():
+        if not _SYSTEM.match(variable):
+            found.give(variable, text)
     place = 0
-    for name, text in pairs(words):
+    for option, word in pairs(words):
+        name = aliases.get(option or "", option)
         if name is None:
             place += 1
-            _take_positional(found, place, text or "")
-        elif text is None:
+            _take_positional(found, place, word or "")
+        elif word is None:
             # `--no-bias` and `--bias` are the two values of one switch.
-            found.give(
-                aliases.get(name, name).removeprefix("no-").removeprefix("no_"), not name.startswith(("no-", "no_"))
-            )
-        elif not (_CONFIG.search(text) and found.given):
-            found.give(aliases.get(name, name), text)
+            off = name.startswith(("no-", "no_"))
+            found.give(name[3:] if off else name, not off)
+        elif not (_CONFIG.search(word) and found.given):
+            found.give(name, word)
     for name, raw in _defaults(surveys, values):
         found.default(name, raw)
     return found
@@ -98,32 +100,32 @@ def tuned(
 def value(name: str, raw: Any) -> Value | None:
     """The form in which a setting of this plain name is kept; None where it is not."""
     about = meaning(name)
-    if about in (Meaning.PRIVATE, Meaning.HARMLESS) or len(name) > _LONGEST_NAME or not name:
+    if about in _NEVER_KEPT or not _NAME.fullmatch(name):
         return None
     if isinstance(raw, bool):
         return "true" if raw else "false"
     if isinstance(raw, int | float):
-        return float(raw) if abs(raw) < 1e15 else None
+        return _number(raw)
     if isinstance(raw, list | tuple):
         # Sizes of layers one after the other: what they come to together.
         numbers = [one for one in raw if isinstance(one, int | float) and not isinstance(one, bool)]
         if len(numbers) < len(raw):
             return _digest(repr(raw))
-        return float(sum(numbers)) if numbers else None
+        return _number(sum(numbers)) if numbers else None
     return _of_text(name, about, "" if raw is None else str(raw).strip().lower())
 
 
 def _of_text(name: str, about: Meaning, text: str) -> Value | None:
     if NUMBER.match(text):
-        return float(text.replace("_", "")) if len(text) < 16 else None
+        return _number(float(text.replace("_", "")))
     if text in _TRUE or text in _FALSE:
         return "true" if text in _TRUE else "false"
     if found := _WITH_UNIT.fullmatch(text):
-        return float(found[1]) * _UNITS[found[2].lower()]
+        return _number(float(found[1]) * _UNITS[found[2].lower()])
     if _SIDES.fullmatch(text) or _LIST.fullmatch(text):
         numbers = [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?", text)]
         # 224x224 is a side of 224; [512, 256] are layers of 768 in all.
-        return (numbers[0] * numbers[1]) ** 0.5 if "x" in text and len(numbers) == 2 else sum(numbers)
+        return _number((numbers[0] * numbers[1]) ** 0.5 if "x" in text and len(numbers) == 2 else sum(numbers))
     if _PATH.search(text):
         # Where something lies says nothing; which model or configuration it is, does: the last part of its path.
         last = text.rstrip("/").rpartition("/")[2]
@@ -132,6 +134,10 @@ def _of_text(name: str, about: Meaning, text: str) -> Value | None:
     if _WORD.fullmatch(text):
         return text
     return _digest(text) if text else None
+
+
+def _number(value: float) -> float | None:
+    return float(value) if abs(value) < _LARGEST else None
 
 
 def _digest(text: str) -> str:

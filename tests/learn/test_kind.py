@@ -63,6 +63,7 @@ def test_another_script_on_standard_input_is_another_kind():
         (("--amp", "data/train"), "--precision=amp <path>"),
         (("--lr", "-0.1"), "--lr=*"),
         (("--password", "hunter2"), "--password=*"),
+        (("--out_dir=x", "--seed", "3", "--lr", "1", "--log-interval=5", "--run_name", "b"), "--lr=*"),
         (("--password=hunter2",), "--password=*"),
         (("--verbose",), "--verbose"),
         (("--batch-size", "auto"), "--batch-size=*"),
@@ -131,6 +132,19 @@ def test_masked_values_change_neither_signature_nor_features():
     )
     assert one == two
     assert "/a/b" not in repr(one)
+
+
+def test_secrets_are_in_no_feature():
+    words = ("--password", "hunter2", "--hf_token=hunter2", "--api-key", "hunter2", "--note", "hunter2")
+    assert "hunter2" not in repr(
+        features_of("python", "t.py", *words, env={"WANDB_API_KEY": "hunter2", "TOKEN": "hunter2"})
+    )
+
+
+def test_values_are_those_of_the_command_and_of_the_variables():
+    features = features_of("python", "t.py", "--hidden=64", "data.n_train=9", "3", env={"DEPTH": "2", "PATH": "/bin"})
+    assert features["values"] == {"argument-1": 3.0, "depth": 2.0, "hidden": 64.0, "n-train": 9.0}
+    assert features["given"] == ["argument-1", "depth", "hidden", "n-train"]
 
 
 def test_features_hold_the_sizes():

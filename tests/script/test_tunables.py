@@ -1,0 +1,165 @@
+"""The settings that a job runs with, whatever way they reach its script."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuq.script.hints import hints
+from gpuq.script.meaning import Meaning, meaning, plain
+from gpuq.script.tunables import tuned
+from gpuq.submission import Hints
+
+
+def read(folder: Path, source: str, *words: str) -> dict[str, Any]:
+    """The values of a script, as the API would take them."""
+    script = folder / "train.py"
+    script.write_text(source)
+    found = hints(script, words, folder)
+    assert found is not None
+    msgspec.convert(found, Hints)
+    return dict(found["values"])
+
+
+ARGPARSE = """
+import argparse
+p = argparse.ArgumentParser()
+p.add_argument("-w", "--hidden-dim", type=int, default=64)
+p.add_argument("--num_layers", type=int, default=2)
+p.add_argument("--cache", action="store_true")
+p.add_argument("--lr", type=float, default=0.1)
+p.add_argument("--seed", type=int, default=1)
+p.add_argument("--hub-token", default="")
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "changed"),
+    [
+        ((), {}),
+        (("--hidden-dim", "256"), {"hidden-dim": 256.0}),
+        (("-w", "256"), {"hidden-dim": 256.0}),
+        (("-w256",), {"hidden-dim": 256.0}),
+        (("--num_layers=8",), {"num-layers": 8.0}),
+        (("--cache",), {"cache": "true"}),
+        (("--lr", "3", "--seed", "7", "--out_dir=elsewhere", "--hub-token", "hf_abcdef"), {}),
+    ],
+)
+def test_options_over_the_defaults_of_the_script(tmp_path: Path, words: tuple[str, ...], changed: dict[str, Any]):
+    assert read(tmp_path, ARGPARSE, *words) == {"hidden-dim": 64.0, "num-layers": 2.0, "cache": "false"} | changed
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("import sys\nn_layer = 4\nn_embd = 128\nexec(open('configurator.py').read())\n", ("--n_embd=512",)),
+        ("@dataclass\nclass Config:\n    n_layer: int = 4\n    n_embd: int = 128\n", ("--n_embd", "512")),
+        ("def train(n_layer=4, n_embd=128):\n    pass\nimport fire\nfire.Fire(train)\n", ("--n_embd=512",)),
+        ("cfg = {'model': {'n_layer': 4, 'n_embd': 128}}\nimport sys\n", ("model.n_embd=512",)),
+    ],
+    ids=("globals", "dataclass", "fire", "overrides"),
+)  # fmt: skip
+def test_defaults_that_are_no_options(tmp_path: Path, source: str, words: tuple[str, ...]):
+    assert read(tmp_path, source) == {"n-layer": 4.0, "n-embd": 128.0}
+    assert read(tmp_path, source, *words) == {"n-layer": 4.0, "n-embd": 512.0}
+
+
+def test_variables_with_the_defaults_that_the_script_reads_them_with(tmp_path: Path):
+    source = "import os\nHIDDEN = int(os.environ.get('HIDDEN', 512))\nos.getenv('DEPTH', '4')\n"
+    assert read(tmp_path, source) == {"hidden": 512.0, "depth": 4.0}
+    ours = tuned((), {"HIDDEN": "64", "PATH": "/bin", "OMP_NUM_THREADS": "1", "API_KEY": "1234", "LOG_DIR": "/tmp/x"})
+    assert ours.values == {"hidden": 64.0}
+    assert ours.given == {"hidden"}
+
+
+FILES = {
+    "c.yaml": "model:\n  hidden: {}\n  dims:\n    - 8\n    - 16\ntrain:\n  lr: 0.1\n  seed: 3\n",
+    "c.json": '{{"model": {{"hidden": {}, "dims": [8, 16]}}, "train": {{"lr": 0.1, "seed": 3}}}}',
+    "c.toml": "[model]\nhidden = {}\ndims = [8, 16]\n[train]\nlr = 0.1\nseed = 3\n",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_configuration_file_counts_by_what_it_holds(tmp_path: Path, name: str):
+    (tmp_path / name).write_text(FILES[name].format(32))
+    copy, large = f"copy-of-{name}", f"large-{name}"
+    (tmp_path / copy).write_text(FILES[name].format(32))
+    (tmp_path / large).write_text(FILES[name].format(64))
+    one = read(tmp_path, "import yaml\n", "--config", name)
+    assert one == {"hidden": 32.0, "dims": 24.0}
+    assert read(tmp_path, "import yaml\n", "--config", copy) == one
+    assert read(tmp_path, "import yaml\n", "--config", large) == one | {"hidden": 64.0}
+    assert read(tmp_path, "import yaml\n", "--config", name, "--hidden=128") == one | {"hidden": 128.0}
+
+
+def test_settings_of_one_last_name_are_told_apart(tmp_path: Path):
+    (tmp_path / "c.json").write_text(json.dumps({"encoder": {"width": 8}, "decoder": {"width": 16}}))
+    assert read(tmp_path, "x = 1\n", "c.json") == {"encoder.width": 8.0, "decoder.width": 16.0}
+    assert read(tmp_path, "x = 1\n", "c.json", "decoder.width=32")["decoder.width"] == 32.0
+
+
+def test_a_configuration_that_cannot_be_read_counts_by_its_name():
+    values = [
+        tuned(("--config", path), {}).values for path in ("conf/small.py", "/other/place/small.py", "conf/big.py")
+    ]
+    assert values[0] == values[1] == {"config": "small.py"}
+    assert values[2] == {"config": "big.py"}
+
+
+@pytest.mark.parametrize(
+    ("word", "kept"),
+    [
+        ("1e3", 1000.0), ("10k", 10_000.0), ("7b", 7e9), ("224x224", 224.0), ("[512,256]", 768.0), ("true", "true"),
+        ("relu", "relu"), ("/data/train.bin", None), ("1e999", None), ("9" * 400, None), ("a long text, with commas", "digest-"),
+    ],
+)  # fmt: skip
+def test_the_form_in_which_a_value_is_kept(word: str, kept: float | str | None):
+    found = tuned(("--thing", word), {}).values.get("thing")
+    assert found == kept or (kept == "digest-" and str(found).startswith(kept))
+    assert "long" not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("names", "about"),
+    [
+        (
+            "hidden hidden_size d_model nhid ngf n_embd --embedding-dim CHANNELS num_filters units model_dim",
+            Meaning.WIDTH,
+        ),
+        ("num_layers n_layer depth num-hidden-layers nlayers num_blocks", Meaning.DEPTH),
+        ("batch_size batchSize per_device_train_batch_size bs minibatch eval-batch-size", Meaning.BATCH),
+        ("seq_len max_seq_length block_size context_length bptt", Meaning.SEQUENCE),
+        ("image_size imgSize resolution crop-size", Meaning.SIDE),
+        ("epochs max_steps n_iter num_train_epochs total-timesteps niter max_iters train-steps", Meaning.LENGTH),
+        ("num_samples n-train buffer_size vocab_size n_estimators num_workers train_size rows", Meaning.COUNT),
+        (
+            "seed out_dir output_dir log_interval save_every eval_steps run-name logging_steps wandb_project name",
+            Meaning.OUTPUT,
+        ),
+        ("lr learning_rate weight-decay dropout beta1 warmup_steps momentum verbose", Meaning.HARMLESS),
+        ("model dataset config task arch data", Meaning.CHOICE),
+        ("optimizer amp fp16 gradient_checkpointing use_ema", Meaning.COPIES),
+        ("hf_token api_key password client_secret", Meaning.PRIVATE),
+        ("cache preload in_memory", Meaning.STORE),
+        ("x foo activation", Meaning.OTHER),
+    ],
+)
+def test_what_names_are_about(names: str, about: Meaning):
+    assert {name: meaning(plain(name)) for name in names.split()} == dict.fromkeys(names.split(), about)
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    st.lists(st.one_of(st.text(max_size=12), st.from_regex(r"\A--?[a-z_]{1,9}=?\S{0,9}\Z")), max_size=90),
+    st.dictionaries(st.text(max_size=9), st.text(max_size=9), max_size=4),
+)
+def test_any_command_gives_settings_that_can_be_handed_in(words: list[str], env: dict[str, str]):
+    found = tuned(words, env)
+    assert found.given <= set(found.values)
+    msgspec.convert({"values": found.values, "given": sorted(found.given)}, Hints)
