@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
@@ -39,11 +40,12 @@ async def jobs(request: web.Request) -> web.Response:
             "newest_first": query.order == "newest",
         },
     )
-    live = (await context.live.read()).view
+    seen = await context.live.read()
     believed = await _forecasts(context, rows[:limit])
     lines = [
-        views.job_line(row, attempts.get(row.id), live, believed.get(row.record.signature)) for row in rows[:limit]
+        views.job_line(row, attempts.get(row.id), seen.view, believed.get(row.record.signature)) for row in rows[:limit]
     ]
+    lines = [msgspec.structs.replace(line, dispatcher=seen.dispatcher) for line in lines]
     return reply(JobList(jobs=lines, next=lines[-1].id if len(rows) > limit else None))
 
 
@@ -52,9 +54,9 @@ async def show(request: web.Request) -> web.Response:
     context = context_of(request)
     row, attempts = await find(context, request.match_info["id"])
     order = await waiting_order(context) if row.state is JobState.PENDING else []
-    live = (await context.live.read()).view
-    view = views.job_view(row, attempts, live, position(order, row.id), await _forecast(context, row))
-    return reply(view)
+    live = await context.live.read()
+    view = views.job_view(row, attempts, live.view, position(order, row.id), await _forecast(context, row))
+    return reply(msgspec.structs.replace(view, dispatcher=live.dispatcher))
 
 
 async def explain(request: web.Request) -> web.Response:
@@ -62,8 +64,8 @@ async def explain(request: web.Request) -> web.Response:
     context = context_of(request)
     row, attempts = await find(context, request.match_info["id"])
     order = await waiting_order(context) if row.state is JobState.PENDING else []
-    live = (await context.live.read()).view
-    line = views.job_view(row, attempts, live, position(order, row.id), await _forecast(context, row))
+    live = await context.live.read()
+    line = views.job_view(row, attempts, live.view, position(order, row.id), await _forecast(context, row))
     words = [STATES[row.state]]
     if line.verdict is not None:
         words = [line.verdict.sentence] if row.state is JobState.PENDING else [STATES[row.state], line.verdict.sentence]
@@ -79,6 +81,7 @@ async def explain(request: web.Request) -> web.Response:
             partners=line.partners,
             forecast=line.forecast,
             attempts=line.attempts,
+            dispatcher=live.dispatcher,
             blink=(line.live.blink if line.live else None) or line.actual["blink"],
         )
     )

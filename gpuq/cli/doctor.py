@@ -41,7 +41,7 @@ def run(words: list[str]) -> int:
     """Check everything."""
     parser = Parser("doctor", "Check each part and name the fix. Exit code 1 if something is broken.")
     options = parser.parse_args(words)
-    checks = [*local_checks(Home.from_environment()), *daemon_checks(Client.of(options))]
+    checks = [*local_checks(Home.from_environment()), *daemon_checks(Client.of(options, away_s=0))]
     if options.json:
         print_json(
             {"ok": all(check.status != BROKEN for check in checks), "checks": [asdict(check) for check in checks]}
