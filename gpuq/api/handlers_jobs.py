@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 from aiohttp import web
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
@@ -41,15 +42,16 @@ async def jobs(request: web.Request) -> web.Response:
             "newest_first": query.order == "newest",
         },
     )
-    live = (await context.live.read()).view
+    seen = await context.live.read()
     believed = await _forecasts(context, rows[:limit])
-    names = await device_names(context, live)
+    names = await device_names(context, seen.view)
     pending = any(row.state is JobState.PENDING for row in rows[:limit])
     places = {job: place for place, job in enumerate(await waiting_order(context), 1)} if pending else {}
     lines = [
-        views.job_line(row, attempts.get(row.id), live, names, places.get(row.id), believed.get(row.record.signature))
+        views.job_line(row, attempts.get(row.id), seen.view, names, places.get(row.id), believed.get(row.record.signature))
         for row in rows[:limit]
     ]
+    lines = [msgspec.structs.replace(line, dispatcher=seen.dispatcher) for line in lines]
     return reply(JobList(jobs=lines, next=lines[-1].id if len(rows) > limit else None))
 
 
@@ -58,8 +60,9 @@ async def show(request: web.Request) -> web.Response:
     context = context_of(request)
     row, attempts = await find(context, request.match_info["id"])
     order = await waiting_order(context) if row.state is JobState.PENDING else []
-    live = (await context.live.read()).view
-    return reply(await _view(context, row, attempts, live, order))
+    live = await context.live.read()
+    view = await _view(context, row, attempts, live.view, order)
+    return reply(msgspec.structs.replace(view, dispatcher=live.dispatcher))
 
 
 async def explain(request: web.Request) -> web.Response:
@@ -67,8 +70,8 @@ async def explain(request: web.Request) -> web.Response:
     context = context_of(request)
     row, attempts = await find(context, request.match_info["id"])
     order = await waiting_order(context) if row.state is JobState.PENDING else []
-    live = (await context.live.read()).view
-    line = await _view(context, row, attempts, live, order)
+    live = await context.live.read()
+    line = await _view(context, row, attempts, live.view, order)
     words = [STATES[row.state]]
     if line.verdict is not None:
         words = [line.verdict.sentence] if row.state is JobState.PENDING else [STATES[row.state], line.verdict.sentence]
@@ -86,6 +89,7 @@ async def explain(request: web.Request) -> web.Response:
             partners=line.partners,
             forecast=line.forecast,
             attempts=line.attempts,
+            dispatcher=live.dispatcher,
             blink=(line.live.blink if line.live else None) or line.actual["blink"],
         )
     )

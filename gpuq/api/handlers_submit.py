@@ -5,6 +5,7 @@ Nothing here touches the script or the directory: the CLI checks them where the 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from aiohttp import web
@@ -12,6 +13,7 @@ from aiohttp import web
 from gpuq.api import asked, fits
 from gpuq.api.context import Context, context_of
 from gpuq.api.identity import Caller, caller_of
+from gpuq.api.live import DispatcherSign
 from gpuq.api.parameters import SubmitHeaders
 from gpuq.api.reply import reply
 from gpuq.api.schema import Submitted, SubmittedMany
@@ -19,6 +21,7 @@ from gpuq.submission import JobRecord, Submission
 
 # Beyond this many, describing them would hold the loop for too long.
 _INLINE = 100
+_LOOK_WITHIN_S = 0.25
 
 
 async def submit(request: web.Request) -> web.Response:
@@ -33,11 +36,20 @@ async def submit(request: web.Request) -> web.Response:
     else:
         made = await context.read(records, context, caller, wanted, key)
     ids = await context.committer.add(made)
+    dispatcher = await _dispatcher(context)
     if is_list:
-        return reply(SubmittedMany(ids=[int(one) for one in ids]), 201)
-    answer = reply(Submitted(id=ids[0]), 201)
+        return reply(SubmittedMany(ids=[int(one) for one in ids], dispatcher=dispatcher), 201)
+    answer = reply(Submitted(id=ids[0], dispatcher=dispatcher), 201)
     answer.headers["Location"] = f"/api/v1/jobs/{ids[0]}"
     return answer
+
+
+async def _dispatcher(context: Context) -> DispatcherSign | None:
+    """Whether the dispatcher gives signs of life; None where Redis does not say so at once: what is committed is answered."""
+    try:
+        return (await asyncio.wait_for(context.live.read(), _LOOK_WITHIN_S)).dispatcher
+    except TimeoutError:
+        return None
 
 
 async def _check_fit(context: Context, wanted: Sequence[Submission]) -> None:

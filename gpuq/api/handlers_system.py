@@ -33,7 +33,7 @@ async def readyz(request: web.Request) -> web.Response:
     context = context_of(request)
     database = await _database_word(context)
     live = await context.live.read()
-    dispatcher = "ok" if live.view is not None else "stale" if live.age_s is not None else "absent"
+    dispatcher = live.dispatcher
     redis = "ok" if live.redis_up else "unreachable"
     ready = (database, redis, dispatcher) == ("ok", "ok", "ok")
     answer = Ready(ready=ready, database=database, redis=redis, dispatcher=dispatcher)

@@ -7,7 +7,7 @@ believed, or when it cannot be read. A missing view never becomes zeros.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
@@ -15,6 +15,9 @@ from gpuq.core.device import Vitals
 from gpuq.errors import Unreachable
 
 _REUSE_S = 0.2
+
+DispatcherSign = Literal["ok", "stale", "absent"]
+"""`stale`: no sign of life for longer than `stale_after_s`; `absent`: none since this process began."""
 
 
 class LiveResident(msgspec.Struct, frozen=True):
@@ -142,6 +145,8 @@ class Live(msgspec.Struct, frozen=True):
     view: LiveView | None
     redis_up: bool
     age_s: float | None = None
+    """Since the dispatcher's last sign of life; None where there was none."""
+    dispatcher: DispatcherSign = "absent"
 
 
 class ViewSource(Protocol):
@@ -164,6 +169,7 @@ class LiveReader:
         self._stale_after_s = stale_after_s
         self._last: Live | None = None
         self._read_at = float("-inf")
+        self._seen_at: float | None = None
 
     async def read(self) -> Live:
         """The view of now. Never raises for a Redis that is away."""
@@ -179,10 +185,14 @@ class LiveReader:
         except Unreachable:
             return Live(None, redis_up=False)
         view = _decode(raw)
-        if view is None:
+        if view is not None:
+            self._seen_at = view.at
+        # Redis forgets a view after a while: how long ago the last one was is remembered here.
+        age = None if self._seen_at is None else max(0.0, now - self._seen_at)
+        if age is None:
             return Live(None, redis_up=True)
-        age = max(0.0, now - view.at)
-        return Live(view if age <= self._stale_after_s else None, redis_up=True, age_s=age)
+        fresh = age <= self._stale_after_s
+        return Live(view if fresh else None, redis_up=True, age_s=age, dispatcher="ok" if fresh else "stale")
 
 
 def _decode(raw: bytes | None) -> LiveView | None:

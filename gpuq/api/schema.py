@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from gpuq.api.live import DispatcherSign
 from gpuq.core.job import JobState
 
 Numbers = dict[str, float | int | str | None]
@@ -198,6 +199,8 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     forecast: ForecastView | None
     verdict: VerdictView | None
     actual: Actual
+    dispatcher: DispatcherSign | None = None
+    """Whether the dispatcher gives signs of life; without one no job starts or ends."""
 
 
 class JobView(JobLine, frozen=True, kw_only=True):
@@ -230,15 +233,17 @@ class JobList(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Submitted(msgspec.Struct, frozen=True, kw_only=True):
-    """The id of one committed job."""
+    """The id of one committed job, and whether the dispatcher, which starts it, gives signs of life."""
 
     id: int
+    dispatcher: DispatcherSign | None
 
 
 class SubmittedMany(msgspec.Struct, frozen=True, kw_only=True):
     """The ids of a committed batch, in its order."""
 
     ids: list[int]
+    dispatcher: DispatcherSign | None
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
@@ -286,6 +291,7 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     partners: list[int]
     forecast: ForecastView | None
     attempts: list[AttemptView]
+    dispatcher: DispatcherSign | None
     blink: str | None = None
     """How often a partner was paused to measure it, or why none was; null where nobody asked for it."""
 

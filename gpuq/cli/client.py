@@ -29,6 +29,12 @@ else:
 
 TIMEOUT_S = 30.0
 RETRY_S = 10.0
+AWAY_S = 60.0
+"""How long an endpoint is waited for that other parts of its gpuq wait for too."""
+_SAY_AFTER_S = 1.0
+_LOOK_EVERY_S = 0.2
+# Each service holds the lock of its name for as long as it lives; the kernel frees it.
+_LOCKS = ("up.lock", "dispatcher.lock", "worker.lock")
 _BY_EXIT_CODE: dict[int, type[GpuqError]] = {
     cls.exit_code: cls for cls in (BadInput, NotFound, Unreachable, NotPermitted, Conflict, NeverFits)
 }
@@ -71,18 +77,26 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 class Client:
-    """One gpuq. Keeps its connection between calls."""
+    """One gpuq. Keeps its connection between calls.
 
-    def __init__(self, host: str | None = None, environ: Mapping[str, str] | None = None) -> None:
+    An endpoint that is away is waited for, up to `away_s`, while another part of its gpuq is alive: that one's supervisor brings
+    it back. Over TCP no other part can be seen, so nothing is waited for.
+    """
+
+    def __init__(
+        self, host: str | None = None, environ: Mapping[str, str] | None = None, *, away_s: float = AWAY_S
+    ) -> None:
         values = dict(os.environ if environ is None else environ)
+        self._away_s = away_s
+        self._warned = False
         self.address = host or values.get("GPUQ_HOST") or f"unix://{Home.from_environment(values).api_socket}"
         self._headers = {"Accept": "application/json", "User-Agent": "gpuq"}
         self._connection = self._open(values)
 
     @classmethod
-    def of(cls, options: argparse.Namespace) -> Client:
+    def of(cls, options: argparse.Namespace, *, away_s: float = AWAY_S) -> Client:
         """The gpuq that the command line names."""
-        return cls(options.host)
+        return cls(options.host, away_s=away_s)
 
     def get(self, path: str, **query: object) -> Any:
         """The JSON at `path`; keys of `query` that are None are left out."""
@@ -163,32 +177,63 @@ class Client:
         raw = self._read(response)
         if response.status >= 400:
             raise _problem(response.status, raw)
-        return _parse(raw)
+        answer = _parse(raw)
+        self._warn(answer)
+        return answer
+
+    def _warn(self, answer: Any) -> None:
+        """Say once that the dispatcher gives no sign of life, where the answer says so."""
+        if isinstance(answer, dict) and isinstance(jobs := answer.get("jobs"), list) and jobs:
+            answer = jobs[0]
+        if isinstance(answer, dict) and answer.get("dispatcher") in {"stale", "absent"} and not self._warned:
+            self._warned = True
+            talk(
+                "gpuq: the dispatcher gives no sign of life: jobs are kept and run on, but none starts until it is back.\n"
+                "  `gpuq doctor` checks each part."
+            )
 
     def _send(
-        self, method: str, path: str, payload: bytes | None, headers: Mapping[str, str]
+        self, method: str, path: str, payload: bytes | None, headers: Mapping[str, str], *, again: bool = True
     ) -> http.client.HTTPResponse:
-        reused = self._connection.sock is not None
-        if not reused:
+        if self._connection.sock is None:
             self._connect()
         try:
             self._connection.request(method, path, payload, {**self._headers, **headers})
             return self._connection.getresponse()
         except (http.client.HTTPException, OSError) as error:
             self._connection.close()
-            if reused and method == "GET":
-                return self._send(method, path, payload, headers)
+            # Reading may be done twice: the endpoint was restarted, or it closed a connection that we had kept.
+            if method == "GET" and again and not isinstance(error, TimeoutError):
+                return self._send(method, path, payload, headers, again=False)
             raise Lost(
                 f"The connection to {self.address} broke before an answer came: {error or type(error).__name__}.",
                 fix="See with `gpuq queue` whether it was done before you try again.",
             ) from error
 
     def _connect(self) -> None:
-        try:
-            self._connection.connect()
-        except OSError as error:
-            self._connection.close()
-            raise _unreachable(self.address, error) from error
+        started, said = time.monotonic(), False
+        while True:
+            try:
+                self._connection.connect()
+            except OSError as error:
+                self._connection.close()
+                away_s = time.monotonic() - started
+                if away_s >= self._away_s or not self._comes_back(error):
+                    raise _unreachable(self.address, error) from error
+                if away_s >= _SAY_AFTER_S and not said:
+                    said = True
+                    talk(f"gpuq: the endpoint does not answer; waiting for it, up to {self._away_s:.0f} s.")
+                time.sleep(_LOOK_EVERY_S)
+            else:
+                return
+
+    def _comes_back(self, error: OSError) -> bool:
+        """Whether the endpoint is merely away: another part of the gpuq whose socket this is holds its lock."""
+        if not isinstance(error, FileNotFoundError | ConnectionRefusedError):
+            return False
+        if not isinstance(self._connection, _UnixConnection):
+            return False
+        return any(_is_held(self._connection.path.with_name(name)) for name in _LOCKS)
 
     def _read(self, response: http.client.HTTPResponse) -> bytes:
         try:
@@ -213,6 +258,24 @@ class Client:
         if scheme == "https":
             return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S)
         return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+
+
+def _is_held(lock: Path) -> bool:
+    """Whether a process holds this lock file."""
+    import fcntl
+
+    try:
+        descriptor = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        # Shared: two commands that look at once do not take each other for a service.
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def new_key() -> str:

@@ -46,7 +46,7 @@ def run(words: list[str]) -> int:
     """Check everything."""
     parser = Parser("doctor", "Check each part and name the fix. Exit code 1 if something is broken.")
     options = parser.parse_args(words)
-    client = Client.of(options)
+    client = Client.of(options, away_s=0)
     checks = [*local_checks(Home.from_environment(), _backends(client)), *daemon_checks(client)]
     if options.json:
         print_json(

@@ -12,7 +12,7 @@ def run(words: list[str]) -> int:
     """Print both versions."""
     parser = Parser("version", "The version of this command, and of the daemon if one answers.")
     options = parser.parse_args(words)
-    daemon = _daemon(Client.of(options))
+    daemon = _daemon(Client.of(options, away_s=0))
     if options.json:
         print_json({"version": __version__, "daemon": daemon})
     else:

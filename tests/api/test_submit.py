@@ -29,7 +29,7 @@ async def test_one_job(endpoint: Endpoint) -> None:
     async with endpoint.socket.post(JOBS, json=submission(name="first", priority=3)) as answer:
         assert answer.status == 201
         assert answer.headers["Location"] == "/api/v1/jobs/1"
-        assert await answer.json() == {"id": 1}
+        assert await answer.json() == {"id": 1, "dispatcher": "absent"}
     kept = endpoint.store.rows[1].record
     assert kept.submission.name == "first"
     assert kept.kind.endswith(":python")
@@ -115,7 +115,7 @@ async def test_redis_away_is_still_a_yes(endpoint: Endpoint, way: str) -> None:
     setattr(endpoint.stream, way, True)
     async with asyncio.timeout(3):
         status, body = await endpoint.post(JOBS, submission())
-    assert (status, body) == (201, {"id": 1})
+    assert (status, body) == (201, {"id": 1, "dispatcher": None if way == "hang" else "absent"})
 
 
 async def test_the_same_key_gives_the_same_job(endpoint: Endpoint) -> None:
@@ -123,11 +123,11 @@ async def test_the_same_key_gives_the_same_job(endpoint: Endpoint) -> None:
     first = await endpoint.post(JOBS, submission(), headers=key)
     again = await endpoint.post(JOBS, submission(), headers=key)
     other = await endpoint.post(JOBS, submission(), headers={"Idempotency-Key": "k-2"})
-    assert first == again == (201, {"id": 1})
-    assert other == (201, {"id": 2})
+    assert first == again == (201, {"id": 1, "dispatcher": "absent"})
+    assert other == (201, {"id": 2, "dispatcher": "absent"})
     batch = [submission(), submission()]
     many = [await endpoint.post(JOBS, batch, headers={"Idempotency-Key": "k-3"}) for _ in range(2)]
-    assert many[0] == many[1] == (201, {"ids": [3, 4]})
+    assert many[0] == many[1] == (201, {"ids": [3, 4], "dispatcher": "absent"})
 
 
 async def test_a_key_that_is_too_long_is_refused(endpoint: Endpoint) -> None:
@@ -299,4 +299,4 @@ async def test_what_was_asked_before_the_end_is_committed(settings: object) -> N
             await asyncio.sleep(0.005)
         endpoint.context.stopping.set()
         gate.set()
-        assert await asking == (201, {"id": 1})
+        assert await asking == (201, {"id": 1, "dispatcher": "absent"})

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import socket
 import socketserver
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -133,3 +137,65 @@ def test_the_callers_own_closed_home_is_told_from_another_users(tmp_path: Path) 
     said = _unreachable(address, PermissionError())
     home.chmod(0o700)
     assert (said.message, said.fix) == (f"You may not enter your own folder {home}.", f"chmod u+rwx {home}")
+
+
+def locked(home: Path, name: str) -> int:
+    """The lock of a part of gpuq that is alive; released by closing what is returned."""
+    descriptor = os.open(home / "run" / name, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
+
+
+@pytest.mark.parametrize("part", ["up.lock", "dispatcher.lock", "worker.lock"])
+def test_an_endpoint_that_is_away_is_waited_for_while_a_part_of_its_gpuq_lives(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    monkeypatch.setattr("gpuq.cli.client._SAY_AFTER_S", 0.0)
+    lock, fake, answers = locked(home, part), FakeApi(home), []
+    fake.on("GET", "/api/v1/gpus", samples.DEVICES)
+    client = Client(environ={"GPUQ_HOME": str(home)}, away_s=20)
+    asking = threading.Thread(target=lambda: answers.append(client.get("/api/v1/gpus")))
+    said = ""
+    try:
+        asking.start()
+        deadline = time.monotonic() + 10
+        while "waiting for it" not in said:
+            assert time.monotonic() < deadline
+            said += capsys.readouterr().err
+        with serve(fake, home / "run" / "api.sock"):
+            asking.join(15)
+            client.close()
+    finally:
+        os.close(lock)
+    assert answers == [samples.DEVICES]
+    assert (said + capsys.readouterr().err).count("waiting for it, up to 20 s") == 1
+
+
+def test_an_endpoint_is_not_waited_for_when_nothing_of_its_gpuq_lives(home: Path) -> None:
+    """Its files may lie about as a killed one leaves them."""
+    for left in ("up.lock", "dispatcher.lock"):
+        os.close(locked(home, left))
+    with closing(socket.socket(socket.AF_UNIX)) as dead:
+        dead.bind(str(home / "run" / "api.sock"))
+    started = time.monotonic()
+    with pytest.raises(Unreachable, match="No gpuq is running"):
+        Client(environ={"GPUQ_HOME": str(home)}).get("/api/v1/gpus")
+    assert time.monotonic() - started < 10
+
+
+def test_an_endpoint_is_waited_for_only_so_long(home: Path) -> None:
+    lock = locked(home, "up.lock")
+    try:
+        with pytest.raises(Unreachable, match="No gpuq is running"):
+            Client(environ={"GPUQ_HOME": str(home)}, away_s=0.3).get("/api/v1/gpus")
+    finally:
+        os.close(lock)
+
+
+def test_a_dispatcher_without_a_sign_of_life_is_said_once(gpuq: Command, api: FakeApi) -> None:
+    jobs = [samples.job(1, dispatcher="stale"), samples.job(2, dispatcher="stale")]
+    api.on("GET", "/api/v1/jobs", {"jobs": jobs, "next": None})
+    done = gpuq("queue")
+    assert (done.code, done.err.count("no sign of life")) == (0, 1)
+    api.on("GET", "/api/v1/jobs", {"jobs": [samples.job(1, dispatcher="ok")], "next": None})
+    assert gpuq("queue").err == ""

@@ -9,15 +9,24 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 
+from gpuq import wire
 from tests.support.site import Site, kill, wait_for
+
+
+def gpuq(site: Site, *words: str) -> subprocess.CompletedProcess[str]:
+    """The real command, as a user runs it."""
+    argv = [str(Path(sys.executable).with_name("gpuq")), *words]
+    return subprocess.run(argv, env=site.env, capture_output=True, text=True, timeout=90, check=False)
 
 
 def attempt_file(site: Site, job: int, name: str) -> Path:
@@ -73,6 +82,36 @@ def test_a_killed_shim_takes_its_job_along_and_the_device_is_free_again(site: Si
     for one in both:
         site.wait(one, "RUNNING")
     assert device in {site.job(one)["device"] for one in both}
+
+
+def test_commands_wait_for_an_endpoint_that_was_killed(site: Site) -> None:
+    """As they come: the supervisor has not yet seen that it is gone."""
+    for words in (("submit", "--parsable", "--", "/bin/true"), ("queue", "--json"), ("cancel", "--all")):
+        assert site.kill("api")
+        done = gpuq(site, *words)
+        assert done.returncode == 0, done.stderr
+
+
+def test_a_dispatcher_that_stands_still_is_said_by_every_command_that_shows_jobs(site: Site) -> None:
+    [dispatcher] = site.pids("dispatcher")
+    kill(dispatcher, signal.SIGSTOP)
+    try:
+        # What is left after a while: the last that it showed, a minute old.
+        with closing(redis.Redis(unix_socket_path=str(site.home / "run" / "redis.sock"))) as server:
+            server.set(wire.VIEW, json.dumps({"at": time.time() - 60}))
+        wait_for(lambda: site.get("/readyz")[1]["dispatcher"] == "stale", 10)
+        submitted = gpuq(site, "submit", "--json", "--", "/bin/true")
+        job = json.loads(submitted.stdout)["id"]
+        shown = [gpuq(site, *words) for words in (("queue",), ("show", str(job)), ("explain", str(job)))]
+        for done in (submitted, *shown):
+            assert done.returncode == 0
+            assert done.stderr.count("the dispatcher gives no sign of life") == 1, done.stderr
+        assert site.job(job)["dispatcher"] == "stale"
+    finally:
+        kill(dispatcher, signal.SIGCONT)
+    assert site.wait(job)["state"] == "COMPLETED"
+    assert gpuq(site, "queue").stderr.count("dispatcher") == 0
+    assert site.job(job)["dispatcher"] == "ok"
 
 
 # --- two endpoints -------------------------------------------------------------------------------------------------

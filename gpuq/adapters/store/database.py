@@ -172,11 +172,21 @@ def _postgresql_engine(url: URL, upgrading: bool) -> Engine:
             connect_args={"connect_timeout": round(PATIENCE_S), "application_name": "gpuq"},
         )
     except ImportError as error:
-        fix = "Install it: pip install 'gpuq-daemon[postgresql]'."
-        raise BadSettings("The driver for PostgreSQL is not installed.", fix=fix) from error
+        raise _no_driver(error) from error
     patience = UPGRADE_PATIENCE_S if upgrading else PATIENCE_S
     event.listen(engine, "connect", lambda connection, _record: _set_up_session(connection, patience))
     return engine
+
+
+def _no_driver(error: ImportError) -> BadSettings:
+    """Not installed, or installed and broken: a driver without its libpq says so as an ImportError as well."""
+    install = "pip install 'gpuq-daemon[postgresql]'"
+    if isinstance(error, ModuleNotFoundError) and error.name == "psycopg":
+        return BadSettings("The driver for PostgreSQL is not installed.", fix=f"Install it: {install}.")
+    why = " ".join(str(error).split()).rstrip(".")
+    return BadSettings(
+        f"The driver for PostgreSQL cannot be loaded: {why}.", fix=f"Mend what it names, or install it anew: {install}."
+    )
 
 
 def _set_up_session(connection: DBAPIConnection, patience_s: float) -> None:

@@ -81,3 +81,30 @@ def test_the_store_loads_neither_an_orm_nor_alembic() -> None:
     )
     shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert shown.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("module", "sentence"),
+    [
+        (None, "The driver for PostgreSQL is not installed."),
+        (
+            "raise ImportError('no pq wrapper available.\\n- libpq.so.5: cannot open shared object file')",
+            "The driver for PostgreSQL cannot be loaded: no pq wrapper available. - libpq.so.5: cannot open shared object file.",
+        ),
+        ("import a_part_of_it", "The driver for PostgreSQL cannot be loaded: No module named 'a_part_of_it'."),
+    ],
+)
+def test_a_driver_that_cannot_be_had_is_said_with_its_cause(
+    module: str | None, sentence: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "psycopg"]:
+        monkeypatch.delitem(sys.modules, name)
+    if module is None:
+        monkeypatch.setitem(sys.modules, "psycopg", None)  # type: ignore[arg-type]
+    else:
+        (tmp_path / "psycopg.py").write_text(module)
+        monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(BadSettings) as error:
+        Database("postgresql://ada:s3cret@db/gpuq")
+    assert error.value.message == sentence
+    assert "gpuq-daemon[postgresql]" in error.value.fix
