@@ -28,7 +28,7 @@ def test_a_kind_reads_like_its_command():
 
 
 def test_an_empty_argument_is_a_value_like_any_other():
-    assert kind_of("python3", "train.py", "--tag", "", script="train.py") == "alice:~/vision/train.py --tag=*"
+    assert kind_of("python3", "train.py", "--mode", "", script="train.py") == "alice:~/vision/train.py --mode=*"
 
 
 def test_another_script_on_standard_input_is_another_kind():
