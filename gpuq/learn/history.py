@@ -74,18 +74,16 @@ class Known:
         return (
             _agree(self.script_sha256, other.script_sha256)
             and _agree(self.batch_log2, other.batch_log2)
-            and self.same_settings(other)
+            and not self.different(other)
         )
 
-    def same_settings(self, other: Known) -> bool:
-        """Whether no setting differs. One that only one of the two has counts where it was given."""
+    def different(self, other: Known) -> list[str]:
+        """The names of the settings that differ, sorted. One that only one of the two has counts where it was given to it."""
         if self.values == other.values:
-            return True
-        ours, theirs = dict(self.values), dict(other.values)
-        return not any(
-            (name in ours and name in theirs) or name in self.given or name in other.given
-            for name, _ in set(self.values) ^ set(other.values)
-        )
+            return []
+        ours, theirs, given = dict(self.values), dict(other.values), self.given | other.given
+        names = {name for name, _ in set(self.values) ^ set(other.values)}
+        return sorted(name for name in names if (name in ours and name in theirs) or name in given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +186,13 @@ class History:
         self._learn_script(run, key)
         self._learn_pairs(outcome)
         if len(self._runs) > KINDS_KEPT:
-            self._runs.popitem(last=False)
+            self._forget(*self._runs.popitem(last=False))
         return True
+
+    def _forget(self, key: tuple[str, str], runs: _Runs) -> None:
+        for run in runs.all():
+            if run.known.script is not None and (kinds := self._kinds_of.get((run.known.script, key[1]))):
+                kinds.pop(key[0], None)
 
     def _learn_script(self, run: Run, key: tuple[str, str]) -> None:
         if run.known.script is None:

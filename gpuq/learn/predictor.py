@@ -64,7 +64,7 @@ class Predictor:
         self._profiles: dict[tuple[str, str], Profile] = {}
         # Per script, since a finished attempt of any kind of it changes what the others may need.
         self._siblings: dict[Script | None, dict[tuple[str, str], growth.Siblings]] = {}
-        self._kinds_of: dict[Script, set[str]] = {}
+        self._kinds_of: dict[Script | None, set[str]] = {}
         self._kept = 0
         self.use(model)
 
@@ -94,9 +94,7 @@ class Predictor:
             return
         if len(self._known) >= _SIGNATURES_KEPT:
             self._known.pop(next(iter(self._known)))
-        known = self._known[signature] = Known.of(features)
-        if known.script is not None:
-            self._kinds_of.setdefault(known.script, set()).add(kind)
+        self._known[signature] = Known.of(features)
         self._answers.pop(kind, None)
 
     def learn(self, outcome: Outcome) -> None:
@@ -104,7 +102,7 @@ class Predictor:
         if self.history.learn(outcome):
             self.drift.learn(outcome)
             script = Known.of(outcome.features).script
-            for kind in {outcome.kind, *self._kinds_of.get(script or ("", "", 0), ())}:
+            for kind in {outcome.kind, *(() if script is None else self._kinds_of.pop(script, ()))}:
                 self._answers.pop(kind, None)
             self._siblings.pop(script, None)
             self._profiles.pop((outcome.kind, outcome.device_type), None)
@@ -156,15 +154,18 @@ class Predictor:
                 missing.setdefault(device_type, []).append((kind, signature))
         for device_type, found in missing.items():
             jobs = [(name, self._known.get(signature, _NO_FEATURES)) for name, signature in found]
-            for (name, signature), forecast in zip(found, self._alone(jobs, device_type), strict=True):
+            for (name, signature), (_, known), forecast in zip(
+                found, jobs, self._alone(jobs, device_type), strict=True
+            ):
                 self._answers.setdefault(name, {})[signature, device_type] = forecast
+                self._kinds_of.setdefault(known.script, set()).add(name)
             self._kept += len(found)
 
     def _make_room(self, coming: int) -> None:
         """Jobs come and go; what is kept of their signatures must not grow with them."""
         if self._kept + coming > _SIGNATURES_KEPT:
-            self._answers.clear()
-            self._profiles.clear()
+            for kept in (self._answers, self._profiles, self._siblings, self._kinds_of):
+                kept.clear()
             self._kept = 0
 
     def _beside(self, question: Question, alone: Forecast, known: Known | None = None) -> Forecast:
@@ -327,7 +328,7 @@ class Predictor:
     def _changed_memory(
         self, siblings: growth.Siblings, found: growth.Compared, runs: list[Run], known: Known
     ) -> tuple[int | None, int | None, bool]:
-        """(point, upper, whether the range is too wide for a bound)."""
+        """(point, upper, whether the job is too far from what was measured for a bound)."""
         quantile, prior = self._learning.quantile, Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale))
         sizes, peaks = siblings.along_batch
         if known.batch_log2 is not None and len(set(sizes)) > 1 and {one.name for one in found.nearest} <= _BATCH:
@@ -335,7 +336,7 @@ class Predictor:
             return *_ordered(point, most * self._calibration.changed, runs, quantile), False
         needs = found.memory
         if needs is None or needs.most > growth.WIDEST * needs.usual:
-            return None, None, needs is not None
+            return None, None, True
         noise = predictive_bound([1.0], quantile, prior) * self._calibration.changed
         return *_ordered(needs.usual, growth.bounded(needs, noise), runs, quantile), False
 
