@@ -17,6 +17,7 @@ ELSEWHERE = {
     "gpuq/adapters/nvml_ask.py": "tests/adapters/test_nvml.py",
     "gpuq/adapters/nvml_gpm.py": "tests/adapters/test_nvml.py",
     "gpuq/adapters/nvml_processes.py": "tests/adapters/test_nvml.py",
+    "gpuq/adapters/store/select.py": "tests/adapters/store/test_sql.py",
     "gpuq/adapters/store/revision.py": "tests/adapters/store/test_migrate.py",
     "gpuq/adapters/store/rows.py": "tests/adapters/store/test_sql.py",
     # Through HTTP, as callers meet them.

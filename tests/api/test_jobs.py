@@ -262,3 +262,71 @@ async def test_lists_have_positions_and_live_slowdowns(busy: Endpoint) -> None:
     jobs = {job["id"]: job for job in told["jobs"]}
     assert [jobs[job]["position"] for job in (51, 49, 50, 53, 52, 42)] == [1, 2, 3, 4, None, None]
     assert (jobs[42]["live"]["slowdown"], jobs[43]["live"]["expected_slowdown"]) == (1.36, 1.06)
+
+
+async def many(endpoint: Endpoint, verb: str, wait: int = 0, **body: object) -> tuple[int, dict[str, Any]]:
+    return await endpoint.post(f"/api/v1/jobs/{verb}?wait={wait}", body)
+
+
+async def test_one_request_cancels_all_that_meet_the_conditions(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    status, told = await many(endpoint, "cancel", where={"ids": [[36, 43], 51, 99, [200, 10**17]]})
+    assert status == 202
+    assert told["jobs"] == told["now"] == {"RUNNING": [42, 43], "PENDING": [51]}
+    assert {one["state"]: one["ids"] for one in told["refused"]} == {
+        "COMPLETED": [37, 38, 41],
+        "FAILED": [39],
+        "OUT_OF_MEMORY": [40],
+    }
+    assert told["refused"][0]["why"] == "has already ended: it is COMPLETED"
+    assert told["missing"] == [[36, 36], [99, 99], [200, 10**17]]
+    assert [(request.verb, request.job) for request in endpoint.store.asked] == [
+        ("cancel", 42),
+        ("cancel", 43),
+        ("cancel", 51),
+    ]
+
+
+async def test_without_ids_and_states_only_jobs_are_meant_that_it_is_possible_for(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    for verb, where, chosen in (
+        ("cancel", {"name": "*-finetune", "owner": "all"}, {"RUNNING": [43]}),
+        ("hold", {"owner": "all"}, {"PENDING": [49, 50, 51, 53]}),
+        ("release", {"kind": "ada:*"}, {"HELD": [52]}),
+        ("hold", {"owner": "nobody else"}, {}),
+    ):
+        status, told = await many(endpoint, verb, where=where, dry_run=True)
+        assert (status, told["dry_run"], told["jobs"], told["refused"], told["missing"]) == (200, True, chosen, [], [])
+    assert endpoint.store.asked == []
+    _, told = await many(endpoint, "hold", where={"state": ["HELD"]})
+    assert [(one["state"], one["ids"]) for one in told["refused"]] == [("HELD", [52])]
+
+
+async def test_the_answer_says_when_all_is_carried_out(endpoint: Endpoint) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    asking = asyncio.create_task(many(endpoint, "hold", wait=10, where={"ids": [49, 50]}))
+    async with asyncio.timeout(5):
+        while len(endpoint.store.asked) < 2:
+            await asyncio.sleep(0.005)
+    for job in (49, 50):
+        endpoint.store.set_state(job, JobState.HELD)
+    status, told = await asking
+    assert (status, told["jobs"], told["now"]) == (200, {"PENDING": [49, 50]}, {"HELD": [49, 50]})
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"where": {}},
+        {"where": {"nmae": "x"}},
+        {"where": {"ids": []}},
+        {"where": {"ids": [[1, 2, 3]]}},
+        {"where": {"ids": [-1]}},
+    ],
+)
+async def test_a_request_about_many_jobs_must_say_which(endpoint: Endpoint, body: dict[str, object]) -> None:
+    afternoon(endpoint.store, endpoint.stream)
+    status, told = await endpoint.post("/api/v1/jobs/cancel", body)
+    assert (status, told["exit_code"]) == (422, 2)
+    assert endpoint.store.asked == []

@@ -5,7 +5,7 @@ schema.py    the tables                                     submit.py    submiss
 rows.py      nouns to columns and back                      turn.py      one turn of the ring
 database.py  connections and transactions                   journal.py   the journal
 faults.py    a driver's complaint as an error with a fix    revision.py  does the schema fit
-migrate.py   upgrade, downgrade, check; the command line
+migrate.py   upgrade, downgrade, check; the command line    select.py    the jobs that a request is about
 """
 
 from __future__ import annotations

@@ -12,11 +12,12 @@ from gpuq.adapters.store.schema import attempts, chances, job_records, jobs, req
 from gpuq.core.attempt import AttemptId
 from gpuq.core.job import JobId, JobState
 from gpuq.errors import Failure
-from gpuq.submission import JobRecord
+from gpuq.submission import MAX_BYTES, MAX_DURATION_S, MAX_MOMENT, JobRecord
 
 _RECORD = msgspec.json.Decoder(JobRecord)
 _DEVICES = msgspec.json.Decoder(tuple[str, ...])
 _ENCODER = msgspec.json.Encoder()
+_MOST = {"deadline_at": MAX_MOMENT, "time_limit_s": MAX_DURATION_S, "gpu_memory": MAX_BYTES}
 
 JOB_COLUMNS = (
     jobs.c.id,
@@ -93,9 +94,23 @@ def clean(text: str | None) -> str | None:
 def record_of(job: JobId, text: str) -> JobRecord:
     """What was submitted. Raises Failure if it cannot be read."""
     try:
-        return _RECORD.decode(text)
+        try:
+            return _RECORD.decode(text)
+        except msgspec.ValidationError:
+            return _bounded(text)
     except msgspec.DecodeError as error:
         raise Failure(f"The record of job {job} cannot be read: {error}.") from error
+
+
+def _bounded(text: str) -> JobRecord:
+    """A record of a gpuq that took numbers of any size. Raises msgspec.DecodeError where something else is wrong."""
+    plain = msgspec.json.decode(text, type=dict[str, Any])
+    submitted = plain.get("submission")
+    if isinstance(submitted, dict):
+        for name, most in _MOST.items():
+            if isinstance(value := submitted.get(name), int | float) and value > most:
+                submitted[name] = most
+    return msgspec.convert(plain, JobRecord)
 
 
 def job_row(row: Sequence[Any]) -> JobRow:

@@ -11,12 +11,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from sqlalchemy import text
 
 from gpuq.adapters.store import database, open_store
-from gpuq.adapters.store.contract import AttemptRow, Commit, LaunchSpec, Store
+from gpuq.adapters.store.contract import AttemptRow, Commit, LaunchSpec, Selection, Store
 from gpuq.adapters.store.migrate import upgrade
 from gpuq.core.attempt import AttemptId
 from gpuq.core.job import ACTIVE, ENDED, JobId, JobState
+from gpuq.errors import NotFound
+from gpuq.submission import MAX_MOMENT
 from tests.adapters.store.samples import WAITS, a_change, a_record, an_attempt, an_end, an_entry, launched
 
 
@@ -55,6 +58,47 @@ def test_jobs_meet_every_condition(queue: Store) -> None:
     assert ids(queue, ids=[JobId(1), JobId(4)], states=[JobState.RUNNING]) == [4]
     assert ids(queue, states=[]) == []
     assert ids(queue, ids=[]) == []
+
+
+def test_a_selection_meets_every_condition(queue: Store) -> None:
+    def chosen(**conditions: object) -> dict[int, JobState]:
+        return {int(job): state for job, state in queue.select(Selection(**conditions)).items()}  # type: ignore[arg-type]
+
+    assert list(chosen()) == list(range(1, 11))
+    assert chosen(states=(JobState.FAILED, JobState.RUNNING)) == {3: JobState.FAILED, 4: JobState.RUNNING}
+    assert list(chosen(ids=((9, 99), (2, 4), (3, 3), (7, 6), (-5, 0), (8, 10**30)))) == [2, 3, 4, 8, 9, 10]
+    assert list(chosen(ids=tuple((n, n) for n in range(1, 3000)), owner="bob")) == [2, 4, 6, 8, 10]
+    assert chosen(ids=()) == chosen(states=()) == {}
+    queue.add_jobs([a_record(name=name, project="p") for name in ("sweep-1", "sweep-2", "other")])
+    assert list(chosen(name="sweep-*")) == [11, 12]
+    assert list(chosen(name="sweep-2", project="p", kind="train.*")) == [12]
+    assert chosen(project="q") == chosen(kind="trai") == {}
+
+
+def test_requests_about_many_jobs_are_all_kept_or_none(queue: Store) -> None:
+    before = queue.requests(100)
+    queue.add_requests("hold", [JobId(5), JobId(6)], "ada", 3.0)
+    assert [(r.verb, r.job, r.by, r.at) for r in queue.requests(100)[len(before) :]] == [
+        ("hold", 5, "ada", 3.0),
+        ("hold", 6, "ada", 3.0),
+    ]
+    with pytest.raises(NotFound):
+        queue.add_requests("hold", [JobId(7), JobId(4711)], "ada", 4.0)
+    queue.add_requests("hold", [], "ada", 5.0)
+    assert len(queue.requests(100)) == len(before) + 2
+
+
+def test_a_number_that_was_taken_when_any_was_is_read_as_the_most_that_is_taken_now(
+    store: Store, database_url: str
+) -> None:
+    [job] = store.add_jobs([a_record(deadline_at=2.0e9, time_limit_s=60.0)])
+    with closing(database.Database(database_url)) as other, other.writing() as connection:
+        record = connection.exec_driver_sql("SELECT record FROM job_records").scalar_one()
+        wild = record.replace("2000000000.0", "1.7976931348623155e308")
+        connection.execute(text("UPDATE job_records SET record = :wild"), {"wild": wild})
+    kept = store.job(job)
+    assert kept is not None
+    assert (kept.record.submission.deadline_at, kept.record.submission.time_limit_s) == (MAX_MOMENT, 60.0)
 
 
 def test_jobs_page_in_both_directions(queue: Store) -> None:
