@@ -75,7 +75,10 @@ def _starts(told: Record) -> str:
         more = f" and {len(free) - _MOST_FREE} more" if len(free) > _MOST_FREE else ""
         return f"now: {shown}{more} would take it"
     estimated = fmt.expected_start(told.get("expected_start"), time.time())
-    return estimated or "unknown: no device would take it now, and there is no calibrated estimate yet of when one will"
+    return (
+        estimated
+        or "unknown: no device is seen that would take it now, and there is no calibrated estimate of when one will"
+    )
 
 
 def _address(query: dict[str, str | None]) -> str:

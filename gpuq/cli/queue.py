@@ -18,18 +18,16 @@ WAITING = frozenset({"PENDING", "HELD"})
 _PAGE = 1000
 # Ended jobs that a screen shows unless -n says how many.
 _ENDED_SHOWN = 30
-_JOB = (fmt.Column("ID"), fmt.Column("NAME", least=24), fmt.Column("ST"))
+# Of each table the columns behind ID, NAME and ST.
 _ENDED = (
-    *_JOB,
     fmt.Column("GPU", give_up=3),
     fmt.Column("MEM/PRED", give_up=4),
     fmt.Column("UTIL", right=True, give_up=1),
     fmt.Column("SLOW", right=True, give_up=2),
     fmt.Column("TIME", right=True, give_up=5),
-    fmt.Column("REASON", least=36),
+    fmt.Column("REASON", least=30),
 )
 _RUNNING = (
-    *_JOB,
     fmt.Column("GPU"),
     fmt.Column("SHARE", give_up=4),
     fmt.Column("MEM/PRED", give_up=5),
@@ -39,7 +37,6 @@ _RUNNING = (
     fmt.Column("LEFT", right=True, give_up=2),
 )
 _WAITING = (
-    *_JOB,
     fmt.Column("SHARE", give_up=1),
     fmt.Column("PRED", right=True, give_up=2),
     fmt.Column("RUN", right=True, give_up=3),
@@ -70,11 +67,13 @@ def run(words: list[str]) -> int:
         "-n", "--limit", type=int, default=None, metavar="N", help="at most N jobs, the newest; also of ended ones"
     )
     options = parser.parse_args(words)
-    jobs = _jobs(Client.of(options), options)
+    jobs, older = _jobs(Client.of(options), options)
     if options.json:
         print_json(jobs)
     elif jobs:
-        print("\n".join(screen(jobs, fmt.terminal_width(), fmt.coloured(options.no_color))))
+        print("\n".join(screen(jobs, fmt.terminal_width(), fmt.coloured(options.no_color))), flush=True)
+        if older:
+            talk(f"gpuq: only the last {_ENDED_SHOWN} ended jobs are shown; -n 500 shows the newest 500 jobs.")
     else:
         everything = options.all or options.state or options.ids
         talk("No jobs." if everything else "No waiting or running jobs; `gpuq queue --all` lists ended ones too.")
@@ -117,9 +116,14 @@ def _turn(job: Record) -> tuple[bool, float, int]:
 def _table(
     columns: Sequence[fmt.Column], rows: Sequence[Sequence[str]], width: int, styles: Sequence[str | None]
 ) -> list[str]:
-    """Without the columns in which none of the jobs has anything to say."""
-    kept = [i for i in range(len(columns)) if i < len(_JOB) or any(row[i] not in ("", "-") for row in rows)]
-    return fmt.table([columns[i] for i in kept], [[row[i] for i in kept] for row in rows], width, styles)
+    """Without the columns in which none of the jobs has anything to say. Columns go before names lose what tells jobs apart."""
+    wanted = max(len(name.shorter[-1]) if isinstance(name, fmt.Cell) else len(name) for _, name, *_ in rows)
+    every = (fmt.Column("ID"), fmt.Column("NAME", least=min(wanted, width * 9 // 20)), fmt.Column("ST"), *columns)
+    kept = [i for i in range(len(every)) if i < _OF_EACH or any(row[i] not in ("", "-") for row in rows)]
+    return fmt.table([every[i] for i in kept], [[row[i] for i in kept] for row in rows], width, styles)
+
+
+_OF_EACH = 3
 
 
 def parse_states(text: str) -> list[str]:
@@ -134,32 +138,34 @@ def parse_states(text: str) -> list[str]:
     return states
 
 
-def _jobs(client: Client, options: argparse.Namespace) -> list[Record]:
+def _jobs(client: Client, options: argparse.Namespace) -> tuple[list[Record], bool]:
+    """The jobs that were asked for, and whether older ones that ended were left out."""
     if options.ids:
         from gpuq.cli.follow import jobs_of
         from gpuq.cli.quantities import parse_ids
 
-        return jobs_of(client, parse_ids(options.ids))
+        return jobs_of(client, parse_ids(options.ids)), False
     if options.limit is not None and options.limit < 1:
         raise BadInput("--limit must be at least 1.")
     states = parse_states(options.state) if options.state else ([] if options.all else LIVE)
     owner = "all" if options.all else options.user
+    older = False
     if options.json or options.limit is not None or set(states) == set(LIVE):
         jobs = _newest(client, ",".join(states) or None, owner, options.limit)
     else:
-        jobs = _recent(client, states or list(fmt.CODES), owner)
+        jobs, older = _recent(client, states or list(fmt.CODES), owner)
     # Running jobs first, then those that wait as they will start; ended ones by their ids.
-    return sorted(jobs, key=lambda job: (job["state"] in WAITING, *(_turn(job) if job["state"] in WAITING else ())))
+    return sorted(
+        jobs, key=lambda job: (job["state"] in WAITING, *(_turn(job) if job["state"] in WAITING else ()))
+    ), older
 
 
-def _recent(client: Client, states: Sequence[str], owner: str) -> list[Record]:
-    """All live jobs of these states, and the last of those that ended."""
+def _recent(client: Client, states: Sequence[str], owner: str) -> tuple[list[Record], bool]:
+    """All live jobs of these states, and the last of those that ended; whether there are older ones."""
     live, ended = ([state for state in states if (state in LIVE) == wanted] for wanted in (True, False))
-    jobs = _newest(client, ",".join(ended), owner, _ENDED_SHOWN + 1) if ended else []
-    if len(jobs) > _ENDED_SHOWN:
-        jobs = jobs[1:]
-        talk(f"gpuq: only the last {_ENDED_SHOWN} ended jobs are shown; -n 500 shows the newest 500 jobs.")
-    return [*jobs, *(_newest(client, ",".join(live), owner, None) if live else [])]
+    past = _newest(client, ",".join(ended), owner, _ENDED_SHOWN + 1) if ended else []
+    now = _newest(client, ",".join(live), owner, None) if live else []
+    return [*past[-_ENDED_SHOWN:], *now], len(past) > _ENDED_SHOWN
 
 
 def _newest(client: Client, states: str | None, owner: str, limit: int | None) -> list[Record]:

@@ -47,7 +47,7 @@ def _nothing(told: Record) -> Iterator[str]:
     if told["on"]:
         yield f"No waiting job could have joined one that ran alone in the last {days}; {ended} runs ended in that time."
     else:
-        yield f"Shadow mode is off. Only while it is on is it noted what sharing would have done: nothing in the last {days}."
+        yield f"Shadow mode was off in the last {days}, so it was not recorded what sharing would have done."
     if shared:
         yield f"{shared} of the {ended} runs that ended really shared a device; `gpuq queue -a` shows what it cost them."
     if not told["on"]:

@@ -74,8 +74,8 @@ def test_the_queue_at_80_columns() -> None:
     jobs[2]["position"], jobs[3]["position"] = 2, 1
     jobs[3]["expected_start"] = {"p50_unix": samples.NOW + 3000, "p90_unix": samples.NOW + 4000}
     assert queue.screen(jobs, 80, colour=False, now=samples.NOW) == [
-        "ID  NAME    ST  GPU   MEM/PRED  UTIL  SLOW     TIME  REASON",
-        "40  resnet  F   cpu0  ?/9.8G       -     -  1:12:00  exit 1: OSError: no space",
+        "ID  NAME    ST  GPU   MEM/PRED     TIME  REASON",
+        "40  resnet  F   cpu0  ?/9.8G    1:12:00  exit 1: OSError: no space",
         "",
         "ID  NAME     ST  GPU   SHARE  MEM/PRED  UTIL  SLOW     TIME    LEFT",
         "42  resnet   R   cpu0  +43    9.1/9.8G   61%   ~4%  1:12:00    ~48m",

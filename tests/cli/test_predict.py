@@ -156,7 +156,7 @@ def test_predict_says_now_only_where_a_device_would_take_it(gpuq: Command, api: 
     now = {"p50_unix": time.time(), "p90_unix": time.time()}
     free = [f"gpu{n}" for n in range(1, 8)]
     assert starts(expected_start=now, free_devices=free) == "now: gpu1, gpu2, gpu3 and 4 more would take it"
-    assert starts(expected_start=None, free_devices=[]).startswith("unknown: no device would take it now")
+    assert starts(expected_start=None, free_devices=[]).startswith("unknown: no device is seen that would take it now")
     later = {**now, "p90_unix": time.time() + 119}
     assert starts(expected_start=later, free_devices=[]) == "soon, nine times in ten within 2m"
     assert starts(never_fits="It needs 5 devices.", free_devices=[]) == ""

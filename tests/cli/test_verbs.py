@@ -291,7 +291,9 @@ def test_without_a_chance_the_report_says_why_and_what_was_really_shared(gpuq: C
     nothing = {"on": False, "days": 7, "chances": 0, "attempts_ended": 40, "attempts_shared": 12}
     api.on("GET", "/api/v1/report/shadow", nothing)
     out = " ".join(gpuq("report", "shadow").out.split())
-    assert out.startswith("Shadow mode is off. ")
+    assert out.startswith(
+        "Shadow mode was off in the last 7 days, so it was not recorded what sharing would have done. "
+    )
     assert "12 of the 40 runs that ended really shared a device" in out
     assert "shadow = true" in out
     api.on("GET", "/api/v1/report/shadow", {**nothing, "on": True, "days": 1, "attempts_shared": 0})
