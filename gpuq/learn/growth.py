@@ -202,7 +202,7 @@ class Siblings:
         # Another model or data set may be any other work, so such runs say nothing of this job.
         alike = [place for place, each in enumerate(changed) if not any(_is_choice(change.name) for change in each)]
         near = sorted(alike, key=lambda place: len(changed[place]))[:MOST_COMPARED]
-        grown = [_together([(change, _span(change, "memory")) for change in changed[place]]).most for place in near]
+        grown = [_together(_of_a_step(changed[place])).most for place in near]
         return Compared(
             nearest=min(changed, key=len, default=()),
             memory=self._needs("memory", [(place, changed[place]) for place in near], self._memory(job)),
@@ -299,6 +299,15 @@ def seconds(needs: Needs | None) -> tuple[float | None, float | None]:
     if needs is None or needs.most == ANYTHING:
         return None, None
     return needs.usual, bounded(needs, predictive_bound([1.0], 0.9, REPEATED_DURATION))
+
+
+def _of_a_step(changed: Sequence[Change]) -> Iterable[tuple[Change, Span]]:
+    """What changes the work of one step, with by how much: how many there are does not."""
+    return [
+        (change, _span(change, "memory"))
+        for change in changed
+        if meaning(change.name) not in (Meaning.LENGTH, Meaning.ACCUMULATION)
+    ]
 
 
 def _fixed_part(value: float, believed: float) -> float:
