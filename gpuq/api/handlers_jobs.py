@@ -48,7 +48,9 @@ async def jobs(request: web.Request) -> web.Response:
     pending = any(row.state is JobState.PENDING for row in rows[:limit])
     places = {job: place for place, job in enumerate(await waiting_order(context), 1)} if pending else {}
     lines = [
-        views.job_line(row, attempts.get(row.id), seen.view, names, places.get(row.id), believed.get(row.record.signature))
+        views.job_line(
+            row, attempts.get(row.id), seen.view, names, places.get(row.id), believed.get(row.record.signature)
+        )
         for row in rows[:limit]
     ]
     lines = [msgspec.structs.replace(line, dispatcher=seen.dispatcher) for line in lines]
