@@ -159,7 +159,7 @@ def test_two_campaigns_do_not_share_a_folder(campaign: Campaign):
     ("words", "code", "said"),
     [
         (["--only=nobody"], 2, "no workload `nobody`"),
-        (["--device=7"], 3, "There is no device 7"),
+        (["--device=7"], 3, "There is no device `7`"),
         (["--sharing=mps"], 2, "by time-slicing"),
         (["--cores=1000"], 2, "--cores 1000"),
     ],

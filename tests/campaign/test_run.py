@@ -118,7 +118,7 @@ def test_each_process_is_another_resident_to_the_backend(bench: Bench, twin: Twi
 
 def test_a_crash_is_noted_with_its_reason(bench: Bench):
     run = bench.alone(crashing(), None)
-    assert (run.outcome, run.reason) == (FAILED, "crashing 1: ended with exit code 1")
+    assert (run.outcome, run.reason) == (FAILED, "crashing 1: ended with exit code 1: ValueError: no such layer")
     assert run.parts[0].alone_rate is None
     assert run.parts[0].exit_code == 1
 

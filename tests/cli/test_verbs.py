@@ -126,7 +126,7 @@ def test_cancel_says_what_came_of_each_of_a_few_and_ends_with_the_worst_code(gpu
         f"gpuq: Job 2 {why}.",
         "gpuq: There is no job 1.",
         "  `gpuq show ID` tells the job's state.",
-        "  `gpuq queue --all` lists every job.",
+        "  `gpuq queue -a -n 500` lists the newest 500 jobs.",
     ]
     assert [request.body["where"]["ids"] for request in api.requests] == [[[1, 4]]]
     api.on("POST", "/api/v1/jobs/cancel", answered("cancel", missing=[[9, 9]]))
