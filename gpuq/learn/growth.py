@@ -74,7 +74,7 @@ _UNKNOWN_SPAN = Span(-ANYTHING, 0.0, ANYTHING)
 # the usual value is the median over the scripts of `benchmarks/corpus`. Of time they are the 10th, 50th and 90th percentiles.
 EFFECTS: Mapping[Meaning, Effect] = {
     Meaning.LENGTH: Effect(Span(0.0, 0.0, 0.1), Span(0.75, 0.95, 1.0)),
-    Meaning.ACCUMULATION: Effect(Span(0.0, 0.0, 0.1), Span(0.0, 0.5, 1.0)),
+    Meaning.ACCUMULATION: Effect(Span(-1.0, 0.0, 0.1), Span(0.0, 0.5, 1.0)),
     Meaning.DEPTH: Effect(Span(0.0, 0.5, 1.0), Span(0.3, 0.8, 1.0)),
     Meaning.BATCH: Effect(Span(0.0, 0.3, 0.9), Span(-0.3, 0.2, 0.8)),
     Meaning.SIDE: Effect(Span(0.0, 1.3, 1.9), Span(0.6, 1.4, 1.9)),
@@ -356,6 +356,8 @@ def _span(change: Change, what: str) -> Span:
     about, ratio = meaning(change.name), change.ratio
     if about is Meaning.STORE:
         return Span(-ANYTHING, 0.0, 0.0) if change.new in ("false", None) else _UNKNOWN_SPAN
+    if about is Meaning.OTHER and _is_factor(change):
+        return _WORDS[about]
     if ratio is not None and about in EFFECTS:
         power = EFFECTS[about].of(what)
         ends = sorted(exponent * math.log(ratio) for exponent in (power.least, power.most))
@@ -365,6 +367,12 @@ def _span(change: Change, what: str) -> Span:
     # A number that only one of the two was given, over a default that is not known, may be any number of times that.
     numbers = isinstance(change.old, float) or isinstance(change.new, float)
     return _WORDS[about] if about in _WORDS and not numbers else _UNKNOWN_SPAN
+
+
+def _is_factor(change: Change) -> bool:
+    """Whether a number is a factor or a share and no size: sizes are whole."""
+    numbers = [value for value in (change.old, change.new) if isinstance(value, float)]
+    return len(numbers) == 2 and not all(value.is_integer() for value in numbers)
 
 
 def _projected(change: Change, seen: Change, share: float, noise: float, what: str) -> Span | None:
