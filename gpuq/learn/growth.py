@@ -171,7 +171,7 @@ class Siblings:
         """Runs that showed both peaks go first. Of more different settings than `MOST_RUNS` the last ones count."""
         self.runs = [run for run in runs if run.complete] or list(runs)
         self.utilization_pct = peak_utilization(self.runs, self.runs)
-        self._groups: dict[tuple[tuple[str, Value], ...], list[Run]] = {}
+        self._groups: dict[tuple[tuple[str, Value], ...] | None, list[Run]] = {}
         for run in self.runs:
             self._groups.setdefault(run.known.values, []).append(run)
         self._rows = [_measured(group) for group in list(self._groups.values())[-MOST_RUNS:]]
@@ -186,7 +186,7 @@ class Siblings:
     def alike(self, job: Known) -> list[Run]:
         """Those of the very same settings and script; none for a job of which no setting is known."""
         same = self._groups.get(job.values, []) if job.values else []
-        return [run for run in same if run.complete and run.known.same_work(job)]
+        return [run for run in same if run.complete and job.same_work(run.known)]
 
     def compared(self, job: Known) -> Compared:
         """What a job may need; worked out once for all jobs with the same settings."""
@@ -278,7 +278,7 @@ def changes(new: Known, old: Known) -> list[Change]:
     names = new.different(old)
     if not names:
         return []
-    ours, theirs = dict(new.values), dict(old.values)
+    ours, theirs = dict(new.values or ()), dict(old.values or ())
     return [Change(name, theirs.get(name), ours.get(name)) for name in names]
 
 

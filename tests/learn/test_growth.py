@@ -153,6 +153,13 @@ def test_only_what_was_given_counts_where_the_other_does_not_know_it():
     assert needs.most == ANYTHING, "twice a default that is not known may be any number of times it"
 
 
+def test_a_job_whose_settings_are_not_known_differs_in_none():
+    """Of a run that was recorded before settings were, a job that is given some differs in all of them."""
+    assert changes(Known(), known(hidden=8.0)) == []
+    asked = Known(values=known(hidden=8.0).values, given=frozenset({"hidden"}))
+    assert changes(asked, Known()) == [Change("hidden", None, 8.0)]
+
+
 def test_a_device_with_more_to_do_is_busier_and_never_beyond_full():
     assert busier(50.0, 1.0) == 50.0
     assert busier(50.0, 3.0) == pytest.approx(75.0)
