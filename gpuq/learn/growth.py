@@ -74,7 +74,7 @@ _UNKNOWN_SPAN = Span(-ANYTHING, 0.0, ANYTHING)
 # the usual value is the median over the scripts of `benchmarks/corpus`. Of time they are the 10th, 50th and 90th percentiles.
 EFFECTS: Mapping[Meaning, Effect] = {
     Meaning.LENGTH: Effect(Span(0.0, 0.0, 0.1), Span(0.75, 0.95, 1.0)),
-    Meaning.ACCUMULATION: Effect(Span(0.0, 0.0, 0.1), Span(0.0, 0.5, 1.0)),
+    Meaning.ACCUMULATION: Effect(Span(-1.0, 0.0, 0.1), Span(0.0, 0.5, 1.0)),
     Meaning.DEPTH: Effect(Span(0.0, 0.5, 1.0), Span(0.3, 0.8, 1.0)),
     Meaning.BATCH: Effect(Span(0.0, 0.3, 0.9), Span(-0.3, 0.2, 0.8)),
     Meaning.SIDE: Effect(Span(0.0, 1.3, 1.9), Span(0.6, 1.4, 1.9)),
@@ -171,7 +171,7 @@ class Siblings:
         """Runs that showed both peaks go first. Of more different settings than `MOST_RUNS` the last ones count."""
         self.runs = [run for run in runs if run.complete] or list(runs)
         self.utilization_pct = peak_utilization(self.runs, self.runs)
-        self._groups: dict[tuple[tuple[str, Value], ...], list[Run]] = {}
+        self._groups: dict[tuple[tuple[str, Value], ...] | None, list[Run]] = {}
         for run in self.runs:
             self._groups.setdefault(run.known.values, []).append(run)
         self._rows = [_measured(group) for group in list(self._groups.values())[-MOST_RUNS:]]
@@ -186,7 +186,7 @@ class Siblings:
     def alike(self, job: Known) -> list[Run]:
         """Those of the very same settings and script; none for a job of which no setting is known."""
         same = self._groups.get(job.values, []) if job.values else []
-        return [run for run in same if run.complete and run.known.same_work(job)]
+        return [run for run in same if run.complete and job.same_work(run.known)]
 
     def compared(self, job: Known) -> Compared:
         """What a job may need; worked out once for all jobs with the same settings."""
@@ -278,7 +278,7 @@ def changes(new: Known, old: Known) -> list[Change]:
     names = new.different(old)
     if not names:
         return []
-    ours, theirs = dict(new.values), dict(old.values)
+    ours, theirs = dict(new.values or ()), dict(old.values or ())
     return [Change(name, theirs.get(name), ours.get(name)) for name in names]
 
 
@@ -356,6 +356,8 @@ def _span(change: Change, what: str) -> Span:
     about, ratio = meaning(change.name), change.ratio
     if about is Meaning.STORE:
         return Span(-ANYTHING, 0.0, 0.0) if change.new in ("false", None) else _UNKNOWN_SPAN
+    if about is Meaning.OTHER and _is_factor(change):
+        return _WORDS[about]
     if ratio is not None and about in EFFECTS:
         power = EFFECTS[about].of(what)
         ends = sorted(exponent * math.log(ratio) for exponent in (power.least, power.most))
@@ -365,6 +367,12 @@ def _span(change: Change, what: str) -> Span:
     # A number that only one of the two was given, over a default that is not known, may be any number of times that.
     numbers = isinstance(change.old, float) or isinstance(change.new, float)
     return _WORDS[about] if about in _WORDS and not numbers else _UNKNOWN_SPAN
+
+
+def _is_factor(change: Change) -> bool:
+    """Whether a number is a factor or a share and no size: sizes are whole."""
+    numbers = [value for value in (change.old, change.new) if isinstance(value, float)]
+    return len(numbers) == 2 and not all(value.is_integer() for value in numbers)
 
 
 def _projected(change: Change, seen: Change, share: float, noise: float, what: str) -> Span | None:

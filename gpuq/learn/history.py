@@ -45,8 +45,8 @@ class Known:
     """Multiply-adds per sample of a training step; None where nothing tells."""
     layers: Parts | None = None
     """What its script says of its network's layers; None where that is too little to add up."""
-    values: tuple[tuple[str, Value], ...] = ()
-    """The settings it runs with, by name (see `gpuq.script.tunables`)."""
+    values: tuple[tuple[str, Value], ...] | None = None
+    """The settings it runs with, by name (see `gpuq.script.tunables`); None where they were not looked for."""
     given: frozenset[str] = frozenset()
     """Those that the script does not say itself."""
     framework: str | None = None
@@ -77,12 +77,15 @@ class Known:
             and not self.different(other)
         )
 
-    def different(self, other: Known) -> list[str]:
-        """The names of the settings that differ, sorted. One that only one of the two has counts where it was given to it."""
-        if self.values == other.values:
+    def different(self, run: Known) -> list[str]:
+        """The names of the settings that differ from those of a run, sorted; none for a job whose settings are not known.
+
+        One that only one of the two has counts where it was given to it.
+        """
+        if self.values is None or self.values == run.values:
             return []
-        ours, theirs, given = dict(self.values), dict(other.values), self.given | other.given
-        names = {name for name, _ in set(self.values) ^ set(other.values)}
+        ours, theirs, given = dict(self.values), dict(run.values or ()), self.given | run.given
+        names = {name for name, _ in set(ours.items()) ^ set(theirs.items())}
         return sorted(name for name in names if (name in ours and name in theirs) or name in given)
 
 
@@ -238,7 +241,7 @@ class History:
         """
         whole = [run for run in self.runs(kind, device_type) if run.whole]
         usable = [run for run in whole if run.complete] or whole
-        same = [run for run in usable if run.known.same_work(known)]
+        same = [run for run in usable if known.same_work(run.known)]
         return (same, True) if same and (_show_both(same) or not _show_both(usable)) else (usable, False)
 
     def slowdowns(self, kind: str, beside: str, place: str) -> list[Slowdown]:
@@ -317,9 +320,9 @@ def _texts(value: object) -> list[str]:
     return [one for one in value if isinstance(one, str)] if isinstance(value, list | tuple) else []
 
 
-def _values(stored: object) -> tuple[tuple[str, Value], ...]:
+def _values(stored: object) -> tuple[tuple[str, Value], ...] | None:
     if not isinstance(stored, Mapping):
-        return ()
+        return None
     return tuple(
         (intern(name), intern(value) if isinstance(value, str) else float(value))
         for name, value in sorted(stored.items())

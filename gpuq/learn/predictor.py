@@ -223,8 +223,8 @@ class Predictor:
                     found[place] = self._from_guess(guess, layers, off, found[place], runs[place])
         shown = [measured(used, "peak_utilization_pct") if same else [] for used, same in comparable]
         self._expect(found, jobs, shown, foreteller)
-        for place, ((used, _), (kind, known)) in enumerate(zip(comparable, jobs, strict=True)):
-            if found[place].duration_p50_s is None and not any(run.duration_s for run in used):
+        for place, (kind, known) in enumerate(jobs):
+            if found[place].duration_p50_s is None:
                 found[place] = self._with_duration(found[place], kind, known, device_type)
         return [self._widened(forecast, kind, device_type) for forecast, (kind, _) in zip(found, jobs, strict=True)]
 

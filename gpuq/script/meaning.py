@@ -28,6 +28,7 @@ class Meaning(StrEnum):
     COPIES = "copies"
     """Precision, optimiser, recomputation: how many bytes or copies of the same tensors there are."""
     ACCUMULATION = "accumulation"
+    """Into how many parts a batch is cut."""
     LENGTH = "length"
     """Epochs, steps, iterations: how long it runs."""
     DEPTH = "depth"
@@ -54,7 +55,7 @@ _OUTPUT = "out|output|save|log|logs|run|exp|experiment|result|results|work|tb|te
 _PLACE = "dir|dirs|directory|path|folder|root|file|filename|name|id|prefix|suffix|tag|to"
 _PATTERNS: tuple[tuple[Meaning, str], ...] = (
     (Meaning.PRIVATE, r"token(?!s|iz)|secret|passw|credential|api-?key|(?:^|-)(?:key|auth)$"),
-    (Meaning.ACCUMULATION, r"accum"),
+    (Meaning.ACCUMULATION, r"accum|(?:mini|micro)-?batches"),
     (
         Meaning.OUTPUT,
         "|".join(

@@ -81,7 +81,7 @@ def tuned(
         if not _SYSTEM.match(variable):
             found.give(variable, text)
     place = 0
-    for option, word in pairs(words):
+    for option, word in _named(pairs(words)):
         name = aliases.get(option or "", option)
         if name is None:
             place += 1
@@ -151,6 +151,26 @@ def _key(name: str) -> str:
     return SPELLINGS[setting][0] if setting is not None and short not in SWITCHES else short
 
 
+def _named(words: Iterable[tuple[str | None, str | None]]) -> Iterator[tuple[str | None, str | None]]:
+    """The same arguments, where a bare word before a bare number names it: `capacity 4000`."""
+    waiting: str | None = None
+    for name, word in words:
+        bare = name is None and word is not None
+        if waiting is not None:
+            if bare and NUMBER.match(word or ""):
+                yield waiting, word
+                waiting = None
+                continue
+            yield None, waiting
+            waiting = None
+        if bare and _WORD.fullmatch(word or ""):
+            waiting = word
+        else:
+            yield name, word
+    if waiting is not None:
+        yield None, waiting
+
+
 def _take_files(found: Tuned, files: Iterable[tuple[tuple[str, ...], Any]]) -> None:
     """Entries by their last name; by the whole one where two of that last name differ."""
     entries = list(files)
@@ -186,7 +206,7 @@ def _defaults(surveys: Sequence[Survey], values: Values | None) -> Iterator[tupl
         yield from ((max(option.names, key=len), _known(values, option.default)) for option in one.options)
     for one in surveys:
         for call in one.calls:
-            if call.last in {"get", "getenv"} and "env" in call.name and call.node.args:
+            if call.last in {"get", "getenv"} and call.node.args:
                 variable = text_of(call.node.args[0])
                 if variable:
                     yield variable, _known(values, argument(call.node, 1, "default"))

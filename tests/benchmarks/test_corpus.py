@@ -16,14 +16,16 @@ def judged() -> list[Judged]:
     return judge(read(TABLE))
 
 
-@pytest.mark.parametrize("unseen", [False, True], ids=["settled on", "written later"])
-def test_promises_for_changed_settings_hold(judged: list[Judged], unseen: bool):
-    """Issue 12 asks for 95, 20 and 30%; the measured figures are in docs/benchmarks.md, with a little room here."""
-    found = figures(row for row in judged if (row.script in UNSEEN) is unseen)
-    assert found.pairs >= (7 if unseen else 20) * 20
+@pytest.mark.parametrize(
+    ("unseen", "unbounded"), [(False, 0.29), (True, 0.35), (None, 0.29)], ids=["settled on", "written later", "all"]
+)
+def test_promises_for_changed_settings_hold(judged: list[Judged], unseen: bool | None, unbounded: float):
+    """Wanted are 95, 20 and 30% over all scripts. Figures of today are in docs/benchmarks.md; here is a little room."""
+    found = figures(row for row in judged if unseen is None or (row.script in UNSEEN) is unseen)
+    assert found.pairs >= (7 if unseen else 20) * 30
     assert found.covered >= 0.97
     assert found.loose <= 0.19
-    assert found.unbounded <= 0.29
+    assert found.unbounded <= unbounded
 
 
 def test_durations_follow_epochs_and_steps(judged: list[Judged]):

@@ -75,6 +75,17 @@ def test_two_widths_grow_what_lies_between_them_not_each_other():
     assert rows_and_columns > 1.9 * memory([ran(10.0, rows=64.0)], rows=128.0)[1]
 
 
+def test_a_number_that_is_not_whole_is_no_size():
+    assert memory([ran(10.0, ridge=0.001)], ridge=0.5)[1] < 16
+    assert memory([ran(10.0, ridge=0.001)], ridge=0.0)[1] < 16
+    assert memory([ran(10.0, ridge=1.0)], ridge=500.0)[1] > 1000
+
+
+def test_fewer_parts_of_a_batch_are_larger():
+    assert memory([ran(10.0, num_minibatches=4.0)], num_minibatches=1.0)[1] > 30
+    assert memory([ran(10.0, num_minibatches=1.0)], num_minibatches=4.0)[1] < 12
+
+
 def test_another_model_may_need_anything():
     found = compared([ran(10.0, model="small")], model="large")
     assert (found.memory, found.seconds, found.load) == (None, None, None)
@@ -140,6 +151,13 @@ def test_only_what_was_given_counts_where_the_other_does_not_know_it():
     needs = Siblings([ran(1.0, hidden=8.0)], GPU).compared(asked).memory
     assert needs is not None
     assert needs.most == ANYTHING, "twice a default that is not known may be any number of times it"
+
+
+def test_a_job_whose_settings_are_not_known_differs_in_none():
+    """Of a run that was recorded before settings were, a job that is given some differs in all of them."""
+    assert changes(Known(), known(hidden=8.0)) == []
+    asked = Known(values=known(hidden=8.0).values, given=frozenset({"hidden"}))
+    assert changes(asked, Known()) == [Change("hidden", None, 8.0)]
 
 
 def test_a_device_with_more_to_do_is_busier_and_never_beyond_full():

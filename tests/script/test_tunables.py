@@ -98,6 +98,15 @@ def test_a_configuration_file_counts_by_what_it_holds(tmp_path: Path, name: str)
     assert read(tmp_path, "import yaml\n", "--config", name, "--hidden=128") == one | {"hidden": 128.0}
 
 
+def test_a_word_before_a_number_names_it(tmp_path: Path):
+    source = (
+        "import sys\ngiven = dict(zip(sys.argv[1::2], sys.argv[2::2]))\ncapacity = int(given.get('capacity', 4000))\n"
+    )
+    assert read(tmp_path, source) == {"capacity": 4000.0}
+    assert read(tmp_path, source, "capacity", "9000") == {"capacity": 9000.0}
+    assert tuned(("fit", "now", "12", "3"), {}).values == {"argument-1": "fit", "now": 12.0, "argument-2": 3.0}
+
+
 def test_settings_of_one_last_name_are_told_apart(tmp_path: Path):
     (tmp_path / "c.json").write_text(json.dumps({"encoder": {"width": 8}, "decoder": {"width": 16}}))
     assert read(tmp_path, "x = 1\n", "c.json") == {"encoder.width": 8.0, "decoder.width": 16.0}
@@ -147,6 +156,7 @@ def test_the_form_in_which_a_value_is_kept(word: str, kept: float | str | None):
         ("optimizer amp fp16 gradient_checkpointing use_ema", Meaning.COPIES),
         ("hf_token api_key password client_secret", Meaning.PRIVATE),
         ("cache preload in_memory", Meaning.STORE),
+        ("grad_accum num_minibatches gradient-accumulation-steps", Meaning.ACCUMULATION),
         ("x foo activation", Meaning.OTHER),
     ],
 )
