@@ -5,7 +5,7 @@ The core sees only the part it decides on (`core.job.Job`); the worker gets the 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import msgspec
 from msgspec import Meta
@@ -21,11 +21,12 @@ MAX_BYTES = 2**60
 MAX_DURATION_S = 10 * 366 * 86_400
 MAX_MOMENT = 4_102_444_800  # the year 2100, as Unix seconds
 
-# Neither a database nor a command line can hold a NUL. Said by what must not follow, not by `[^\x00]*`: tools that read the
-# document join that with the greatest length to a repetition of 131,072, which takes them seconds to compile.
-NO_NUL = r"^(?![\s\S]*\x00)"
+# Neither a database nor a command line can hold a NUL. Of long texts that is said by what must not follow: tools that read the
+# document join `[^\x00]*` with the greatest length, and a repetition of 131,072 takes them seconds to compile.
+NO_NUL = r"^[^\x00]*$"
+NO_NUL_IN_LONG = r"^(?![\s\S]*\x00)"
 # An argument may be empty: `--tag ''`.
-Argument = Annotated[str, Meta(max_length=MAX_TEXT, pattern=NO_NUL)]
+Argument = Annotated[str, Meta(max_length=MAX_TEXT, pattern=NO_NUL_IN_LONG)]
 # An environment knows its variables by what stands before the first `=`.
 VariableName = Annotated[str, Meta(min_length=1, max_length=MAX_TEXT, pattern=r"^(?![\s\S]*[\x00=])")]
 
@@ -36,6 +37,9 @@ Word = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[\w.,:/@+ -]
 
 # What a job may be told by to save its work. Those that nobody can catch, or that mean something else, are not here.
 Signal = Literal["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2"]
+
+
+SettingName = Literal["batch", "image", "sequence", "model", "precision", "optimizer", "epochs"]
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,8 +61,8 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     layers: Annotated[dict[Word, Annotated[int, Meta(ge=1, le=100_000)]], Meta(max_length=32)] = {}
     parameters: Annotated[int, Meta(ge=1, le=10**13)] | None = None
     settings: Annotated[
-        dict[Literal["batch", "image", "sequence", "model", "precision", "optimizer", "epochs"], Setting],
-        Meta(max_length=7),
+        dict[SettingName, Setting],
+        Meta(max_length=7, extra_json_schema={"propertyNames": {"enum": list(get_args(SettingName))}}),
     ] = {}
     """What the command itself does not say by a usual name."""
     values: Annotated[dict[Word, float | Word], Meta(max_length=64)] = {}
@@ -72,16 +76,16 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     command: Annotated[tuple[Argument, ...], Meta(min_length=1, max_length=MAX_ARGUMENTS)]
     cwd: Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"^/(?![\s\S]*\x00)")]
-    env: dict[VariableName, Annotated[str, Meta(max_length=MAX_TEXT, pattern=NO_NUL)]] = {}
+    env: dict[VariableName, Annotated[str, Meta(max_length=MAX_TEXT, pattern=NO_NUL_IN_LONG)]] = {}
     name: Annotated[str, Meta(max_length=200, pattern=r"^[^\x00-\x1f]*$")] | None = None
     project: Annotated[str, Meta(max_length=200, pattern=NO_NUL)] | None = None
     kind: Annotated[str, Meta(min_length=1, max_length=400, pattern=NO_NUL)] | None = None
-    script: Annotated[str, Meta(max_length=4096, pattern=NO_NUL)] | None = None
+    script: Annotated[str, Meta(max_length=4096, pattern=NO_NUL_IN_LONG)] | None = None
     script_sha256: Annotated[str, Meta(min_length=64, max_length=64, pattern=r"^[0-9a-f]+$")] | None = None
     git_sha: Annotated[str, Meta(max_length=64, pattern=NO_NUL)] | None = None
     git_dirty: bool | None = None
     hints: Hints | None = None
-    stdin: Annotated[str, Meta(max_length=MAX_STDIN, pattern=NO_NUL)] | None = None
+    stdin: Annotated[str, Meta(max_length=MAX_STDIN, pattern=NO_NUL_IN_LONG)] | None = None
     """What the job reads on its standard input, such as the script of `python -`. None: nothing."""
     priority: Annotated[int, Meta(ge=-1000, le=1000)] = 0
     share: Sharing = Sharing.AUTO

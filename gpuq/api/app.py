@@ -20,6 +20,9 @@ from gpuq.api.routes import ROUTES
 # 10,000 submissions of a few KiB each.
 MAX_BODY = 64 * 2**20
 
+# `/jobs/cancel` is about many jobs, and no job of that id: there, GET is a wrong method.
+_ID = "{id:(?!(?:cancel|hold|release)$)[^{}/]+}"
+
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
@@ -37,7 +40,7 @@ def make_app(parts: Parts, token: str) -> web.Application:
     context.openapi = openapi.document()
     app[CONTEXT] = context
     for route in ROUTES:
-        app.router.add_route(route.method, route.path, route.handler)
+        app.router.add_route(route.method, route.path.replace("{id}", _ID), route.handler)
     app.on_response_prepare.append(_add_headers)
     app.on_shutdown.append(_say_stopping)
     app.cleanup_ctx.append(_background)

@@ -153,15 +153,16 @@ async def submission(request: web.Request) -> Submission:
 
 def _decode(decoder: msgspec.json.Decoder[T], raw: bytes, what: str = "submission") -> T:
     try:
-        return decoder.decode(raw)
-    except msgspec.ValidationError as error:
         try:
-            found: T = msgspec.convert(_whole(msgspec.json.decode(raw)), decoder.type)
-        except (msgspec.ValidationError, RecursionError):
-            raise BadInput(f"The {what} is not sound: {error}.") from error
-        return found
+            return decoder.decode(raw)
+        except msgspec.ValidationError as error:
+            first = error
+        found: T = msgspec.convert(_whole(msgspec.json.decode(raw)), decoder.type)
+    except msgspec.ValidationError as error:
+        raise BadInput(f"The {what} is not sound: {first}.") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRequest(f"The body is not JSON: {error}.") from error
+    return found
 
 
 def _whole(value: Any) -> Any:

@@ -26,6 +26,8 @@ from gpuq.settings import Api
 
 _BACKLOG = 1024
 _TAKE_OVER_EVERY_S = 0.5
+# A list of 1000 ids with 18 digits each, and the other parameters.
+_MAX_ADDRESS = 2**15
 _STREAMS_END_WITHIN_S = 3.0
 
 
@@ -129,7 +131,13 @@ async def serve(
     """Serve until `stop` is set. Raises Failure when we cannot listen."""
     tcp = open_tcp(settings)
     port = tcp.getsockname()[1]
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_STREAMS_END_WITHIN_S, keepalive_timeout=75)
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        shutdown_timeout=_STREAMS_END_WITHIN_S,
+        keepalive_timeout=75,
+        max_line_size=_MAX_ADDRESS,
+    )
     await runner.setup()
     front = Front(home, runner, settings.host, port)
     waiting = None

@@ -100,8 +100,8 @@ def _summarize(verb: str, done: str, answer: Record, missing: int) -> None:
         talk(f"Would {verb} {number}{f': {states}' if states else ''}.")
     elif answer["now"] and not _changed(answer):
         talk(f"{number} will be {done} in a moment: {states}.")
-    else:
-        talk(f"{done.capitalize()} {number}{f': {states}' if states else ''}.")
+    elif size:
+        talk(f"{done.capitalize()} {number}: {states}.")
     if refused := _refused(answer):
         by_state = ", ".join(f"{len(one['ids']):,} {one['state']}" for one in answer["refused"])
         ids = [job for one in answer["refused"] for job in one["ids"]]

@@ -103,6 +103,9 @@ BODIES: list[bytes] = [
     b'{"command": ["\\udc00"], "cwd": "/"}',
     b'[{"command": ["x"], "cwd": "/"}, 3]',
     b'{"command": ["x"], "cwd": "/"} trailing',
+    b"2C{}",
+    b"2.0 \xff",
+    b'{"command": 1' + b"[" * 5000,
 ]
 
 
