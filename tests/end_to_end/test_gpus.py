@@ -143,7 +143,8 @@ def two_on_one_gpu(machine: Machine) -> None:
     ended = site.wait(too_large)
     outgrown, alone = ended["attempts"]
     assert (outgrown["ending"], outgrown["actual"]["memory_cause"]) == ("out of memory", "own growth")
-    assert outgrown["actual"]["partners"]
+    # It may end before the first look at it, so what tells is where it ran.
+    assert outgrown["devices"] in [site.job(one)["devices"] for one in residents]
     assert (ended["state"], alone["actual"]["partners"]) == ("COMPLETED", [])
     takes(ended, 73, 70_000)
 

@@ -13,7 +13,7 @@ def test_jobs_run_alone_and_the_report_says_what_sharing_would_have_saved() -> N
     with Site(
         devices_cpu_count=1, devices_cpu_cores=2, admission_utilization_pct=400, scheduling_shadow="true"
     ) as site:
-        assert "Nobody had a chance to share" in gpuq(site, "report", "shadow")
+        assert "No waiting job could have joined one that ran alone" in gpuq(site, "report", "shadow")
 
         submit = ("submit", "--parsable", "--python", sys.executable, str(STEPS))
         first = gpuq(site, *submit, "10").strip()

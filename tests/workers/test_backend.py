@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from gpuq.errors import BadSettings
-from gpuq.settings import Devices, load
+from gpuq.adapters import nvml
+from gpuq.errors import Unreachable
+from gpuq.settings import Settings, load
 from workers.backend import open_backend
 
 
-def test_an_unknown_backend_is_refused_with_the_names_there_are():
-    settings = replace(load({"GPUQ_HOME": "/nowhere"}), devices=Devices(backend="tpu"))
-    with pytest.raises(BadSettings, match="nvml, cpu or auto"):
-        open_backend(settings)
+@pytest.fixture(autouse=True)
+def without_a_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Settings) -> None:
+        raise Unreachable("no driver")
+
+    monkeypatch.setattr(nvml, "open_backend", refuse)
+
+
+def test_auto_takes_cpu_devices_where_no_driver_answers(tmp_path: Path):
+    backend = open_backend(load({"GPUQ_HOME": str(tmp_path), "GPUQ_DEVICES_BACKEND": "auto"}))
+    assert {device.backend for device in backend.devices()} == {"cpu"}
+
+
+def test_nvml_that_was_asked_for_is_not_replaced_by_cpu_devices(tmp_path: Path):
+    with pytest.raises(Unreachable):
+        open_backend(load({"GPUQ_HOME": str(tmp_path), "GPUQ_DEVICES_BACKEND": "nvml"}))
