@@ -103,7 +103,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     preemptible: bool = False
     """It saves its work when told: it may be stopped for another job, and starts again later."""
     signal: Signal | None = None
-    """By which signal it is told; None: the host's `checkpoint_signal`. One that is named implies `preemptible`."""
+    """The signal that asks it to save its work; None: the host's `checkpoint_signal`. One that is named implies `preemptible`."""
     blink: bool = False
     """It may be paused for a second now and then to measure a partner that may too, and be measured in turn."""
 

@@ -2,7 +2,7 @@
 
 Arrives: the prefix (a virtual environment: `PREFIX/bin/python` has gpuq) and a folder. Leaves: the units in that folder
 with `@BIN@` filled in, and `sysusers.d/gpuq.conf` and `tmpfiles.d/gpuq.conf` beside them; with `--user` the one unit of a
-user's own gpuq. Standard library only; not part of the package, because a module named `systemd` belongs to somebody else.
+user's own gpuq. Standard library only; not part of the package, because a module named `systemd` belongs to another project.
 """
 
 from __future__ import annotations

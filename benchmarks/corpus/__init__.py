@@ -1,1 +1,1 @@
-"""Training scripts as different people write them, what they need at several settings, and how well that is foretold."""
+"""Training scripts as different people write them, what they need at several settings, and how well that is predicted."""

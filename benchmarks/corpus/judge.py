@@ -1,4 +1,4 @@
-"""Plays the table: each setting of a script foretold from one run of another of its settings, by the predictor that serves.
+"""Plays the table: each setting of a script predicted from one run of another of its settings, by the predictor that serves.
 
 Arrives: what was measured. Leaves: one `Judged` per ordered pair of settings, and figures over all and per script. Nothing is
 fitted here; what was fitted elsewhere was fitted with the script held out (see `benchmarks.corpus`).
@@ -25,7 +25,7 @@ DEVICE = "cpu-1"
 
 @dataclass(frozen=True)
 class Judged:
-    """A setting foretold from another; None where no bound was given."""
+    """A setting predicted from another; None where no bound was given."""
 
     script: str
     seen: int

@@ -39,7 +39,7 @@ _A_MINUTE_S = 60.0
 _MOST = 300
 _NEWCOMER = JobId(-2)
 # An estimate is shown once so many starts, told at different moments, have corrected it (a 90th percentile cannot be checked on
-# fewer), and only while its 90th percentile is at most so many times its median: a wider one helps nobody to plan.
+# fewer), and only while its 90th percentile is at most so many times its median: a wider one is no help in planning.
 _STARTS_SEEN, _WIDEST = 9, 10.0
 
 Moments = tuple[float, float]

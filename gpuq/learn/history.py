@@ -235,7 +235,7 @@ class History:
         return [*found, *(run for run in self.runs(kind, device_type) if run.whole)]
 
     def comparable(self, kind: str, device_type: str, known: Known) -> tuple[list[Run], bool]:
-        """The runs to foretell a job from, and whether they are of the same work: script and settings alike.
+        """The runs to predict a job from, and whether they are of the same work: script and settings alike.
 
         Where no run is, all of the kind's runs stand in; unfinished ones never do. Runs with both peaks go first.
         """

@@ -1,4 +1,4 @@
-"""A child that falls over is started again, and why it fell is told and written down."""
+"""A child that falls over is started again, and the reason is logged."""
 
 from __future__ import annotations
 

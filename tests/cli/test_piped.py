@@ -1,4 +1,4 @@
-"""A script on standard input goes along with the job; nobody else's input is touched."""
+"""A script on standard input goes along with the job; no other input is touched."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ class MockGpus:
         shutil.rmtree(self.folder)
 
     def plan(self, job: int, percent: float, mib: int, seconds: float) -> None:
-        """What this job will take of each of its GPUs, and for how long; it waits until it is told."""
+        """What this job will take of each of its GPUs, and for how long; it waits until that is known."""
         whole = self.folder / "plans" / f"{job}.new"
         whole.write_text(json.dumps(emulated(percent, mib, seconds)))
         whole.replace(whole.with_suffix(""))

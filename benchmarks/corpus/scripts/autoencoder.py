@@ -1,4 +1,4 @@
-"""An autoencoder in NumPy that is told everything by a YAML file."""
+"""An autoencoder in NumPy; a YAML file has all its settings."""
 import argparse
 
 import numpy as np
