@@ -46,6 +46,11 @@ _DESCRIPTION = (
     "A queue for GPU jobs. On the Unix socket the kernel names the caller; over TCP every address but the probes needs "
     "the token. Errors are RFC 9457 problem documents with a `hint` and the CLI's `exit_code`."
 )
+# The HTTP library answers before any code of ours sees the request.
+_UNREADABLE: dict[str, Any] = {
+    "description": "The request cannot be read. In plain text where it is no HTTP, or its address is longer than 32 KiB.",
+    "content": {"text/plain": {"schema": {"type": "string"}}},
+}
 _SECURITY = {
     "token": {"type": "http", "scheme": "bearer"},
 }
@@ -54,7 +59,7 @@ _SECURITY = {
 def _operation(route: Route, body: Any, gives: Any, problem: Any) -> dict[str, Any]:
     if route.media == "text/event-stream":
         gives = _event(gives)
-    fault = {"description": "A problem.", "content": {"application/problem+json": {"schema": problem}}}
+    fault: dict[str, Any] = {"description": "A problem.", "content": {"application/problem+json": {"schema": problem}}}
     operation: dict[str, Any] = {
         "summary": route.text,
         "operationId": _operation_id(route),
@@ -68,6 +73,7 @@ def _operation(route: Route, body: Any, gives: Any, problem: Any) -> dict[str, A
                 str(status): {"description": text, "content": {route.media: {"schema": gives}}}
                 for status, text in {route.status: route.text, **route.also}.items()
             },
+            "400": _UNREADABLE | {"content": {**fault["content"], **_UNREADABLE["content"]}},
             "default": fault,
         },
     }
