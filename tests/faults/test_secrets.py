@@ -23,7 +23,8 @@ def gpuq(site: Site, *words: str, **more: str) -> str:
     argv = [str(Path(sys.executable).with_name("gpuq")), *words]
     env = {**site.env, **more}
     done = subprocess.run(argv, env=env, cwd=site.home, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 0, done.stderr
+    # `doctor` ends with 1 where it finds a part broken, as it may on a machine that is busy: what counts here is what it prints.
+    assert done.returncode in ((0, 1) if words[0] == "doctor" else (0,)), done.stdout + done.stderr
     return done.stdout + done.stderr
 
 
