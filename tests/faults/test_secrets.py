@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 import sqlite3
@@ -25,6 +26,9 @@ def gpuq(site: Site, *words: str, **more: str) -> str:
     done = subprocess.run(argv, env=env, cwd=site.home, capture_output=True, text=True, timeout=60, check=False)
     # `doctor` ends with 1 where it finds a part broken, as it may on a machine that is busy: what counts here is what it prints.
     assert done.returncode in ((0, 1) if words[0] == "doctor" else (0,)), done.stdout + done.stderr
+    if done.returncode == 1:
+        broken = [check["part"] for check in json.loads(done.stdout)["checks"] if check["status"] == "broken"]
+        assert not {"home", "settings"} & set(broken), "the files with the secrets are in order"
     return done.stdout + done.stderr
 
 
