@@ -24,12 +24,15 @@ def gpuq(site: Site, *words: str, **more: str) -> str:
     argv = [str(Path(sys.executable).with_name("gpuq")), *words]
     env = {**site.env, **more}
     done = subprocess.run(argv, env=env, cwd=site.home, capture_output=True, text=True, timeout=60, check=False)
-    # `doctor` ends with 1 where it finds a part broken, as it may on a machine that is busy: what counts here is what it prints.
-    assert done.returncode in ((0, 1) if words[0] == "doctor" else (0,)), done.stdout + done.stderr
-    if done.returncode == 1:
-        broken = [check["part"] for check in json.loads(done.stdout)["checks"] if check["status"] == "broken"]
-        assert not {"home", "settings"} & set(broken), "the files with the secrets are in order"
+    assert done.returncode == (1 if words[0] == "doctor" and services_crashed(done.stdout) else 0), (
+        done.stdout + done.stderr
+    )
     return done.stdout + done.stderr
+
+
+def services_crashed(report: str) -> bool:
+    """Whether doctor found fault with nothing but crashed services: other tests of this package kill them in the same gpuq."""
+    return [check["part"] for check in json.loads(report)["checks"] if check["status"] == "broken"] == ["services"]
 
 
 def test_what_looks_like_a_secret_is_not_captured(site: Site) -> None:
