@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.site import ROOT, Gpuq, wait_for
 from benchmarks.table import Row
-from gpuq.core.measurement import HELD_BACK_LIMIT
+from gpuq.core.measuring.measurement import HELD_BACK_LIMIT
 
 _CORPUS = Path(__file__).parent / "corpus" / "scripts"
 _RUN_S = 12

@@ -20,9 +20,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from gpuq_workers.measuring.progress import hook_environment, read_progress
+
 from benchmarks.site import ROOT
 from benchmarks.table import Row
-from workers.progress import hook_environment, read_progress
 
 _REACH_PCT = 1.0
 # Run with -P: `site.py` beside it would stand in for the one of the standard library.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from benchmarks.run import run
 from benchmarks.table import lines, write
-from gpuq.learn.public import folder
+from gpuq.lab.public import folder
 
 
 def main(package: str, names: Sequence[str]) -> int:

@@ -14,18 +14,18 @@ import time
 from statistics import median
 
 from benchmarks.table import Row
-from gpuq.core.ask import ask
-from gpuq.core.attempt import Ending
-from gpuq.core.decide import decide
-from gpuq.core.device import Device, DeviceId, HostId, Reading
-from gpuq.core.events import HostReported, Submitted
-from gpuq.core.job import Job, JobId, KindId
-from gpuq.core.known import Known
-from gpuq.core.limits import Limits
-from gpuq.core.state import State, apply
-from gpuq.learn.history import History, Outcome
-from gpuq.learn.predictor import Predictor
-from gpuq.policies.packed import packed
+from gpuq.core.scheduling.cache import Known
+from gpuq.core.scheduling.decide import decide
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.scheduling.needed_forecasts import ask
+from gpuq.core.state.attempt import Ending
+from gpuq.core.state.device import Device, DeviceId, HostId, Reading
+from gpuq.core.state.events import HostReported, Submitted
+from gpuq.core.state.job import Job, JobId, KindId
+from gpuq.core.state.state import State, apply
+from gpuq.learn.history.history import History, Outcome
+from gpuq.learn.serving.predictor import Predictor
+from gpuq.policies.lists.packed import packed
 from gpuq.settings import Learning
 
 ROUNDS = 5

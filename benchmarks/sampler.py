@@ -77,9 +77,10 @@ def _output_of(process: subprocess.Popen[str]) -> str:
 
 def look_once_a_second(backend_name: str, folder: Path) -> list[float]:
     """CPU seconds of each look."""
-    from gpuq.core.attempt import AttemptId
-    from gpuq.core.job import JobId
-    from workers.sample import Sampler, WatchedResident
+    from gpuq_workers.measuring.sample import Sampler, WatchedResident
+
+    from gpuq.core.state.attempt import AttemptId
+    from gpuq.core.state.job import JobId
 
     with _residents() as roots:
         if backend_name == "nvml":
@@ -107,11 +108,11 @@ def _open(backend_name: str):  # type: ignore[no-untyped-def]  # a Backend; its 
 
     settings = load({"GPUQ_HOME": "/nonexistent"})
     if backend_name == "nvml":
-        from gpuq.adapters import nvml
+        from gpuq.adapters.nvml import backend as nvml
 
         return nvml.open_backend(settings)
-    from gpuq.adapters.cpu import CpuBackend
-    from gpuq.core.device import Device, DeviceId, HostId
+    from gpuq.adapters.cpu.backend import CpuBackend
+    from gpuq.core.state.device import Device, DeviceId, HostId
 
     cores = sorted(os.sched_getaffinity(0))
     # More devices than this machine may have cores: a look costs the same when devices share some.

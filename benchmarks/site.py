@@ -23,7 +23,7 @@ from redis import Redis
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from gpuq.adapters.redis_server import prepare, wait_ready
+from gpuq.adapters.redis.server import prepare, wait_ready
 from gpuq.home import Home
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class Gpuq:
 
     def __enter__(self) -> Gpuq:
         self._log = (self.home.root / "up.log").open("ab")
-        argv = [sys.executable, "-m", "gpuq.daemon.up", "--port", "0", "--stop-jobs"]
+        argv = [sys.executable, "-m", "gpuq.programs.up", "--port", "0", "--stop-jobs"]
         self._process = subprocess.Popen(
             argv, cwd=ROOT, env=self.env, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
         )

@@ -2,9 +2,9 @@
 
 The truth: each job alone and both together, in processes of their own, without a blink, forwards and backwards in time so
 that a slow drift of the machine cancels. The measurement: one more run together, in which the parts of the worker service pause
-one of them now and then (`workers/blink.py`), and before and after which each is alone for a while. Blinks and shims are the
-real ones, but in a hurry: nothing has to be earned first, so that a minute has as many blinks as half an hour otherwise;
-windows last half a second instead of five. What blinks cost is reckoned back to their real spacing.
+one of them now and then (`gpuq_workers.measuring.blink`), and before and after which each is alone for a while. Blinks and
+shims are the real ones, but in a hurry: nothing has to be earned first, so that a minute has as many blinks as half an
+hour otherwise; windows last half a second instead of five. What blinks cost is reckoned back to their real spacing.
 
 All jobs run on the last core, everything else on the others. Needs a quiet machine: `BLINK_PAIRS=light:heavy` limits it,
 and `BLINK_PAIRS=short:long` is a pair that stands a noisy one better.
@@ -27,19 +27,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from gpuq_workers.measuring import blink
+from gpuq_workers.measuring.progress import Progress, hook_environment, read_progress
+from gpuq_workers.measuring.sample import Sampler, WatchedResident
+from gpuq_workers.measuring.watch import Watch
+from gpuq_workers.shim.blink import EARN
+
 from benchmarks.site import ROOT
 from benchmarks.table import Row
 from gpuq.adapters.devices import Fault, Placement, Resident, Snapshot
-from gpuq.core.attempt import AttemptId
-from gpuq.core.device import Device, DeviceId, HostId
-from gpuq.core.job import JobId
-from gpuq.core.measurement import Measurement
-from gpuq.core.slowdown import Basis, Slowdown, rates, slowdowns
-from workers import blink
-from workers.progress import Progress, hook_environment, read_progress
-from workers.sample import Sampler, WatchedResident
-from workers.shim_blink import EARN
-from workers.watch import Watch
+from gpuq.core.measuring.measurement import Measurement
+from gpuq.core.measuring.slowdown import Basis, Slowdown, rates, slowdowns
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.device import Device, DeviceId, HostId
+from gpuq.core.state.job import JobId
 
 PAIRS = ("light:heavy", "heavy:memory", "bursty:light", "keras:heavy")
 ALONE_S, TOGETHER_S, BLINKING_S, EDGE_S = 4.0, 5.0, 26.0, 4.0
@@ -51,7 +52,7 @@ _WINDOW_S = 0.5
 _REACH_PCT = 5.0
 _DEVICE = DeviceId("here/cpu0")
 _CORE = max(os.sched_getaffinity(0))
-_SHIM = "import sys; from workers import shim, shim_blink; shim_blink.EARN = 0.0; sys.exit(shim.main([sys.argv[1]]))"
+_SHIM = "import sys; from gpuq_workers.shim import blink, main; blink.EARN = 0.0; sys.exit(main.main([sys.argv[1]]))"
 
 
 def run() -> list[Row]:

@@ -1,6 +1,6 @@
 """Writes the state diagram in docs/terms.md from the table of legal steps. Run by path: `python docs/generate.py [--check]`.
 
-Arrives: `gpuq.core.transitions.TRANSITIONS`. Leaves: the lines between the two marks in docs/terms.md, made anew; with
+Arrives: `gpuq.core.state.transitions.TRANSITIONS`. Leaves: the lines between the two marks in docs/terms.md, made anew; with
 `--check` nothing is written, and the exit code is 1 if they are not what the table says.
 """
 
@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuq.core.job import ACTIVE, ENDED, JobState
-from gpuq.core.transitions import TRANSITIONS, Step
+from gpuq.core.state.job import ACTIVE, ENDED, JobState
+from gpuq.core.state.transitions import TRANSITIONS, Step
 
 TERMS = Path(__file__).resolve().with_name("terms.md")
 _BETWEEN_MARKS = re.compile(r"(<!-- transitions:begin[^\n]*-->\n).*?(<!-- transitions:end -->)", re.DOTALL)

@@ -10,8 +10,8 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from gpuq.core.actions import Action
-from gpuq.core.events import Event
+from gpuq.core.state.actions import Action
+from gpuq.core.state.events import Event
 
 EVENTS: dict[str, type[Event]] = {cls.__name__: cls for cls in get_args(Event)}
 ACTIONS: dict[str, type[Action]] = {cls.__name__: cls for cls in get_args(Action)}

@@ -27,7 +27,7 @@ def start_log() -> None:
     handler = CountingHandler()
     handler.setFormatter(logging.Formatter(_FORMAT))
     logging.basicConfig(handlers=[handler])  # libraries speak from WARNING on
-    for ours in ("gpuq", "workers"):
+    for ours in ("gpuq", "gpuq_workers"):
         logging.getLogger(ours).setLevel(logging.INFO)
 
 

@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from gpuq.core.limits import Limits, Range
+from gpuq.core.scheduling.limits import Limits, Range
 from gpuq.errors import BadSettings
 from gpuq.home import Home
 

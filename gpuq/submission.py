@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-from gpuq.core.job import Job, JobId, KindId, Sharing
+from gpuq.core.state.job import Job, JobId, KindId, Sharing
 
 # One JSON body stays small enough to read by hand; ARG_MAX on Linux is 2 MiB for arguments and environment together.
 MAX_ARGUMENTS = 4096

@@ -13,13 +13,15 @@ from typing import Any
 
 import msgspec
 
-from gpuq.core.attempt import AttemptId
+from gpuq.core.state.attempt import AttemptId
 
 INBOX = "gpuq:inbox"
 INBOX_GROUP = "dispatcher"
 WAITING = "gpuq:waiting"
 VIEW = "gpuq:view"
-TASK = "workers.run_job.run"
+TASK = "gpuq_workers.run_job.run"
+# The name before the worker's package was renamed: orders that were on the way during the upgrade carry it.
+FORMER_TASK = "workers.run_job.run"
 
 
 def queue_name(host: str) -> str:

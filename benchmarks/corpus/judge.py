@@ -14,10 +14,10 @@ from typing import Any
 from benchmarks.corpus.settings import SCRIPTS, SETTINGS
 from benchmarks.corpus.submissions import submission
 from benchmarks.corpus.table import Measured
-from gpuq.learn.history import History
-from gpuq.learn.kind import describe
-from gpuq.learn.outcome import Outcome
-from gpuq.learn.predictor import Predictor
+from gpuq.learn.features.kind import describe
+from gpuq.learn.history.history import History
+from gpuq.learn.history.outcome import Outcome
+from gpuq.learn.serving.predictor import Predictor
 from gpuq.settings import Learning
 
 DEVICE = "cpu-1"

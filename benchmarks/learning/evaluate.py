@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from benchmarks.table import Row, number
-from gpuq.learn.evaluate.report import Plain, evaluate
-from gpuq.learn.measured import Pair, Single
-from gpuq.learn.public import alnair, alnair_mps, gavel
+from gpuq.lab.evaluate.report import Plain, evaluate
+from gpuq.lab.measured import Pair, Single
+from gpuq.lab.public import alnair, alnair_mps, gavel
 
 # figure -> its unit, and on which side of the best baseline it should be
 _SLOWDOWN = {"error_pct": ("%", "<="), "auc": ("", ">="), "directed_auc": ("", ">=")}

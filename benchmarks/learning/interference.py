@@ -8,11 +8,11 @@ On `gavel_pairs` only pairs that ran together count, each type of GPU by itself:
 (drawn by seed), and with all pairs of other jobs and 3 of one job's known. What is foretold are both directions of the other
 pairs. The baseline is log s = m + r_a + c_b by ridge, its penalty chosen by cross-validation inside the known part.
 
-Admission is `gpuq.core.admit` itself, on a device with memory to spare; the truth is that the worse of the two is slowed by
-less than 1.15. Everything fitted (parameters, factors of bounds) is fitted to the known part only. What no fit chose was
-chosen by a person who saw these tables: the form of the covariance and its traits, that expected slowdowns are what admission
-compares, and that models are left out in turn for the bounds even where there are but two. `LAW`'s factor was set on the MPS
-pairs; no held-out figure here uses it.
+Admission is `gpuq.core.scheduling.admit` itself, on a device with memory to spare; the truth is that the worse of the two
+is slowed by less than 1.15. Everything fitted (parameters, factors of bounds) is fitted to the known part only. What no fit
+chose was chosen by a person who saw these tables: the form of the covariance and its traits, that expected slowdowns are what
+admission compares, and that models are left out in turn for the bounds even where there are but two. `LAW`'s factor was set on
+the MPS pairs; no held-out figure here uses it.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ from statistics import fmean, median
 import numpy as np
 
 from benchmarks.table import Row
-from gpuq.core.admit import Place, admit
-from gpuq.core.attempt import Attempt, AttemptId
-from gpuq.core.device import Device, DeviceId, HostId, Reading
-from gpuq.core.forecast import Forecast
-from gpuq.core.job import Job, JobId, KindId
-from gpuq.core.limits import Limits
-from gpuq.learn.history import History
+from gpuq.core.scheduling.admit import Place, admit
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.state.attempt import Attempt, AttemptId
+from gpuq.core.state.device import Device, DeviceId, HostId, Reading
+from gpuq.core.state.forecast import Forecast
+from gpuq.core.state.job import Job, JobId, KindId
+from gpuq.lab.measured import Pair
+from gpuq.lab.public import alnair_mps, gavel
+from gpuq.learn.history.history import History
 from gpuq.learn.interference import LAW, Interference, PairCosts, Profile
 from gpuq.learn.interference.fit import fit, fit_shaped, tune
 from gpuq.learn.interference.law import slowdown
 from gpuq.learn.interference.tables import Directed, directed, profiles
-from gpuq.learn.measured import Pair
-from gpuq.learn.public import alnair_mps, gavel
 
 BUDGET = 1.15
 QUANTILE = 0.95
@@ -172,7 +172,7 @@ def _fitted(known: Profiles, slowdowns: Directed) -> Interference:
 
 
 def _admits(known: Profiles, learned: Interference, pair: tuple[str, str]) -> bool:
-    """What `gpuq.core.admit` says to the first of the pair beside the second."""
+    """What `gpuq.core.scheduling.admit` says to the first of the pair beside the second."""
     newcomer, resident = (known[kind] for kind in pair)
     costs = PairCosts(History(), QUANTILE)
     costs.use({"gpu": learned})

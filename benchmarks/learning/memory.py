@@ -14,15 +14,15 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.table import Row
-from gpuq.learn import train
+from gpuq.lab.public.schedtune import Trained, outcomes, trained
 from gpuq.learn.bounds import SAME_KIND_MEMORY
-from gpuq.learn.history import History
-from gpuq.learn.outcome import Outcome
-from gpuq.learn.peaks.conformal import held_out
-from gpuq.learn.peaks.extend import extend
-from gpuq.learn.peaks.footprint import MIB, Measured, fit, footprint, parts_of
-from gpuq.learn.predictor import Predictor
-from gpuq.learn.public.schedtune import Trained, outcomes, trained
+from gpuq.learn.history.history import History
+from gpuq.learn.history.outcome import Outcome
+from gpuq.learn.memory.conformal import held_out
+from gpuq.learn.memory.extend import extend
+from gpuq.learn.memory.footprint import MIB, Measured, fit, footprint, parts_of
+from gpuq.learn.serving.predictor import Predictor
+from gpuq.learn.training import train
 from gpuq.settings import Learning
 
 LEARNING = Learning()

@@ -27,15 +27,15 @@ from typing import Any
 from benchmarks.learning.truth import Truth, attempt_rows, described
 from benchmarks.table import BUILD, Row
 from gpuq.adapters.store.contract import AttemptRow, JobRow
-from gpuq.core.forecast import Forecast
-from gpuq.daemon import retrain
+from gpuq.core.state.forecast import Forecast
 from gpuq.home import Home
-from gpuq.learn.history import History
-from gpuq.learn.outcome import outcome_from_rows
-from gpuq.learn.predictor import Predictor
-from gpuq.learn.public import number, rows
-from gpuq.learn.sharing import would_share
-from gpuq.learn.shelf import Shelf
+from gpuq.lab.public import number, rows
+from gpuq.learn.history.history import History
+from gpuq.learn.history.outcome import outcome_from_rows
+from gpuq.learn.serving.predictor import Predictor
+from gpuq.learn.serving.shelf import Shelf
+from gpuq.learn.training.sharing import would_share
+from gpuq.programs import retrain
 from gpuq.settings import Settings
 
 NIGHTS = 21

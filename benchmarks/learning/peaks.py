@@ -19,16 +19,16 @@ from statistics import fmean, median
 import numpy as np
 
 from benchmarks.table import Row
-from gpuq.core.forecast import Forecast, Question
-from gpuq.core.job import KindId
-from gpuq.learn.evaluate.baselines import family_mean, same_model
-from gpuq.learn.history import History
-from gpuq.learn.measured import Single
-from gpuq.learn.model import Model
-from gpuq.learn.outcome import Outcome
-from gpuq.learn.predictor import Predictor
-from gpuq.learn.public import alnair, pai
-from gpuq.learn.train import fit
+from gpuq.core.state.forecast import Forecast, Question
+from gpuq.core.state.job import KindId
+from gpuq.lab.evaluate.baselines import family_mean, same_model
+from gpuq.lab.measured import Single
+from gpuq.lab.public import alnair, pai
+from gpuq.learn.history.history import History
+from gpuq.learn.history.outcome import Outcome
+from gpuq.learn.serving.model import Model
+from gpuq.learn.serving.predictor import Predictor
+from gpuq.learn.training.train import fit
 from gpuq.settings import Learning
 
 LEARNING = Learning()
@@ -296,7 +296,8 @@ def _made_up(i: int) -> Outcome:
 def _imported() -> list[str]:
     """Which libraries for training a process has loaded that serves."""
     heavy = ("tensorflow", "sklearn", "scipy", "matplotlib")
-    code = f"import sys, gpuq.learn.predictor, gpuq.learn.shelf; print(*[n for n in {heavy!r} if n in sys.modules])"
+    serving = "gpuq.learn.serving.predictor, gpuq.learn.serving.shelf"
+    code = f"import sys, {serving}; print(*[n for n in {heavy!r} if n in sys.modules])"
     return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()
 
 

@@ -23,9 +23,9 @@ from benchmarks.table import Row
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import AttemptRow, Commit, JobRow
 from gpuq.adapters.store.migrate import upgrade
-from gpuq.core.attempt import AttemptId
-from gpuq.daemon import retrain
+from gpuq.core.state.attempt import AttemptId
 from gpuq.home import Home
+from gpuq.programs import retrain
 from gpuq.settings import Settings
 
 ATTEMPTS_AT_ONCE = 100_000

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.table import Row
-from gpuq.learn.public import profet
+from gpuq.lab.public import profet
 from gpuq.learn.transfer.features import op_ms, plain
 from gpuq.learn.transfer.fit import Measured, carrier, table_of, train
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.codec import plain
-from gpuq.core.forecast import Forecast
-from gpuq.core.job import JobId, JobState
-from gpuq.learn.kind import describe
+from gpuq.core.state.forecast import Forecast
+from gpuq.core.state.job import JobId, JobState
+from gpuq.learn.features.kind import describe
 from gpuq.submission import JobRecord, Submission
 
 

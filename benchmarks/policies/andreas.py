@@ -16,23 +16,23 @@ from pathlib import Path
 from statistics import fmean, median
 
 from benchmarks.table import Row, lines
-from gpuq.core.admit import Place
-from gpuq.core.board import Board
-from gpuq.core.device import Device, HostId
-from gpuq.core.job import Job
-from gpuq.core.limits import Limits
-from gpuq.core.policy import Policy, Proposal
-from gpuq.policies import backfill, order
-from gpuq.policies.andreas import Andreas, Prices
-from gpuq.policies.listed import listed
-from gpuq.policies.order import Order
+from gpuq.core.scheduling.admit import Place
+from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.scheduling.policy import Policy, Proposal
+from gpuq.core.state.device import Device, HostId
+from gpuq.core.state.job import Job
+from gpuq.lab.worlds.zeus import zeus
+from gpuq.policies.lists import backfill, order
+from gpuq.policies.lists.list_scheduler import listed
+from gpuq.policies.lists.order import Order
+from gpuq.policies.planners.andreas import Andreas, Prices
 from gpuq.settings import Scheduling
-from gpuq.sim.beliefs import Oracle
-from gpuq.sim.contender import Contender
+from gpuq.sim.candidate import Contender
+from gpuq.sim.forecaster import Oracle
 from gpuq.sim.record import Run
 from gpuq.sim.run import simulate
 from gpuq.sim.world import World
-from gpuq.sim.worlds.zeus import zeus
 
 SEEDS = (1, 2, 3, 4, 5)
 LOADS = (0.7, 0.9, 1.1)

@@ -19,20 +19,20 @@ from typing import Any
 import numpy as np
 
 from benchmarks.table import Row
+from gpuq.lab.sim.queued import LIMITS, queue
 from gpuq.policies import registry
-from gpuq.policies.annealing import solve_annealing
-from gpuq.policies.batch import NOBODY, Batch
-from gpuq.policies.draft import draft, foremost
-from gpuq.policies.genetic import solve_genetic
-from gpuq.policies.integer import solve_integer
-from gpuq.policies.linear import solve_linear
-from gpuq.policies.plan import Plan, greedy, require_scipy
-from gpuq.policies.reinforced.network import SHIPPED, Network, load
-from gpuq.policies.reinforcement import played, solve_reinforcement
+from gpuq.policies.planners.annealing import solve_annealing
+from gpuq.policies.planners.batch import NOBODY, Batch
+from gpuq.policies.planners.genetic import solve_genetic
+from gpuq.policies.planners.integer import solve_integer
+from gpuq.policies.planners.linear import solve_linear
+from gpuq.policies.planners.partial_plan import draft, foremost
+from gpuq.policies.planners.plan import Plan, greedy, require_scipy
+from gpuq.policies.planners.reinforced.network import SHIPPED, Network, load
+from gpuq.policies.planners.reinforcement import played, solve_reinforcement
 from gpuq.settings import Scheduling
-from gpuq.sim.beliefs import Oracle
-from gpuq.sim.contender import Contender
-from gpuq.sim.queued import LIMITS, queue
+from gpuq.sim.candidate import Contender
+from gpuq.sim.forecaster import Oracle
 from gpuq.sim.run import simulate
 from gpuq.sim.scenario import philly
 

@@ -14,16 +14,16 @@ from pathlib import Path
 from statistics import fmean, median
 
 from benchmarks.table import Row, lines
-from gpuq.core.board import Board
-from gpuq.core.job import JobId
-from gpuq.core.limits import Limits
-from gpuq.core.policy import Eviction, Policy, Proposal
+from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
+from gpuq.core.state.job import JobId
 from gpuq.policies import registry
-from gpuq.policies.mgk import observed
-from gpuq.policies.teller import Teller
-from gpuq.policies.waiting import ExpectedStart
+from gpuq.policies.estimates.estimator import Teller
+from gpuq.policies.estimates.mgk import observed
+from gpuq.policies.estimates.waiting import ExpectedStart
 from gpuq.settings import Scheduling
-from gpuq.sim.contender import Contender
+from gpuq.sim.candidate import Contender
 from gpuq.sim.learned import Learned
 from gpuq.sim.run import simulate
 from gpuq.sim.scenario import philly

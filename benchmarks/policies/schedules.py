@@ -24,14 +24,14 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.table import BUILD, Row, number
-from gpuq.core.limits import Limits
+from gpuq.core.scheduling.limits import Limits
 from gpuq.home import Home
+from gpuq.lab.rivals import BOUNDS, RIVALS
 from gpuq.settings import Settings
-from gpuq.sim.beliefs import Beliefs, Cold, Oracle
+from gpuq.sim.forecaster import Beliefs, Cold, Oracle
 from gpuq.sim.learned import Learned
 from gpuq.sim.named import contender_named
 from gpuq.sim.report.figures import Figures, figures
-from gpuq.sim.rivals import BOUNDS, RIVALS
 from gpuq.sim.run import DAY_S, simulate
 from gpuq.sim.scenario import Scenario, philly
 

@@ -17,11 +17,11 @@ import time
 from pathlib import Path
 
 from benchmarks.table import Row
-from gpuq.core.device import Device, DeviceId, HostId
-from gpuq.core.job import JobId
-from gpuq.policies.packed import packed
-from gpuq.sim.beliefs import Oracle
-from gpuq.sim.contender import Contender
+from gpuq.core.state.device import Device, DeviceId, HostId
+from gpuq.core.state.job import JobId
+from gpuq.policies.lists.packed import packed
+from gpuq.sim.candidate import Contender
+from gpuq.sim.forecaster import Oracle
 from gpuq.sim.run import simulate
 from gpuq.sim.trace import Arrival, Trace
 from gpuq.sim.world import Workload, World

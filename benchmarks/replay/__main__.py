@@ -15,7 +15,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.table import Row, lines, write
-from gpuq.sim.replay import Replay, keep, read, replay
+from gpuq.lab.sim.replay import Replay, keep, read, replay
 
 # ANDREAS' own deviation between real and simulated cost (arXiv 2105.05080).
 REACH = 0.13

@@ -16,9 +16,9 @@ from typing import Any
 from benchmarks.replay.recording import take
 from benchmarks.site import Gpuq, wait_for
 from gpuq.adapters.store import open_store
-from gpuq.core.job import ENDED, JobState
+from gpuq.core.state.job import ENDED, JobState
+from gpuq.lab.sim.replay import Recording
 from gpuq.settings import load
-from gpuq.sim.replay import Recording
 
 WORK = Path(__file__).with_name("work.py")
 Job = dict[str, Any]

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
+from gpuq.lab.sim.replay import Recording
 from gpuq.settings import Settings
-from gpuq.sim.replay import Recording
 from gpuq.submission import Submission
 
 HOST = "host"

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from gpuq.core.attempt import AttemptId
-from gpuq.core.device import Device, DeviceId, Reading
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.device import Device, DeviceId, Reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,16 +14,16 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gpuq.adapters.redis.stream import RedisStream
 from gpuq.adapters.store import open_store
-from gpuq.adapters.stream import RedisStream
 from gpuq.api.app import make_app
 from gpuq.api.context import Parts
 from gpuq.api.identity import read_token
 from gpuq.api.models import ShelfModels
 from gpuq.api.server import serve
 from gpuq.errors import GpuqError
-from gpuq.learn.kind import describe
-from gpuq.learn.shelf import Shelf
+from gpuq.learn.features.kind import describe
+from gpuq.learn.serving.shelf import Shelf
 from gpuq.logs import report, start_log
 from gpuq.settings import Settings, load
 

@@ -11,11 +11,11 @@ from contextlib import suppress
 
 from aiohttp import web
 
-from gpuq.api import openapi
 from gpuq.api.context import CONTEXT, Context, Parts
+from gpuq.api.contract import openapi
+from gpuq.api.contract.problem import problems
+from gpuq.api.contract.routes import ROUTES
 from gpuq.api.identity import identify
-from gpuq.api.problem import problems
-from gpuq.api.routes import ROUTES
 
 # 10,000 submissions of a few KiB each.
 MAX_BODY = 64 * 2**20

@@ -21,8 +21,8 @@ from gpuq.api.fits import KnownDevices
 from gpuq.api.live import LiveReader
 from gpuq.api.models import Belief
 from gpuq.api.submit import Committer, Ringer
-from gpuq.core.device import Device
-from gpuq.core.job import JobId
+from gpuq.core.state.device import Device
+from gpuq.core.state.job import JobId
 from gpuq.settings import Settings
 from gpuq.submission import JobRecord, Submission
 from gpuq.wire import Message

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gpuq.api.words import memory
-from gpuq.core.admit import fits_ever
-from gpuq.core.device import Device
-from gpuq.core.device_names import DeviceNames
+from gpuq.api.messages import memory
+from gpuq.core.scheduling.admit import fits_ever
+from gpuq.core.state.device import Device
+from gpuq.core.state.device_names import DeviceNames
 from gpuq.errors import NeverFits
 from gpuq.submission import Submission
 

@@ -24,7 +24,7 @@ from typing import Final
 from aiohttp import web
 
 from gpuq.api.context import context_of
-from gpuq.api.problem import Handler, Unauthenticated
+from gpuq.api.contract.problem import Handler, Unauthenticated
 from gpuq.errors import Failure, NotPermitted
 from gpuq.home import private_secret
 

@@ -11,7 +11,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from gpuq.core.device import Vitals
+from gpuq.core.state.device import Vitals
 from gpuq.errors import Unreachable
 
 _REUSE_S = 0.2

@@ -16,8 +16,8 @@ from prometheus_client.registry import Collector
 import gpuq
 from gpuq.api.context import Context
 from gpuq.api.live import Live, LiveDevice, LiveDrift, LiveDrifts, LiveView
-from gpuq.core.device import Vitals
-from gpuq.core.job import ENDED, JobState
+from gpuq.core.state.device import Vitals
+from gpuq.core.state.job import ENDED, JobState
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 

@@ -14,12 +14,12 @@ from typing import Any
 import msgspec
 
 from gpuq.adapters.store.contract import Store
-from gpuq.core.device import Device
-from gpuq.core.forecast import UNKNOWN, Forecast
-from gpuq.learn.history import History
-from gpuq.learn.outcome import outcome_from_rows
-from gpuq.learn.predictor import Predictor
-from gpuq.learn.shelf import Shelf
+from gpuq.core.state.device import Device
+from gpuq.core.state.forecast import UNKNOWN, Forecast
+from gpuq.learn.history.history import History
+from gpuq.learn.history.outcome import outcome_from_rows
+from gpuq.learn.serving.predictor import Predictor
+from gpuq.learn.serving.shelf import Shelf
 from gpuq.settings import Learning
 from gpuq.submission import JobRecord
 

@@ -1,6 +1,6 @@
 """Training, started from the API: one process at a time, its JSON handed on.
 
-Arrives: a wish. Leaves: what `python -m gpuq.daemon.retrain` printed, or its last sentence as an error. TensorFlow and
+Arrives: a wish. Leaves: what `python -m gpuq.programs.retrain` printed, or its last sentence as an error. TensorFlow and
 scikit-learn stay in that process.
 """
 
@@ -16,7 +16,7 @@ from gpuq.adapters.supervise import python_module
 from gpuq.api.context import Context
 from gpuq.errors import Conflict, Failure
 
-MODULE: Final = "gpuq.daemon.retrain"
+MODULE: Final = "gpuq.programs.retrain"
 
 
 async def retrain(context: Context, *arguments: str) -> Any:

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Protocol
 
-from gpuq.core.job import JobId
+from gpuq.core.state.job import JobId
 from gpuq.errors import GpuqError, Unreachable
 from gpuq.submission import JobRecord
 from gpuq.wire import Message, Ring

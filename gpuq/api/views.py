@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuq.adapters.store.contract import AttemptRow, Entry, JobRow
-from gpuq.api.live import LiveDevice, LiveResident, LiveView
-from gpuq.api.schema import (
+from gpuq.api.contract.schema import (
     AttemptView,
     DeviceView,
     EventView,
@@ -22,10 +21,11 @@ from gpuq.api.schema import (
     ResidentView,
     VerdictView,
 )
-from gpuq.api.words import RULES, STATES, rfc3339, rfc3339_or_none, sentence
-from gpuq.core.device import Device, Vitals
-from gpuq.core.device_names import DeviceNames, natural_order
-from gpuq.core.job import ENDED, WAITING, JobState
+from gpuq.api.live import LiveDevice, LiveResident, LiveView
+from gpuq.api.messages import RULES, STATES, rfc3339, rfc3339_or_none, sentence
+from gpuq.core.state.device import Device, Vitals
+from gpuq.core.state.device_names import DeviceNames, natural_order
+from gpuq.core.state.job import ENDED, WAITING, JobState
 
 _FORECAST_KEYS = ForecastView.__struct_fields__
 _ACTUAL: dict[str, Any] = {

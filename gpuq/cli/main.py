@@ -77,7 +77,7 @@ def _run(words: list[str]) -> int:
     name = ALIASES.get(verb, verb)
     if name not in VERBS:
         raise BadInput(f"there is no verb `{verb}`.{_nearest(verb)}", fix="`gpuq --help` lists the verbs.")
-    module = import_module(f"gpuq.cli.{VERBS[name][0]}")
+    module = import_module(f"gpuq.cli.verbs.{VERBS[name][0]}")
     code: int = module.run([*leading, *rest])
     return code
 

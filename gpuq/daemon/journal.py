@@ -14,10 +14,10 @@ from typing import Any
 
 from gpuq.adapters.store.contract import Entry
 from gpuq.codec import from_plain, noun, plain, to_plain
-from gpuq.core.actions import Action, Archive, Hold, Launch, Requeue, Stop, Void
-from gpuq.core.attempt import Attempt
-from gpuq.core.device import Device, DeviceId, Host, Reading
-from gpuq.core.events import (
+from gpuq.core.state.actions import Action, Archive, Hold, Launch, Requeue, Stop, Void
+from gpuq.core.state.attempt import Attempt
+from gpuq.core.state.device import Device, DeviceId, Host, Reading
+from gpuq.core.state.events import (
     CancelRequested,
     Event,
     Exited,
@@ -29,10 +29,10 @@ from gpuq.core.events import (
     Submitted,
     Woke,
 )
-from gpuq.core.job import Job, JobId
-from gpuq.core.state import State, apply
-from gpuq.core.usage import Usage
-from gpuq.core.verdict import Verdict
+from gpuq.core.state.job import Job, JobId
+from gpuq.core.state.state import State, apply
+from gpuq.core.state.usage import Usage
+from gpuq.core.state.verdict import Verdict
 
 RESTORED = "Restored"
 

@@ -14,14 +14,14 @@ import msgspec
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
 from gpuq.codec import noun
-from gpuq.core.attempt import AttemptId
-from gpuq.core.forecast import Forecast, Question
-from gpuq.core.job import JobId, KindId
-from gpuq.core.measurement import Measurement
-from gpuq.core.slowdown import Rate, rates
-from gpuq.learn.history import History, outcome_from_rows
-from gpuq.learn.predictor import Predictor
-from gpuq.learn.shelf import Shelf
+from gpuq.core.measuring.measurement import Measurement
+from gpuq.core.measuring.slowdown import Rate, rates
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.forecast import Forecast, Question
+from gpuq.core.state.job import JobId, KindId
+from gpuq.learn.history.history import History, outcome_from_rows
+from gpuq.learn.serving.predictor import Predictor
+from gpuq.learn.serving.shelf import Shelf
 from gpuq.settings import Learning
 from gpuq.submission import JobRecord
 

@@ -15,26 +15,26 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
+from gpuq.adapters.redis.stream import Stream
 from gpuq.adapters.store.contract import Request, Store
-from gpuq.adapters.stream import Stream
-from gpuq.core.actions import Action, Launch, Requeue
-from gpuq.core.ask import ask
-from gpuq.core.attempt import Attempt
-from gpuq.core.decide import decide
-from gpuq.core.events import Event, Exited, HostReported, ModelPublished, Woke
-from gpuq.core.job import Job, JobState
-from gpuq.core.known import Known
-from gpuq.core.limits import Limits
-from gpuq.core.policy import Policy, propose_nothing
-from gpuq.core.state import State, apply
-from gpuq.daemon.intake import REQUESTS_AT_ONCE, Intake, requested_events
+from gpuq.core.scheduling.cache import Known
+from gpuq.core.scheduling.decide import decide
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.scheduling.needed_forecasts import ask
+from gpuq.core.scheduling.policy import Policy, propose_nothing
+from gpuq.core.state.actions import Action, Launch, Requeue
+from gpuq.core.state.attempt import Attempt
+from gpuq.core.state.events import Event, Exited, HostReported, ModelPublished, Woke
+from gpuq.core.state.job import Job, JobState
+from gpuq.core.state.state import State, apply
+from gpuq.daemon.inbox import REQUESTS_AT_ONCE, Intake, requested_events
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.outcome import actual
 from gpuq.daemon.perform import Performer
 from gpuq.daemon.record import Recorder
 from gpuq.daemon.shadow import Shadow
-from gpuq.daemon.starts import Starts
+from gpuq.daemon.start_estimates import Starts
 from gpuq.daemon.view import View
 from gpuq.errors import Unreachable
 from gpuq.policies.guard import Guarded

@@ -19,22 +19,22 @@ from typing import Any
 from systemd_watchdog import WatchDog
 
 from gpuq.adapters.lock import only_one
-from gpuq.adapters.queue import RqBell
+from gpuq.adapters.redis.queue import RqBell
+from gpuq.adapters.redis.stream import RedisStream
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
-from gpuq.adapters.stream import RedisStream
-from gpuq.daemon.intake import Intake
+from gpuq.daemon.inbox import Intake
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.loop import Dispatcher, Parts
 from gpuq.daemon.perform import Performer
 from gpuq.daemon.restore import restore
 from gpuq.daemon.shadow import Shadow, exclusively
-from gpuq.daemon.starts import Starts
+from gpuq.daemon.start_estimates import Starts
 from gpuq.daemon.tasks import Tasks
 from gpuq.errors import GpuqError
 from gpuq.home import private_secret
-from gpuq.learn.shelf import Shelf
+from gpuq.learn.serving.shelf import Shelf
 from gpuq.logs import report, start_log
 from gpuq.policies.guard import Guarded, guard
 from gpuq.settings import Settings, load

@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from gpuq.core.attempt import MemoryCause
-from gpuq.core.device import Device
-from gpuq.core.job import JobId, KindId
-from gpuq.core.measurement import Measurement
-from gpuq.core.slowdown import Basis, Rate, Slowdown, rates, slowdown, slowdowns
+from gpuq.core.measuring.measurement import Measurement
+from gpuq.core.measuring.slowdown import Basis, Rate, Slowdown, rates, slowdown, slowdowns
+from gpuq.core.state.attempt import MemoryCause
+from gpuq.core.state.device import Device
+from gpuq.core.state.job import JobId, KindId
 
 
 def actual(

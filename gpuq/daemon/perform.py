@@ -10,9 +10,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from gpuq.adapters.queue import Bell
-from gpuq.core.attempt import Attempt, AttemptId, StopReason
-from gpuq.core.state import State
+from gpuq.adapters.redis.queue import Bell
+from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
+from gpuq.core.state.state import State
 from gpuq.errors import Unreachable
 from gpuq.wire import Order, Verb
 

@@ -11,12 +11,12 @@ from typing import Any
 
 from gpuq.adapters.store.contract import AttemptRow, Commit, JobChange
 from gpuq.codec import plain
-from gpuq.core.actions import Action, Archive, Hold, Launch, Requeue
-from gpuq.core.attempt import Attempt, AttemptId
-from gpuq.core.device import Device, DeviceId
-from gpuq.core.events import Event, Exited, HostReported, Started
-from gpuq.core.job import JobId
-from gpuq.core.state import State
+from gpuq.core.state.actions import Action, Archive, Hold, Launch, Requeue
+from gpuq.core.state.attempt import Attempt, AttemptId
+from gpuq.core.state.device import Device, DeviceId
+from gpuq.core.state.events import Event, Exited, HostReported, Started
+from gpuq.core.state.job import JobId
+from gpuq.core.state.state import State
 from gpuq.daemon.journal import jobs_of
 
 

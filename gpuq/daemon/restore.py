@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow, Service, Store
 from gpuq.codec import noun
-from gpuq.core.actions import Launch
-from gpuq.core.attempt import Attempt, AttemptId, StopReason
-from gpuq.core.job import ENDED, Job, JobId, JobState
-from gpuq.core.state import State
-from gpuq.core.usage import HALF_LIFE_S, UNUSED, Usage
-from gpuq.core.verdict import Verdict
+from gpuq.core.state.actions import Launch
+from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
+from gpuq.core.state.job import ENDED, Job, JobId, JobState
+from gpuq.core.state.state import State
+from gpuq.core.state.usage import HALF_LIFE_S, UNUSED, Usage
+from gpuq.core.state.verdict import Verdict
 from gpuq.submission import JobRecord, to_core
 
 # Read a page at a time: the records of all jobs at once would leave the process large for good.

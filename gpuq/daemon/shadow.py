@@ -15,16 +15,16 @@ from dataclasses import replace
 from math import inf
 
 from gpuq.adapters.store.contract import Chance, Store
-from gpuq.core.admit import Place
-from gpuq.core.ask import ask
-from gpuq.core.attempt import Attempt, AttemptId
-from gpuq.core.board import Board
-from gpuq.core.forecast import Forecast, Question
-from gpuq.core.index import Likeness, likeness
-from gpuq.core.job import Job, JobId
-from gpuq.core.known import Known
-from gpuq.core.limits import Limits
-from gpuq.core.state import State
+from gpuq.core.scheduling.admit import Place
+from gpuq.core.scheduling.cache import Known
+from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.scheduling.needed_forecasts import ask
+from gpuq.core.state.attempt import Attempt, AttemptId
+from gpuq.core.state.forecast import Forecast, Question
+from gpuq.core.state.index import Likeness, likeness
+from gpuq.core.state.job import Job, JobId
+from gpuq.core.state.state import State
 
 _ALL = 1_000_000
 Answer = Callable[[Iterable[Question]], Mapping[Question, Forecast]]

@@ -8,14 +8,14 @@ from typing import Any
 
 import msgspec
 
-from gpuq.core.admit import Place
-from gpuq.core.attempt import Attempt, AttemptId
-from gpuq.core.device import Device, DeviceId
-from gpuq.core.events import HostReported, ResidentReport
-from gpuq.core.job import KindId
-from gpuq.core.slowdown import Rate, Slowdown, slowdowns_of
-from gpuq.core.state import State
-from gpuq.daemon.starts import Starts
+from gpuq.core.measuring.slowdown import Rate, Slowdown, slowdowns_of
+from gpuq.core.scheduling.admit import Place
+from gpuq.core.state.attempt import Attempt, AttemptId
+from gpuq.core.state.device import Device, DeviceId
+from gpuq.core.state.events import HostReported, ResidentReport
+from gpuq.core.state.job import KindId
+from gpuq.core.state.state import State
+from gpuq.daemon.start_estimates import Starts
 
 
 class View:

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 from gpuq.errors import BadInput
 from gpuq.policies import registry
-from gpuq.policies.recipe import Recipe
+from gpuq.policies.spec import Recipe
 from gpuq.settings import Scheduling
 
 _EVERY_POLICYS = {"policy", "policy_time_limit_s"}

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gpuq.core.attempt import AttemptId
-from gpuq.core.board import Board
-from gpuq.core.device import Device
-from gpuq.core.job import Job, JobState
-from gpuq.core.policy import Eviction, Policy, Proposal
+from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.device import Device
+from gpuq.core.state.job import Job, JobState
 from gpuq.errors import BadInput
 from gpuq.policies import registry
 from gpuq.policies.alarm import Alarm, Interrupting, TookTooLong

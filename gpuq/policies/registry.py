@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoint, entry_points
 
-from gpuq.core.policy import Policy
+from gpuq.core.scheduling.policy import Policy
 from gpuq.errors import BadInput
-from gpuq.policies.recipe import Recipe
+from gpuq.policies.spec import Recipe
 from gpuq.settings import Scheduling
 
 GROUP = "gpuq.policies"
@@ -40,7 +40,7 @@ def recipe(name: str) -> Recipe:
 
 
 def source(name: str) -> str:
-    """Where the policy of this name comes from, as in `gpuq.policies.packed:RECIPE of gpuq-daemon 0.1.0`."""
+    """Where the policy of this name comes from, as in `gpuq.policies.lists.packed:RECIPE of gpuq-daemon 0.1.0`."""
     point = _found()[name]
     return point.value if point.dist is None else f"{point.value} of {point.dist.name} {point.dist.version}"
 

@@ -2,7 +2,7 @@
 
 Arrives: a name as an option, a variable or a key of a configuration file has it. Leaves: a `Meaning`. The words are those that
 the argument parsers of public training code use (pytorch/examples, timm, Transformers, Keras, scikit-learn, Lightning, CleanRL,
-nanoGPT, Detectron, fairseq); what a setting of each meaning may do to memory and time is in `gpuq.learn.growth`.
+nanoGPT, Detectron, fairseq); what a setting of each meaning may do to memory and time is in `gpuq.learn.features.growth`.
 """
 
 from __future__ import annotations

@@ -19,8 +19,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gpuq.errors import BadInput, Failure, GpuqError
+from gpuq.lab.sim.bound import can_be_computed
 from gpuq.settings import GROUPS, Settings, load
-from gpuq.sim.bound import can_be_computed
 from gpuq.sim.compare import Asked, Played, check, compare
 from gpuq.sim.named import rivals, usual
 from gpuq.sim.report.figures import BUDGET

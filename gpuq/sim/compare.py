@@ -19,14 +19,14 @@ from functools import lru_cache, partial
 from itertools import product
 from typing import Any, Literal
 
-from gpuq.core.limits import Limits
+from gpuq.core.scheduling.limits import Limits
 from gpuq.errors import Failure
+from gpuq.lab.sim.bound import possible_saving
 from gpuq.settings import Settings
-from gpuq.sim.beliefs import Beliefs, Cold, Oracle
-from gpuq.sim.bound import possible_saving
+from gpuq.sim.forecaster import Beliefs, Cold, Oracle
 from gpuq.sim.named import contender_named, usual
 from gpuq.sim.report.figures import Figures, figures
-from gpuq.sim.report.sketch import Sketch, sketch
+from gpuq.sim.report.plot_data import Sketch, sketch
 from gpuq.sim.run import Simulation
 from gpuq.sim.scenario import Scenario, open_scenario
 

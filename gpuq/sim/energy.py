@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from gpuq.core.device import Device, DeviceId
+from gpuq.core.state.device import Device, DeviceId
 from gpuq.sim.world import World
 
 _JOULES_PER_KWH = 3.6e6

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from gpuq.core.device import HostId
+from gpuq.core.state.device import HostId
 from gpuq.sim.record import HostLoss
 from gpuq.sim.world import World
 

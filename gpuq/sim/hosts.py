@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuq.core.device import Device, HostId, Reading
-from gpuq.core.events import HostReported, ResidentReport
-from gpuq.sim.floor import Floor
+from gpuq.core.state.device import Device, HostId, Reading
+from gpuq.core.state.events import HostReported, ResidentReport
+from gpuq.sim.cluster import Floor
 
 
 class Hosts:

@@ -15,19 +15,19 @@ from typing import Any
 
 from msgspec import structs
 
-from gpuq.core.attempt import Ending
-from gpuq.core.device import DeviceId
-from gpuq.core.forecast import Forecast, Question
-from gpuq.core.limits import Limits
-from gpuq.learn import night
-from gpuq.learn.history import History
-from gpuq.learn.kind import describe
-from gpuq.learn.model import Model
-from gpuq.learn.outcome import Outcome
-from gpuq.learn.predictor import Predictor
-from gpuq.learn.quarantine import Teachable
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.state.attempt import Ending
+from gpuq.core.state.device import DeviceId
+from gpuq.core.state.forecast import Forecast, Question
+from gpuq.learn.features.kind import describe
+from gpuq.learn.history.history import History
+from gpuq.learn.history.outcome import Outcome
+from gpuq.learn.history.quarantine import Teachable
+from gpuq.learn.serving.model import Model
+from gpuq.learn.serving.predictor import Predictor
+from gpuq.learn.training import nightly
 from gpuq.settings import Learning
-from gpuq.sim.beliefs import UNSEEN_MEMORY_BYTES, Taught
+from gpuq.sim.forecaster import UNSEEN_MEMORY_BYTES, Taught
 from gpuq.sim.noise import repeated
 from gpuq.sim.record import AttemptRun, Stretch
 from gpuq.sim.trace import Arrival
@@ -41,7 +41,7 @@ _LEAST_RATE_S = 3 * _WINDOW_S
 # A device busier than this says nothing about what a job beside a partner would want; seldom full is not full.
 _FULL_PCT = 98.0
 _SELDOM = 0.05
-# What `night.train` imports beyond the plain wheel.
+# What `nightly.train` imports beyond the plain wheel.
 _TRAINED_WITH = ("scipy", "sklearn")
 # A signature and the features it stands for.
 _Described = tuple[str, dict[str, Any]]
@@ -128,10 +128,10 @@ class Learned:
         if not can_train():
             return Taught(False, f"not trained: {' or '.join(_TRAINED_WITH)} is not installed")
         attempts = Teachable(tuple(self._outcomes), {})
-        obstacle = night.obstacle(attempts, self._learning)
+        obstacle = nightly.obstacle(attempts, self._learning)
         if obstacle is not None:
             return Taught(False, obstacle)
-        trained = night.train(attempts, self._model, self._learning, self._limits)
+        trained = nightly.train(attempts, self._model, self._learning, self._limits)
         if trained.judgement.better:
             self._versions += 1
             self._model = structs.replace(trained.candidate, version=f"v{self._versions:04}")

@@ -3,19 +3,19 @@
 packed                   the policy, held to the settings
 packed-exclusive         the same order and backfill, one job on a device
 packed-exclusive-strict  the same order alone: who cannot start yet holds up all others
-exclusive-fifo, ...      `gpuq.sim.rivals`
+exclusive-fifo, ...      `gpuq.lab.rivals`
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuq.core.policy import Policy
+from gpuq.core.scheduling.policy import Policy
 from gpuq.errors import BadInput
+from gpuq.lab.rivals import ABLATIONS, BOUNDS, RIVALS
 from gpuq.policies import registry
 from gpuq.settings import Settings
-from gpuq.sim.contender import Contender
-from gpuq.sim.rivals import ABLATIONS, BOUNDS, RIVALS
+from gpuq.sim.candidate import Contender
 from gpuq.sim.world import World
 
 AS_WAS = "exclusive-fifo"

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gpuq.core.attempt import AttemptId, Ending
-from gpuq.core.device import Device, DeviceId, HostId
-from gpuq.core.forecast import Forecast
-from gpuq.core.job import JobState
-from gpuq.core.verdict import Rule
+from gpuq.core.state.attempt import AttemptId, Ending
+from gpuq.core.state.device import Device, DeviceId, HostId
+from gpuq.core.state.forecast import Forecast
+from gpuq.core.state.job import JobState
+from gpuq.core.state.verdict import Rule
 from gpuq.sim.trace import Arrival
 
 

@@ -13,27 +13,27 @@ from dataclasses import replace
 from itertools import count
 from math import inf
 
-from gpuq.core.actions import Action, Archive, Hold, Launch, Requeue, Stop
-from gpuq.core.ask import ask
-from gpuq.core.attempt import AttemptId, Ending
-from gpuq.core.decide import decide
-from gpuq.core.device import DeviceId, HostId
-from gpuq.core.events import Event, Exited, HostReported, Started, Submitted
-from gpuq.core.job import Job, JobId, JobState, KindId
-from gpuq.core.known import Known
-from gpuq.core.measurement import Measurement
-from gpuq.core.state import State, apply
+from gpuq.core.measuring.measurement import Measurement
+from gpuq.core.scheduling.cache import Known
+from gpuq.core.scheduling.decide import decide
+from gpuq.core.scheduling.needed_forecasts import ask
+from gpuq.core.state.actions import Action, Archive, Hold, Launch, Requeue, Stop
+from gpuq.core.state.attempt import AttemptId, Ending
+from gpuq.core.state.device import DeviceId, HostId
+from gpuq.core.state.events import Event, Exited, HostReported, Started, Submitted
+from gpuq.core.state.job import Job, JobId, JobState, KindId
+from gpuq.core.state.state import State, apply
 from gpuq.policies.alarm import patient
 from gpuq.policies.guard import Guarded
-from gpuq.policies.packed import packed
-from gpuq.sim.beliefs import Beliefs
-from gpuq.sim.contender import Contender
+from gpuq.policies.lists.packed import packed
+from gpuq.sim.audit import Audit
+from gpuq.sim.candidate import Contender
+from gpuq.sim.cluster import Floor, Resident
 from gpuq.sim.failures import NONE
-from gpuq.sim.floor import Floor, Resident
+from gpuq.sim.forecaster import Beliefs
 from gpuq.sim.hosts import Hosts
 from gpuq.sim.record import AttemptRun, HostLoss, JobRun, Night, Run, Stretch
 from gpuq.sim.trace import Arrival, Trace
-from gpuq.sim.truth import Audit
 from gpuq.sim.world import World
 
 DAY_S = 86_400.0

@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpuq.errors import BadInput
-from gpuq.learn.public import folder
-from gpuq.sim.staging import HOST_DEVICES, Scenario, Stage, staged
-from gpuq.sim.traces import alibaba, muri
-from gpuq.sim.traces import philly as philly_trace
-from gpuq.sim.traces.asked import Imported
+from gpuq.lab.public import folder
+from gpuq.lab.traces import alibaba, muri
+from gpuq.lab.traces import philly as philly_trace
+from gpuq.lab.worlds.named import find_zoo
+from gpuq.sim.scenario_builder import HOST_DEVICES, Scenario, Stage, staged
 from gpuq.sim.traces.history import of_past, read_past
+from gpuq.sim.traces.requests import Imported
 from gpuq.sim.traces.table import read
-from gpuq.sim.worlds.named import find_zoo
 
 __all__ = ["SOURCES", "Scenario", "open_scenario", "philly"]
 
@@ -29,7 +29,7 @@ def philly(  # noqa: PLR0913 - what people choose
     data: Path, *, pairs: str, gpus: int = PUBLIC_GPUS, load: float = PUBLIC_LOAD, jobs: int = PUBLIC_JOBS,
     seed: int = 1, preemptible: bool = True,
 ) -> Scenario:  # fmt: skip
-    """Philly arrivals in a world of measured pairs (`gpuq.sim.worlds.named`), at `load` of exclusive capacity.
+    """Philly arrivals in a world of measured pairs (`gpuq.lab.worlds.named`), at `load` of exclusive capacity.
 
     The same seed gives the same jobs at every load and in every world. Raises BadInput, and OSError without the data.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuq.core.job import JobId
+from gpuq.core.state.job import JobId
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from gpuq.core.device import Device
+from gpuq.core.state.device import Device
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,7 @@ import json, logging, os, subprocess, sys
 from dataclasses import asdict, replace
 from gpuq.adapters import nvml
 from gpuq.adapters.devices import Resident
-from gpuq.core.attempt import AttemptId
+from gpuq.core.state.attempt import AttemptId
 from gpuq.errors import GpuqError
 from gpuq.settings import Devices, Worker, load
 

@@ -15,10 +15,10 @@ import msgspec
 from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, Entry, JobRow, Request, Selection
 from gpuq.api.models import Belief
 from gpuq.codec import noun
-from gpuq.core.attempt import AttemptId
-from gpuq.core.device import Device
-from gpuq.core.forecast import Forecast
-from gpuq.core.job import JobId, JobState
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.device import Device
+from gpuq.core.state.forecast import Forecast
+from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Unreachable
 from gpuq.submission import JobRecord, Submission
 

@@ -10,8 +10,8 @@ import aiohttp
 import pytest
 
 from gpuq.api import identity
+from gpuq.api.contract.routes import ROUTES
 from gpuq.api.identity import cookie_name, cookie_value, host_is_ours, origin_matches, read_token
-from gpuq.api.routes import ROUTES
 from gpuq.errors import Failure, NotPermitted
 from tests.api.conftest import TOKEN, Endpoint
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gpuq.api.schema import ForecastView
-from gpuq.core.job import JobState
+from gpuq.api.contract.schema import ForecastView
+from gpuq.core.state.job import JobState
 from gpuq.errors import Unreachable
 from tests.api.conftest import Endpoint
 from tests.api.support import GIB, afternoon, live_device, live_resident, picture, record, row, submission

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuq.api import logs
-from gpuq.core.job import JobState
+from gpuq.core.state.job import JobState
 from tests.api.conftest import Endpoint
 from tests.api.support import attempt, forecast, record, row
 

@@ -9,9 +9,9 @@ import pytest
 from msgspec.structs import replace
 
 from gpuq.api.models import ShelfModels
-from gpuq.core.device import Device
-from gpuq.learn.shelf import Shelf
-from gpuq.learn.train import fit
+from gpuq.core.state.device import Device
+from gpuq.learn.serving.shelf import Shelf
+from gpuq.learn.training.train import fit
 from gpuq.settings import Learning
 from tests.api.support import GIB, MemoryStore, record
 from tests.learn.world import Work, run

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from gpuq.core.job import JobState
+from gpuq.core.state.job import JobState
 from tests.api.conftest import Endpoint
 from tests.api.support import afternoon, record, row
 

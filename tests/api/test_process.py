@@ -26,8 +26,8 @@ from gpuq.adapters.store.migrate import upgrade
 from gpuq.api.__main__ import main
 from gpuq.api.models import ShelfModels
 from gpuq.home import Home
-from gpuq.learn.kind import describe
-from gpuq.learn.shelf import Shelf
+from gpuq.learn.features.kind import describe
+from gpuq.learn.serving.shelf import Shelf
 from gpuq.settings import load
 from tests.api.support import record, submission
 

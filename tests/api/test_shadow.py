@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from gpuq.core.attempt import AttemptId
-from gpuq.core.job import JobId, JobState
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.job import JobId, JobState
 from tests.api.conftest import Endpoint
 from tests.api.support import record, row
-from tests.api.test_regret import HOUR, a_chance, ended
+from tests.api.test_missed_savings import HOUR, a_chance, ended
 
 
 async def test_a_week_of_shadow_mode(endpoint: Endpoint) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from gpuq.core.device import Device
-from gpuq.core.job import JobState
+from gpuq.core.state.device import Device
+from gpuq.core.state.job import JobState
 from gpuq.errors import Unreachable
 from gpuq.wire import Ring
 from tests.api.conftest import Endpoint

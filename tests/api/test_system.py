@@ -15,12 +15,13 @@ import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from gpuq.api import openapi, retrain
-from gpuq.api.routes import ROUTES
-from gpuq.core.device import Device, DeviceId, HostId, Vitals
-from gpuq.core.forecast import Forecast
+from gpuq.api import retrain
+from gpuq.api.contract import openapi
+from gpuq.api.contract.routes import ROUTES
+from gpuq.core.state.device import Device, DeviceId, HostId, Vitals
+from gpuq.core.state.forecast import Forecast
 from gpuq.errors import SchemaMismatch, Unreachable
-from gpuq.learn.drift import Drift
+from gpuq.learn.history.drift import Drift
 from tests.api.conftest import Endpoint
 from tests.api.support import afternoon, picture
 from tests.learn.world import GIB, Work, run

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuq.cli import format as fmt
-from gpuq.cli import gpus, queue, verdicts
+from gpuq.cli import messages
+from gpuq.cli.verbs import gpus, queue
 from tests.cli import samples
 
 
@@ -257,7 +258,7 @@ def test_a_job_on_several_devices_shows_the_first_and_how_many_more() -> None:
 
 def test_why_a_job_on_several_devices_waits() -> None:
     def told(rule: str, **numbers: object) -> str:
-        return verdicts.lines({"rule": rule, "admitted": False, "numbers": numbers, "device": None})[0]
+        return messages.lines({"rule": rule, "admitted": False, "numbers": numbers, "device": None})[0]
 
     waits = told("Resources", wanted_devices=2, devices=4, busy_devices=3)
     assert waits == "Resources: 2 devices of one host wanted; 3 of 4 are busy."

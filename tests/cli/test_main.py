@@ -142,7 +142,7 @@ def test_the_fast_path_imports_nothing_heavy(gpuq: Command, api: FakeApi) -> Non
     env = {**gpuq.env, "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run([sys.executable, "-S", "-c", code], env=env, capture_output=True, text=True, check=True)
     loaded = set(done.stderr.split())
-    assert "gpuq.cli.queue" in loaded
+    assert "gpuq.cli.verbs.queue" in loaded
     assert loaded & HEAVY == set()
     assert {name for name in loaded if name.startswith("gpuq.cli.")} == {
         f"gpuq.cli.{name}" for name in ("main", "queue", "labels", "reasons", "arguments", "client", "format")
@@ -192,7 +192,7 @@ def test_up_and_db_become_the_daemons_own_module_and_trust_no_file_here(gpuq: Co
     tracer.rename(hook / "sitecustomize.py")
     done = gpuq(*words, PYTHONPATH=str(hook))
     assert done.code == 9
-    expected = "-P -m gpuq.daemon.up --port 0 --stop-jobs" if verb == "up" else "-P -m gpuq.adapters.store.migrate"
+    expected = "-P -m gpuq.programs.up --port 0 --stop-jobs" if verb == "up" else "-P -m gpuq.adapters.store.migrate"
     assert done.out.strip() == expected
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuq.core.actions import Launch, Requeue, Stop
-from gpuq.core.attempt import AttemptId, Ending, StopReason
-from gpuq.core.board import Board
-from gpuq.core.events import CancelRequested, Submitted
-from gpuq.core.job import JobId, JobState
-from gpuq.core.policy import Eviction, Proposal
-from gpuq.policies.packed import packed
+from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.policy import Eviction, Proposal
+from gpuq.core.state.actions import Launch, Requeue, Stop
+from gpuq.core.state.attempt import AttemptId, Ending, StopReason
+from gpuq.core.state.events import CancelRequested, Submitted
+from gpuq.core.state.job import JobId, JobState
+from gpuq.policies.lists.packed import packed
 from tests.support.nouns import a_device, a_job, a_report, a_start, an_exit
 from tests.support.playbook import Playbook
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuq.core.actions import Launch
-from gpuq.core.device import Device
-from gpuq.core.events import CancelRequested, Submitted
-from gpuq.core.forecast import PairCost
-from gpuq.core.job import JobId, JobState, KindId
-from gpuq.core.limits import Limits
-from gpuq.core.verdict import Rule
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.state.actions import Launch
+from gpuq.core.state.device import Device
+from gpuq.core.state.events import CancelRequested, Submitted
+from gpuq.core.state.forecast import PairCost
+from gpuq.core.state.job import JobId, JobState, KindId
+from gpuq.core.state.verdict import Rule
 from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_report, a_start, an_exit
 from tests.support.playbook import Playbook
 

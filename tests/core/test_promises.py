@@ -13,15 +13,15 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from gpuq.core.actions import Launch, Stop
-from gpuq.core.attempt import Attempt, AttemptId, Ending, StopReason
-from gpuq.core.board import Board
-from gpuq.core.events import CancelRequested, HoldRequested, ReleaseRequested, Submitted
-from gpuq.core.job import Job, JobId, JobState, Sharing
-from gpuq.core.limits import Limits
-from gpuq.core.policy import Eviction, Policy, Proposal
-from gpuq.core.validate import validate
-from gpuq.policies.packed import packed
+from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
+from gpuq.core.state.actions import Launch, Stop
+from gpuq.core.state.attempt import Attempt, AttemptId, Ending, StopReason
+from gpuq.core.state.events import CancelRequested, HoldRequested, ReleaseRequested, Submitted
+from gpuq.core.state.job import Job, JobId, JobState, Sharing
+from gpuq.core.state.validate import validate
+from gpuq.policies.lists.packed import packed
 from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_reading, a_report, a_resident, a_start, an_exit
 from tests.support.playbook import Playbook
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from gpuq.core.actions import Launch
-from gpuq.core.board import Board
-from gpuq.core.decide import decide
-from gpuq.core.device import Device
-from gpuq.core.events import Submitted
-from gpuq.core.job import Job, JobId
-from gpuq.core.policy import Proposal
-from gpuq.core.verdict import Rule
+from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.decide import decide
+from gpuq.core.scheduling.policy import Proposal
+from gpuq.core.state.actions import Launch
+from gpuq.core.state.device import Device
+from gpuq.core.state.events import Submitted
+from gpuq.core.state.job import Job, JobId
+from gpuq.core.state.verdict import Rule
 from tests.support.nouns import a_device, a_forecast, a_job, a_report
 from tests.support.playbook import Playbook
 

@@ -11,24 +11,24 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from gpuq.adapters.queue import MemoryBell
+from gpuq.adapters.redis.queue import MemoryBell
+from gpuq.adapters.redis.stream import MemoryStream
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Entry, Store
 from gpuq.adapters.store.migrate import upgrade
-from gpuq.adapters.stream import MemoryStream
-from gpuq.core.attempt import AttemptId
-from gpuq.core.job import JobId
-from gpuq.core.limits import Limits
-from gpuq.core.measurement import Measurement, Segment
-from gpuq.core.validate import validate
-from gpuq.daemon.intake import Intake
+from gpuq.core.measuring.measurement import Measurement, Segment
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.job import JobId
+from gpuq.core.state.validate import validate
+from gpuq.daemon.inbox import Intake
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.loop import Dispatcher, Parts
 from gpuq.daemon.perform import Performer
 from gpuq.daemon.restore import restore
-from gpuq.learn.kind import describe
-from gpuq.learn.shelf import Shelf
+from gpuq.learn.features.kind import describe
+from gpuq.learn.serving.shelf import Shelf
 from gpuq.policies.guard import guard
 from gpuq.settings import Learning, Scheduling
 from gpuq.submission import JobRecord, Submission

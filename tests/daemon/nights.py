@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow
-from gpuq.core.job import JobId
-from gpuq.daemon import retrain
+from gpuq.core.state.job import JobId
+from gpuq.programs import retrain
 from gpuq.settings import Settings
 from tests.learn.world import GIB, Work, rows
 
@@ -61,7 +61,7 @@ def train(settings: Settings, rows: Sequence[tuple[JobRow, AttemptRow]], now: fl
 
 
 def command(settings: Settings, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    return python(settings, "-m", "gpuq.daemon.retrain", *arguments, **more)
+    return python(settings, "-m", "gpuq.programs.retrain", *arguments, **more)
 
 
 def python(settings: Settings, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:

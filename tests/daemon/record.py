@@ -10,8 +10,8 @@ import msgspec
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import AttemptRow, Commit, JobRow, Store
 from gpuq.adapters.store.migrate import upgrade
-from gpuq.core.attempt import AttemptId
-from gpuq.core.device import Device, DeviceId, HostId
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.home import Home
 from gpuq.settings import Learning, Settings
 from tests.learn.world import GIB

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from gpuq.api.live import LiveView
-from gpuq.core.attempt import AttemptId
-from gpuq.core.measurement import Measurement
+from gpuq.core.measuring.measurement import Measurement
+from gpuq.core.state.attempt import AttemptId
 from tests.daemon.harness import Harness
 from tests.support.nouns import GIB, a_device
 from tests.support.world import World

@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from gpuq.api.views import forecast_view
-from gpuq.core.attempt import AttemptId, Ending, MemoryCause
-from gpuq.core.job import JobState
+from gpuq.core.state.attempt import AttemptId, Ending, MemoryCause
+from gpuq.core.state.job import JobState
 from gpuq.daemon import loop
-from gpuq.daemon.intake import REQUESTS_AT_ONCE
+from gpuq.daemon.inbox import REQUESTS_AT_ONCE
 from gpuq.daemon.journal import replay
 from gpuq.wire import Message
 from tests.daemon.harness import Harness, measured

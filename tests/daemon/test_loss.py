@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from gpuq.codec import to_plain
-from gpuq.core.attempt import AttemptId, Ending
-from gpuq.core.events import Exited
-from gpuq.core.job import JobId
-from gpuq.core.measurement import Measurement
+from gpuq.core.measuring.measurement import Measurement
+from gpuq.core.state.attempt import AttemptId, Ending
+from gpuq.core.state.events import Exited
+from gpuq.core.state.job import JobId
 from gpuq.errors import Unreachable
 from gpuq.wire import Report, Spooled, seal
 from tests.daemon.harness import Harness

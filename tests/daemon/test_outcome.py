@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpuq.core.attempt import AttemptId
-from gpuq.core.job import JobId, KindId
-from gpuq.core.measurement import Measurement, Segment
-from gpuq.core.slowdown import Rate
+from gpuq.core.measuring.measurement import Measurement, Segment
+from gpuq.core.measuring.slowdown import Rate
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.job import JobId, KindId
 from gpuq.daemon.outcome import actual
 from tests.support.nouns import a_device
 

@@ -15,13 +15,13 @@ import msgspec
 import pytest
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow
-from gpuq.core.limits import Limits
-from gpuq.daemon import retrain
-from gpuq.learn.model import Model
-from gpuq.learn.outcome import Outcome
-from gpuq.learn.score import Figures, figures, foretell
-from gpuq.learn.shelf import Shelf
-from gpuq.learn.train import fit
+from gpuq.core.scheduling.limits import Limits
+from gpuq.learn.history.outcome import Outcome
+from gpuq.learn.serving.model import Model
+from gpuq.learn.serving.shelf import Shelf
+from gpuq.learn.training.score import Figures, figures, foretell
+from gpuq.learn.training.train import fit
+from gpuq.programs import retrain
 from gpuq.settings import Learning
 from tests.daemon.record import record_in, settings_in
 from tests.learn.world import GIB, Work, rows, run

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuq.core.attempt import AttemptId, Ending, StopReason
-from gpuq.core.board import Board
-from gpuq.core.job import JobId
-from gpuq.core.policy import Eviction, Proposal
+from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.policy import Eviction, Proposal
+from gpuq.core.state.attempt import AttemptId, Ending, StopReason
+from gpuq.core.state.job import JobId
 from gpuq.daemon.journal import replay
 from gpuq.policies import registry
 from gpuq.policies.guard import Guarded, guard
-from gpuq.policies.packed import packed
+from gpuq.policies.lists.packed import packed
 from gpuq.settings import Scheduling
 from gpuq.wire import Verb, verify
 from tests.daemon.harness import Harness, measured

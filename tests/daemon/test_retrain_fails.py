@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from gpuq.daemon import retrain
 from gpuq.errors import Failure
-from gpuq.learn.shelf import Shelf
+from gpuq.learn.serving.shelf import Shelf
+from gpuq.programs import retrain
 from tests.daemon.nights import NOW, FewRows, command, python, row, train, world
 from tests.daemon.record import record_in, settings_in
 from tests.learn.world import GIB, Work
@@ -20,8 +20,8 @@ from tests.learn.world import GIB, Work
 _PUBLISHES = """
 import os, signal, sys
 from pathlib import Path
-from gpuq.learn.model import from_json
-from gpuq.learn.shelf import Shelf
+from gpuq.learn.serving.model import from_json
+from gpuq.learn.serving.shelf import Shelf
 
 def publish(die_at):
     steps = 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from gpuq.core.attempt import AttemptId
-from gpuq.core.limits import Limits
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.state.attempt import AttemptId
 from gpuq.daemon.shadow import Shadow, exclusively
 from tests.daemon.harness import Harness, measured
 from tests.support.nouns import a_device

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from gpuq.api.live import LiveResident, LiveView
-from gpuq.core.attempt import AttemptId
-from gpuq.core.slowdown import Rate, Rates
+from gpuq.core.measuring.slowdown import Rate, Rates
+from gpuq.core.state.attempt import AttemptId
 from tests.daemon.harness import Harness, measured
 from tests.support.nouns import a_device
 from tests.support.world import World

@@ -13,7 +13,7 @@ from typing import get_type_hints
 import pytest
 
 from gpuq.cli.main import ALIASES, COMMON_OPTIONS, VERBS
-from gpuq.core.verdict import Rule
+from gpuq.core.state.verdict import Rule
 from gpuq.errors import GpuqError
 from gpuq.settings import GROUPS, expected
 
@@ -184,7 +184,7 @@ def test_every_exit_code_of_an_error_is_in_operations():
 
 
 def error_classes() -> list[type[GpuqError]]:
-    for module in ("gpuq.api.problem", "gpuq.learn.shelf", "gpuq.cli.client"):
+    for module in ("gpuq.api.contract.problem", "gpuq.learn.serving.shelf", "gpuq.cli.client"):
         importlib.import_module(module)
     found, waiting = [], [GpuqError]
     while waiting:

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from gpuq.core.job import ACTIVE, JobState
-from gpuq.core.transitions import TRANSITIONS, Step
+from gpuq.core.state.job import ACTIVE, JobState
+from gpuq.core.state.transitions import TRANSITIONS, Step
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 ARROW = re.compile(r"^\s+(\w+) --> (\w+): (.+)$", re.MULTILINE)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from gpuq.lab.sim.conformance import conformance
 from gpuq.policies import registry
-from gpuq.policies.recipe import Recipe
-from gpuq.sim.conformance import conformance
+from gpuq.policies.spec import Recipe
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs/policies.md").read_text()
 

@@ -15,9 +15,9 @@ from tests.support.site import Site, wait_for
 SAVES = Path(__file__).with_name("saves.py")
 
 URGENT = """
-from gpuq.core.policy import Eviction
-from gpuq.policies.packed import packed
-from gpuq.policies.recipe import Recipe
+from gpuq.core.scheduling.policy import Eviction
+from gpuq.policies.lists.packed import packed
+from gpuq.policies.spec import Recipe
 
 
 def urgent(board):

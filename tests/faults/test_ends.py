@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from gpuq.core.attempt import Ending
+from gpuq.core.state.attempt import Ending
 from tests.workers.conftest import SHIM, Attempt, gone, python, wait_for
 from tests.workers.printed import SUMMARY, TORCH, traceback
 
@@ -236,7 +236,7 @@ def test_an_end_is_called_what_it_was(attempt: Attempt, case: Case) -> None:
 
 
 def test_every_end_that_a_job_can_have_has_a_case() -> None:
-    """The rest is about jobs that never ran, and shims that are gone: tests/workers/test_shim.py, test_residents.py."""
+    """The rest is about jobs that never ran, and shims that are gone: tests/workers/shim/test_main.py, test_residents.py."""
     assert {case.ending for case in CASES.values()} == set(Ending) - {Ending.NEVER_STARTED, Ending.LOST}
     assert len(CASES) >= 30
 
@@ -252,7 +252,7 @@ def test_the_kernels_counter_tells_its_kill_from_anybodys(attempt: Attempt) -> N
     events.write_text("oom_kill 0\n")
     attempt.order("sh", "-c", f"echo 'oom_kill 1' > {events}; kill -9 $$")
     code = (
-        f"import sys; sys.path.insert(0, {str(SHIM.parents[1])!r})\nfrom workers import shim, shim_oom\n"
+        f"import sys; sys.path.insert(0, {str(SHIM.parents[2])!r})\nfrom gpuq_workers.shim import main as shim, oom as shim_oom\n"
         f"shim_oom._events_file = lambda: {str(events)!r}\nshim.main([{str(attempt.folder)!r}])"
     )
     attempt.shim = subprocess.Popen([sys.executable, "-I", "-S", "-c", code], start_new_session=True)

@@ -23,7 +23,7 @@ from gpuq.errors import BadSettings
 from gpuq.home import Home
 from gpuq.settings import load
 
-UP, DISPATCHER = "gpuq.daemon.up", "gpuq.daemon"
+UP, DISPATCHER = "gpuq.programs.up", "gpuq.daemon"
 MESS = "[admission\nmax_slowdown = = 2\n"
 
 
@@ -82,7 +82,7 @@ def test_settings_that_make_no_sense(home: Path, content: bytes, sentence: str) 
     assert sentence in caught.value.message
 
 
-@pytest.mark.parametrize("module", [DISPATCHER, "gpuq.api", "workers"])
+@pytest.mark.parametrize("module", [DISPATCHER, "gpuq.api", "gpuq_workers"])
 def test_every_service_refuses_a_value_that_is_not_allowed(home: Path, module: str) -> None:
     (home / "config.toml").write_text("[admission]\nresidents_per_device = -3")
     said = refused(home, module, 2)

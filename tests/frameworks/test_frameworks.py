@@ -15,6 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpuq_workers import run_job
+from gpuq_workers.attempts import AttemptFolder
+from gpuq_workers.measuring.progress import read_progress, why_not_counted
 
 from gpuq.adapters import process
 from gpuq.home import Home
@@ -22,9 +25,6 @@ from gpuq.settings import Settings, Worker
 from gpuq.wire import Verb
 from tests.workers import twins
 from tests.workers.conftest import wait_for
-from workers import run_job
-from workers.attempts import AttemptFolder
-from workers.progress import read_progress, why_not_counted
 
 pytestmark = pytest.mark.frameworks
 

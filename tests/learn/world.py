@@ -8,9 +8,9 @@ from functools import cache
 from typing import Any
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow
-from gpuq.core.job import JobId, JobState
-from gpuq.learn.kind import describe
-from gpuq.learn.outcome import Outcome
+from gpuq.core.state.job import JobId, JobState
+from gpuq.learn.features.kind import describe
+from gpuq.learn.history.outcome import Outcome
 from gpuq.submission import JobRecord, Submission
 
 GIB = 2**30

@@ -9,20 +9,20 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from gpuq.core.actions import Action, Launch
-from gpuq.core.ask import ask
-from gpuq.core.board import Board
-from gpuq.core.decide import decide
-from gpuq.core.device import Device, DeviceId, HostId
-from gpuq.core.events import HostReported, Started, Submitted
-from gpuq.core.forecast import MEASURED, Forecast, PairCost, Question
-from gpuq.core.job import Job
-from gpuq.core.limits import Limits
-from gpuq.core.policy import Policy, Proposal
-from gpuq.core.state import State, apply
-from gpuq.policies.batch import Batch
-from gpuq.policies.draft import draft, foremost
-from gpuq.policies.pairing import PairBook
+from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.decide import decide
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.scheduling.needed_forecasts import ask
+from gpuq.core.scheduling.policy import Policy, Proposal
+from gpuq.core.state.actions import Action, Launch
+from gpuq.core.state.device import Device, DeviceId, HostId
+from gpuq.core.state.events import HostReported, Started, Submitted
+from gpuq.core.state.forecast import MEASURED, Forecast, PairCost, Question
+from gpuq.core.state.job import Job
+from gpuq.core.state.state import State, apply
+from gpuq.policies.planners.batch import Batch
+from gpuq.policies.planners.pairing import PairBook
+from gpuq.policies.planners.partial_plan import draft, foremost
 from tests.support.nouns import GIB, a_job, a_reading
 
 NOW = 1000.0

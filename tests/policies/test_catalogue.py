@@ -7,11 +7,11 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from gpuq.core.policy import Policy, propose_nothing
+from gpuq.core.scheduling.policy import Policy, propose_nothing
 from gpuq.errors import BadInput
 from gpuq.policies import registry
 from gpuq.policies.catalogue import catalogue
-from gpuq.policies.recipe import Recipe
+from gpuq.policies.spec import Recipe
 from gpuq.settings import Scheduling
 
 

@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from gpuq.core.board import Board
-from gpuq.core.device import DeviceId
-from gpuq.core.policy import Eviction, Policy, Proposal, propose_nothing
+from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.policy import Eviction, Policy, Proposal, propose_nothing
+from gpuq.core.state.device import DeviceId
 from gpuq.errors import BadInput
+from gpuq.lab.sim.conformance import conformance, main
+from gpuq.lab.sim.exercises import Exercise, exercises
 from gpuq.policies import registry
-from gpuq.policies.packed import packed
-from gpuq.policies.recipe import Recipe
-from gpuq.sim.conformance import conformance, main
-from gpuq.sim.exercises import Exercise, exercises
+from gpuq.policies.lists.packed import packed
+from gpuq.policies.spec import Recipe
 
 EXERCISES = {exercise.name: exercise for exercise in exercises()}
 

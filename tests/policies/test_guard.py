@@ -13,18 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuq.core.actions import Action, Launch
-from gpuq.core.board import Board
-from gpuq.core.decide import decide
-from gpuq.core.events import Submitted
-from gpuq.core.job import JobId
-from gpuq.core.policy import Eviction, Policy, Proposal
+from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.decide import decide
+from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
+from gpuq.core.state.actions import Action, Launch
+from gpuq.core.state.events import Submitted
+from gpuq.core.state.job import JobId
 from gpuq.errors import BadInput
 from gpuq.policies import registry
 from gpuq.policies.alarm import TookTooLong, patient
 from gpuq.policies.guard import Guarded, guard
-from gpuq.policies.packed import packed
-from gpuq.policies.recipe import Recipe
+from gpuq.policies.lists.packed import packed
+from gpuq.policies.spec import Recipe
 from gpuq.settings import Scheduling
 from tests.support.nouns import GIB, a_device, a_job, a_report
 from tests.support.playbook import Playbook
@@ -298,7 +298,7 @@ def test_whatever_fails_and_when_every_job_that_fits_starts(policies: list[Calla
 
 def offer(monkeypatch: pytest.MonkeyPatch, **recipes: str) -> None:
     points = [EntryPoint(name, f"{__name__}:{value}", registry.GROUP) for name, value in recipes.items()]
-    points.append(EntryPoint("packed", "gpuq.policies.packed:RECIPE", registry.GROUP))
+    points.append(EntryPoint("packed", "gpuq.policies.lists.packed:RECIPE", registry.GROUP))
     monkeypatch.setattr(registry, "entry_points", lambda group: points)
 
 

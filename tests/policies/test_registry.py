@@ -4,11 +4,11 @@ from importlib.metadata import EntryPoint
 
 import pytest
 
-from gpuq.core.policy import propose_nothing
+from gpuq.core.scheduling.policy import propose_nothing
 from gpuq.errors import BadInput
 from gpuq.policies import registry
-from gpuq.policies.packed import RECIPE
-from gpuq.policies.recipe import Recipe
+from gpuq.policies.lists.packed import RECIPE
+from gpuq.policies.spec import Recipe
 from gpuq.settings import Scheduling
 
 LAZY = Recipe("never starts anything", lambda scheduling: propose_nothing)

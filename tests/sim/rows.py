@@ -6,9 +6,9 @@ from typing import Any
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.codec import plain
-from gpuq.core.attempt import AttemptId
-from gpuq.core.job import JobId, JobState
-from gpuq.core.measurement import Measurement, Segment
+from gpuq.core.measuring.measurement import Measurement, Segment
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.job import JobId, JobState
 from gpuq.submission import JobRecord, Submission
 
 Ended = tuple[JobRow, AttemptRow]

@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from gpuq.core.device import Device, DeviceId, HostId
-from gpuq.core.job import JobId, JobState
-from gpuq.policies.packed import packed
-from gpuq.sim.contender import Contender
+from gpuq.core.state.device import Device, DeviceId, HostId
+from gpuq.core.state.job import JobId, JobState
+from gpuq.policies.lists.packed import packed
+from gpuq.sim.candidate import Contender
 from gpuq.sim.record import Run
 from gpuq.sim.trace import Arrival, Trace
 from gpuq.sim.world import Workload, World

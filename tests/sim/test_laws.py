@@ -13,17 +13,17 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuq.core.board import Board
-from gpuq.core.forecast import UNKNOWN, Forecast, Question
-from gpuq.core.job import JobState
-from gpuq.core.limits import Limits
-from gpuq.core.policy import Eviction, Proposal
-from gpuq.core.state import State, apply
-from gpuq.core.validate import validate
-from gpuq.policies.packed import packed
+from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.scheduling.policy import Eviction, Proposal
+from gpuq.core.state.forecast import UNKNOWN, Forecast, Question
+from gpuq.core.state.job import JobState
+from gpuq.core.state.state import State, apply
+from gpuq.core.state.validate import validate
+from gpuq.policies.lists.packed import packed
 from gpuq.sim import failures
-from gpuq.sim.beliefs import Beliefs, Oracle
-from gpuq.sim.contender import Contender
+from gpuq.sim.candidate import Contender
+from gpuq.sim.forecaster import Beliefs, Oracle
 from gpuq.sim.record import HostLoss, Run
 from gpuq.sim.run import Simulation
 from gpuq.sim.trace import Trace

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from gpuq.core.attempt import AttemptId, Ending
-from gpuq.core.forecast import MEASURED, UNKNOWN, Forecast, Question
-from gpuq.core.job import KindId
-from gpuq.core.verdict import Rule
+from gpuq.core.state.attempt import AttemptId, Ending
+from gpuq.core.state.forecast import MEASURED, UNKNOWN, Forecast, Question
+from gpuq.core.state.job import KindId
+from gpuq.core.state.verdict import Rule
 from gpuq.sim.learned import Learned
 from gpuq.sim.noise import repeated
 from gpuq.sim.record import AttemptRun, Stretch

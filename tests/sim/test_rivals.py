@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from gpuq.core.job import JobId
-from gpuq.core.limits import Limits
-from gpuq.sim.beliefs import Cold, Oracle
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.state.job import JobId
+from gpuq.lab.rivals import ABLATIONS, BOUNDS, RIVALS
+from gpuq.sim.forecaster import Cold, Oracle
 from gpuq.sim.record import Run
-from gpuq.sim.rivals import ABLATIONS, BOUNDS, RIVALS
 from gpuq.sim.run import simulate
 from gpuq.sim.trace import Arrival, Trace
 from gpuq.sim.world import World

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from gpuq.core.attempt import Ending
-from gpuq.core.board import Board
-from gpuq.core.job import JobState
-from gpuq.core.policy import Eviction, Proposal
-from gpuq.sim.beliefs import Cold, Oracle
-from gpuq.sim.contender import Contender
+from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.policy import Eviction, Proposal
+from gpuq.core.state.attempt import Ending
+from gpuq.core.state.job import JobState
+from gpuq.sim.candidate import Contender
+from gpuq.sim.forecaster import Cold, Oracle
 from gpuq.sim.run import simulate
 from tests.sim.small import LIGHT, PACKED, arrival, arrivals, ends, trace, world
 

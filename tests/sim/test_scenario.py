@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from gpuq.errors import BadInput
-from gpuq.learn.public import folder
+from gpuq.lab.public import folder
 from gpuq.sim.scenario import open_scenario, philly
 
 DATA = folder()

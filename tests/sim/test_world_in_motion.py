@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from gpuq.core.attempt import Ending
-from gpuq.core.device import DeviceId, HostId
-from gpuq.core.events import HostReported
-from gpuq.core.forecast import Forecast, Question
-from gpuq.core.job import JobState
-from gpuq.core.limits import Limits
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.state.attempt import Ending
+from gpuq.core.state.device import DeviceId, HostId
+from gpuq.core.state.events import HostReported
+from gpuq.core.state.forecast import Forecast, Question
+from gpuq.core.state.job import JobState
 from gpuq.sim import failures
-from gpuq.sim.beliefs import Cold, Oracle
-from gpuq.sim.contender import Contender
+from gpuq.sim.candidate import Contender
+from gpuq.sim.forecaster import Cold, Oracle
 from gpuq.sim.memory import STARTING_SHARE, peak_memory
 from gpuq.sim.run import Simulation, simulate
 from gpuq.sim.world import World

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuq.core.attempt import AttemptId, Ending
-from gpuq.core.device import Device, DeviceId, HostId, Reading
-from gpuq.core.events import Exited, HostReported, ResidentReport, Started
-from gpuq.core.forecast import Forecast
-from gpuq.core.job import Job, JobId, KindId
-from gpuq.core.measurement import Measurement
+from gpuq.core.measuring.measurement import Measurement
+from gpuq.core.state.attempt import AttemptId, Ending
+from gpuq.core.state.device import Device, DeviceId, HostId, Reading
+from gpuq.core.state.events import Exited, HostReported, ResidentReport, Started
+from gpuq.core.state.forecast import Forecast
+from gpuq.core.state.job import Job, JobId, KindId
 
 GIB = 2**30
 

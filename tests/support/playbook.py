@@ -5,19 +5,19 @@ Drives the very functions that the daemon drives, with a clock that only moves w
 
 from __future__ import annotations
 
-from gpuq.core.actions import Action, Hold, Launch
-from gpuq.core.ask import ask
-from gpuq.core.decide import decide
-from gpuq.core.events import Event
-from gpuq.core.forecast import UNKNOWN, Forecast, Question
-from gpuq.core.job import JobId, JobState
-from gpuq.core.known import Known
-from gpuq.core.limits import Limits
-from gpuq.core.policy import Policy
-from gpuq.core.state import State, apply
-from gpuq.core.validate import validate
-from gpuq.core.verdict import Rule, Verdict
-from gpuq.policies.packed import packed
+from gpuq.core.scheduling.cache import Known
+from gpuq.core.scheduling.decide import decide
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.scheduling.needed_forecasts import ask
+from gpuq.core.scheduling.policy import Policy
+from gpuq.core.state.actions import Action, Hold, Launch
+from gpuq.core.state.events import Event
+from gpuq.core.state.forecast import UNKNOWN, Forecast, Question
+from gpuq.core.state.job import JobId, JobState
+from gpuq.core.state.state import State, apply
+from gpuq.core.state.validate import validate
+from gpuq.core.state.verdict import Rule, Verdict
+from gpuq.policies.lists.packed import packed
 
 
 class Playbook:

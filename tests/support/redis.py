@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 import redis
 
-from gpuq.adapters.redis_link import blocking_client
-from gpuq.adapters.redis_server import end_stale, prepare
+from gpuq.adapters.redis.link import blocking_client
+from gpuq.adapters.redis.server import end_stale, prepare
 from gpuq.adapters.supervise import _die_with_parent
 from gpuq.home import Home
 

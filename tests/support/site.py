@@ -25,10 +25,10 @@ T = TypeVar("T")
 MODULES = {
     "dispatcher": "gpuq.daemon",
     "api": "gpuq.api",
-    "worker": "workers",
-    "orders": "workers.serve_orders",
+    "worker": "gpuq_workers",
+    "orders": "gpuq_workers.serve_orders",
     "redis": "redis-server",
-    "up": "gpuq.daemon.up",
+    "up": "gpuq.programs.up",
 }
 
 
@@ -59,7 +59,7 @@ class Site:
         if self.process is not None:
             self.process.wait(10)
         with self.output.open("ab") as output:
-            argv = [sys.executable, "-P", "-m", "gpuq.daemon.up", "--port", "0", *arguments]
+            argv = [sys.executable, "-P", "-m", "gpuq.programs.up", "--port", "0", *arguments]
             self.process = subprocess.Popen(
                 argv, env=self.env, stdout=output, stderr=output, stdin=subprocess.DEVNULL, start_new_session=True
             )

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from gpuq.adapters.store.contract import Store
 from gpuq.codec import plain, to_plain
-from gpuq.core.attempt import AttemptId, Ending, MemoryCause
-from gpuq.core.device import Device, HostId
-from gpuq.core.events import Event, Exited, HostReported, ResidentReport, Started
-from gpuq.core.measurement import Measurement
-from gpuq.core.slowdown import Rates
+from gpuq.core.measuring.measurement import Measurement
+from gpuq.core.measuring.slowdown import Rates
+from gpuq.core.state.attempt import AttemptId, Ending, MemoryCause
+from gpuq.core.state.device import Device, HostId
+from gpuq.core.state.events import Event, Exited, HostReported, ResidentReport, Started
 from gpuq.wire import Message, Order, Report, Spooled, Verb, seal
 from tests.support.nouns import a_reading
 

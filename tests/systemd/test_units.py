@@ -198,7 +198,7 @@ def test_user_and_folders_are_made_as_the_units_need_them(units, tmp_path):
     assert modes == {"var/lib/gpuq": 0o700, "etc/gpuq/environment": 0o640}
 
 
-@pytest.mark.parametrize("module", ["gpuq.daemon.main", "gpuq.adapters.redis_server"])
+@pytest.mark.parametrize("module", ["gpuq.daemon.main", "gpuq.adapters.redis.server"])
 def test_what_may_not_compile_does_not_need_to(module):
     """MemoryDenyWriteExecute, asked of the kernel directly: what these units run must load under it."""
     deny = (

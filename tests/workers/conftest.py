@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpuq_workers.attempts import AttemptFolder
 
 from gpuq.adapters import process
 from gpuq.home import Home
 from gpuq.settings import Settings, Worker
-from workers.attempts import AttemptFolder
 
-SHIM = Path(__file__).parents[2] / "workers" / "shim.py"
+SHIM = Path(__file__).parents[2] / "workers" / "gpuq_workers" / "shim" / "main.py"
 
 
 def wait_for(condition: Callable[[], Any], within_s: float = 10.0, what: str = "condition") -> Any:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from gpuq_workers.backend import open_backend
 
-from gpuq.adapters import nvml
+from gpuq.adapters.nvml import backend as nvml
 from gpuq.errors import Unreachable
 from gpuq.settings import Settings, load
-from workers.backend import open_backend
 
 
 @pytest.fixture(autouse=True)

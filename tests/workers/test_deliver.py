@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from gpuq_workers.deliver import Delivery
+from gpuq_workers.spool import Spool
 
 from gpuq import wire
 from tests.workers.test_spool import event
 from tests.workers.twins import Inbox
-from workers.deliver import Delivery
-from workers.spool import Spool
 
 
 class Bench:

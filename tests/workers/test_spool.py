@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from gpuq_workers import spool as spool_module
+from gpuq_workers.spool import Spool
 
 from gpuq import codec
-from gpuq.core.events import Started
+from gpuq.core.state.events import Started
 from tests.workers.twins import attempt_id
-from workers import spool as spool_module
-from workers.spool import Spool
 
 
 def event(job: int = 1) -> Started:

@@ -6,20 +6,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from gpuq_workers import run_job
+from gpuq_workers.measuring.sample import Sample
+from gpuq_workers.shim_pool import ShimPool
+
 from gpuq import wire
 from gpuq.adapters.devices import Placement
 from gpuq.adapters.store.contract import LaunchSpec
-from gpuq.core.attempt import AttemptId
-from gpuq.core.device import Device, DeviceId, HostId, Reading
-from gpuq.core.events import ResidentReport
-from gpuq.core.job import JobId
-from gpuq.core.measurement import Measurement
+from gpuq.core.measuring.measurement import Measurement
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.device import Device, DeviceId, HostId, Reading
+from gpuq.core.state.events import ResidentReport
+from gpuq.core.state.job import JobId
 from gpuq.errors import NotFound, Unreachable
 from gpuq.settings import Settings
 from gpuq.submission import JobRecord, Submission
-from workers import run_job
-from workers.sample import Sample
-from workers.shims import ShimPool
 
 KEY = "secret-order-key"
 GIB = 2**30

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from gpuq.core.admit import load_limit
-from gpuq.core.limits import Limits
+from gpuq.core.scheduling.admit import load_limit
+from gpuq.core.scheduling.limits import Limits
 from tests.workloads.jobs import job, refused
 from workloads.demo import emulated
 from workloads.demo.gpuq import DemoFailed

@@ -6,11 +6,11 @@ from itertools import count
 
 import pytest
 
-from gpuq.core.admit import load_limit
-from gpuq.core.attempt import AttemptId
-from gpuq.core.job import JobId
-from gpuq.core.limits import Limits
-from gpuq.core.measurement import Measurement, Segment
+from gpuq.core.measuring.measurement import Measurement, Segment
+from gpuq.core.scheduling.admit import load_limit
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.job import JobId
 from tests.workloads.jobs import job, refused
 from workloads.demo import gpuq as demo_gpuq
 from workloads.demo import story

@@ -28,10 +28,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
+from gpuq_workers.measuring.sample import read_measurement
+
 import workloads
-from gpuq.core import slowdown as slowdown_math
-from gpuq.core.measurement import Measurement
-from workers.sample import read_measurement
+from gpuq.core.measuring import slowdown as slowdown_math
+from gpuq.core.measuring.measurement import Measurement
 from workloads import mlp
 from workloads.demo import report
 from workloads.demo.cores import quota

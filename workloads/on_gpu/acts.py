@@ -18,14 +18,15 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from gpuq_workers import mps
+from gpuq_workers.backend import open_backend
+from gpuq_workers.measuring.progress import hook_environment, read_progress
+from gpuq_workers.shim.mps import PIPES
+
 from gpuq.adapters.devices import Backend, Resident
-from gpuq.core.attempt import AttemptId
-from gpuq.core.job import JobId
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.job import JobId
 from gpuq.settings import Devices, load
-from workers import mps
-from workers.backend import open_backend
-from workers.progress import hook_environment, read_progress
-from workers.shim_mps import PIPES
 from workloads.demo.gpuq import Gpuq
 from workloads.on_gpu.steps import OutOfTime, Room
 
@@ -56,7 +57,7 @@ def driver(plan: Plan, room: Room) -> Facts:
     """What the driver answers to every question of ours; on a CPU, that there is none."""
     if plan.backend == "cpu":
         return {"skipped": "CPU devices have no driver"}
-    done = _python(["-m", "gpuq.adapters.nvml_record"], room, os.environ)
+    done = _python(["-m", "gpuq.adapters.nvml.record"], room, os.environ)
     found: Facts = json.loads(done.stdout)
     return found
 

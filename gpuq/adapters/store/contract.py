@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from gpuq.core.attempt import AttemptId
-from gpuq.core.device import Device
-from gpuq.core.job import JobId, JobState
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.device import Device
+from gpuq.core.state.job import JobId, JobState
 from gpuq.submission import JobRecord
 
 

@@ -18,7 +18,7 @@ from sqlalchemy.exc import IntegrityError
 from gpuq.adapters.store.contract import Entry
 from gpuq.adapters.store.rows import from_json, to_json
 from gpuq.adapters.store.schema import journal
-from gpuq.core.job import JobId
+from gpuq.core.state.job import JobId
 from gpuq.errors import Conflict
 
 _COLUMNS = (journal.c.seq, journal.c.at, journal.c.name, journal.c.jobs, journal.c.body)

@@ -100,8 +100,9 @@ def _alembic(connection: Connection) -> Config:
     from alembic.config import Config
 
     config = Config()
-    # `migrations` lies beside `gpuq`, in a checkout and where it is installed.
-    folder = Path(gpuq.__file__).parent.parent / "migrations"
+    # Beside `gpuq`: `migrations` in a checkout, `gpuq_migrations` where the wheel is installed.
+    beside = Path(gpuq.__file__).parent.parent
+    folder = next(beside / name for name in ("migrations", "gpuq_migrations") if (beside / name / "env.py").exists())
     config.set_main_option("script_location", str(folder).replace("%", "%%"))
     config.attributes["connection"] = connection
     return config

@@ -9,8 +9,8 @@ import msgspec
 
 from gpuq.adapters.store.contract import AttemptRow, Chance, JobChange, JobRow, Request
 from gpuq.adapters.store.schema import attempts, chances, job_records, jobs, requests
-from gpuq.core.attempt import AttemptId
-from gpuq.core.job import JobId, JobState
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Failure
 from gpuq.submission import MAX_BYTES, MAX_DURATION_S, MAX_MOMENT, JobRecord
 

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Connection, between, or_, select
 
 from gpuq.adapters.store.contract import Selection
 from gpuq.adapters.store.schema import job_records, jobs
-from gpuq.core.job import JobId, JobState
+from gpuq.core.state.job import JobId, JobState
 
 # Old builds of SQLite take 999 values in one statement, and a range needs two.
 _RANGES: Final = 400

@@ -39,9 +39,9 @@ from gpuq.adapters.store.rows import (
 )
 from gpuq.adapters.store.schema import attempts, chances, devices, hosts, job_records, jobs, requests
 from gpuq.adapters.store.select import select_jobs
-from gpuq.core.attempt import AttemptId
-from gpuq.core.device import Device
-from gpuq.core.job import JobId, JobState
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.device import Device
+from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import NotFound
 from gpuq.submission import JobRecord
 

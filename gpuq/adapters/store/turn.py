@@ -18,8 +18,8 @@ from gpuq.adapters.store import journal
 from gpuq.adapters.store.contract import AttemptRow, Commit
 from gpuq.adapters.store.rows import attempt_values, chance_values, change_values, clean, to_json, to_optional_json
 from gpuq.adapters.store.schema import attempts, chances, devices, hosts, jobs, requests
-from gpuq.core.attempt import AttemptId
-from gpuq.core.job import JobId, JobState
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Conflict, Failure
 
 # Old builds of SQLite take 999 values in one statement.

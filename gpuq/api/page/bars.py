@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpuq.api.schema import DeviceView
-from gpuq.api.words import memory
+from gpuq.api.contract.schema import DeviceView
+from gpuq.api.messages import memory
 
 _COLOURS = 8
 

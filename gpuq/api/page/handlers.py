@@ -13,15 +13,15 @@ from aiohttp import web
 
 from gpuq.adapters.store.contract import JobRow
 from gpuq.api.context import Context, context_of
-from gpuq.api.handlers_jobs import device_names, last_attempt, waiting_order
-from gpuq.api.handlers_system import device_list
+from gpuq.api.contract.problem import Unauthenticated
+from gpuq.api.contract.schema import JobLine
+from gpuq.api.handlers.jobs import device_names, last_attempt, waiting_order
+from gpuq.api.handlers.system import device_list
 from gpuq.api.identity import cookie_name, cookie_value, is_exchange, token_matches
 from gpuq.api.page.render import Page, Waiting, render, welcome
-from gpuq.api.problem import Unauthenticated
-from gpuq.api.schema import JobLine
 from gpuq.api.views import job_line, reason_in_words
-from gpuq.core.device_names import DeviceNames
-from gpuq.core.job import ENDED, JobId, JobState
+from gpuq.core.state.device_names import DeviceNames
+from gpuq.core.state.job import ENDED, JobId, JobState
 from gpuq.errors import NotFound
 
 _FILES = {"page.js": "text/javascript", "page.css": "text/css", "icon.svg": "image/svg+xml"}

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from gpuq.api.contract.schema import DeviceView, ForecastView, JobLine, ResidentView
 from gpuq.api.live import Live
+from gpuq.api.messages import duration, memory
 from gpuq.api.page.bars import Bar, memory_bar, shades, utilization_bar
-from gpuq.api.schema import DeviceView, ForecastView, JobLine, ResidentView
-from gpuq.api.words import duration, memory
-from gpuq.core.job import ACTIVE, ENDED, JobState
+from gpuq.core.state.job import ACTIVE, ENDED, JobState
 
 _HEAD = """<!doctype html>
 <html lang="en">

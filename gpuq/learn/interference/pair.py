@@ -10,10 +10,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean, median
 
-from gpuq.core.forecast import LEARNED, MEASURED, PARTLY, RULE, PairCost
-from gpuq.core.job import KindId
+from gpuq.core.state.forecast import LEARNED, MEASURED, PARTLY, RULE, PairCost
+from gpuq.core.state.job import KindId
 from gpuq.learn.bounds import REPEATED_RUN, Prior, predictive_bound
-from gpuq.learn.history import History, Slowdown
+from gpuq.learn.history.history import History, Slowdown
 from gpuq.learn.interference.learned import LAW, Interference
 from gpuq.learn.interference.profile import Profile
 

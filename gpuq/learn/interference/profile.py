@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Meta
 
 from gpuq.learn.bounds import order_statistic
-from gpuq.learn.history import Known, Run
+from gpuq.learn.history.history import Known, Run
 from gpuq.learn.interference.law import Floats
 
 NUMBERS = ("utilization_pct", "memory_utilization_pct", "batch_log2", "step_log")

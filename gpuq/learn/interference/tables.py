@@ -1,4 +1,4 @@
-"""The same learning from tables that anybody can bring: singles and pairs as `gpuq.learn.measured` has them.
+"""The same learning from tables that anybody can bring: singles and pairs as `gpuq.lab.measured` has them.
 
 Arrives: `Single` and `Pair` rows. Leaves: one `Interference` per type of device and way of sharing. A direction that was not
 measured teaches nothing; a job without a single is known by its pairs alone.
@@ -9,10 +9,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from gpuq.lab.measured import Pair, Single
 from gpuq.learn.interference.fit import fit
 from gpuq.learn.interference.learned import Interference
 from gpuq.learn.interference.profile import Profile
-from gpuq.learn.measured import Pair, Single
 
 Directed = dict[tuple[str, str], list[float]]
 

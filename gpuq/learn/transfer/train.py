@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gpuq.learn.history import History
+from gpuq.learn.history.history import History
 from gpuq.learn.transfer.fit import LEAST_KINDS, Measured, carrier
 from gpuq.learn.transfer.profile import OpProfile
 from gpuq.learn.transfer.ratio import paces, ratios

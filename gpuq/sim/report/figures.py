@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from gpuq.core.attempt import Ending
-from gpuq.core.job import JobState
-from gpuq.core.slowdown import packing_saving
+from gpuq.core.measuring.slowdown import packing_saving
+from gpuq.core.state.attempt import Ending
+from gpuq.core.state.job import JobState
 from gpuq.settings import Scheduling
 from gpuq.sim.record import JobRun, Run
 from gpuq.sim.report.occupancy import Demand, occupancy, spans

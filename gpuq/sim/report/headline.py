@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuq.sim.report.figures import Figures
-from gpuq.sim.report.words import count, duration, hours, share
+from gpuq.sim.report.labels import count, duration, hours, share
 
 
 def headline(main: Figures, baseline: Figures, budget: float) -> list[str]:

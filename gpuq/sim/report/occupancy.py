@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
-from gpuq.core.device import DeviceId
+from gpuq.core.state.device import DeviceId
 from gpuq.sim.record import AttemptRun, JobRun
 
 

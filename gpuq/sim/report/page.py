@@ -10,11 +10,11 @@ from html import escape
 from pathlib import Path
 
 from gpuq.sim.report.figures import MEASURED, Figures
+from gpuq.sim.report.labels import BY_UNIT, UNKNOWN, duration, share
+from gpuq.sim.report.labels import ratio as written
 from gpuq.sim.report.plots import Colours, frontier, gantts, slowdowns, times
 from gpuq.sim.report.report import Report, Step
 from gpuq.sim.report.summary import Summary, ratio
-from gpuq.sim.report.words import BY_UNIT, UNKNOWN, duration, share
-from gpuq.sim.report.words import ratio as written
 
 _STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 _FIRST = (

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from html import escape
 
 from gpuq.sim.report import svg
-from gpuq.sim.report.sketch import POINTS, Row, Sketch
+from gpuq.sim.report.labels import duration, share
+from gpuq.sim.report.plot_data import POINTS, Row, Sketch
 from gpuq.sim.report.summary import Summary
-from gpuq.sim.report.words import duration, share
 
 _WIDTH = 880
 _COLOURS = 8

@@ -12,7 +12,7 @@ from typing import Any
 
 from gpuq.sim.report.figures import MEASURED
 from gpuq.sim.report.headline import headline
-from gpuq.sim.report.sketch import Sketch
+from gpuq.sim.report.plot_data import Sketch
 from gpuq.sim.report.summary import Summary, ratio
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from gpuq.sim.report.words import duration
+from gpuq.sim.report.labels import duration
 
 
 @dataclass(frozen=True, slots=True)

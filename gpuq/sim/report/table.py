@@ -7,10 +7,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gpuq.sim.report.labels import UNKNOWN, count, duration, share
+from gpuq.sim.report.labels import ratio as written
 from gpuq.sim.report.report import Report, Step
 from gpuq.sim.report.summary import Summary, ratio
-from gpuq.sim.report.words import UNKNOWN, count, duration, share
-from gpuq.sim.report.words import ratio as written
 
 # Several seeds have several times as many notes; the page has them all.
 _MOST_NOTES = 12

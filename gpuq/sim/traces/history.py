@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from gpuq.adapters.store import open_store
-from gpuq.core.device import Device
+from gpuq.core.state.device import Device
 from gpuq.settings import load
-from gpuq.sim.staging import RESTART_S, Scenario, Stage, staged, timed_trace
+from gpuq.sim.scenario_builder import RESTART_S, Scenario, Stage, staged, timed_trace
 from gpuq.sim.traces.past import Past, past
 from gpuq.sim.worlds.machines import machines
 from gpuq.sim.worlds.measured import measured_world
-from gpuq.sim.worlds.zoo import Zoo
+from gpuq.sim.worlds.workload_set import Zoo
 
 
 def read_past(environ: Mapping[str, str] | None = None) -> Past:

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.codec import noun
-from gpuq.core.attempt import Ending
-from gpuq.core.device import Device
-from gpuq.core.measurement import Measurement
-from gpuq.learn.history import History, place_of
-from gpuq.learn.outcome import Outcome, outcome_from_rows
-from gpuq.sim.traces.asked import Asked, Imported, imported
+from gpuq.core.measuring.measurement import Measurement
+from gpuq.core.state.attempt import Ending
+from gpuq.core.state.device import Device
+from gpuq.learn.history.history import History, place_of
+from gpuq.learn.history.outcome import Outcome, outcome_from_rows
+from gpuq.sim.traces.requests import Asked, Imported, imported
 
 Ended = Sequence[tuple[JobRow, AttemptRow]]
 # What ended by itself; what was stopped, lost or ran out of memory says nothing of how long the job would have run.

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpuq.learn.rows import Row, read_rows
-from gpuq.sim.traces.asked import Asked, Imported, imported
+from gpuq.learn.history.rows import Row, read_rows
+from gpuq.sim.traces.requests import Asked, Imported, imported
 
 COLUMNS = ("submit_s", "duration_s", "num_gpus", "kind", "user", "deadline_s", "priority")
 _MOST_PRIORITY = 1000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuq.core.device import Device, DeviceId, HostId
+from gpuq.core.state.device import Device, DeviceId, HostId
 
 
 def machines(

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Sequence
 from itertools import product
 from statistics import median
 
-from gpuq.core.attempt import MemoryCause
-from gpuq.core.device import Device
+from gpuq.core.state.attempt import MemoryCause
+from gpuq.core.state.device import Device
+from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.interference.law import slowdown as law
-from gpuq.learn.outcome import Outcome
 from gpuq.sim.world import Workload, World
 
 _UNKNOWN_PCT = 100.0

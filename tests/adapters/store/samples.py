@@ -6,11 +6,11 @@ from typing import Any
 
 from gpuq.adapters.store.contract import AttemptRow, Commit, Entry, JobChange, Store
 from gpuq.codec import plain
-from gpuq.core.actions import Launch
-from gpuq.core.attempt import Attempt, AttemptId
-from gpuq.core.device import DeviceId, HostId
-from gpuq.core.job import JobId, JobState, KindId
-from gpuq.core.verdict import Rule, Verdict
+from gpuq.core.state.actions import Launch
+from gpuq.core.state.attempt import Attempt, AttemptId
+from gpuq.core.state.device import DeviceId, HostId
+from gpuq.core.state.job import JobId, JobState, KindId
+from gpuq.core.state.verdict import Rule, Verdict
 from gpuq.submission import JobRecord, Submission
 
 ADMITTED = Verdict(True, Rule.FITS, DeviceId("gpu0"), (("free_bytes", 123),))

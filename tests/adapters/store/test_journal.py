@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from gpuq.adapters.store.contract import Commit, Entry, Store
 from gpuq.adapters.store.journal import contains, pack, unpack
-from gpuq.core.job import JobId
+from gpuq.core.state.job import JobId
 from tests.adapters.store.samples import an_entry
 
 

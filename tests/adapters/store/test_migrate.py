@@ -24,7 +24,7 @@ from gpuq.adapters.store.contract import Store
 from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.migrate import check, downgrade, exclusive, main, revision, upgrade
 from gpuq.adapters.store.schema import HEAD, metadata
-from gpuq.core.device import Device, DeviceId, HostId
+from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.errors import SchemaMismatch
 from tests.adapters.store.samples import a_record
 

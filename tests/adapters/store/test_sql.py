@@ -16,8 +16,8 @@ from sqlalchemy import text
 from gpuq.adapters.store import database, open_store
 from gpuq.adapters.store.contract import AttemptRow, Commit, LaunchSpec, Selection, Store
 from gpuq.adapters.store.migrate import upgrade
-from gpuq.core.attempt import AttemptId
-from gpuq.core.job import ACTIVE, ENDED, JobId, JobState
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.job import ACTIVE, ENDED, JobId, JobState
 from gpuq.errors import NotFound
 from gpuq.submission import MAX_MOMENT
 from tests.adapters.store.samples import WAITS, a_change, a_record, an_attempt, an_end, an_entry, launched

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from gpuq.adapters.store.contract import Commit, Store
-from gpuq.core.job import JobId, JobState
+from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import NotFound
 from tests.adapters.store.samples import a_record
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from gpuq.adapters.store.contract import Chance, Commit, Store
-from gpuq.core.attempt import AttemptId
-from gpuq.core.device import Device, DeviceId, HostId
-from gpuq.core.job import JobId, JobState
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.device import Device, DeviceId, HostId
+from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Conflict, Failure
 from tests.adapters.store.samples import WAITS, a_change, a_record, an_attempt, an_end, an_entry, launched
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.learn.history import Known, Run
+from gpuq.learn.history.history import Known, Run
 from gpuq.learn.interference import LAW, Interference, Profile
 from gpuq.learn.interference.fit import fit
 from gpuq.learn.interference.law import slowdown

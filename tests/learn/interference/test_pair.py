@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpuq.core.forecast import LEARNED, MEASURED, PARTLY, RULE
-from gpuq.learn.history import History
+from gpuq.core.state.forecast import LEARNED, MEASURED, PARTLY, RULE
+from gpuq.learn.history.history import History
 from gpuq.learn.interference import Interference, PairCosts, Profile
 from tests.learn.world import DEVICE, Outcome
 

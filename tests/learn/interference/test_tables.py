@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from gpuq.lab.measured import Pair, Single
 from gpuq.learn.interference import Profile, fit_tables, profile_of
 from gpuq.learn.interference.tables import directed
-from gpuq.learn.measured import Pair, Single
 
 SINGLES = [Single("gpu", "a", "cnn", 8, utilization_pct=50.0, steps_per_s=1.0), Single("gpu", "b", "")]
 

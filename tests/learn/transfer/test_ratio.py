@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.learn.history import History
+from gpuq.learn.history.history import History
 from gpuq.learn.transfer.ratio import pooled, ratios
 from tests.learn.world import Work, run
 

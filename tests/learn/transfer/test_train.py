@@ -5,10 +5,10 @@ import random
 import msgspec
 import pytest
 
-from gpuq.learn.history import History
-from gpuq.learn.model import from_json, to_json
-from gpuq.learn.predictor import Predictor
-from gpuq.learn.train import fit
+from gpuq.learn.history.history import History
+from gpuq.learn.serving.model import from_json, to_json
+from gpuq.learn.serving.predictor import Predictor
+from gpuq.learn.training.train import fit
 from gpuq.learn.transfer.train import fit_transfer
 from gpuq.learn.transfer.transfer import Transfers
 from gpuq.settings import Learning

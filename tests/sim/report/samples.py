@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from gpuq.core.attempt import AttemptId, Ending
-from gpuq.core.device import DeviceId
-from gpuq.core.forecast import UNKNOWN
-from gpuq.core.job import JobId, JobState
-from gpuq.core.verdict import Rule
+from gpuq.core.state.attempt import AttemptId, Ending
+from gpuq.core.state.device import DeviceId
+from gpuq.core.state.forecast import UNKNOWN
+from gpuq.core.state.job import JobId, JobState
+from gpuq.core.state.verdict import Rule
 from gpuq.sim.record import AttemptRun, JobRun, Run, Stretch
 from gpuq.sim.trace import Arrival
 

@@ -6,8 +6,8 @@ from dataclasses import fields
 
 import pytest
 
-from gpuq.core.attempt import Ending
-from gpuq.core.job import JobState
+from gpuq.core.state.attempt import Ending
+from gpuq.core.state.job import JobState
 from gpuq.settings import Scheduling
 from gpuq.sim.record import Admissions
 from gpuq.sim.report.figures import MEASURED, Figures, figures

@@ -16,8 +16,8 @@ from gpuq.sim.record import Run
 from gpuq.sim.report.figures import figures
 from gpuq.sim.report.headline import headline
 from gpuq.sim.report.page import page
+from gpuq.sim.report.plot_data import POINTS, sketch
 from gpuq.sim.report.report import Report, to_json
-from gpuq.sim.report.sketch import POINTS, sketch
 from gpuq.sim.report.summary import summarise
 from gpuq.sim.report.table import show
 from tests.sim.report.samples import a_job, a_run, alone, together

@@ -6,11 +6,11 @@ import pytest
 
 from gpuq.adapters.store.migrate import upgrade
 from gpuq.errors import BadInput
+from gpuq.lab.worlds.contention import law_zoo
 from gpuq.sim.scenario import open_scenario
-from gpuq.sim.staging import Stage
+from gpuq.sim.scenario_builder import Stage
 from gpuq.sim.traces.history import of_past
 from gpuq.sim.traces.past import Past, past
-from gpuq.sim.worlds.law import law_zoo
 from tests.sim.rows import ended
 from tests.support.nouns import a_device
 

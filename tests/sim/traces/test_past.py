@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from gpuq.core.attempt import Ending
+from gpuq.core.state.attempt import Ending
 from gpuq.errors import BadInput
 from gpuq.sim.traces.past import past
 from tests.sim.rows import ended

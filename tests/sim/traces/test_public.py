@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from gpuq.errors import BadInput
-from gpuq.learn.public import folder
-from gpuq.sim.traces import alibaba, muri, philly
+from gpuq.lab.public import folder
+from gpuq.lab.traces import alibaba, muri, philly
 
 DATA = folder()
 needs_data = pytest.mark.skipif(DATA is None, reason="needs the measured public data (GPUQ_DATA)")

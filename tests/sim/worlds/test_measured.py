@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from gpuq.core.attempt import Ending
+from gpuq.core.state.attempt import Ending
 from gpuq.learn.interference.law import slowdown as law
 from gpuq.sim.traces.past import past
 from gpuq.sim.world import World

@@ -11,8 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-
-from workers.progress import hook_environment, read_progress
+from gpuq_workers.measuring.progress import hook_environment, read_progress
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from gpuq_workers.measuring.progress import why_not_counted
 
 from tests.workers.hook.conftest import Run, base_python, library, steps
-from workers.progress import why_not_counted
 
 
 def test_the_users_own_sitecustomize_still_runs(run: Run, counter: Path, tmp_path: Path):

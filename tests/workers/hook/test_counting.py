@@ -10,9 +10,9 @@ import zipapp
 from pathlib import Path
 
 import pytest
+from gpuq_workers.measuring.progress import read_progress
 
 from tests.workers.hook.conftest import Run, find_python, library, steps
-from workers.progress import read_progress
 
 MINOR_VERSIONS = [minor for minor in (8, 9, 10, 12, 13) if minor != sys.version_info.minor]
 

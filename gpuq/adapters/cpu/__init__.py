@@ -1,0 +1,1 @@
+"""CPU cores as devices."""

@@ -1,0 +1,332 @@
+"""Devices made of CPU cores: jobs are pinned to them, really contend, and are measured through /proc.
+
+Arrives: the settings, and at each look the residents' process trees. Leaves: readings and usage as for a GPU.
+A device's utilisation is the busy share of its cores; a resident's is the CPU time of its tree, children it waited for
+included. Its energy is that of the machine's processors times its part of the time that all cores were busy.
+
+Memory. The devices together promise `cpu_memory_fraction` of the machine, or of the tightest cgroup limit above us.
+What other processes use is on no device until it outgrows the rest of the machine; beyond that it is foreign on every
+device alike, and no device shows more free memory than the machine has: one that is used up admits nobody. Page cache
+that can be given back counts as free.
+
+Foreign load is what the cores of a device were busy with beside gpuq's jobs. It only matters where a job would have used the
+core itself, and the kernel counts that: the time in which a thread was ready to run and had no core. So the most that others can
+have taken of a job's time is the smaller of the time for which they ran and the time for which the job waited, its own waiting
+behind its own threads or a partner's included. Time that a hypervisor gave to another machine counts as taken too.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import psutil
+
+from gpuq.adapters.cpu.rapl import Rapl
+from gpuq.adapters.cpu.trees import KERNEL_COUNTS_WAITING, Trees, read_proc
+from gpuq.adapters.devices import Fault, Placement, Resident, Snapshot, Usage
+from gpuq.core.measuring.measurement import HELD_BACK_LIMIT
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.device import Device, DeviceId, HostId, Reading
+from gpuq.errors import BadSettings, NotFound
+from gpuq.settings import Devices, Settings
+
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_FOREIGN_MEAN_S = 20.0
+# With less foreign load than this, in cores, waiting is not looked at. Half of what counts over several looks.
+_FOREIGN_FROM = HELD_BACK_LIMIT / 2
+
+
+def open_backend(settings: Settings) -> CpuBackend:
+    """The cores this process may use, as devices. Raises BadSettings when there are too few for what is asked."""
+    shares = _share_out(sorted(os.sched_getaffinity(0)), settings.devices)
+    total = machine_memory().total
+    promised = int(total * settings.devices.cpu_memory_fraction)
+    host = HostId(settings.worker.host)
+    cores = {
+        Device(
+            DeviceId(f"{host}/cpu{index}"), host, "cpu", f"cpu-{len(share)}", promised // len(shares), index=str(index)
+        ): share
+        for index, share in enumerate(shares)
+    }
+    return CpuBackend(cores, total - promised)
+
+
+def _share_out(cores: Sequence[int], asked: Devices) -> list[tuple[int, ...]]:
+    each = asked.cpu_cores or len(cores) // max(1, asked.cpu_count)
+    if asked.cpu_count < 1 or each < 1 or each * asked.cpu_count > len(cores):
+        raise BadSettings(
+            f"{asked.cpu_count} CPU devices of {asked.cpu_cores or 'at least 1'} cores do not fit "
+            f"the {len(cores)} cores this process may use.",
+            fix="Change `cpu_count` or `cpu_cores` under [devices].",
+        )
+    if not 0 < asked.cpu_memory_fraction <= 1:
+        raise BadSettings(f"`cpu_memory_fraction` must be above 0 and at most 1, not {asked.cpu_memory_fraction}.")
+    return [tuple(cores[index * each : (index + 1) * each]) for index in range(asked.cpu_count)]
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The machine's memory, or that of the tightest cgroup we are under: bytes in all, bytes still to be had."""
+
+    total: int
+    available: int
+
+
+class Ticks(NamedTuple):
+    """How a core spent its time since the machine started, in clock ticks. `stolen`: a hypervisor ran others on it."""
+
+    busy: int
+    stolen: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Load:
+    """What the cores of one device did between two looks, in percent; `stolen` is no part of `busy`.
+
+    `foreign` is what is busy without gpuq's jobs: a little below zero where the two are measured unevenly, and None in the second
+    in which a job comes or goes, when they cannot be told apart.
+    """
+
+    busy: float
+    stolen: float
+    foreign: float | None
+
+
+@dataclass(slots=True)
+class _Look:
+    """What one look saw, for the next to take differences from."""
+
+    at: float
+    ticks: Mapping[int, Ticks]
+    joules: float | None = None
+    cpu_seconds: dict[AttemptId, float] = field(default_factory=dict)
+    residents: dict[DeviceId, frozenset[AttemptId]] = field(default_factory=dict)
+    foreign: dict[DeviceId, float | None] = field(default_factory=dict)
+
+
+class CpuBackend:
+    """See `devices.Backend`. `unpromised` is the memory in bytes that others may use before it counts."""
+
+    def __init__(
+        self,
+        cores: Mapping[Device, tuple[int, ...]],
+        unpromised: int,
+        clock: Callable[[], float] = time.monotonic,
+        memory: Callable[[], Memory] | None = None,
+        energy: Callable[[], float | None] | None = None,
+    ) -> None:
+        self._devices = tuple(cores)
+        self._cores = {device.id: share for device, share in cores.items()}
+        self._unpromised = unpromised
+        self._clock = clock
+        self._memory = memory or machine_memory
+        self._energy = energy or Rapl().spent
+        self._last: _Look | None = None
+        self._trees = Trees()
+
+    def devices(self) -> tuple[Device, ...]:
+        """The devices, in the order of their cores."""
+        return self._devices
+
+    def placement(self, devices: Sequence[DeviceId]) -> Placement:
+        """The cores to pin to. GPUs are hidden; thread counts are not set, since libraries follow the pinning."""
+        for device in devices:
+            if device not in self._cores:
+                raise NotFound(f"There is no device {device} on this host.", fix="`gpuq gpus` lists the devices.")
+        cores = sorted(core for device in devices for core in self._cores[device])
+        return Placement({"CUDA_VISIBLE_DEVICES": ""}, tuple(cores))
+
+    def read(self, now: float, residents: Sequence[Resident]) -> Snapshot:
+        """One look; utilisation is None at the first, which has nothing to take a difference from."""
+        look = _Look(self._clock(), _core_ticks(), self._energy())
+        usage = {resident.attempt: self._usage(resident, look) for resident in residents}
+        self._trees.end_look()
+        here = {device: [r for r in residents if device in r.devices] for device in self._cores}
+        used = {device: _memory_of(there, usage) for device, there in here.items()}
+        foreign_memory = self._foreign_memory(used)
+        readings, loads = {}, {}
+        for device, there in here.items():
+            look.residents[device] = frozenset(resident.attempt for resident in there)
+            load = loads[device] = self._load(device, look, usage)
+            look.foreign[device] = self._smoothed_foreign(device, load, look)
+            own = used[device]
+            both = None if own is None else own + foreign_memory[device]
+            busy = None if load is None else min(100.0, load.busy + load.stolen)
+            readings[device] = Reading(now, both, busy, foreign_memory[device], look.foreign[device])
+        for resident in residents:
+            usage[resident.attempt] = self._with_foreign(resident, usage[resident.attempt], loads, look)
+        self._last = look
+        return Snapshot(readings, usage)
+
+    def faults(self) -> Sequence[Fault]:
+        """Nobody reports any."""
+        return ()
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def _usage(self, resident: Resident, look: _Look) -> Usage:
+        tree = self._trees.read(resident.root_pid, look.at)
+        if tree is None:
+            return Usage(None, None)
+        # Of a job on several devices each has an even part. Without memory it is ending.
+        memory = tree.memory_bytes // len(resident.devices) or None
+        look.cpu_seconds[resident.attempt] = tree.cpu_seconds
+        before = self._last.cpu_seconds.get(resident.attempt) if self._last else None
+        cores = sum(len(self._cores.get(device, ())) for device in resident.devices)
+        if self._last is None or before is None or look.at <= self._last.at or not cores:
+            return Usage(memory, None, memory_is_estimate=tree.memory_is_estimate)
+        # A tree's time can fall: a child that nobody waits for takes its time with it.
+        spent = max(0.0, look.cpu_seconds[resident.attempt] - before)
+        return Usage(
+            memory,
+            100 * spent / ((look.at - self._last.at) * cores),
+            self._joules(spent, look),
+            memory_is_estimate=tree.memory_is_estimate,
+        )
+
+    def _joules(self, spent: float, look: _Look) -> float | None:
+        """The part of the processors' energy that goes with so many seconds of one core, of all that were spent."""
+        if look.joules is None or self._last is None:
+            return None
+        before = self._last.ticks
+        ticks = sum(now.busy - before[core].busy for core, now in look.ticks.items() if core in before)
+        whole = max(ticks / _TICKS_PER_S, spent)
+        return look.joules * spent / whole if whole > 0 else 0.0
+
+    def _foreign_memory(self, used: Mapping[DeviceId, int | None]) -> dict[DeviceId, int]:
+        """Bytes of each device that others use up: an even part, and never less than leaves what is still to be had.
+
+        What residents use beyond their own device's share belongs to the others.
+        """
+        memory = self._memory()
+        own = {device.id: min(used[device.id] or 0, device.total_memory) for device in self._devices}
+        others = memory.total - memory.available - sum(own.values())
+        part = max(0, others - self._unpromised) // len(self._devices)
+        return {d.id: max(part, d.total_memory - own[d.id] - memory.available) for d in self._devices}
+
+    def _load(self, device: DeviceId, look: _Look, usage: Mapping[AttemptId, Usage]) -> _Load | None:
+        """None at the first look, and when a core was taken offline."""
+        if self._last is None:
+            return None
+        busy = stolen = total = 0
+        for core in self._cores[device]:
+            if core not in look.ticks or core not in self._last.ticks:
+                return None
+            now, before = look.ticks[core], self._last.ticks[core]
+            busy += now.busy - before.busy
+            stolen += now.stolen - before.stolen
+            total += now.total - before.total
+        if total <= 0:
+            return None
+        busy_pct, stolen_pct = 100 * max(0, busy) / total, 100 * max(0, stolen) / total
+        shares = [usage[attempt].utilization_pct for attempt in look.residents[device]]
+        known = [share for share in shares if share is not None]
+        told_apart = self._last.residents[device] == look.residents[device] and len(known) == len(shares)
+        return _Load(busy_pct, stolen_pct, busy_pct - sum(known) if told_apart else None)
+
+    def _smoothed_foreign(self, device: DeviceId, load: _Load | None, look: _Look) -> float | None:
+        """What others use of the device, as the mean of the last while: a command that runs for a moment is not a partner.
+
+        While residents come and go, the value before stands.
+        """
+        if load is None or self._last is None:
+            return None
+        before = self._last.foreign[device]
+        if load.foreign is None:
+            return before if self._last.residents[device] != look.residents[device] else None
+        now = max(0.0, load.foreign + load.stolen)
+        if before is None:
+            return now
+        return before + (now - before) * (1 - math.exp((self._last.at - look.at) / _FOREIGN_MEAN_S))
+
+    def _with_foreign(
+        self, resident: Resident, usage: Usage, loads: Mapping[DeviceId, _Load | None], look: _Look
+    ) -> Usage:
+        """The usage with the foreign load on the resident's devices, and for which part of its time the job was held back.
+
+        A job whose threads take turns loses all of their waiting; one whose threads run side by side loses what they waited
+        in the mean, or what the one of them that waited longest did.
+        """
+        cores = {device: len(self._cores[device]) for device in resident.devices if device in self._cores}
+        lately = sum((look.foreign[device] or 0.0) / 100 * n for device, n in cores.items())
+        found = [(loads[device], n) for device, n in cores.items()]
+        ran = [load.foreign / 100 * n for load, n in found if load is not None and load.foreign is not None]
+        waited = None
+        if KERNEL_COUNTS_WAITING and max(lately, sum(ran)) >= _FOREIGN_FROM:
+            waited = self._trees.waited(resident.root_pid)
+        else:
+            self._trees.stop_waiting(resident.root_pid)
+        if self._last is None or usage.utilization_pct is None or len(ran) < len(resident.devices):
+            return usage
+        stolen = max(load.stolen / max(load.busy + load.stolen, 1.0) for load, _ in found if load is not None)
+        if waited is None:
+            return replace(usage, foreign_load=sum(ran) + stolen)
+        elapsed = look.at - self._last.at
+        every, worst = waited[0] / elapsed, waited[1] / elapsed
+        running = usage.utilization_pct / 100 * sum(cores.values())
+        held_back = max(worst, every / max(1.0, running + every)) + stolen
+        return replace(usage, foreign_load=sum(ran) + stolen, held_back=min(1.0, held_back))
+
+
+def _memory_of(residents: Sequence[Resident], usage: Mapping[AttemptId, Usage]) -> int | None:
+    """The residents' bytes on one device; None if one cannot be read."""
+    parts = [usage[resident.attempt].memory_bytes for resident in residents]
+    known = [memory for memory in parts if memory is not None]
+    return sum(known) if len(known) == len(parts) else None
+
+
+# --- the machine ---------------------------------------------------------------------------------------------------
+
+
+def _core_ticks() -> dict[int, Ticks]:
+    """The ticks of each core. Not psutil's: its list has no core numbers and leaves offline ones out."""
+    cores = {}
+    for line in Path("/proc/stat").read_bytes().splitlines():
+        name, *values = line.split()
+        if name[:3] != b"cpu":
+            break
+        if name != b"cpu":
+            ticks = [int(value) for value in values[:8]]
+            waiting, stolen, total = ticks[3] + ticks[4], ticks[7], sum(ticks)  # idle, and idle while a disk works
+            cores[int(name[3:])] = Ticks(total - waiting - stolen, stolen, total)
+    return cores
+
+
+def machine_memory() -> Memory:
+    """What this process could have: the machine's memory, or the cgroup's that leaves the least."""
+    machine = psutil.virtual_memory()
+    total, available = machine.total, machine.available
+    for limit, used in _cgroup_memory():
+        total = min(total, limit)
+        available = min(available, max(0, limit - used))
+    return Memory(total, min(total, available))
+
+
+def _cgroup_memory() -> Iterator[tuple[int, int]]:
+    """Limit and use of each memory cgroup above us, without the page cache that can be given back."""
+    for line in read_proc("/proc/self/cgroup").decode().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if controllers == "":
+            yield from _levels(Path("/sys/fs/cgroup"), path, ("memory.max", "memory.current", b"inactive_file "))
+        elif "memory" in controllers.split(","):
+            names = ("memory.limit_in_bytes", "memory.usage_in_bytes", b"total_inactive_file ")
+            yield from _levels(Path("/sys/fs/cgroup/memory"), path, names)
+
+
+def _levels(root: Path, path: str, names: tuple[str, str, bytes]) -> Iterator[tuple[int, int]]:
+    folder = root / path.lstrip("/")
+    for level in (folder, *folder.parents):
+        limit, used = read_proc(str(level / names[0])).strip(), read_proc(str(level / names[1])).strip()
+        if limit.isdigit() and used.isdigit():
+            cache = read_proc(str(level / "memory.stat")).partition(names[2])[2].split(None, 1)
+            yield int(limit), max(0, int(used) - (int(cache[0]) if cache else 0))
+        if level == root:
+            return

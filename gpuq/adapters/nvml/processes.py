@@ -1,0 +1,147 @@
+"""Who is on a GPU: its processes, the memory and the utilisation of each, and which of them belong to an attempt.
+
+A process is ours if one of our shims is among its ancestors. In a container with process numbers of its own most drivers still
+give the host's, so none is found to be ours; `nvml_share` says what follows. Utilisation per process is the driver's, asked for
+with the time of its last sample passed back, since else it averages over a span of its own choosing (nvtop's issue 91). Drivers
+were seen to return rubbish there (thousands of percent, processes that do not exist): what is not a percentage is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pynvml
+
+from gpuq.adapters.devices import Resident
+from gpuq.adapters.nvml.calls import ask, ask_newest
+from gpuq.core.state.attempt import AttemptId
+
+_GRAPHICS_EVERY_S = 10.0
+_SAMPLE_VALID_S = 3.0
+_MPS_SERVER = b"nvidia-cuda-mps-server"
+# PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h: the process numbers that a machine starts with.
+_INITIAL_NAMESPACE = "pid:[4026531836]"
+
+
+def numbers_are_the_hosts() -> bool:
+    """Whether our process numbers are those that the driver gives."""
+    try:
+        return str(Path("/proc/self/ns/pid").readlink()) == _INITIAL_NAMESPACE
+    except OSError:
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class Computing:
+    """The driver's processes that compute, and its MPS clients; None where it does not tell. And those that are MPS servers."""
+
+    processes: Sequence[Any] | None
+    clients: Sequence[Any] | None
+
+    servers: frozenset[int]
+
+    @property
+    def sharing(self) -> str | None:
+        """As `Device.sharing`."""
+        if self.clients or self.servers:
+            return "mps"
+        return None if self.processes is None else "time-slicing"
+
+
+def computing(handle: object) -> Computing:
+    """Who computes on this GPU now. Raises Failed."""
+    processes, clients = _list("Compute", handle), _list("MPSCompute", handle)
+    servers = frozenset(process.pid for process in processes or () if _is_mps_server(process.pid))
+    return Computing(processes, clients, servers)
+
+
+def _list(what: str, handle: object) -> Any:
+    """The third version of the list, or the second from a driver that knows no third."""
+    return ask_newest(
+        [getattr(pynvml, f"nvmlDeviceGet{what}RunningProcesses_v{version}") for version in (3, 2)], handle
+    )
+
+
+def _is_mps_server(pid: int) -> bool:
+    try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes().partition(b"\0")[0]
+    except OSError:
+        return False
+    return command.rpartition(b"/")[2] == _MPS_SERVER
+
+
+@dataclass(slots=True)
+class Processes:
+    """What is remembered of one GPU's processes from look to look."""
+
+    handle: object
+    slice_: bool
+    _graphics: dict[int, int | None] = field(default_factory=dict)
+    _graphics_at: float | None = None
+    _samples: dict[int, tuple[int, float]] = field(default_factory=dict)
+    _newest_sample: int = 0
+
+    def memory(self, found: Computing, now: float) -> dict[int, int | None] | None:
+        """Bytes per process; None if the driver does not tell. One process may be listed as compute and as graphics.
+
+        The list of graphics processes is asked for only now and then: that call was seen to take 4.5 ms and to hold the
+        driver's lock meanwhile (MangoHud's issue 2104).
+        """
+        if found.processes is None:
+            return None
+        if self._graphics_at is None or not 0 <= now - self._graphics_at < _GRAPHICS_EVERY_S:
+            self._graphics_at = now
+            self._graphics = {process.pid: process.usedGpuMemory for process in _list("Graphics", self.handle) or []}
+        held = {pid: bytes_ for pid, bytes_ in self._graphics.items() if Path(f"/proc/{pid}").exists()}
+        for process in (*found.processes, *(found.clients or ())):
+            before = held.get(process.pid, 0)
+            known = before is not None and process.usedGpuMemory is not None
+            held[process.pid] = max(before, process.usedGpuMemory) if known else None
+        return held
+
+    def shares(self, now: float) -> dict[int, float] | None:
+        """Percent per process, from its latest sample; processes without a fresh one did nothing. None where the driver does
+        not tell, as for MIG slices."""
+        if self.slice_:
+            return None
+        samples = ask(pynvml.nvmlDeviceGetProcessUtilization, self.handle, self._newest_sample)
+        if samples is None:
+            return None
+        for sample in samples:
+            if sample.smUtil <= 100 and sample.timeStamp >= self._samples.get(sample.pid, (0, 0))[0]:
+                self._samples[sample.pid] = (sample.timeStamp, float(sample.smUtil))
+                self._newest_sample = max(self._newest_sample, sample.timeStamp)
+        oldest = (now - _SAMPLE_VALID_S) * 1e6
+        self._samples = {pid: sample for pid, sample in self._samples.items() if sample[0] >= oldest}
+        return {pid: share for pid, (_, share) in self._samples.items()}
+
+
+def owners(pids: Iterable[int], residents: Sequence[Resident]) -> Mapping[int, AttemptId | None]:
+    """The attempt of each process, None for one that stands under no resident's root.
+
+    A process that cannot be looked at is left out. In a container with process numbers of its own, so is every one that is not
+    below a root: its number may be the host's, and another process here may have the same.
+    """
+    roots = {resident.root_pid: resident.attempt for resident in residents}
+    same_numbers = numbers_are_the_hosts()
+    found: dict[int, AttemptId | None] = {}
+    for pid in pids:
+        ancestors = list(_ancestry(pid))
+        owner = next((roots[parent] for parent in ancestors if parent in roots), None)
+        if owner is not None or (ancestors and same_numbers):
+            found[pid] = owner
+    return found
+
+
+def _ancestry(pid: int) -> Iterator[int]:
+    """The process and those above it, except the first of the machine; nothing for one that cannot be looked at."""
+    while pid > 1:
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_bytes()
+        except OSError:
+            return
+        yield pid
+        pid = int(stat.rpartition(b")")[2].split()[1])

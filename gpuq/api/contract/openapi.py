@@ -1,0 +1,129 @@
+"""The OpenAPI 3.1 document, made from the table of routes and the types it names.
+
+Arrives: routes. Leaves: the document as JSON. Schemas come from msgspec, so they are what the decoder checks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+import gpuq
+from gpuq.api.contract.parameters import MAX_ID
+from gpuq.api.contract.params import parameter_schemas
+from gpuq.api.contract.routes import ROUTES, Route
+from gpuq.api.contract.schema import Problem
+
+_REF = "#/components/schemas/{name}"
+
+
+def document(routes: Iterable[Route] = ROUTES) -> bytes:
+    """The document of these routes."""
+    routes = tuple(routes)
+    types = [found for route in routes for found in (*_each(route.body), *_each(route.gives))]
+    schemas, components = msgspec.json.schema_components([Problem, *types], ref_template=_REF)
+    problem, known = schemas[0], iter(schemas[1:])
+    paths: dict[str, dict[str, Any]] = {}
+    for route in routes:
+        body = _one_of([next(known) for _ in _each(route.body)])
+        gives = _one_of([next(known) for _ in _each(route.gives)]) or {"type": "string"}
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, body, gives, problem)
+    return msgspec.json.encode(
+        {
+            "openapi": "3.1.0",
+            "info": {"title": "gpuq", "version": gpuq.__version__, "description": _DESCRIPTION},
+            "paths": paths,
+            "components": {"schemas": components, "securitySchemes": _SECURITY},
+            "security": [{"token": []}],
+        }
+    )
+
+
+_DESCRIPTION = (
+    "A queue for GPU jobs. On the Unix socket the kernel names the caller; over TCP every address but the probes needs "
+    "the token. Errors are RFC 9457 problem documents with a `hint` and the CLI's `exit_code`."
+)
+# The HTTP library answers before any code of ours sees the request.
+_UNREADABLE: dict[str, Any] = {
+    "description": "The request cannot be read. In plain text where it is no HTTP, or its address is longer than 32 KiB.",
+    "content": {"text/plain": {"schema": {"type": "string"}}},
+}
+_SECURITY = {
+    "token": {"type": "http", "scheme": "bearer"},
+}
+
+
+def _operation(route: Route, body: Any, gives: Any, problem: Any) -> dict[str, Any]:
+    if route.media == "text/event-stream":
+        gives = _event(gives)
+    fault: dict[str, Any] = {"description": "A problem.", "content": {"application/problem+json": {"schema": problem}}}
+    operation: dict[str, Any] = {
+        "summary": route.text,
+        "operationId": _operation_id(route),
+        "parameters": [
+            *_path_parameters(route.path),
+            *_parameters(route.query, "query"),
+            *_parameters(route.headers, "header"),
+        ],
+        "responses": {
+            **{
+                str(status): {"description": text, "content": {route.media: {"schema": gives}}}
+                for status, text in {route.status: route.text, **route.also}.items()
+            },
+            "400": _UNREADABLE | {"content": {**fault["content"], **_UNREADABLE["content"]}},
+            "default": fault,
+        },
+    }
+    if body is not None:
+        operation["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    if route.public:
+        operation["security"] = []
+    return operation
+
+
+def _event(data: Any) -> dict[str, Any]:
+    """A server-sent event whose data is JSON of this schema."""
+    return {
+        "type": "object",
+        "properties": {
+            "id": {"type": "string"},
+            "event": {"type": "string"},
+            "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": data},
+        },
+        "required": ["data"],
+    }
+
+
+def _each(types: Any) -> tuple[Any, ...]:
+    return () if types is None else types if isinstance(types, tuple) else (types,)
+
+
+def _one_of(schemas: list[Any]) -> Any:
+    return {"oneOf": schemas} if len(schemas) > 1 else schemas[0] if schemas else None
+
+
+def _operation_id(route: Route) -> str:
+    words = re.sub(r"[^a-z0-9]+", "_", route.path.removeprefix("/api/v1").lower()).strip("_") or "page"
+    return f"{route.method.lower()}_{words}"
+
+
+def _path_parameters(path: str) -> list[dict[str, Any]]:
+    schemas = {"id": {"type": "integer", "minimum": 0, "maximum": MAX_ID}}
+    return [
+        {"name": name, "in": "path", "required": True, "schema": schemas.get(name, {"type": "string"})}
+        for name in re.findall(r"{(\w+)}", path)
+    ]
+
+
+def _parameters(cls: type[msgspec.Struct] | None, place: str) -> list[dict[str, Any]]:
+    """One parameter for each field of the struct; lists are written with commas."""
+    found = []
+    for name, schema in parameter_schemas(cls).items() if cls else ():
+        text = {"description": schema["description"]}
+        commas = {"style": "form", "explode": False} if schema.get("type") == "array" else {}
+        plain = {key: value for key, value in schema.items() if key != "description"}
+        found.append({"name": name, "in": place, **text, **commas, "schema": plain})
+    return found

@@ -1,0 +1,126 @@
+"""Errors as RFC 9457 problem documents.
+
+Arrives: whatever a handler raised. Leaves: `application/problem+json` with the sentence, the fix and the exit code
+that the CLI uses. No traceback leaves; what nobody foresaw goes to our own log with its traceback, and to the caller
+without.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+from aiohttp import web
+
+from gpuq.api.contract.schema import Problem
+from gpuq.api.page.render import login_page
+from gpuq.errors import BadInput, Failure, GpuqError, NotFound, NotPermitted
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+MEDIA_TYPE: Final = "application/problem+json"
+_log = logging.getLogger("gpuq.api")
+
+
+class Unauthenticated(NotPermitted):
+    """Nobody knows who is calling."""
+
+    http_status = 401
+
+
+class BadRequest(BadInput):
+    """The request cannot be read."""
+
+    http_status = 400
+    fix = "Send the JSON that /api/v1/openapi.json describes."
+
+
+class WrongMethod(BadInput):
+    """This address does not take this method."""
+
+    http_status = 405
+    fix = "See /api/v1/openapi.json for what is served."
+
+
+class TooLarge(BadInput):
+    """The body is too large."""
+
+    http_status = 413
+    fix = "Send fewer submissions in one request."
+
+
+@web.middleware
+async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turn every error into a problem document."""
+    try:
+        return await handler(request)
+    except GpuqError as error:
+        if error.http_status == 401 and "text/html" in request.headers.get("Accept", ""):
+            # With the general `no-referrer` a browser would send the form with `Origin: null`, which is refused.
+            headers = {"Referrer-Policy": "same-origin"}
+            return web.Response(text=login_page(error.message), status=401, content_type="text/html", headers=headers)
+        return response(error)
+    except web.HTTPException as error:
+        if error.status < 400:
+            raise
+        return response(_translate(error, request), headers=_kept(error))
+    except (ConnectionError, TimeoutError):
+        raise
+    except Exception:  # noqa: BLE001 - the one place that keeps tracebacks from leaving
+        _log.exception("%s %s failed", request.method, request.rel_url.raw_path)
+        return response(Failure("Something inside gpuq went wrong; its log has the details."))
+
+
+def break_off(request: web.Request) -> None:
+    """End a stream that failed half way: the caller must not take what came so far for the whole."""
+    _log.exception("%s %s failed half way", request.method, request.rel_url.raw_path)
+    if request.transport is not None:
+        request.transport.abort()
+
+
+def response(error: GpuqError, headers: dict[str, str] | None = None) -> web.Response:
+    """The problem document of an error."""
+    headers = dict(headers or {})
+    if error.http_status == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="gpuq"'
+    body = msgspec.json.encode(document(error))
+    return web.Response(body=body, status=error.http_status, content_type=MEDIA_TYPE, headers=headers)
+
+
+def document(error: GpuqError) -> Problem:
+    """The error as data. Text that cannot be written as UTF-8 is replaced."""
+    name = type(error).__name__
+    return Problem(
+        type=f"urn:gpuq:{_kebab(name)}",
+        title=_kebab(name).replace("-", " ").capitalize(),
+        status=error.http_status,
+        detail=_writable(error.message),
+        hint=_writable(error.fix),
+        exit_code=error.exit_code,
+    )
+
+
+def _translate(error: web.HTTPException, request: web.Request) -> GpuqError:
+    path = request.rel_url.raw_path[:200]
+    if error.status == 404:
+        return NotFound(f"Nothing is served at {path}.", fix="See /api/v1/openapi.json for what is served.")
+    if isinstance(error, web.HTTPMethodNotAllowed):
+        allowed = ", ".join(sorted(error.allowed_methods))
+        return WrongMethod(f"{path} does not take {request.method[:20]}; it takes {allowed}.")
+    if error.status == 413:
+        return TooLarge("The body is larger than this endpoint takes.")
+    return BadRequest(f"The request cannot be served: {error.reason}.")
+
+
+def _kept(error: web.HTTPException) -> dict[str, str]:
+    return {"Allow": error.headers["Allow"]} if "Allow" in error.headers else {}
+
+
+def _kebab(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower()
+
+
+def _writable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,0 +1,414 @@
+"""What the API says, as types: the CLI's `--json` prints the same.
+
+Leaves only; nothing arrives but what `views.py` fills in. Times are RFC 3339 in UTC, beside them the raw Unix
+seconds under `*_unix`. Bytes, percent and seconds are named in the key. What is unknown is null, never 0.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from gpuq.api.live import DispatcherSign
+from gpuq.core.state.job import JobState
+
+Numbers = dict[str, float | int | str | None]
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """An error, after RFC 9457. `hint` says what to do next; `exit_code` is what the CLI ends with."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    hint: str
+    exit_code: int
+
+
+class ForecastView(msgspec.Struct, frozen=True, kw_only=True):
+    """What is believed before it happened. `power_w` is what one device draws while the job has it to itself, in watts."""
+
+    peak_utilization_pct: float | None = None
+    peak_memory_bytes: int | None = None
+    upper_memory_bytes: int | None = None
+    expected_slowdown: float | None = None
+    upper_slowdown: float | None = None
+    duration_p50_s: float | None = None
+    duration_p90_s: float | None = None
+    power_w: float | None = None
+    evidence: str | None = None
+    model_version: str | None = None
+
+
+class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
+    """Yes or no, the rule that settled it, its numbers, and the same in words. `device_name` is as in `DeviceView`."""
+
+    admitted: bool
+    rule: str
+    numbers: Numbers
+    device: str | None = None
+    device_name: str | None = None
+    sentence: str = ""
+
+
+Actual = Annotated[
+    dict[str, Any],
+    Meta(
+        description="What really happened; null for what was not measured.",
+        extra_json_schema={
+            "properties": {
+                "peak_utilization_pct": {"type": ["number", "null"]},
+                "peak_memory_bytes": {"type": ["integer", "null"]},
+                "alone_rate": {"type": ["number", "null"]},
+                "shared_rate": {"type": ["number", "null"]},
+                "slowdown": {"type": ["number", "null"]},
+                "energy_joules": {"type": ["number", "null"]},
+                "idle_joules": {"type": ["number", "null"]},
+                "peak_memory_is_bound": {"type": ["boolean", "null"]},
+                "slowdown_basis": {
+                    "enum": ["measured by blinks", "within attempt", "kind's alone rate", "beside foreign load", None]
+                },
+                "slowdown_otherwise": {
+                    "type": "array",
+                    "description": "What the other bases say, each with `basis`, `value`, `low` and `high`.",
+                },
+                "blink": {
+                    "type": ["string", "null"],
+                    "description": "How often a partner was paused to measure this attempt, or why none was.",
+                },
+                "not_counted": {"type": ["string", "null"]},
+                "step_processes": {
+                    "type": ["integer", "null"],
+                    "description": "How many processes counted steps at the same time; `steps` is the most of any of them.",
+                },
+                "foreign_load": {
+                    "type": ["number", "null"],
+                    "description": "Mean load of processes that gpuq did not start: in cores, on a GPU as a share of it.",
+                },
+                "held_back": {
+                    "type": ["number", "null"],
+                    "description": "The part of the attempt's time that this took from it at most, from 0 to 1.",
+                },
+                "utilization_is_bound": {
+                    "type": ["boolean", "null"],
+                    "description": "Foreign load was so high that `peak_utilization_pct` is only what the job needs at most.",
+                },
+                "disturbed_rate": {
+                    "type": ["number", "null"],
+                    "description": "Steps/s where foreign load was too high for `alone_rate` and `shared_rate` to count.",
+                },
+                "partners": {"type": "array"},
+                "memory_cause": {"type": ["string", "null"]},
+            }
+        },
+    ),
+]
+
+
+class LiveNumbers(msgspec.Struct, frozen=True, kw_only=True):
+    """What a running job uses at this moment.
+
+    `not_counted` says why no steps are counted; of several processes that count steps at the same time (`step_processes`),
+    `steps` is the most that any of them counted. `slowdown` is what its present partners cost it so far, as measured, and
+    `slowdown_basis` what that rests on, as in `Actual`; `expected_slowdown` what was forecast for them. All three are time
+    together / time alone, and null without a partner.
+    """
+
+    memory_bytes: int | None
+    utilization_pct: float | None
+    steps: int | None
+    rate: float | None
+    slowdown: float | None = None
+    slowdown_basis: str | None = None
+    expected_slowdown: float | None = None
+    blink: str | None = None
+    not_counted: str | None
+    step_processes: int | None = None
+
+
+class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
+    """When a waiting job will probably start: as likely before as after `p50`, and nine times in ten before `p90`."""
+
+    p50: str
+    p50_unix: float
+    p90: str
+    p90_unix: float
+
+
+class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
+    """One start of a job: what was known when it was launched, and what came of it."""
+
+    number: int
+    host: str
+    device: str | None
+    devices: list[str]
+    device_names: list[str]
+    promised_memory_bytes: list[int]
+    shares: bool | None
+    launched_at: str
+    started_at: str | None
+    ended_at: str | None
+    ending: str | None
+    exit_code: int | None
+    reason: str | None
+    log_path: str | None
+    model_version: str | None
+    forecast: ForecastView | None
+    verdict: VerdictView | None
+    actual: Actual
+
+
+class JobLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One job in a list. `position` is its place among the waiting jobs, 1 for the one that is next; null for all others."""
+
+    id: int
+    name: str | None
+    state: JobState
+    reason: str | None
+    owner: str
+    project: str | None
+    kind: str
+    command: list[str]
+    priority: int
+    share: str
+    max_slowdown: float | None
+    submitted_at: str
+    submitted_at_unix: float
+    state_since: str
+    state_since_unix: float
+    started_at: str | None
+    started_at_unix: float | None
+    ended_at: str | None
+    ended_at_unix: float | None
+    cancel_requested: bool
+    attempt: int
+    host: str | None
+    device: str | None
+    device_name: str | None
+    devices: list[str]
+    device_names: list[str]
+    partners: list[int]
+    exit_code: int | None
+    log_path: str | None
+    live: LiveNumbers | None
+    position: int | None
+    expected_start: ExpectedStart | None
+    forecast: ForecastView | None
+    verdict: VerdictView | None
+    actual: Actual
+    dispatcher: DispatcherSign | None = None
+    """Whether the dispatcher gives signs of life; without one no job starts or ends."""
+
+
+class JobView(JobLine, frozen=True, kw_only=True):
+    """One job with all that is known of it. Of its environment only the names are told."""
+
+    cwd: str
+    script: str | None
+    script_sha256: str | None
+    git_sha: str | None
+    git_dirty: bool | None
+    environment: list[str]
+    declared_memory_bytes: int | None
+    time_limit_s: float | None
+    requeue_on_node_fail: bool
+    gpus: int
+    most_gpus: int | None
+    deadline_at: str | None
+    deadline_at_unix: float | None
+    preemptible: bool
+    blink: bool
+    alone: bool
+    attempts: list[AttemptView]
+
+
+class JobList(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of jobs. `next` is the cursor for `after`, null on the last page."""
+
+    jobs: list[JobLine]
+    next: int | None
+
+
+class Submitted(msgspec.Struct, frozen=True, kw_only=True):
+    """The id of one committed job, and whether the dispatcher, which starts it, gives signs of life."""
+
+    id: int
+    dispatcher: DispatcherSign | None
+
+
+class SubmittedMany(msgspec.Struct, frozen=True, kw_only=True):
+    """The ids of a committed batch, in its order."""
+
+    ids: list[int]
+    dispatcher: DispatcherSign | None
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """A request was committed. `done` says whether the dispatcher has already carried it out."""
+
+    id: int
+    asked: str
+    state: JobState
+    done: bool
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs that are past the point where this could be done. `why` stands behind "Job 7"."""
+
+    state: JobState
+    ids: list[int]
+    why: str
+
+
+class AskedMany(msgspec.Struct, frozen=True, kw_only=True):
+    """A request about many jobs: `jobs` are those it is for, by the state they were in, and `now` the same by their state when
+    this was answered. `missing` are ranges, the first and the last, of ids that were named and that no job has.
+    """
+
+    asked: str
+    dry_run: bool
+    jobs: dict[JobState, list[int]]
+    now: dict[JobState, list[int]]
+    refused: list[Refused]
+    missing: list[tuple[int, int]]
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a job waits, or why it is where it is, with the numbers."""
+
+    id: int
+    state: JobState
+    sentence: str
+    verdict: VerdictView | None
+    position: int | None
+    waiting: int | None
+    expected_start: ExpectedStart | None
+    device: str | None
+    device_name: str | None
+    partners: list[int]
+    forecast: ForecastView | None
+    attempts: list[AttemptView]
+    dispatcher: DispatcherSign | None
+    blink: str | None = None
+    """How often a partner was paused to measure it, or why none was; null where nobody asked for it."""
+
+
+class ResidentView(msgspec.Struct, frozen=True, kw_only=True):
+    """A job on a device. Slowdowns are as in `LiveNumbers`."""
+
+    job: int
+    attempt: int
+    name: str | None
+    memory_bytes: int | None
+    utilization_pct: float | None
+    steps: int | None
+    rate: float | None
+    slowdown: float | None
+    expected_slowdown: float | None
+    started_at: str | None
+    partners: list[int]
+    forecast: ForecastView | None
+
+
+class DeviceView(msgspec.Struct, frozen=True, kw_only=True):
+    """A device, and who is on it. `kind` is the product; live numbers are null when nobody reports them.
+
+    `index` is its number on its host as `nvidia-smi` counts, `3` or for a MIG slice `3:1`; null where it is not known. `name` is
+    what screens show and options take: `gpu3`, `cpu0`, with several hosts `node2:gpu3`. Only `id` never changes.
+    `sharing` is `mps`, `time-slicing`, or null where it is not known. `unwell` says why it is given no new jobs, null for a
+    device that is well. `processes_visible`: whether its driver shows the processes of jobs, null where no job has shown it yet.
+    `energy_joules` counts since the driver was loaded.
+    """
+
+    id: str
+    name: str
+    index: str | None
+    host: str
+    backend: str
+    kind: str
+    total_memory_bytes: int
+    sharing: str | None
+    used_memory_bytes: int | None
+    promised_memory_bytes: int | None
+    foreign_memory_bytes: int | None
+    utilization_pct: float | None
+    unwell: str | None
+    processes_visible: bool | None
+    power_watts: float | None
+    energy_joules: float | None
+    temperature_c: float | None
+    sm_activity_pct: float | None
+    memory_bandwidth_pct: float | None
+    throttling: list[str] | None
+    xids: dict[str, int] | None
+    read_at: str | None
+    residents: list[ResidentView]
+
+
+class Queue(msgspec.Struct, frozen=True, kw_only=True):
+    """Waiting jobs in order. `source` is `redis`, or `record` when Redis has no order to show."""
+
+    waiting: list[int]
+    source: str
+
+
+class PolicyFault(msgspec.Struct, frozen=True, kw_only=True):
+    """Why the chosen policy was replaced by the default; `at` is null where it was so from the start."""
+
+    reason: str
+    at: str | None
+
+
+class PolicyView(msgspec.Struct, frozen=True, kw_only=True):
+    """A policy that can be chosen. `problem` says why it cannot be had here; what it claims is null where it cannot be loaded.
+
+    `source` is its entry point and the package that it came with; `extra` the optional dependencies it needs; `settings` those
+    of [scheduling] that it looks at.
+    """
+
+    name: str
+    source: str
+    summary: str | None
+    work_conserving: bool | None
+    starvation_free: bool | None
+    extra: str | None
+    problem: str | None
+    settings: dict[str, Any] | None
+
+
+class Policies(msgspec.Struct, frozen=True, kw_only=True):
+    """Every policy, the one in the settings, and the one that proposes now: null when no dispatcher says so."""
+
+    chosen: str
+    serving: str | None
+    fault: PolicyFault | None
+    policies: list[PolicyView]
+
+
+class EventView(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the journal, as sent over SSE."""
+
+    seq: int
+    at: str
+    name: str
+    jobs: list[int]
+    body: Any
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True):
+    """Fixed words only: `ok`, or what is missing."""
+
+    ready: bool
+    database: str
+    redis: str
+    dispatcher: str
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """Which gpuq answers."""
+
+    version: str
+    api: str

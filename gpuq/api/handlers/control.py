@@ -1,0 +1,168 @@
+"""`cancel`, `hold` and `release`: of one job, or of all that meet some conditions.
+
+A request is committed for each job, in one transaction, and the dispatcher is rung. It carries the requests out, and the
+answer waits a moment for that, so that it can say what came of them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_left, bisect_right
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Literal
+
+import msgspec
+from aiohttp import web
+
+from gpuq.adapters.store.contract import Selection
+from gpuq.api.context import Context, context_of
+from gpuq.api.contract import params
+from gpuq.api.contract.parameters import JobsBody, WaitQuery, Where
+from gpuq.api.contract.schema import Asked, AskedMany, Refused
+from gpuq.api.handlers.jobs import find
+from gpuq.api.identity import Caller, caller_of
+from gpuq.api.reply import reply
+from gpuq.core.state.job import ACTIVE, WAITING, JobId, JobState
+from gpuq.errors import Conflict
+
+Verb = Literal["cancel", "hold", "release"]
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+States = Mapping[JobId, JobState]
+
+_LOOK_EVERY_S = 0.02
+# Of the time that is waited, at most this share is spent on looking.
+_LOOK_SHARE = 0.2
+_POSSIBLE: dict[Verb, frozenset[JobState]] = {
+    "cancel": WAITING | ACTIVE,
+    "hold": frozenset({JobState.PENDING}),
+    "release": frozenset({JobState.HELD}),
+}
+_body = msgspec.json.Decoder(JobsBody)
+
+
+def one(verb: Verb) -> Handler:
+    """The handler that asks for `verb` on the job of the address."""
+
+    async def handle(request: web.Request) -> web.Response:
+        context = context_of(request)
+        wait = params.query(request, WaitQuery).wait
+        row, _ = await find(context, request.match_info["id"])
+        if row.state not in _POSSIBLE[verb]:
+            raise Conflict(f"Job {row.id} {_obstacle(verb, row.state)}.")
+        await context.ask(verb, [row.id], caller_of(request).user)
+        before = {row.id: row.state}
+        state = (await _wait_for_changes(context, before, wait)).get(row.id, row.state)
+        done = state is not row.state
+        return reply(Asked(id=row.id, asked=verb, state=state, done=done), 200 if done else 202)
+
+    return handle
+
+
+def many(verb: Verb) -> Handler:
+    """The handler that asks for `verb` on every job that meets the conditions of the body."""
+
+    async def handle(request: web.Request) -> web.Response:
+        context = context_of(request)
+        wait = params.query(request, WaitQuery).wait
+        wanted = await params.body(request, _body)
+        selection = _selection(verb, wanted.where, caller_of(request))
+        found: States = await context.read(context.store.select, selection)
+        before = {job: state for job, state in found.items() if state in _POSSIBLE[verb]}
+        now: States = before
+        if before and not wanted.dry_run:
+            await context.ask(verb, list(before), caller_of(request).user)
+            now = await _wait_for_changes(context, before, wait)
+        refused = _by_state({job: state for job, state in found.items() if job not in before})
+        answer = AskedMany(
+            asked=verb,
+            dry_run=wanted.dry_run,
+            jobs=_by_state(before),
+            now=_by_state(now),
+            refused=[Refused(state=state, ids=ids, why=_obstacle(verb, state)) for state, ids in refused.items()],
+            missing=await context.read(_missing, context, selection),
+        )
+        done = wanted.dry_run or all(now.get(job) is not state for job, state in before.items())
+        return reply(answer, 200 if done else 202)
+
+    return handle
+
+
+def _selection(verb: Verb, where: Where, caller: Caller) -> Selection:
+    """The conditions as the record knows them.
+
+    Jobs and states that are named are meant as such, and those past that point are refused. Where neither is, only jobs are
+    meant that the request is possible for.
+    """
+    ids = params.given(where.ids)
+    states = params.states(params.given(where.state) or ())
+    if states is None and ids is None:
+        states = sorted(_POSSIBLE[verb])
+    owner = params.given(where.owner)
+    return Selection(
+        ids=None if ids is None else tuple((one, one) if isinstance(one, int) else (one[0], one[1]) for one in ids),
+        states=None if states is None else tuple(states),
+        owner=None if owner is None else params.owner(owner, caller),
+        name=params.given(where.name),
+        kind=params.given(where.kind),
+        project=params.given(where.project),
+    )
+
+
+def _missing(context: Context, selection: Selection) -> list[tuple[int, int]]:
+    """The parts of the named ranges in which there is no job. Blocks."""
+    if selection.ids is None:
+        return []
+    there = list(context.store.select(Selection(ids=selection.ids)))
+    missing: list[tuple[int, int]] = []
+    for first, last in sorted(set(selection.ids)):
+        expected = first
+        for job in there[bisect_left(there, first) : bisect_right(there, last)]:
+            if job > expected:
+                missing.append((expected, job - 1))
+            expected = job + 1
+        if expected <= last:
+            missing.append((expected, last))
+    return missing
+
+
+def _ranges(ids: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Ascending ids as ranges of the first and the last."""
+    found: list[tuple[int, int]] = []
+    for job in ids:
+        if found and found[-1][1] == job - 1:
+            found[-1] = (found[-1][0], job)
+        else:
+            found.append((job, job))
+    return tuple(found)
+
+
+def _obstacle(verb: Verb, state: JobState) -> str:
+    """Why a job in this state is past the point where this could be done: what stands behind its name."""
+    if verb == "cancel":
+        return f"has already ended: it is {state}"
+    if verb == "hold":
+        why = "it is held already" if state is JobState.HELD else f"it is {state}"
+        return f"cannot be held: {why}. Only a pending job can"
+    return f"cannot be released: it is {state}. Only a held job can"
+
+
+def _by_state(states: States) -> dict[JobState, list[int]]:
+    found: dict[JobState, list[int]] = {}
+    for job, state in states.items():
+        found.setdefault(state, []).append(int(job))
+    return found
+
+
+async def _wait_for_changes(context: Context, before: States, seconds: int) -> States:
+    """The states of these jobs after at most `seconds`, earlier when each has changed."""
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + seconds
+    selection = Selection(ids=_ranges(before))
+    while True:
+        started = loop.time()
+        now: States = await context.read(context.store.select, selection)
+        changed = all(now.get(job) is not state for job, state in before.items())
+        if changed or context.stopping.is_set() or loop.time() >= deadline:
+            return now
+        took = loop.time() - started
+        await asyncio.sleep(max(_LOOK_EVERY_S, min(took / _LOOK_SHARE, deadline - loop.time())))

@@ -1,0 +1,150 @@
+"""`GET /api/v1/events`: the journal as server-sent events, resumable.
+
+The id of an event is its number in the journal and the moment it was written, in microseconds: "1500-1764000000123456".
+`Last-Event-ID` or `?after=` goes on behind one already seen; without either, the stream begins now. Only entries that name jobs
+are sent, unless `all=1`. A comment keeps the line open.
+
+After a backup was put back, numbers are given a second time, at other moments. So who has seen an entry that is not in the
+journal, or not any more, is told so by a first event `Rewound` with the newest id there is, and the stream goes on from there.
+A bare number is taken too; of those, only what is beyond the newest is known to be from before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+
+import msgspec
+from aiohttp import web
+from aiohttp_sse import EventSourceResponse
+
+from gpuq.adapters.store.contract import Entry, Store
+from gpuq.api.context import Context, context_of
+from gpuq.api.contract import params
+from gpuq.api.contract.parameters import EventsHeaders, EventsQuery
+from gpuq.api.contract.problem import break_off
+from gpuq.api.views import event_view
+from gpuq.core.state.job import JobId
+from gpuq.errors import BadInput, GpuqError
+
+_HEARTBEAT_S = 15.0
+_LOOK_EVERY_S = 0.4
+_AT_ONCE = 500
+_ID = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?")
+REWOUND = "Rewound"
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The last entry that a caller has seen; `moment` in microseconds, None where only the number is known."""
+
+    seq: int
+    moment: int | None = None
+
+    @property
+    def id(self) -> str:
+        """As the stream names it."""
+        return f"{self.seq}" if self.moment is None else f"{self.seq}-{self.moment}"
+
+
+async def events(request: web.Request) -> web.StreamResponse:
+    """Stream the journal until the caller leaves."""
+    context = context_of(request)
+    query = params.query(request, EventsQuery)
+    seen = _seen(request, query)
+    after = await context.read(context.store.last_seq) if seen is None else seen.seq
+    job = params.given(query.job)
+    answer = EventSourceResponse(ping_interval=_HEARTBEAT_S, sep="\n")
+    await answer.prepare(request)
+    async with answer:
+        try:
+            # At once, so that a caller knows where the stream begins and proxies pass the headers on.
+            await answer.write(f": after {after}\n\n".encode())
+            if seen is not None:
+                after = await _where_to_go_on(context, answer, seen)
+            await _send(context, answer, after, only_jobs=not query.all, job=job)
+        except (ConnectionError, TimeoutError):
+            pass
+        except Exception:  # noqa: BLE001 - the answer has begun, so no problem document can be sent
+            break_off(request)
+    return answer
+
+
+def _seen(request: web.Request, query: EventsQuery) -> Seen | None:
+    """The last event that the caller has seen; None where none is named."""
+    text = params.given(params.headers(request, EventsHeaders).last_event_id) or params.given(query.after)
+    if text is None:
+        return None
+    found = _ID.fullmatch(text)
+    if not found:
+        raise BadInput(
+            f"{params.shown(text)} is not the id of an event.",
+            fix="Give the `id` of the last one that came, or its number; 0 is the beginning.",
+        )
+    return Seen(int(found[1]), None if found[2] is None else int(found[2]))
+
+
+async def _where_to_go_on(context: Context, answer: EventSourceResponse, seen: Seen) -> int:
+    """The number to go on behind, once the record answers; who comes from another past is told."""
+    while answer.is_connected() and not context.stopping.is_set():
+        try:
+            newest = await context.read(_newest_if_rewound, context.store, seen)
+        except GpuqError:
+            await _sleep_unless(context.stopping, _LOOK_EVERY_S)
+            continue
+        if newest is None:
+            break
+        body = {"asked_after": seen.seq, "last": newest.seq}
+        entry = Entry(seq=newest.seq, at=context.now(), name=REWOUND, body=body, jobs=())
+        await _tell(answer, entry, newest)
+        return newest.seq
+    return seen.seq
+
+
+def _newest_if_rewound(store: Store, seen: Seen) -> Seen | None:
+    """What is newest in the journal, where that does not hold what was seen; None where it does. Blocks."""
+    last = store.last_seq()
+    if seen.seq <= last and (seen.moment is None or _found(store, seen.seq) == seen):
+        return None
+    return _found(store, last) or Seen(last)
+
+
+def _found(store: Store, seq: int) -> Seen | None:
+    entries = store.journal(after=seq - 1, limit=1)
+    return _named(entries[0]) if entries and entries[0].seq == seq else None
+
+
+def _named(entry: Entry) -> Seen:
+    return Seen(entry.seq, round(entry.at * 1e6))
+
+
+async def _send(context: Context, answer: EventSourceResponse, after: int, *, only_jobs: bool, job: int | None) -> None:
+    while answer.is_connected() and not context.stopping.is_set():
+        entries = await _entries(context, after, only_jobs=only_jobs, job=job)
+        for entry in entries:
+            await _tell(answer, entry, _named(entry))
+            after = entry.seq
+        if len(entries) < _AT_ONCE:
+            await _sleep_unless(context.stopping, _LOOK_EVERY_S)
+
+
+async def _tell(answer: EventSourceResponse, entry: Entry, name: Seen) -> None:
+    body = msgspec.json.encode(event_view(entry)).decode()
+    await answer.send(body, id=name.id, event=entry.name)
+
+
+async def _entries(context: Context, after: int, *, only_jobs: bool, job: int | None) -> list[Entry]:
+    """What came after; nothing while the record is away, it is asked again."""
+    wanted = None if job is None else JobId(job)
+    try:
+        return await context.read(context.store.journal, after=after, limit=_AT_ONCE, job=wanted, only_jobs=only_jobs)
+    except GpuqError:
+        return []
+
+
+async def _sleep_unless(stop: asyncio.Event, seconds: float) -> None:
+    try:
+        await asyncio.wait_for(stop.wait(), seconds)
+    except TimeoutError:
+        return

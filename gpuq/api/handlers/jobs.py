@@ -1,0 +1,174 @@
+"""Jobs: lists, one job, and why it waits.
+
+Arrives: ids and filters. Leaves: the structs of `schema.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
+from gpuq.api import views
+from gpuq.api.context import Context, context_of
+from gpuq.api.contract import params
+from gpuq.api.contract.parameters import ListQuery
+from gpuq.api.contract.schema import Explanation, JobList, JobView
+from gpuq.api.identity import caller_of
+from gpuq.api.live import LiveView
+from gpuq.api.messages import STATES
+from gpuq.api.reply import reply
+from gpuq.core.state.device_names import DeviceNames
+from gpuq.core.state.job import WAITING, JobId, JobState
+from gpuq.errors import NotFound, Unreachable
+
+
+async def jobs(request: web.Request) -> web.Response:
+    """A page of jobs, newest first unless `order=oldest`."""
+    context = context_of(request)
+    query = params.query(request, ListQuery)
+    limit = query.limit
+    rows, attempts = await context.read(
+        _page,
+        context,
+        {
+            "ids": query.ids or None,
+            "states": params.states(query.state),
+            "owner": params.owner(query.owner, caller_of(request)),
+            "after": params.given(query.after),
+            "limit": limit + 1,
+            "newest_first": query.order == "newest",
+        },
+    )
+    seen = await context.live.read()
+    believed = await _forecasts(context, rows[:limit])
+    names = await device_names(context, seen.view)
+    pending = any(row.state is JobState.PENDING for row in rows[:limit])
+    places = {job: place for place, job in enumerate(await waiting_order(context), 1)} if pending else {}
+    lines = [
+        views.job_line(
+            row, attempts.get(row.id), seen.view, names, places.get(row.id), believed.get(row.record.signature)
+        )
+        for row in rows[:limit]
+    ]
+    lines = [msgspec.structs.replace(line, dispatcher=seen.dispatcher) for line in lines]
+    return reply(JobList(jobs=lines, next=lines[-1].id if len(rows) > limit else None))
+
+
+async def show(request: web.Request) -> web.Response:
+    """One job with all that is known of it."""
+    context = context_of(request)
+    row, attempts = await find(context, request.match_info["id"])
+    order = await waiting_order(context) if row.state is JobState.PENDING else []
+    live = await context.live.read()
+    view = await _view(context, row, attempts, live.view, order)
+    return reply(msgspec.structs.replace(view, dispatcher=live.dispatcher))
+
+
+async def explain(request: web.Request) -> web.Response:
+    """Why the job waits, or why it is where it is."""
+    context = context_of(request)
+    row, attempts = await find(context, request.match_info["id"])
+    order = await waiting_order(context) if row.state is JobState.PENDING else []
+    live = await context.live.read()
+    line = await _view(context, row, attempts, live.view, order)
+    words = [STATES[row.state]]
+    if line.verdict is not None:
+        words = [line.verdict.sentence] if row.state is JobState.PENDING else [STATES[row.state], line.verdict.sentence]
+    return reply(
+        Explanation(
+            id=row.id,
+            state=row.state,
+            sentence=" ".join(words),
+            verdict=line.verdict,
+            position=line.position,
+            waiting=len(order) if row.state is JobState.PENDING else None,
+            expected_start=line.expected_start,
+            device=line.device,
+            device_name=line.device_name,
+            partners=line.partners,
+            forecast=line.forecast,
+            attempts=line.attempts,
+            dispatcher=live.dispatcher,
+            blink=(line.live.blink if line.live else None) or line.actual["blink"],
+        )
+    )
+
+
+# --- shared with the logs and the page -----------------------------------------------------------------------------
+
+
+async def find(context: Context, text: str) -> tuple[JobRow, list[AttemptRow]]:
+    """The job of that id with its attempts. Raises NotFound."""
+    job = params.job_id(text)
+    row, attempts = await context.read(_job_with_attempts, context, job)
+    if row is None:
+        raise NotFound(f"There is no job {job}.")
+    return row, attempts
+
+
+async def waiting_order(context: Context) -> list[int]:
+    """The waiting jobs' ids in order; empty when Redis does not answer."""
+    try:
+        return list(await context.parts.stream.waiting())
+    except Unreachable:
+        return []
+
+
+def position(order: Sequence[int], job: JobId) -> int | None:
+    """1 for the job that is next."""
+    return order.index(job) + 1 if job in order else None
+
+
+async def device_names(context: Context, live: LiveView | None) -> DeviceNames:
+    """The names of all known devices."""
+    return DeviceNames(await context.read(context.devices.get), live.reported if live else ())
+
+
+# --- inside --------------------------------------------------------------------------------------------------------
+
+
+async def _view(
+    context: Context, row: JobRow, attempts: Sequence[AttemptRow], live: LiveView | None, order: Sequence[int]
+) -> JobView:
+    names, forecast = await device_names(context, live), await _forecast(context, row)
+    return views.job_view(row, attempts, live, names, position(order, row.id), forecast)
+
+
+def _page(context: Context, filters: dict[str, Any]) -> tuple[list[JobRow], dict[JobId, AttemptRow]]:
+    """Rows and their last attempts: the live ones in one call, an ended job's by its id."""
+    rows = context.store.jobs(**filters)
+    last = {row.job: row for row in context.store.live_attempts()}
+    for row in rows:
+        if row.id not in last and row.state not in WAITING and (found := last_attempt(context.store, row)) is not None:
+            last[row.id] = found
+    return rows, last
+
+
+def last_attempt(store: Store, row: JobRow) -> AttemptRow | None:
+    """The last attempt of a job, if it ever had one. Blocks."""
+    attempts = store.attempts(row.id) if row.attempt else []
+    return attempts[-1] if attempts else None
+
+
+def _job_with_attempts(context: Context, job: JobId) -> tuple[JobRow | None, list[AttemptRow]]:
+    row = context.store.job(job)
+    return row, (context.store.attempts(job) if row is not None and row.attempt else [])
+
+
+async def _forecast(context: Context, row: JobRow) -> dict[str, Any] | None:
+    models = context.parts.models
+    if models is None or row.state not in WAITING:
+        return None
+    return await context.read(models.forecast, row.record)
+
+
+async def _forecasts(context: Context, rows: Sequence[JobRow]) -> dict[str, dict[str, Any]]:
+    """Signature -> the forecast of now, of the waiting jobs among these."""
+    waiting = [row.record for row in rows if row.state in WAITING]
+    if context.parts.models is None or not waiting:
+        return {}
+    return await context.read(context.parts.models.forecasts, waiting)

@@ -1,0 +1,294 @@
+"""`POST /api/v1/predict`: what is believed of a submission, from what evidence, how sure, and beside whom it might run now.
+
+Arrives: a submission, and if wished a type of device, and a job or a kind to be beside. Leaves: a `Prediction`; nothing is
+queued. Whether it might join somebody is said by the same `core.admit` that decides, on the live view of now: it is a look,
+no promise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from aiohttp import web
+
+from gpuq.adapters.store.contract import JobRow
+from gpuq.api import fits
+from gpuq.api.context import Context, context_of
+from gpuq.api.contract import params
+from gpuq.api.contract.parameters import PredictQuery
+from gpuq.api.contract.schema_predict import BesideView, EvidenceView, NearKind, PartnerView, Prediction, TypeForecast
+from gpuq.api.handlers.submit import records
+from gpuq.api.identity import caller_of
+from gpuq.api.live import LiveDevice, LiveView
+from gpuq.api.models import Belief
+from gpuq.api.reply import reply
+from gpuq.api.views import expected_start, forecast_view, verdict_view
+from gpuq.codec import noun, plain
+from gpuq.core.scheduling.admit import Place, admit
+from gpuq.core.state.attempt import Attempt, AttemptId
+from gpuq.core.state.device import Device, DeviceId, HostId, Reading
+from gpuq.core.state.device_names import DeviceNames
+from gpuq.core.state.forecast import UNKNOWN, Forecast
+from gpuq.core.state.job import JobId, KindId, Sharing
+from gpuq.core.state.verdict import Verdict
+from gpuq.errors import NeverFits, NotFound
+from gpuq.submission import JobRecord, Submission, to_core
+
+# Busy devices that are looked at, the least loaded first.
+_MOST_DEVICES = 16
+
+
+@dataclass(frozen=True)
+class _Company:
+    """A device with those on it: as it is now, or as it was asked about (`real` is False)."""
+
+    place: Place
+    names: Mapping[int, str | None]
+    real: bool = True
+
+
+async def predict(request: web.Request) -> web.Response:
+    """What would be believed of this submission, without queueing it."""
+    context = context_of(request)
+    wanted = await params.submission(request)
+    record = records(context, caller_of(request), [wanted], None)[0]
+    live = (await context.live.read()).view
+    query = params.query(request, PredictQuery)
+    beside, device_type = params.given(query.beside), params.given(query.device_type)
+    return reply(await context.read(_prediction, context, record, live, beside, device_type))
+
+
+def _prediction(
+    context: Context, record: JobRecord, live: LiveView | None, beside: str | None, device_type: str | None
+) -> Prediction:
+    devices = context.devices.get()
+    by_type = {device.type: device for device in devices if device_type in (None, device.type)}
+    if device_type is not None and devices and not by_type:
+        known = ", ".join(sorted({device.type for device in devices}))
+        raise NotFound(f"There is no device of type {params.shown(device_type)}.", fix=f"Known types: {known}.")
+    alone = _beliefs(context, record, [(device, ()) for device in by_type.values()])
+    best = next((one for one in alone if one.forecast.known), alone[0] if alone else None)
+    names = DeviceNames(devices, live.reported if live else ())
+    company = [*_asked_company(context, beside, by_type), *_company_now(context, live, by_type)]
+    never = _never_fits(record.submission, devices)
+    beside_views = _besides(context, record, company, names)
+    idle = [device for device in live.devices if not device.residents and device.type in by_type] if live else []
+    shared = [
+        one.place.device
+        for one, view in zip(company, beside_views, strict=False)
+        if one.real and view.verdict.admitted and not context.settings.scheduling.shadow
+    ]
+    free = [] if never else _would_take(context, record, idle, alone, shared)
+    now = (context.now(), context.now()) if free else None
+    return Prediction(
+        kind=record.kind,
+        forecast=None if best is None else forecast_view(plain(best.forecast), by_type[best.device_type].total_memory),
+        evidence=None if best is None else _evidence(best),
+        never_fits=never,
+        expected_start=expected_start(now or (live.newcomer_start if live else None)),
+        free_devices=[names.of(device) for device in free],
+        features={name: value for name, value in record.features.items() if name != "tokens"},
+        device_types=[_type_forecast(one, by_type[one.device_type]) for one in alone],
+        beside=beside_views,
+    )
+
+
+def _beliefs(context: Context, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]) -> list[Belief]:
+    return [] if context.parts.models is None else context.parts.models.beliefs(record, questions)
+
+
+def _never_fits(wanted: Submission, devices: Sequence[Device]) -> str | None:
+    try:
+        fits.check(wanted, devices)
+    except NeverFits as error:
+        return error.message
+    return None
+
+
+def _type_forecast(belief: Belief, device: Device) -> TypeForecast:
+    forecast = forecast_view(plain(belief.forecast), device.total_memory)
+    assert forecast is not None
+    return TypeForecast(device_type=belief.device_type, forecast=forecast, evidence=_evidence(belief))
+
+
+def _evidence(belief: Belief) -> EvidenceView:
+    judged = belief.judged or {}
+    under = judged.get("memory_under_share")
+    return EvidenceView(
+        text=belief.forecast.evidence,
+        own_runs=belief.runs,
+        nearest=[NearKind(kind=kind, likeness=round(likeness, 3)) for kind, likeness in belief.nearest],
+        model_version=belief.forecast.model_version,
+        bounds_meant_to_hold=belief.quantile,
+        bounds_held=None if under is None else round(1 - under, 4),
+        judged_on=judged.get("scored"),
+    )
+
+
+# --- when ------------------------------------------------------------------------------------------------------------
+
+
+def _would_take(
+    context: Context, record: JobRecord, idle: Sequence[LiveDevice], alone: Sequence[Belief], shared: Sequence[Device]
+) -> list[str]:
+    """The devices that would take the job now: `shared`, and those of `idle` that admit it. None where they are too few for it
+    on each host.
+
+    Jobs that wait are not counted: what is free at this moment was offered to them, and refused.
+    """
+    job, forecasts = to_core(JobId(0), record), {belief.device_type: belief.forecast for belief in alone}
+    by_host: dict[str, list[str]] = {}
+    for device in idle:
+        verdict = admit(job, forecasts.get(device.type, UNKNOWN), _place(device, ()), context.settings.admission)
+        if verdict.admitted:
+            by_host.setdefault(device.host, []).append(device.id)
+    for there in shared:
+        by_host.setdefault(there.host, []).append(there.id)
+    count = record.submission.gpus
+    enough = [devices for devices in by_host.values() if len(devices) >= count]
+    return [device for devices in (enough if count == 1 else enough[:1]) for device in devices]
+
+
+# --- beside whom ----------------------------------------------------------------------------------------------------
+
+
+def _besides(context: Context, record: JobRecord, company: Sequence[_Company], names: DeviceNames) -> list[BesideView]:
+    questions = [(one.place.device, tuple(a.kind for a in one.place.residents)) for one in company]
+    beliefs = _beliefs(context, record, questions)
+    return [_beside(context, record, one, belief, names) for one, belief in zip(company, beliefs, strict=False)]
+
+
+def _beside(context: Context, record: JobRecord, company: _Company, belief: Belief, names: DeviceNames) -> BesideView:
+    place = company.place
+    verdict = admit(to_core(JobId(0), record), belief.forecast, place, context.settings.admission)
+    said = verdict_view(plain(verdict if company.real else _supposed(verdict, place.residents[0])), names)
+    assert said is not None
+    costs = {cost.beside: cost for cost in belief.forecast.pairs}
+    partners = []
+    for resident in place.residents:
+        cost = costs.get(resident.kind)
+        partners.append(
+            PartnerView(
+                job=int(resident.id.job) or None,
+                name=company.names.get(resident.id.job),
+                kind=resident.kind,
+                expected_slowdown=cost.newcomer if cost else None,
+                upper_slowdown=cost.newcomer_upper if cost else None,
+                partner_slowdown=cost.resident if cost else None,
+                partner_upper_slowdown=cost.resident_upper if cost else None,
+                unsafe=cost.unsafe if cost else False,
+                evidence=cost.evidence if cost else None,
+            )
+        )
+    device = place.device.id if company.real else None
+    return BesideView(
+        device=device,
+        device_name=None if device is None else names.of(device),
+        device_type=place.device.type,
+        partners=partners,
+        verdict=said,
+    )
+
+
+def _supposed(verdict: Verdict, partner: Attempt) -> Verdict:
+    """A verdict on somebody who was only asked about: the device stood for its type, and a kind has no job to name."""
+    numbers = tuple(
+        (name, partner.kind if partner.id.job == 0 and value == "0" else value) for name, value in verdict.numbers
+    )
+    return replace(verdict, device=None, numbers=numbers)
+
+
+def _company_now(context: Context, live: LiveView | None, by_type: Mapping[str, Device]) -> list[_Company]:
+    """The busy devices of these types, as they are now; none while nobody reports."""
+    busy = [device for device in live.devices if device.residents and device.type in by_type] if live else []
+    if not busy:
+        return []
+    rows = {AttemptId(row.job, row.number): row for row in context.store.live_attempts()}
+    jobs = {row.id: row for row in context.store.jobs(ids=[attempt.job for attempt in rows])}
+    found = []
+    for device in sorted(busy, key=lambda one: (len(one.residents), one.utilization_pct or 0.0))[:_MOST_DEVICES]:
+        ids = [AttemptId(JobId(resident.job), resident.attempt) for resident in device.residents]
+        launches = [rows[attempt].launch.get("attempt") for attempt in ids if attempt in rows]
+        if len(launches) != len(ids):
+            continue  # somebody has just ended
+        residents = [
+            replace(noun(launch, Attempt), live_memory=resident.memory_bytes)
+            for launch, resident in zip(launches, device.residents, strict=True)
+        ]
+        found.append(_Company(_place(device, residents), _names(jobs, residents)))
+    return found
+
+
+def _names(jobs: Mapping[JobId, JobRow], residents: Iterable[Attempt]) -> dict[int, str | None]:
+    return {a.id.job: jobs[a.id.job].record.submission.name for a in residents if a.id.job in jobs}
+
+
+def _place(device: LiveDevice, residents: Iterable[Attempt]) -> Place:
+    reading = None
+    if device.read_at is not None:
+        reading = Reading(
+            at=device.read_at,
+            used_memory=device.used_memory_bytes,
+            utilization_pct=device.utilization_pct,
+            foreign_memory=device.foreign_memory_bytes,
+            foreign_utilization_pct=device.foreign_utilization_pct,
+            unwell=device.unwell,
+        )
+    known = Device(
+        id=DeviceId(device.id),
+        host=HostId(device.host),
+        backend=device.backend,
+        type=device.type,
+        total_memory=device.total_memory_bytes,
+        sharing=device.sharing,
+    )
+    return Place(known, tuple(residents), reading, reserved=device.reserved)
+
+
+def _asked_company(context: Context, beside: str | None, by_type: Mapping[str, Device]) -> list[_Company]:
+    """The job or the kind that was asked about, alone on an otherwise empty device of each type."""
+    if beside is None:
+        return []
+    job, kind, name, share, features = _partner(context, beside)
+    asker = JobRecord(
+        submission=Submission(command=("-",), cwd="/"),
+        owner="",
+        uid=None,
+        kind=kind,
+        signature=kind,
+        features=features,
+        submitted_at=0.0,
+    )
+    found = []
+    for belief in _beliefs(context, asker, [(device, ()) for device in by_type.values()]):
+        device = by_type[belief.device_type]
+        resident = _resident(job, kind, device, belief.forecast, share)
+        empty = Reading(at=context.now(), used_memory=0, utilization_pct=None, foreign_memory=0)
+        found.append(_Company(Place(device, (resident,), empty), {job: name}, real=False))
+    return found
+
+
+def _partner(context: Context, beside: str) -> tuple[JobId, str, str | None, Sharing, dict[str, Any]]:
+    """(job or 0, kind, name, whether it shares, features) of the one who was named."""
+    if not beside.isascii() or not beside.isdecimal():
+        return JobId(0), beside, None, Sharing.AUTO, {}
+    row = context.store.job(params.job_id(beside))
+    if row is None:
+        raise NotFound(f"There is no job {beside}.")
+    of = row.record
+    return row.id, of.kind, of.submission.name, of.submission.share, of.features
+
+
+def _resident(job: JobId, kind: str, device: Device, forecast: Forecast, share: Sharing) -> Attempt:
+    return Attempt(
+        id=AttemptId(job, 1),
+        kind=KindId(kind),
+        host=device.host,
+        devices=(device.id,),
+        promised=(min(forecast.upper_memory_bytes or device.total_memory, device.total_memory),),
+        shares=forecast.known and share is Sharing.AUTO,
+        launched_at=0.0,
+        forecast=forecast,
+    )

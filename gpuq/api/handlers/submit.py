@@ -1,0 +1,83 @@
+"""`POST /api/v1/jobs`: submissions arrive, ids leave.
+
+Nothing here touches the script or the directory: the CLI checks them where the user is, the worker where the job runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from aiohttp import web
+
+from gpuq.api import fits
+from gpuq.api.context import Context, context_of
+from gpuq.api.contract import params
+from gpuq.api.contract.parameters import SubmitHeaders
+from gpuq.api.contract.schema import Submitted, SubmittedMany
+from gpuq.api.identity import Caller, caller_of
+from gpuq.api.live import DispatcherSign
+from gpuq.api.reply import reply
+from gpuq.submission import JobRecord, Submission
+
+# Beyond this many, describing them would hold the loop for too long.
+_INLINE = 100
+_LOOK_WITHIN_S = 0.25
+
+
+async def submit(request: web.Request) -> web.Response:
+    """Queue one job, or up to 10,000 in one transaction. Answered after the commit."""
+    context = context_of(request)
+    caller = caller_of(request)
+    wanted, is_list = await params.submissions(request)
+    await _check_fit(context, wanted)
+    key = params.given(params.headers(request, SubmitHeaders).key)
+    if len(wanted) <= _INLINE:
+        made = records(context, caller, wanted, key)
+    else:
+        made = await context.read(records, context, caller, wanted, key)
+    ids = await context.committer.add(made)
+    dispatcher = await _dispatcher(context)
+    if is_list:
+        return reply(SubmittedMany(ids=[int(one) for one in ids], dispatcher=dispatcher), 201)
+    answer = reply(Submitted(id=ids[0], dispatcher=dispatcher), 201)
+    answer.headers["Location"] = f"/api/v1/jobs/{ids[0]}"
+    return answer
+
+
+async def _dispatcher(context: Context) -> DispatcherSign | None:
+    """Whether the dispatcher gives signs of life; None where Redis does not say so at once: what is committed is answered."""
+    try:
+        return (await asyncio.wait_for(context.live.read(), _LOOK_WITHIN_S)).dispatcher
+    except TimeoutError:
+        return None
+
+
+async def _check_fit(context: Context, wanted: Sequence[Submission]) -> None:
+    if not any(fits.needs_devices(one) for one in wanted):
+        return
+    devices = await context.read(context.devices.get)
+    for one in wanted:
+        fits.check(one, devices)
+
+
+def records(context: Context, caller: Caller, wanted: Sequence[Submission], key: str | None) -> list[JobRecord]:
+    """What is made of these submissions, as the record would keep it. All but the first get a key of their own."""
+    now = context.now()
+    made = []
+    for index, one in enumerate(wanted):
+        kind, signature, features = context.parts.describe(one, caller.user)
+        made.append(
+            JobRecord(
+                submission=one,
+                owner=caller.user,
+                uid=caller.uid,
+                kind=kind,
+                signature=signature,
+                features=features,
+                submitted_at=now,
+                # Each job of a batch needs a key of its own; the same batch sent again gives the same keys.
+                idempotency_key=key if key is None or index == 0 else f"{key}#{index}",
+            )
+        )
+    return made

@@ -1,0 +1,125 @@
+"""Devices, the queue, models, probes and the document of all this.
+
+Arrives: requests without a body. Leaves: JSON. The probes say fixed words only: anyone may ask them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from aiohttp import web
+
+import gpuq
+from gpuq.adapters.store.contract import AttemptRow, JobRow
+from gpuq.api import metrics, views
+from gpuq.api.context import Context, context_of
+from gpuq.api.contract.schema import DeviceView, Queue, Ready, Version
+from gpuq.api.handlers.jobs import device_names
+from gpuq.api.live import LiveView
+from gpuq.api.reply import reply
+from gpuq.api.retrain import retrain
+from gpuq.core.state.job import JobState
+from gpuq.errors import GpuqError, Unreachable
+
+
+async def livez(_: web.Request) -> web.Response:
+    """Whether this process turns its loop."""
+    return web.Response(text="ok\n")
+
+
+async def readyz(request: web.Request) -> web.Response:
+    """Whether a submission would be committed, rung and looked at."""
+    context = context_of(request)
+    database = await _database_word(context)
+    live = await context.live.read()
+    dispatcher = live.dispatcher
+    redis = "ok" if live.redis_up else "unreachable"
+    ready = (database, redis, dispatcher) == ("ok", "ok", "ok")
+    answer = Ready(ready=ready, database=database, redis=redis, dispatcher=dispatcher)
+    return reply(answer, 200 if ready else 503)
+
+
+async def version(_: web.Request) -> web.Response:
+    """Which gpuq answers."""
+    return reply(Version(version=gpuq.__version__, api="v1"))
+
+
+async def devices(request: web.Request) -> web.Response:
+    """Every device, and who shares it with whom."""
+    context = context_of(request)
+    live = (await context.live.read()).view
+    return reply(await device_list(context, live))
+
+
+async def queue(request: web.Request) -> web.Response:
+    """The waiting jobs' ids in the dispatcher's order, or in the record's when Redis has none."""
+    context = context_of(request)
+    try:
+        order = list(await context.parts.stream.waiting())
+    except Unreachable:
+        order = []
+    if order:
+        return reply(Queue(waiting=order, source="redis"))
+    rows = await context.read(context.store.jobs, states=[JobState.PENDING])
+    return reply(Queue(waiting=[row.id for row in rows], source="record"))
+
+
+async def models(request: web.Request) -> web.Response:
+    """Which model serves, how well it was judged, and whether its forecasts still hold."""
+    context = context_of(request)
+    shelf = context.parts.models
+    status: dict[str, Any] = {"serving": None, "versions": []}
+    if shelf is not None:
+        status = await context.read(shelf.status)
+    view = (await context.live.read()).view
+    if view is not None and view.drift is not None:
+        status = {**status, "drift": msgspec.to_builtins(view.drift)}
+    return reply(status)
+
+
+async def train(request: web.Request) -> web.Response:
+    """Train a candidate now, in a process of its own; answers with what came of it."""
+    return reply(await retrain(context_of(request)))
+
+
+async def rollback(request: web.Request) -> web.Response:
+    """Serve the model before this one again."""
+    return reply(await retrain(context_of(request), "--rollback"))
+
+
+async def openapi(request: web.Request) -> web.Response:
+    """This document."""
+    return web.Response(body=context_of(request).openapi, content_type="application/json")
+
+
+async def prometheus(request: web.Request) -> web.Response:
+    """Counts and gauges for Prometheus."""
+    context = context_of(request)
+    counts = await context.read(context.store.count_by_state)
+    body = metrics.render(counts, await context.live.read(), context)
+    return web.Response(body=body, headers={"Content-Type": metrics.MEDIA_TYPE})
+
+
+async def device_list(context: Context, live: LiveView | None) -> list[DeviceView]:
+    """Every device with its residents' names and forecasts."""
+    known = await context.read(context.devices.get)
+    attempts, rows = await context.read(_live_jobs, context)
+    names: dict[int, str | None] = {row.id: row.record.submission.name for row in rows}
+    return views.device_views(known, live, await device_names(context, live), names, attempts)
+
+
+def _live_jobs(context: Context) -> tuple[dict[int, AttemptRow], list[JobRow]]:
+    attempts = {int(row.job): row for row in context.store.live_attempts()}
+    ids = [row.job for row in attempts.values()]
+    return attempts, context.store.jobs(ids=ids) if ids else []
+
+
+async def _database_word(context: Context) -> str:
+    try:
+        await context.read(context.store.last_seq)
+    except GpuqError as error:
+        return "schema" if type(error).__name__ == "SchemaMismatch" else "unreachable"
+    except Exception:  # noqa: BLE001 - a probe answers with a fixed word, whatever is wrong
+        return "unreachable"
+    return "ok"

@@ -1,0 +1,137 @@
+"""What `cancel`, `hold` and `release` share: which jobs are meant, one request for all of them, and what came of it."""
+
+from __future__ import annotations
+
+import argparse
+
+from gpuq.cli.arguments import Parser
+from gpuq.cli.client import Client, Record, print_json, talk
+from gpuq.cli.quantities import parse_ranges
+from gpuq.errors import BadInput, Conflict, NotFound
+
+# Up to so many jobs get a line each; of more, these are the most lines on single ones.
+_LINES = 10
+_STATES = {"RUNNING": "running", "PENDING": "waiting", "HELD": "held", "STARTING": "starting", "COMPLETING": "stopping"}
+
+
+def control(verb: str, done: str, summary: str, words: list[str]) -> int:
+    """Ask for `verb` on the jobs that `words` choose. `done` is the word for what then is or will be.
+
+    Returns 0, or the exit code of the worst that came of it: 3 for an id without a job, 6 for a job past that point.
+    """
+    parser = Parser(verb, summary)
+    add = parser.add_argument
+    add("ids", nargs="*", metavar="ID", help="job ids: 42, 42-50 or 42,44")
+    add("-a", "--all", action="store_true", help=f"all your jobs that can be {done}")
+    add("-s", "--state", metavar="STATE", help="only jobs in these states, by word or code: PENDING,R")
+    add("--name", metavar="NAME", help="only jobs of this name; `*` stands for any letters: 'sweep-*'")
+    add("-u", "--user", metavar="WHO", help="only jobs of me, of all, or of this user (without an ID: me)")
+    add("--kind", metavar="KIND", help="only jobs of this kind, as `gpuq show` has it; `*` as for --name")
+    add("--project", metavar="NAME", help="only jobs of this project; `*` as for --name")
+    add("--dry-run", action="store_true", help="only say which jobs would be meant")
+    options = parser.parse_args(words)
+    body = {"where": _where(verb, options), "dry_run": options.dry_run}
+    answer: Record = Client.of(options).post(f"/api/v1/jobs/{verb}", body)
+    missing = sum(last - first + 1 for first, last in answer["missing"])
+    if options.json:
+        print_json(answer)
+    elif _size(answer["jobs"]) + _refused(answer) + missing > _LINES or options.dry_run:
+        _summarize(verb, done, answer, missing)
+    else:
+        _list(verb, done, answer)
+    codes = [Conflict.exit_code] if answer["refused"] else []
+    if missing:
+        codes.append(NotFound.exit_code)
+    return max(codes, default=0)
+
+
+def _where(verb: str, options: argparse.Namespace) -> Record:
+    """The conditions, as the API takes them. Raises BadInput where there are none."""
+    where: Record = {}
+    if options.ids:
+        where["ids"] = [first if first == last else [first, last] for first, last in parse_ranges(options.ids)]
+    if options.state:
+        from gpuq.cli.verbs.queue import parse_states
+
+        where["state"] = parse_states(options.state)
+    for name in ("name", "kind", "project"):
+        if getattr(options, name) is not None:
+            where[name] = getattr(options, name)
+    if not where and not options.all and options.user is None:
+        raise BadInput(
+            f"there is nothing to {verb}.", fix="Give job ids, or choose by --all, --state, --name or --user."
+        )
+    if options.all and options.ids:
+        raise BadInput("--all and job ids exclude each other.", fix="Leave one of them out.")
+    if options.user is not None or not options.ids:
+        where["owner"] = options.user or "me"
+    return where
+
+
+def _list(verb: str, done: str, answer: Record) -> None:
+    """A line for each job, and each fix once."""
+    after = {job: state for state, ids in answer["now"].items() for job in ids}
+    for state, ids in answer["jobs"].items():
+        for job in ids:
+            talk(_sentence(job, after.get(job, state), state, done))
+    for refused in answer["refused"]:
+        for job in refused["ids"]:
+            talk(f"gpuq: Job {job} {refused['why']}.")
+    for first, last in answer["missing"]:
+        for job in range(first, last + 1):
+            talk(f"gpuq: There is no job {job}.")
+    _fixes(answer)
+    if not any((answer["jobs"], answer["refused"], answer["missing"])):
+        talk(f"No jobs to {verb}.")
+
+
+def _sentence(job: int, state: str, before: str, done: str) -> str:
+    if state == "COMPLETING" and state != before:
+        return f"Job {job} is being stopped."
+    return f"Job {job} is {done}." if state != before else f"Job {job} will be {done} in a moment."
+
+
+def _summarize(verb: str, done: str, answer: Record, missing: int) -> None:
+    """How many, by state, and the first few of those it was not possible for."""
+    size = _size(answer["jobs"])
+    states = ", ".join(f"{len(ids):,} {_STATES.get(state, state)}" for state, ids in answer["jobs"].items())
+    number = f"{size:,} job{'' if size == 1 else 's'}"
+    if answer["dry_run"]:
+        talk(f"Would {verb} {number}{f': {states}' if states else ''}.")
+    elif answer["now"] and not _changed(answer):
+        talk(f"{number} will be {done} in a moment: {states}.")
+    elif size:
+        talk(f"{done.capitalize()} {number}: {states}.")
+    if refused := _refused(answer):
+        by_state = ", ".join(f"{len(one['ids']):,} {one['state']}" for one in answer["refused"])
+        ids = [job for one in answer["refused"] for job in one["ids"]]
+        talk(f"gpuq: {refused:,} could not be {done}: {by_state} ({_few(sorted(ids))}).")
+    if missing:
+        spans = [str(first) if first == last else f"{first}-{last}" for first, last in answer["missing"]]
+        talk(f"gpuq: of {missing:,} of the ids there is no job ({_few(spans)}).")
+    _fixes(answer)
+
+
+def _fixes(answer: Record) -> None:
+    if answer["refused"]:
+        talk(f"  {Conflict.fix}")
+    if answer["missing"]:
+        talk(f"  {NotFound.fix}")
+
+
+def _changed(answer: Record) -> bool:
+    """Whether each job has left the state that it was in."""
+    return not any(set(ids) & set(answer["now"].get(state, ())) for state, ids in answer["jobs"].items())
+
+
+def _few(items: list[int] | list[str]) -> str:
+    shown = ", ".join(map(str, items[:_LINES]))
+    return f"{shown}, …" if len(items) > _LINES else shown
+
+
+def _size(jobs: Record) -> int:
+    return sum(len(ids) for ids in jobs.values())
+
+
+def _refused(answer: Record) -> int:
+    return sum(len(one["ids"]) for one in answer["refused"])

@@ -1,0 +1,18 @@
+"""`gpuq db upgrade`: bring the database to the schema of this version. The migration runs in its place."""
+
+from __future__ import annotations
+
+from gpuq.cli.arguments import Parser
+from gpuq.cli.verbs.up import become_module
+
+
+def run(words: list[str]) -> int:
+    """Replace this process by the migration."""
+    parser = Parser(
+        "db",
+        "Bring the database to this version's schema.\nIt is $GPUQ_DATABASE_URL, else the SQLite file in the home.",
+    )
+    parser.add_argument("action", choices=["upgrade"], metavar="upgrade", help="what to do")
+    parser.parse_args(words)
+    become_module(["gpuq.adapters.store.migrate"])
+    return 1

@@ -1,0 +1,372 @@
+"""`gpuq doctor`: look at each part, and for what is wrong say what to do. Exit code 1 if something is broken.
+
+Arrives: the home, the machine, the API's own probes. Leaves: one `Check` per part. Looks only; changes nothing. What the
+running daemon says of its devices goes before what this process can see of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from gpuq.cli import format as fmt
+from gpuq.cli.arguments import Parser
+from gpuq.cli.client import Client, Record, print_json
+from gpuq.errors import BadSettings, GpuqError, NotFound
+from gpuq.home import Home
+
+OK, NOTE, BROKEN = "ok", "note", "broken"
+_NVML = "libnvidia-ml.so.1"
+_MIN_FREE_BYTES = 2**30
+_CLOCK_TOLERANCE_S = 5.0
+_THIS_PROGRAM_IS_FROM = 1_760_000_000
+# A service that ended so often in the last five minutes, and lives for less than half a minute now, does not stay up.
+_CRASHES_COUNTED, _CRASHES_LATELY_S, _LIVES_S = 3, 300.0, 30.0
+_PCI_NVIDIA, _PCI_DISPLAY = "0x10de", "0x03"
+_UNIT_FOLDERS = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system", "~/.config/systemd/user")
+
+
+@dataclass(frozen=True)
+class Check:
+    """One part: `status` is ok, note (works, but worth knowing) or broken; `fix` says what to do."""
+
+    part: str
+    status: str
+    found: str
+    fix: str | None = None
+
+
+def run(words: list[str]) -> int:
+    """Check everything."""
+    parser = Parser("doctor", "Check each part and name the fix. Exit code 1 if something is broken.")
+    options = parser.parse_args(words)
+    client = Client.of(options, away_s=0)
+    checks = [*local_checks(Home.from_environment(), _backends(client)), *daemon_checks(client)]
+    if options.json:
+        print_json(
+            {"ok": all(check.status != BROKEN for check in checks), "checks": [asdict(check) for check in checks]}
+        )
+    else:
+        print("\n".join(screen(checks, fmt.terminal_width(), fmt.coloured(options.no_color))))
+    return int(any(check.status == BROKEN for check in checks))
+
+
+def screen(checks: list[Check], width: int, colour: bool) -> list[str]:
+    """One line per check, the fix under it."""
+    styles = {OK: "32", NOTE: "33", BROKEN: "31"}
+    lines = []
+    for check in checks:
+        found = fmt.wrapped(fmt.clean(check.found), width - 24)
+        lines.append(f"{fmt.paint(f'{check.status:<6}', styles[check.status], colour)}  {check.part:<14}  {found[0]}")
+        lines += [" " * 24 + part for part in found[1:]]
+        if check.fix and check.status != OK:
+            lines += [" " * 24 + part for part in fmt.wrapped(f"→ {check.fix}", width - 24)]
+    return lines
+
+
+def _backends(client: Client) -> set[str] | None:
+    """Which kinds of device the daemon has, `nvml` or `cpu`; None if it does not say."""
+    try:
+        devices: list[Record] = client.get("/api/v1/gpus")
+    except GpuqError:
+        return None
+    return {str(device["backend"]) for device in devices if device.get("backend")} or None
+
+
+def local_checks(home: Home, backends: set[str] | None = None) -> list[Check]:
+    """What can be seen on this machine. A check that itself fails is reported, not raised."""
+    checks: list[tuple[str, Callable[[], Check]]] = [
+        ("home", lambda: _home(home.root)),
+        ("settings", lambda: _settings(home)),
+        ("services", lambda: _services(home)),
+        ("disk", lambda: _disk(home.root)),
+        ("clock", _clock),
+        ("installation", _installation),
+        ("nvml", lambda: _nvml(backends)),
+        ("cgroup", _cgroup),
+        ("timer", _timer),
+    ]
+    return [_guarded(part, check) for part, check in checks]
+
+
+def daemon_checks(client: Client) -> list[Check]:
+    """What the daemon says of itself."""
+    try:
+        ready: Record = client.look("/readyz")
+        version: Record = client.look("/version")
+    except GpuqError as error:
+        return [Check("api", BROKEN, error.message, error.fix)]
+    answering = f"gpuq {version.get('version') or '(version not told)'} answers at {client.address}"
+    return [Check("api", OK, answering), *_parts(ready), *_clocks_agree(client), *_devices(client), *_policy(client)]
+
+
+_FIXES = {
+    "redis": "Start Redis, or unset GPUQ_REDIS_URL so that `gpuq up` runs its own. Submissions are taken meanwhile.",
+    "database": "Look at the database server and its disk; GPUQ_DATABASE_URL names it.",
+    "dispatcher": "Start it: `gpuq up`, or systemctl start gpuqd. Submissions are taken meanwhile.",
+}
+
+
+def _parts(ready: Record) -> Iterator[Check]:
+    for part, word in ready.items():
+        if part == "ready" or not isinstance(word, str):
+            continue
+        fix = "gpuq db upgrade" if word == "schema" else _FIXES.get(part)
+        found = "its schema is not this version's" if word == "schema" else word
+        yield Check(part, OK if word == "ok" else BROKEN, found, None if word == "ok" else fix)
+
+
+def _clocks_agree(client: Client) -> Iterator[Check]:
+    try:
+        theirs = client.server_time()
+    except GpuqError:
+        return
+    if theirs is not None and abs(theirs - time.time()) > _CLOCK_TOLERANCE_S:
+        apart = f"the daemon's clock and this one are {abs(theirs - time.time()):.0f} s apart"
+        yield Check("clocks", NOTE, apart, "Switch on time synchronisation: timedatectl set-ntp true")
+
+
+def _devices(client: Client) -> Iterator[Check]:
+    try:
+        devices: list[Record] = client.get("/api/v1/gpus")
+    except GpuqError as error:
+        yield Check("devices", BROKEN, error.message, error.fix)
+        return
+    silent = [str(device.get("name", device["id"])) for device in devices if device.get("utilization_pct") is None]
+    unwell = [f"{device.get('name', device['id'])} ({device['unwell']})" for device in devices if device.get("unwell")]
+    if not devices:
+        yield Check(
+            "devices", BROKEN, "none: no worker has reported", "Start one: `gpuq up`, or systemctl start gpuq-worker."
+        )
+    elif unwell:
+        fix = (
+            "End what runs there, then `nvidia-smi -r -i UUID`, or restart the machine; where `nvidia-smi -q` has no "
+            "GPU recovery action, restart the worker service after that."
+        )
+        yield Check("devices", BROKEN, f"given no new jobs: {', '.join(unwell)}", fix)
+    elif silent:
+        fix = "A device without readings gets no jobs. Run `gpuq doctor` on its host, and read its logs/worker.log."
+        yield Check("devices", NOTE, f"{len(devices)}, without a reading: {', '.join(silent)}", fix)
+    else:
+        yield Check("devices", OK, f"{len(devices)}, all with fresh readings")
+    yield from _processes(devices)
+
+
+def _processes(devices: list[Record]) -> Iterator[Check]:
+    hosts = sorted({device["host"] for device in devices if device.get("processes_visible") is False})
+    if hosts:
+        found = (
+            f"the driver on {', '.join(hosts)} does not show the processes of jobs: a job alone on a GPU is measured by the "
+            "whole GPU, and what jobs that share one need is not measured"
+        )
+        fix = "In a container, start it with --pid=host. WSL 2 and some vGPUs never show them; jobs run there all the same."
+        yield Check("processes", NOTE, found, fix)
+
+
+def _policy(client: Client) -> Iterator[Check]:
+    try:
+        found: Record = client.get("/api/v1/policies")
+    except NotFound:  # a daemon older than this command
+        return
+    except GpuqError as error:
+        yield Check("policy", BROKEN, error.message, error.fix)
+        return
+    fault = found.get("fault")
+    if fault is None:
+        yield Check("policy", OK, found["chosen"])
+        return
+    what = "failed" if found["chosen"] == found["serving"] else f"is replaced by `{found['serving']}`"
+    replaced = f"`{found['chosen']}` {what}: {fault['reason']}"
+    fix = "Correct it, or choose another under [scheduling], then restart the dispatcher; jobs run on."
+    yield Check("policy", BROKEN, replaced, fix)
+
+
+# --- this machine --------------------------------------------------------------------------------------------------
+
+
+def _guarded(part: str, check: Callable[[], Check]) -> Check:
+    try:
+        return check()
+    except OSError as error:
+        return Check(part, NOTE, f"could not be looked at: {error.strerror or error}")
+
+
+def _home(root: Path) -> Check:
+    try:
+        found = root.stat()
+    except FileNotFoundError:
+        return Check("home", NOTE, f"{root} does not exist yet", "`gpuq up` makes it.")
+    if found.st_uid != os.getuid():
+        return Check("home", BROKEN, f"{root} belongs to user {found.st_uid}", "Set GPUQ_HOME to a folder of your own.")
+    if not os.access(root, os.W_OK | os.X_OK):
+        return Check("home", BROKEN, f"{root} cannot be written", f"chmod u+rwx {root}")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        return Check("home", BROKEN, f"{root} is open to others", f"chmod 700 {root}")
+    open_files = [name for name in ("token", "order.key", "gpuq.db") if _open_to_others(root / name)]
+    if open_files:
+        names = " ".join(str(root / name) for name in open_files)
+        return Check("home", BROKEN, f"open to others: {', '.join(open_files)}", f"chmod 600 {names}")
+    return Check("home", OK, str(root))
+
+
+def _open_to_others(path: Path) -> bool:
+    try:
+        return bool(path.stat().st_mode & 0o077)
+    except FileNotFoundError:
+        return False
+
+
+def _settings(home: Home) -> Check:
+    from gpuq.settings import GROUPS, load, unknown_variables
+
+    try:
+        load()
+    except BadSettings as error:
+        return Check("settings", BROKEN, error.message, error.fix)
+    unknown = unknown_variables(os.environ)
+    if unknown:
+        return Check(
+            "settings", NOTE, f"no settings, and without effect: {', '.join(unknown)}", "Unset or correct them."
+        )
+    prefixes = tuple(f"GPUQ_{group}_".upper() for group in GROUPS)
+    overridden = sum(name.startswith(prefixes) for name in os.environ)
+    file = str(home.settings_file) if home.settings_file.exists() else "no settings file"
+    return Check("settings", OK, f"{file}, {overridden} set by the environment here" if overridden else file)
+
+
+def _services(home: Home) -> Check:
+    """What `supervise` wrote down of the services that `gpuq up` and the worker keep alive here."""
+    now = time.time()
+    running, fallen = [], []
+    for file in sorted(home.run.glob("service-*.json")):
+        try:
+            status: Record = json.loads(file.read_bytes())
+        except (OSError, ValueError):  # gone, since it ended in order just now
+            continue
+        if not Path(f"/proc/{status['supervisor']}").exists():
+            continue
+        lately = sum(now - at < _CRASHES_LATELY_S for at in status["crashes"])
+        lives_s = 0.0 if status["started_at"] is None else now - status["started_at"]
+        running.append(status["name"])
+        if lately:
+            stays_up = lately < _CRASHES_COUNTED or lives_s >= _LIVES_S
+            fallen.append((stays_up, lately, status["last_crash"]))
+    if not running:
+        return Check("services", OK, "none is kept alive by `gpuq up` here")
+    if not fallen:
+        return Check("services", OK, ", ".join(running))
+    stays_up, lately, crash = min(fallen, key=lambda one: one[:1])
+    often = f"{lately} times" if lately > 1 else "once"
+    found = f"{crash['name']} ended {often} in the last five minutes, last by {crash['how']}"
+    if stays_up:
+        return Check("services", NOTE, f"{found}, and runs again: {crash['said']}", f"{crash['log']} has more.")
+    return Check("services", BROKEN, f"{found}: {crash['said']}", crash["fix"] or f"Its log is {crash['log']}.")
+
+
+def _disk(root: Path) -> Check:
+    existing = next(folder for folder in (root, *root.parents) if folder.exists())
+    free = shutil.disk_usage(existing).free
+    if free < _MIN_FREE_BYTES:
+        return Check(
+            "disk", BROKEN, f"{fmt.gib(free)} free at {existing}", "Make room: logs and the record live there."
+        )
+    return Check("disk", OK, f"{fmt.gib(free)} free")
+
+
+def _clock() -> Check:
+    if time.time() < _THIS_PROGRAM_IS_FROM:
+        return Check("clock", BROKEN, f"it says {fmt.local_time(time.time())}", "Set it: timedatectl set-ntp true")
+    return Check("clock", OK, fmt.local_time(time.time()))
+
+
+def _installation() -> Check:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        other = version("gpuq")
+    except PackageNotFoundError:
+        return Check("installation", OK, "no other package named gpuq")
+    return Check(
+        "installation",
+        BROKEN,
+        f"the package `gpuq` {other} is installed too; it is an unrelated program with the same module name",
+        "pip uninstall gpuq, then install gpuq-daemon again.",
+    )
+
+
+def _nvml(backends: set[str] | None = None) -> Check:
+    driver = Path("/proc/driver/nvidia/version").exists()
+    if (backends is not None and "nvml" in backends) or (backends is None and _loads_nvml()):
+        if not _has_the_hosts_process_numbers():
+            found = f"{_NVML}, in a container with process numbers of its own: it may not tell its jobs on a GPU apart"
+            fix = "Start the container with the host's process numbers (docker run --pid=host)."
+            return Check("nvml", NOTE, found, fix)
+        return Check("nvml", OK, _NVML)
+    if driver and not _loads_nvml():
+        fix = "Install the driver's NVML library (libnvidia-ml.so.1), of the driver's version."
+        return Check("nvml", BROKEN, "the NVIDIA driver is loaded, but its NVML library is missing", fix)
+    if driver:
+        fix = 'Unless `backend = "cpu"` is meant: logs/worker.log says why; restart gpuq after that.'
+        return Check("nvml", NOTE, "there is an NVIDIA driver, but gpuq uses CPU devices", fix)
+    if _has_nvidia_gpu():
+        found = "there is an NVIDIA GPU, but no driver for it; jobs run on CPU devices"
+        return Check("nvml", NOTE, found, "Install NVIDIA's driver, then restart gpuq.")
+    return Check("nvml", OK, "no NVIDIA GPU; jobs run on CPU devices")
+
+
+def _loads_nvml() -> bool:
+    """Whether the library loads by the name that the worker's bindings use; nothing in it is called."""
+    from ctypes import CDLL
+
+    try:
+        CDLL(_NVML)
+    except OSError:
+        return False
+    return True
+
+
+def _has_nvidia_gpu() -> bool:
+    """Whether the PCI bus has a display controller of NVIDIA."""
+    for device in Path("/sys/bus/pci/devices").glob("*"):
+        try:
+            vendor, kind = (device / "vendor").read_text().strip(), (device / "class").read_text()
+        except OSError:
+            continue
+        if vendor == _PCI_NVIDIA and kind.startswith(_PCI_DISPLAY):
+            return True
+    return False
+
+
+def _has_the_hosts_process_numbers() -> bool:
+    # As gpuq.adapters.nvml.processes has it; the command imports no adapter.
+    try:
+        return str(Path("/proc/self/ns/pid").readlink()) == "pid:[4026531836]"
+    except OSError:
+        return True
+
+
+def _cgroup() -> Check:
+    if Path("/sys/fs/cgroup/cgroup.controllers").exists():
+        return Check("cgroup", OK, "version 2")
+    return Check(
+        "cgroup",
+        NOTE,
+        "not version 2: a kill for memory anywhere on the machine may be taken for a job's that is killed just then",
+        "Boot with systemd.unified_cgroup_hierarchy=1.",
+    )
+
+
+def _timer() -> Check:
+    for folder in _UNIT_FOLDERS:
+        if (Path(folder).expanduser() / "gpuq-retrain.timer").exists():
+            return Check("timer", OK, f"gpuq-retrain.timer in {folder}")
+    if any((Path(folder).expanduser() / "gpuqd.service").exists() for folder in _UNIT_FOLDERS):
+        found = "gpuq's services are installed without their nightly training"
+        return Check("timer", NOTE, found, "Install systemd/gpuq-retrain.timer, or run `gpuq model train` at times.")
+    return Check("timer", OK, "no nightly training is installed; `gpuq model train` trains now")

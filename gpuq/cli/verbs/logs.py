@@ -1,0 +1,150 @@
+"""`gpuq logs ID`: a job's output, bytes as the job wrote them. `-f` follows it and ends with the job's exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+
+from gpuq.cli.arguments import Parser, add_id, one_id
+from gpuq.cli.client import Client, Record, print_json, talk
+from gpuq.cli.quantities import whole
+from gpuq.cli.verbs.submit import follow_or_leave
+from gpuq.errors import BadInput, NotFound
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from email.message import Message
+
+_FIRST_TAIL_BYTES = 256 * 1024
+_LAST_TAIL_BYTES = 16 * 2**20
+
+
+def run(words: list[str]) -> int:
+    """Print or follow a log."""
+    parser = Parser(
+        "logs", "A job's output, stdout and stderr together.\n-f follows it; the exit code is then the job's."
+    )
+    add_id(parser)
+    parser.add_argument("-f", "--follow", action="store_true", help="go on until the job ends")
+    parser.add_argument("-n", "--lines", metavar="N", help="only the last N lines")
+    parser.add_argument("--attempt", metavar="N", help="of this attempt; default: the last, `gpuq show` lists them")
+    parser.add_argument("--all-attempts", action="store_true", help="of every attempt, the first one first")
+    options = parser.parse_args(words)
+    job_id = one_id(options.id)
+    lines, attempt = whole("--lines", options.lines, 0, 10**9), whole("--attempt", options.attempt, 1, 10**9)
+    client = Client.of(options)
+    if options.follow:
+        if options.json or lines is not None or attempt is not None or options.all_attempts:
+            raise BadInput(
+                "--follow goes with none of --json, --lines, --attempt and --all-attempts.",
+                fix="Leave out one of them.",
+            )
+        return follow_or_leave(client, job_id)
+    if options.all_attempts:
+        if attempt is not None:
+            raise BadInput("--attempt and --all-attempts exclude each other.", fix="Leave out one of them.")
+        return _all_attempts(client, job_id, lines, as_json=options.json)
+    return _one_attempt(client, job_id, attempt, lines, as_json=options.json)
+
+
+def _one_attempt(client: Client, job_id: int, attempt: int | None, lines: int | None, *, as_json: bool) -> int:
+    log = Log(client, job_id, attempt)
+    if as_json:
+        job: Record = client.get(f"/api/v1/jobs/{job_id}")
+        text = _text(log.pieces(lines))
+        state = {"id": job_id, "state": job["state"], "exit_code": job.get("exit_code")}
+        print_json({**state, "attempt": log.attempt, "log": text})
+        return 0
+    _copy(log.pieces(lines))
+    if attempt is None and (log.attempt or 0) > 1:
+        rest = f"`gpuq logs {job_id} --all-attempts` prints the earlier ones too"
+        talk(f"gpuq: this was attempt {log.attempt} of job {job_id}; {rest}.")
+    return 0
+
+
+def _all_attempts(client: Client, job_id: int, lines: int | None, *, as_json: bool) -> int:
+    """The logs of all attempts, each under a line with its number and its end. Exit code 3 if one of them is gone."""
+    job: Record = client.get(f"/api/v1/jobs/{job_id}")
+    code, found = 0, []
+    for attempt in job["attempts"]:
+        number, ending = attempt["number"], attempt.get("ending") or "not ended"
+        if not as_json:
+            _copy([f"==> job {job_id}, attempt {number} ({ending}) <==\n".encode()])
+        text: str | None = None
+        try:
+            pieces = Log(client, job_id, number).pieces(lines)
+            if as_json:
+                text = _text(pieces)
+            else:
+                _copy(pieces)
+        except NotFound as error:
+            code = error.exit_code
+            talk(f"gpuq: {error.message}\n  {error.fix}")
+        found.append({"attempt": number, "ending": attempt.get("ending"), "log": text})
+    if as_json:
+        print_json({"id": job_id, "state": job["state"], "attempts": found})
+    elif not job["attempts"]:
+        talk(f"gpuq: job {job_id} has not started yet, so there is no output.")
+    return code
+
+
+def _copy(pieces: Iterable[bytes]) -> None:
+    for piece in pieces:
+        sys.stdout.buffer.write(piece)
+    sys.stdout.buffer.flush()
+
+
+def _text(pieces: Iterable[bytes]) -> str:
+    return b"".join(pieces).decode("utf-8", "replace")
+
+
+class Log:
+    """The output of one attempt; of the last one where `asked` is None. `attempt` is its number, once it was read."""
+
+    def __init__(self, client: Client, job_id: int, asked: int | None) -> None:
+        self._client = client
+        self._path = f"/api/v1/jobs/{job_id}/logs"
+        self.attempt = asked
+
+    def pieces(self, lines: int | None) -> Iterator[bytes]:
+        """The log as far as it is written now, piece by piece; only its last `lines` lines where that is given."""
+        return self._whole() if lines is None else self._tail(lines)
+
+    def _whole(self) -> Iterator[bytes]:
+        offset = 0
+        while True:
+            piece, headers = self._read(offset)
+            following = int(headers.get("X-Gpuq-Next-Offset", offset))
+            if piece:
+                yield piece
+            if following <= offset:
+                return
+            offset = following
+
+    def _tail(self, count: int) -> Iterator[bytes]:
+        """The last `count` lines, looked for in ever larger pieces of the log's end."""
+        size = _FIRST_TAIL_BYTES
+        while True:
+            piece, headers = self._read(-size)
+            found = last_lines(piece, count)
+            if len(found) < len(piece) or headers.get("X-Gpuq-Offset", "0") == "0" or size >= _LAST_TAIL_BYTES:
+                yield found
+                return
+            size *= 8
+
+    def _read(self, offset: int) -> tuple[bytes, Message]:
+        """The bytes from `offset` on. The attempt that the first answer names is read to its end, should another start."""
+        piece, headers = self._client.piece(self._path, offset=offset, attempt=self.attempt)
+        number = headers.get("X-Gpuq-Attempt", "0")
+        self.attempt = self.attempt or int(number) or None
+        return piece, headers
+
+
+def last_lines(raw: bytes, count: int) -> bytes:
+    """The last `count` lines; an unfinished last line counts."""
+    end = len(raw) - 1 if raw.endswith(b"\n") else len(raw)
+    for _ in range(count):
+        end = raw.rfind(b"\n", 0, end)
+        if end < 0:
+            return raw
+    return raw[end + 1 :] if count else b""

@@ -1,0 +1,48 @@
+"""`gpuq open`: the page in the browser.
+
+The browser gets the address through a private file: on its command line every user of the machine could read the token.
+"""
+
+from __future__ import annotations
+
+import os
+
+from gpuq.cli.arguments import Parser
+from gpuq.cli.client import print_json, talk
+from gpuq.cli.verbs.url import page_address
+from gpuq.home import Home, write_private
+
+
+def run(words: list[str]) -> int:
+    """Open it; print the address where there is no browser to open."""
+    parser = Parser(
+        "open",
+        "Open the page in the browser; where there is none, print its address with the\ntoken.",
+    )
+    options = parser.parse_args(words)
+    address = page_address(options)
+    opened = _open(address)
+    if options.json:
+        print_json({"url": address, "opened": opened})
+    elif opened:
+        talk("If the browser does not show the page, open the address that `gpuq url` prints.")
+    else:
+        talk("There is no browser to open here; open this address where there is one:")
+        print(address)
+    return 0
+
+
+def _open(address: str) -> bool:
+    # Without a display a browser of the terminal would be found, and take the terminal over.
+    if not any(os.environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")):
+        return False
+    import webbrowser
+    from html import escape
+
+    home = Home.from_environment()
+    if not home.run.is_dir():  # a gpuq elsewhere, named by --host
+        return False
+    file = home.run / "open.html"
+    refresh = f'<meta http-equiv="refresh" content="0; url={escape(address)}">'
+    write_private(file, f"<!doctype html><title>gpuq</title>{refresh}\n".encode(), durable=False)
+    return webbrowser.open(file.as_uri())

@@ -1,0 +1,241 @@
+"""`gpuq predict`: what gpuq believes of a job before it is submitted, from what evidence, and how sure it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from gpuq.cli import format as fmt
+from gpuq.cli import job_options, messages, misplaced
+from gpuq.cli.arguments import Parser
+from gpuq.cli.client import Client, Record, print_json
+from gpuq.cli.sections import facts, section, with_upper
+
+_NEVER_FITS = 7
+_ORIGINS = {
+    "argument": "from the command",
+    "config file": "from its configuration file",
+    "default": "the script's default",
+    "script": "in the script",
+}
+_MOST_LAYERS = 6
+_MOST_FREE = 3
+
+
+def run(words: list[str]) -> int:
+    """Predict. Exit code 7 if the job could never run."""
+    parser = Parser(
+        "predict",
+        "What gpuq believes of a job, from what evidence, and how sure it is.\n"
+        "Nothing is queued or run. Exit code 7 if it could never run.",
+        usage=job_options.USAGE.format(verb="predict"),
+        epilog=job_options.EPILOG,
+    )
+    parser.add_argument("--beside", metavar="JOB|KIND", help="what sharing a device with that job or kind would cost")
+    parser.add_argument("--device-type", metavar="TYPE", help="only this type of device, as `gpuq gpus` names it")
+    job_options.add_job_options(parser)
+    own, verbatim, command = parser.split(words)
+    options = parser.parse_args(own)
+    body = job_options.submission(options, command, verbatim)
+    misplaced.warn(parser.long_options(), body)
+    query = {"beside": options.beside, "device_type": options.device_type}
+    return foretell(Client.of(options), body, query, as_json=options.json, colour=fmt.coloured(options.no_color))
+
+
+def foretell(
+    client: Client, body: Record, query: dict[str, str | None] | None = None, *, as_json: bool, colour: bool = False
+) -> int:
+    """Ask what is believed of `body` and print it."""
+    told: Record = client.post(_address(query or {}), body)
+    if as_json:
+        print_json(told)
+    else:
+        print("\n".join(screen(told, fmt.terminal_width(), alone=body["share"] == "never", colour=colour)))
+    return _NEVER_FITS if told.get("never_fits") else 0
+
+
+def screen(told: Record, width: int, *, alone: bool = False, colour: bool = False) -> list[str]:
+    """The kind, what was read, what is expected on each type of device, and beside whom it might run."""
+    lines = [f"kind: {fmt.clean(told['kind'])}"]
+    lines += section("read in the command and the script", facts(_read(told.get("features") or {}), width), colour)
+    for one in told.get("device_types") or [{"device_type": None, "forecast": told.get("forecast")}]:
+        title = "expected" + (f" on {fmt.clean(one['device_type'])}" if one["device_type"] else "")
+        lines += section(title, facts(_expected(one.get("forecast") or {}, one.get("evidence") or {}), width), colour)
+    if not told.get("never_fits"):
+        lines += section("if it came now", facts([("starts", _starts(told))], width), colour)
+    lines += section("beside", list(_beside(told.get("beside") or [], width)), colour)
+    return [*lines, "", *fmt.wrapped(_conclusion(told, alone), width)]
+
+
+def _starts(told: Record) -> str:
+    """When it would start: now, as estimated, or unknown."""
+    free = [fmt.clean(name) for name in told.get("free_devices") or []]
+    if free:
+        shown = ", ".join(free[:_MOST_FREE])
+        more = f" and {len(free) - _MOST_FREE} more" if len(free) > _MOST_FREE else ""
+        return f"now: {shown}{more} would take it"
+    estimated = fmt.expected_start(told.get("expected_start"), time.time())
+    return (
+        estimated
+        or "unknown: no device is seen that would take it now, and there is no calibrated estimate of when one will"
+    )
+
+
+def _address(query: dict[str, str | None]) -> str:
+    from urllib.parse import urlencode
+
+    asked = urlencode({name: value for name, value in query.items() if value is not None})
+    return "/api/v1/predict" + (f"?{asked}" if asked else "")
+
+
+# --- what was read --------------------------------------------------------------------------------------------------
+
+
+def _read(features: Record) -> Iterator[tuple[str, str | None]]:
+    """What the forecast is made from, and where each thing was found."""
+    origins = features.get("origins") or {}
+
+    def told(name: str, setting: str, text: str | None = None) -> str | None:
+        value = features.get(name)
+        if value is None:
+            return None
+        where = _ORIGINS.get(origins.get(setting, ""), "")
+        return (text or fmt.clean(f"{value:g}" if isinstance(value, float) else value)) + (
+            f" ({where})" if where else ""
+        )
+
+    yield "framework", told("framework", "")
+    yield "model", _model(features, told("model", "model"))
+    yield "made by", fmt.clean(", ".join(features.get("constructors") or [])) or None
+    yield "built of", _layers(features.get("layers") or {})
+    yield "parameters", _count(features.get("parameters"))
+    yield "batch size", told("batch_size", "batch")
+    yield "image size", told("image_size", "image")
+    yield "sequence", told("sequence_length", "sequence")
+    yield "precision", told("precision", "precision")
+    yield "optimiser", told("optimizer", "optimizer")
+    yield "epochs", told("epochs", "epochs")
+
+
+def _model(features: Record, named: str | None) -> str | None:
+    family = features.get("model_family")
+    if family is None or (named is not None and family in named.lower()):
+        return named
+    return f"{named}, of the family {fmt.clean(family)}" if named else f"of the family {fmt.clean(family)}"
+
+
+def _layers(layers: Record) -> str | None:
+    often = sorted(layers.items(), key=lambda pair: (-pair[1], pair[0]))
+    shown = [f"{count} {fmt.clean(name)}" for name, count in often[:_MOST_LAYERS]]
+    more = len(often) - _MOST_LAYERS
+    return ", ".join([*shown, f"{more} more kinds"] if more > 0 else shown) or None
+
+
+def _count(number: int | None) -> str | None:
+    if number is None:
+        return None
+    for size, name in ((1e9, "billion"), (1e6, "million")):
+        if number >= size:
+            return f"{number / size:.3g} {name}"
+    return f"{number:,}"
+
+
+# --- what is expected -----------------------------------------------------------------------------------------------
+
+
+def _expected(forecast: Record, evidence: Record) -> Iterator[tuple[str, str | None]]:
+    known = forecast.get("peak_utilization_pct") is not None or forecast.get("upper_memory_bytes") is not None
+    if not known:
+        yield "needs", "unknown: never seen, and nothing like it has been seen"
+    else:
+        yield "peak utilisation", fmt.percent(forecast.get("peak_utilization_pct"))
+        upper = fmt.gib(forecast.get("upper_memory_bytes"))
+        yield "peak memory", with_upper(fmt.gib(forecast.get("peak_memory_bytes")), upper)
+    half, most = (fmt.duration(forecast.get(name)) for name in ("duration_p50_s", "duration_p90_s"))
+    yield "duration", None if half == fmt.UNKNOWN else half if half == most else f"{half} (9 of 10 within {most})"
+    yield "power", fmt.watts(forecast.get("power_w"))
+    text = fmt.clean(evidence.get("text") or forecast.get("evidence") or "none")
+    yield "evidence", text
+    runs = evidence.get("own_runs") or 0
+    yield "own runs", str(runs) if runs and "own history" not in text else None
+    near = [f"{fmt.clean(one['kind'])} ({one['likeness']:.0%} alike)" for one in evidence.get("nearest") or []]
+    yield "like it", "; ".join(near) or None
+    yield "how sure", _how_sure(evidence) if known and evidence else None
+    model = forecast.get("model_version")
+    yield "model", fmt.clean(model) if model else None
+
+
+def _how_sure(evidence: Record) -> str:
+    text = f"the memory bound is made to hold for {evidence['bounds_meant_to_hold']:.0%} of jobs"
+    held, judged_on = evidence.get("bounds_held"), evidence.get("judged_on")
+    if held is None or not judged_on:
+        return f"{text}; how often it did is not measured yet"
+    return f"{text}; it held for {held:.0%} of the {judged_on} attempts that this model was judged on"
+
+
+# --- beside whom ----------------------------------------------------------------------------------------------------
+
+
+def _beside(places: list[Record], width: int) -> Iterator[str]:
+    """Whether it might join those who are there, and what that would cost whom; devices with one and the same answer together."""
+    alike: dict[tuple[bool, str, tuple[str, ...], str], list[Record]] = {}
+    for place in places:
+        costs = tuple(filter(None, map(_cost, place["partners"])))
+        empty = "" if place["device"] else f"an empty {fmt.clean(place['device_type'])}"
+        alike.setdefault((place["verdict"]["admitted"], _why(place), costs, empty), []).append(place)
+    for (admitted, why, costs, empty), there in alike.items():
+        names = " and ".join(_partner_name(partner) for partner in there[0]["partners"])
+        where = empty or ", ".join(filter(None, map(fmt.device_name, there)))
+        beside = f" beside {names}" if len(there) == 1 else ""
+        yield from _indented(f"{'yes' if admitted else 'no'}, on {where}{beside}: {why}", width, "  ")
+        for cost in costs:
+            yield from _indented(cost, width, "    ")
+
+
+def _why(place: Record) -> str:
+    """The verdict's sum; where and beside whom stands before it."""
+    said = messages.lines({**place["verdict"], "device": None, "device_name": None})[0]
+    for partner in place["partners"]:
+        said = said.replace(f"job {fmt.clean(partner['kind'])}", "that kind")
+    return said.partition(": ")[2] if said.startswith("it fitted") else said
+
+
+def _partner_name(partner: Record) -> str:
+    if partner["job"] is None:
+        return f"kind {fmt.clean(partner['kind'])}"
+    name = partner.get("name")
+    return f"job {partner['job']}" + (f" ({fmt.clean(name)})" if name else "")
+
+
+def _cost(partner: Record) -> str | None:
+    if partner.get("unsafe"):
+        return "one of the two ran out of memory beside the other before"
+    own = _slowdown(partner["expected_slowdown"], partner["upper_slowdown"])
+    its = _slowdown(partner["partner_slowdown"], partner["partner_upper_slowdown"])
+    if own is None and its is None:
+        return None
+    evidence = f" ({fmt.clean(partner['evidence'])})" if partner.get("evidence") else ""
+    return f"slowdown: this job {own or 'unknown'}; that one {its or 'unknown'}{evidence}"
+
+
+def _slowdown(expected: float | None, upper: float | None) -> str | None:
+    return None if expected is None else with_upper(fmt.slowdown(expected), fmt.slowdown(upper))
+
+
+def _indented(text: str, width: int, margin: str) -> Iterator[str]:
+    first, *rest = fmt.wrapped(text, width - len(margin) - 2)
+    yield margin + first
+    yield from (f"{margin}  {line}" for line in rest)
+
+
+def _conclusion(told: Record, alone: bool) -> str:
+    forecast = told.get("forecast") or {}
+    if told.get("never_fits"):
+        return f"It could never run: {fmt.clean(told['never_fits'])}"
+    if alone:
+        return "It would run alone, as asked."
+    if forecast.get("peak_utilization_pct") is None or forecast.get("upper_memory_bytes") is None:
+        return "It would run alone first, and be measured: too little is known of it to share a device."
+    if any(place["device"] and place["verdict"]["admitted"] for place in told.get("beside") or []):
+        return "It may share a device, and could now."
+    return "It may share a device with jobs that leave it room."

@@ -1,0 +1,84 @@
+"""`gpuq simulate`: what sharing, or another policy, would have done to your jobs. Becomes another process; asks no daemon."""
+
+from __future__ import annotations
+
+from gpuq.cli.arguments import Parser
+from gpuq.cli.verbs.up import become_module
+from gpuq.errors import BadInput
+
+_EPILOG = """\
+Without TRACE it plays this gpuq's own history: as a queue that shares nothing
+would have run it, as its policy would have without sharing, and with sharing.
+
+  gpuq simulate                                     one's own history
+  gpuq simulate jobs.csv --world philly --seeds 5   a trace (docs/simulate.md)
+  gpuq simulate --set admission.max_slowdown=1.3    with another setting
+"""
+# option -> (metavar, help); each is handed on as it is.
+_VALUES = {
+    "--policy": (
+        "NAMES",
+        "policies or rivals to compare, separated by commas; the first is what others are compared with",
+    ),
+    "--world": ("NAME", "where the jobs' needs and pair slowdowns come from"),
+    "--gpus": ("N", "devices to simulate"),
+    "--load": ("X", "scale the arrivals to this share of exclusive capacity: 0.9"),
+    "--jobs": ("N", "jobs to play"),
+    "--seeds": ("N", "runs with different draws; figures are their medians (default 1)"),
+    "--forecasts": (
+        "KIND",
+        "learned (default): learning from nothing, as live; oracle: all known; cold: nothing known",
+    ),
+    "--budget": ("X", "slowdown above which a job counts as over budget (default 1.2)"),
+    "--html": ("FILE", "where the page goes (default: gpuq-simulation.html here)"),
+}
+_WHOLE = {"--gpus": 1, "--jobs": 1, "--seeds": 1}
+_ABOVE = {"--load": 0.0, "--budget": 1.0}
+
+
+def run(words: list[str]) -> int:
+    """Check what was asked, then become the process that simulates."""
+    parser = Parser(
+        "simulate",
+        "What sharing, or another policy, would have done to your jobs:\nthe daemon's own core in virtual time.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("trace", nargs="?", metavar="TRACE", help="a CSV, or the name of a public trace")
+    for name, (metavar, text) in _VALUES.items():
+        choices = ["learned", "oracle", "cold"] if name == "--forecasts" else None
+        parser.add_argument(name, metavar=metavar, help=text, choices=choices)
+    parser.add_argument(
+        "--rivals", action="store_true", help="compare with all rivals: how other queues would have done"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="GROUP.SETTING=VALUE",
+        help="try a setting, as docs/operations.md has it",
+    )
+    options = parser.parse_args(words)
+    if options.host is not None:
+        raise BadInput("`simulate` runs on this machine, on its own record.", fix="Leave out --host, or run it there.")
+    command = ["gpuq.sim", *(["--json"] if options.json else []), *(["--rivals"] if options.rivals else [])]
+    for name in _VALUES:
+        value = getattr(options, name.removeprefix("--"))
+        if value is not None:
+            _check(name, value)
+            command.append(f"{name}={value}")
+    command += [f"--set={word}" for word in options.set]
+    become_module([*command, *(["--", options.trace] if options.trace is not None else [])])
+    return 1
+
+
+def _check(name: str, value: str) -> None:
+    """Numbers are numbers, so that what is wrong is said at once."""
+    if name in _WHOLE and not (value.isdecimal() and int(value) >= _WHOLE[name]):
+        raise BadInput(f"{name} `{value}` is not a whole number from {_WHOLE[name]} on.")
+    if name in _ABOVE:
+        try:
+            number = float(value)
+        except ValueError:
+            number = float("nan")
+        if not _ABOVE[name] < number < 1e6:
+            raise BadInput(f"{name} `{value}` is not a number above {_ABOVE[name]:g}.")

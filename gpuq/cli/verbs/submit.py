@@ -1,0 +1,181 @@
+"""`gpuq submit`: queue a script or a command.
+
+On a terminal a sentence goes to stderr; to a pipe, or with --parsable, only the id goes to stdout.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from gpuq.cli import job_options, misplaced
+from gpuq.cli.arguments import Parser
+from gpuq.cli.client import Client, Record, new_key, print_json, talk
+from gpuq.cli.format import clean
+from gpuq.cli.verbs import follow
+from gpuq.errors import BadInput, GpuqError
+
+# What one request carries at most, so that its answer comes soon and its body stays far below the API's limit.
+_BATCH_JOBS = 500
+_BATCH_BYTES = 512 * 1024
+# Linux takes no longer command.
+_LINE_BYTES = 2 * 2**20
+
+
+def run(words: list[str]) -> int:
+    """Submit. Exit code 0, or the job's with --wait or --follow."""
+    parser = _parser()
+    own, verbatim, command = parser.split(words)
+    options = parser.parse_args(own)
+    if options.stdin:
+        return _submit_lines(options, command)
+    body = job_options.submission(options, command, verbatim)
+    misplaced.warn(parser.long_options(), body)
+    if options.dry_run:
+        from gpuq.cli.verbs.predict import foretell
+
+        return foretell(Client.of(options), body, as_json=options.json)
+    client = Client.of(options)
+    job_id = submit_one(client, body)
+    _report(options, job_id, body)
+    if options.follow:
+        return follow_or_leave(client, job_id)
+    return _wait(client, [job_id]) if options.wait else 0
+
+
+def submit_one(client: Client, body: Record) -> int:
+    """Hand in one submission; its id. A lost answer is asked for again and cannot submit twice."""
+    answer: Record = client.post("/api/v1/jobs", body, key=new_key())
+    return int(answer["id"])
+
+
+def follow_or_leave(client: Client, job_id: int) -> int:
+    """Follow the job to its end; Ctrl-C leaves it running."""
+    try:
+        return follow.follow(client, job_id)
+    except KeyboardInterrupt:
+        talk(f"\ngpuq: job {job_id} goes on. `gpuq logs -f {job_id}` follows it, `gpuq cancel {job_id}` ends it.")
+        raise
+
+
+def _parser() -> Parser:
+    parser = Parser(
+        "submit",
+        "Queue a script or a command. Prints the id alone when stdout is not a terminal.",
+        usage=job_options.USAGE.format(verb="submit"),
+        epilog=job_options.EPILOG,
+    )
+    job_options.add_job_options(parser)
+    parser.add_argument("--stdin", action="store_true", help="one command per line on stdin, quoted as in a shell")
+    parser.add_argument("--wait", action="store_true", help="wait for the end; exit with the job's code")
+    parser.add_argument("-f", "--follow", action="store_true", help="follow the output; exit with the job's code")
+    parser.add_argument("--dry-run", action="store_true", help="say what is expected of the job, and do not queue it")
+    parser.add_argument("--parsable", action="store_true", help="print only the id, also on a terminal")
+    return parser
+
+
+def _report(options: argparse.Namespace, job_id: int, body: Record) -> None:
+    if options.json:
+        print_json({"id": job_id})
+    elif options.parsable or not (sys.stdout.isatty() or options.follow):
+        print(job_id, flush=True)
+    else:
+        held = (
+            f"Held; `gpuq release {job_id}` lets it start." if options.hold else f"`gpuq logs -f {job_id}` follows it."
+        )
+        talk(f"Submitted job {job_id} ({clean(body['name'])}). {held}")
+
+
+def _wait(client: Client, ids: list[int]) -> int:
+    ended = follow.wait(client, ids)
+    assert ended is not None
+    for job in ended:
+        follow.say_end(job)
+    return max(map(follow.exit_code, ended))
+
+
+# --- one command per line ------------------------------------------------------------------------------------------
+
+
+def _submit_lines(options: argparse.Namespace, command: list[str]) -> int:
+    if command:
+        raise BadInput(
+            "--stdin takes its commands from stdin, not from the command line.", fix="Leave one of them out."
+        )
+    if options.follow or options.dry_run:
+        raise BadInput("--stdin goes with neither --follow nor --dry-run.", fix="Use --wait, or submit one job.")
+    bodies = [
+        _body_of(options, number, line) for number, line in enumerate(_lines(), start=1) if _means_something(line)
+    ]
+    if not bodies:
+        raise BadInput("stdin holds no command.", fix="Write one command per line: printf 'train.py --lr 0.1\\n' | …")
+    client = Client.of(options)
+    ids: list[int] = []
+    try:
+        for batch in batches(bodies):
+            ids += client.post("/api/v1/jobs", batch, key=new_key())["ids"]
+    except GpuqError:
+        if ids:
+            talk(f"gpuq: {len(ids)} of {len(bodies)} commands were queued before this; their ids are on stdout.")
+        _print_ids(options, ids)
+        raise
+    _print_ids(options, ids)
+    return _wait(client, ids) if options.wait else 0
+
+
+def batches(bodies: Iterable[Record]) -> Iterator[list[Record]]:
+    """The submissions in requests of bounded size, in order."""
+    batch: list[Record] = []
+    size = 0
+    for body in bodies:
+        length = len(json.dumps(body))
+        if batch and (len(batch) == _BATCH_JOBS or size + length > _BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(body)
+        size += length
+    if batch:
+        yield batch
+
+
+def _lines() -> Iterator[str]:
+    """The lines of stdin, as they come. Raises BadInput for one that no command could be made of."""
+    number = 0
+    while raw := sys.stdin.buffer.readline(_LINE_BYTES + 1):
+        number += 1
+        if len(raw) > _LINE_BYTES:
+            raise BadInput(f"line {number} of stdin is longer than 2 MiB.", fix="Write one command per line.")
+        # Undecodable bytes are kept as surrogates, so that the check for UTF-8 names the line.
+        yield raw.decode("utf-8", "surrogateescape").removesuffix("\n")
+
+
+def _means_something(line: str) -> bool:
+    return bool(line.strip()) and not line.lstrip().startswith("#")
+
+
+def _body_of(options: argparse.Namespace, number: int, line: str) -> dict[str, Any]:
+    import shlex
+
+    try:
+        return job_options.submission(options, shlex.split(line), verbatim=False, read=_no_script)
+    except ValueError as error:
+        raise BadInput(f"line {number} of stdin: {error}.", fix="Close the quotes; one command per line.") from error
+    except BadInput as error:
+        raise BadInput(f"line {number} of stdin: {error.message}", fix=error.fix) from error
+
+
+def _no_script() -> str:
+    raise BadInput("with --stdin a command cannot read its own script from there.", fix="Save the script in a file.")
+
+
+def _print_ids(options: argparse.Namespace, ids: list[int]) -> None:
+    if options.json:
+        print_json({"ids": ids})
+        return
+    for job_id in ids:
+        print(job_id)
+    if ids and sys.stdout.isatty():
+        talk(f"Submitted {len(ids)} jobs.")

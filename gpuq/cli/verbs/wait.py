@@ -1,0 +1,29 @@
+"""`gpuq wait ID…`: wait until jobs have ended. The exit code is the job's, of several the largest; 124 for --timeout."""
+
+from __future__ import annotations
+
+from gpuq.cli.arguments import Parser, add_ids
+from gpuq.cli.client import Client, print_json, talk
+from gpuq.cli.quantities import parse_duration, parse_ids
+from gpuq.cli.verbs import follow
+
+
+def run(words: list[str]) -> int:
+    """Wait for jobs."""
+    parser = Parser("wait", "Wait for jobs to end. The exit code is the job's; of several the largest.")
+    add_ids(parser)
+    parser.add_argument(
+        "--timeout", metavar="TIME", help="give up after this (45s, 2h; a lone number is minutes): code 124"
+    )
+    options = parser.parse_args(words)
+    ids = parse_ids(options.ids)
+    timeout_s = parse_duration(options.timeout) if options.timeout else None
+    ended = follow.wait(Client.of(options), ids, timeout_s)
+    if ended is None:
+        talk(f"gpuq: not all ended within {options.timeout}; they go on.")
+        return follow.TIMED_OUT
+    if options.json:
+        print_json([{name: job.get(name) for name in ("id", "state", "exit_code", "reason")} for job in ended])
+    for job in ended:
+        follow.say_end(job)
+    return max(map(follow.exit_code, ended))

@@ -1,0 +1,1 @@
+"""`decide` and the rules behind it. Pure: `now`, forecasts and limits are passed in."""

@@ -1,0 +1,47 @@
+"""Which devices to keep free for a job that waited too long, so that small jobs cannot starve it, nor a gang.
+
+As many devices of one host as the job needs, where the fewest attempts have to end first; among those, where the youngest of them
+has run the longest. What is chosen depends on the present only and holds by itself: nobody joins the devices chosen, so that they
+only come nearer to being free, and others are chosen only if they are nearer still. With every end there are fewer to wait for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import inf
+
+from gpuq.core.scheduling.admit import Place
+from gpuq.core.state.device import DeviceId, HostId
+from gpuq.core.state.job import Job
+
+
+def drained(job: Job, places: Iterable[Place]) -> frozenset[DeviceId] | None:
+    """The devices to keep; None where no host has enough that would do for this job if nobody were there."""
+    hosts: dict[HostId, list[Place]] = {}
+    for place in places:
+        if _would_do(job, place):
+            hosts.setdefault(place.device.host, []).append(place)
+    gangs = [_soonest(found, job.device_count) for found in hosts.values() if len(found) >= job.device_count]
+    best = min(gangs, key=_distance, default=None)
+    return None if best is None else frozenset(place.device.id for place in best)
+
+
+def _soonest(places: list[Place], count: int) -> list[Place]:
+    return sorted(places, key=lambda place: (len(place.residents), _youngest([place]), place.device.id))[:count]
+
+
+def _distance(places: list[Place]) -> tuple[int, float, DeviceId]:
+    attempts = {attempt.id for place in places for attempt in place.residents}
+    return len(attempts), _youngest(places), min(place.device.id for place in places)
+
+
+def _youngest(places: list[Place]) -> float:
+    """When the last of those started who are there."""
+    return max((attempt.launched_at for place in places for attempt in place.residents), default=-inf)
+
+
+def _would_do(job: Job, place: Place) -> bool:
+    """Whether the job could have the device if only foreign processes were there. One that is not known runs alone, beside no
+    foreign memory worth speaking of; that is left to admission."""
+    foreign = place.reading.foreign_memory if place.reading else None
+    return foreign is not None and (job.declared_memory or 0) + foreign <= place.device.total_memory

@@ -1,0 +1,87 @@
+"""One start of a job on its devices, and how it ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from gpuq.core.state.device import DeviceId, HostId
+from gpuq.core.state.forecast import UNKNOWN, Forecast
+from gpuq.core.state.job import JobId, KindId
+
+
+class AttemptId(NamedTuple):
+    """(job, attempt) names every event and action."""
+
+    job: JobId
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.job}-{self.number}"
+
+
+class StopReason(StrEnum):
+    """Why gpuq stops an attempt."""
+
+    CANCELLED = "cancelled"
+    PREEMPTED = "preempted"
+
+
+class Ending(StrEnum):
+    """How an attempt ended, in the worker's words: what it saw, not what it means for the job.
+
+    `KILLED`: by a signal that nobody of ours sent. `OUT_OF_MEMORY`: its device had none left; `HOST_OUT_OF_MEMORY`: the machine,
+    its cgroup or a limit of its own had none left, which on CPU cores is the device's too. `DRIVER_ERROR`: the driver would not
+    serve it, here or anywhere like here; `DEVICE_FAILED`: its device broke down under it.
+    """
+
+    EXITED = "exited"
+    KILLED = "killed"
+    TIMED_OUT = "timed out"
+    OUT_OF_MEMORY = "out of memory"
+    HOST_OUT_OF_MEMORY = "host out of memory"
+    DRIVER_ERROR = "driver error"
+    DEVICE_FAILED = "device failed"
+    STOPPED = "stopped"
+    NEVER_STARTED = "never started"
+    LOST = "lost"
+
+
+class MemoryCause(StrEnum):
+    """Whose use left a device without memory, as far as the last readings say."""
+
+    OWN = "own growth"
+    PARTNER = "a partner's growth"
+    FOREIGN = "a foreign process"
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A resident of its devices from the moment it is ordered until its end is known.
+
+    `promised` is the memory in bytes promised on each of `devices`, in their order: the upper forecast, or the whole
+    device when nothing is known. `live_memory` is the last measured value, None before the first. `voiding` says that the
+    host was told never to start it, because it does not report it.
+    """
+
+    id: AttemptId
+    kind: KindId
+    host: HostId
+    devices: tuple[DeviceId, ...]
+    promised: tuple[int, ...]
+    shares: bool
+    launched_at: float
+    forecast: Forecast = UNKNOWN
+    max_slowdown: float | None = None
+    started_at: float | None = None
+    last_reported: float | None = None
+    live_memory: int | None = None
+    stopping: StopReason | None = None
+    voiding: bool = False
+    had_partner: bool = False
+
+
+def served_s(attempt: Attempt, now: float) -> float:
+    """Device-seconds that the attempt has had by `now`; 0 before its start."""
+    return 0.0 if attempt.started_at is None else max(0.0, now - attempt.started_at) * len(attempt.devices)

@@ -1,0 +1,126 @@
+"""Everything that happens, in the past tense. Frozen; carries ids and values, never objects that can act.
+
+An event reaches the core through one inbox, with the time it is applied at and a sequence number given by the shell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpuq.core.measuring.measurement import Measurement
+from gpuq.core.measuring.slowdown import Rates
+from gpuq.core.state.attempt import AttemptId, Ending, MemoryCause
+from gpuq.core.state.device import Device, DeviceId, HostId, Reading
+from gpuq.core.state.job import Job, JobId
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    """A job was committed to the record."""
+
+    job: Job
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRequested:
+    """Somebody who may asked for a job's end."""
+
+    job: JobId
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class HoldRequested:
+    """Somebody who may asked that a waiting job not start."""
+
+    job: JobId
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseRequested:
+    """Somebody who may let a held job go on."""
+
+    job: JobId
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResidentReport:
+    """One attempt that a host still answers for: what it uses, how far it is.
+
+    `blink`, `not_counted` and `step_processes` are as in `Measurement`. `rates`: its progress alone and beside the partners
+    that it has now; None while it has none.
+    """
+
+    attempt: AttemptId
+    memory_bytes: int | None
+    utilization_pct: float | None
+    steps: int | None
+    rate: float | None
+    started_at: float | None
+    blink: str | None = None
+    not_counted: str | None = None
+    step_processes: int | None = None
+    rates: Rates | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HostReported:
+    """A host's full report: all its devices, all its residents. What is not in it is not there."""
+
+    host: HostId
+    boot_id: str
+    at: float
+    devices: tuple[Device, ...]
+    readings: tuple[tuple[DeviceId, Reading], ...]
+    residents: tuple[ResidentReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """An attempt's process runs."""
+
+    attempt: AttemptId
+    at: float
+    pid: int
+    log_path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Exited:
+    """An attempt is over, and nothing of it is left. `exit_code` is 128+n for signal n, None when unknown; `memory_cause` is
+    whose use left its device without memory, None where that is not how it ended, or not known."""
+
+    attempt: AttemptId
+    at: float
+    ending: Ending
+    exit_code: int | None
+    reason: str
+    measurement: Measurement
+    memory_cause: MemoryCause | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPublished:
+    """Another model serves forecasts from now on; None: no model, history alone."""
+
+    version: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Woke:
+    """Time has passed."""
+
+
+Event = (
+    Submitted
+    | CancelRequested
+    | HoldRequested
+    | ReleaseRequested
+    | HostReported
+    | Started
+    | Exited
+    | ModelPublished
+    | Woke
+)

@@ -1,0 +1,123 @@
+"""What the core asks of a predictor, and what it gets back: plain data, so that a table, a model and an oracle are alike.
+
+`None` means unknown, and unknown blocks sharing. Evidence says in words what the numbers rest on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from gpuq.core.state.job import KindId
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What would a job of this signature need on this type of device, and what would it cost beside these kinds?
+
+    `sharing` is the device's way of sharing, as `Device.sharing` has it.
+    """
+
+    signature: str
+    kind: KindId
+    device_type: str
+    beside: tuple[KindId, ...] = ()
+    sharing: str | None = None
+
+
+# What the cost of a pair rests on: this pair was measured; both kinds were, beside others; one of them was; neither, so
+# that the utilisations alone speak.
+MEASURED, LEARNED, PARTLY, RULE = "measured", "learned", "partly learned", "rule"
+_WEAKEST_FIRST = (RULE, PARTLY, LEARNED, MEASURED)
+
+
+@dataclass(frozen=True, slots=True)
+class PairCost:
+    """What is known of the newcomer beside one resident kind. A slowdown is time together / time alone; 1.0 is none.
+
+    `evidence` is one of MEASURED, LEARNED, PARTLY and RULE.
+    """
+
+    beside: KindId
+    newcomer: float | None
+    newcomer_upper: float | None
+    resident: float | None
+    resident_upper: float | None
+    unsafe: bool = False
+    evidence: str = MEASURED
+
+    @property
+    def saving(self) -> float | None:
+        """The packing saving while both run: each gives 1 / slowdown of its speed alone, so 1 - 1 / (sum of both).
+
+        None if either slowdown is unknown; below 0 where together they are slower than one after the other.
+        """
+        if self.newcomer is None or self.resident is None:
+            return None
+        return 1 - 1 / (1 / self.newcomer + 1 / self.resident)
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """The answer to one question. Percent of the device, bytes, seconds; `upper_*` is the calibrated upper bound.
+
+    `peak_utilization_pct` is what the load rule adds up, and so on the safe side: an upper quantile of the kind's own runs,
+    or the upper bound where it has none. `expected_utilization_pct` is the likeliest.
+    """
+
+    peak_utilization_pct: float | None = None
+    peak_memory_bytes: int | None = None
+    upper_memory_bytes: int | None = None
+    expected_slowdown: float | None = None
+    upper_slowdown: float | None = None
+    duration_p50_s: float | None = None
+    duration_p90_s: float | None = None
+    evidence: str = "none"
+    model_version: str | None = None
+    pairs: tuple[PairCost, ...] = field(default=())
+    expected_utilization_pct: float | None = None
+    power_w: float | None = None
+    """What one device draws while the job has it to itself, in watts."""
+    widened: float = 1.0
+    """By how much `upper_memory_bytes` is above the model's own bound, because the kind's recent runs needed more."""
+    pairs_known: bool = False
+    """Slowdowns of pairs are known here, so a place beyond the limit on utilisation may be worth a question."""
+    speedups: tuple[tuple[int, float], ...] = ()
+    """(devices, times faster than on one), by rising count; empty where nothing is known of more devices than one. Durations
+    speak of as many devices as the job asks for."""
+
+    @property
+    def likeliest_utilization_pct(self) -> float | None:
+        """The point that an error of this forecast is measured from; the bound where nothing else is known."""
+        expected = self.expected_utilization_pct
+        return self.peak_utilization_pct if expected is None else expected
+
+    @property
+    def known(self) -> bool:
+        """Whether there is enough to let this job share."""
+        return self.peak_utilization_pct is not None and self.upper_memory_bytes is not None
+
+    @property
+    def pair_evidence(self) -> str | None:
+        """What the slowdowns rest on: the weakest evidence among the pairs; None without any."""
+        return min((cost.evidence for cost in self.pairs), key=_WEAKEST_FIRST.index, default=None)
+
+
+def combined(forecasts: Sequence[Forecast]) -> Forecast:
+    """The one that speaks for a gang, of those for its devices: it is as slow as on its slowest, beside all partners there are.
+
+    Not for an empty sequence.
+    """
+    first = forecasts[0]
+    if all(forecast == first for forecast in forecasts):
+        return first
+    slowest = max(forecasts, key=lambda forecast: forecast.expected_slowdown or 1.0)
+    return replace(
+        slowest,
+        upper_slowdown=max((f.upper_slowdown for f in forecasts if f.upper_slowdown is not None), default=None),
+        pairs=tuple(dict.fromkeys(cost for forecast in forecasts for cost in forecast.pairs)),
+    )
+
+
+Answers = Mapping[Question, Forecast]
+UNKNOWN = Forecast()

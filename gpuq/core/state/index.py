@@ -1,0 +1,214 @@
+"""What the state keeps in order, so that a pass need not walk all of it: who waits, who is to be closed, what was touched.
+
+Written by `apply` alone, through the functions that replace a job or an attempt; it says nothing that the state does not
+say, so two states that are equal have equal indexes but for the numbering of touches. `Index` knows no limits and no forecasts.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass, field
+from operator import attrgetter
+
+from gpuq.core.state.attempt import Attempt, AttemptId
+from gpuq.core.state.device import Device, DeviceId, HostId
+from gpuq.core.state.job import ACTIVE, ENDED, Job, JobId, JobState
+
+# Jobs that get the same answer everywhere: same forecast, same wishes.
+Likeness = tuple[str, str, bool, float | None, int | None, int, int | None]
+# Waiting jobs of one likeness, priority and owner: a policy that orders by these and by age needs only look at heads.
+GroupKey = tuple[Likeness, int, str]
+# What makes two devices get the same answers: their type, and the way of sharing.
+Sort = tuple[str, str | None]
+
+_first_come = attrgetter("submitted_at", "id")
+
+
+@dataclass(slots=True)
+class Group:
+    """Waiting jobs of one likeness, priority and owner, in order of submission. Never empty; to be read only."""
+
+    likeness: Likeness
+    priority: int
+    owner: str
+    jobs: list[Job] = field(default_factory=list)
+
+    @property
+    def head(self) -> Job:
+        """The one submitted first."""
+        return self.jobs[0]
+
+    @property
+    def key(self) -> GroupKey:
+        """What its jobs have in common."""
+        return self.likeness, self.priority, self.owner
+
+    def add(self, job: Job) -> None:
+        """Put a job in its place."""
+        if self.jobs and _first_come(job) < _first_come(self.jobs[-1]):
+            insort(self.jobs, job, key=_first_come)
+        else:
+            self.jobs.append(job)
+
+    def remove(self, job: Job) -> None:
+        """Take out a job that is in it."""
+        del self.jobs[bisect_left(self.jobs, _first_come(job), key=_first_come)]
+
+
+@dataclass
+class Index:
+    """Dictionaries stand for ordered sets. `unsaid` are waiting jobs without a verdict; `cancelling` live attempts' jobs whose
+    end was asked for; `signs` the attempts not given up yet, the longest silent first; `heard` the hosts, likewise."""
+
+    waiting: dict[JobId, Job] = field(default_factory=dict)
+    groups: dict[GroupKey, Group] = field(default_factory=dict)
+    alike: dict[Likeness, dict[GroupKey, Group]] = field(default_factory=dict)
+    unsaid: dict[JobId, None] = field(default_factory=dict)
+    ended: dict[JobId, None] = field(default_factory=dict)
+    cancelling: dict[JobId, None] = field(default_factory=dict)
+    signs: dict[AttemptId, float] = field(default_factory=dict)
+    live_of: dict[str, dict[AttemptId, None]] = field(default_factory=dict)
+    heard: dict[HostId, float] = field(default_factory=dict)
+    devices_of: dict[HostId, dict[DeviceId, None]] = field(default_factory=dict)
+    touched: dict[DeviceId, int] = field(default_factory=dict, compare=False)
+    touches: int = field(default=0, compare=False)
+    """Counts all touches; `touched` has the number of each device's last one, the latest last."""
+    device_changes: int = field(default=0, compare=False)
+
+    # --- jobs ------------------------------------------------------------------------------------------------------
+
+    def job_changed(self, old: Job | None, new: Job | None) -> None:
+        """A job came, became another, or left."""
+        if old is not None and (new is None or new.state is not old.state):
+            self._forget(old)
+        elif old is not None and new is not None and old.state is JobState.PENDING:
+            self._leave_group(old)
+            self._join_group(new)
+        if new is not None:
+            self._take_up(new, came=old is None or old.state is not new.state)
+
+    def said(self, job: JobId) -> None:
+        """The job has a verdict."""
+        self.unsaid.pop(job, None)
+
+    def unsay(self, job: JobId) -> None:
+        """The job has no verdict any more."""
+        if job in self.waiting:
+            self.unsaid[job] = None
+
+    def _take_up(self, job: Job, *, came: bool) -> None:
+        if job.state is JobState.PENDING and came:
+            self.unsaid[job.id] = None
+            self._join_group(job)
+        elif job.state in ENDED:
+            self.ended[job.id] = None
+        elif job.state in ACTIVE and job.cancel_requested:
+            self.cancelling[job.id] = None
+
+    def _forget(self, job: Job) -> None:
+        if job.state is JobState.PENDING:
+            self.unsaid.pop(job.id, None)
+            self._leave_group(job)
+        self.ended.pop(job.id, None)
+        self.cancelling.pop(job.id, None)
+
+    def _join_group(self, job: Job) -> None:
+        self.waiting[job.id] = job
+        like = likeness(job)
+        key = (like, job.priority, job.owner)
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = Group(*key)
+            self.alike.setdefault(like, {})[key] = group
+        group.add(job)
+
+    def _leave_group(self, job: Job) -> None:
+        del self.waiting[job.id]
+        like = likeness(job)
+        key = (like, job.priority, job.owner)
+        self.groups[key].remove(job)
+        if not self.groups[key].jobs:
+            del self.groups[key]
+            del self.alike[like][key]
+            if not self.alike[like]:
+                del self.alike[like]
+
+    # --- attempts and devices --------------------------------------------------------------------------------------
+
+    def attempt_changed(self, old: Attempt | None, new: Attempt | None, owner: str) -> None:
+        """An attempt came, became another, or left: its devices are touched."""
+        attempt = new or old
+        assert attempt is not None, "an attempt that neither was nor is"
+        if new is None:
+            self._drop(attempt.id, owner)
+        else:
+            self.live_of.setdefault(owner, {})[attempt.id] = None
+            self._note_sign(old, new)
+        for device in attempt.devices:
+            self.touch(device)
+
+    def _drop(self, attempt: AttemptId, owner: str) -> None:
+        self.signs.pop(attempt, None)
+        del self.live_of[owner][attempt]
+        if not self.live_of[owner]:
+            del self.live_of[owner]
+
+    def _note_sign(self, old: Attempt | None, new: Attempt) -> None:
+        if new.voiding:
+            self.signs.pop(new.id, None)
+        elif old is None or old.voiding or last_sign(old) != last_sign(new):
+            self.signs.pop(new.id, None)
+            self.signs[new.id] = last_sign(new)
+
+    def device_changed(self, old: Device | None, new: Device) -> None:
+        """A device came, or became another."""
+        if old == new:
+            return
+        if old is not None and old.host != new.host:
+            self.devices_of[old.host].pop(old.id)
+        self.devices_of.setdefault(new.host, {})[new.id] = None
+        self.device_changes += 1
+        self.touch(new.id)
+
+    def host_heard(self, host: HostId, now: float) -> None:
+        """A host spoke: the readings of its devices are of this moment."""
+        self.heard.pop(host, None)
+        self.heard[host] = now
+        for device in self.devices_of.get(host, ()):
+            self.touch(device)
+
+    def touch(self, device: DeviceId) -> None:
+        """Something about this device, or who is on it, may be another now."""
+        self.touches += 1
+        self.touched.pop(device, None)
+        self.touched[device] = self.touches
+
+    def touched_since(self, touches: int) -> list[DeviceId]:
+        """The devices touched after so many touches, the latest first."""
+        return since(self.touched, touches)
+
+
+def since(log: dict[DeviceId, int], number: int) -> list[DeviceId]:
+    """The devices of a log, in which the latest stands last, that have a number beyond this one; the latest first."""
+    found = []
+    for device in reversed(log):
+        if log[device] <= number:
+            break
+        found.append(device)
+    return found
+
+
+def last_sign(attempt: Attempt) -> float:
+    """When its host last spoke of an attempt; when it was ordered, before that."""
+    return attempt.launched_at if attempt.last_reported is None else attempt.last_reported
+
+
+def likeness(job: Job) -> Likeness:
+    """What makes two waiting jobs get the same verdicts."""
+    wishes = (job.max_slowdown, job.declared_memory, job.device_count, job.most_devices)
+    return (job.signature, job.sharing, job.alone, *wishes)
+
+
+def sort_of(device: Device) -> Sort:
+    """The type of device, and its way of sharing."""
+    return device.type, device.sharing

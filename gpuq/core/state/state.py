@@ -1,0 +1,298 @@
+"""The state, and the only function that writes it.
+
+Two rules. Everything that changes the state is an event or an action given to `apply`, with the time; `decide` and `ask`
+only read. And `apply` accepts a repeated or late event: what is no longer true is ignored, so that a message delivered
+twice is harmless. It returns whether anything changed.
+
+A job stays in the state until it is archived; its past stays in the record. Actions are applied before they are
+performed: `Launch` promises the memory at once. What a pass reads of it is kept in order in `index`, so that its cost is
+that of what changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from gpuq.core.state.actions import Action, Archive, Hold, Launch, Requeue, Stop, Void
+from gpuq.core.state.attempt import Attempt, AttemptId, Ending, StopReason, served_s
+from gpuq.core.state.device import Device, DeviceId, Host, HostId, Reading
+from gpuq.core.state.events import (
+    CancelRequested,
+    Event,
+    Exited,
+    HoldRequested,
+    HostReported,
+    ModelPublished,
+    ReleaseRequested,
+    Started,
+    Submitted,
+    Woke,
+)
+from gpuq.core.state.index import Index, last_sign
+from gpuq.core.state.job import ACTIVE, ENDED, Job, JobId, JobState
+from gpuq.core.state.transitions import Step, allows, next_state
+from gpuq.core.state.usage import UNUSED, Usage
+from gpuq.core.state.verdict import Verdict
+
+
+@dataclass
+class State:
+    """All that the core knows. Jobs not yet archived, attempts not yet ended, devices, hosts, latest readings.
+
+    Made from what was recorded, with the attempts in the order of their launches, it is the state that led there: `residents`
+    and `index` follow from the rest. From then on `apply` alone changes any of it.
+    """
+
+    jobs: dict[JobId, Job] = field(default_factory=dict)
+    attempts: dict[AttemptId, Attempt] = field(default_factory=dict)
+    devices: dict[DeviceId, Device] = field(default_factory=dict)
+    readings: dict[DeviceId, Reading] = field(default_factory=dict)
+    hosts: dict[HostId, Host] = field(default_factory=dict)
+    verdicts: dict[JobId, Verdict] = field(default_factory=dict)
+    usage: dict[str, Usage] = field(default_factory=dict)
+    residents: dict[DeviceId, tuple[AttemptId, ...]] = field(init=False, default_factory=dict)
+    index: Index = field(init=False, default_factory=Index, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Put the attempts on their devices, and all in order."""
+        for device in self.devices.values():
+            self.index.device_changed(None, device)
+        for host in sorted(self.hosts.values(), key=lambda host: host.last_seen):
+            self.index.host_heard(host.id, host.last_seen)
+        for job in self.jobs.values():
+            self.index.job_changed(None, job)
+        for job_id in self.verdicts:
+            self.index.said(job_id)
+        for attempt in sorted(self.attempts.values(), key=last_sign):
+            self.index.attempt_changed(None, attempt, self.jobs[attempt.id.job].owner)
+        for attempt in list(self.attempts.values()):
+            _settle(self, attempt)
+
+    def residents_of(self, device: DeviceId) -> tuple[Attempt, ...]:
+        """The attempts now on `device`, oldest first."""
+        return tuple(self.attempts[attempt] for attempt in self.residents.get(device, ()))
+
+
+def apply(state: State, item: Event | Action, now: float) -> bool:  # noqa: C901, PLR0912 - one case per noun
+    """Change `state` by one event or action. Returns whether it changed anything."""
+    match item:
+        case Submitted(job=job):
+            return _admit_job(state, job)
+        case CancelRequested(job=job_id):
+            return _request_cancel(state, job_id, now)
+        case HoldRequested(job=job_id):
+            return _step(state, job_id, Step.HOLD, now)
+        case ReleaseRequested(job=job_id):
+            return _step(state, job_id, Step.RELEASE, now)
+        case HostReported():
+            return _record_report(state, item, now)
+        case Started():
+            return _record_start(state, item, now)
+        case Exited():
+            return _end_attempt(state, item, now)
+        case Launch(attempt=attempt):
+            return _launch(state, attempt, now)
+        case Hold(jobs=jobs, verdict=verdict):
+            return _hold(state, jobs, verdict)
+        case Stop(attempt=attempt_id, reason=reason):
+            return _stop(state, attempt_id, reason, now)
+        case Void(attempt=attempt_id):
+            return _void(state, attempt_id)
+        case Requeue(job=job_id, alone=alone):
+            return _requeue(state, job_id, alone, now)
+        case Archive(job=job_id):
+            return _archive(state, job_id)
+        case ModelPublished() | Woke():
+            return False
+
+
+# --- jobs ----------------------------------------------------------------------------------------------------------
+
+
+def _admit_job(state: State, job: Job) -> bool:
+    if job.id in state.jobs:
+        return False
+    _put_job(state, job)
+    return True
+
+
+def _put_job(state: State, job: Job) -> None:
+    state.index.job_changed(state.jobs.get(job.id), job)
+    state.jobs[job.id] = job
+
+
+def _archive(state: State, job_id: JobId) -> bool:
+    job = state.jobs.pop(job_id, None)
+    if job is None:
+        return False
+    state.verdicts.pop(job_id, None)
+    state.index.job_changed(job, None)
+    return True
+
+
+def _step(state: State, job_id: JobId, step: Step, now: float) -> bool:
+    job = state.jobs.get(job_id)
+    if job is None or not allows(job.state, step):
+        return False
+    _put_job(state, replace(job, state=next_state(job.state, step), since=now))
+    if step is not Step.STOP:
+        state.verdicts.pop(job_id, None)
+    return True
+
+
+def _request_cancel(state: State, job_id: JobId, now: float) -> bool:
+    job = state.jobs.get(job_id)
+    if job is None or job.state in ENDED or job.cancel_requested:
+        return False
+    _put_job(state, replace(job, cancel_requested=True))
+    if job.state not in ACTIVE:
+        _step(state, job_id, Step.CANCEL, now)
+    return True
+
+
+def _hold(state: State, jobs: Iterable[JobId], verdict: Verdict) -> bool:
+    waiting = [job for job in jobs if job in state.jobs and state.jobs[job].state is JobState.PENDING]
+    state.verdicts.update(dict.fromkeys(waiting, verdict))
+    for job in waiting:
+        state.index.said(job)
+    return bool(waiting)
+
+
+def _requeue(state: State, job_id: JobId, alone: bool, now: float) -> bool:
+    if not _step(state, job_id, Step.REQUEUE, now):
+        return False
+    job = state.jobs[job_id]
+    if alone and not job.alone:
+        _put_job(state, replace(job, alone=True))
+    return True
+
+
+# --- attempts ------------------------------------------------------------------------------------------------------
+
+
+def _launch(state: State, attempt: Attempt, now: float) -> bool:
+    job = state.jobs.get(attempt.id.job)
+    if job is None or attempt.id.number != job.attempt + 1 or not allows(job.state, Step.LAUNCH):
+        return False
+    _step(state, job.id, Step.LAUNCH, now)
+    _put_job(state, replace(state.jobs[job.id], attempt=attempt.id.number))
+    _put_attempt(state, attempt)
+    _settle(state, attempt)
+    return True
+
+
+def _put_attempt(state: State, attempt: Attempt) -> None:
+    owner = state.jobs[attempt.id.job].owner
+    state.index.attempt_changed(state.attempts.get(attempt.id), attempt, owner)
+    state.attempts[attempt.id] = attempt
+
+
+def _settle(state: State, attempt: Attempt) -> None:
+    """Put it on its devices; whoever is there has had a partner from then on."""
+    for device in attempt.devices:
+        residents = state.residents[device] = (*state.residents.get(device, ()), attempt.id)
+        if len(residents) > 1:
+            for resident in residents:
+                _put_attempt(state, replace(state.attempts[resident], had_partner=True))
+
+
+def _record_start(state: State, event: Started, now: float) -> bool:
+    attempt = state.attempts.get(event.attempt)
+    if attempt is None or attempt.started_at is not None:
+        return False
+    _put_attempt(state, replace(attempt, started_at=event.at, last_reported=now, voiding=False))
+    _step(state, event.attempt.job, Step.START, now)
+    return True
+
+
+def _stop(state: State, attempt_id: AttemptId, reason: StopReason, now: float) -> bool:
+    attempt = state.attempts.get(attempt_id)
+    if attempt is None or attempt.stopping is not None:
+        return False
+    _put_attempt(state, replace(attempt, stopping=reason))
+    _step(state, attempt_id.job, Step.STOP, now)
+    return True
+
+
+def _void(state: State, attempt_id: AttemptId) -> bool:
+    attempt = state.attempts.get(attempt_id)
+    if attempt is None or attempt.voiding:
+        return False
+    _put_attempt(state, replace(attempt, voiding=True))
+    return True
+
+
+def _end_attempt(state: State, event: Exited, now: float) -> bool:
+    attempt = state.attempts.get(event.attempt)
+    if attempt is None:
+        return False
+    job = state.jobs[event.attempt.job]
+    step = _meaning_of(event, attempt, job)
+    if step is Step.REQUEUE:
+        return _return_to_queue(state, event.attempt, now)
+    _remove(state, attempt)
+    served = served_s(attempt, now)
+    state.usage[job.owner] = state.usage.get(job.owner, UNUSED).after(served, now)
+    _put_job(state, replace(job, had_partner=attempt.had_partner, served_s=job.served_s + served))
+    return _step(state, job.id, step, now)
+
+
+def _meaning_of(event: Exited, attempt: Attempt, job: Job) -> Step:
+    """What the worker's word means for the job, given what gpuq had asked of the attempt."""
+    match event.ending:
+        case Ending.NEVER_STARTED if attempt.started_at is None:
+            return Step.CANCEL if job.cancel_requested else Step.REQUEUE
+        case Ending.NEVER_STARTED | Ending.LOST | Ending.DEVICE_FAILED:
+            return Step.LOSE
+        case Ending.TIMED_OUT:
+            return Step.TIME_OUT
+        case Ending.OUT_OF_MEMORY | Ending.HOST_OUT_OF_MEMORY:
+            return Step.RUN_OUT_OF_MEMORY
+        case Ending.STOPPED if attempt.stopping is StopReason.PREEMPTED and not job.cancel_requested:
+            return Step.PREEMPT
+        case Ending.STOPPED if attempt.stopping is not None or job.cancel_requested:
+            return Step.CANCEL
+        case _:
+            return Step.COMPLETE if event.exit_code == 0 else Step.FAIL
+
+
+def _return_to_queue(state: State, attempt_id: AttemptId, now: float) -> bool:
+    """Nothing of the attempt ever ran: the job waits again, or ends if its end was asked for meanwhile."""
+    attempt = state.attempts.get(attempt_id)
+    if attempt is None:
+        return False
+    _remove(state, attempt)
+    cancelled = state.jobs[attempt_id.job].cancel_requested
+    return _step(state, attempt_id.job, Step.CANCEL if cancelled else Step.REQUEUE, now)
+
+
+def _remove(state: State, attempt: Attempt) -> None:
+    del state.attempts[attempt.id]
+    state.index.attempt_changed(attempt, None, state.jobs[attempt.id.job].owner)
+    for device in attempt.devices:
+        left = tuple(other for other in state.residents[device] if other != attempt.id)
+        if left:
+            state.residents[device] = left
+        else:
+            del state.residents[device]
+
+
+# --- hosts ---------------------------------------------------------------------------------------------------------
+
+
+def _record_report(state: State, report: HostReported, now: float) -> bool:
+    state.hosts[report.host] = Host(report.host, report.boot_id, now)
+    for device in report.devices:
+        state.index.device_changed(state.devices.get(device.id), device)
+        state.devices[device.id] = device
+    state.index.host_heard(report.host, now)
+    for device_id in state.index.devices_of.get(report.host, ()):
+        state.readings.pop(device_id, None)
+    # The age of a reading is judged by our own clock, from when it was heard: hosts' clocks may differ.
+    state.readings.update({device: replace(reading, at=now) for device, reading in report.readings})
+    for resident in report.residents:
+        attempt = state.attempts.get(resident.attempt)
+        if attempt is not None and attempt.host == report.host:
+            _put_attempt(state, replace(attempt, last_reported=now, live_memory=resident.memory_bytes, voiding=False))
+    return True

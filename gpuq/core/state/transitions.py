@@ -1,0 +1,85 @@
+"""Every legal step of a job, as one table.
+
+A step is what happened to the job; the table says which state it leads to. What is not in the table is illegal and
+leaves the state untouched. The diagram in docs/terms.md is generated from this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from gpuq.core.state.job import JobState
+
+_S = JobState
+
+
+class Step(StrEnum):
+    """What can happen to a job."""
+
+    HOLD = "hold"
+    RELEASE = "release"
+    CANCEL = "cancel"
+    LAUNCH = "launch"
+    START = "start"
+    STOP = "stop"
+    COMPLETE = "complete"
+    FAIL = "fail"
+    TIME_OUT = "time out"
+    RUN_OUT_OF_MEMORY = "run out of memory"
+    PREEMPT = "preempt"
+    LOSE = "lose"
+    REQUEUE = "requeue"
+
+
+# An attempt may end in any of these ways from any active state: the worker's word overtakes our own bookkeeping
+# (a job can finish before its Started event is read, or while a Stop is under way).
+_ENDINGS: Mapping[Step, JobState] = {
+    Step.COMPLETE: _S.COMPLETED,
+    Step.FAIL: _S.FAILED,
+    Step.CANCEL: _S.CANCELLED,
+    Step.TIME_OUT: _S.TIMEOUT,
+    Step.RUN_OUT_OF_MEMORY: _S.OUT_OF_MEMORY,
+    Step.PREEMPT: _S.PREEMPTED,
+    Step.LOSE: _S.NODE_FAIL,
+    Step.REQUEUE: _S.PENDING,
+}
+
+TRANSITIONS: Mapping[tuple[JobState, Step], JobState] = {
+    (_S.PENDING, Step.HOLD): _S.HELD,
+    (_S.PENDING, Step.CANCEL): _S.CANCELLED,
+    (_S.PENDING, Step.LAUNCH): _S.STARTING,
+    (_S.HELD, Step.RELEASE): _S.PENDING,
+    (_S.HELD, Step.CANCEL): _S.CANCELLED,
+    (_S.STARTING, Step.START): _S.RUNNING,
+    (_S.STARTING, Step.STOP): _S.COMPLETING,
+    (_S.RUNNING, Step.STOP): _S.COMPLETING,
+    **{(_S.STARTING, step): end for step, end in _ENDINGS.items()},
+    **{(_S.RUNNING, step): end for step, end in _ENDINGS.items()},
+    **{(_S.COMPLETING, step): end for step, end in _ENDINGS.items()},
+    (_S.OUT_OF_MEMORY, Step.REQUEUE): _S.PENDING,
+    (_S.PREEMPTED, Step.REQUEUE): _S.PENDING,
+    (_S.NODE_FAIL, Step.REQUEUE): _S.PENDING,
+}
+
+
+class IllegalStepError(Exception):
+    """A job was asked to do what its state does not allow."""
+
+    def __init__(self, state: JobState, step: Step) -> None:
+        super().__init__(f"a job that is {state} cannot {step}")
+        self.state = state
+        self.step = step
+
+
+def next_state(state: JobState, step: Step) -> JobState:
+    """The state that `step` leads to from `state`. Raises IllegalStepError."""
+    try:
+        return TRANSITIONS[state, step]
+    except KeyError:
+        raise IllegalStepError(state, step) from None
+
+
+def allows(state: JobState, step: Step) -> bool:
+    """Whether `step` is legal from `state`."""
+    return (state, step) in TRANSITIONS

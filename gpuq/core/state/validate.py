@@ -1,0 +1,55 @@
+"""What must hold of the state after every `apply`; for tests, and for whoever doubts.
+
+Arrives: the state. Raises AssertionError with what is wrong.
+"""
+
+from __future__ import annotations
+
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.device import DeviceId
+from gpuq.core.state.job import ACTIVE, JobState
+from gpuq.core.state.state import State
+
+
+def validate(state: State) -> None:
+    """Assert what must hold after every `apply`. Memory is never promised twice; a job has at most one live attempt."""
+    for job in state.jobs.values():
+        alive = [attempt for attempt in state.attempts if attempt.job == job.id]
+        if job.state in ACTIVE:
+            assert alive == [AttemptId(job.id, job.attempt)], f"{job.id} is {job.state} with attempts {alive}"
+        else:
+            assert not alive, f"{job.id} is {job.state} but {alive} live"
+    for attempt in state.attempts.values():
+        assert len(attempt.devices) == len(attempt.promised) > 0
+        assert attempt.id.job in state.jobs, f"{attempt.id} has no job"
+        for device in attempt.devices:
+            assert attempt.id in state.residents[device], f"{attempt.id} is not on {device}"
+    for device, residents in state.residents.items():
+        assert residents, f"{device} has an empty list of residents"
+        assert len(set(residents)) == len(residents)
+        assert all(resident in state.attempts for resident in residents)
+        _validate_promises(state, device)
+    assert state.index == rebuilt(state).index, "the index says what the state does not"
+    for job_id in state.verdicts:
+        assert state.jobs[job_id].state is JobState.PENDING, f"{job_id} has a verdict but does not wait"
+
+
+def _validate_promises(state: State, device: DeviceId) -> None:
+    residents = state.residents_of(device)
+    promised = sum(a.promised[a.devices.index(device)] for a in residents)
+    total = state.devices[device].total_memory
+    assert promised <= total, f"{device}: {promised} bytes promised of {total}"
+    assert len(residents) == 1 or all(a.shares for a in residents), f"{device} is shared by one that must not"
+
+
+def rebuilt(state: State) -> State:
+    """The same state made anew from what would be recorded of it."""
+    return State(
+        jobs=dict(state.jobs),
+        attempts=dict(state.attempts),
+        devices=dict(state.devices),
+        readings=dict(state.readings),
+        hosts=dict(state.hosts),
+        verdicts=dict(state.verdicts),
+        usage=dict(state.usage),
+    )

@@ -1,0 +1,46 @@
+"""Yes or no to (job, device), the rule that settled it, and the numbers. `gpuq explain` prints these and nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from gpuq.core.state.device import DeviceId
+
+
+class Rule(StrEnum):
+    """The rule that settled a verdict."""
+
+    IDLE = "Idle"
+    FITS = "Fits"
+    KNOWN_PAIR = "KnownPair"
+    RESOURCES = "Resources"
+    STALE_READING = "StaleReading"
+    UNWELL = "Unwell"
+    PREDICTED_MEMORY = "PredictedMemory"
+    PREDICTED_LOAD = "PredictedLoad"
+    SLOWDOWN_BUDGET = "SlowdownBudget"
+    PACKING_SAVING = "PackingSaving"
+    FIRST_RUN_EXCLUSIVE = "FirstRunExclusive"
+    EXCLUSIVE = "Exclusive"
+    FOREIGN_PROCESS = "ForeignProcess"
+    UNSAFE_PAIR = "UnsafePair"
+    RESERVED = "Reserved"
+    NEVER_FITS = "NeverFits"
+    NO_DEVICES = "NoDevices"
+    POSTPONED = "Postponed"
+    WAIT_LIMIT = "WaitLimit"
+
+
+# A number's name ends in its unit: _pct, _bytes, _s, or nothing for a ratio or a count.
+Numbers = tuple[tuple[str, float | int | str | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why a job may or may not have a device now. `device` is None when it speaks of all of them."""
+
+    admitted: bool
+    rule: Rule
+    device: DeviceId | None = None
+    numbers: Numbers = ()

@@ -1,0 +1,185 @@
+"""`gpuq characterize`, as a process of its own: `python -m gpuq.lab.campaign LIST --out DIR [...]`.
+
+Arrives: a list of workloads, a device, and what is wanted. Leaves: `runs.jsonl`, `singles.csv`, `pairs.csv` and `made.json` in
+the folder, and a word on each run to stderr. Ctrl-C, SIGTERM and the end of `--for` end what runs, whose run is not noted, and
+leave a folder to go on from with the same command. No traceback reaches a user unless GPUQ_DEBUG is set.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import msgspec
+
+from gpuq.adapters.lock import take_lock
+from gpuq.cli.quantities import parse_duration
+from gpuq.cli.verbs.characterize import parse_tight
+from gpuq.core.state.device_names import local_name
+from gpuq.errors import BadInput, Conflict, GpuqError
+from gpuq.lab.campaign.campaign import Aim, Campaign, check_time
+from gpuq.lab.campaign.guard import check_free
+from gpuq.lab.campaign.ledger import Ledger
+from gpuq.lab.campaign.made import session
+from gpuq.lab.campaign.place import Choice, opened
+from gpuq.lab.campaign.plan import Wanted
+from gpuq.lab.campaign.run import Bench
+from gpuq.lab.campaign.tell import say, told
+from gpuq.lab.campaign.timing import Timing
+from gpuq.lab.campaign.watch import Watch
+from gpuq.lab.campaign.work import Job, read_list
+from gpuq.settings import load
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure; the process's exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    asked = _parse(words)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        return _campaign(asked, words)
+    except GpuqError as error:
+        say(f"gpuq: {error.message}\n  {error.fix}")
+        return error.exit_code
+    except KeyboardInterrupt:
+        say(f"gpuq: stopped; what was measured is in {asked.out}, and the same command goes on from there.")
+        return 130
+    except Exception as error:  # the last fence: a person gets a sentence
+        if os.environ.get("GPUQ_DEBUG"):
+            raise
+        say(f"gpuq: the campaign failed: {type(error).__name__}: {error}\n  GPUQ_DEBUG=1 shows where.")
+        return 1
+
+
+def _campaign(asked: argparse.Namespace, words: Sequence[str]) -> int:
+    jobs = _chosen(read_list(asked.list), asked.only)
+    wanted = Wanted(asked.pairs, asked.repeats, asked.tight, asked.retry_failed)
+    settings = load()
+    scratch = asked.out / "scratch"
+    choice = Choice(asked.backend, asked.cores, asked.device, asked.sharing)
+    with (
+        _only_one(asked.out),
+        opened(settings, choice, scratch) as (backend, place, sharing),
+        closing(Ledger(asked.out / "runs.jsonl")) as ledger,
+    ):
+        deadline = None if asked.time is None else time.monotonic() + asked.time
+        bench = Bench(Watch(backend, place, scratch, os.environ, _timing(asked), lambda: check_time(deadline)))
+        campaign = Campaign(Aim(jobs, wanted, place.device.type, sharing, asked.out), bench, ledger, deadline)
+        if asked.plan:
+            return _show_plan(campaign, asked.json)
+        if left := bench.clear():
+            say(f"Ended {left} processes that an earlier start of this campaign had left.")
+        if not asked.busy_anyway:
+            check_free(backend, place.device, settings.home)
+        _step_aside(place.placement.cores)
+        ledger.add(session(place.device, place.placement.cores, words, time.time()))
+        where = f"{local_name(place.device) or place.device.id} ({place.device.type}, {sharing})"
+        say(f"Measuring on {where}: {told(campaign.left())}.")
+        return _finish(campaign, asked, words, campaign.go())
+
+
+def _show_plan(campaign: Campaign, as_json: bool) -> int:
+    left = campaign.left()
+    if as_json:
+        _print({**left._asdict(), "seconds": round(campaign.seconds_left())})
+    else:
+        sys.stdout.write(f"To do: {told(left)}; about {campaign.seconds_left() / 60:.0f} minutes.\n")
+    return 0
+
+
+def _finish(campaign: Campaign, asked: argparse.Namespace, words: Sequence[str], done: int) -> int:
+    left = campaign.left()
+    if asked.json:
+        _print(
+            {
+                "out": str(asked.out),
+                "made": done,
+                "left": left._asdict(),
+                "seconds_left": round(campaign.seconds_left()),
+            }
+        )
+    say(f"{done} runs made; singles.csv and pairs.csv are in {asked.out}.")
+    if left.all:
+        again = shlex.join(["gpuq", "characterize", *words])
+        say(f"Left: {told(left)}, about {campaign.seconds_left() / 60:.0f} minutes. Go on with:\n  {again}")
+    else:
+        say(f"All is measured. Describe it with: gpuq model characterize --data {shlex.quote(str(asked.out))}")
+    return 0
+
+
+def _print(value: object) -> None:
+    sys.stdout.write(msgspec.json.encode(value).decode() + "\n")
+    sys.stdout.flush()
+
+
+def _chosen(jobs: tuple[Job, ...], only: Sequence[str]) -> tuple[Job, ...]:
+    names = {job.model for job in jobs} | {job.name for job in jobs}
+    unknown = next((name for name in only if name not in names), None)
+    if unknown is not None:
+        raise BadInput(
+            f"The list has no workload `{unknown}`.", fix=f"It has: {', '.join(sorted({j.model for j in jobs}))}."
+        )
+    return tuple(job for job in jobs if not only or job.model in only or job.name in only)
+
+
+def _timing(asked: argparse.Namespace) -> Timing:
+    foreign = {"most_foreign_pct": 100.0} if asked.busy_anyway else {}
+    return msgspec.convert({"tight": asked.tight, **foreign, **dict(asked.timing)}, Timing, strict=False)
+
+
+def _step_aside(cores: tuple[int, ...] | None) -> None:
+    """This process looks many times a second: on other cores than those it measures, where there are any."""
+    others = os.sched_getaffinity(0) - set(cores or ())
+    if cores is not None and others:
+        os.sched_setaffinity(0, others)
+
+
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = take_lock(folder / ".lock")
+    if lock is None:
+        raise Conflict(f"A campaign runs in {folder} already.", fix="Wait for it, or name another folder with --out.")
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def _interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _parse(arguments: Sequence[str]) -> argparse.Namespace:
+    """The words of `gpuq characterize`, which has judged them; `--timing` is for who measures something very quick or slow."""
+    parser = argparse.ArgumentParser(prog="gpuq characterize", allow_abbrev=False)
+    add = parser.add_argument
+    add("list", type=Path)
+    add("--out", type=Path, default=Path("measurements"))
+    add("--device")
+    add("--backend", choices=["auto", "nvml", "cpu"], default="auto")
+    add("--cores", type=int, default=1)
+    add("--sharing", choices=["time-slicing", "mps"])
+    add("--pairs", type=lambda text: None if text == "all" else int(text))
+    add("--only", action="append", default=[])
+    add("--tight", type=parse_tight, default=0.03)
+    add("--repeats", type=int, default=3)
+    add("--timing", type=_timing_word, action="append", default=[])
+    add("--for", type=parse_duration, dest="time")
+    add("--retry-failed", action="store_true")
+    add("--busy-anyway", action="store_true")
+    add("--plan", action="store_true")
+    add("--json", action="store_true")
+    return parser.parse_args(arguments)
+
+
+def _timing_word(text: str) -> tuple[str, str]:
+    name, _, value = text.partition("=")
+    return name, value

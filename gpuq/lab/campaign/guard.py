@@ -1,0 +1,99 @@
+"""Whether the device is free to measure on: figures taken beside other load say nothing.
+
+Arrives: a backend, a device, and this gpuq's home. Leaves: nothing, or Conflict that names who is there: jobs of a running
+gpuq, foreign processes of a GPU, processes that keep this machine's cores busy.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+import psutil
+from gpuq_workers.attempts import folders_in
+
+from gpuq.adapters.devices import Backend
+from gpuq.adapters.process import is_alive
+from gpuq.core.state.device import Device
+from gpuq.errors import Conflict
+from gpuq.home import Home
+
+MOST_FOREIGN_PCT = 10.0
+_MOST_FOREIGN_BYTES = 256 * 2**20
+_NAMED = 4
+_FIX = "Wait for it or end it; --busy-anyway measures beside it, and the figures will say less."
+
+
+def check_free(
+    backend: Backend, device: Device, home: Home, look_s: float = 1.0, sleep: Callable[[float], None] = time.sleep
+) -> None:
+    """Raises Conflict where something else runs on this device, or on the cores of a CPU device's machine."""
+    cores = backend.placement([device.id]).cores
+    jobs = residents(home, device, cores)
+    if jobs:
+        raise Conflict(f"gpuq runs {_jobs(jobs)} on {device.id} now.", fix=_FIX)
+    busy = busy_processes(look_s, sleep) if cores is not None else ()
+    if busy:
+        raise Conflict(f"This machine is busy: {', '.join(busy[:_NAMED])}.", fix=_FIX)
+    if cores is None:
+        _check_gpu(backend, device, look_s, sleep)
+
+
+def residents(home: Home, device: Device, cores: tuple[int, ...] | None) -> list[int]:
+    """The jobs of this home's gpuq that run on this device, or on one of these cores, now."""
+    if not home.attempts.is_dir():
+        return []
+    found = []
+    for folder in folders_in(home.attempts):
+        order, started = folder.order(), folder.started()
+        if order is None or started is None or folder.ended() is not None or not is_alive(started.shim):
+            continue
+        if device.id in order.devices or set(order.cores or ()) & set(cores or ()):
+            found.append(order.job)
+    return sorted(found)
+
+
+def busy_processes(
+    look_s: float, sleep: Callable[[float], None], more_than_pct: float = MOST_FOREIGN_PCT
+) -> tuple[str, ...]:
+    """The processes other than this one that take more than this of a core in this time, the busiest first."""
+    before, began = _processor_times(), time.monotonic()
+    sleep(look_s)
+    passed = time.monotonic() - began
+    shares = [
+        (100 * (seconds - before[key][0]) / passed, name, key[0])
+        for key, (seconds, name) in _processor_times().items()
+        if key in before
+    ]
+    busy = sorted((one for one in shares if one[0] > more_than_pct), reverse=True)
+    return tuple(f"process {pid} ({name}) takes {share:.0f}% of a core" for share, name, pid in busy)
+
+
+def _processor_times() -> dict[tuple[int, float], tuple[float, str]]:
+    """(pid, start) -> CPU seconds and name of all processes but this one."""
+    found = {}
+    for process in psutil.process_iter(["pid", "create_time", "cpu_times", "name"]):
+        about = process.info
+        if about["cpu_times"] is not None and about["pid"] != os.getpid():
+            times = about["cpu_times"]
+            found[about["pid"], about["create_time"]] = (times.user + times.system, about["name"] or "?")
+    return found
+
+
+def _check_gpu(backend: Backend, device: Device, look_s: float, sleep: Callable[[float], None]) -> None:
+    backend.read(time.time(), ())
+    sleep(look_s)
+    reading = backend.read(time.time(), ()).readings.get(device.id)
+    if reading is None:
+        raise Conflict(f"{device.id} does not answer.", fix="See what `nvidia-smi` says of it.")
+    held, busy = reading.foreign_memory or 0, reading.foreign_utilization_pct or 0.0
+    if held > _MOST_FOREIGN_BYTES or busy > MOST_FOREIGN_PCT:
+        raise Conflict(
+            f"Other processes hold {held / 2**20:.0f} MiB of {device.id} and keep {busy:.0f}% of it busy.",
+            fix=f"`nvidia-smi` lists them. {_FIX}",
+        )
+
+
+def _jobs(jobs: list[int]) -> str:
+    return f"job {jobs[0]}" if len(jobs) == 1 else f"jobs {', '.join(map(str, jobs))}"

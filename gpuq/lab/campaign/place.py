@@ -1,0 +1,118 @@
+"""On which device a campaign measures, and how its two jobs share it.
+
+Arrives: the settings and what the person asked for. Leaves: an open backend, a `Place` and the way of sharing, for as long as
+they are needed. A CPU device is a core (`--cores`: so many); both jobs of a pair are pinned to it, the kernel slices its time,
+and the second may warm up on the next device's cores. For MPS a control daemon of the campaign's own is started in `folder`,
+and ended with it. Raises BadInput or NotFound where there is no such device.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from gpuq_workers import mps
+from gpuq_workers.backend import open_backend
+from gpuq_workers.shim.mps import PIPES
+
+from gpuq.adapters.devices import Backend, Placement
+from gpuq.core.state.device import Device
+from gpuq.core.state.device_names import DeviceNames, label
+from gpuq.errors import BadInput, NotFound
+from gpuq.home import Home
+from gpuq.lab.measured import SHARING_MODES
+from gpuq.settings import Settings
+
+TIME_SLICING, MPS = SHARING_MODES
+
+
+@dataclass(frozen=True)
+class Place:
+    """The device, how a job is put on it, and on which other cores a second one may warm up (None: on the device itself)."""
+
+    device: Device
+    placement: Placement
+    warm_cores: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a person asked for: a backend, cores of a CPU device, a device's index, name or UUID, a way of sharing."""
+
+    backend: Literal["auto", "nvml", "cpu"] = "auto"
+    cores: int = 1
+    device: str | None = None
+    sharing: str | None = None
+
+
+@contextmanager
+def opened(settings: Settings, choice: Choice, folder: Path) -> Iterator[tuple[Backend, Place, str]]:
+    """The backend, the place, and how jobs share it as the tables name it."""
+    count = len(os.sched_getaffinity(0)) // choice.cores
+    if count < 1:
+        raise BadInput(f"--cores {choice.cores} is more than this process may use.", fix="Ask for fewer.")
+    devices = replace(
+        settings.devices,
+        backend=choice.backend,
+        cpu_count=count,
+        cpu_cores=choice.cores,
+        mps=choice.sharing == MPS or (choice.sharing is None and settings.devices.mps),
+    )
+    # The daemon's own MPS is left alone: its folder of pipes is another one.
+    ours = replace(settings, devices=devices, home=Home(folder.absolute()))
+    backend = open_backend(ours)
+    try:
+        place = _place(backend, choice.device)
+        sharing = _sharing(place, choice.sharing)
+        if sharing == MPS:
+            mps.start(ours)
+        try:
+            yield backend, place, sharing
+        finally:
+            if sharing == MPS:
+                mps.stop(ours)
+    finally:
+        backend.close()
+
+
+def _place(backend: Backend, named: str | None) -> Place:
+    device = _find(backend, named)
+    placement = backend.placement([device.id])
+    others = [one for one in backend.devices() if one.id != device.id]
+    spare = backend.placement([others[0].id]).cores if placement.cores is not None and others else None
+    return Place(device, placement, spare)
+
+
+def _find(backend: Backend, named: str | None) -> Device:
+    devices = backend.devices()
+    if named is None:
+        return devices[0]
+    names = DeviceNames(devices)
+    found = names.find(named)
+    if len(found) == 1:
+        return found[0]
+    what = f"`{named}` may be several devices" if found else f"There is no device `{named}` here"
+    raise NotFound(
+        f"{what}; there are {', '.join(f'{names.of(one.id)} ({one.id})' for one in devices)}.",
+        fix="Name one by its index, its name or its UUID: 3, gpu3, GPU-01234567.",
+    )
+
+
+def _sharing(place: Place, asked: str | None) -> str:
+    if PIPES in place.placement.env:
+        return MPS
+    if asked == MPS:
+        raise BadInput(
+            f"{label(place.device)} can only be shared by time-slicing.",
+            fix="Leave out --sharing, or name a whole GPU.",
+        )
+    if place.device.sharing == MPS:
+        raise BadInput(
+            f"{label(place.device)} is under an MPS server that is not ours.",
+            fix="End it (nvidia-cuda-mps-control) first.",
+        )
+    return TIME_SLICING

@@ -1,0 +1,220 @@
+"""What a campaign measures next. Pure.
+
+Arrives: the jobs of the list, the runs so far on this type of device under this way of sharing, and what is wanted. Leaves: the
+jobs of the next run, None when all is done; and how many runs are left. So nothing of a campaign is remembered but its runs: one
+that was killed goes on, and a list that has grown gets what it lacks.
+
+First every job alone, in the order of the list. Then pairs: those first whose jobs met nobody yet, for a job without any
+pair is foretold by the rule alone; of them the one that is least like any pair measured so far (the greedy k-centre of
+Gonzalez 1985), where jobs are alike that have the same model or family and show the same
+utilisation, memory and rate alone. A job beside itself is a pair too. Last, what is not tight yet is measured again, the
+loosest first. A job that failed alone is in no pair.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations_with_replacement
+from typing import NamedTuple
+
+from gpuq.lab.campaign.ledger import DISTURBED, MEASURED, Part, Run
+from gpuq.lab.campaign.steady import Interval, interval, ratio_interval
+from gpuq.lab.campaign.work import Job
+
+MOST_DISTURBED = 3
+_OTHER_MODEL = 0.5
+_OTHER_FAMILY = 1.0
+Item = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """`pairs`: how many, None for all. `repeats`: runs of one item at most. `tight`: the half-width that needs no further run."""
+
+    pairs: int | None = None
+    repeats: int = 3
+    tight: float = 0.03
+    retry_failed: bool = False
+
+
+class Left(NamedTuple):
+    """Runs that are still to be made, as far as can be told; `again` may grow with what is measured."""
+
+    alone: int
+    pairs: int
+    again: int
+
+    @property
+    def all(self) -> int:
+        """Their number."""
+        return sum(self)
+
+
+class Plan:
+    """What is left, given these runs, of which the first `before` are of earlier starts: what was disturbed then is tried again,
+    and with `retry_failed` what failed too."""
+
+    def __init__(self, jobs: Sequence[Job], runs: Sequence[Run], wanted: Wanted, before: int = 0) -> None:
+        self._jobs = {job.digest: job for job in jobs}
+        self._wanted = wanted
+        self._done: dict[Item, list[Run]] = defaultdict(list)
+        self._disturbed: Counter[Item] = Counter()
+        for index, run in enumerate(runs):
+            item = item_of(run.jobs)
+            if not set(item) <= self._jobs.keys():
+                continue
+            if run.outcome == DISTURBED:
+                self._disturbed[item] += index >= before
+            elif run.outcome == MEASURED or index >= before or not wanted.retry_failed:
+                self._done[item].append(run)
+        self._order = {digest: place for place, digest in enumerate(self._jobs)}
+
+    def next(self) -> tuple[Job, ...] | None:
+        """The jobs of the next run: one, or two; None when all is done."""
+        item = self._next_alone() or self._next_pair() or self._next_again()
+        return None if item is None else tuple(self._jobs[digest] for digest in item)
+
+    def left(self) -> Left:
+        """How much is still to be done."""
+        return Left(len(self._unmeasured()), self._pairs_left(), len(self._loose()))
+
+    # --- alone ---
+
+    def _unmeasured(self) -> list[Item]:
+        return [(digest,) for digest in self._jobs if not self._settled((digest,))]
+
+    def _next_alone(self) -> Item | None:
+        return next(iter(self._unmeasured()), None)
+
+    def _settled(self, item: Item) -> bool:
+        return bool(self._done.get(item)) or self._disturbed[item] >= MOST_DISTURBED
+
+    # --- pairs ---
+
+    def _measured_alone(self) -> list[str]:
+        return [digest for digest in self._jobs if _measured(self._done.get((digest,), ()))]
+
+    def _candidates(self) -> list[Item]:
+        pairs = combinations_with_replacement(self._measured_alone(), 2)
+        return [item for pair in pairs if not self._settled(item := item_of(pair))]
+
+    def _settled_pairs(self) -> list[Item]:
+        return [item for item in self._done if len(item) == 2 and self._done[item]]
+
+    def _pairs_left(self) -> int:
+        """Those of jobs that are still to run alone are foreseen."""
+        able = len(self._measured_alone()) + len(self._unmeasured())
+        there_are = able * (able + 1) // 2
+        settled = len(self._settled_pairs())
+        wanted = there_are if self._wanted.pairs is None else min(self._wanted.pairs, there_are)
+        return max(0, wanted - settled)
+
+    def _next_pair(self) -> Item | None:
+        settled, candidates = self._settled_pairs(), self._candidates()
+        if not candidates or (self._wanted.pairs is not None and len(settled) >= self._wanted.pairs):
+            return None
+        apart = self._distances()
+        met: Counter[str] = Counter(digest for item in settled for digest in item)
+
+        def worth(item: Item) -> tuple[int, float, int, int, int]:
+            """Jobs that met nobody; how far from the nearest pair measured; jobs that met few; the order of the list."""
+            new = len({digest for digest in item if not met[digest]})
+            nearest = min((_apart(item, other, apart) for other in settled), default=apart(*item))
+            first, second = sorted(self._order[digest] for digest in item)
+            return new, round(nearest, 9), -met[item[0]] - met[item[1]], -first, -second
+
+        return max(candidates, key=worth)
+
+    def _distances(self) -> Callable[[str, str], float]:
+        shown = {digest: _shown(_measured(self._done[digest,])) for digest in self._measured_alone()}
+        columns = list(zip(*shown.values(), strict=True))
+        spans = [
+            max(known) - min(known) if (known := [v for v in column if v is not None]) else 0.0 for column in columns
+        ]
+
+        @cache
+        def apart(one: str, other: str) -> float:
+            squares = (
+                ((a - b) / span) ** 2
+                for a, b, span in zip(shown[one], shown[other], spans, strict=True)
+                if a is not None and b is not None and span > 0
+            )
+            return math.sqrt(math.fsum(squares)) + self._strangers(one, other)
+
+        return apart
+
+    def _strangers(self, one: str, other: str) -> float:
+        a, b = self._jobs[one], self._jobs[other]
+        if a.model == b.model:
+            return 0.0
+        return _OTHER_MODEL if a.family and a.family == b.family else _OTHER_FAMILY
+
+    # --- again ---
+
+    def _loose(self) -> list[tuple[float, Item]]:
+        """(half-width, item) of what is to be measured again."""
+        found = []
+        for item, runs in self._done.items():
+            measured = _measured(runs)
+            width = looseness(measured)
+            tried = len(runs) + self._disturbed[item]
+            if measured and tried < self._wanted.repeats and len(measured) == len(runs) and width > self._wanted.tight:
+                found.append((width, item))
+        return found
+
+    def _next_again(self) -> Item | None:
+        return max(self._loose(), default=(0.0, None))[1]
+
+
+def item_of(jobs: Iterable[str]) -> Item:
+    """What is measured in a run of these jobs, whichever is named first."""
+    return tuple(sorted(jobs))
+
+
+def looseness(runs: Sequence[Run]) -> float:
+    """The 95% half-width of what these measured runs of one item say, as a share; infinite where it is not known."""
+    if not runs:
+        return math.inf
+    widths = [one.half_width for part in range(len(runs[0].parts)) if (one := _said(runs, part))]
+    return max((math.inf if width is None else width for width in widths), default=math.inf)
+
+
+def _said(runs: Sequence[Run], place: int) -> Interval:
+    """Of one job of an item: what a single run says of itself, else what the runs say together."""
+    parts = [_in_order(run)[place] for run in runs]
+    alone = len(runs[0].parts) == 1
+    if len(parts) == 1:
+        return Interval(1.0, parts[0].alone_half_width if alone else parts[0].slowdown_half_width, 1)
+    if alone:
+        return interval([part.alone_rate for part in parts if part.alone_rate])
+    return ratio_interval([part.slowdown for part in parts if part.slowdown])
+
+
+def _in_order(run: Run) -> list[Part]:
+    return sorted(run.parts, key=lambda part: part.digest)
+
+
+def _measured(runs: Iterable[Run]) -> list[Run]:
+    return [run for run in runs if run.outcome == MEASURED]
+
+
+def _apart(item: Item, other: Item, apart: Callable[[str, str], float]) -> float:
+    """How unlike two pairs are: the better of the two ways to match their jobs."""
+    (a, b), (c, d) = item, other
+    return min(apart(a, c) + apart(b, d), apart(a, d) + apart(b, c))
+
+
+def _shown(runs: Sequence[Run]) -> tuple[float | None, ...]:
+    """What a job showed alone, on scales where equal steps matter alike."""
+    part = runs[-1].parts[0]
+    logs = (part.peak_memory_bytes, part.alone_rate)
+    return (
+        part.peak_utilization_pct,
+        part.memory_utilization_pct,
+        part.power_w,
+        *(math.log(v) if v else None for v in logs),
+    )

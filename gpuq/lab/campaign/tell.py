@@ -1,0 +1,73 @@
+"""What a person is told of a campaign, on stderr: each run in a line, what is left, and a bar where stderr is a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from gpuq.lab.campaign.ledger import MEASURED, Run
+from gpuq.lab.campaign.plan import Left
+
+Tell = Callable[[Run | None, int, float], None]
+"""Called with the run that was made (None: before the first), how many runs are left, and how many seconds they will take."""
+
+
+@contextmanager
+def telling() -> Iterator[Tell]:
+    """A progress bar with the time left on stderr where that is a terminal; a line for each run either way."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    if not console.is_terminal:
+        yield _plain_lines
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[left]}"))
+    with Progress(*columns, console=console, transient=True) as shown:
+        task = shown.add_task("measuring", total=None, left="")
+        made = 0
+
+        def tell(run: Run | None, left: int, seconds_left: float) -> None:
+            nonlocal made
+            if run is not None:
+                made += 1
+                shown.console.print(_describe(run), markup=False)
+            shown.update(task, completed=made, total=made + left, left=f"about {seconds_left / 60:.0f} min left")
+
+        yield tell
+
+
+def _plain_lines(run: Run | None, left: int, seconds_left: float) -> None:
+    if run is not None:
+        say(f"{_describe(run)}; {left} left, about {seconds_left / 60:.0f} min")
+
+
+def _describe(run: Run) -> str:
+    names = " + ".join(part.job for part in run.parts)
+    if run.outcome != MEASURED:
+        return f"{names}: {run.outcome}: {run.reason}"
+    loose = "" if run.steady else " (not tight)"
+    if len(run.parts) == 1:
+        part = run.parts[0]
+        return f"{names}: {_number(part.alone_rate)} steps/s{_width(part.alone_half_width)}, {run.seconds:.0f} s{loose}"
+    slowed = ", ".join(f"{_number(part.slowdown)}{_width(part.slowdown_half_width)}" for part in run.parts)
+    return f"{names}: slowdowns {slowed}, {run.seconds:.0f} s{loose}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _width(value: float | None) -> str:
+    return "" if value is None else f" ±{100 * value:.1f}%"
+
+
+def told(left: Left) -> str:
+    """What is left, in words."""
+    return f"{left.alone} jobs alone, {left.pairs} pairs, {left.again} again"
+
+
+def say(sentence: str) -> None:
+    """A sentence on stderr, beside the result on stdout."""
+    print(sentence, file=sys.stderr, flush=True)  # noqa: T201

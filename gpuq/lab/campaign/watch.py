@@ -1,0 +1,209 @@
+"""The processes of one run, from their start to their end: looked at all the while.
+
+Arrives: jobs to start, a `Place` and a backend that reads it. Leaves: a `Watched` for each, with what the looks found, and its
+`Part` for the ledger. Raises `Ended` as soon as one of them is over, and whatever a caller's `check` raises.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+
+from gpuq_workers.measuring.measure import WINDOW_S, Look, Meter
+from gpuq_workers.measuring.prealloc import asked_by
+from gpuq_workers.measuring.progress import read_progress
+from gpuq_workers.shim.oom import OomWatch
+from gpuq_workers.shim.words import HOST_OUT_OF_MEMORY
+from gpuq_workers.shim.words import OUT_OF_MEMORY as DEVICE_OUT_OF_MEMORY
+
+from gpuq.adapters.devices import Backend, Placement, Resident, Usage
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.device import Reading
+from gpuq.core.state.job import JobId
+from gpuq.lab.campaign.child import Child, end_leftovers, signals_held_back, start
+from gpuq.lab.campaign.ledger import FAILED, OUT_OF_MEMORY, Part
+from gpuq.lab.campaign.place import Place
+from gpuq.lab.campaign.steady import Interval, interval, ratio_interval
+from gpuq.lab.campaign.timing import Timing
+from gpuq.lab.campaign.work import Job
+
+
+class Ended(Exception):
+    """A job is over before it was measured, or never began to count. `outcome` is the ledger's word for it."""
+
+    def __init__(self, outcome: str, reason: str) -> None:
+        super().__init__(reason)
+        self.outcome = outcome
+        self.reason = reason
+
+
+@dataclass
+class Watched:
+    """A child, what the backend said of it, and its rates: alone and shared, one for each cycle."""
+
+    child: Child
+    meter: Meter
+    attempt: AttemptId
+    alone: list[float] = field(default_factory=list)
+    shared: list[float] = field(default_factory=list)
+    since: float | None = None
+    windows: Interval | None = None
+    powers: list[float | None] = field(default_factory=list)
+    bandwidths: list[float | None] = field(default_factory=list)
+
+    def slowdown(self) -> Interval:
+        """Of its cycles so far, of which there is one at least."""
+        return ratio_interval(alone / shared for alone, shared in zip(self.alone, self.shared, strict=True))
+
+    def part(self) -> Part:
+        """What the run says of this job."""
+        child, measured = self.child, self.meter.measurement()
+        ending = child.ending()
+        slowed = self.slowdown() if self.shared and len(self.shared) == len(self.alone) else None
+        alone = interval(self.alone) if self.alone else None
+        half_width = self.windows.half_width if self.windows else alone.half_width if alone else None
+        return Part(
+            job=child.job.name,
+            digest=child.job.digest,
+            alone_rate=None if alone is None else _rounded(alone.mean),
+            alone_half_width=_rounded(half_width),
+            shared_rate=_rounded(fmean(self.shared)) if self.shared else None,
+            slowdown=None if slowed is None else _rounded(slowed.mean),
+            slowdown_half_width=None if slowed is None else _rounded(slowed.half_width),
+            steps=child.marks[-1].steps if child.marks else None,
+            warm_up_s=None if self.since is None else round(self.since - child.started_at, 2),
+            peak_utilization_pct=None if measured.partners else _rounded(measured.peak_utilization_pct),
+            peak_memory_bytes=measured.peak_memory_bytes,
+            peak_memory_is_bound=measured.peak_memory_is_bound,
+            memory_utilization_pct=None if measured.partners else _mean(self.bandwidths),
+            power_w=None if measured.partners else _mean(self.powers),
+            exit_code=None if ending is None else ending.exit_code,
+            summary=child.summary(),
+        )
+
+
+class Watch:
+    """Over the processes of a run, one run after the other. `folder` is for what they write; `check` is called all the time, may
+    raise."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        place: Place,
+        folder: Path,
+        environ: Mapping[str, str],
+        timing: Timing,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._backend = backend
+        self.place = place
+        self._folder = folder
+        self._environ = environ
+        self.timing = timing
+        self._check = check
+        self._oom = OomWatch()
+        self._sampled_at = 0.0
+        self._started = 0
+        self.watched: list[Watched] = []
+        self.foreign_pct: float | None = None
+        """The share of the device that others used at the last look."""
+
+    def clear(self) -> int:
+        """End what a campaign that was killed left running; how many processes there were."""
+        return sum(end_leftovers(self._folder / name) for name in ("0", "1"))
+
+    def begin(self) -> None:
+        """Forget the last run."""
+        self.watched, self.foreign_pct, self._oom = [], None, OomWatch()
+
+    def start(self, job: Job) -> None:
+        """Start one more job: the first on the place's cores, a second where it may warm up."""
+        index, placement = len(self.watched), self.place.placement
+        if index and self.place.warm_cores is not None:
+            placement = Placement(placement.env, self.place.warm_cores)
+        self._started += 1  # a number of its own: the backend takes differences from look to look
+        with signals_held_back():
+            child = start(job, self._folder / str(index), placement, self._environ, time.monotonic)
+            meter = Meter(None, WINDOW_S, asked_by(child.env))
+            self.watched.append(Watched(child, meter, AttemptId(JobId(self._started), 1)))
+
+    def end(self) -> None:
+        """End all. They are asked first, so that they end side by side."""
+        for one in self.watched:
+            one.child.ask_to_end()
+        for one in self.watched:
+            one.child.end(self.timing.grace_s)
+
+    def wait_for_steps(self) -> None:
+        """Until each has counted a step."""
+        deadline = time.monotonic() + self.timing.first_step_s
+        while silent := [one for one in self.watched if not one.child.marks]:
+            if time.monotonic() > deadline:
+                name = silent[0].child.job.name
+                raise Ended(FAILED, f"{name}: no step was counted in {self.timing.first_step_s:g} s")
+            self.let_pass(self.timing.poll_s)
+
+    def let_pass(self, seconds: float) -> None:
+        """Let time pass, with an eye on everything."""
+        until = time.monotonic() + seconds
+        while True:
+            self._check()
+            for one in self.watched:
+                one.child.look()
+            self._look_for_ends()
+            now = time.monotonic()
+            if now - self._sampled_at >= self.timing.sample_s:
+                self._sampled_at = now
+                self._sample(now)
+            if now >= until:
+                return
+            time.sleep(min(self.timing.poll_s, until - now))
+
+    def _look_for_ends(self) -> None:
+        for one in self.watched:
+            ending = one.child.ending()
+            if ending is None:
+                continue
+            has_gpu = self.place.placement.cores is None
+            ending = one.child.ending(self._oom.seconds_ago(), has_gpu) or ending
+            outcome = OUT_OF_MEMORY if ending.ending in (DEVICE_OUT_OF_MEMORY, HOST_OUT_OF_MEMORY) else FAILED
+            early = "; a workload has to train on until it is ended" if ending.exit_code == 0 else ""
+            raise Ended(outcome, f"{one.child.job.name}: {ending.reason}{early}")
+
+    def _sample(self, now: float) -> None:
+        self._oom.look()
+        device = self.place.device.id
+        residents = [Resident(one.attempt, one.child.identity.pid, (device,)) for one in self.watched]
+        snapshot = self._backend.read(time.time(), residents)
+        reading = snapshot.readings.get(device)
+        if reading is not None:
+            self.foreign_pct = reading.foreign_utilization_pct
+        for one in self.watched:
+            one.meter.look(self._seen(one, snapshot.usage.get(one.attempt, Usage(None, None)), reading, now))
+            if reading is not None and reading.vitals is not None and one.child.marks:
+                one.powers.append(reading.vitals.power_watts)
+                one.bandwidths.append(reading.vitals.memory_bandwidth_pct)
+
+    def _seen(self, one: Watched, usage: Usage, reading: Reading | None, now: float) -> Look:
+        return Look(
+            at=time.time(),
+            clock=now,
+            memory_bytes=usage.memory_bytes,
+            utilization_pct=usage.utilization_pct,
+            busy_pct=None if reading is None else reading.utilization_pct,
+            partners=tuple(other.attempt for other in self.watched if other is not one),
+            progress=read_progress(one.child.folder / "progress"),
+            total_memory_bytes=self.place.device.total_memory if self.place.placement.cores is None else None,
+        )
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return _rounded(fmean(known)) if known else None
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.5g}")

@@ -1,0 +1,146 @@
+"""Clusters of like jobs: K-means over the targets and the relevant features, collected and synthetic rows together.
+
+Arrives: a table, its synthetic rows, the columns to go by. Leaves: the clusters, numbered from the least to the most
+utilised, the distortion of each count, and the cluster of any profile. Batch sizes count by their logarithm; every
+column is standardised. Rows that miss one of the columns are left out, and counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from gpuq.lab.characterize.synthetic import SyntheticRow
+from gpuq.lab.characterize.table import Table, usable
+from gpuq.learn.training.kmeans import Points, group
+
+# A column that fewer rows than this share know is not worth losing the other rows for.
+_LEAST_SHARE = 0.8
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A row in a cluster. `synthetic` rows were interpolated, the others measured."""
+
+    job: str
+    series: str
+    batch_size: float | None
+    synthetic: bool
+    values: dict[str, float]
+
+
+class Group(msgspec.Struct, frozen=True):
+    """A cluster: its number from 1, the means of its columns in their own units, its rows."""
+
+    number: int
+    centre: dict[str, float]
+    members: tuple[Member, ...]
+
+
+class Groups(msgspec.Struct, frozen=True, kw_only=True):
+    """All clusters of a table. `distortions[k - 1]` is the sum of squared standardised distances for k clusters."""
+
+    columns: tuple[str, ...]
+    groups: tuple[Group, ...]
+    distortions: tuple[float, ...]
+    left_out: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How values become standardised coordinates."""
+
+    columns: tuple[str, ...]
+    batch: str
+    middle: Points
+    spread: Points
+
+    @classmethod
+    def of(cls, rows: Sequence[Mapping[str, float]], columns: Sequence[str], batch: str) -> Scale:
+        """From the rows to be clustered; a column that is constant among them does not count."""
+        raw = _coordinates(rows, columns, batch)
+        varied = [index for index in range(len(columns)) if np.ptp(raw[:, index]) > 0]
+        kept = raw[:, varied]
+        return cls(tuple(columns[index] for index in varied), batch, kept.mean(axis=0), kept.std(axis=0))
+
+    def points(self, rows: Sequence[Mapping[str, float]]) -> Points:
+        """The rows' coordinates."""
+        return np.asarray((_coordinates(rows, self.columns, self.batch) - self.middle) / self.spread)
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """The clusters, and what it takes to place a job that is not among their rows."""
+
+    found: Groups
+    scale: Scale
+    centres: Points
+
+    def cluster(self, profile: Mapping[str, float]) -> int | None:
+        """The number of the nearest cluster; None for a profile that misses a column."""
+        if any(name not in profile for name in self.scale.columns):
+            return None
+        away = ((self.centres - self.scale.points([profile])) ** 2).sum(axis=1)
+        return int(np.argmin(away)) + 1
+
+
+def cluster(table: Table, synthetic: Sequence[SyntheticRow], columns: Sequence[str]) -> Placing | None:
+    """The clusters over these columns, as far as enough rows know them; None where no row does."""
+    columns = [name for name in columns if sum(table.known(name)) >= max(1.0, _LEAST_SHARE * len(table.rows))]
+    collected = [
+        Member(row.job, row.series, row.batch_size, False, {name: row.values[name] for name in columns})  # type: ignore[misc]
+        for row in table.rows
+        if all(usable(row.values.get(name)) for name in columns)
+    ]
+    made = [
+        Member(f"{row.series} {row.batch_size:g}", row.series, row.batch_size, True, _only(row.values, columns))
+        for row in synthetic
+        if all(name in row.values for name in columns)
+    ]
+    members = [*collected, *made]
+    if not columns or not members:
+        return None
+    scale = Scale.of([member.values for member in members], columns, table.batch)
+    if not scale.columns:
+        return None
+    result = group(scale.points([member.values for member in members]))
+    order = _order(members, result.labels, columns[0])
+    groups = tuple(
+        _group(number, [member for member, label in zip(members, result.labels, strict=True) if label == old])
+        for number, old in enumerate(order, start=1)
+    )
+    found = Groups(
+        columns=scale.columns,
+        groups=groups,
+        distortions=result.distortions,
+        left_out=len(table.rows) - len(collected),
+    )
+    return Placing(found, scale, result.centres[order])
+
+
+def _order(members: Sequence[Member], labels: Sequence[int], by: str) -> list[int]:
+    """The labels, least mean of this column first."""
+    means = {
+        label: np.mean([member.values[by] for member, its in zip(members, labels, strict=True) if its == label])
+        for label in set(labels)
+    }
+    return sorted(means, key=lambda label: (float(means[label]), label))
+
+
+def _group(number: int, members: Sequence[Member]) -> Group:
+    centre = {name: float(np.mean([member.values[name] for member in members])) for name in members[0].values}
+    return Group(number, centre, tuple(members))
+
+
+def _coordinates(rows: Sequence[Mapping[str, float]], columns: Sequence[str], batch: str) -> Points:
+    raw = np.array([[row[name] for name in columns] for row in rows], dtype=np.float64).reshape(len(rows), -1)
+    for index, name in enumerate(columns):
+        if name == batch:
+            raw[:, index] = np.log2(np.maximum(raw[:, index], 1e-9))
+    return raw
+
+
+def _only(values: Mapping[str, float], columns: Sequence[str]) -> dict[str, float]:
+    return {name: values[name] for name in columns}

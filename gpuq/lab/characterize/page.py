@@ -1,0 +1,209 @@
+"""The report as one HTML file that needs nothing else: no script, no link, pictures inside.
+
+Arrives: a `Report` and its plots. Leaves: the page. Every text of the data is escaped; the same report gives the same
+bytes.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Iterable, Sequence
+from html import escape
+
+from gpuq.lab.characterize.groups import Groups
+from gpuq.lab.characterize.packing import Cost
+from gpuq.lab.characterize.plots import Plot
+from gpuq.lab.characterize.relevance import RULE, Coefficient, Ranking
+from gpuq.lab.characterize.report import Characterization, Packing, Report
+from gpuq.lab.characterize.synthetic import Quality
+from gpuq.lab.characterize.text import UNKNOWN, errors, number, percent, printable
+
+_STYLE = """
+:root { color-scheme: light; --ink: #1b242c; --soft: #5b6873; --line: #dfe4e8; --paper: #f6f7f8; }
+body { margin: 0 auto; padding: 1.5rem clamp(1rem, 3vw, 2.5rem) 4rem; max-width: 76rem; background: var(--paper);
+  color: var(--ink); font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica Neue", Arial, sans-serif;
+  font-variant-numeric: tabular-nums; }
+h1 { font-size: 1.4rem; letter-spacing: -.02em; } h2 { margin-top: 2.5rem; font-size: 1.15rem; }
+h3 { margin-top: 2rem; font-size: 1rem; } p { max-width: 60rem; } .soft, figcaption { color: var(--soft); }
+figure { margin: 1rem 0; padding: 1rem; background: #fff; border: 1px solid var(--line); border-radius: .6rem; }
+figure img { max-width: 100%; height: auto; }
+.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .9rem; background: #fff; margin: 1rem 0; }
+caption { text-align: left; font-weight: 600; padding: .3rem 0; }
+th, td { padding: .25rem .7rem; border-bottom: 1px solid var(--line); text-align: right; white-space: nowrap; }
+th:first-child, td:first-child, td.words, th.words { text-align: left; } td.words { white-space: normal; }
+tr.chosen td, tr.chosen th { background: #eaf3fc; } thead th { border-bottom: 2px solid var(--soft); }
+"""
+
+
+def page(report: Report, plots: Sequence[Plot]) -> str:
+    """The whole page."""
+    parts = [_table(found, _of(plots, found.device_type, pairs=False)) for found in report.tables]
+    parts += [_packing(packing, _of(plots, packing.title, pairs=True)) for packing in report.packing]
+    notes = "".join(f"<p>{_text(note)}</p>" for note in report.notes)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>{_text(report.source)} · gpuq</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n"
+        f"<h1>{_text(report.source)}</h1>\n{notes}\n" + "\n".join(parts) + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _of(plots: Sequence[Plot], about: str, *, pairs: bool) -> str:
+    return "\n".join(
+        f'<figure><img src="data:image/png;base64,{b64encode(plot.png).decode()}" alt="{_text(plot.title)}. {_text(plot.says)}">'
+        f"<figcaption><strong>{_text(plot.title)}.</strong> {_text(plot.says)}</figcaption></figure>"
+        for plot in plots
+        if plot.about == about and plot.name.startswith("pairs") == pairs
+    )
+
+
+def _table(found: Characterization, figures: str) -> str:
+    parts = [
+        f"<h2>{_text(found.device_type)}</h2>",
+        f"<p>{found.rows} jobs measured alone, {found.series} series.</p>",
+        *(f'<p class="soft">{_text(note)}</p>' for note in found.notes),
+        figures,
+        f'<h3>Relevance</h3><p class="soft">Features are {_text(RULE)}. Rows of one model are alike, so the p-values are smaller '
+        "than they should be.</p>",
+        *(_ranking(ranking) for ranking in found.rankings),
+    ]
+    if found.interpolation:
+        parts += [f"<h3>Synthetic rows along {_text(found.batch)}</h3>", _quality(found.interpolation)]
+    if found.clusters is not None:
+        parts += ["<h3>Clusters</h3>", _clusters(found.clusters)]
+    return f"<section>{''.join(parts)}</section>"
+
+
+def _ranking(ranking: Ranking) -> str:
+    head = ("feature", "Pearson", "p", "Spearman", "p", "Kendall", "p", "rows", "known before the run", "")
+    rows = [
+        (
+            one.chosen,
+            (
+                one.feature,
+                *_coefficient(one.pearson),
+                *_coefficient(one.spearman),
+                *_coefficient(one.kendall),
+                str(one.n),
+                "yes" if one.known_before_run else "no",
+                "chosen" if one.chosen else one.why_not or "",
+            ),
+        )
+        for one in ranking.ranked
+    ]
+    shut_out = [(False, (one.feature, one.reason)) for one in ranking.shut_out]
+    return _rows(f"Relevance to {ranking.target}", head, rows) + _rows(
+        f"Shut out for {ranking.target}", ("column", "why"), shut_out
+    )
+
+
+def _coefficient(one: Coefficient) -> tuple[str, str]:
+    return f"{one.value:+.3f}", f"{one.p:.2g}"
+
+
+def _quality(found: Sequence[Quality]) -> str:
+    head = ("attribute", "way", "held back: RMSE", "MSE", "MAE", "round trip: RMSE", "MSE", "MAE", "impossible", "")
+    rows = [
+        (
+            one.used,
+            (
+                one.column,
+                one.method,
+                *errors(one.held_back),
+                *errors(one.round_trip),
+                str(one.impossible),
+                ", ".join(word for word, so in (("used", one.used), ("best round trip", one.best_round_trip)) if so),
+            ),
+        )
+        for one in found
+    ]
+    return _rows("Collected rows, regenerated", head, rows)
+
+
+def _clusters(found: Groups) -> str:
+    names = list(found.groups[0].centre)
+    rows = [
+        (
+            False,
+            (
+                str(group.number),
+                *(number(group.centre[name], 3) for name in names),
+                str(sum(member.synthetic for member in group.members)),
+                ", ".join(member.job for member in group.members if not member.synthetic),
+            ),
+        )
+        for group in found.groups
+    ]
+    return _rows("Means of each cluster, and its collected jobs", ("cluster", *names, "synthetic rows", "jobs"), rows)
+
+
+def _packing(packing: Packing, figures: str) -> str:
+    head = ("job", "beside", "slowdown", "its slowdown", "packing saving", "our clusters", "theirs", "against it")
+    rows = [
+        (
+            False,
+            (
+                pair.job_a,
+                pair.job_b,
+                _slowdown(pair.slowdown_a),
+                _slowdown(pair.slowdown_b),
+                percent(pair.packing_saving),
+                ", ".join(UNKNOWN if one is None else str(one) for one in pair.clusters),
+                UNKNOWN if pair.theirs is None else ", ".join(pair.theirs),
+                "; ".join(pair.against),
+            ),
+        )
+        for pair in packing.pairs
+    ]
+    return (
+        f"<section><h2>Pairs on {_text(packing.title)}</h2>"
+        "<p>Slowdown is time together / time alone. Packing saving is 1 - time together / sum of the times alone. "
+        "Pairs with something against them count in no summary.</p>"
+        f"{figures}{_costs(packing.costs)}{_rows('Each pair', head, rows)}</section>"
+    )
+
+
+def _costs(found: Sequence[Cost]) -> str:
+    head = ("clusters", "pairs", "slowdown: median", "mean", "p95", "worst", "packing saving: mean", "median")
+    rows = [
+        (
+            False,
+            (
+                "all pairs" if one.grouping == "all" else f"{one.where} ({one.grouping})",
+                str(one.pairs),
+                *map(_slowdown, (one.slowdown_median, one.slowdown_mean, one.slowdown_p95, one.slowdown_worst)),
+                percent(one.packing_saving_mean),
+                percent(one.packing_saving_median),
+            ),
+        )
+        for one in found
+    ]
+    return _rows("Within and across clusters", head, rows) if rows else ""
+
+
+def _slowdown(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.3f}"
+
+
+def _rows(caption: str, head: Sequence[str], rows: Iterable[tuple[bool, Sequence[str]]]) -> str:
+    """A table. The first cell heads its row; the last may hold words."""
+    titles = "".join(f'<th scope="col"{_words(place, head)}>{_text(title)}</th>' for place, title in enumerate(head))
+    body = "".join(_row(marked, cells, head) for marked, cells in rows)
+    return (
+        f'<div class="wide"><table><caption>{_text(caption)}</caption><thead><tr>{titles}</tr></thead>'
+        f"<tbody>{body}</tbody></table></div>"
+    )
+
+
+def _row(marked: bool, cells: Sequence[str], head: Sequence[str]) -> str:
+    start = '<tr class="chosen">' if marked else "<tr>"
+    rest = "".join(f"<td{_words(place, head)}>{_text(cell)}</td>" for place, cell in enumerate(cells[1:], start=1))
+    return f'{start}<th scope="row">{_text(cells[0])}</th>{rest}</tr>'
+
+
+def _words(place: int, head: Sequence[str]) -> str:
+    return ' class="words"' if place == len(head) - 1 else ""
+
+
+def _text(value: str) -> str:
+    return escape(printable(value), quote=True)

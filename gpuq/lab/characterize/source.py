@@ -1,0 +1,253 @@
+"""Where the data of a characterisation come from: a folder of CSV files, or a site's finished attempts.
+
+Arrives: a folder with `singles.csv` and `pairs.csv` (columns: gpuq/lab/measured.py; either may be missing), or with the
+Alnair project's own tables; or outcomes. Leaves: `Data`. Raises BadInput where there is nothing to read.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from gpuq.errors import BadInput
+from gpuq.lab.characterize.table import Column, Data, Row, Table, Together
+from gpuq.lab.measured import Pair, Single, read_pairs, read_singles
+from gpuq.lab.public import alnair, number
+from gpuq.learn.history.outcome import Outcome
+
+# Kinds of a record that are described: the latest ones. More dots than these nobody can read.
+MOST_ROWS = 2000
+_UNNAMED = "not stated"
+
+_SINGLES = (
+    Column("utilization_pct", most=100.0),
+    Column("peak_memory_mib"),
+    Column("batch_size", before=True),
+    Column("memory_utilization_pct", most=100.0),
+    Column("power_w"),
+    Column("steps_per_s"),
+)
+
+
+def read_folder(folder: Path) -> Data:
+    """What lies in this folder. Raises BadInput for none of the known files, or one that cannot be read."""
+    if not folder.is_dir():
+        raise BadInput(f"There is no folder {folder}.", fix="Name one with singles.csv, pairs.csv, or both.")
+    try:
+        data = _documented(folder) or _alnair(folder)
+    except KeyError as error:
+        raise BadInput(
+            f"A table in {folder} has no column {error}.", fix="docs/learning.md lists the files and their columns."
+        ) from error
+    except (OSError, ValueError) as error:
+        raise BadInput(
+            f"{folder} cannot be read: {error}.", fix="docs/learning.md lists the files and their columns."
+        ) from error
+    if data is None or not (data.pairs or any(table.rows for table in data.tables)):
+        raise BadInput(
+            f"{folder} has no measured jobs.",
+            fix="Put singles.csv or pairs.csv there; docs/learning.md lists their columns.",
+        )
+    return data
+
+
+def from_singles(source: str, singles: Sequence[Single], pairs: Sequence[Pair]) -> Data:
+    """The data of documented tables. A job of a pair is looked up among the singles of its type of device."""
+    places = {(single.device_type, single.job): (single.model, single.batch_size) for single in singles}
+    found: dict[str, list[Row]] = defaultdict(list)
+    for single in singles:
+        values = {column.name: getattr(single, column.name) for column in _SINGLES}
+        found[single.device_type or _UNNAMED].append(Row(single.job, single.model, single.batch_size, values))
+    tables = tuple(
+        Table(device_type, _SINGLES, tuple(rows), "utilization_pct", "peak_memory_mib", "batch_size")
+        for device_type, rows in sorted(found.items())
+    )
+    together = tuple(
+        Together(
+            device_type=pair.device_type or _UNNAMED,
+            sharing=pair.sharing,
+            job_a=pair.job_a,
+            job_b=pair.job_b,
+            place_a=places.get((pair.device_type, pair.job_a), (pair.job_a, None)),
+            place_b=places.get((pair.device_type, pair.job_b), (pair.job_b, None)),
+            slowdown_a=pair.slowdown_a,
+            slowdown_b=pair.slowdown_b,
+        )
+        for pair in pairs
+    )
+    return Data(source, tables, together)
+
+
+def from_outcomes(source: str, outcomes: Sequence[Outcome]) -> Data:
+    """The data of a site's own record: a row for each signature, with the medians of its whole runs.
+
+    A job's series is its script with all that its features say but the batch size.
+    """
+    whole = [one for one in outcomes if one.whole and not one.shared]
+    tables = []
+    for device_type in sorted({one.device_type for one in whole}):
+        found: dict[str, list[Outcome]] = defaultdict(list)
+        for one in whole:
+            if one.device_type == device_type:
+                found[one.signature].append(one)
+        latest = sorted(found.values(), key=lambda runs: max(run.ended_at for run in runs))[-MOST_ROWS:]
+        tables.append(_site_table(device_type, [_pooled(runs) for runs in latest], len(found)))
+    return Data(source, tuple(tables), _site_pairs(outcomes))
+
+
+def _site_table(device_type: str, rows: Sequence[Row], signatures: int) -> Table:
+    measured = ("peak_utilization_pct", "peak_memory_bytes", "duration_s", "alone_rate")
+    before = sorted({name for row in rows for name in row.values} - set(measured))
+    columns = (
+        Column("peak_utilization_pct", most=100.0),
+        *(Column(name) for name in measured[1:]),
+        *(Column(name, before=True) for name in before),
+    )
+    notes = (f"The latest {MOST_ROWS} of {signatures} kinds of work.",) if signatures > MOST_ROWS else ()
+    return Table(
+        device_type, columns, tuple(rows), "peak_utilization_pct", "peak_memory_bytes", "batch_size", notes=notes
+    )
+
+
+def _pooled(runs: Sequence[Outcome]) -> Row:
+    features = runs[-1].features
+    # Of the same number, the logarithm says nothing new.
+    values: dict[str, float | None] = {
+        name: float(value)
+        for name, value in features.items()
+        if isinstance(value, int | float) and not isinstance(value, bool) and name != "batch_log2"
+    }
+    values.setdefault("batch_size", None)
+    for name in ("peak_utilization_pct", "peak_memory_bytes", "duration_s", "alone_rate"):
+        known = [value for run in runs if (value := getattr(run, name)) is not None]
+        values[name] = float(median(known)) if known else None
+    return Row(runs[-1].kind, _work(features, runs[-1].kind), values["batch_size"], values)
+
+
+def _work(features: Mapping[str, Any], kind: str) -> str:
+    """What is the same for the same work at another batch size."""
+    names = ("script", "model", "precision", "image_size", "sequence_length")
+    known = [features.get(name) for name in names]
+    parts = [f"{value:g}" if isinstance(value, float) else str(value) for value in known if value is not None]
+    return " ".join(parts) or kind
+
+
+def _site_pairs(outcomes: Iterable[Outcome]) -> tuple[Together, ...]:
+    """A pair for each two kinds that one was measured beside: the median slowdown of each."""
+    places: dict[str, tuple[str, float | None]] = {}
+    slowed: dict[tuple[str, str | None, str, str], list[float]] = defaultdict(list)
+    for one in outcomes:
+        size = one.features.get("batch_size")
+        places[one.kind] = (_work(one.features, one.kind), float(size) if isinstance(size, int | float) else None)
+        for partner, value, _, _ in one.slowdowns:
+            slowed[one.device_type, one.sharing, one.kind, partner].append(value)
+    sorts = {(device_type, sharing, min(pair), max(pair)) for device_type, sharing, *pair in slowed}
+    return tuple(
+        Together(
+            device_type=device_type,
+            sharing=sharing,
+            job_a=a,
+            job_b=b,
+            place_a=places.get(a, (a, None)),
+            place_b=places.get(b, (b, None)),
+            slowdown_a=_middle(slowed.get((device_type, sharing, a, b))),
+            slowdown_b=_middle(slowed.get((device_type, sharing, b, a))),
+        )
+        for device_type, sharing, a, b in sorted(sorts, key=lambda sort: tuple(part or "" for part in sort))
+    )
+
+
+def _middle(values: Sequence[float] | None) -> float | None:
+    return float(median(values)) if values else None
+
+
+def _alnair(folder: Path) -> Data | None:
+    path, pairs = alnair.workloads(folder), folder / alnair.SEED_PAIRS
+    if path is None and not pairs.is_file():
+        return None
+    tables = () if path is None else (_alnair_table(path),)
+    together = tuple(_seed_pairs(pairs)) if pairs.is_file() else ()
+    notes = (
+        ("The pairs were measured on GPUs that are not stated, the jobs alone on a P100: clusters cross GPU types.",)
+        if tables and together
+        else ()
+    )
+    return Data("Alnair: AI workloads resource utilization characterization", tables, together, notes)
+
+
+def _alnair_table(path: Path) -> Table:
+    rows = list(alnair.workload_rows(path))
+    names = [name for name in rows[0] if name not in ("series",)] if rows else []
+    texts = tuple(name for name in names if not all(_is_number(row[name]) for row in rows))
+    columns = tuple(
+        Column(
+            name,
+            before=name in ("BS", "Epoch"),
+            shut_out=alnair.workload_leak(name),
+            most=100.0 if name in ("MGUP", "MGMAP") else None,
+        )
+        for name in names
+        if name not in texts
+    )
+    found = tuple(
+        Row(
+            f"{row['series']} {row['BS']}",
+            row["series"],
+            number(row["BS"]),
+            {column.name: number(row[column.name]) for column in columns},
+        )
+        for row in rows
+    )
+    return Table(alnair.WORKLOADS_DEVICE, columns, found, "MGUP", "MGMAP", "BS", texts=texts)
+
+
+def _seed_pairs(path: Path) -> Iterable[Together]:
+    for text, value in alnair.seed_pair_rows(path):
+        a, b = text["job_a"], text["job_b"]
+        saving = value["published_packing_saving_pct"]
+        yield Together(
+            device_type=alnair.SEED_PAIRS_DEVICE,
+            sharing=None,
+            job_a=f"{a} {value['bs_a']:g}",
+            job_b=f"{b} {value['bs_b']:g}",
+            place_a=(alnair.seed_series(a), value["bs_a"]),
+            place_b=(alnair.seed_series(b), value["bs_b"]),
+            slowdown_a=None,
+            slowdown_b=None,
+            alone_s=_both(value, "iso_s"),
+            together_s=_both(value, "co_s"),
+            printed_slowdowns=_shares(_both(value, "published_slow_pct")),
+            printed_saving=None if saving is None else saving / 100,
+            printed_clusters=(text["cluster_a"], text["cluster_b"]),
+        )
+
+
+def _both(value: Mapping[str, float | None], name: str) -> tuple[float, float] | None:
+    a, b = value[f"{name}_a"], value[f"{name}_b"]
+    return None if a is None or b is None else (a, b)
+
+
+def _shares(percents: tuple[float, float] | None) -> tuple[float, float] | None:
+    return None if percents is None else (1 + percents[0] / 100, 1 + percents[1] / 100)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        number(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _documented(folder: Path) -> Data | None:
+    singles, pairs = folder / "singles.csv", folder / "pairs.csv"
+    if not singles.is_file() and not pairs.is_file():
+        return None
+    return from_singles(
+        str(folder),
+        read_singles(singles) if singles.is_file() else (),
+        read_pairs(pairs) if pairs.is_file() else (),
+    )

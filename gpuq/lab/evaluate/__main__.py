@@ -1,0 +1,68 @@
+"""`python -m gpuq.lab.evaluate --singles FILE --pairs FILE`: what `gpuq model evaluate` starts. Needs no daemon and no home.
+
+Exit code 0 where something was judged, 2 where the files or options make no sense, 1 where a library is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from gpuq.errors import BadInput, Failure, GpuqError
+from gpuq.lab.evaluate.holdout import WAYS
+from gpuq.lab.evaluate.report import evaluate, lines
+from gpuq.lab.measured import read_pairs, read_singles
+
+_REPORT = "Please report this; set GPUQ_DEBUG=1 for the traceback."
+_INSTALL = "Install gpuq with its `train` extra: pip install 'gpuq-daemon[train]'."
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code. Errors are a sentence and its fix on stderr."""
+    asked = _parse(arguments)
+    try:
+        singles = read_singles(asked.singles) if asked.singles else []
+        pairs = read_pairs(asked.pairs) if asked.pairs else []
+        if not singles and not pairs:
+            raise BadInput(
+                "there is nothing to judge.", fix="Give --singles FILE, --pairs FILE, or both, with rows in them."
+            )
+        told = evaluate(singles, pairs, asked.holdout)
+    except ImportError as error:
+        return _complain(Failure(f"{error.name or error} is not installed.", fix=_INSTALL))
+    except GpuqError as error:
+        return _complain(error)
+    except KeyboardInterrupt:
+        return 130
+    except Exception as error:
+        if os.environ.get("GPUQ_DEBUG"):
+            raise
+        return _complain(Failure(f"something unexpected went wrong ({type(error).__name__}: {error}).", fix=_REPORT))
+    text = msgspec.json.format(msgspec.json.encode(told)).decode() if asked.json else "\n".join(lines(told))
+    sys.stdout.write(text + "\n")
+    return 0
+
+
+def _complain(error: GpuqError) -> int:
+    sys.stderr.write(f"gpuq: {error.message}\n  {error.fix}\n")
+    return error.exit_code
+
+
+def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python -m gpuq.lab.evaluate", description="Judge forecasts on your own data."
+    )
+    parser.add_argument("--singles", type=Path)
+    parser.add_argument("--pairs", type=Path)
+    parser.add_argument("--holdout", choices=WAYS, default="model")
+    parser.add_argument("--json", action="store_true")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

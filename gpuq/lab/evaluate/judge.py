@@ -1,0 +1,221 @@
+"""Judges methods on what was held out from them: ours and every baseline, on the same rows, by the same figures.
+
+Arrives: a table, what is held out, methods. Leaves: figures per method, over all rows and per type of device and sharing mode,
+which are never mixed. A method that has no answer to a question is not judged on it; `n` says how many it was judged on.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from gpuq.lab.evaluate import figures
+from gpuq.lab.evaluate.answers import BUDGET, Directed, FitPairs, FitSingles, Slowdowns
+from gpuq.lab.evaluate.figures import Flags, Numbers
+from gpuq.lab.evaluate.holdout import PairSplit, SingleSplit
+from gpuq.lab.evaluate.tidy import Measurement, combined, combined_pairs
+from gpuq.lab.measured import Single
+
+Group = tuple[str, str | None]
+TARGETS = ("utilization", "memory")
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One way to foretell: slowdowns of pairs, peaks of singles, or both. None: it has no say on that."""
+
+    name: str
+    pairs: FitPairs | None = None
+    utilization: FitSingles | None = None
+    memory: FitSingles | None = None
+
+    def peaks(self, target: str) -> FitSingles | None:
+        """How it foretells one of `TARGETS`."""
+        return self.utilization if target == "utilization" else self.memory
+
+
+@dataclass(frozen=True, slots=True)
+class SlowdownFigures:
+    """`n` directed slowdowns; error, coverage and overshoot are over those. `pairs` with both slowdowns known; auc, precision
+    and recall are of the worse of the two under the budget, `directed_auc` of each one. None where it cannot be said.
+    """
+
+    n: int
+    error_pct: float | None = None
+    auc: float | None = None
+    precision: float | None = None
+    recall: float | None = None
+    coverage_pct: float | None = None
+    overshoot: float | None = None
+    directed_auc: float | None = None
+    pairs: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PeakFigures:
+    """`n` jobs. The error is in points for utilisation and in percent for memory; `far_below_pct` of them needed over 10%
+    more than was expected. None where it cannot be said.
+    """
+
+    n: int
+    error: float | None = None
+    coverage_pct: float | None = None
+    overshoot: float | None = None
+    far_below_pct: float | None = None
+
+
+@dataclass
+class _Asked:
+    """Questions about pairs, two for each, and each method's answers, in one order."""
+
+    measured: list[float] = field(default_factory=list)
+    groups: list[Group] = field(default_factory=list)
+    answers: dict[str, list[Slowdowns]] = field(default_factory=lambda: defaultdict(list))
+
+
+def judge_pairs(
+    splits: Sequence[PairSplit], methods: Sequence[Method]
+) -> dict[Group | None, dict[str, SlowdownFigures]]:
+    """Group -> method -> figures; the group None is all of them together."""
+    asked = _Asked()
+    for split in splits:
+        for group, known, questions in _groups(split):
+            _ask(asked, group, known, questions, methods)
+    measured = np.array(asked.measured, dtype=float)
+    places = {
+        group: np.array([found == group for found in asked.groups]) for group in sorted(set(asked.groups), key=str)
+    }
+    everywhere = np.ones(len(measured), dtype=bool)
+    told = {name: _joined(parts) for name, parts in asked.answers.items()}
+    return {
+        group: {name: slowdown_figures(_part(answer, place), measured[place]) for name, answer in told.items()}
+        for group, place in [(None, everywhere), *places.items()]
+    }
+
+
+def judge_singles(splits: Sequence[SingleSplit], methods: Sequence[Method], target: str) -> dict[str, PeakFigures]:
+    """Method -> figures, for one of `TARGETS`. Types of devices are learned apart and counted together."""
+    measured: list[float] = []
+    points: dict[str, list[Numbers]] = defaultdict(list)
+    uppers: dict[str, list[Numbers]] = defaultdict(list)
+    for split in splits:
+        for known, asked in _by_device(split, target):
+            measured += [_target(single, target) for single in asked]
+            values = np.array([_target(single, target) for single in known], dtype=float)
+            questions = [before_it_runs(single) for single in asked]
+            for method in methods:
+                fit = method.peaks(target)
+                if fit is not None:
+                    answer = fit(known, values)(questions)
+                    points[method.name].append(answer.point)
+                    uppers[method.name].append(answer.upper)
+    truth = np.array(measured, dtype=float)
+    return {
+        name: peak_figures(np.concatenate(points[name]), np.concatenate(uppers[name]), truth, target) for name in points
+    }
+
+
+def slowdown_figures(answer: Slowdowns, measured: Numbers) -> SlowdownFigures:
+    """The figures of directed answers; rows 2i and 2i + 1 are the two directions of one pair. NaN is unknown."""
+    there = ~np.isnan(measured) & ~np.isnan(answer.point)
+    bounded = there & ~np.isnan(answer.upper)
+    both = there.reshape(-1, 2).all(axis=1)
+    worse = measured.reshape(-1, 2)[both].max(axis=1)
+    risk = answer.risk.reshape(-1, 2)[both].max(axis=1)
+    admitted = np.asarray(answer.admits.reshape(-1, 2)[both].all(axis=1))
+    good = np.asarray(worse < BUDGET)
+    return SlowdownFigures(
+        n=int(there.sum()),
+        error_pct=figures.mean_absolute_pct(answer.point[there], measured[there]),
+        auc=figures.auc(-risk, good),
+        precision=figures.precision(admitted, good),
+        recall=figures.recall(admitted, good),
+        coverage_pct=figures.coverage_pct(answer.upper[bounded], measured[bounded]),
+        overshoot=figures.overshoot(answer.upper[bounded], measured[bounded]),
+        directed_auc=figures.auc(-answer.risk[there], measured[there] < BUDGET),
+        pairs=int(both.sum()),
+    )
+
+
+def peak_figures(point: Numbers, upper: Numbers, measured: Numbers, target: str) -> PeakFigures:
+    """The figures of one target. A utilisation is at most 100%, whoever foretells it."""
+    if target == "utilization":
+        point, upper = np.clip(point, 0, 100), np.clip(upper, 0, 100)
+    there = ~np.isnan(point)
+    bounded = there & ~np.isnan(upper)
+    error = figures.mean_absolute if target == "utilization" else figures.mean_absolute_pct
+    return PeakFigures(
+        n=int(there.sum()),
+        error=error(point[there], measured[there]),
+        coverage_pct=figures.coverage_pct(upper[bounded], measured[bounded]),
+        overshoot=figures.overshoot(upper[bounded], measured[bounded]),
+        far_below_pct=figures.far_below_pct(point[there], measured[there]),
+    )
+
+
+def before_it_runs(single: Single) -> Single:
+    """What is known of a job that never ran: nothing measured."""
+    return Single(single.device_type, single.job, single.model, single.batch_size, family=single.family)
+
+
+def _groups(split: PairSplit) -> Iterator[tuple[Group, list[Measurement], list[Measurement]]]:
+    known: Mapping[Group, list[Measurement]] = _grouped(split.known)
+    for group, asked in _grouped(split.asked).items():
+        yield group, combined_pairs(known.get(group, ())), combined_pairs(asked)
+
+
+def _grouped(pairs: Sequence[Measurement]) -> dict[Group, list[Measurement]]:
+    groups: dict[Group, list[Measurement]] = defaultdict(list)
+    for pair in pairs:
+        groups[pair.group].append(pair)
+    return groups
+
+
+def _ask(
+    asked: _Asked, group: Group, known: Sequence[Measurement], pairs: Sequence[Measurement], methods: Sequence[Method]
+) -> None:
+    evidence: list[Directed] = [row for pair in known for row in pair.directed()]
+    questions = [question for pair in pairs for question in ((pair.a, pair.b), (pair.b, pair.a))]
+    for pair in pairs:
+        asked.measured += [np.nan if value is None else value for value in (pair.slowdown_a, pair.slowdown_b)]
+    asked.groups += [group] * len(questions)
+    for method in methods:
+        if method.pairs is not None:
+            asked.answers[method.name].append(method.pairs(evidence)(questions))
+
+
+def _by_device(split: SingleSplit, target: str) -> Iterator[tuple[list[Single], list[Single]]]:
+    def of(rows: Sequence[Single], device_type: str) -> list[Single]:
+        here = [row for row in rows if row.device_type == device_type]
+        return [row for row in combined(here) if _measured(row, target) is not None]
+
+    for device_type in sorted({single.device_type for single in split.asked}):
+        asked = of(split.asked, device_type)
+        if asked:
+            yield of(split.known, device_type), asked
+
+
+def _measured(single: Single, target: str) -> float | None:
+    return single.utilization_pct if target == "utilization" else single.peak_memory_mib
+
+
+def _target(single: Single, target: str) -> float:
+    found = _measured(single, target)
+    assert found is not None
+    return found
+
+
+def _joined(parts: Sequence[Slowdowns]) -> Slowdowns:
+    return Slowdowns(
+        np.concatenate([part.point for part in parts]),
+        np.concatenate([part.upper for part in parts]),
+        np.concatenate([part.risk for part in parts]),
+        np.concatenate([part.admits for part in parts]),
+    )
+
+
+def _part(answer: Slowdowns, place: Flags) -> Slowdowns:
+    return Slowdowns(answer.point[place], answer.upper[place], answer.risk[place], answer.admits[place])

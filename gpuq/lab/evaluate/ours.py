@@ -1,0 +1,158 @@
+"""gpuq's own learning as one of the methods that are judged: the code that trains and serves, refitted.
+
+Arrives: what was measured. Leaves: what a served forecast would hold: slowdowns from `interference`, peaks from the
+`Predictor` with a model that `train.fit` made; and what `core.admit` would make of it. A single stands for a finished
+attempt of `FAMILY.py --model MODEL --batch-size SIZE`, described as a submission is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from gpuq.core.scheduling.admit import Place, admit
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.state.attempt import Attempt, AttemptId
+from gpuq.core.state.device import Device, DeviceId, HostId, Reading
+from gpuq.core.state.forecast import LEARNED, PARTLY, RULE, Forecast, PairCost
+from gpuq.core.state.job import Job, JobId, KindId
+from gpuq.lab.evaluate.answers import (
+    BUDGET,
+    QUANTILE,
+    AnswerPairs,
+    AnswerSingles,
+    Directed,
+    Expected,
+    FitSingles,
+    Slowdowns,
+    unknown,
+)
+from gpuq.lab.evaluate.figures import Numbers
+from gpuq.lab.evaluate.judge import Method
+from gpuq.lab.measured import Single
+from gpuq.learn.features.kind import describe
+from gpuq.learn.history.history import History, Outcome
+from gpuq.learn.interference import Profile, profile_of
+from gpuq.learn.interference.fit import fit
+from gpuq.learn.serving.predictor import Predictor
+from gpuq.learn.training import train
+from gpuq.settings import Learning
+from gpuq.submission import Submission
+
+# By how many of the two were measured beside others, as `interference.pair` says it.
+EVIDENCE = (RULE, PARTLY, LEARNED)
+_MIB = 2**20
+_OWNER = "evaluate"
+_ODD = re.compile(r"[^\w./@+-]+")
+_LONGEST = 80
+
+
+def slowdowns(known: Sequence[Directed]) -> AnswerPairs:
+    """Slowdowns by `interference`, fitted to these."""
+    measured: dict[tuple[str, str], list[float]] = defaultdict(list)
+    for row in known:
+        measured[row.job.job, row.beside.job].append(row.slowdown)
+    profiles = {single.job: profile_of(single) for row in known for single in (row.job, row.beside)}
+    learned = fit(profiles, measured, QUANTILE)
+
+    def answer(questions: Sequence[tuple[Single, Single]]) -> Slowdowns:
+        if learned is None or not questions:
+            return Slowdowns.of(unknown(len(questions)), unknown(len(questions)))
+        ones, besides = ([profile_of(question[side]) for question in questions] for side in (0, 1))
+        point, upper = learned.expect_many(ones, besides)
+        there, there_upper = learned.expect_many(besides, ones)
+        numbers = np.column_stack([point, upper, there, there_upper]).tolist()
+        costs = [
+            PairCost(KindId(beside.kind), a, a_upper, b, b_upper, evidence=EVIDENCE[learned.known(one, beside)])
+            for one, beside, (a, a_upper, b, b_upper) in zip(ones, besides, numbers, strict=True)
+        ]
+        told = zip(ones, besides, costs, strict=True)
+        return Slowdowns(point, upper, point, np.array([_admits(one, beside, cost) for one, beside, cost in told]))
+
+    return answer
+
+
+def _admits(newcomer: Profile, resident: Profile, cost: PairCost) -> bool:
+    """What `core.admit` says on a device with memory to spare. A job of unknown utilisation counts as one that fills it."""
+    mine, theirs = (
+        Forecast(100.0 if found.utilization_pct is None else found.utilization_pct, 1, 1, pairs=pairs)
+        for found, pairs in ((newcomer, (cost,)), (resident, ()))
+    )
+    device, host = DeviceId("device"), HostId("host")
+    there = Attempt(AttemptId(JobId(1), 1), KindId(resident.kind), host, (device,), (1,), True, 0.0, theirs)
+    place = Place(Device(device, host, "", "", 2**30), (there,), Reading(0.0, 1, 0.0, 0, 0.0))
+    job = Job(JobId(2), KindId(newcomer.kind), newcomer.kind, _OWNER, 0.0)
+    return admit(job, mine, place, Limits(max_slowdown=BUDGET)).admitted
+
+
+def peaks(of: Callable[[Forecast], tuple[float | None, float | None]], unit: float) -> FitSingles:
+    """One target of the served forecast of a kind without runs: (expected, bound), and how many of its units make one of the
+    table's."""
+
+    def fit_target(known: Sequence[Single], measured: Numbers) -> AnswerSingles:
+        del measured  # the singles hold it
+        predictor = _predictor(tuple(known))
+
+        def answer(questions: Sequence[Single]) -> Expected:
+            found = [of(_forecast(predictor, single)) for single in questions]
+            pairs = np.array(found, dtype=np.float64).reshape(len(questions), 2)
+            return Expected(pairs[:, 0] / unit, pairs[:, 1] / unit)
+
+        return answer
+
+    return fit_target
+
+
+@lru_cache(maxsize=64)
+def _predictor(known: tuple[Single, ...]) -> Predictor:
+    """What is trained on these singles, with no history beside the model: what is asked is of kinds without runs."""
+    learning = Learning(quantile=QUANTILE)
+    return Predictor(History(), train.fit([_outcome(single) for single in known], learning), learning)
+
+
+def _forecast(predictor: Predictor, single: Single) -> Forecast:
+    kind, _, features = describe(_submission(single), _OWNER)
+    return predictor.forecast_for(kind, features, single.device_type)
+
+
+def _outcome(single: Single) -> Outcome:
+    kind, signature, features = describe(_submission(single), _OWNER)
+    memory = single.peak_memory_mib
+    return Outcome(
+        kind=kind,
+        signature=signature,
+        script_sha256=None,
+        device_type=single.device_type,
+        features=features,
+        peak_utilization_pct=single.utilization_pct,
+        peak_memory_bytes=None if memory is None else round(memory * _MIB),
+        duration_s=None,
+        alone_rate=single.steps_per_s,
+        shared_rate=None,
+        slowdowns=(),
+        ending="exited",
+        shared=False,
+        ended_at=0.0,
+    )
+
+
+def _submission(single: Single) -> Submission:
+    size = [] if single.batch_size is None else ["--batch-size", f"{single.batch_size:g}"]
+    # As a person would have to write it on a command line.
+    model = _ODD.sub("_", single.model).strip("-_.") or "model"
+    script = f"{_ODD.sub('_', single.family or 'train')}.py"
+    return Submission(
+        command=("python", script, "--model", model[:_LONGEST], *size), cwd="/", script=script, kind=single.job
+    )
+
+
+OURS = Method(
+    "gpuq",
+    pairs=slowdowns,
+    utilization=peaks(lambda told: (told.expected_utilization_pct, told.peak_utilization_pct), 1.0),
+    memory=peaks(lambda told: (told.peak_memory_bytes, told.upper_memory_bytes), float(_MIB)),
+)

@@ -1,0 +1,207 @@
+"""What the judging found, for programs and for people: one plain dictionary, and the table and verdict made from it.
+
+Arrives: tables as read, and what to hold out. Leaves: a dictionary of plain values (docs/learning.md lists its keys), and lines
+of text. Unknown is None in the one and `-` in the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from gpuq.lab.evaluate.baselines import PAIR_BASELINES, SINGLE_BASELINES
+from gpuq.lab.evaluate.holdout import SEED, few_of_a_job, few_pairs, hold_out
+from gpuq.lab.evaluate.judge import TARGETS, Method, PeakFigures, SlowdownFigures, judge_pairs, judge_singles
+from gpuq.lab.evaluate.ours import OURS
+from gpuq.lab.evaluate.tidy import Table, tidy
+from gpuq.lab.measured import Pair, Single
+
+Plain = dict[str, Any]
+BASELINES: tuple[Method, ...] = (
+    *(Method(name, pairs=fit) for name, fit in PAIR_BASELINES.items()),
+    *(Method(name, utilization=fit, memory=fit) for name, fit in SINGLE_BASELINES.items()),
+)
+# figure -> its title, and whether more is better; None: neither, it is read beside another.
+SLOWDOWN: Mapping[str, tuple[str, bool | None]] = {
+    "n": ("n", None),
+    "error_pct": ("error %", False),
+    "auc": ("AUC", True),
+    "directed_auc": ("AUC each", True),
+    "precision": ("precision", True),
+    "recall": ("recall", True),
+    "coverage_pct": ("coverage %", None),
+    "overshoot": ("bound/truth", None),
+}
+PEAKS: Mapping[str, tuple[str, bool | None]] = {
+    "n": ("n", None),
+    "error": ("error", False),
+    "coverage_pct": ("coverage %", None),
+    "overshoot": ("bound/truth", None),
+    "far_below_pct": ("far below %", False),
+}
+TITLES = {
+    "slowdown": "slowdown",
+    "utilization": "peak utilisation (error in points)",
+    "memory": "peak memory (error in %)",
+}
+# What the verdict weighs; precision without recall says nothing, and the reverse.
+_WEIGHED = (("slowdown", "error_pct"), ("slowdown", "auc"), ("utilization", "error"), ("memory", "error"))
+# Figures that differ by less are level: a repeat of one measurement differs by more.
+_LEVEL = 0.01
+
+
+def evaluate(
+    singles: Sequence[Single],
+    pairs: Sequence[Pair],
+    way: str,
+    methods: Sequence[Method] = (OURS, *BASELINES),
+    seed: int = SEED,
+) -> Plain:
+    """Refit without what is held out and judge. The first method is ours. Raises BadInput where `way` lacks its column."""
+    table = tidy(singles, pairs)
+    held = hold_out(table, way, seed)
+    by_group = judge_pairs(held.pairs, methods)
+    peaks = {target: judge_singles(held.singles, methods, target) for target in TARGETS}
+    told: Plain = {
+        "holdout": {"by": way, "how": held.how, "seed": seed},
+        "singles": len(table.singles),
+        "pairs": len(table.pairs),
+        **_of_each(methods, by_group.get(None, {}), peaks),
+        "groups": list(_groups(methods, by_group)),
+        "sparse": list(_sparse(methods, table, seed)) if way == "pair" else [],
+        "notes": [*table.notes, *_not_judged(table, by_group.get(None, {}))],
+    }
+    return {**told, "verdict": verdict(told)}
+
+
+def verdict(told: Plain) -> str:
+    """One sentence: in which figures ours is best, level with the best, or behind, and behind what.
+
+    A baseline with an answer to less than half of the questions that ours answered is no comparison.
+    """
+    best, behind = [], []
+    judged = 0
+    for part, figure in _WEIGHED:
+        more = (SLOWDOWN if part == "slowdown" else PEAKS)[figure][1]
+        own = told[part][figure]
+        others = {
+            name: found[part][figure]
+            for name, found in told["baselines"].items()
+            if found[part][figure] is not None and 2 * found[part]["n"] >= told[part]["n"]
+        }
+        if own is None or not others:
+            continue
+        judged += 1
+        name, other = (max if more else min)(others.items(), key=lambda item: item[1])
+        label = f"{part} {'AUC' if figure == 'auc' else 'error'}"
+        if (own - other) * (1 if more else -1) >= -_LEVEL * abs(other):
+            best.append(label)
+        else:
+            behind.append(f"{label} ({_number(own)} against {_number(other)} of {name})")
+    if not judged:
+        return "Nothing could be judged: there is no figure that both gpuq and a baseline have an answer to."
+    text = f"gpuq is level with or better than every baseline in {len(best)} of {judged} figures"
+    return f"{text}; behind in {'; '.join(behind)}." if behind else f"{text} ({', '.join(best)})."
+
+
+def lines(told: Plain) -> list[str]:
+    """The same for people."""
+    text = [
+        f"{told['singles']} singles, {told['pairs']} pairs. Held out: {told['holdout']['how']}.",
+        "The best of each column is marked *. The bound is the 95% bound.",
+        *_sections(told),
+    ]
+    if len(told["groups"]) > 1:
+        for group in told["groups"]:
+            text += ["", f"slowdown on {group['device_type']}, {group['sharing'] or 'sharing mode unknown'}"]
+            text += _table(group, "slowdown", SLOWDOWN)
+    for sparse in told["sparse"]:
+        text += ["", f"slowdown, {sparse['how']}", *_table(sparse, "slowdown", SLOWDOWN)]
+    if told["notes"]:
+        text += ["", "notes", *(f"  - {note}" for note in told["notes"])]
+    return [*text, "", told["verdict"]]
+
+
+def _of_each(
+    methods: Sequence[Method], pairs: Mapping[str, SlowdownFigures], peaks: Mapping[str, Mapping[str, PeakFigures]]
+) -> Plain:
+    """Our figures, and under `baselines` those of each other method with the same keys."""
+    found = {
+        method.name: {
+            "slowdown": asdict(pairs.get(method.name) or SlowdownFigures(0)),
+            **{
+                target: asdict(peaks[target].get(method.name) or PeakFigures(0))
+                for target in TARGETS
+                if target in peaks
+            },
+        }
+        for method in methods
+    }
+    ours = found.pop(methods[0].name)
+    return {**ours, "baselines": found}
+
+
+def _groups(methods: Sequence[Method], by_group: Mapping[Any, Mapping[str, SlowdownFigures]]) -> Iterator[Plain]:
+    for group, found in by_group.items():
+        if group is not None:
+            yield {"device_type": group[0], "sharing": group[1], **_of_each(methods, found, {})}
+
+
+def _sparse(methods: Sequence[Method], table: Table, seed: int) -> Iterator[Plain]:
+    """What few measured pairs are worth: a fifth of all, and three of one job."""
+    for held in (few_pairs(table, seed), few_of_a_job(table, seed)):
+        if held.pairs:
+            yield {"how": held.how, **_of_each(methods, judge_pairs(held.pairs, methods)[None], {})}
+
+
+def _not_judged(table: Table, pairs: Mapping[str, SlowdownFigures]) -> Iterator[str]:
+    """Why a figure is missing."""
+    if not table.pairs:
+        yield "no pairs: slowdowns are not judged"
+    elif not any(found.n for found in pairs.values()):
+        yield "no pair could be held out while others stay known: slowdowns are not judged"
+    if table.pairs and not any(pair.a.utilization_pct is not None for pair in table.pairs):
+        yield "no utilisation of the paired jobs is known: the rule has no answer, and pairs alone must do"
+    if not any(single.utilization_pct is not None for single in table.singles):
+        yield "no single has utilization_pct: peak utilisation is not judged"
+    if not any(single.peak_memory_mib is not None for single in table.singles):
+        yield "no single has peak_memory_mib: peak memory is not judged"
+
+
+def _sections(told: Plain) -> Iterator[str]:
+    for part, title in TITLES.items():
+        if told[part]["n"] or any(found[part]["n"] for found in told["baselines"].values()):
+            yield ""
+            yield title
+            yield from _table(told, part, SLOWDOWN if part == "slowdown" else PEAKS)
+
+
+def _table(told: Plain, part: str, columns: Mapping[str, tuple[str, bool | None]]) -> list[str]:
+    rows = {"gpuq": told[part], **{name: found[part] for name, found in told["baselines"].items() if found[part]["n"]}}
+    best = {figure: _best([row[figure] for row in rows.values()], more) for figure, (_, more) in columns.items()}
+    cells = [["", *(title for title, _ in columns.values())]]
+    for name, row in rows.items():
+        cells.append([name, *(_marked(row[figure], best[figure]) for figure in columns)])
+    widths = [max(len(row[place]) for row in cells) for place in range(len(cells[0]))]
+    return [
+        "  "
+        + "  ".join([row[0].ljust(widths[0]), *(c.rjust(w) for c, w in zip(row[1:], widths[1:], strict=True))]).rstrip()
+        for row in cells
+    ]
+
+
+def _best(values: Sequence[float | None], more: bool | None) -> float | None:
+    known = [value for value in values if value is not None]
+    return None if more is None or not known else (max if more else min)(known)
+
+
+def _marked(value: float | None, best: float | None) -> str:
+    mark = "*" if value is not None and best is not None and _number(value) == _number(best) else " "
+    return _number(value) + mark
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return str(value) if isinstance(value, int) else f"{value:.1f}" if abs(value) >= 10 else f"{value:.3g}"

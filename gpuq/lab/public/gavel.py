@@ -1,0 +1,54 @@
+"""Reads the oracle throughputs of the Gavel project (github.com/stanford-futuredata/gavel, MIT): pairs of jobs under MPS.
+
+Arrives: a folder with `gavel_pairs.csv`. Leaves: singles and pairs per type of GPU. Pairs that did not fit together are left
+out. Where the source cut a throughput together to the one alone (`clipped`), the slowdown is 1.0: it was that or less.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from gpuq.lab.measured import Pair, Single
+from gpuq.lab.public import number, rows
+
+SHARING = "mps"
+GPUS = ("k80", "p100")
+
+
+def singles(folder: Path) -> list[Single]:
+    """Each job type alone on each type of GPU; no utilisation was recorded."""
+    found: dict[tuple[str, str], Single] = {}
+    for row in rows(folder / "gavel_pairs.csv"):
+        for side in "ab":
+            job = _job(row, side)
+            found[row["gpu"], job] = Single(
+                device_type=row["gpu"],
+                job=job,
+                model=row[f"job_{side}"],
+                batch_size=number(row[f"bs_{side}"]),
+                steps_per_s=number(row[f"iso_{side}"]) or None,
+            )
+    return list(found.values())
+
+
+def pairs(folder: Path) -> list[Pair]:
+    """The pairs that ran together, each once."""
+    found = []
+    for row in rows(folder / "gavel_pairs.csv"):
+        if row["feasible"] == "1":
+            slowdowns = (1 / float(row["norm_a"]), 1 / float(row["norm_b"]))
+            found.append(Pair(row["gpu"], SHARING, _job(row, "a"), _job(row, "b"), *slowdowns))
+    return found
+
+
+def never_fit(folder: Path) -> list[tuple[str, str, str]]:
+    """(type of GPU, job, job) of the pairs that did not run together: out of memory, or failed."""
+    return [
+        (row["gpu"], _job(row, "a"), _job(row, "b"))
+        for row in rows(folder / "gavel_pairs.csv")
+        if row["feasible"] != "1"
+    ]
+
+
+def _job(row: dict[str, str], side: str) -> str:
+    return f"{row[f'job_{side}']}:{row[f'bs_{side}']}" if row[f"bs_{side}"] else row[f"job_{side}"]

@@ -1,0 +1,61 @@
+"""Peak memory of training twelve CNNs on five types of GPU (SchedTune, CCGrid 2022; MIT).
+
+Arrives: `schedtune_memory.csv`, as data/README calls it: 240 rows, each network at four batch sizes on each GPU, images of
+224 by 224. Leaves: rows in the file's order. Neither optimiser nor precision is said; nor is the framework's version.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gpuq.lab.public import rows
+from gpuq.learn.features.kind import describe
+from gpuq.learn.history.outcome import Outcome
+from gpuq.submission import Submission
+
+
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """One network trained alone at one batch size. Sizes in MiB; activations and input are those of the whole batch."""
+
+    device_type: str
+    model: str
+    batch_size: float
+    activations_mib: float
+    parameters_mib: float
+    input_mib: float
+    peak_memory_mib: float
+
+
+def trained(data: Path) -> list[Trained]:
+    """The file's rows. Raises OSError where it cannot be read, ValueError for a cell that is no number."""
+    return [
+        Trained(
+            device_type=row["gpu"],
+            model=row["model"],
+            batch_size=float(row["batch_size"]),
+            activations_mib=float(row["activations_mb"]),
+            parameters_mib=float(row["parameters_mb"]),
+            input_mib=float(row["input_mb"]),
+            peak_memory_mib=float(row["peak_mem_mib"]),
+        )
+        for row in rows(data / "schedtune_memory.csv")
+    ]
+
+
+def outcomes(data: Path) -> list[Outcome]:
+    """The same rows as finished attempts, each described as the command that would have started it."""
+    return [_outcome(place, row) for place, row in enumerate(trained(data))]
+
+
+def _outcome(place: int, row: Trained) -> Outcome:
+    sizes = ("--model", row.model, "--batch-size", f"{row.batch_size:.0f}", "--image-size", "224")
+    submission = Submission(command=("python", "train.py", *sizes), cwd="/schedtune", script="train.py")
+    kind, signature, features = describe(submission, "schedtune")
+    return Outcome(
+        kind=kind, signature=signature, script_sha256=None, device_type=row.device_type, features=features,
+        peak_utilization_pct=None, peak_memory_bytes=round(row.peak_memory_mib * 2**20),
+        duration_s=None, alone_rate=None, shared_rate=None, slowdowns=(), ending="exited", shared=False,
+        ended_at=float(place), attempt=(place, 1),
+    )  # fmt: skip

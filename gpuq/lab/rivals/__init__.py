@@ -1,0 +1,47 @@
+"""What gpuq is compared with, in the same core and the same world, named for what it does.
+
+A rival is an order, a backfill, a placement, limits, and a view of the forecasts. Each is made from the world, of which some know
+more than gpuq does, and from the limits that gpuq itself is held to. Make one for each simulation: some remember.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from gpuq.core.scheduling.limits import Limits
+from gpuq.lab.rivals import ablations, exclusive, sharing
+from gpuq.sim.candidate import Contender
+from gpuq.sim.world import World
+
+Make = Callable[[World, Limits], Contender]
+
+RIVALS: Mapping[str, Make] = {
+    "exclusive-fifo": exclusive.fifo,
+    "exclusive-shortest-backfill": exclusive.shortest_backfill,
+    "least-attained-preemptive": exclusive.least_attained,
+    "declared-memory-only": sharing.declared_memory,
+    "two-per-gpu-always": sharing.two_always,
+    "utilisation-80-oom-retry": sharing.threshold_80,
+    "speed-classes": sharing.speed_classes,
+    "sum-of-utilisation": sharing.sum_of_utilization,
+}
+"""What people use, or have published."""
+
+BOUNDS: Mapping[str, Make] = {
+    "oracle-packing": sharing.oracle_packing,
+    "oracle-exclusive": sharing.oracle_exclusive,
+    "oracle-shortest-remaining-first": exclusive.shortest_remaining,
+}
+"""What perfect knowledge gives."""
+
+ABLATIONS: Mapping[str, Make] = {
+    "packed": ablations.whole,
+    "packed-exclusive": ablations.without_sharing,
+    "packed-needs-known": ablations.needs_known,
+    "packed-saving": ablations.for_saving,
+    "packed-blind": ablations.blind,
+    "packed-arrival-order": ablations.first_come,
+    "packed-strict": ablations.strictly,
+    "packed-easy": ablations.reserving,
+}
+"""The default policy, and the same with one part changed."""

@@ -1,0 +1,192 @@
+"""`python -m gpuq.lab.sim.conformance NAME`: does a policy keep what every policy must, and what its recipe claims?
+
+Arrives: the name of a policy, or its recipe. Leaves: findings, one sentence each; none is a pass. It plays small worlds with
+gangs, priorities, preemptible jobs, jobs that nobody knows or that fit nowhere, and streams that never let up, and watches:
+
+- the state holds after each event and action (`validate`): memory is never promised twice, a job never runs twice;
+- only what exists is proposed: jobs that wait, devices that are there, attempts that may be stopped;
+- everything that fits ends, and a pass comes to rest;
+- the same seed gives the same starts;
+- starvation free, where it claims so: a job starts within `BOUND` times the limits' patience though others come for ever;
+- work conserving, where it claims so: no job waits that an idle device would have taken;
+- quick enough: no pass outlasts `policy_time_limit_s`.
+
+Exit code 0 without findings, 1 with, 2 for a name that nobody offers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gpuq.core.scheduling.admit import admit
+from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
+from gpuq.core.state.device import HostId
+from gpuq.core.state.job import Job, JobState
+from gpuq.core.state.validate import validate
+from gpuq.errors import GpuqError
+from gpuq.lab.sim.exercises import Exercise, exercises
+from gpuq.policies import registry
+from gpuq.policies.spec import Recipe
+from gpuq.settings import Scheduling
+from gpuq.sim.candidate import Contender
+from gpuq.sim.record import Run
+from gpuq.sim.run import Simulation
+
+BOUND = 20
+"""A job that claims not to starve may wait this many times `patience_s`."""
+# More passes at one moment, or starts of one job, are no progress but a circle.
+_MOST_PASSES = 200
+_MOST_STARTS = 20
+
+Clock = Callable[[], float]
+
+
+class _Circle(Exception):
+    """The policy does and undoes the same thing for ever."""
+
+
+@dataclass
+class Watch:
+    """Stands between the core and a policy, and notes what it does. `findings` holds each once."""
+
+    policy: Policy
+    recipe: Recipe
+    scheduling: Scheduling
+    clock: Clock
+    findings: dict[str, None] = field(default_factory=dict)
+    moment: float = -1.0
+    passes: int = 0
+
+    def __call__(self, board: Board) -> Iterator[Proposal | Eviction]:
+        """The policy's own proposals."""
+        self.passes = self.passes + 1 if board.now == self.moment else 1
+        self.moment = board.now
+        if self.passes > _MOST_PASSES or any(job.attempt > _MOST_STARTS for job in board.waiting):
+            self.find("it never comes to rest: it stops and starts the same jobs in a circle")
+            raise _Circle
+        began = self.clock()
+        try:
+            for proposal in self.policy(board):
+                self._judge(board, proposal)
+                yield proposal
+        except Exception as error:
+            # The simulator's guard puts the default in its place, as the daemon's does.
+            self.find(f"it raises {type(error).__name__}: {error}")
+            raise
+        took = self.clock() - began
+        if took > self.scheduling.policy_time_limit_s:
+            self.find(f"a pass over {len(board.waiting)} waiting jobs took {took:.1f} s")
+        if self.recipe.work_conserving:
+            self._judge_idleness(board)
+
+    def find(self, what: str) -> None:
+        """Note it."""
+        self.findings.setdefault(what)
+
+    def _judge(self, board: Board, proposal: Proposal | Eviction) -> None:
+        job = board.state.jobs.get(proposal.job.id)
+        if job is None or job.state is not JobState.PENDING:
+            self.find("it proposes jobs that do not wait")
+        if isinstance(proposal, Eviction):
+            attempt = board.state.attempts.get(proposal.attempt)
+            if attempt is None:
+                self.find("it stops attempts that do not exist")
+            elif not board.state.jobs[attempt.id.job].preemptible:
+                self.find("it stops jobs whose submitters did not allow it")
+        elif any(device.id not in board.state.devices for device in proposal.devices):
+            self.find("it proposes devices that do not exist")
+
+    def _judge_idleness(self, board: Board) -> None:
+        if board.evicted:
+            return  # what is being freed is kept for somebody
+        for job in board.waiting:
+            if not board.placed(job) and _could_start(board, job):
+                self.find("it claims to be work conserving and leaves devices idle that a waiting job could have")
+                return
+
+
+def conformance(
+    recipe: Recipe, *, clock: Clock = time.perf_counter, only: Iterable[Exercise] | None = None
+) -> list[str]:
+    """All findings on this policy, in order, from all exercises or `only` these. Raises what `recipe.make` raises."""
+    found: dict[str, None] = {}
+    for exercise in exercises() if only is None else only:
+        found.update(dict.fromkeys(f"{exercise.name}: {what}" for what in _findings(recipe, exercise, clock)))
+    return list(found)
+
+
+def _findings(recipe: Recipe, exercise: Exercise, clock: Clock) -> Iterator[str]:
+    watch, run = _play(recipe, exercise, clock)
+    yield from watch.findings
+    if run is None:
+        return
+    if not exercise.victims:
+        again = _play(recipe, exercise, clock)[1]
+        if again is None or _starts(run) != _starts(again):
+            yield "the same seed does not give the same starts"
+    yield from _unfinished(recipe, exercise, run)
+
+
+def _play(recipe: Recipe, exercise: Exercise, clock: Clock) -> tuple[Watch, Run | None]:
+    watch = Watch(recipe.make(exercise.scheduling), recipe, exercise.scheduling, clock)
+    contender = Contender("under test", watch, exercise.limits)
+    try:
+        played = Simulation(
+            exercise.trace, exercise.world, exercise.beliefs(), contender, seed=1,
+            watch=lambda item, now, state: validate(state),  # noqa: ARG005 - a watcher
+        )  # fmt: skip
+        return watch, played.play()
+    except AssertionError as error:
+        watch.find(f"the state does not hold: {error}")
+    return watch, None
+
+
+def _unfinished(recipe: Recipe, exercise: Exercise, run: Run) -> Iterator[str]:
+    for job in run.jobs:
+        name = job.arrival.job
+        if name in exercise.never:
+            if job.first_started_at is not None:
+                yield f"job {name} fits nowhere and was started"
+        elif job.ended_at is None:
+            yield f"job {name} fits and never ended though all others had gone"
+        elif name in exercise.victims and recipe.starvation_free:
+            waited = (job.first_started_at or 0.0) - job.arrival.submit_s
+            if waited > BOUND * exercise.limits.patience_s:
+                yield f"it claims to starve nobody, and job {name} waited {waited:.0f} s while others went first"
+
+
+def _starts(run: Run) -> list[tuple[object, ...]]:
+    return [(a.id, a.devices, a.started_at) for job in run.jobs for a in job.attempts]
+
+
+def _could_start(board: Board, job: Job) -> bool:
+    """Whether enough idle devices of one host, kept for nobody, would take it."""
+    free: dict[HostId, int] = {}
+    for place in board.places:
+        if place.residents or place.reserved or board.given(place.device.id):
+            continue
+        if admit(job, board.forecast_alone(job, place.device), place, board.limits).admitted:
+            free[place.device.host] = free.get(place.device.host, 0) + 1
+    return any(count >= job.device_count for count in free.values())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit code. Errors are a sentence and its fix on stderr."""
+    parser = argparse.ArgumentParser(prog="python -m gpuq.lab.sim.conformance", description="Put a policy to the test.")
+    parser.add_argument("name", help="of a policy: `gpuq policy list`")
+    try:
+        found = conformance(registry.recipe(parser.parse_args(arguments).name))
+    except GpuqError as error:
+        sys.stderr.write(f"gpuq: {error.message}\n  {error.fix}\n")
+        return error.exit_code
+    sys.stdout.write("".join(f"{finding}\n" for finding in found or ["it keeps all that it must and claims"]))
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

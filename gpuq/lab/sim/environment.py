@@ -1,0 +1,60 @@
+"""The game of planning a batch, as a Gymnasium environment, so that any library of reinforcement learning can train on it.
+
+An episode is one batch, drawn from those given. An action is one of the game's: which of the choices starts the job whose turn it
+is, or that it is put aside; `info["action_mask"]` says which are allowed. An action that names no choice takes the first.
+
+The reward of a step is what it changed in the worth of the plan as greed would complete it, in parts of the greedy plan's worth.
+So an episode returns what the plan is worth against the greedy one, less 1; to play greedily earns nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+
+from gpuq.policies.planners.batch import Batch
+from gpuq.policies.planners.reinforced.game import BOUND, CHOICES, SIZE, Game, Observation
+
+Info = dict[str, Any]
+
+
+class PlanningEnvironment(gymnasium.Env[Observation, int]):  # type: ignore[misc]
+    """Each reset draws one of these seeds and asks `make` for its batch, which is kept."""
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own way
+
+    def __init__(self, make: Callable[[int], Batch], seeds: Sequence[int]) -> None:
+        self.observation_space = spaces.Box(-BOUND, BOUND, (SIZE,), np.float32)
+        self.action_space = spaces.Discrete(CHOICES + 1)
+        self._make, self._seeds = make, tuple(seeds)
+        self._batches: dict[int, Batch] = {}
+
+    def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Observation, Info]:
+        """A batch with something to decide, drawn by the environment's own chance."""
+        super().reset(seed=seed, options=options)
+        while True:
+            batch = self._batch(int(self.np_random.choice(self._seeds)))
+            self._game = Game(batch)
+            if not self._game.over:
+                break
+        self._greedy = self._worth = float(batch.value[self._game.plan].sum())
+        self._batch_now = batch
+        return self._game.observe(), self._info()
+
+    def step(self, action: int) -> tuple[Observation, float, bool, bool, Info]:
+        """Plays the action; over when nothing fits any more. An episode is never cut short."""
+        self._game.act(int(action))
+        before, self._worth = self._worth, float(self._batch_now.value[self._game.plan].sum())
+        return self._game.observe(), (self._worth - before) / self._greedy, self._game.over, False, self._info()
+
+    def _info(self) -> Info:
+        return {"action_mask": self._game.allowed(), "worth": self._worth, "greedy": self._greedy}
+
+    def _batch(self, seed: int) -> Batch:
+        if seed not in self._batches:
+            self._batches[seed] = self._make(seed)
+        return self._batches[seed]

@@ -1,0 +1,1 @@
+"""Job traces that others published."""

@@ -1,0 +1,90 @@
+"""Microsoft's Philly cluster, 2017: arrivals, run times, GPU counts and virtual clusters (CC-BY-4.0; in Sia's reduction).
+
+Arrives: a folder with `philly_jobs.csv`. Leaves: its jobs, or a stretch of consecutive ones, and notes on what was left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from gpuq.errors import BadInput
+from gpuq.lab.public import rows
+from gpuq.sim.traces.requests import Asked, Imported, imported, narrow, of
+
+FILE = "philly_jobs.csv"
+DAY_S = 86_400.0
+# In the first two weeks 22 jobs came, in the third 1,549.
+_SPARSE_S = 14 * DAY_S
+# A load says nothing of a stretch of two weeks when one of its jobs outlasts it: the longest ran 54 days.
+LONGEST_S = 7 * DAY_S
+# 1,500 jobs then bring 64 devices two weeks of work or more at 90% load, so that there are nights enough to learn in.
+LEAST_HOURS = 13.0
+# Long jobs that come last bring work that is done when nobody else comes any more: the load that is felt is then much lower.
+LEAST_FELT = 0.85
+
+
+@lru_cache(maxsize=1)
+def jobs(data: Path) -> tuple[Asked, ...]:
+    """All 82,247, first come first. Kept, as those who compare seeds read it again and again."""
+    found = (
+        Asked(float(row["submit_s"]), float(row["duration_s"]), int(row["num_gpus"]), row["vc"])
+        for row in rows(data / FILE)
+    )
+    return tuple(sorted(found, key=lambda job: job.submit_s))
+
+
+def stretch(data: Path, count: int, most_devices: int, seed: int) -> Imported:
+    """`count` consecutive jobs of those that fit on a host and end within a week. Raises BadInput where there are none."""
+    everyone = jobs(data)
+    fitting, left_out = narrow(everyone, most_devices)
+    kept = [job for job in fitting if job.duration_s <= LONGEST_S]
+    long = [job for job in fitting if job.duration_s > LONGEST_S]
+    found, told = _stretch(kept, count, seed)
+    days = f"left out: {of(long, everyone)} run for more than {LONGEST_S / DAY_S:g} days"
+    return imported(f"philly seed {seed}", found, [*left_out, days, told])
+
+
+def _stretch(kept: Sequence[Asked], count: int, seed: int) -> tuple[list[Asked], str]:
+    """The seed's own stretch: they do not overlap, and seeds take them in turn, in an order shuffled once for all."""
+    starts = _starts(kept, count)
+    if not starts:
+        raise BadInput(f"no {count} consecutive Philly jobs bring enough work.", fix="Ask for fewer: 1500 is usual.")
+    first = starts[np.random.default_rng(0).permutation(len(starts))[(seed - 1) % len(starts)]]
+    found = list(kept[first : first + count])
+    days = [job.submit_s / DAY_S for job in (found[0], found[-1])]
+    return found, (
+        f"jobs {first + 1} to {first + count} of the rest, days {days[0]:.2f} to {days[1]:.2f}: one of the {len(starts)} "
+        f"stretches side by side, after the sparse first two weeks, whose jobs bring {LEAST_HOURS:g} device-hours each or more "
+        f"({_hours(found):.1f} here, {_hours(kept):.1f} over all), {LEAST_FELT:.0%} of them before the last submission"
+    )
+
+
+def _starts(kept: Sequence[Asked], count: int) -> list[int]:
+    submits = np.array([job.submit_s for job in kept])
+    done = np.concatenate(([0.0], np.cumsum([job.work_s for job in kept])))
+    enough = done[count:] - done[:-count] >= LEAST_HOURS * 3600 * count
+    found: list[int] = []
+    for first in np.flatnonzero(enough & (submits[: len(enough)] >= _SPARSE_S)).tolist():
+        free = not found or first >= found[-1] + count
+        if free and felt(kept[first : first + count]) >= LEAST_FELT:
+            found.append(first)
+    return found
+
+
+def felt(jobs: Sequence[Asked]) -> float:
+    """The share of the work that would be done by the last submission, at 90% of 64 devices, if each job started at once."""
+    submits = np.array([job.submit_s - jobs[0].submit_s for job in jobs])
+    durations = np.array([job.duration_s for job in jobs])
+    devices = np.array([job.devices for job in jobs])
+    work = float(durations @ devices)
+    span = work / (64 * 0.9)
+    left = span - submits * (span / submits[-1] if submits[-1] > 0 else 0.0)
+    return float(np.minimum(durations, left) @ devices) / work
+
+
+def _hours(jobs: Sequence[Asked]) -> float:
+    return sum(job.work_s for job in jobs) / len(jobs) / 3600

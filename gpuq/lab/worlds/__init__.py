@@ -1,0 +1,1 @@
+"""Simulated hardware made from public measurements."""

@@ -1,0 +1,97 @@
+"""Families of models: which names mean the same design, and how large the well-known ones are.
+
+Arrives: names as scripts and commands have them. Leaves: a family's name in lower case, and a count of parameters; None for names
+that say nothing. Counts are those of `architectures`, the one table of networks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from gpuq.learn.features.architectures import find
+
+# The first that a name contains, so what is longer or more special stands first.
+_FAMILIES = (
+    *("wide_resnet", "resnext", "resnest", "regnet", "resnet", "densenet", "shufflenet", "squeezenet", "mobilenet"),
+    *("efficientnet", "mnasnet", "inception", "googlenet", "xception", "nasnet", "vgg", "alexnet", "lenet", "convnext"),
+    *("deeplab", "mask_rcnn", "faster_rcnn", "retinanet", "yolo", "ssd", "unet", "segformer", "swin", "deit", "maxvit"),
+    *("clip", "vit", "distilbert", "roberta", "albert", "deberta", "electra", "xlnet", "bert", "distilgpt2", "gpt_neo"),
+    *("gpt2", "gpt", "llama", "mistral", "mixtral", "qwen", "gemma", "phi", "opt", "bloom", "falcon", "mamba"),
+    *(
+        "flan_t5",
+        "t5",
+        "bart",
+        "pegasus",
+        "marian",
+        "whisper",
+        "wav2vec2",
+        "hubert",
+        "conformer",
+        "deepspeech",
+        "tacotron",
+    ),
+    *("stable_diffusion", "sdxl", "ddpm", "diffusion", "dcgan", "stylegan", "cyclegan", "gan", "vae", "autoencoder"),
+    *(
+        "graphsage",
+        "gcn",
+        "gat",
+        "gnn",
+        "schnet",
+        "lstm",
+        "gru",
+        "rnn",
+        "transformer",
+        "dlrm",
+        "ncf",
+        "deepfm",
+        "dqn",
+        "ppo",
+    ),
+    *("mlp", "cnn"),
+)
+# Short ones must stand alone: `opt` is in `options`, `gat` in `aggregate`, `vit` in `activity`.
+_SHORT = frozenset(name for name in _FAMILIES if len(name) <= 4)
+_SIZE = re.compile(r"(?<![a-z\d.])(\d{1,4}(?:\.\d+)?)(b|m)(?![a-z\d])")
+# Layers that give a model's design away where no name does; the first that is there.
+_BY_LAYERS = (
+    (
+        ("multiheadattention", "multiheaddotproductattention", "transformerencoder", "transformerencoderlayer"),
+        "transformer",
+    ),
+    (("gcnconv", "sageconv", "gatconv", "ginconv"), "gnn"),
+    (("lstm", "lstmcell", "optimizedlstmcell", "gru", "grucell", "rnn", "simplernn", "bidirectional"), "rnn"),
+    (("conv1d", "conv2d", "conv3d", "conv", "separableconv2d", "depthwiseconv2d"), "cnn"),
+    (("linear", "dense"), "mlp"),
+)
+
+
+def family(names: Iterable[str], layers: Mapping[str, int]) -> str | None:
+    """The family that the first telling name belongs to; else what the layers make it."""
+    for name in names:
+        plain = _plain(name)
+        for known in _FAMILIES:
+            if known in _SHORT and not re.search(rf"(?<![a-z]){known}(?![a-z])", plain):
+                continue
+            if known in plain or known.replace("_", "") in plain:
+                return known
+    present = {name.lower() for name in layers}
+    return next((found for telling, found in _BY_LAYERS if present.intersection(telling)), None)
+
+
+def parameters(names: Iterable[str]) -> int | None:
+    """How many parameters the first known name stands for: by `architectures`, or as it says itself (`llama-2-7b`)."""
+    for name in names:
+        known = find(name)
+        if known is not None:
+            return known.parameters
+        # `AutoModel.from_pretrained:org/llama-2-7b`
+        short = re.split(r"[:/]", _plain(name))[-1]
+        said = _SIZE.search(short.replace("_", "-"))
+        if said:
+            return round(float(said[1]) * (1e9 if said[2] == "b" else 1e6))
+    return None
+
+
+def _plain(name: str) -> str:
+    return name.lower().replace("-", "_")

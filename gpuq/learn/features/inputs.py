@@ -1,0 +1,94 @@
+"""What a regression of peaks knows of a job before it runs, as a few groups of words and a few numbers.
+
+Arrives: what is `Known` of a job, the same for training and for serving. Leaves: `Traits`. Ignores words it has no group
+for, and never raises on an odd one.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from gpuq.learn.history.history import Known
+
+# The groups that likeness is told by, and which tokens (see `kind`) belong to each.
+GROUPS: dict[str, frozenset[str]] = {
+    "owner": frozenset({"owner", "project"}),
+    "script": frozenset({"script", "folder"}),
+    "model": frozenset({"model"}),
+    "family": frozenset({"family", "kind"}),
+    "words": frozenset({"option", "word", "precision", "optimizer", "framework", "layer", "constructor"}),
+}
+# One more: the same owner with the very same words, which is one template of a command, whatever model it trains.
+TEMPLATE = "template"
+# The names of the numbers; `Traits.numbers` has them in this order.
+NUMBERS = ("batch", "size", "compute")
+_PLACE_OF = {prefix: place for place, prefixes in enumerate(GROUPS.values()) for prefix in prefixes}
+_NUMERAL = re.compile(r"\d+(?:\.\d+)?")
+_LARGEST_LOG2 = 64.0
+
+
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """`words` has the tokens of each group, in the order of `GROUPS`, then the template; numbers are log2, None unknown."""
+
+    words: tuple[frozenset[str], ...]
+    numbers: tuple[float | None, ...]
+
+    @property
+    def owner(self) -> frozenset[str]:
+        """Whose work it is: owner and project, as tokens."""
+        return self.words[0]
+
+    @property
+    def script(self) -> frozenset[str]:
+        """The script's name and folder, as tokens."""
+        return self.words[1]
+
+    @property
+    def model(self) -> frozenset[str]:
+        """The model's name, as a token; empty where the command does not show one."""
+        return self.words[2]
+
+    @property
+    def family(self) -> frozenset[str]:
+        """The words of the model's name, as tokens."""
+        return self.words[3]
+
+
+def traits(known: Known) -> Traits:
+    """The traits of a job."""
+    return _traits(known.tokens, known.batch_log2, known.compute_log2)
+
+
+@lru_cache(maxsize=16_384)
+def _traits(tokens: tuple[str, ...], batch_log2: float | None, compute_log2: float | None) -> Traits:
+    found: list[list[str]] = [[] for _ in GROUPS]
+    for token in tokens:
+        place = _place(token)
+        if place is not None:
+            found[place].append(token)
+    owner, _, model, _, words = found
+    template = " ".join(sorted({*owner, *words}))
+    return Traits(
+        (*map(frozenset, found), frozenset({template} if template else ())),
+        (batch_log2, _size_log2(model), compute_log2),
+    )
+
+
+@lru_cache(maxsize=65_536)
+def _place(token: str) -> int | None:
+    """The place of the group that this token belongs to."""
+    return _PLACE_OF.get(token.partition(":")[0])
+
+
+def _size_log2(models: list[str]) -> float | None:
+    """The size that the numbers in a model's name hint at: log2 of their product.
+
+    `resnet50` and `resnet152` differ by it in depth, `L-4_H-512_A-8` and `L-2_H-128_A-2` in layers times width squared
+    (heads go with the width), to which parameters and work are proportional. It only compares models of one family.
+    """
+    logs = [math.log2(value) for model in models for value in map(float, _NUMERAL.findall(model)) if value > 0]
+    return max(-_LARGEST_LOG2, min(_LARGEST_LOG2, sum(logs))) if logs else None

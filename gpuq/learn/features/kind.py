@@ -1,0 +1,277 @@
+"""Which jobs are the same work again, and what can be said of a job before it runs.
+
+Arrives: a submission and its owner. Leaves: the kind (a readable template of the command), the signature (the kind plus
+what forecasts depend on) and the features, which take in what the client read from the script. Values of arguments are
+left out of the kind, except batch, image and sequence size, model and precision; so are options that only say where results
+go. What may change a job's needs is kept in the features as `values`, with variables given to the job and what configuration
+files hold: runs with other values are compared by `growth`. Used for training and for serving alike; what is stored at launch
+is never recomputed. Never raises on an odd command.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from gpuq.learn.features.arguments import Argument, kept, parse
+from gpuq.learn.features.families import family, parameters
+from gpuq.script.meaning import Meaning, meaning, plain
+from gpuq.script.tunables import Tuned, tuned
+from gpuq.submission import Hints, Submission
+
+Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
+LONGEST_KIND = 400
+MOST_TOKENS = 128
+
+_RUNNER = re.compile(
+    r"^(python[\d.]*|pypy[\d.]*|ipython[\d.]*|torchrun|accelerate|deepspeed|horovodrun|mpirun|bash|sh|dash|zsh|env|nice"
+    r"|nohup|uv|poetry|pipenv|conda|micromamba|pdm|hatch|Rscript|julia|node)$"
+)
+_SCRIPT = re.compile(r"\.(py|pyc|ipynb|sh|bash|zsh|R|jl|js)$")
+# What every second script calls its model.
+_EVERYBODYS = frozenset({"net", "model", "build", "build_model", "create_model", "get_model", "make_model", "mymodel"})
+_HOME = re.compile(r"^/(home|Users)/[^/]+/|^/root/")
+_ODD = re.compile(r"[\x00-\x20\x7f-\x9f\ud800-\udfff]+")
+
+
+@dataclass(frozen=True)
+class _Template:
+    """A command with its values masked: what it starts, its options in a fixed order, its positional values."""
+
+    target: str
+    options: dict[str, str | None] = field(default_factory=dict)
+    positional: tuple[str, ...] = ()
+    sizes: dict[str, str] = field(default_factory=dict)
+
+    def text(self) -> str:
+        options = (
+            f"--{name}" if value is None else f"--{name}={value}" for name, value in sorted(self.options.items())
+        )
+        return " ".join((self.target, *options, *self.positional))
+
+
+def describe(submission: Submission, owner: str) -> tuple[str, str, dict[str, Json]]:
+    """(kind, signature, features) of a submission. Never raises.
+
+    `--kind` overrides the kind; two users who name the same kind share its history, for the same number of devices. A changed
+    script keeps the kind and changes the signature.
+    """
+    template = _template(submission)
+    who = submission.project or owner
+    # On several devices the same work takes another time, and each device does another part of it.
+    kind = _short((submission.kind or f"{_plain(who)}:{template.text()}") + _several(submission))
+    features = _features(submission, owner, template)
+    # Where a value was read changes nothing that depends on it.
+    telling = {name: value for name, value in features.items() if name != "origins"}
+    digest = hashlib.sha256(json.dumps(telling, sort_keys=True).encode("utf-8", "replace")).hexdigest()
+    return kind, f"{kind}#{digest[:16]}", features
+
+
+def _several(submission: Submission) -> str:
+    """` x2` for two devices, ` x1-4` for one to four; blank for one."""
+    if submission.most_gpus is not None and submission.most_gpus > submission.gpus:
+        return f" x{submission.gpus}-{submission.most_gpus}"
+    return f" x{submission.gpus}" if submission.gpus > 1 else ""
+
+
+def _template(submission: Submission) -> _Template:
+    target, rest = _target(submission)
+    options: dict[str, str | None] = {}
+    positional: list[str] = []
+    sizes: dict[str, str] = {}
+    for argument in parse(rest):
+        if argument.name is None:
+            _append_shape(positional, argument)
+        elif meaning(plain(argument.name)) is not Meaning.OUTPUT:
+            options[argument.name] = argument.shown
+        if argument.setting is not None and argument.value is not None:
+            sizes[argument.setting] = argument.value
+    return _Template(target, options, tuple(positional), sizes)
+
+
+def _append_shape(positional: list[str], argument: Argument) -> None:
+    """Several values of one shape in a row are one: how many files there are does not make another kind."""
+    shape = argument.shown or ""
+    if positional and shape.startswith("<") and positional[-1].removesuffix("…") == shape:
+        positional[-1] = f"{shape}…"
+    else:
+        positional.append(shape)
+
+
+def _target(submission: Submission) -> tuple[str, Sequence[str]]:
+    """What runs (script path, module, or the command's head), and the arguments it gets."""
+    command = submission.command
+    if submission.script is not None:
+        script = _absolute(submission.script, submission.cwd)
+        places = (i for i, word in enumerate(command) if _absolute(word, submission.cwd) == script)
+        return _readable(script), command[next(places, 0) + 1 :]
+    if not command:
+        return "", ()
+    if submission.stdin is not None:
+        # A script on standard input has no name: its digest stands for it, so that another script is another kind.
+        digest = hashlib.sha256(submission.stdin.encode("utf-8", "replace")).hexdigest()
+        place = next((i for i, word in enumerate(command) if word in ("-", "-s", "/dev/stdin")), len(command) - 1)
+        return f"- {digest[:8]}", command[place + 1 :]
+    head = posixpath.basename(command[0]) or command[0]
+    if _RUNNER.match(head):
+        found = _run_by_interpreter(command, submission.cwd)
+        if found is not None:
+            return found
+    shown = _plain(head) if "/" not in command[0] else _readable(_absolute(command[0], submission.cwd))
+    return shown, command[1:]
+
+
+def _run_by_interpreter(command: Sequence[str], cwd: str) -> tuple[str, Sequence[str]] | None:
+    """The script, module or code that an interpreter or launcher was asked to run; None if none is to be seen."""
+    for i, word in enumerate(command[1:], start=1):
+        if _SCRIPT.search(word) and not word.startswith("-"):
+            return _readable(_absolute(word, cwd)), command[i + 1 :]
+        if word == "-m" and i + 1 < len(command):
+            return f"-m {_plain(command[i + 1])}", command[i + 2 :]
+        if word == "-c" and i + 1 < len(command):
+            # Code on the command line has no name: its digest stands for it, so that other code is another kind.
+            digest = hashlib.sha256(command[i + 1].encode("utf-8", "replace")).hexdigest()
+            return f"-c {digest[:8]}", command[i + 2 :]
+    return None
+
+
+def _absolute(path: str, cwd: str) -> str:
+    return posixpath.normpath(posixpath.join(cwd, path))
+
+
+def _readable(path: str) -> str:
+    return _plain(_HOME.sub("~/", path))
+
+
+def _plain(text: str) -> str:
+    return _ODD.sub("_", text)
+
+
+def _short(kind: str) -> str:
+    if len(kind) <= LONGEST_KIND:
+        return kind
+    digest = hashlib.sha256(kind.encode("utf-8", "replace")).hexdigest()[:12]
+    return f"{kind[: LONGEST_KIND - 14]}… {digest}"[:LONGEST_KIND]
+
+
+def _features(submission: Submission, owner: str, template: _Template) -> dict[str, Json]:
+    """What forecasts may rest on.
+
+    What neither the command nor the script shows is None; values masked in the kind never appear, but optimiser and epochs.
+    """
+    settings = _settings(submission.hints, template)
+    sizes = {name: value for name, (value, _) in settings.items()}
+    hints = submission.hints or Hints()
+    names = [*filter(None, [sizes.get("model")]), *hints.constructors]
+    model = sizes.get("model") or next((_named_model(name) for name in hints.constructors if _named_model(name)), None)
+    found_family = family(names, hints.layers)
+    made_of = {"model": model, "model_family": found_family, "optimizer": sizes.get("optimizer")}
+    return {
+        "owner": _plain(owner),
+        "project": None if submission.project is None else _plain(submission.project),
+        "script": template.target,
+        "script_sha256": submission.script_sha256,
+        "tokens": [
+            *sorted({*_tokens(submission, owner, template), *_made_of_tokens(hints, made_of, sizes)})[:MOST_TOKENS]
+        ],
+        "batch_size": _number(sizes.get("batch")),
+        "batch_log2": _log2(_number(sizes.get("batch"))),
+        "image_size": _number(sizes.get("image")),
+        "sequence_length": _number(sizes.get("sequence")),
+        "precision": sizes.get("precision"),
+        "epochs": _number(sizes.get("epochs")),
+        "gpus": submission.gpus,
+        "framework": hints.framework,
+        "constructors": list(hints.constructors),
+        "layers": dict(sorted(hints.layers.items())),
+        "parameters": hints.parameters or parameters(names),
+        **made_of,
+        **_tunables(submission),
+        "origins": {name: origin for name, (_, origin) in sorted(settings.items())},
+    }
+
+
+def _tunables(submission: Submission) -> dict[str, Json]:
+    """`values`: the settings that this job is compared with others by; `given`: those that the script does not say itself."""
+    hints = submission.hints
+    if hints is None or not hints.values:
+        found = tuned(_target(submission)[1], submission.env)
+    else:
+        found = Tuned(dict(hints.values), set(hints.given))
+        for name, text in tuned((), submission.env).values.items():
+            if name not in found.given:
+                found.give(name, text)
+    return {"values": dict(sorted(found.values.items())), "given": [*sorted(found.given)]}
+
+
+def _settings(hints: Hints | None, template: _Template) -> dict[str, tuple[str, str]]:
+    """Setting -> (value, where it was read). What the command says by a usual name goes before what the script says."""
+    read = {} if hints is None else hints.settings
+    found: dict[str, tuple[str, str]] = {}
+    for name, setting in read.items():
+        value = kept(name, setting.value)
+        if value is not None:
+            found[name] = (value, setting.origin)
+    return found | {name: (value, "argument") for name, value in template.sizes.items()}
+
+
+def _named_model(constructor: str) -> str | None:
+    """The model's name in `AutoModel.from_pretrained:bert-base-uncased`, or a constructor that is one: `resnet50`."""
+    _, colon, name = constructor.partition(":")
+    if colon:
+        return name
+    return constructor if parameters([constructor]) is not None else None
+
+
+def _tokens(submission: Submission, owner: str, template: _Template) -> Iterator[str]:
+    """Words that like jobs have in common, each marked with where it stood; `clusters.WEIGHTS` weighs them."""
+    yield f"owner:{_plain(owner)}"
+    if submission.project is not None:
+        yield f"project:{_plain(submission.project)}"
+    folder, _, name = template.target.rpartition("/")
+    yield from (f"script:{word}" for word in _words(_SCRIPT.sub("", name)))
+    yield from (f"folder:{word}" for word in _words(posixpath.basename(folder)))
+    yield from (f"option:{name}" for name in template.options)
+    yield from (f"word:{word.lower()}" for word in template.positional if not word.startswith("<"))
+    if submission.kind is not None:
+        yield from (f"kind:{word}" for word in _words(submission.kind))
+
+
+def _made_of_tokens(hints: Hints, made_of: dict[str, str | None], sizes: dict[str, str]) -> Iterator[str]:
+    """The same for what the job is made of, as far as command and script show it."""
+    if made_of["model"] is not None:
+        yield f"model:{made_of['model'].lower()}"
+        yield from (f"family:{word}" for word in _words(made_of["model"]))
+    if made_of["model_family"] is not None:
+        yield f"family:{made_of['model_family']}"
+    if made_of["optimizer"] is not None:
+        yield f"optimizer:{made_of['optimizer']}"
+    if "precision" in sizes:
+        yield f"precision:{sizes['precision'].lower()}"
+    if hints.framework is not None:
+        yield f"framework:{hints.framework}"
+    yield from (f"constructor:{name.lower()}" for name in hints.constructors if name.lower() not in _EVERYBODYS)
+    yield from (f"layer:{name.lower()}" for name in hints.layers)
+
+
+def _words(text: str) -> list[str]:
+    return [word.lower() for word in re.findall(r"[^\W\d_]{2,}", text)]
+
+
+def _number(shown: str | None) -> float | None:
+    """The size that a shown value stands for; of several, as in 224x224, their geometric mean."""
+    if shown is None:
+        return None
+    values = [float(part) for part in re.findall(r"\d+(?:\.\d+)?", shown)]
+    if not values or any(value <= 0 for value in values):
+        return None
+    return round(math.exp(sum(map(math.log, values)) / len(values)), 6)
+
+
+def _log2(value: float | None) -> float | None:
+    return None if value is None else round(math.log2(value), 6)

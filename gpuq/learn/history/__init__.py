@@ -1,0 +1,1 @@
+"""Finished attempts: how they are stored, cleaned and watched for drift."""

@@ -1,0 +1,275 @@
+"""What one finished attempt taught: the row that history, training and scoring all work on.
+
+Arrives: an ended attempt and its job as the record has them. Leaves: an `Outcome`, or None where nothing was measured
+or the row cannot be right (a poisoned or damaged row must not teach anything). Features are those stored at launch.
+"""
+
+# ruff: noqa: D102 - the properties below are the fields of rows that contract.py describes.
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from gpuq.codec import noun
+from gpuq.core.measuring.measurement import HELD_BACK_LIMIT
+from gpuq.core.measuring.slowdown import Basis
+from gpuq.core.state.attempt import Ending
+from gpuq.core.state.forecast import Forecast
+from gpuq.submission import JobRecord
+
+# No job needs less than a process's own pages, no device has more than 64 TiB: beyond, it is a fault of the reader.
+_LEAST_MEMORY_BYTES = 2**20
+_MOST_MEMORY_BYTES = 2**46
+# Measured pairs lie between 0.96 and about 10; a job twice as fast together as alone was not measured, but mistaken.
+_LEAST_SLOWDOWN = 0.5
+_MOST_SLOWDOWN = 100.0
+# The meter is read once a second: what it misses at both ends of an attempt is then less than a tenth.
+_LEAST_METERED_S = 20.0
+
+Slowdowns = tuple[tuple[str, float, float | None, float | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One finished attempt. Percent, bytes, seconds, steps per second; a slowdown is time together / time alone.
+
+    `whole` tells whether the peaks are those of the whole job: it completed, or made measured progress before its end.
+    Else they are only what the job needs at least. `slowdowns` holds (partner's kind, value, low, high). `sharing` is how
+    the device was shared: "mps", "time-slicing", or None where it is not known.
+    """
+
+    kind: str
+    signature: str
+    script_sha256: str | None
+    device_type: str
+    features: Mapping[str, Any]
+    peak_utilization_pct: float | None
+    peak_memory_bytes: int | None
+    duration_s: float | None
+    alone_rate: float | None
+    shared_rate: float | None
+    slowdowns: Slowdowns
+    ending: str
+    shared: bool
+    ended_at: float
+    whole: bool = True
+    partner_kinds: tuple[str, ...] = field(default=())
+    attempt: tuple[int, int] | None = None
+    owner: str | None = None
+    forecast: Forecast | None = None
+    """What was foretold at launch, as it was stored then; None where nothing was."""
+    sharing: str | None = None
+    memory_cause: str | None = None
+    """Whose use left the device without memory (`core.attempt.MemoryCause`); None where that is not known."""
+    power_w: float | None = None
+    """What each of its devices drew in the mean, in watts; None beside others, whose part of it is only an estimate."""
+    first_step_s: float | None = None
+    """From its start to its first step; None where no step was counted."""
+    utilization_at_most: float | None = None
+    """What it needs of its device at most, in percent, where foreign load kept its peak from being measured."""
+    disturbed: bool = False
+    """Whether foreign load can have taken a considerable part of its time, so that it ran longer than it would by itself."""
+
+    @property
+    def outgrew_device(self) -> bool:
+        """Whether its device had no memory left for it. On CPU cores that is the host's memory; on a GPU it is not."""
+        return _outgrew(self.ending, self.device_type)
+
+
+class JobSide(Protocol):
+    """What is needed of a job's row; `adapters.store.contract.JobRow` has it."""
+
+    @property
+    def record(self) -> JobRecord: ...
+
+
+class AttemptSide(Protocol):
+    """What is needed of an attempt's row; `adapters.store.contract.AttemptRow` has it."""
+
+    @property
+    def job(self) -> int: ...
+    @property
+    def number(self) -> int: ...
+    @property
+    def devices(self) -> tuple[str, ...]: ...
+    @property
+    def launch(self) -> dict[str, Any]: ...
+    @property
+    def features(self) -> dict[str, Any]: ...
+    @property
+    def started_at(self) -> float | None: ...
+    @property
+    def ended_at(self) -> float | None: ...
+    @property
+    def ending(self) -> str | None: ...
+    @property
+    def exit_code(self) -> int | None: ...
+    @property
+    def actual(self) -> dict[str, Any] | None: ...
+    @property
+    def measurement(self) -> dict[str, Any] | None: ...
+
+
+def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[str, str]) -> Outcome | None:
+    """The outcome of an ended attempt. None if it never ran, its device's type is unknown, or its row cannot be right.
+
+    `device_types` (device id -> type) is asked only where the row does not name the type itself.
+    """
+    actual, started, ended = attempt.actual, attempt.started_at, attempt.ended_at
+    if not isinstance(actual, Mapping) or ended is None or attempt.ending is None or not math.isfinite(ended):
+        return None
+    device_type = actual.get("device_type") or device_types.get(attempt.devices[0] if attempt.devices else "")
+    if not isinstance(device_type, str):
+        return None
+    completed = attempt.ending == Ending.EXITED and attempt.exit_code == 0
+    alone_rate, shared_rate = _positive(actual.get("alone_rate")), _positive(actual.get("shared_rate"))
+    progressed = any(rate is not None for rate in (alone_rate, shared_rate, _positive(actual.get("disturbed_rate"))))
+    utilization = _percent(actual.get("peak_utilization_pct"))
+    utilization_is_bound = bool(actual.get("utilization_is_bound"))
+    disturbed = (_number(actual.get("held_back")) or 0.0) > HELD_BACK_LIMIT
+    partner_kinds = _partner_kinds(actual)
+    shared = bool(actual.get("partners")) or bool(partner_kinds)
+    return Outcome(
+        kind=job.record.kind,
+        signature=job.record.signature,
+        script_sha256=_text(attempt.features.get("script_sha256")),
+        device_type=device_type,
+        features=attempt.features,
+        peak_utilization_pct=None if utilization_is_bound else utilization,
+        # A pool that a framework took in advance says nothing of what the job needs.
+        peak_memory_bytes=None if actual.get("peak_memory_is_bound") else _bytes(actual.get("peak_memory_bytes")),
+        duration_s=_positive(ended - started)
+        if completed and started is not None and _runs_whole(job, attempt)
+        else None,
+        alone_rate=alone_rate,
+        shared_rate=shared_rate,
+        slowdowns=_slowdowns(actual, partner_kinds),
+        ending=attempt.ending,
+        shared=shared,
+        ended_at=ended,
+        whole=completed or (progressed and not _outgrew(attempt.ending, device_type)),
+        partner_kinds=partner_kinds,
+        attempt=(attempt.job, attempt.number),
+        owner=job.record.owner,
+        forecast=_forecast(attempt.launch),
+        sharing=_text(actual.get("sharing")),
+        memory_cause=_text(actual.get("memory_cause")),
+        power_w=None
+        if shared or disturbed or started is None
+        else _power(actual, ended - started, len(attempt.devices)),
+        first_step_s=_first_step(attempt.measurement, started, ended),
+        utilization_at_most=utilization if utilization_is_bound else None,
+        disturbed=disturbed,
+    )
+
+
+def _first_step(measurement: Mapping[str, Any] | None, started: float | None, ended: float) -> float | None:
+    at = _positive((measurement or {}).get("first_step_at"))
+    return None if at is None or started is None or not started < at <= ended else at - started
+
+
+def _power(actual: Mapping[str, Any], seconds: float, devices: int) -> float | None:
+    joules = _positive(actual.get("energy_joules"))
+    if joules is None or seconds < _LEAST_METERED_S or not devices:
+        return None
+    return joules / seconds / devices
+
+
+def _runs_whole(job: JobSide, attempt: AttemptSide) -> bool:
+    """Whether a completed attempt took as long as the job takes from its beginning, on as many devices as it needs.
+
+    One that had saved its work before goes on from there; one that was given more devices than it needs is faster.
+    """
+    asked = job.record.submission
+    return not (asked.preemptible and attempt.number > 1) and len(attempt.devices) <= asked.gpus
+
+
+def _outgrew(ending: str, device_type: str) -> bool:
+    on_cores = device_type.startswith("cpu-")
+    return ending == Ending.OUT_OF_MEMORY or (on_cores and ending == Ending.HOST_OUT_OF_MEMORY)
+
+
+def impossible(actual: Mapping[str, Any]) -> str | None:
+    """The first measured value that cannot be right, by its name; None where all can. Unknown is not impossible."""
+    for name, believed in (("peak_memory_bytes", _bytes), ("peak_utilization_pct", _percent), ("slowdown", _slowdown)):
+        value = actual.get(name)
+        if value is not None and believed(value) is None:
+            return name
+    return None
+
+
+def _forecast(launch: Mapping[str, Any]) -> Forecast | None:
+    """The forecast that was stored with the launch; None where there is none to be read."""
+    attempt = launch.get("attempt")
+    stored = attempt.get("forecast") if isinstance(attempt, Mapping) else None
+    try:
+        return None if stored is None else noun(stored, Forecast)
+    except ValueError:
+        return None
+
+
+def _partner_kinds(actual: Mapping[str, Any]) -> tuple[str, ...]:
+    """Each kind once, sorted: which of them came first is chance."""
+    kinds = actual.get("partner_kinds")
+    if not isinstance(kinds, Sequence) or isinstance(kinds, str):
+        return ()
+    return tuple(sorted({kind for kind in kinds if isinstance(kind, str)}))
+
+
+def _slowdowns(actual: Mapping[str, Any], partner_kinds: tuple[str, ...]) -> Slowdowns:
+    """The slowdown beside each kind that was there as the only partner for a while.
+
+    Where that was not told apart, the one of the whole attempt, if only one kind shared the device: beside several, nobody
+    knows whose it was.
+    """
+    told = actual.get("slowdowns")
+    each = [row for row in told if isinstance(row, Mapping)] if isinstance(told, Sequence) else []
+    found = tuple(slowdown for row in each for slowdown in _beside(row.get("kind"), row, ""))
+    if found or len(partner_kinds) != 1 or actual.get("slowdown_basis") == Basis.FOREIGN:
+        return found
+    return tuple(_beside(partner_kinds[0], {**actual, "value": actual.get("slowdown")}, "slowdown_"))
+
+
+def _beside(kind: object, row: Mapping[str, Any], prefix: str) -> Slowdowns:
+    """(kind, value, low, high) if that can be right; an end of the interval on the wrong side is not known."""
+    value = _slowdown(row.get("value"))
+    if not isinstance(kind, str) or value is None:
+        return ()
+    low, high = _positive(row.get(f"{prefix}low")), _positive(row.get(f"{prefix}high"))
+    return ((kind, value, low if low and low <= value else None, high if high and high >= value else None),)
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+def _positive(value: object) -> float | None:
+    number = _number(value)
+    return number if number is not None and number > 0 else None
+
+
+def _percent(value: object) -> float | None:
+    """Readings a little over the whole device are rounding; twice the device is a fault."""
+    number = _number(value)
+    return min(number, 100.0) if number is not None and 0 <= number <= 200 else None
+
+
+def _bytes(value: object) -> int | None:
+    number = _number(value)
+    return int(number) if number is not None and _LEAST_MEMORY_BYTES <= number <= _MOST_MEMORY_BYTES else None
+
+
+def _slowdown(value: object) -> float | None:
+    number = _number(value)
+    return number if number is not None and _LEAST_SLOWDOWN <= number <= _MOST_SLOWDOWN else None
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,196 @@
+"""Which finished attempts may teach, in which order, and why the others may not.
+
+Arrives: ended attempts with their jobs, as the record has them. Leaves: outcomes, oldest end first, and a count per reason
+of what was left out. Left out are rows that cannot be read, rows with a value that cannot be right, copies, and single
+readings far below everything else that the same work ever needed.
+
+Time is believed where the clocks agree with the record: jobs are numbered as they come in, so submission times must not
+fall. The largest set of jobs whose times do not fall is believed; an attempt of any other, or one that ended before it
+started or after now, keeps its place by its number instead. Ignores what an attempt was foretold.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+import msgspec
+
+from gpuq.learn.history.outcome import AttemptSide, JobSide, Outcome, impossible, outcome_from_rows
+
+# Two clocks of one site may differ by this much and both be right enough.
+CLOCK_SLACK_S = 60.0
+# A driver rounds up; more than this over the device is a fault of the reader.
+_MEMORY_SLACK = 1.05
+# The same work needs the same memory within a few percent (see bounds.py): an eighth of it was not the whole job.
+_FAR_BELOW = 1 / 8
+_LEAST_TO_COMPARE = 5
+# What more than this share of the runs shows is no slip; it is how the work behaves.
+_MOST_SLIPS = 0.2
+
+
+@dataclass(frozen=True)
+class Teachable:
+    """What may be learnt from, oldest end first; what may not, by reason; and whose clock was not believed."""
+
+    outcomes: tuple[Outcome, ...]
+    left_out: Mapping[str, int]
+    misdated: int = 0
+
+    @property
+    def damaged(self) -> int:
+        """Rows that something must have gone wrong with; a copy, or a job that measured nothing, is no damage."""
+        return sum(count for reason, count in self.left_out.items() if reason not in (COPY, EMPTY))
+
+
+UNREADABLE = "cannot be read"
+IMPOSSIBLE = "a value that cannot be right"
+TOO_LARGE = "more memory than the device has"
+COPY = "a copy of another attempt"
+EMPTY = "nothing measured"
+FAR_BELOW = "far below the same work's other runs"
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    submitted_at: float
+    started_at: float | None
+    outcome: Outcome
+
+    @property
+    def number(self) -> tuple[int, int]:
+        return self.outcome.attempt or (0, 0)
+
+
+def teachable(
+    rows: Iterable[tuple[JobSide, AttemptSide]],
+    device_types: Mapping[str, str],
+    memory: Mapping[str, int],
+    now: float,
+) -> Teachable:
+    """Sort the record's ended attempts into those that teach and those that do not.
+
+    `device_types`: device id -> type. `memory`: device type -> the bytes that its largest device has. `now`: Unix seconds.
+    """
+    left_out: Counter[str] = Counter()
+    read: dict[Hashable, _Read] = {}
+    seen: dict[Hashable, Hashable] = {}
+    for job, attempt in rows:
+        outcome = outcome_from_rows(job, attempt, device_types)
+        reason = _fault(outcome, attempt, memory)
+        if outcome is None or reason is not None:
+            left_out[reason or UNREADABLE] += 1
+            continue
+        number = outcome.attempt
+        copies = [seen.setdefault(print_, number) != number for print_ in _fingerprints(outcome, attempt)]
+        if number in read or any(copies):
+            left_out[COPY] += 1
+            continue
+        read[number] = _Read(job.record.submitted_at, attempt.started_at, outcome)
+    ordered, misdated = _in_order(sorted(read.values(), key=lambda one: one.number), now)
+    kept = _without_slips(ordered)
+    left_out[FAR_BELOW] += len(ordered) - len(kept)
+    return Teachable(tuple(kept), {reason: count for reason, count in sorted(left_out.items()) if count}, misdated)
+
+
+def _fault(outcome: Outcome | None, attempt: AttemptSide, memory: Mapping[str, int]) -> str | None:
+    if outcome is None or attempt.actual is None:
+        return UNREADABLE
+    if impossible(attempt.actual) is not None:
+        return IMPOSSIBLE
+    if outcome.peak_memory_bytes is None and outcome.peak_utilization_pct is None:
+        return EMPTY
+    limit = memory.get(outcome.device_type)
+    if limit is not None and (outcome.peak_memory_bytes or 0) > limit * _MEMORY_SLACK:
+        return TOO_LARGE
+    return None
+
+
+def _fingerprints(outcome: Outcome, attempt: AttemptSide) -> list[Hashable]:
+    """What no two attempts share: when they ran with what came of it, and the sums of their measured rates."""
+    what = msgspec.json.encode(attempt.actual)
+    prints: list[Hashable] = [(outcome.kind, attempt.started_at, attempt.ended_at, what)]
+    segments = _segments(attempt)
+    if segments:
+        prints.append((outcome.kind, msgspec.json.encode(segments)))
+    return prints
+
+
+def _segments(attempt: AttemptSide) -> list[Any]:
+    """The measured windows with their sums of rates: clocks may be set anew, these never come out alike twice."""
+    measurement = getattr(attempt, "measurement", None)
+    segments = measurement.get("segments") if isinstance(measurement, Mapping) else None
+    found = segments if isinstance(segments, Sequence) and not isinstance(segments, str) else ()
+    return [one for one in found if isinstance(one, Mapping) and one.get("rate_square_sum")]
+
+
+def _in_order(read: Sequence[_Read], now: float) -> tuple[list[Outcome], int]:
+    """(outcomes, oldest end first; how many stand where their number puts them). `read` is in the order of numbers."""
+    believed = _not_falling([one.submitted_at for one in read])
+    placed: list[tuple[float, tuple[int, int], Outcome]] = []
+    misdated = 0
+    latest = min((read[i].submitted_at for i in believed), default=0.0)
+    for i, one in enumerate(read):
+        right = i in believed and one.submitted_at <= now + CLOCK_SLACK_S
+        latest = one.submitted_at if right else latest
+        outcome = one.outcome if right and _sensible(one, now) else _redated(one, latest, now)
+        misdated += outcome is not one.outcome
+        placed.append((outcome.ended_at, one.number, outcome))
+    return [outcome for _, _, outcome in sorted(placed, key=lambda item: item[:2])], misdated
+
+
+def _sensible(one: _Read, now: float) -> bool:
+    started = one.submitted_at if one.started_at is None else one.started_at
+    in_turn = one.submitted_at - CLOCK_SLACK_S <= started <= one.outcome.ended_at
+    return in_turn and one.outcome.ended_at <= now + CLOCK_SLACK_S
+
+
+def _redated(one: _Read, latest: float, now: float) -> Outcome:
+    """The attempt as if it had been submitted when its neighbours by number were."""
+    started, ended = one.started_at, one.outcome.ended_at
+    lasted = max(0.0, ended - started) if started is not None else 0.0
+    if latest + lasted > now:
+        lasted = 0.0
+    return replace(
+        one.outcome, ended_at=min(latest + lasted, now), duration_s=one.outcome.duration_s if lasted else None
+    )
+
+
+def _not_falling(times: Sequence[float]) -> set[int]:
+    """The places of the longest subsequence that does not fall (patience sorting)."""
+    tails: list[float] = []
+    at: list[int] = []
+    before: list[int | None] = []
+    for i, time in enumerate(times):
+        place = bisect_right(tails, time)
+        before.append(at[place - 1] if place else None)
+        tails[place : place + 1] = [time]
+        at[place : place + 1] = [i]
+    chosen: set[int] = set()
+    last = at[-1] if at else None
+    while last is not None:
+        chosen.add(last)
+        last = before[last]
+    return chosen
+
+
+def _without_slips(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """All but the few whole runs whose memory lies far below that of the same work's other runs."""
+    groups: dict[Hashable, list[Outcome]] = defaultdict(list)
+    for outcome in outcomes:
+        if outcome.whole and outcome.peak_memory_bytes is not None:
+            work = (outcome.kind, outcome.device_type, outcome.script_sha256, outcome.features.get("batch_log2"))
+            groups[work].append(outcome)
+    slips: set[int] = set()
+    for runs in groups.values():
+        if len(runs) < _LEAST_TO_COMPARE:
+            continue
+        limit = _FAR_BELOW * median(run.peak_memory_bytes or 0 for run in runs)
+        low = [id(run) for run in runs if (run.peak_memory_bytes or 0) < limit]
+        if len(low) <= _MOST_SLIPS * len(runs):
+            slips.update(low)
+    return [outcome for outcome in outcomes if id(outcome) not in slips]

@@ -1,0 +1,1 @@
+"""The published model and the predictions made from it."""

@@ -1,0 +1,398 @@
+"""Answers the core's questions: what would this job need here, and what would it cost beside these kinds?
+
+Arrives: questions (plain data); outcomes and models as they come. Leaves: forecasts, each with the evidence it rests
+on. A kind's own history goes first, then the model's levels (see `peaks.levels`), then nothing: a job without evidence runs
+alone and is thereby measured. The same history and model give the same forecasts. Ignores what it has no measurement for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+from typing import Any
+
+from gpuq.core.state.forecast import UNKNOWN, Forecast, Question
+from gpuq.core.state.job import KindId
+from gpuq.learn.bounds import REPEATED_DURATION, SAME_KIND_MEMORY, Prior, order_statistic, predictive_bound, upper_bound
+from gpuq.learn.features import growth
+from gpuq.learn.history.drift import Drift
+from gpuq.learn.history.history import History, Known, Run, Script, measured, peak_utilization, place_of
+from gpuq.learn.history.outcome import Outcome
+from gpuq.learn.interference.pair import PairCosts, combined
+from gpuq.learn.interference.profile import Profile, observed
+from gpuq.learn.memory.extend import extend
+from gpuq.learn.memory.footprint import Footprint, blended, on_device
+from gpuq.learn.memory.predict import Foreteller, Guess
+from gpuq.learn.serving.model import Calibration, Model
+from gpuq.learn.training.clusters import NEIGHBOURS, Places
+from gpuq.learn.transfer.transfer import Transfer, Transfers
+from gpuq.settings import Learning
+
+# "The highest typical" memory: three of four runs stay at or under it.
+MEMORY_QUANTILE = 0.75
+_SIGNATURES_KEPT = 50_000
+_NO_FEATURES = Known()
+# What the regressions of a model go along.
+_REGRESSED = frozenset({"batch-size", "model"})
+_BATCH = frozenset({"batch-size"})
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Support:
+    """What there is to foretell a job from, whether it was needed or not.
+
+    `runs`: finished runs of its own kind on that type of device; `nearest`: other kinds with their likeness, 0 to 1.
+    """
+
+    runs: int
+    nearest: tuple[tuple[str, float], ...]
+
+
+class Predictor:
+    """See the module's own words. Not for more than one thread."""
+
+    def __init__(self, history: History, model: Model | None, learning: Learning) -> None:
+        self.history = history
+        self.drift = Drift(learning.quantile)
+        self._learning = learning
+        self._known: dict[str, Known] = {}
+        # Forecasts are kept per kind, so that a finished attempt only costs those of its own kind.
+        self._answers: dict[str, dict[tuple[str, str], Forecast]] = {}
+        self._pairs = PairCosts(history, learning.quantile)
+        self._profiles: dict[tuple[str, str], Profile] = {}
+        # Per script, since a finished attempt of any kind of it changes what the others may need.
+        self._siblings: dict[Script | None, dict[tuple[str, str], growth.Siblings]] = {}
+        self._kinds_of: dict[Script | None, set[str]] = {}
+        self._kept = 0
+        self.use(model)
+
+    @property
+    def version(self) -> str | None:
+        """The version of the model in use."""
+        return self._version
+
+    def use(self, model: Model | None) -> None:
+        """From now on, answer with this model (None: with history alone)."""
+        self._version = None if model is None else model.version
+        self._unknown = replace(UNKNOWN, model_version=self._version)
+        self._calibration = Calibration() if model is None else model.calibration
+        self._prior = Prior(self._calibration.scale)
+        self._layers = None if model is None else model.layers
+        self._layers_off = {} if model is None else model.layers_off
+        self._places = {} if model is None else {name: Places(found) for name, found in model.clusters.items()}
+        self._transfers = Transfers(Transfer() if model is None else model.transfer)
+        peaks = {} if model is None else model.peaks
+        self._foretellers = {name: Foreteller(found, self._places.get(name)) for name, found in peaks.items()}
+        self._pairs.use({} if model is None else model.interference)
+        self._answers.clear()
+
+    def register(self, signature: str, features: Mapping[str, Any], kind: str) -> None:
+        """Make a signature's features known, as they are stored with the job."""
+        if signature in self._known:
+            return
+        if len(self._known) >= _SIGNATURES_KEPT:
+            self._known.pop(next(iter(self._known)))
+        self._known[signature] = Known.of(features)
+        self._answers.pop(kind, None)
+
+    def learn(self, outcome: Outcome) -> None:
+        """A finished attempt counts at once: as history, and for or against what was foretold of it."""
+        if self.history.learn(outcome):
+            self.drift.learn(outcome)
+            script = Known.of(outcome.features).script
+            for kind in {outcome.kind, *(() if script is None else self._kinds_of.pop(script, ()))}:
+                self._answers.pop(kind, None)
+            self._siblings.pop(script, None)
+            self._profiles.pop((outcome.kind, outcome.device_type), None)
+            if outcome.partner_kinds or outcome.slowdowns:
+                self._pairs.forget()
+
+    def answer(self, questions: Iterable[Question]) -> dict[Question, Forecast]:
+        """A forecast for each question; what there is no evidence for stays None."""
+        asked = list(questions)
+        self._work_out(asked)
+        alone = {question: self._forecast_alone(question) for question in asked}
+        together = [(question, beside) for question in asked for beside in question.beside]
+        self._pairs.prepare(self._pair(question, alone[question], beside) for question, beside in together)
+        return {question: self._beside(question, found) for question, found in alone.items()}
+
+    def forecast_for(
+        self,
+        kind: str,
+        features: Mapping[str, Any],
+        device_type: str,
+        beside: tuple[str, ...] = (),
+        sharing: str | None = None,
+    ) -> Forecast:
+        """The forecast for a job that is not submitted, as `gpuq predict` shows it."""
+        known = Known.of(features)
+        (alone,) = self._alone([(kind, known)], device_type)
+        question = Question(kind, KindId(kind), device_type, tuple(KindId(other) for other in beside), sharing)
+        return self._beside(question, alone, known)
+
+    def support(self, kind: str, features: Mapping[str, Any], device_type: str) -> Support:
+        """What a forecast for this job may rest on, for people who ask how it is known."""
+        places = self._places.get(device_type)
+        near = [] if places is None else places.nearest(Known.of(features), NEIGHBOURS + 1)
+        return Support(
+            runs=sum(run.whole for run in self.history.runs(kind, device_type)),
+            nearest=tuple((other, likeness) for other, likeness in near if other != kind)[:NEIGHBOURS],
+        )
+
+    def _forecast_alone(self, question: Question) -> Forecast:
+        return self._answers[question.kind][question.signature, question.device_type]
+
+    def _work_out(self, questions: Iterable[Question]) -> None:
+        """Make sure that each question's forecast alone is kept; those of one type of device are worked out at once."""
+        keys = dict.fromkeys((question.device_type, question.kind, question.signature) for question in questions)
+        self._make_room(len(keys))
+        missing: dict[str, list[tuple[str, str]]] = {}
+        for device_type, kind, signature in keys:
+            if (signature, device_type) not in self._answers.get(kind, {}):
+                missing.setdefault(device_type, []).append((kind, signature))
+        for device_type, found in missing.items():
+            jobs = [(name, self._known.get(signature, _NO_FEATURES)) for name, signature in found]
+            for (name, signature), (_, known), forecast in zip(
+                found, jobs, self._alone(jobs, device_type), strict=True
+            ):
+                self._answers.setdefault(name, {})[signature, device_type] = forecast
+                self._kinds_of.setdefault(known.script, set()).add(name)
+            self._kept += len(found)
+
+    def _make_room(self, coming: int) -> None:
+        """Jobs come and go; what is kept of their signatures must not grow with them."""
+        if self._kept + coming > _SIGNATURES_KEPT:
+            for kept in (self._answers, self._profiles, self._siblings, self._kinds_of):
+                kept.clear()
+            self._kept = 0
+
+    def _beside(self, question: Question, alone: Forecast, known: Known | None = None) -> Forecast:
+        where = place_of(question.device_type, question.sharing)
+        alone = replace(alone, pairs_known=True) if self._pairs.knows(where) else alone
+        if not question.beside:
+            return alone
+        asked = [self._pair(question, alone, other, known) for other in question.beside]
+        costs = tuple(self._pairs.cost(*pair, question.device_type) for pair in asked)
+        expected, upper = combined(costs)
+        return replace(alone, expected_slowdown=expected, upper_slowdown=upper, pairs=costs)
+
+    def _pair(
+        self, question: Question, alone: Forecast, other: str, known: Known | None = None
+    ) -> tuple[Profile, Profile, str]:
+        """(newcomer, resident, place) of a question, as `PairCosts` takes it."""
+        known = known or self._known.get(question.signature, _NO_FEATURES)
+        newcomer = self._profile(question.kind, question.device_type, known, alone.peak_utilization_pct)
+        resident = self._profile(other, question.device_type)
+        return newcomer, resident, place_of(question.device_type, question.sharing)
+
+    def _profile(
+        self, kind: str, device_type: str, known: Known | None = None, utilization_pct: float | None = None
+    ) -> Profile:
+        """What is known of the kind alone: from its runs; those of a job without any from what was foretold of it."""
+        found = self._profiles.get((kind, device_type))
+        if found is None:
+            runs = self.history.runs(kind, device_type)
+            found = observed(kind, runs, known, utilization_pct)
+            if runs:
+                self._profiles[kind, device_type] = found
+        return found
+
+    def _alone(self, jobs: Sequence[tuple[str, Known]], device_type: str) -> list[Forecast]:
+        """Forecasts of (kind, what is known of it) with the device to itself."""
+        foreteller = self._foretellers.get(device_type)
+        runs = [self.history.runs(kind, device_type) for kind, _ in jobs]
+        comparable = [self._comparable(kind, device_type, known) for kind, known in jobs]
+        found = [
+            self._from_own(used, all_runs) if same else self._from_changed(kind, all_runs, known, device_type)
+            for (used, same), all_runs, (kind, known) in zip(comparable, runs, jobs, strict=True)
+        ]
+        if foreteller is not None:
+            new = [
+                place
+                for place, ((used, same), own) in enumerate(zip(comparable, runs, strict=True))
+                if not (found[place].known and (same or any(run.whole for run in own)))
+                and (same or not used or _regressed(jobs[place][1], used))
+            ]
+            guesses = foreteller.guesses([jobs[place][1] for place in new])
+            for place, guess in zip(new, guesses, strict=True):
+                if guess is not None:
+                    layers = self._layers_of(jobs[place][1], device_type)
+                    off = self._layers_off.get(device_type, 0.0)
+                    found[place] = self._from_guess(guess, layers, off, found[place], runs[place])
+        shown = [measured(used, "peak_utilization_pct") if same else [] for used, same in comparable]
+        self._expect(found, jobs, shown, foreteller)
+        for place, (kind, known) in enumerate(jobs):
+            if found[place].duration_p50_s is None:
+                found[place] = self._with_duration(found[place], kind, known, device_type)
+        return [self._widened(forecast, kind, device_type) for forecast, (kind, _) in zip(found, jobs, strict=True)]
+
+    @staticmethod
+    def _expect(
+        found: list[Forecast],
+        jobs: Sequence[tuple[str, Known]],
+        shown: Sequence[list[float]],
+        foreteller: Foreteller | None,
+    ) -> None:
+        """Set the utilisation expected of kinds with runs: what they showed, and what their like would."""
+        own = [place for place, values in enumerate(shown) if values]
+        kinds = [(*jobs[place], shown[place]) for place in own]
+        values = (
+            [median(runs) for _, _, runs in kinds] if foreteller is None else foreteller.expected_utilization(kinds)
+        )
+        for place, value in zip(own, values, strict=True):
+            found[place] = replace(found[place], expected_utilization_pct=value)
+
+    def _with_duration(self, found: Forecast, kind: str, known: Known, device_type: str) -> Forecast:
+        """The forecast with the duration carried over from another type of device, where one can be."""
+        carried = self._transfers.duration(self.history, kind, known, device_type)
+        if carried is None:
+            return found
+        words = f"transferred from {carried.anchor}"
+        return replace(
+            found,
+            duration_p50_s=carried.duration_p50_s,
+            duration_p90_s=carried.duration_p90_s,
+            evidence=words if found.evidence == "none" else f"{found.evidence}; duration {words}",
+        )
+
+    def _widened(self, forecast: Forecast, kind: str, device_type: str) -> Forecast:
+        """A kind whose bounds fail more often than promised gets wider ones at once; see `drift.py`."""
+        factor = self.drift.widening(kind, device_type)
+        if factor <= 1 or forecast.upper_memory_bytes is None:
+            return forecast
+        upper = round(forecast.upper_memory_bytes * factor)
+        evidence = f"{forecast.evidence}; bound widened x{factor:.2f}, recent runs needed more"
+        return replace(forecast, upper_memory_bytes=upper, widened=factor, evidence=evidence)
+
+    def _comparable(self, kind: str, device_type: str, known: Known) -> tuple[Sequence[Run], bool]:
+        """Runs of the same work and True: the kind's, else those of its script; without any all of its script and False."""
+        used, same = self.history.comparable(kind, device_type, known)
+        if same:
+            return used, True
+        siblings = self._siblings_of(kind, known, device_type)
+        alike = siblings.alike(known)
+        return (alike, True) if alike else (siblings.runs, False)
+
+    def _siblings_of(self, kind: str, known: Known, device_type: str) -> growth.Siblings:
+        """Runs of the kind and of its script, made ready to be compared; kept until a further run of the script ends."""
+        own = bool(self.history.runs(kind, device_type))
+        if known.script is None:
+            return growth.Siblings(self.history.siblings(kind, device_type, known), device_type)
+        kept = self._siblings.setdefault(known.script, {})
+        key = (kind if own else "", device_type)
+        if key not in kept:
+            kept[key] = growth.Siblings(self.history.siblings(kind, device_type, known), device_type)
+        return kept[key]
+
+    def _from_own(self, used: Sequence[Run], runs: list[Run]) -> Forecast:
+        """From runs of the same work."""
+        memory = [run.peak_memory_bytes for run in used if run.peak_memory_bytes is not None]
+        point, upper = None, None
+        if memory:
+            most = upper_bound(memory, self._learning.quantile, self._prior) * self._calibration.own(len(memory))
+            point, upper = _ordered(order_statistic(memory, MEMORY_QUANTILE), most, runs, self._learning.quantile)
+        durations, powers = measured(used, "duration_s"), measured(used, "power_w")
+        return Forecast(
+            peak_utilization_pct=peak_utilization(used, runs),
+            peak_memory_bytes=point,
+            upper_memory_bytes=upper,
+            duration_p50_s=order_statistic(durations, 0.5) if durations else None,
+            duration_p90_s=upper_bound(durations, 0.9, REPEATED_DURATION) if durations else None,
+            evidence=f"own history, {_runs(used)}{_beside_foreign_load(used)}",
+            model_version=self._version,
+            power_w=order_statistic(powers, 0.5) if powers else None,
+        )
+
+    def _from_changed(self, kind: str, runs: list[Run], known: Known, device_type: str) -> Forecast:
+        """From runs of an earlier script, or of the same script with other settings; see `growth`."""
+        siblings = self._siblings_of(kind, known, device_type)
+        if not siblings.runs:
+            return self._unknown
+        found = siblings.compared(known)
+        point, upper, far = self._changed_memory(siblings, found, runs, known)
+        half, most = growth.seconds(found.seconds)
+        shown = siblings.utilization_pct
+        words = f"own history, {_runs(siblings.runs)} {_with(found.nearest)}"
+        return Forecast(
+            peak_utilization_pct=None if shown is None or found.load is None else growth.busier(shown, found.load),
+            peak_memory_bytes=point,
+            upper_memory_bytes=upper,
+            duration_p50_s=half,
+            duration_p90_s=most,
+            evidence=(f"{words}; too far to bound memory" if far else words) + _beside_foreign_load(siblings.runs),
+            model_version=self._version,
+        )
+
+    def _changed_memory(
+        self, siblings: growth.Siblings, found: growth.Compared, runs: list[Run], known: Known
+    ) -> tuple[int | None, int | None, bool]:
+        """(point, upper, whether the job is too far from what was measured for a bound)."""
+        quantile, prior = self._learning.quantile, Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale))
+        sizes, peaks = siblings.along_batch
+        if known.batch_log2 is not None and len(set(sizes)) > 1 and {one.name for one in found.nearest} <= _BATCH:
+            point, most = extend(sizes, peaks, 2.0**known.batch_log2, quantile, prior)
+            return *_ordered(point, most * self._calibration.changed, runs, quantile), False
+        needs = found.memory
+        if needs is None or needs.most > growth.WIDEST * needs.usual:
+            return None, None, True
+        noise = predictive_bound([1.0], quantile, prior) * self._calibration.changed
+        return *_ordered(needs.usual, growth.bounded(needs, noise), runs, quantile), False
+
+    def _layers_of(self, known: Known, device_type: str) -> Footprint | None:
+        return None if known.layers is None else on_device(known.layers, device_type, self._layers)
+
+    def _from_guess(
+        self, guess: Guess, layers: Footprint | None, off: float, own: Forecast, runs: list[Run]
+    ) -> Forecast:
+        """A forecast from the like of a kind, and from its layers; what it has shown itself is the least it needs.
+
+        `off` as `blended` takes it.
+        """
+        seen = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
+        memory = guess.memory if guess.memory is None or layers is None else blended(guess.memory, layers, off)
+        point, upper = (None, None) if memory is None else _ordered(*memory, runs, self._learning.quantile)
+        return Forecast(
+            peak_utilization_pct=None if guess.utilization is None else max([guess.utilization[1], *seen]),
+            expected_utilization_pct=None if guess.utilization is None else guess.utilization[0],
+            peak_memory_bytes=point,
+            upper_memory_bytes=upper,
+            duration_p50_s=own.duration_p50_s or (guess.duration and guess.duration[0]),
+            duration_p90_s=own.duration_p90_s or (guess.duration and guess.duration[1]),
+            evidence=guess.level.evidence + ("" if layers is None else f"; {layers.evidence}"),
+            model_version=self._version,
+            power_w=own.power_w,
+        )
+
+
+def _ordered(point: float, upper: float, runs: list[Run], quantile: float) -> tuple[int, int]:
+    """(point, upper) in whole bytes: none below what an unfinished run needed, the bound never below the point."""
+    partly = [run.peak_memory_bytes for run in runs if not run.whole and run.peak_memory_bytes is not None]
+    if partly:
+        point = max(point, *partly)
+        upper = max(upper, upper_bound([max(partly)], quantile, SAME_KIND_MEMORY))
+    return round(point), max(round(point), round(upper))
+
+
+def _regressed(known: Known, used: Sequence[Run]) -> bool:
+    """Whether all that the job has differently from one of these runs is what a model's regression goes along."""
+    return any({change.name for change in growth.changes(known, run.known)} <= _REGRESSED for run in used)
+
+
+def _with(changed: Sequence[growth.Change]) -> str:
+    """What is different in these runs, in words."""
+    if not changed:
+        return "of an earlier script"
+    names = ", ".join(change.name for change in changed[:_MOST_NAMED])
+    return f"with another {names}{', …' if len(changed) > _MOST_NAMED else ''}"
+
+
+def _runs(used: Sequence[Run]) -> str:
+    return f"{len(used)} {'run' if len(used) == 1 else 'runs'}"
+
+
+def _beside_foreign_load(used: Sequence[Run]) -> str:
+    """Says so if these runs tell only what the job uses at most, because other processes kept the device busy."""
+    only_bound = not measured(used, "peak_utilization_pct") and measured(used, "utilization_at_most")
+    return "; utilisation at most, it only ran beside foreign load" if only_bound else ""

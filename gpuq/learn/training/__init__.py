@@ -1,0 +1,1 @@
+"""What runs at night: fit, score, publish, and the model card."""

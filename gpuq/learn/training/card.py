@@ -1,0 +1,211 @@
+"""The card that goes with a model version: what it was made from, how it was judged, what it holds.
+
+Arrives: the model, the judgement and the attempts. Leaves: a dictionary for machines, Markdown and one HTML page for
+people, and the plots beside them; `{version}` in the texts stands for the version, which the shelf gives.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from html import escape
+from typing import Any
+
+import msgspec
+
+from gpuq.learn.history.outcome import Outcome
+from gpuq.learn.history.quarantine import Teachable
+from gpuq.learn.serving.model import Model
+from gpuq.learn.training import plots
+from gpuq.learn.training.score import Foretold, Judgement
+
+_SHARES = {"answered_share", "memory_under_share", "slowdown_error", "slowdown_under_share"}
+_STYLE = (
+    "body{font:15px/1.5 system-ui,sans-serif;color:#222;max-width:70rem;margin:2rem auto;padding:0 1rem}"
+    "table{border-collapse:collapse;margin:1rem 0}th,td{padding:.2rem .9rem .2rem 0;text-align:left;"
+    "border-bottom:1px solid #ddd;font-variant-numeric:tabular-nums}th{font-weight:600}"
+    "img{max-width:33rem;width:100%;margin:0 1rem 1rem 0}.no{color:#c44536}"
+)
+Table = tuple[list[str], list[list[str]]]
+
+
+def card(
+    model: Model,
+    judgement: Judgement,
+    attempts: Teachable,
+    *,
+    held_out: Sequence[Outcome],
+    at: float,
+    previous: str | None,
+) -> dict[str, Any]:
+    """The card's values. `at` is Unix seconds."""
+    return {
+        "made_at": at,
+        "previous": previous,
+        "attempts": model.attempts,
+        "held_out": len(held_out),
+        "trained_until": model.trained_until,
+        "quantile": model.quantile,
+        "reason": judgement.reason,
+        "data": _data(attempts),
+        "figures": {
+            "candidate": msgspec.to_builtins(judgement.candidate),
+            "serving": msgspec.to_builtins(judgement.serving),
+        },
+        "guards": msgspec.to_builtins(judgement.guards),
+        "calibration": msgspec.to_builtins(model.calibration),
+        "clusters": {
+            device_type: [
+                {
+                    "kinds": len(cluster.members),
+                    "utilization_upper_pct": cluster.utilization_upper_pct,
+                    "memory_upper_bytes": cluster.memory_upper_bytes,
+                }
+                for cluster in clusters
+            ]
+            for device_type, clusters in model.clusters.items()
+        },
+    }
+
+
+def card_files(values: dict[str, Any], rows: Sequence[Foretold]) -> dict[str, bytes]:
+    """`card.md`, `card.html` and the plots. Without matplotlib there are no plots, and the card says so."""
+    try:
+        images, missing = plots.draw(rows, values["quantile"]), None
+    except ImportError as error:
+        images, missing = {}, f"Not drawn: {error}. The `train` extra brings it."
+    page = card_page(values, images, missing)
+    return {"card.md": card_text(values).encode(), "card.html": page.encode(), **images}
+
+
+def card_text(values: dict[str, Any]) -> str:
+    """The card as Markdown."""
+    lines = ["# Model {version}", "", _summary(values)]
+    for title, (head, rows) in _tables(values):
+        lines += ["", f"## {title}", "", _markdown_row(head), "|---" * len(head) + "|", *map(_markdown_row, rows)]
+    return "\n".join([*lines, "", _calibration(values), ""])
+
+
+def card_page(values: dict[str, Any], images: dict[str, bytes], missing: str | None = None) -> str:
+    """The card as one HTML page that needs no other file."""
+    parts = [f"<h1>Model {{version}}</h1><p>{escape(_summary(values))}</p>"]
+    for name, image in images.items():
+        source = base64.b64encode(image).decode()
+        parts.append(f'<img alt="{escape(name.removesuffix(".png"))}" src="data:image/png;base64,{source}">')
+    if missing is not None:
+        parts.append(f'<p class="no">{escape(missing)}</p>')
+    for title, (head, rows) in _tables(values):
+        cells = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+        body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+        parts.append(f"<h2>{escape(title)}</h2><table><tr>{cells}</tr>{body}</table>")
+    parts.append(f"<p>{escape(_calibration(values))}</p>")
+    top = f'<meta charset="utf-8"><title>Model {{version}}</title><style>{_STYLE}</style>'
+    return f"<!doctype html><html lang=en><head>{top}</head><body>{''.join(parts)}</body></html>\n"
+
+
+def _data(attempts: Teachable) -> dict[str, Any]:
+    outcomes = attempts.outcomes
+    return {
+        "kinds": len({outcome.kind for outcome in outcomes}),
+        "owners": len({outcome.owner for outcome in outcomes}),
+        "device_types": dict(sorted(Counter(outcome.device_type for outcome in outcomes).items())),
+        "from": outcomes[0].ended_at,
+        "until": outcomes[-1].ended_at,
+        "left_out": dict(attempts.left_out),
+        "misdated": attempts.misdated,
+    }
+
+
+def _summary(values: dict[str, Any]) -> str:
+    made = _day(values["made_at"])
+    return (
+        f"Made {made} UTC from {values['attempts']} finished attempts, judged on {values['held_out']} later ones against "
+        f"{values['previous'] or 'no model'}: {values['reason']}."
+    )
+
+
+def _tables(values: dict[str, Any]) -> list[tuple[str, Table]]:
+    tables = [("How it did on attempts it had not seen", _figure_rows(values))]
+    if values["guards"]:
+        tables.append(("What must not get worse", _guard_rows(values)))
+    return [*tables, ("What it was made from", _data_rows(values)), ("Clusters", _cluster_rows(values))]
+
+
+def _figure_rows(values: dict[str, Any]) -> Table:
+    candidate, serving = values["figures"]["candidate"], values["figures"]["serving"]
+    rows = [[_words(name), _shown(name, candidate[name]), _shown(name, serving[name])] for name in candidate]
+    return ["figure", "this model", values["previous"] or "no model"], rows
+
+
+def _guard_rows(values: dict[str, Any]) -> Table:
+    rows = [
+        [
+            guard["name"],
+            _shown("", guard["candidate"]),
+            _shown("", guard["serving"]),
+            str(guard["count"]),
+            "stands against it"
+            if guard["vetoes"]
+            else f"passes ({guard['chance']:.0%})"
+            if guard["count"]
+            else "not measured",
+        ]
+        for guard in values["guards"]
+    ]
+    return ["guarded", "this model", values["previous"] or "no model", "attempts", "verdict (as bad by chance)"], rows
+
+
+def _data_rows(values: dict[str, Any]) -> Table:
+    data = values["data"]
+    types = ", ".join(f"{name} ({count})" for name, count in data["device_types"].items())
+    left_out = ", ".join(f"{count} {reason}" for reason, count in data["left_out"].items())
+    return ["what", "value"], [
+        ["attempts, judging ones included", str(values["attempts"] + values["held_out"])],
+        ["kinds", str(data["kinds"])],
+        ["owners", str(data["owners"])],
+        ["types of device (attempts)", types],
+        ["ended", f"{_day(data['from'])} to {_day(data['until'])} UTC"],
+        ["left out", left_out or "none"],
+        ["ordered by number, for their clock was wrong", str(data["misdated"])],
+    ]
+
+
+def _cluster_rows(values: dict[str, Any]) -> Table:
+    rows = [
+        [
+            device_type,
+            str(one["kinds"]),
+            f"{one['utilization_upper_pct']:.0f}%",
+            f"{one['memory_upper_bytes'] / 2**30:.2f} GiB",
+        ]
+        for device_type, clusters in values["clusters"].items()
+        for one in clusters
+    ]
+    return ["type of device", "kinds in the cluster", "peak utilisation up to", "memory up to"], rows
+
+
+def _calibration(values: dict[str, Any]) -> str:
+    factors = ", ".join(f"{level} {factor:.3f}" for level, factor in values["calibration"].items())
+    return f"Memory bounds are multiplied by: {factors}."
+
+
+def _markdown_row(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "/") for cell in cells) + " |"
+
+
+def _words(name: str) -> str:
+    return name.replace("_", " ").replace("utilization", "utilisation")
+
+
+def _shown(name: str, value: float | None) -> str:
+    if value is None:
+        return "–"
+    if name in _SHARES:
+        return f"{value:.1%}"
+    return str(value) if isinstance(value, int) else f"{value:.4g}"
+
+
+def _day(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%d %H:%M")

@@ -1,0 +1,140 @@
+"""Groups of kinds with like resource profiles, and the place of a new kind among them by what is known before it runs.
+
+Arrives: clusters as the trainer made them, and a job's tokens and batch size. Leaves: the bounds of the cluster that
+its nearest kinds are in, or None where no kind is near enough: a far neighbour is no evidence.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from gpuq.learn.history.history import Known
+
+# Below this no kind is near. With the weights below: the same script with a model of the same family and up to twice
+# the
+# batch is near; another script in the same folder, or a script of the same name elsewhere, is not.
+NEAR_ENOUGH = 0.4
+NEIGHBOURS = 3
+# Four doublings of the batch size halve the likeness.
+_DOUBLINGS_TO_HALVE = 4.0
+# One of the two shows its batch size, the other does not.
+_UNKNOWN_BATCH = 0.7
+# What a job is made of says more about its needs than who sent it, or which options its script happens to take.
+WEIGHTS: Mapping[str, float] = {
+    "script": 4.0,
+    "model": 3.0,
+    "family": 3.0,
+    "constructor": 2.0,
+    "kind": 3.0,
+    "folder": 2.0,
+    "project": 2.0,
+    "precision": 1.0,
+    "framework": 1.0,
+    "word": 1.0,
+    "option": 0.5,
+    "optimizer": 0.5,
+    "layer": 0.3,
+    "owner": 0.5,
+}
+# Every second script is called one of these.
+_SAYS_LITTLE = frozenset(f"script:{word}" for word in ("train", "main", "run", "fit", "test", "job", "script", "start"))
+_LITTLE = 0.5
+
+
+class Member(msgspec.Struct, frozen=True):
+    """One kind in a cluster: how to recognise what is like it, and what it needed. Percent, bytes."""
+
+    kind: str
+    tokens: tuple[str, ...]
+    batch_log2: float | None
+    utilization_pct: float
+    memory_bytes: int
+
+
+class Cluster(msgspec.Struct, frozen=True):
+    """Kinds with like profiles, and bounds for the next kind that belongs to them. Percent, bytes."""
+
+    members: tuple[Member, ...]
+    utilization_upper_pct: float
+    memory_typical_bytes: int
+    memory_upper_bytes: int
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where a new kind belongs: its cluster, and the nearest member of it."""
+
+    cluster: Cluster
+    nearest: Member
+
+
+class Places:
+    """The clusters of one type of device, made ready for quick look-ups."""
+
+    def __init__(self, clusters: Sequence[Cluster]) -> None:
+        self._members = [(cluster, member) for cluster in clusters for member in cluster.members]
+        self._batches = np.array([_or_nan(member.batch_log2) for _, member in self._members], dtype=np.float64)
+        self._weights = np.array([total_weight(member.tokens) for _, member in self._members], dtype=np.float64)
+        postings: dict[str, list[int]] = {}
+        for place, (_, member) in enumerate(self._members):
+            for token in set(member.tokens):
+                postings.setdefault(token, []).append(place)
+        self._postings = {token: np.array(places, dtype=np.intp) for token, places in postings.items()}
+
+    def place(self, known: Known) -> Placed | None:
+        """The cluster most of the nearest kinds' likeness speaks for."""
+        if not self._members or not known.tokens:
+            return None
+        likeness = self._likeness(known)
+        near = [i for i in np.argsort(-likeness, kind="stable")[:NEIGHBOURS] if likeness[i] >= NEAR_ENOUGH]
+        if not near:
+            return None
+        votes: dict[int, float] = {}
+        for i in near:
+            votes[id(self._members[i][0])] = votes.get(id(self._members[i][0]), 0.0) + float(likeness[i])
+        winner = max(votes.values())
+        best = next(i for i in near if votes[id(self._members[i][0])] == winner)
+        cluster, nearest = self._members[best]
+        return Placed(cluster, nearest)
+
+    def nearest(self, known: Known, count: int) -> list[tuple[str, float]]:
+        """The kinds that are near enough to be evidence, the nearest first, with how alike they are (0 to 1)."""
+        if not self._members or not known.tokens:
+            return []
+        likeness = self._likeness(known)
+        order = np.argsort(-likeness, kind="stable")[:count]
+        return [(self._members[i][1].kind, float(likeness[i])) for i in order if likeness[i] >= NEAR_ENOUGH]
+
+    def _likeness(self, known: Known) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+        """Shared weight over all weight (weighted Jaccard), less for every doubling between the batch sizes."""
+        shared = np.zeros(len(self._members))
+        for token in set(known.tokens):
+            places = self._postings.get(token)
+            if places is not None:
+                shared[places] += token_weight(token)
+        together = self._weights + total_weight(known.tokens) - shared
+        jaccard = shared / np.maximum(together, 1e-9)
+        if known.batch_log2 is None:
+            return np.asarray(jaccard * np.where(np.isnan(self._batches), 1.0, _UNKNOWN_BATCH))
+        away = np.abs(self._batches - known.batch_log2)
+        factor = np.where(np.isnan(away), _UNKNOWN_BATCH, np.exp2(-np.nan_to_num(away) / _DOUBLINGS_TO_HALVE))
+        return np.asarray(jaccard * factor)
+
+
+def token_weight(token: str) -> float:
+    """How much a shared token says, by where it stood."""
+    return _LITTLE if token in _SAYS_LITTLE else WEIGHTS.get(token.partition(":")[0], _LITTLE)
+
+
+def total_weight(tokens: Sequence[str]) -> float:
+    """The weight of all different tokens."""
+    return sum(token_weight(token) for token in set(tokens))
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value

@@ -1,0 +1,380 @@
+"""How good forecasts were: candidate against serving model, on attempts that neither has seen.
+
+Arrives: the attempts before the held-out time and those in it, and two models. Leaves: figures for each, what guards
+them, and whether the candidate is better. The walk is in the order of time: each attempt is foretold from what had ended
+before it, then learnt, so nobody looks ahead. All attempts are learnt; only a fair share of each kind's and owner's
+is scored (`fair.py`).
+
+Better means: a lower loss, by more than chance would give, and nothing that is guarded got worse. Rows of one kind in one
+quarter of the held-out time are one unit, because they are alike; a gain counts if at least four units changed, and flipping
+their signs at random gives one as large in less than a fifth of cases. Guards ask the same of a loss, or an exact binomial
+test of counts, so that three attempts neither veto nor clear by luck.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+import msgspec
+
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.state.forecast import Forecast
+from gpuq.learn.history.evidence import at_least, larger
+from gpuq.learn.history.history import UTILIZATION_QUANTILE, History
+from gpuq.learn.history.outcome import Outcome
+from gpuq.learn.serving.model import Model
+from gpuq.learn.serving.predictor import Predictor
+from gpuq.learn.training.fair import fair
+from gpuq.learn.training.sharing import would_share
+from gpuq.settings import Learning
+
+# A figure got worse if chance alone gives the like less often than this. Memory bounds fail whole jobs: doubted sooner.
+_CHANCE = 0.1
+_MEMORY_CHANCE = 0.2
+# A model got better if chance gives the like less often than this: to publish an equal one does no harm.
+_GAIN_CHANCE = 0.2
+_LEAST_UNITS = 4
+_QUARTERS = 4
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model reached on held-out attempts.
+
+    Shares from 0 to 1, errors in points of utilisation or as a share; None: nothing to tell from. Each with its count.
+    """
+
+    loss: float | None
+    """Pinball loss of the memory bound (logs), of peak utilisation (share of the device) and of the slowdown bound (logs)."""
+    scored: int
+    """Held-out attempts with whole measurements that count."""
+    answered_share: float | None
+    memory_answered: int
+    memory_under_share: float | None
+    """Of the answered: needed more memory than the bound."""
+    memory_overshoot: float | None
+    """Of the answered: mean of bound / truth."""
+    utilization_error: float | None
+    """Of the answered: mean absolute error of peak utilisation."""
+    slowdowns: int = 0
+    """Held-out slowdowns beside one partner for which there was a forecast."""
+    slowdown_error: float | None = None
+    """Of these: mean absolute error as a share of the truth."""
+    slowdown_under_share: float | None = None
+    """Of these: slowed down by more than the bound."""
+    pairs: int = 0
+    """Held-out slowdowns beside one partner."""
+    wrongly_admitted: int = 0
+    """Of the pairs: would have been put together and exceeded the budget."""
+    wrongly_refused: int = 0
+    """Of the pairs: would have been kept apart and stayed within it."""
+
+
+class Guard(msgspec.Struct, frozen=True, kw_only=True):
+    """One guarded figure: both models' values, how many attempts they rest on, and whether it stands against the candidate.
+
+    `chance` is how likely the difference is if there is none.
+    """
+
+    name: str
+    candidate: float | None
+    serving: float | None
+    count: int
+    chance: float
+    vetoes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Ceiling:
+    """What an unanswered question is charged as: the job runs alone, as if it needed as much as the most seen."""
+
+    memory_bytes: int
+    slowdown: float
+
+
+@dataclass(frozen=True, slots=True)
+class Foretold:
+    """One held-out attempt, what was foretold of it, and what that costs.
+
+    `admitted` tells whether the two would have shared; None where no slowdown beside one partner was measured.
+    """
+
+    outcome: Outcome
+    forecast: Forecast
+    loss: float
+    unit: tuple[str, int]
+    admitted: bool | None
+
+    @property
+    def slowdown(self) -> float | None:
+        """The measured slowdown beside the one partner."""
+        return self.outcome.slowdowns[0][1] if self.outcome.slowdowns else None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Whether the candidate should serve, and why; `rows` are the candidate's, for the card's plots."""
+
+    better: bool
+    reason: str
+    candidate: Figures
+    serving: Figures
+    guards: tuple[Guard, ...] = ()
+    rows: tuple[Foretold, ...] = ()
+
+
+Pairs = Sequence[tuple[Foretold, Foretold]]
+
+
+def judge(
+    earlier: Sequence[Outcome],
+    held_out: Sequence[Outcome],
+    candidate: Model,
+    serving: Model | None,
+    learning: Learning,
+    limits: Limits | None = None,
+) -> Judgement:
+    """Compare the two on `held_out`, which ended after `earlier`. Needs no more than the outcomes and the models."""
+    limits = limits or Limits()
+    new, old = (foretell(earlier, held_out, model, learning, limits) for model in (candidate, serving))
+    reached = figures(new, limits), figures(old, limits)
+    pairs = list(zip(new, old, strict=True))
+    kinds = {row.outcome.kind: row.outcome for row in new}.values()
+    ceilings = _ceilings([*earlier, *held_out])
+    unseen = zip(*(_without_history(kinds, model, learning, ceilings) for model in (candidate, serving)), strict=True)
+    guards = tuple(_guards(pairs, list(unseen), learning, limits))
+    reason = _objection(pairs, guards)
+    if reason is not None:
+        return Judgement(False, reason, *reached, guards, tuple(new))
+    return Judgement(True, f"better on held-out attempts: {_losses(pairs)}", *reached, guards, tuple(new))
+
+
+def foretell(
+    earlier: Sequence[Outcome], held_out: Sequence[Outcome], model: Model | None, learning: Learning, limits: Limits
+) -> list[Foretold]:
+    """What this model says of each held-out attempt that counts, from what had ended before it."""
+    predictor = Predictor(History.from_outcomes(earlier), model, learning)
+    ceilings = _ceilings([*earlier, *held_out])
+    counted = {id(outcome) for outcome in fair([outcome for outcome in held_out if _judges(outcome)])}
+    latest = {outcome.kind: outcome for outcome in earlier}
+    rows: list[Foretold] = []
+    for place, outcome in enumerate(held_out):
+        beside = (outcome.slowdowns[0][0],) if outcome.slowdowns else ()
+        asked = outcome.device_type, beside, outcome.sharing
+        forecast = predictor.forecast_for(outcome.kind, outcome.features, *asked)
+        if id(outcome) in counted:
+            partner = latest.get(beside[0]) if beside else None
+            rows.append(
+                Foretold(
+                    outcome,
+                    forecast,
+                    _loss(outcome, forecast, ceilings[outcome.device_type], learning.quantile),
+                    (outcome.kind, place * _QUARTERS // len(held_out)),
+                    _would_share(predictor, outcome, forecast, partner, limits) if beside else None,
+                )
+            )
+        latest[outcome.kind] = outcome
+        predictor.learn(replace(outcome, forecast=forecast))
+    return rows
+
+
+def _without_history(
+    outcomes: Iterable[Outcome], model: Model | None, learning: Learning, ceilings: dict[str, _Ceiling]
+) -> list[Foretold]:
+    """What this model alone says of these: the next kind that nobody has seen rests on it, and seldom comes in one night."""
+    predictor = Predictor(History(), model, learning)
+    rows = []
+    for outcome in outcomes:
+        alone = replace(outcome, slowdowns=())
+        forecast = predictor.forecast_for(outcome.kind, outcome.features, outcome.device_type)
+        loss = _loss(alone, forecast, ceilings[outcome.device_type], learning.quantile)
+        rows.append(Foretold(alone, forecast, loss, (outcome.kind, 0), None))
+    return rows
+
+
+def pinball(truth: float, forecast: float, quantile: float) -> float:
+    """The loss that a forecast of this quantile minimises: too low costs q per unit, too high 1 - q."""
+    gap = truth - forecast
+    return quantile * gap if gap >= 0 else (quantile - 1) * gap
+
+
+def _objection(pairs: Pairs, guards: Sequence[Guard]) -> str | None:
+    """Why the candidate may not serve; None if nothing speaks against it."""
+    if not pairs:
+        return "no held-out attempt has both peaks measured"
+    for guard in guards:
+        if guard.vetoes:
+            return (
+                f"the candidate is worse in {guard.name}: {_shown(guard.candidate)} against {_shown(guard.serving)} "
+                f"on {guard.count} held-out attempts"
+            )
+    gains = _by_unit(pairs, lambda new, old: old.loss - new.loss)
+    if math.fsum(gains) <= 1e-6 * math.fsum(_by_unit(pairs, lambda _, old: old.loss)):
+        return f"no better on held-out attempts: {_losses(pairs)}"
+    changed, chance = sum(map(bool, gains)), larger(gains)
+    if changed < _LEAST_UNITS or chance >= _GAIN_CHANCE:
+        rests = f"it rests on {changed} groups of attempts, and chance gives the like in {chance:.0%} of cases"
+        return f"no better on held-out attempts than chance may be: {_losses(pairs)}, but {rests}"
+    return None
+
+
+def _guards(pairs: Pairs, unseen: Pairs, learning: Learning, limits: Limits) -> Iterator[Guard]:
+    """Memory first. A figure may be worse by what chance gives; then it neither vetoes nor speaks for the candidate."""
+    promise = 1 - learning.quantile
+    yield _bound_guard("memory bounds that failed", pairs, _memory_failed, promise, _MEMORY_CHANCE)
+    yield _error_guard("loss for work without history", unseen, lambda row: row.loss)
+    yield _error_guard("utilisation error", pairs, _utilization_error)
+    yield _bound_guard("slowdown bounds that failed", pairs, _slowdown_failed, promise, _CHANCE)
+    yield _error_guard("slowdown error", pairs, _slowdown_error)
+    yield _mistake_guard("pairs wrongly admitted", pairs, lambda row: _mistake(row, limits, admitted=True))
+    yield _mistake_guard("pairs wrongly refused", pairs, lambda row: _mistake(row, limits, admitted=False))
+
+
+def _bound_guard(
+    name: str, pairs: Pairs, failed: Callable[[Foretold], bool | None], promise: float, least_chance: float
+) -> Guard:
+    """Against: the bound fails more often than promised, and than before, by more than chance gives (exact binomial)."""
+    new = [value for value in (failed(row) for row, _ in pairs) if value is not None]
+    old = [value for value in (failed(row) for _, row in pairs) if value is not None]
+    share, before = _share(new), _share(old)
+    allowed = max(promise, before or 0.0)
+    chance = at_least(sum(new), len(new), allowed)
+    return Guard(
+        name=name, candidate=share, serving=before, count=len(new), chance=chance,
+        vetoes=(share or 0.0) > allowed and chance < least_chance,
+    )  # fmt: skip
+
+
+def _error_guard(name: str, pairs: Pairs, error: Callable[[Foretold], float | None]) -> Guard:
+    """Against: a larger error where both had an answer, by more than chance gives (sign flips, by unit)."""
+    both = [(new, old) for new, old in pairs if error(new) is not None and error(old) is not None]
+    new_mean, old_mean = (_mean([error(side[k]) or 0.0 for side in both]) for k in (0, 1))
+    chance = larger(_by_unit(both, lambda new, old: (error(new) or 0.0) - (error(old) or 0.0)))
+    return Guard(
+        name=name, candidate=new_mean, serving=old_mean, count=len(both), chance=chance, vetoes=chance < _CHANCE
+    )
+
+
+def _mistake_guard(name: str, pairs: Pairs, mistaken: Callable[[Foretold], bool | None]) -> Guard:
+    """Against: more mistakes than before among those only one of the two made, by more than chance gives (exact sign test)."""
+    both = [(mistaken(new), mistaken(old)) for new, old in pairs if mistaken(new) is not None]
+    only_new, only_old = (sum(bool(a) and not b for a, b in side) for side in (both, [(b, a) for a, b in both]))
+    chance = at_least(only_new, only_new + only_old, 0.5) if only_new > only_old else 1.0
+    new, old = (_share([bool(side[k]) for side in both]) for k in (0, 1))
+    return Guard(name=name, candidate=new, serving=old, count=len(both), chance=chance, vetoes=chance < _CHANCE)
+
+
+def _by_unit(pairs: Pairs, value: Callable[[Foretold, Foretold], float]) -> list[float]:
+    units: dict[tuple[str, int], list[float]] = defaultdict(list)
+    for new, old in pairs:
+        units[new.unit].append(value(new, old))
+    return [fmean(values) for values in units.values()]
+
+
+def _judges(outcome: Outcome) -> bool:
+    return outcome.whole and outcome.peak_memory_bytes is not None and outcome.peak_utilization_pct is not None
+
+
+def _would_share(
+    predictor: Predictor, outcome: Outcome, forecast: Forecast, partner: Outcome | None, limits: Limits
+) -> bool:
+    beside, features = outcome.slowdowns[0][0], partner.features if partner is not None else {}
+    resident = predictor.forecast_for(beside, features, outcome.device_type)
+    return would_share(outcome.kind, forecast, beside, resident, limits)
+
+
+def _memory_failed(row: Foretold) -> bool | None:
+    upper = row.forecast.upper_memory_bytes
+    return None if upper is None else _memory(row.outcome) > upper
+
+
+def _utilization_error(row: Foretold) -> float | None:
+    likeliest = row.forecast.likeliest_utilization_pct
+    return None if likeliest is None else abs(likeliest - (row.outcome.peak_utilization_pct or 0.0))
+
+
+def _slowdown_error(row: Foretold) -> float | None:
+    expected = row.forecast.expected_slowdown
+    return None if expected is None or row.slowdown is None else abs(expected - row.slowdown) / row.slowdown
+
+
+def _slowdown_failed(row: Foretold) -> bool | None:
+    upper = row.forecast.upper_slowdown
+    return None if upper is None or row.slowdown is None else row.slowdown > upper
+
+
+def _mistake(row: Foretold, limits: Limits, *, admitted: bool) -> bool | None:
+    if row.admitted is None or row.slowdown is None:
+        return None
+    return row.admitted is admitted and (row.slowdown > limits.max_slowdown) is admitted
+
+
+def figures(rows: Sequence[Foretold], limits: Limits) -> Figures:
+    """What these forecasts amount to."""
+    answered = [row for row in rows if row.forecast.known]
+    slowdowns = [row for row in rows if _slowdown_error(row) is not None]
+    pairs = [row for row in rows if row.admitted is not None]
+    return Figures(
+        loss=_mean(_by_unit([(row, row) for row in rows], lambda row, _: row.loss)),
+        scored=len(rows),
+        answered_share=_mean([float(row.forecast.known) for row in rows]),
+        memory_answered=len(answered),
+        memory_under_share=_share([bool(_memory_failed(row)) for row in answered]),
+        memory_overshoot=_mean(
+            [(row.forecast.upper_memory_bytes or 0) / max(_memory(row.outcome), 1) for row in answered]
+        ),
+        utilization_error=_mean([_utilization_error(row) or 0.0 for row in answered]),
+        slowdowns=len(slowdowns),
+        slowdown_error=_mean([_slowdown_error(row) or 0.0 for row in slowdowns]),
+        slowdown_under_share=_share([bool(_slowdown_failed(row)) for row in slowdowns]),
+        pairs=len(pairs),
+        wrongly_admitted=sum(bool(_mistake(row, limits, admitted=True)) for row in pairs),
+        wrongly_refused=sum(bool(_mistake(row, limits, admitted=False)) for row in pairs),
+    )
+
+
+def _loss(outcome: Outcome, forecast: Forecast, ceiling: _Ceiling, quantile: float) -> float:
+    """What the forecast cost; each bound that is missing is charged as the most that was ever seen."""
+    memory = forecast.upper_memory_bytes if forecast.known else ceiling.memory_bytes
+    utilization = forecast.peak_utilization_pct if forecast.known else 100.0
+    loss = pinball(math.log(max(_memory(outcome), 1)), math.log(max(memory or 0, 1)), quantile)
+    loss += pinball((outcome.peak_utilization_pct or 0.0) / 100, (utilization or 0.0) / 100, UTILIZATION_QUANTILE)
+    if outcome.slowdowns:
+        upper = forecast.upper_slowdown or ceiling.slowdown
+        loss += pinball(math.log(outcome.slowdowns[0][1]), math.log(upper), quantile)
+    return loss
+
+
+def _ceilings(outcomes: Sequence[Outcome]) -> dict[str, _Ceiling]:
+    """By device type: the most memory anybody needed there, and the most anybody was slowed down."""
+    memory: dict[str, int] = defaultdict(int)
+    slowdown: dict[str, float] = defaultdict(lambda: 1.0)
+    for outcome in outcomes:
+        name = outcome.device_type
+        memory[name] = max(memory[name], outcome.peak_memory_bytes or 0)
+        slowdown[name] = max([slowdown[name], *(value for _, value, _, _ in outcome.slowdowns)])
+    return {name: _Ceiling(most, slowdown[name]) for name, most in memory.items()}
+
+
+def _losses(pairs: Pairs) -> str:
+    new, old = fmean(_by_unit(pairs, lambda new, _: new.loss)), fmean(_by_unit(pairs, lambda _, old: old.loss))
+    return f"loss {new:.4f} against {old:.4f}"
+
+
+def _memory(outcome: Outcome) -> int:
+    return outcome.peak_memory_bytes or 0
+
+
+def _share(values: Sequence[bool]) -> float | None:
+    return sum(values) / len(values) if values else None
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return fmean(values) if values else None
+
+
+def _shown(value: float | None) -> str:
+    return "nothing" if value is None else f"{value:.4g}"

@@ -1,0 +1,33 @@
+"""Would these two have been put on one device? The dispatcher's own rule, asked about forecasts alone.
+
+Arrives: a newcomer's forecast beside a resident, and the resident's own. Leaves: yes or no. The device is idle but for the
+two and large enough: what is asked is whether utilisation and slowdown speak against it.
+"""
+
+from __future__ import annotations
+
+from gpuq.core.scheduling.admit import Place, admit
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.state.attempt import Attempt, AttemptId
+from gpuq.core.state.device import Device, DeviceId, HostId, Reading
+from gpuq.core.state.forecast import Forecast
+from gpuq.core.state.job import Job, JobId, KindId
+
+_DEVICE = Device(id=DeviceId("h/0"), host=HostId("h"), backend="", type="", total_memory=2**60)
+_IDLE = Reading(at=0.0, used_memory=0, utilization_pct=0.0, foreign_memory=0)
+
+
+def would_share(kind: str, newcomer: Forecast, beside: str, resident: Forecast, limits: Limits) -> bool:
+    """Whether `admit` lets the newcomer in beside the resident, had the device memory enough for both."""
+    there = Attempt(
+        id=AttemptId(JobId(1), 1),
+        kind=KindId(beside),
+        host=_DEVICE.host,
+        devices=(_DEVICE.id,),
+        promised=(resident.upper_memory_bytes or 0,),
+        shares=resident.known,
+        launched_at=0.0,
+        forecast=resident,
+    )
+    job = Job(id=JobId(2), kind=KindId(kind), signature=kind, owner="", submitted_at=0.0)
+    return admit(job, newcomer, Place(_DEVICE, (there,), _IDLE), limits).admitted

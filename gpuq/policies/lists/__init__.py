@@ -1,0 +1,1 @@
+"""List schedulers: sort the queue, place the first job that fits, optionally backfill and preempt."""

@@ -1,0 +1,233 @@
+"""Who is stopped for whom: the fourth part of a policy out of parts.
+
+Arrives: a job that could not start. Leaves: which attempts to stop, where that lets it start, and none where it does not. What
+was freed is kept for it until it starts. Ignores whether a submitter allowed it: the core stops nobody who did not.
+
+Only a job that strictly outranks another may have it stopped, so that two never stop each other in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import NamedTuple, Protocol
+
+from gpuq.core.scheduling.admit import Place, admit
+from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.policy import Eviction, Proposal
+from gpuq.core.state.attempt import Attempt, AttemptId, served_s
+from gpuq.core.state.device import DeviceId, HostId
+from gpuq.core.state.job import Job, JobId, JobState
+from gpuq.policies.lists.order import Rank, queue_of
+from gpuq.policies.lists.size import Sizes
+
+
+class Room(Protocol):
+    """One pass's stops."""
+
+    def promised(self) -> Iterator[Proposal]:
+        """Jobs for which others were stopped, on what that freed."""
+        ...
+
+    def allows(self, places: tuple[Place, ...]) -> bool:
+        """Whether these places are kept for nobody."""
+        ...
+
+    def make(self, job: Job) -> Iterator[Eviction]:
+        """Whom to stop so that this job can start."""
+        ...
+
+
+Preemption = Callable[[Board], Room]
+
+
+class _NoRoom:
+    def promised(self) -> Iterator[Proposal]:
+        return iter(())
+
+    def allows(self, places: tuple[Place, ...]) -> bool:  # noqa: ARG002 - a room
+        return True
+
+    def make(self, job: Job) -> Iterator[Eviction]:  # noqa: ARG002 - a room
+        return iter(())
+
+
+def nobody(board: Board) -> Room:  # noqa: ARG001 - every preemption is made like this
+    """Nobody is stopped."""
+    return _NoRoom()
+
+
+class Standing(Protocol):
+    """Ranks of those who wait and of those who run, in one measure; the lower may stop the higher."""
+
+    def waiting(self, job: Job) -> Rank:
+        """Of one who waits."""
+        ...
+
+    def running(self, attempt: Attempt) -> Rank:
+        """Of one who runs."""
+        ...
+
+
+class Preempting:
+    """Stops those whom a job outranks. Remembers, from pass to pass, for whom devices are being freed, and for whom that was in
+    vain: as when the core keeps them for one that waited too long. For such a job nobody is stopped again."""
+
+    def __init__(self, standing: Callable[[Board], Standing]) -> None:
+        self._standing = standing
+        self._kept: dict[JobId, tuple[DeviceId, ...]] = {}
+        self._vain: set[JobId] = set()
+
+    def __call__(self, board: Board) -> Room:
+        """The stops of one pass."""
+        self._kept = {job: devices for job, devices in self._kept.items() if _still_awaited(board, job, devices)}
+        self._vain = {job for job in self._vain if _waits(board, job)}
+        return _Room(board, self._standing(board), self._kept, self._vain)
+
+
+def for_priority(wanted: bool) -> Preemption:
+    """Stops for a higher priority, where the settings want that; made anew for each policy, as it remembers."""
+    return Preempting(ByPriority) if wanted else nobody
+
+
+class _Freed(NamedTuple):
+    """A device that could be had, and at what price."""
+
+    device: DeviceId
+    residents: tuple[Attempt, ...]
+
+    def price(self, now: float) -> tuple[int, float]:
+        """An idle one first; then where the least was done since the last start, over all devices of who is stopped."""
+        return len(self.residents), sum(served_s(attempt, now) for attempt in self.residents)
+
+
+class _Room:
+    def __init__(
+        self, board: Board, standing: Standing, kept: dict[JobId, tuple[DeviceId, ...]], vain: set[JobId]
+    ) -> None:
+        self._board, self._standing, self._kept, self._vain = board, standing, kept, vain
+        self._kept_devices = {device for devices in kept.values() for device in devices}
+        stoppable = (a for a in board.state.attempts.values() if _may_stop(board, a))
+        self._ranks: dict[AttemptId, Rank] = {a.id: standing.running(a) for a in stoppable}
+        self._highest = max(self._ranks.values(), default=None)
+
+    def promised(self) -> Iterator[Proposal]:
+        for job_id, devices in list(self._kept.items()):
+            if any(self._board.state.residents.get(device) for device in devices):
+                continue
+            job = self._board.state.jobs[job_id]
+            yield Proposal(job, tuple(self._board.place(device).device for device in devices))
+            if not self._board.placed(job):
+                self._vain.add(job_id)
+            del self._kept[job_id]
+            self._kept_devices.difference_update(devices)
+
+    def allows(self, places: tuple[Place, ...]) -> bool:
+        return not self._kept_devices or self._kept_devices.isdisjoint(place.device.id for place in places)
+
+    def make(self, job: Job) -> Iterator[Eviction]:
+        if self._highest is None or not self._standing.waiting(job) < self._highest:
+            return
+        if job.id in self._kept or job.id in self._vain:
+            return
+        found = self._cheapest(job)
+        if not any(freed.residents for freed in found):
+            return
+        self._kept[job.id] = tuple(freed.device for freed in found)
+        self._kept_devices.update(self._kept[job.id])
+        for attempt in {a.id: a for freed in found for a in freed.residents}:
+            del self._ranks[attempt]
+            yield Eviction(attempt, job)
+
+    def _cheapest(self, job: Job) -> list[_Freed]:
+        hosts: dict[HostId, list[_Freed]] = {}
+        own = self._standing.waiting(job)
+        for place in self._board.places:
+            if self._could_have(job, own, place):
+                hosts.setdefault(place.device.host, []).append(_Freed(place.device.id, place.residents))
+        now = self._board.now
+        sorted_hosts = (sorted(host, key=lambda freed: freed.price(now)) for host in hosts.values())
+        enough = [host[: job.device_count] for host in sorted_hosts if len(host) >= job.device_count]
+        return min(enough, key=lambda host: [freed.price(now) for freed in reversed(host)], default=[])
+
+    def _could_have(self, job: Job, own: Rank, place: Place) -> bool:
+        device = place.device.id
+        if device in self._kept_devices or self._board.given(device) or place.reserved:
+            return False
+        if not all(a.id in self._ranks and own < self._ranks[a.id] for a in place.residents):
+            return False
+        forecast = self._board.forecast_alone(job, place.device)
+        return admit(job, forecast, _emptied(place), self._board.limits).admitted
+
+
+class ByPriority:
+    """Only the priority that a job was submitted with counts: age makes nobody stop another."""
+
+    def __init__(self, board: Board) -> None:
+        self._jobs = board.state.jobs
+
+    def waiting(self, job: Job) -> Rank:
+        """The higher the priority, the lower the rank."""
+        return (-job.priority,)
+
+    def running(self, attempt: Attempt) -> Rank:
+        """As it waited."""
+        return self.waiting(self._jobs[attempt.id.job])
+
+
+class ByAttained:
+    """Queues of attained service, as `order.least_attained` has them."""
+
+    def __init__(self, board: Board, thresholds_s: tuple[float, ...]) -> None:
+        self._board, self._thresholds = board, thresholds_s
+
+    def waiting(self, job: Job) -> Rank:
+        """Its queue."""
+        return (queue_of(job.served_s, self._thresholds),)
+
+    def running(self, attempt: Attempt) -> Rank:
+        """Its queue by now."""
+        job = self._board.state.jobs[attempt.id.job]
+        return (queue_of(job.served_s + served_s(attempt, self._board.now), self._thresholds),)
+
+
+class ByLeft:
+    """Device-time left by the forecasts; what nobody knows stops nobody, and is stopped by nobody."""
+
+    def __init__(self, board: Board) -> None:
+        self._sizes = Sizes(board)
+
+    def waiting(self, job: Job) -> Rank:
+        """Device-seconds left."""
+        left = self._sizes.left(job)
+        return (float("inf") if left is None else left,)
+
+    def running(self, attempt: Attempt) -> Rank:
+        """Device-seconds left by now."""
+        left = self._sizes.left_of(attempt)
+        return (0.0 if left is None else left,)
+
+
+def _may_stop(board: Board, attempt: Attempt) -> bool:
+    job = board.state.jobs[attempt.id.job]
+    return job.preemptible and job.state is JobState.RUNNING and attempt.stopping is None
+
+
+def _waits(board: Board, job_id: JobId) -> bool:
+    job = board.state.jobs.get(job_id)
+    return job is not None and job.state is JobState.PENDING
+
+
+def _still_awaited(board: Board, job_id: JobId, devices: tuple[DeviceId, ...]) -> bool:
+    """Whether the job waits, its devices exist, and nobody is there but those who are being stopped."""
+    if not _waits(board, job_id):
+        return False
+    known = all(device in board.state.devices for device in devices)
+    return known and all(a.stopping is not None for device in devices for a in board.state.residents_of(device))
+
+
+def _emptied(place: Place) -> Place:
+    """The place once its residents have gone: only foreign processes stay."""
+    if not place.residents or place.reading is None:
+        return place
+    return replace(place, residents=(), reading=replace(place.reading, used_memory=place.reading.foreign_memory))

@@ -1,0 +1,1 @@
+"""Planners: choose the placement of a whole batch of waiting jobs at once."""

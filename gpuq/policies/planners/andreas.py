@@ -1,0 +1,200 @@
+"""ANDREAS: the least cost of energy and lateness, over device types and counts (Filippini et al. 2021, arXiv 2105.05080).
+
+Looks at forecasts only: how long and at what power a job runs alone on each type, and how much faster on more devices.
+Every pass plans all that waits afresh (`andreas_plan`) and starts what the plan starts now. Ignores sharing: each job has its
+devices to itself. A job may be kept waiting beside an idle device where a better one is worth it, so it is not work
+conserving; a job that has waited far too long goes first, so nobody starves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+from statistics import fmean, median
+
+from gpuq.core.scheduling.admit import Place
+from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.policy import Policy, Proposal
+from gpuq.core.state.attempt import Attempt
+from gpuq.core.state.device import Device, HostId
+from gpuq.core.state.forecast import Forecast
+from gpuq.core.state.index import sort_of
+from gpuq.core.state.job import Job
+from gpuq.core.state.verdict import Numbers, Rule, Verdict
+from gpuq.policies.planners.andreas_plan import Plan, Room, Start, Way, Work, plan
+from gpuq.policies.spec import Recipe
+from gpuq.settings import Scheduling
+
+# Waiting jobs that one plan looks at, the first to be due; the others are looked at as these start.
+_PLANNED = 96
+# A job that is this many times the limits' patience past its deadline, or its submission if it has none, goes first.
+_AGED = 10.0
+# Each step of priority doubles what lateness costs, up to this many steps.
+_STEPS = 10
+# The error of an end foretold without a spread, as a share of the duration: the scale of a logistic distribution.
+_SPREAD = 0.1
+# The 90th percentile of a logistic distribution lies ln 9 scales above the median.
+_LN_9 = 2.1972
+# What a job is taken to need while nothing is known of any: all alike, so that the first come goes first.
+_UNKNOWN_S = 3600.0
+_J_PER_KWH = 3.6e6
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """`energy` is money per kWh, `late` money for an hour of lateness of a job of priority 0."""
+
+    energy: float
+    late: float
+
+    def energy_cost(self, watts: float, seconds: float) -> float:
+        """Of so many watts for so long."""
+        return self.energy * watts * seconds / _J_PER_KWH
+
+    def late_cost_per_s(self, priority: int) -> float:
+        """Of a second of lateness; each step of priority doubles it."""
+        return float(self.late * 2.0 ** max(-_STEPS, min(_STEPS, priority)) / 3600.0)
+
+
+class Andreas:
+    """The policy, at some prices. The same board gives the same proposals."""
+
+    def __init__(self, prices: Prices) -> None:
+        self._prices = prices
+
+    def __call__(self, board: Board) -> Iterator[Proposal]:
+        """What the cheapest plan starts now, in the plan's order."""
+        idle = _idle(board)
+        if not idle or not board.waiting:
+            return
+        for start in self._plan(board, idle).starts:
+            if start.at <= board.now:
+                yield from _propose(board, start, idle)
+            elif any(way.count <= len(idle) for way in start.work.ways):
+                board.keep_back(start.work.job, _postponed(start, board.now))
+
+    def _plan(self, board: Board, idle: Sequence[Place]) -> Plan:
+        works = sorted(self.works(board), key=lambda work: (not work.aged, work.due_at, work.job.id))[:_PLANNED]
+        return plan(works, _rooms(board, idle), board.now, Random(f"{board.now}"))  # noqa: S311 - a search
+
+    def works(self, board: Board) -> list[Work]:
+        """Every waiting job with its ways. A job without a deadline is due as soon as it could have been done."""
+        devices = {sort_of(place.device): place.device for place in board.places}
+        forecasts = {
+            job.id: [(device, board.forecast_alone(job, device)) for device in devices.values()]
+            for job in board.waiting
+        }
+        known = [f.duration_p50_s for found in forecasts.values() for _, f in found if f.duration_p50_s is not None]
+        usual_s = median(known) if known else _UNKNOWN_S
+        works = []
+        for job in board.waiting:
+            ways = _ways(job, forecasts[job.id], usual_s, self._prices)
+            shortest = min((way.duration_s for way in ways), default=0.0)
+            due = job.submitted_at + shortest if job.deadline_at is None else job.deadline_at
+            aged = board.now - max(job.deadline_at or 0.0, job.submitted_at) > _AGED * board.limits.patience_s
+            works.append(Work(job, due, self._prices.late_cost_per_s(job.priority), ways, aged))
+        return works
+
+
+def _ways(job: Job, forecasts: Sequence[tuple[Device, Forecast]], usual_s: float, prices: Prices) -> tuple[Way, ...]:
+    """On each type with each count that is known to help. A duration that is not known is that of the types where it is, or the
+    usual one; a power likewise, and where none is known energy costs nothing, so that time alone decides."""
+    durations = [f.duration_p50_s for _, f in forecasts if f.duration_p50_s is not None]
+    powers = [f.power_w for _, f in forecasts if f.power_w is not None]
+    ways = []
+    for device, forecast in forecasts:
+        p50 = forecast.duration_p50_s if forecast.duration_p50_s is not None else max(durations, default=usual_s)
+        watts = forecast.power_w if forecast.power_w is not None else (fmean(powers) if powers else 0.0)
+        p90 = forecast.duration_p90_s or p50
+        for count, faster in _counts(job, forecast):
+            seconds = p50 / faster
+            spread = max(_SPREAD * seconds, (p90 - p50) / faster / _LN_9)
+            ways.append(Way(device.type, count, seconds, prices.energy_cost(count * watts, seconds), spread))
+    return tuple(ways)
+
+
+def _counts(job: Job, forecast: Forecast) -> Iterator[tuple[int, float]]:
+    """(devices, times faster than on as many as the job asks for), without those that do not help."""
+    speedups = dict(forecast.speedups)
+    asked = speedups.get(job.device_count)
+    yield job.device_count, 1.0
+    best = 1.0
+    for count in job.counts[1:]:
+        faster = speedups[count] / asked if asked and count in speedups else 0.0
+        if faster > best:
+            best = faster
+            yield count, faster
+
+
+def _idle(board: Board) -> list[Place]:
+    return [place for place in board.places if not place.residents and place.reading and not place.reserved]
+
+
+def _rooms(board: Board, idle: Sequence[Place]) -> list[Room]:
+    """Hosts with devices of one type each; what cannot be read is not there."""
+    free = {place.device.id: board.now for place in idle}
+    times: dict[tuple[HostId, str], list[float]] = {}
+    for place in board.places:
+        if place.reading is None:
+            continue
+        ends = [_end(board, attempt) for attempt in place.residents]
+        at = free.get(place.device.id, max(ends, default=board.now))
+        times.setdefault((place.device.host, place.device.type), []).append(at)
+    return [Room(host, kind, tuple(sorted(found))) for (host, kind), found in times.items()]
+
+
+def _end(board: Board, attempt: Attempt) -> float:
+    """When it is expected to end. One that is over its time is taken to need as long again as it is over: the longer it goes
+    on, the less anybody waits for it."""
+    job = board.state.jobs[attempt.id.job]
+    begun = attempt.launched_at if attempt.started_at is None else attempt.started_at
+    expected = begun + expected_s(job, attempt)
+    return max(expected, board.now + max(1.0, board.now - expected))
+
+
+def expected_s(job: Job, attempt: Attempt) -> float:
+    """How long the attempt takes on the devices it has, as foretold at its start; the usual where nothing was."""
+    p50 = attempt.forecast.duration_p50_s
+    if p50 is None:
+        return _UNKNOWN_S
+    speedups = dict(attempt.forecast.speedups)
+    asked, now = speedups.get(job.device_count), speedups.get(len(attempt.devices))
+    return p50 * asked / now if asked and now else p50
+
+
+def _propose(board: Board, start: Start, idle: Sequence[Place]) -> Iterator[Proposal]:
+    """The planned devices; where admission refuses them, the other choices that the job has."""
+    job = start.work.job
+    here = [
+        place.device
+        for place in idle
+        if place.device.host == start.host
+        and place.device.type == start.way.device_type
+        and not board.given(place.device.id)
+    ]
+    if len(here) >= start.way.count:
+        yield Proposal(job, tuple(here[: start.way.count]))
+        if board.placed(job):
+            return
+        for places in board.choices(job):
+            yield Proposal(job, tuple(place.device for place in places))
+            if board.placed(job):
+                return
+
+
+def _postponed(start: Start, now: float) -> Verdict:
+    numbers: Numbers = (
+        ("device_type", start.way.device_type),
+        ("devices", start.way.count),
+        ("expected_start_s", start.at - now),
+        ("expected_cost", start.cost),
+    )
+    return Verdict(False, Rule.POSTPONED, None, numbers)
+
+
+def _make(scheduling: Scheduling) -> Policy:
+    return Andreas(Prices(scheduling.energy_price_per_kwh, scheduling.late_price_per_hour))
+
+
+RECIPE = Recipe("the least cost of energy and lateness, over GPU types and counts", _make)

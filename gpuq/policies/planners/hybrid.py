@@ -1,0 +1,104 @@
+"""A planner over the batch every `plan_every_s`, dynamic packing in between.
+
+A plan says in which wave each waiting job is to run and beside whom: the best assignment to all devices, were they idle, then the
+best of the jobs that are left, and so on. Between plans jobs are tried wave by wave, beside the partner they were planned with
+if it runs, else wherever packing puts them; who came since is packed after them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from gpuq.core.scheduling.admit import Place
+from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
+from gpuq.core.state.job import Job, JobId
+from gpuq.policies.lists import placement
+from gpuq.policies.planners.batch import NOBODY
+from gpuq.policies.planners.linear import solve_linear
+from gpuq.policies.planners.pairing import PairBook
+from gpuq.policies.planners.partial_plan import draft, foremost
+from gpuq.policies.planners.plan import Solve, dynamic, require_scipy
+from gpuq.policies.spec import Recipe
+from gpuq.settings import Scheduling
+
+# Later waves start long after the plan is out of date.
+_MOST_WAVES = 4
+
+
+class Hybrid:
+    """The policy. Keeps the plan: the order of job ids, and planned partners. A plan gone wrong costs order, never safety."""
+
+    def __init__(self, scheduling: Scheduling, solve: Solve = solve_linear) -> None:
+        self._solve, self._most, self._every_s = solve, scheduling.plan_jobs, scheduling.plan_every_s
+        self._rest = dynamic(scheduling)
+        self._book = PairBook()
+        self._planned_at = float("-inf")
+        self._order: list[JobId] = []
+        self._partner: dict[JobId, JobId] = {}
+
+    def __call__(self, board: Board) -> Iterator[Proposal | Eviction]:
+        """Who was planned, wave by wave, then what packing would still place."""
+        waiting = {job.id: job for job in board.waiting}
+        if waiting and board.now - self._planned_at >= self._every_s:
+            self._plan(board)
+        for job in (waiting[id_] for id_ in self._order if id_ in waiting):
+            yield from self._start(board, job)
+        yield from self._rest(board)
+
+    def _start(self, board: Board, job: Job) -> Iterator[Proposal]:
+        partner = board.state.jobs.get(self._partner.get(job.id, job.id))
+        if partner is not None and board.placed(partner):
+            return  # joins it in the next pass
+        planned = self._beside(board, job)
+        if planned is not None:
+            yield Proposal(job, (planned.device,))
+        if board.placed(job) or board.refused(job):
+            return
+        for places in placement.packed(board, job):
+            yield Proposal(job, tuple(place.device for place in places))
+            if board.placed(job):
+                return
+
+    def _beside(self, board: Board, job: Job) -> Place | None:
+        """Where the planned partner runs with nobody else."""
+        partner = self._partner.get(job.id)
+        attempts = (place for place in board.places if len(place.residents) == 1 and not board.given(place.device.id))
+        return next((place for place in attempts if place.residents[0].id.job == partner), None)
+
+    def _plan(self, board: Board) -> None:
+        self._planned_at = board.now
+        self._order, self._partner = [], {}
+        left = foremost(board.waiting, self._most)
+        places = [_emptied(place) for place in board.places]
+        for _ in range(_MOST_WAVES):
+            batch = draft(board, left, places, self._book)
+            if not batch.size:
+                break
+            plan = self._solve(batch)
+            chosen = sorted(plan.chosen, key=lambda option: -batch.density[option])
+            pairs = [option for option in chosen if batch.second[option] != NOBODY]
+            self._order += [batch.jobs[batch.first[option]].id for option in chosen]
+            self._order += [batch.jobs[batch.second[option]].id for option in pairs]
+            self._partner |= {batch.jobs[batch.second[o]].id: batch.jobs[batch.first[o]].id for o in pairs}
+            started = set(self._order)
+            left = [job for job in left if job.id not in started]
+
+
+def _emptied(place: Place) -> Place:
+    """The place as it will be once all have ended."""
+    if place.reading is None:
+        return place
+    return replace(place, residents=(), reading=replace(place.reading, used_memory=place.reading.foreign_memory))
+
+
+def _make(scheduling: Scheduling) -> Policy:
+    require_scipy("hybrid")
+    return Hybrid(scheduling)
+
+
+RECIPE = Recipe(
+    "a planner over the batch every few minutes, dynamic packing in between", _make,
+    work_conserving=True, starvation_free=False, extra="train",
+)  # fmt: skip

@@ -1,0 +1,184 @@
+"""A batch as a game for one player: job by job, which of a few options it is started by, or that it is put aside.
+
+Arrives: a batch. Leaves: observations of one size whatever the batch, and in the end the options chosen. Each turn is about the
+job whose best remaining option is worth most per device; what may be chosen are options of that job that still fit, so
+nothing that admission would refuse. Who always takes the first choice plays the greedy plan.
+
+What is observed are ratios, so that a network trained on one site's numbers can play another's.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpuq.policies.planners.batch import NOBODY, Batch, Indices, Numbers
+from gpuq.policies.planners.plan import complete
+
+Observation = NDArray[np.float32]
+
+CHOICES = 8
+SKIP = CHOICES
+# Of the choices, so many are pairs where there are enough of both sorts.
+_PAIRS = 5
+_UNKNOWN = -1.0
+BOUND = 5.0
+# What each number of an observation is: first about the turn, then about each choice.
+ABOUT_TURN = (
+    "log of the seconds foretold / 12", "peak utilisation / 100", "GiB needed / 32", "devices wanted / 8",
+    "worth of the best choice per device / mean of the greedy plan, log10 / 3", "share of room for devices left",
+    "jobs left per device left, log10 / 2", "next job's worth per device / this one's",
+)  # fmt: skip
+ABOUT_CHOICE = (
+    "there is one", "worth per device / the best choice's", "it is a pair", "second's part of the worth",
+    "idle", "percent committed / 100", "devices / 8", "this job's best elsewhere, alone / worth",
+    "second's best elsewhere, alone / worth", "worth of who would be the last alone to find room / worth per device",
+    "the same, with two to a device", "room left in the seat / 8",
+    "worth of the best gang that would lose its room / worth",
+)  # fmt: skip
+SIZE = len(ABOUT_TURN) + CHOICES * len(ABOUT_CHOICE)
+
+
+class Game:
+    """One episode. `over` says that nothing fits any more; `plan` is then complete."""
+
+    def __init__(self, batch: Batch) -> None:
+        self._batch = batch
+        self._left = batch.room.copy()
+        self._chosen: list[int] = []
+        self._alive = np.argsort(-batch.density, kind="stable")
+        self._alone = _alone(batch)
+        greedy = complete(batch, np.empty(0, dtype=np.intp))
+        self._usual = max(float(batch.value[greedy].sum()) / max(int(batch.devices[greedy].sum()), 1), 1e-9)
+        self._choices = np.empty(0, dtype=np.intp)
+        self._turn()
+
+    @property
+    def over(self) -> bool:
+        """Whether no job is left to decide on."""
+        return not self._alive.size
+
+    @property
+    def plan(self) -> Indices:
+        """The options chosen, and what still fits beside them: jobs that were put aside get what is left."""
+        return complete(self._batch, np.array(self._chosen, dtype=np.intp))
+
+    def allowed(self) -> NDArray[np.bool_]:
+        """(CHOICES + 1) Which actions name an option, the last being to put the job aside."""
+        return np.append(np.arange(CHOICES) < len(self._choices), not self.over)
+
+    def act(self, action: int) -> None:
+        """Takes a choice, or puts the job aside. An action that names no choice takes the first."""
+        if self.over:
+            return
+        batch, job = self._batch, self._job
+        if action == SKIP:
+            self._alive = self._alive[batch.first[self._alive] != job]
+        else:
+            option = self._choices[action if action < len(self._choices) else 0]
+            np.subtract.at(self._left, batch.rows[option], batch.counts[option])
+            self._chosen.append(int(option))
+            self._alive = self._alive[batch.fit(self._alive, self._left)]
+        self._turn()
+
+    def observe(self) -> Observation:
+        """(SIZE) What `ABOUT_TURN` and `ABOUT_CHOICE` say, within -5 to 5; 0 where there is no choice, -1 for unknown."""
+        seen = np.zeros(SIZE)
+        if not self.over:
+            seen[: len(ABOUT_TURN)] = self._about_turn()
+            for at, option in enumerate(self._choices):
+                begin = len(ABOUT_TURN) + at * len(ABOUT_CHOICE)
+                seen[begin : begin + len(ABOUT_CHOICE)] = self._about(int(option))
+        return np.clip(np.nan_to_num(seen, nan=_UNKNOWN), -BOUND, BOUND).astype(np.float32)
+
+    def _turn(self) -> None:
+        """Whose turn it is, and its choices, the one worth most per device first."""
+        if self.over:
+            self._choices = self._alive
+            return
+        batch, alive = self._batch, self._alive
+        self._job = int(batch.first[alive[0]])
+        mine = alive[(batch.first[alive] == self._job) | (batch.second[alive] == self._job)]
+        self._gangs = alive[batch.devices[alive] > 1]
+        paired = batch.second[mine] != NOBODY
+        alone = np.flatnonzero(~paired)[: max(CHOICES - _PAIRS, CHOICES - int(paired.sum()))]
+        pairs = np.flatnonzero(paired)[: CHOICES - len(alone)]
+        self._choices = mine[np.sort(np.concatenate((alone, pairs)))]
+
+    def _about_turn(self) -> list[float]:
+        batch, job, n = self._batch, self._job, len(self._batch.jobs)
+        duration, load, memory, devices, _ = batch.job_features[job]
+        best = batch.density[self._choices[0]]
+        others = self._alive[batch.first[self._alive] != job]
+        room = self._left[n:]
+        waiting, open_devices = int((self._left[:n] > 0).sum()), max(int(room.sum()), 1)
+        return [
+            np.log1p(duration) / 12, load / 100, memory / 32, devices / 8,
+            np.log10(max(best, 1e-12) / self._usual) / 3, room.sum() / max(batch.room[n:].sum(), 1),
+            np.log10(waiting / open_devices) / 2, batch.density[others[0]] / best if others.size else 0.0,
+        ]  # fmt: skip
+
+    def _about(self, option: int) -> list[float]:
+        batch, n = self._batch, len(self._batch.jobs)
+        value, density, second = float(batch.value[option]), float(batch.density[option]), int(batch.second[option])
+        seat = self._seat(option)
+        room = int(self._left[n + seat])
+        _, idle, committed = batch.seat_features[seat]
+        rivals = self._rivals(seat, second)
+        # Both of a pair bring something: seen from whose turn it is, the other is the second.
+        other = NOBODY if second == NOBODY else int(batch.first[option]) if second == self._job else second
+        part = float(batch.worth[option, 0 if other == batch.first[option] else 1]) if other != NOBODY else 0.0
+        return [
+            1.0, density / float(batch.density[self._choices[0]]), float(other != NOBODY), part / value,
+            idle, committed / 100, batch.devices[option] / 8, self._elsewhere(self._job, seat) / value,
+            self._elsewhere(other, seat) / value if other != NOBODY else 0.0,
+            _ranked(rivals, room) / density, _ranked(rivals, 2 * room) / density, room / 8,
+            self._displaced(option) / value,
+        ]  # fmt: skip
+
+    def _seat(self, option: int) -> int:
+        """The seat that it asks for; of a gang's, the first."""
+        n = len(self._batch.jobs)
+        rows = self._batch.rows[option][self._batch.counts[option] > 0]
+        return int(rows[rows >= n][0]) - n
+
+    def _rivals(self, seat: int, second: int) -> Numbers:
+        """What each other job that waits is worth alone on the seat, the best first."""
+        there = np.where(self._left[: len(self._batch.jobs)] > 0, self._alone[:, seat], 0.0)
+        there[self._job] = 0.0
+        if second != NOBODY:
+            there[second] = 0.0
+        return -np.sort(-there)
+
+    def _displaced(self, option: int) -> float:
+        """What the best gang of another job is worth that would find no room on some host that now has it."""
+        batch = self._batch
+        if not self._gangs.size:
+            return 0.0
+        left = self._left.copy()
+        np.subtract.at(left, batch.rows[option], batch.counts[option])
+        others = self._gangs[batch.first[self._gangs] != self._job]
+        lost = others[~batch.fit(others, left)]
+        return float(batch.value[lost].max(initial=0.0))
+
+    def _elsewhere(self, job: int, seat: int) -> float:
+        """What the job is worth alone on the best other seat that has room."""
+        n = len(self._batch.jobs)
+        there = np.where(self._left[n:] > 0, self._alone[job], 0.0)
+        there[seat] = 0.0
+        return float(there.max())
+
+
+def _ranked(rivals: Numbers, rank: int) -> float:
+    """What the one of this rank is worth, from 1; 0 where there are not so many."""
+    return float(rivals[rank - 1]) if 0 < rank <= len(rivals) else 0.0
+
+
+def _alone(batch: Batch) -> Numbers:
+    """(n, s) What each job is worth alone on one device of each seat; 0 where it may not, as a gang may nowhere."""
+    n, found = len(batch.jobs), np.zeros((len(batch.jobs), len(batch.seats)))
+    single = np.flatnonzero((batch.second == NOBODY) & (batch.devices == 1))
+    seats = np.where((batch.counts[single] > 0) & (batch.rows[single] >= n), batch.rows[single] - n, -1).max(axis=1)
+    usable = seats >= 0
+    np.maximum.at(found, (batch.first[single][usable], seats[usable]), batch.value[single][usable])
+    return found

@@ -1,0 +1,159 @@
+"""Putting an imported trace on stage: so many jobs, at such a load, on so many devices, in a world of measured workloads.
+
+Arrives: imported jobs, a zoo, the stage. Leaves: a `Scenario`, whose every kind has a workload and whose notes say every rule.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+import numpy as np
+from numpy.random import Generator
+
+from gpuq.core.state.job import JobId
+from gpuq.errors import BadInput
+from gpuq.sim.trace import Arrival, Trace
+from gpuq.sim.traces.requests import Asked, Imported, about_kinds, consecutive, from_zero, narrow, owned, scaled
+from gpuq.sim.world import World
+from gpuq.sim.worlds.machines import machines
+from gpuq.sim.worlds.workload_set import Zoo
+
+HOST_DEVICES = 8
+# A choice: nobody measured it for these jobs. A minute is a framework's start, and a checkpoint read back.
+RESTART_S = 60.0
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A trace and the world it is played in."""
+
+    trace: Trace
+    world: World
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """All that people should know of how it was made."""
+        return (*self.trace.notes, *self.world.notes)
+
+
+@dataclass(frozen=True)
+class Stage:
+    """How an imported trace is played. What is None is as it was: times, and the number of jobs.
+
+    `load` is a share of what `gpus` can do, each job alone; hosts have `per_host` of them. `preemptible` is what jobs are of
+    which the trace does not say it.
+    """
+
+    gpus: int | None
+    load: float | None = None
+    jobs: int | None = None
+    seed: int = 1
+    preemptible: bool = True
+    per_host: int = HOST_DEVICES
+
+    @property
+    def devices(self) -> int:
+        """How many. Raises BadInput where nobody said."""
+        if self.gpus is None:
+            raise BadInput("The trace does not say how many GPUs there are.", fix="Say so, as in `--gpus 8`.")
+        return self.gpus
+
+
+def staged(found: Imported, zoo: Zoo, stage: Stage) -> Scenario:
+    """The scenario. The same arguments give the same one; owners, kinds and jobs are the same at every load and in every zoo."""
+    trace, jobs = timed_trace(found, stage)
+    return Scenario(trace, world_of(zoo, jobs, stage))
+
+
+def timed_trace(found: Imported, stage: Stage) -> tuple[Trace, list[Asked]]:
+    """The jobs that fit, so many, with owners and kinds, at the load; as a trace, and as they are."""
+    kept, told = narrow(found.jobs, min(stage.per_host, stage.devices))
+    notes = [f"seed {stage.seed}", *found.notes, *told]
+    if stage.jobs is not None:
+        kept, told = consecutive(kept, stage.jobs, _chance(stage.seed, 0))
+        notes += told
+    whole = owned(kept, _chance(stage.seed, 1))
+    if stage.load is None:
+        timed = from_zero(whole)
+        notes.append(f"submission times as they are, over {timed[-1].submit_s / 86_400:.1f} days")
+    else:
+        timed, said = scaled(whole, stage.devices, stage.load)
+        notes.append(said)
+    trace = Trace(
+        found.name if stage.load is None else f"{found.name}, {stage.load:.0%} load",
+        tuple(_arrival(number, job, stage) for number, job in enumerate(timed, 1)),
+        (*notes, *about_kinds(kept, whole)),
+    )
+    return trace, timed
+
+
+def world_of(zoo: Zoo, jobs: Sequence[Asked], stage: Stage) -> World:
+    """The zoo's workloads behind these jobs' kinds, on hosts of its devices."""
+    workload_of, rule = dealt(jobs, zoo, _chance(stage.seed, 2))
+    return World(
+        zoo.name,
+        machines(stage.devices, zoo.device_type, zoo.device_memory, zoo.sharing, per_host=stage.per_host),
+        zoo.workloads, workload_of, zoo.pairs,
+        restart_s=RESTART_S,
+        notes=(
+            f"world {zoo.name}: {len(zoo.workloads)} workloads", *zoo.notes, *_of_memory(zoo), rule,
+            f"{RESTART_S:g} s are lost at each start after a job's first (a choice)",
+        ),
+    )  # fmt: skip
+
+
+def _of_memory(zoo: Zoo) -> list[str]:
+    known = any(workload.memory_bytes is not None for workload in zoo.workloads.values())
+    return [] if known else ["memory was not measured: nobody runs out of it, save pairs that did not run together"]
+
+
+def dealt(jobs: Sequence[Asked], zoo: Zoo, chance: Generator) -> tuple[Mapping[str, str], str]:
+    """A workload for each kind, and the rule in words.
+
+    A kind whose jobs say what part of a device they want gets a workload with the nearest utilisation, drawn among equals.
+    The others are dealt from shuffled decks, so that none comes up much more often than another.
+    """
+    work: dict[str, float] = defaultdict(float)
+    shares: dict[str, list[float]] = defaultdict(list)
+    for job in jobs:
+        kind = job.kind or ""
+        work[kind] += job.work_s
+        if job.share_pct is not None:
+            shares[kind].append(job.share_pct)
+    names = sorted(zoo.workloads)
+    found: dict[str, str] = {}
+    deck: list[str] = []
+    for kind in sorted(work, key=lambda kind: (-work[kind], kind)):
+        if kind in shares:
+            found[kind] = _nearest(zoo, names, median(shares[kind]), chance)
+        else:
+            deck = deck or [names[place] for place in chance.permutation(len(names))]
+            found[kind] = deck.pop()
+    rules = {
+        f"{len(shares)} kinds get a workload with the nearest utilisation, drawn among equals": len(shares),
+        f"{len(work) - len(shares)} kinds, most device time first, are dealt the {len(names)} workloads from decks shuffled by "
+        "the seed": len(work) - len(shares),
+    }
+    return found, "; ".join(rule for rule, count in rules.items() if count)
+
+
+def _nearest(zoo: Zoo, names: Sequence[str], share_pct: float, chance: Generator) -> str:
+    off = {name: abs(zoo.workloads[name].utilization_pct - share_pct) for name in names}
+    nearest = [name for name in names if off[name] == min(off.values())]
+    return nearest[int(chance.integers(len(nearest)))]
+
+
+def _arrival(number: int, job: Asked, stage: Stage) -> Arrival:
+    return Arrival(
+        JobId(number), job.submit_s, job.duration_s, job.devices, job.kind or "", job.owner or job.group,
+        priority=job.priority, deadline_s=job.deadline_s, declared_memory=job.declared_memory,
+        preemptible=stage.preemptible if job.preemptible is None else job.preemptible,
+    )  # fmt: skip
+
+
+def _chance(seed: int, what: int) -> Generator:
+    """Its own chance for each thing that is drawn: one more draw here changes nothing there."""
+    return np.random.default_rng([seed, what])

@@ -1,0 +1,192 @@
+"""The journal as a stream: resumable, in order, and without what names no job."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import aiohttp
+import msgspec
+import pytest
+
+from gpuq.adapters.store.contract import Entry
+from gpuq.api.handlers import events
+from gpuq.errors import Unreachable
+from tests.api.conftest import Endpoint
+from tests.api.support import MemoryStore
+
+
+async def take(answer: aiohttp.ClientResponse, count: int) -> list[tuple[int, str, dict[str, Any]]]:
+    """The next events as (id, name, data)."""
+    found: list[tuple[int, str, dict[str, Any]]] = []
+    fields: dict[str, str] = {}
+    async with asyncio.timeout(10):
+        while len(found) < count:
+            line = (await answer.content.readline()).decode().rstrip("\n")
+            if not line and "data" in fields:
+                found.append((int(fields["id"].partition("-")[0]), fields["event"], json.loads(fields["data"])))
+                fields = {}
+            elif not line.startswith(":"):
+                name, _, value = line.partition(": ")
+                fields[name] = value
+    return found
+
+
+async def test_from_the_beginning_and_on(endpoint: Endpoint) -> None:
+    endpoint.store.tell("Submitted", {"job": 1}, 1)
+    endpoint.store.tell("Woke", {})
+    endpoint.store.tell("Launch", {"cause": 1}, 1)
+    async with endpoint.socket.get("/api/v1/events?after=0") as answer:
+        assert answer.content_type == "text/event-stream"
+        assert [(seq, name) for seq, name, _ in await take(answer, 2)] == [(1, "Submitted"), (3, "Launch")]
+        endpoint.store.tell("Exited", {"text": "two\nlines"}, 1)
+        [(seq, name, data)] = await take(answer, 1)
+    assert (seq, name) == (4, "Exited")
+    assert data["jobs"] == [1]
+    assert data["body"] == {"text": "two\nlines"}
+    assert data["seq"] == 4
+
+
+async def test_nothing_is_missed_or_seen_twice_over_a_reconnect(endpoint: Endpoint) -> None:
+    for number in range(1, 1201):
+        endpoint.store.tell("Submitted", {}, number)
+    async with endpoint.socket.get("/api/v1/events?after=0") as answer:
+        first = [seq for seq, _, _ in await take(answer, 700)]
+    async with endpoint.socket.get("/api/v1/events", headers={"Last-Event-ID": str(first[-1])}) as answer:
+        second = [seq for seq, _, _ in await take(answer, 500)]
+    assert first + second == list(range(1, 1201))
+
+
+async def test_without_a_place_it_begins_now(endpoint: Endpoint) -> None:
+    endpoint.store.tell("Submitted", {}, 1)
+    async with endpoint.socket.get("/api/v1/events") as answer:
+        assert await answer.content.readline() == b": after 1\n"
+        endpoint.store.tell("Submitted", {}, 2)
+        assert [seq for seq, _, _ in await take(answer, 1)] == [2]
+
+
+@pytest.mark.parametrize("by", ["after", "Last-Event-ID"])
+async def test_who_has_seen_more_than_a_backup_knows_is_told_and_goes_on(endpoint: Endpoint, by: str) -> None:
+    endpoint.store.tell("Submitted", {}, 1)
+    query, headers = ("?job=1&after=5000", {}) if by == "after" else ("?job=1", {"Last-Event-ID": "5000"})
+    async with endpoint.socket.get(f"/api/v1/events{query}", headers=headers) as answer:
+        [(seq, name, data)] = await take(answer, 1)
+        assert (seq, name, data["body"]) == (1, "Rewound", {"asked_after": 5000, "last": 1})
+        endpoint.store.tell("Launch", {}, 1)
+        assert [(seq, name) for seq, name, _ in await take(answer, 1)] == [(2, "Launch")]
+
+
+async def test_who_has_seen_the_newest_is_told_nothing_of_a_backup(endpoint: Endpoint) -> None:
+    endpoint.store.tell("Submitted", {}, 1)
+    async with endpoint.socket.get("/api/v1/events?after=1") as answer:
+        endpoint.store.tell("Launch", {}, 1)
+        assert [(seq, name) for seq, name, _ in await take(answer, 1)] == [(2, "Launch")]
+
+
+async def last_id(answer: aiohttp.ClientResponse) -> str:
+    """The id of the next event."""
+    async with asyncio.timeout(10):
+        while not (line := (await answer.content.readline()).decode()).startswith("id: "):
+            pass
+        await answer.content.readuntil(b"\n\n")
+    return line.removeprefix("id: ").strip()
+
+
+def put_back(store: MemoryStore, last: int, newest: int) -> None:
+    """As if a backup that ended with `last` had been put back, and entries had come again up to `newest`."""
+    del store.entries[last:]
+    for entry in range(last + 1, newest + 1):
+        store.tell("Launch", {"again": entry}, 1)
+        store.entries[-1] = msgspec.structs.replace(store.entries[-1], at=store.entries[-1].at + 3600.0)
+
+
+@pytest.mark.parametrize("by", ["after", "Last-Event-ID"])
+@pytest.mark.parametrize("newest", [2, 5, 9])
+async def test_who_has_seen_what_a_backup_lost_is_told_even_when_its_number_was_given_again(
+    endpoint: Endpoint, by: str, newest: int
+) -> None:
+    for _ in range(5):
+        endpoint.store.tell("Submitted", {}, 1)
+    async with endpoint.socket.get("/api/v1/events?after=4") as answer:
+        seen = await last_id(answer)
+    put_back(endpoint.store, 2, newest)
+    query, headers = (f"?after={seen}", {}) if by == "after" else ("", {"Last-Event-ID": seen})
+    async with endpoint.socket.get(f"/api/v1/events{query}", headers=headers) as answer:
+        [(seq, name, data)] = await take(answer, 1)
+        assert (seq, name, data["body"]) == (newest, "Rewound", {"asked_after": 5, "last": newest})
+        endpoint.store.tell("Exited", {}, 1)
+        again = await last_id(answer)
+    async with endpoint.socket.get("/api/v1/events", headers={"Last-Event-ID": again}) as answer:
+        endpoint.store.tell("Archive", {}, 1)
+        assert [name for _, name, _ in await take(answer, 1)] == ["Archive"]
+
+
+async def test_whose_last_event_is_older_than_the_backup_misses_nothing(endpoint: Endpoint) -> None:
+    for _ in range(5):
+        endpoint.store.tell("Submitted", {}, 1)
+    async with endpoint.socket.get("/api/v1/events?after=1") as answer:
+        seen = await last_id(answer)
+    put_back(endpoint.store, 2, 6)
+    async with endpoint.socket.get("/api/v1/events", headers={"Last-Event-ID": seen}) as answer:
+        found = [(seq, name) for seq, name, _ in await take(answer, 4)]
+    assert found == [(3, "Launch"), (4, "Launch"), (5, "Launch"), (6, "Launch")]
+
+
+async def test_whose_last_event_was_cut_from_the_journal_is_told(endpoint: Endpoint) -> None:
+    for _ in range(3):
+        endpoint.store.tell("Submitted", {}, 1)
+    async with endpoint.socket.get("/api/v1/events?after=0") as answer:
+        seen = await last_id(answer)
+    del endpoint.store.entries[:2]
+    async with endpoint.socket.get("/api/v1/events", headers={"Last-Event-ID": seen}) as answer:
+        assert [(seq, name) for seq, name, _ in await take(answer, 1)] == [(3, "Rewound")]
+
+
+async def test_one_job_or_all(endpoint: Endpoint) -> None:
+    for jobs in ((1,), (), (2,), (1, 2)):
+        endpoint.store.tell("Hold", {}, *jobs)
+    async with endpoint.socket.get("/api/v1/events?after=0&job=2") as answer:
+        assert [seq for seq, _, _ in await take(answer, 2)] == [3, 4]
+    async with endpoint.socket.get("/api/v1/events?after=0&all=1") as answer:
+        assert [seq for seq, _, _ in await take(answer, 4)] == [1, 2, 3, 4]
+
+
+async def test_a_comment_keeps_the_line_open(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "_HEARTBEAT_S", 0.05)
+    async with endpoint.socket.get("/api/v1/events") as answer, asyncio.timeout(5):
+        await answer.content.readuntil(b"\n\n")
+        assert (await answer.content.readuntil(b"\n\n")).startswith(b": ping")
+    assert events.EventSourceResponse.DEFAULT_PING_INTERVAL == 15
+
+
+async def test_a_record_that_goes_away_and_comes_back(endpoint: Endpoint) -> None:
+    tries: list[int] = []
+    journal = endpoint.store.journal
+
+    def away(**asked: Any) -> list[Entry]:
+        tries.append(1)
+        if len(tries) < 3:
+            raise Unreachable("The database does not answer.")
+        return journal(**asked)
+
+    endpoint.store.journal = away  # type: ignore[method-assign, assignment]
+    endpoint.store.tell("Submitted", {}, 1)
+    async with endpoint.socket.get("/api/v1/events?after=0") as answer:
+        assert [seq for seq, _, _ in await take(answer, 1)] == [1]
+    assert len(tries) >= 3
+
+
+async def test_who_comes_back_while_the_record_is_away_waits_for_it(endpoint: Endpoint) -> None:
+    endpoint.store.tell("Submitted", {}, 1)
+    endpoint.store.refuse = Unreachable("The database does not answer.")
+    async with (
+        endpoint.socket.get("/api/v1/events?after=1") as answer,
+        endpoint.socket.get("/api/v1/events?after=7") as other,
+    ):
+        assert await answer.content.readline() == b": after 1\n"
+        assert await other.content.readline() == b": after 7\n"
+        endpoint.store.refuse = None
+        endpoint.store.tell("Launch", {}, 1)
+        assert [seq for seq, _, _ in await take(answer, 1)] == [2]
+        assert [name for _, name, _ in await take(other, 1)] == ["Rewound"]

@@ -1,0 +1,237 @@
+"""`gpuq doctor`: what it finds, and that each broken part comes with its fix."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpuq.cli.verbs import doctor
+from gpuq.home import Home
+from tests.cli import samples
+from tests.cli.conftest import Command, FakeApi, Reply
+
+READY = {"ready": True, "database": "ok", "redis": "ok", "dispatcher": "ok"}
+
+
+@pytest.fixture
+def healthy(api: FakeApi) -> FakeApi:
+    api.home.chmod(0o700)
+    api.on("GET", "/readyz", READY)
+    api.on("GET", "/livez", Reply(raw=b"ok"))
+    api.on("GET", "/version", {"version": "0.1.0", "api": "v1"})
+    api.on("GET", "/api/v1/gpus", samples.DEVICES[:1])
+    api.on("GET", "/api/v1/policies", samples.POLICIES)
+    return api
+
+
+def checks(done: Any) -> dict[str, dict[str, Any]]:
+    return {check["part"]: check for check in done.json["checks"]}
+
+
+def test_a_healthy_gpuq_is_0_and_nothing_is_broken(gpuq: Command, healthy: FakeApi) -> None:
+    done = gpuq("doctor", "--json")
+    assert done.code == 0, done.out
+    found = checks(done)
+    assert {"home", "disk", "clock", "installation", "nvml", "cgroup", "timer"} < set(found)
+    for part in ("home", "settings", "services", "api", "database", "redis", "dispatcher", "devices", "policy"):
+        assert found[part]["status"] == "ok"
+    assert gpuq("doctor").code == 0
+
+
+def test_no_daemon_is_broken_with_its_fix_and_the_rest_is_still_checked(gpuq: Command, home: Path) -> None:
+    home.chmod(0o700)
+    done = gpuq("doctor", "--json")
+    assert done.code == 1
+    assert "gpuq up" in checks(done)["api"]["fix"]
+    assert checks(done)["home"]["status"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("part", "word", "fix"),
+    [
+        ("redis", "unreachable", "Start Redis"),
+        ("database", "schema", "gpuq db upgrade"),
+        ("dispatcher", "stale", "gpuq up"),
+    ],
+)
+def test_each_part_of_readiness_has_its_fix(gpuq: Command, healthy: FakeApi, part: str, word: str, fix: str) -> None:
+    healthy.on("GET", "/readyz", Reply({**READY, "ready": False, part: word}, 503))
+    done = gpuq("doctor", "--json")
+    assert done.code == 1
+    assert checks(done)[part]["status"] == "broken"
+    assert fix in checks(done)[part]["fix"]
+    assert fix in gpuq("doctor", COLUMNS="200").out
+
+
+def test_an_open_home_or_token_is_broken(gpuq: Command, healthy: FakeApi) -> None:
+    healthy.home.chmod(0o755)
+    assert checks(gpuq("doctor", "--json"))["home"]["fix"] == f"chmod 700 {healthy.home}"
+    healthy.home.chmod(0o700)
+    (healthy.home / "token").write_text("x")
+    (healthy.home / "token").chmod(0o644)
+    assert checks(gpuq("doctor", "--json"))["home"]["fix"] == f"chmod 600 {healthy.home}/token"
+
+
+def test_no_device_and_a_silent_device(gpuq: Command, healthy: FakeApi) -> None:
+    healthy.on("GET", "/api/v1/gpus", samples.DEVICES)
+    assert checks(gpuq("doctor", "--json"))["devices"]["status"] == "note"
+    healthy.on("GET", "/api/v1/gpus", [])
+    assert gpuq("doctor").code == 1
+
+
+def test_a_device_that_is_unwell_is_broken_and_a_container_of_its_own_is_noted(
+    gpuq: Command, healthy: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    healthy.on("GET", "/api/v1/gpus", [{"id": "GPU-1", "utilization_pct": 3.0, "unwell": "XID 79: off the bus"}])
+    found = checks(gpuq("doctor", "--json"))["devices"]
+    assert (found["status"], "XID 79" in found["found"], "nvidia-smi -r" in found["fix"]) == ("broken", True, True)
+    monkeypatch.setattr("ctypes.CDLL", lambda name: object())
+    monkeypatch.setattr(doctor, "_has_the_hosts_process_numbers", lambda: False)
+    noted = doctor._nvml()
+    assert (noted.status, "--pid=host" in (noted.fix or "")) == ("note", True)
+
+
+def test_gpus_that_show_no_processes_are_noted_with_what_follows(gpuq: Command, healthy: FakeApi) -> None:
+    shown, hidden = samples.DEVICES[0], {**samples.DEVICES[0], "host": "wsl", "processes_visible": False}
+    assert "processes" not in checks(gpuq("doctor", "--json"))
+    healthy.on("GET", "/api/v1/gpus", [shown, hidden])
+    done = gpuq("doctor", "--json")
+    found = checks(done)["processes"]
+    assert (done.code, found["status"]) == (0, "note")
+    assert "on wsl does not show" in found["found"]
+    assert "jobs that share one" in found["found"]
+    assert "--pid=host" in found["fix"]
+
+
+def test_the_daemons_gpus_count_and_not_what_this_shell_can_load(
+    healthy: FakeApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_library(name: str) -> None:
+        raise OSError(name)
+
+    monkeypatch.setattr("ctypes.CDLL", no_library)
+    monkeypatch.setattr(doctor, "_has_the_hosts_process_numbers", lambda: True)
+    monkeypatch.setattr(doctor, "_has_nvidia_gpu", lambda: False)
+    assert doctor._nvml({"nvml"}) == doctor.Check("nvml", "ok", "libnvidia-ml.so.1")
+    assert doctor._nvml({"cpu"}).status == "ok", "a laptop without a GPU lacks nothing"
+    monkeypatch.setattr(doctor, "_has_nvidia_gpu", lambda: True)
+    assert (doctor._nvml({"cpu"}).status, doctor._nvml(None).status) == ("note", "note")
+
+
+def test_settings_that_are_wrong_are_broken_and_names_that_are_none_are_noted(gpuq: Command, healthy: FakeApi) -> None:
+    noted = checks(gpuq("doctor", "--json", GPUQ_ADMISSION_MAX_SLOWDWN="1.2"))["settings"]
+    assert (noted["status"], "GPUQ_ADMISSION_MAX_SLOWDOWN?" in noted["found"]) == ("note", True)
+    (healthy.home / "config.toml").write_text("[admission]\nresidents_per_device = -3\n")
+    done = gpuq("doctor", "--json")
+    found = checks(done)["settings"]
+    assert (done.code, found["status"]) == (1, "broken")
+    said = f"{healthy.home}/config.toml sets `residents_per_device` under [admission] to -3"
+    assert found["found"] == f"{said}; it must be a whole number of at least 1."
+
+
+def service(healthy: FakeApi, *, supervisor: int, crashes_s_ago: list[float], lives_s: float | None) -> None:
+    """What the supervision of a worker has written down."""
+    now = time.time()
+    body = {
+        "name": "worker",
+        "supervisor": supervisor,
+        "started_at": None if lives_s is None else now - lives_s,
+        "crashes": [now - ago for ago in crashes_s_ago],
+        "last_crash": {
+            "name": "worker",
+            "how": "exit code 4",
+            "said": "no driver.",
+            "fix": "Install it.",
+            "log": "w.log",
+        },
+    }
+    (healthy.home / "run" / "service-worker.json").write_text(json.dumps(body))
+
+
+@pytest.mark.parametrize(
+    ("crashes_s_ago", "lives_s", "status", "fix"),
+    [
+        ([], 100, "ok", None),
+        ([20], 15, "note", "w.log has more."),
+        ([40, 30, 20, 2], None, "broken", "Install it."),
+        ([40, 30, 20], 15, "broken", "Install it."),
+        ([240, 220, 200], 195, "note", "w.log has more."),
+        ([4000, 3900, 3800], 3790, "ok", None),
+    ],
+)
+def test_a_service_that_ends_again_and_again_is_broken_with_its_last_words(
+    gpuq: Command, healthy: FakeApi, crashes_s_ago: list[float], lives_s: float | None, status: str, fix: str | None
+) -> None:
+    service(healthy, supervisor=os.getpid(), crashes_s_ago=crashes_s_ago, lives_s=lives_s)
+    found = checks(gpuq("doctor", "--json"))["services"]
+    assert (found["status"], found["fix"]) == (status, fix)
+    if status != "ok":
+        assert "last by exit code 4" in found["found"]
+        assert "no driver." in found["found"]
+
+
+def test_what_a_supervisor_that_is_gone_wrote_does_not_count(gpuq: Command, healthy: FakeApi) -> None:
+    with subprocess.Popen(["true"]) as gone:
+        pass
+    service(healthy, supervisor=gone.pid, crashes_s_ago=[3, 2, 1], lives_s=None)
+    assert checks(gpuq("doctor", "--json"))["services"]["status"] == "ok"
+
+
+def test_clocks_that_disagree_are_noted(gpuq: Command, healthy: FakeApi, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "clocks" not in checks(gpuq("doctor", "--json"))
+    monkeypatch.setattr(
+        "http.server.BaseHTTPRequestHandler.date_time_string", lambda *_: "Sat, 01 Jan 2000 00:00:00 GMT"
+    )
+    assert checks(gpuq("doctor", "--json"))["clocks"]["status"] == "note"
+
+
+def test_the_other_package_named_gpuq_is_found(gpuq: Command, healthy: FakeApi, tmp_path: Path) -> None:
+    info = tmp_path / "site" / "gpuq-1.5.6.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: gpuq\nVersion: 1.5.6\n")
+    done = gpuq("doctor", "--json", PYTHONPATH=str(tmp_path / "site"))
+    assert done.code == 1
+    assert "1.5.6" in checks(done)["installation"]["found"]
+
+
+def test_a_full_disk_is_broken(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 10 * 2**20})())
+    found = {check.part: check for check in doctor.local_checks(Home(home))}
+    assert found["disk"].status == "broken"
+    assert found["disk"].fix
+
+
+def test_a_check_that_fails_itself_is_reported(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    def fail(_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("shutil.disk_usage", fail)
+    found = {check.part: check for check in doctor.local_checks(Home(home))}
+    assert (found["disk"].status, found["disk"].found) == ("note", "could not be looked at: Input/output error")
+
+
+def test_a_home_that_is_not_there_yet_is_no_fault(tmp_path: Path) -> None:
+    found = {check.part: check for check in doctor.local_checks(Home(tmp_path / "later"))}
+    assert found["home"].status == "note"
+    assert "gpuq up" in (found["home"].fix or "")
+
+
+def test_a_policy_that_was_replaced_is_broken_with_its_reason(gpuq: Command, healthy: FakeApi) -> None:
+    healthy.on("GET", "/api/v1/policies", samples.REPLACED)
+    done = gpuq("doctor", "--json")
+    assert done.code == 1
+    assert checks(done)["policy"]["found"] == "`fair` is replaced by `packed`: it failed: KeyError: 'ada'"
+    assert "restart the dispatcher" in checks(done)["policy"]["fix"]
+
+
+def test_a_daemon_that_knows_no_policies_is_not_broken(gpuq: Command, healthy: FakeApi) -> None:
+    del healthy.answers["GET", "/api/v1/policies"]
+    done = gpuq("doctor", "--json")
+    assert done.code == 0
+    assert "policy" not in checks(done)

@@ -1,0 +1,376 @@
+"""`gpuq submit`, as a person types it and as a script calls it."""
+
+from __future__ import annotations
+
+import os
+import pty
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import msgspec
+import pytest
+
+from gpuq.cli import job_options
+from gpuq.errors import GpuqError
+from gpuq.settings import Worker
+from gpuq.submission import Signal, Submission
+from tests.cli import samples
+from tests.cli.conftest import Command, FakeApi, Reply, problem
+
+
+@pytest.fixture
+def taken(api: FakeApi) -> FakeApi:
+    def take(request: Any) -> Reply:
+        bodies = request.body if isinstance(request.body, list) else [request.body]
+        for body in bodies:
+            msgspec.convert(body, Submission)
+        return Reply({"ids": [*range(1, len(bodies) + 1)]} if isinstance(request.body, list) else {"id": 42}, 201)
+
+    api.on("POST", "/api/v1/jobs", take)
+    return api
+
+
+def test_a_job_that_may_be_stopped_has_a_deadline_and_takes_what_devices_there_are(
+    gpuq: Command, taken: FakeApi, script: Path
+) -> None:
+    before = time.time()
+    gpuq("submit", "--gpus", "1-4", "--deadline", "8h", "--signal", "usr1", "train.py")
+    body = submitted(taken)
+    assert (body["gpus"], body["most_gpus"]) == (1, 4)
+    assert (body["preemptible"], body["signal"]) == (True, "SIGUSR1")
+    assert before + 8 * 3600 <= body["deadline_at"] <= time.time() + 8 * 3600
+    gpuq("submit", "--preemptible", "train.py")
+    assert submitted(taken)["preemptible"] is True
+    assert {"signal", "deadline_at", "gpus"}.isdisjoint(submitted(taken))
+
+
+def test_a_job_may_be_measured_by_blinks(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    gpuq("submit", "--blink", "train.py")
+    assert submitted(taken)["blink"] is True
+    gpuq("submit", "train.py")
+    assert "blink" not in submitted(taken)
+
+
+def test_the_signals_are_those_that_the_rest_of_gpuq_knows() -> None:
+    assert get_args(Signal) == job_options._SIGNALS
+    assert get_args(get_type_hints(Worker)["checkpoint_signal"]) == get_args(Signal)
+
+
+@pytest.fixture
+def script(gpuq: Command) -> Path:
+    script = gpuq.cwd / "train.py"
+    script.write_text("print('hello')\n")
+    return script
+
+
+def submitted(api: FakeApi) -> dict[str, Any]:
+    body: dict[str, Any] = api.asked("POST", "/api/v1/jobs")[-1].body
+    return body
+
+
+def test_to_a_pipe_only_the_id_is_printed(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    done = gpuq("submit", "train.py", "--lr", "0.1")
+    assert (done.code, done.out, done.err) == (0, "42\n", "")
+    body = submitted(taken)
+    assert body["command"][1:] == [str(script), "--lr", "0.1"]
+    assert body["cwd"] == str(gpuq.cwd)
+    assert body["script"] == str(script)
+    assert len(body["script_sha256"]) == 64
+    assert body["name"] == "train.py"
+
+
+def test_on_a_terminal_a_sentence_goes_to_stderr(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    leader, follower = pty.openpty()
+    done = subprocess.run(
+        [gpuq.program, "submit", "train.py"],
+        env=gpuq.env,
+        cwd=gpuq.cwd,
+        stdout=follower,
+        stderr=subprocess.PIPE,
+        check=True,
+    )
+    os.close(follower)
+    os.close(leader)
+    assert done.stderr.decode() == "Submitted job 42 (train.py). `gpuq logs -f 42` follows it.\n"
+
+
+def test_json_and_parsable(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    assert gpuq("submit", "--json", "train.py").json == {"id": 42}
+    assert gpuq("submit", "--parsable", "train.py").out == "42\n"
+
+
+def test_our_options_end_at_the_script(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    done = gpuq("submit", "--name", "x", "-p3", "train.py", "--name", "theirs", "--na", "-e", "--", "--json")
+    assert done.code == 0
+    body = submitted(taken)
+    assert (body["name"], body["priority"]) == ("x", 3)
+    assert body["command"][2:] == ["--name", "theirs", "--na", "-e", "--", "--json"]
+
+
+def test_every_option_reaches_the_body(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    words = "--project vision --kind k --priority -5 --exclusive --max-slowdown 15% --gpu-mem 10G --gpus 2 -t 90 --hold --requeue"
+    assert gpuq("submit", *words.split(), "-C", "/", "train.py").code == 0
+    body = submitted(taken)
+    expected = {
+        "project": "vision",
+        "kind": "k",
+        "priority": -5,
+        "share": "never",
+        "max_slowdown": 1.15,
+        "gpu_memory": 10 * 2**30,
+        "gpus": 2,
+        "time_limit_s": 5400.0,
+        "hold": True,
+        "requeue_on_node_fail": True,
+        "cwd": "/",
+    }
+    assert {name: body[name] for name in expected} == expected
+
+
+def test_what_was_not_said_is_left_to_the_server(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    gpuq("submit", "train.py")
+    assert {"priority", "gpus", "max_slowdown", "gpu_memory", "time_limit_s", "git_sha"}.isdisjoint(submitted(taken))
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence", "fix"),
+    [
+        (["missing.py"], "there is no script", "you are in"),
+        (["trian.py"], "Did you mean train.py?", "Check the path"),
+        (["nosuchcommand"], "no command on PATH named `nosuchcommand`", "Check the name"),
+        (["./run.sh"], "is not executable", "chmod +x ./run.sh"),
+        (["run.sh"], "is not executable", "chmod +x run.sh"),
+        (["--", "./run.sh"], "is not executable", "chmod +x ./run.sh"),
+        (["--", "nosuchcommand", "x"], "no command on PATH", "Check the name"),
+        (["folder.py"], "is a folder", "Name the script"),
+        ([], "there is nothing to run", "gpuq submit train.py"),
+        (["--"], "there is nothing to run", "gpuq submit train.py"),
+        (["--max-slowdown", "15", "train.py"], "15 times as slow", "15%"),
+        (["--gpu-mem", "10", "train.py"], "`10` is not a size", "10G"),
+        (["--time", "soon", "train.py"], "is not a time", "2h30m"),
+        (["--gpus", "0", "train.py"], "--gpus `0`", ""),
+        (["--gpus", "4-2", "train.py"], "runs backwards", "--gpus 2-4"),
+        (["--gpus", "2-", "train.py"], "--gpus `2-` is not a number of devices", "1-4"),
+        (["--gpus", "-1", "train.py"], "--gpus `-1` is not a number of devices", "from 1 to 64"),
+        (["--max-slowdown", "-5%", "train.py"], "--max-slowdown: `-5%` is not a slowdown", "15%"),
+        (["--gpu-mem", "-1G", "train.py"], "--gpu-mem: `-1G` is not a size", "above 0"),
+        (["--gpu-mem", "--hold", "train.py"], "--gpu-mem needs a value", "--help"),
+        (["--name", "two\nlines", "train.py"], "--name holds a line break", "one line"),
+        (["--name", "x" * 300, "train.py"], "--name has 300 characters; 200 is the limit", "shorter"),
+        (["--name", b"caf\xe9", "train.py"], "--name is not valid UTF-8", ""),
+        (["--project", b"caf\xe9", "train.py"], "--project is not valid UTF-8", ""),
+        (["--kind", "", "train.py"], "--kind is empty", "leave the option out"),
+        (
+            ["--lr", "0.1", "train.py", "--epochs", "3"],
+            "no option `--lr`",
+            "after the script: train.py --lr 0.1 --epochs 3",
+        ),
+        (["--signal", "KILL", "train.py"], "--signal `KILL`", "TERM, INT, HUP, USR1, USR2"),
+        (
+            ["--deadline", "yesterday", "train.py"],
+            "--deadline: `yesterday` is neither a time from now nor a date",
+            "8h",
+        ),
+        (["--deadline", "2020-01-01", "train.py"], "`2020-01-01` has passed", "8h"),
+        (["--deadline", "9999-01-01T00:00", "train.py"], "more than ten years ahead", "next ten years"),
+        (["--priority", "high", "train.py"], "--priority `high`", ""),
+        (["--share", "maybe", "train.py"], "invalid choice", "--help"),
+        (["--chdir", "nowhere", "train.py"], "there is no folder", "Make it"),
+        (
+            ["--python", "/nowhere/python", "train.py"],
+            "--python `/nowhere/python`: there is no such file",
+            "interpreter",
+        ),
+        (["--python", "nosuchpython", "train.py"], "--python `nosuchpython` is not on PATH", "path"),
+        (["--python", "folder.py", "train.py"], "--python `folder.py` is a folder", "folder.py/bin/python"),
+        (["-e", "NOT_SET_HERE", "train.py"], "NOT_SET_HERE is not set", "=VALUE"),
+        (["--name"], "-n/-J/--name needs a value", "--help"),
+        (["--stdin", "train.py"], "takes its commands from stdin", "Leave one"),
+    ],
+)
+def test_bad_input_is_a_sentence_with_its_fix_and_code_2(
+    gpuq: Command, taken: FakeApi, script: Path, words: list[str | bytes], sentence: str, fix: str
+) -> None:
+    (gpuq.cwd / "run.sh").write_text("echo")
+    (gpuq.cwd / "folder.py").mkdir()
+    done = gpuq("submit", *words)
+    assert (done.code, done.out) == (2, "")
+    said, hint = done.err.splitlines()
+    assert sentence in said
+    assert fix in hint
+    assert taken.requests == []
+
+
+def test_a_folder_that_may_not_be_entered_is_refused_at_once(tmp_path: Path) -> None:
+    closed = Path(tempfile.mkdtemp(dir="/tmp"))
+    closed.chmod(0o600)
+    try:
+        for folder in (closed, closed / "inner"):
+            said = as_nobody(lambda folder=folder: job_options._working_folder(str(folder), tmp_path))
+            assert said == f"you may not enter the folder {folder}."
+    finally:
+        closed.rmdir()
+
+
+def as_nobody(call: Callable[[], object]) -> str:
+    """The error of `call` in a process that does not have root's rights; blank for none."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        if os.geteuid() == 0:
+            os.setuid(65_534)
+        try:
+            call()
+        except GpuqError as error:
+            os.write(writing, error.message.encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    with os.fdopen(reading, "rb") as file:
+        return file.read().decode()
+
+
+def test_an_empty_argument_is_an_argument(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    assert gpuq("submit", "train.py", "--tag", "").code == 0
+    assert submitted(taken)["command"][2:] == ["--tag", ""]
+
+
+def test_a_pattern_that_matches_no_variable_is_named_once(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    done = gpuq("submit", "--pass-env", "NOMATCH_*", "--pass-env", "MY_*", "train.py", MY_SEED="3")
+    assert (done.code, done.err) == (
+        0,
+        "gpuq: warning: --pass-env `NOMATCH_*` matches no variable that is set here.\n",
+    )
+    assert submitted(taken)["env"]["MY_SEED"] == "3"
+    done = gpuq("submit", "--stdin", "--pass-env", "NOMATCH_*", stdin="true\ntrue\n")
+    assert done.err.count("NOMATCH") == 1
+
+
+def test_a_command_longer_than_linux_takes_is_refused_before_it_is_read(gpuq: Command, taken: FakeApi) -> None:
+    done = gpuq("submit", "--stdin", stdin="true\n" + "x" * 3_000_000)
+    assert done.code == 2
+    assert "line 2 of stdin is longer than 2 MiB" in done.err
+    done = gpuq("submit", "--stdin", stdin="true" + " a" * 5000)
+    assert "line 1 of stdin: the command has 5,001 words; 4,095 is the limit" in done.err
+    assert taken.requests == []
+
+
+def test_an_argument_that_is_no_utf8_is_refused(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    done = gpuq("submit", "train.py", b"\xff\xfe")
+    assert done.code == 2
+    assert "word 2 of the command is not valid UTF-8" in done.err
+
+
+def test_anything_may_follow_two_dashes(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    assert gpuq("submit", "--", "bash", "-c", "echo $HOME; exit 3").code == 0
+    command = submitted(taken)["command"]
+    assert command[0].startswith("/")
+    assert command[0].endswith("/bash")
+    assert command[1:] == ["-c", "echo $HOME; exit 3"]
+
+
+def test_a_python_command_still_tells_its_script(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    assert gpuq("submit", "--", sys.executable, "-u", "train.py", "--lr", "1").code == 0
+    body = submitted(taken)
+    assert body["command"] == [sys.executable, "-u", "train.py", "--lr", "1"]
+    assert body["script"] == str(script)
+    assert gpuq("submit", sys.executable, "-u", "train.py").code == 0
+    assert submitted(taken)["script"] == str(script), "not the interpreter, which is a file too"
+
+
+def test_an_executable_script_runs_itself(gpuq: Command, taken: FakeApi) -> None:
+    script = gpuq.cwd / "run.sh"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o755)
+    assert gpuq("submit", "run.sh", "a b").code == 0
+    assert submitted(taken)["command"] == [str(script), "a b"]
+
+
+def test_a_lost_answer_is_asked_for_again_under_the_same_key(gpuq: Command, api: FakeApi, script: Path) -> None:
+    api.on("POST", "/api/v1/jobs", Reply(cut=True), Reply(cut=True), Reply({"id": 42}, 201))
+    done = gpuq("submit", "train.py")
+    assert (done.code, done.out) == (0, "42\n")
+    keys = [request.headers["Idempotency-Key"] for request in api.requests]
+    assert len(keys) == 3
+    assert len(set(keys)) == 1
+
+
+def test_two_submissions_have_two_keys(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    gpuq("submit", "train.py")
+    gpuq("submit", "train.py")
+    assert len({request.headers["Idempotency-Key"] for request in taken.requests}) == 2
+
+
+def test_a_refusal_is_not_tried_again(gpuq: Command, api: FakeApi, script: Path) -> None:
+    api.on("POST", "/api/v1/jobs", problem(422, 7, "The job asks for 900 GiB.", "Ask for less."))
+    done = gpuq("submit", "--gpu-mem", "900G", "train.py")
+    assert (done.code, done.out) == (7, "")
+    assert len(api.requests) == 1
+
+
+def test_one_command_per_line(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    done = gpuq("submit", "--stdin", "-p", "2", stdin="train.py --lr '0 1'\n\n# a remark\nbash -c 'exit 0'\n")
+    assert (done.code, done.out) == (0, "1\n2\n")
+    first, second = submitted(taken)
+    assert first["command"][1:] == [str(script), "--lr", "0 1"]
+    assert second["command"][1:] == ["-c", "exit 0"]
+    assert (first["priority"], second["priority"]) == (2, 2)
+
+
+def test_a_bad_line_is_named_and_nothing_is_submitted(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    for text, sentence in (
+        ("train.py\ntrain.py 'x\n", "line 2 of stdin: No closing quotation"),
+        ("true\nx.py\n", "line 2 of stdin"),
+    ):
+        done = gpuq("submit", "--stdin", stdin=text)
+        assert done.code == 2
+        assert sentence in done.err
+    assert gpuq("submit", "--stdin", stdin="\n\n").code == 2
+    assert "line 1 of stdin" in gpuq("submit", "--stdin", stdin="true \udcff\n").err
+    assert taken.requests == []
+
+
+def test_ten_thousand_lines_go_in_bounded_requests_in_order(gpuq: Command, taken: FakeApi) -> None:
+    done = gpuq("submit", "--stdin", stdin="".join(f"true {number}\n" for number in range(10_000)))
+    assert done.code == 0
+    assert len(done.out.splitlines()) == 10_000
+    assert all(len(request.body) <= 500 for request in taken.requests)
+    assert [body["command"][1] for request in taken.requests for body in request.body] == [
+        str(n) for n in range(10_000)
+    ]
+    assert len({request.headers["Idempotency-Key"] for request in taken.requests}) == len(taken.requests)
+
+
+def test_ids_taken_before_a_failure_are_still_told(gpuq: Command, api: FakeApi) -> None:
+    refusal = problem(503, 4, "The database does not answer.", "Wait.")
+    api.on("POST", "/api/v1/jobs", Reply({"ids": [*range(1, 501)]}, 201), refusal)
+    done = gpuq("submit", "--stdin", stdin="true\n" * 600)
+    assert done.code == 4
+    assert len(done.out.splitlines()) == 500
+    assert "500 of 600 commands were queued" in done.err
+
+
+def test_a_dry_run_asks_for_the_forecast_and_queues_nothing(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    taken.on("POST", "/api/v1/predict", {"kind": "k", "forecast": samples.FORECAST, "never_fits": None})
+    done = gpuq("submit", "--dry-run", "train.py")
+    assert done.code == 0
+    assert "12 attempts of this kind" in done.out
+    assert taken.asked("POST", "/api/v1/jobs") == []
+
+
+def test_wait_ends_with_the_jobs_code(gpuq: Command, taken: FakeApi, script: Path) -> None:
+    taken.on(
+        "GET",
+        "/api/v1/jobs",
+        {"jobs": [samples.job(42)], "next": None},
+        {"jobs": [samples.ended(42, "FAILED", 3)], "next": None},
+    )
+    done = gpuq("submit", "--wait", "train.py")
+    assert (done.code, done.out) == (3, "42\n")
+    assert "job 42 ended FAILED with exit code 3" in done.err

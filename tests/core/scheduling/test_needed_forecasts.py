@@ -1,0 +1,52 @@
+"""Which questions the core asks: each names the way in which its device is shared."""
+
+from __future__ import annotations
+
+from gpuq.core.scheduling.decide import decide
+from gpuq.core.scheduling.needed_forecasts import ask
+from gpuq.core.state.events import Submitted
+from gpuq.core.state.forecast import Forecast, PairCost, Question
+from gpuq.core.state.job import KindId
+from gpuq.core.state.state import apply
+from gpuq.policies.lists.packed import packed
+from tests.support.nouns import a_device, a_forecast, a_job, a_report
+from tests.support.playbook import Playbook
+
+
+def test_questions_name_the_way_in_which_each_device_is_shared() -> None:
+    play = Playbook().forecast("kind", a_forecast(10, 1))
+    play.happen(a_report(a_device("gpu0", sharing="mps"), a_device("gpu1", sharing="time-slicing")))
+    play.happen(*(Submitted(a_job(number)) for number in (1, 2))).settle()
+    play.happen(Submitted(a_job(3)))
+
+    alone = ask(play.state, {}, play.limits, play.now)
+    together = ask(play.state, {question: a_forecast(10, 1) for question in alone}, play.limits, play.now)
+
+    assert {(question.sharing, question.beside) for question in alone} == {("mps", ()), ("time-slicing", ())}
+    assert {question.sharing: question.beside for question in together} == {"mps": ("kind",), "time-slicing": ("kind",)}
+
+
+def test_pairs_known_under_one_way_of_sharing_open_no_device_shared_in_another() -> None:
+    """Beyond the limit on load only where the pair's slowdowns are known: here under MPS."""
+    pair = PairCost(KindId("b"), 1.05, 1.2, 1.05, 1.2)
+    play = Playbook().happen(a_report(a_device("gpu0", sharing="time-slicing"), a_device("gpu1", sharing="mps")))
+    known = {"mps": (pair,), "time-slicing": ()}
+
+    def answer(question: Question) -> Forecast:
+        pairs = known[question.sharing or ""]
+        return a_forecast(70, 1, pairs=pairs if question.beside else (), pairs_known=bool(pairs))
+
+    def decide_so() -> None:
+        answers: dict[Question, Forecast] = {}
+        while questions := ask(play.state, answers, play.limits, play.now):
+            answers.update({question: answer(question) for question in questions})
+        for action in decide(play.state, answers, play.limits, packed, play.now, cause=1):
+            apply(play.state, action, play.now)
+            play.done.append(action)
+
+    play.happen(Submitted(a_job(1, kind="b")), Submitted(a_job(2, kind="b")))
+    decide_so()
+    play.happen(Submitted(a_job(3, kind="a")))
+    decide_so()
+
+    assert play.launched()[3] == "gpu1"

@@ -1,0 +1,63 @@
+"""gpuq's own learning as a method: what serves, refitted on what is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpuq.lab.evaluate.answers import Directed
+from gpuq.lab.evaluate.ours import OURS, slowdowns
+from gpuq.lab.measured import Single
+from tests.lab.evaluate import tables
+
+
+def directed(seed: int = 0) -> list[Directed]:
+    alone = tables.singles()
+    named = {single.job: single for single in alone}
+    return [
+        Directed(named[a], named[b], value)
+        for pair in tables.pairs(alone, seed=seed)
+        for a, b, value in ((pair.job_a, pair.job_b, pair.slowdown_a), (pair.job_b, pair.job_a, pair.slowdown_b))
+        if value is not None
+    ]
+
+
+def test_a_measured_pair_is_foretold_as_it_was_measured() -> None:
+    rows = directed()
+    answer = slowdowns(rows)([(row.job, row.beside) for row in rows])
+    measured = np.array([row.slowdown for row in rows])
+    assert np.mean(np.abs(answer.point - measured) / measured) < 0.05
+    assert np.mean(measured <= answer.upper) >= 0.9
+    assert (answer.upper >= answer.point).all()
+
+
+def test_jobs_of_which_nothing_is_known_still_get_an_answer() -> None:
+    answer = slowdowns(directed())([(Single("V100", "new", "new"), Single("V100", "newer", "newer"))])
+    assert np.isfinite(answer.point).all()
+    assert np.isfinite(answer.upper).all()
+
+
+def test_without_any_pair_there_is_no_answer() -> None:
+    answer = slowdowns([])([(Single("V100", "a", "a"), Single("V100", "b", "b"))])
+    assert np.isnan(answer.point).all()
+    assert not answer.admits.any()
+
+
+def test_peaks_of_another_batch_size_of_a_known_model() -> None:
+    known = tables.singles(batches=(8, 16, 64))
+    question = Single("V100", "VGG16:32", "VGG16", batch_size=32)
+    assert OURS.utilization is not None
+    assert OURS.memory is not None
+    utilization = OURS.utilization(known, np.array([single.utilization_pct for single in known]))([question])
+    memory = OURS.memory(known, np.array([single.peak_memory_mib for single in known]))([question])
+    # The world of these tables: 80% and five more with 16 of the batch; 2,100 MiB and ten more with each one.
+    assert utilization.point[0] == pytest.approx(90, abs=8)
+    assert memory.point[0] == pytest.approx(2420, rel=0.1)
+    assert utilization.upper[0] >= utilization.point[0]
+    assert memory.upper[0] >= memory.point[0]
+
+
+def test_too_few_singles_are_no_evidence() -> None:
+    assert OURS.memory is not None
+    one = tables.singles()[:1]
+    assert np.isnan(OURS.memory(one, np.array([1.0]))(one).point).all()

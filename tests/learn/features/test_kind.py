@@ -1,0 +1,298 @@
+"""The kind: what is the same work again."""
+
+from __future__ import annotations
+
+import random
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuq.learn.features.families import family, parameters
+from gpuq.learn.features.kind import LONGEST_KIND, describe
+from gpuq.submission import Hints, Submission
+
+
+def kind_of(*command: str, owner: str = "alice", cwd: str = "/home/alice/vision", **given_: object) -> str:
+    return describe(Submission(command=command, cwd=cwd, **given_), owner)[0]  # type: ignore[arg-type]
+
+
+def features_of(*command: str, **given_: object) -> dict[str, object]:
+    return dict(describe(Submission(command=command, cwd="/home/alice/vision", **given_), "alice")[2])  # type: ignore[arg-type]
+
+
+def test_a_kind_reads_like_its_command():
+    kind = kind_of("python3", "train.py", "--batch-size", "64", "--lr=0.1", "--model", "resnet50", script="train.py")
+    assert kind == "alice:~/vision/train.py --batch-size=64 --lr=* --model=resnet50"
+
+
+def test_an_empty_argument_is_a_value_like_any_other():
+    assert kind_of("python3", "train.py", "--mode", "", script="train.py") == "alice:~/vision/train.py --mode=*"
+
+
+def test_another_script_on_standard_input_is_another_kind():
+    one = kind_of("/usr/bin/python3", "-u", "-", "--lr", "0.1", stdin="print(1)")
+    assert one == "alice:- d287bb7f --lr=*"
+    assert kind_of("python", "-", "--lr", "0.2", stdin="print(1)") == one
+    assert kind_of("python", "-", "--lr", "0.1", stdin="print(2)") != one
+    assert kind_of("bash", "-s", "train.py", stdin="print(1)").startswith("alice:- d287bb7f ")
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        (("--bs", "32"), "--batch-size=32"),
+        (("-b", "32"), "--batch-size=32"),
+        (("-b32",), "--batch-size=32"),
+        (("batch_size=32",), "--batch-size=32"),
+        (("data.batch_size=32",), "--batch-size=32"),
+        (("--train_batch_size=32",), "--batch-size=32"),
+        (("--image-size", "224"), "--image-size=224"),
+        (("--img_size=224x224",), "--image-size=224x224"),
+        (("--max-length", "512"), "--seq-len=512"),
+        (("--seq_len=512",), "--seq-len=512"),
+        (("--arch", "resnet50"), "--model=resnet50"),
+        (("-a", "resnet50"), "--model=resnet50"),
+        (("--backbone=vit_b/16",), "--model=vit_b/16"),
+        (("--model", "/secret/folder/bert-large"), "--model=bert-large"),
+        (("--precision", "bf16"), "--precision=bf16"),
+        (("--dtype=float16",), "--precision=float16"),
+        (("--fp16",), "--precision=fp16"),
+        (("--amp", "true"), "--precision=amp"),
+        (("--amp", "data/train"), "--precision=amp <path>"),
+        (("--lr", "-0.1"), "--lr=*"),
+        (("--password", "hunter2"), "--password=*"),
+        (("--out_dir=x", "--seed", "3", "--lr", "1", "--log-interval=5", "--run_name", "b"), "--lr=*"),
+        (("--password=hunter2",), "--password=*"),
+        (("--verbose",), "--verbose"),
+        (("--batch-size", "auto"), "--batch-size=*"),
+        (("10", "2.5", "a/b.txt", "fit"), "<number>… <path> fit"),
+    ],
+)
+def test_known_sizes_stay_and_other_values_are_masked(words: tuple[str, ...], shown: str):
+    assert kind_of("python", "train.py", *words) == f"alice:~/vision/train.py {shown}"
+
+
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (("/venv/bin/python3.11", "-u", "train.py"), "~/vision/train.py"),
+        (("torchrun", "--nproc_per_node=2", "train.py"), "~/vision/train.py"),
+        (("env", "A=b", "python", "/srv/train.py"), "/srv/train.py"),
+        (("./train.py",), "~/vision/train.py"),
+        (("python", "-m", "vision.train"), "-m vision.train"),
+        (("sleep", "3"), "sleep <number>"),
+        (("/opt/bin/simulate", "3"), "/opt/bin/simulate <number>"),
+    ],
+)
+def test_what_runs_is_found_behind_its_interpreter(command: tuple[str, ...], shown: str):
+    assert kind_of(*command) == f"alice:{shown}"
+
+
+def test_code_on_the_command_line_is_known_by_its_digest():
+    assert kind_of("python", "-c", "print(1)") != kind_of("python", "-c", "print(2)")
+    assert kind_of("python", "-c", "print(1)") == kind_of("python3", "-c", "print(1)")
+
+
+def test_the_same_script_from_another_folder_is_the_same_kind():
+    assert kind_of("python", "train.py") == kind_of("python", "vision/train.py", cwd="/home/alice")
+
+
+def test_a_project_shares_its_kinds_and_owners_do_not():
+    assert kind_of("python", "t.py", owner="alice") != kind_of("python", "t.py", owner="bob")
+    assert kind_of("python", "/x/t.py", owner="alice", project="p") == kind_of(
+        "python", "/x/t.py", owner="bob", project="p"
+    )
+
+
+def test_kind_given_by_hand_overrides():
+    assert kind_of("python", "train.py", kind="my kind") == "my kind"
+
+
+def test_on_several_devices_it_is_another_kind():
+    one, two = kind_of("python", "t.py", gpus=1), kind_of("python", "t.py", gpus=2)
+    assert two == f"{one} x2"
+    assert kind_of("python", "t.py", gpus=1, most_gpus=4) == f"{one} x1-4"
+    assert kind_of("python", "t.py", gpus=2, most_gpus=2) == two
+    assert kind_of("python", "t.py", gpus=2, kind="mine") == "mine x2", "a kind given by hand too: durations differ"
+    assert len(kind_of("python", "t.py", gpus=2, kind="k" * LONGEST_KIND)) <= LONGEST_KIND
+
+
+def test_a_changed_script_keeps_the_kind_and_changes_the_signature():
+    one, two = (describe(Submission(command=("python", "t.py"), cwd="/x", script_sha256=c * 64), "alice") for c in "ab")
+    assert one[0] == two[0]
+    assert one[1] != two[1]
+
+
+def test_masked_values_change_neither_signature_nor_features():
+    one, two = (
+        describe(Submission(command=("python", "t.py", "--lr", lr, "--data", data), cwd="/x"), "alice")
+        for lr, data in (("0.1", "/a/b"), ("0.2", "/c"))
+    )
+    assert one == two
+    assert "/a/b" not in repr(one)
+
+
+def test_secrets_are_in_no_feature():
+    words = ("--password", "hunter2", "--hf_token=hunter2", "--api-key", "hunter2", "--note", "hunter2")
+    assert "hunter2" not in repr(
+        features_of("python", "t.py", *words, env={"WANDB_API_KEY": "hunter2", "TOKEN": "hunter2"})
+    )
+
+
+def test_values_are_those_of_the_command_and_of_the_variables():
+    features = features_of("python", "t.py", "--hidden=64", "data.n_train=9", "3", env={"DEPTH": "2", "PATH": "/bin"})
+    assert features["values"] == {"argument-1": 3.0, "depth": 2.0, "hidden": 64.0, "n-train": 9.0}
+    assert features["given"] == ["argument-1", "depth", "hidden", "n-train"]
+
+
+def test_features_hold_the_sizes():
+    features = features_of(
+        "python", "t.py", "--bs=64", "--img-size", "128x512", "--seq-len=9", "--arch", "ResNet50", "--bf16", gpus=2
+    )
+    assert features["batch_size"] == 64
+    assert features["batch_log2"] == 6
+    assert features["image_size"] == 256
+    assert features["sequence_length"] == 9
+    assert features["model"] == "ResNet50"
+    assert features["precision"] == "bf16"
+    assert features["gpus"] == 2
+    assert "model:resnet50" in features["tokens"]  # type: ignore[operator]
+    assert "family:resnet" in features["tokens"]  # type: ignore[operator]
+
+
+def test_sizes_not_on_the_command_line_are_unknown_not_zero():
+    features = features_of("python", "t.py", "--batch-size", "0")
+    assert features["batch_size"] is None
+    assert features["model"] is None
+
+
+option_names = st.from_regex(r"[a-z]{3,8}(-[a-z]{3,8})?", fullmatch=True).filter(lambda name: "size" not in name)
+values = st.one_of(st.integers().map(str), st.floats(allow_nan=False).map(str), st.text("abcdefghij./", min_size=1))
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.dictionaries(option_names, st.tuples(values, values), max_size=6), st.randoms(use_true_random=False))
+def test_the_kind_ignores_masked_values_and_the_order_of_options(
+    options: dict[str, tuple[str, str]], chance: random.Random
+):
+    unmasked = {"model", "net", "img", "half", "amp", "dtype", "arch", "size", "precision", "backbone", "network"}
+    kept = {name: pair for name, pair in options.items() if name not in unmasked}
+    first = [f"--{name}={one}" for name, (one, _) in kept.items()] + ["--batch-size=8"]
+    second = [f"--{name}={other}" for name, (_, other) in kept.items()] + ["--batch-size=8"]
+    chance.shuffle(second)
+    assert kind_of("python", "t.py", *first) == kind_of("python", "t.py", *second)
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(st.one_of(st.text(max_size=20), st.from_regex(r"\A-{0,2}[a-z]{0,4}=?\S{0,9}\Z")), max_size=12),
+    st.one_of(st.none(), st.text(min_size=1, max_size=20)),
+    st.text(max_size=8),
+)
+def test_describe_takes_any_command(command: list[str], script: str | None, owner: str):
+    kind, signature, features = describe(Submission(command=tuple(command), cwd="/x", script=script), owner)
+    assert len(kind) <= LONGEST_KIND
+    assert kind.isprintable() or not kind.isascii()
+    assert signature.startswith(kind)
+    assert features["tokens"] is not None
+
+
+def test_absurdly_many_arguments_keep_the_kind_short():
+    one = kind_of("python", "t.py", *(f"--option-{i}=x" for i in range(4000)))
+    other = kind_of("python", "t.py", *(f"--option-{i}=x" for i in range(3999)))
+    assert len(one) <= LONGEST_KIND
+    assert one != other
+
+
+def test_numbers_too_large_for_a_size_are_masked():
+    assert kind_of("python", "t.py", "--batch-size", "9" * 5000).endswith("--batch-size=*")
+
+
+# --- what the script says -------------------------------------------------------------------------------------------
+
+
+def hints_of(**fields: object) -> Hints:
+    return msgspec.convert(fields, Hints)
+
+
+def described(*words: str, hints: Hints | None = None) -> dict[str, object]:
+    return features_of("python", "t.py", *words, script="t.py", hints=hints)
+
+
+def test_the_script_fills_in_what_the_command_leaves_open():
+    hints = hints_of(
+        framework="pytorch",
+        constructors=["resnet50"],
+        layers={"Linear": 1},
+        settings={"batch": {"value": "64", "origin": "default"}, "optimizer": {"value": "SGD", "origin": "script"}},
+    )
+    features = described("--epochs", "5", hints=hints)
+    assert (features["batch_size"], features["batch_log2"], features["epochs"]) == (64, 6, 5)
+    assert (features["framework"], features["model"], features["model_family"]) == ("pytorch", "resnet50", "resnet")
+    assert (features["optimizer"], features["parameters"], features["layers"]) == ("sgd", 25_557_032, {"Linear": 1})
+    assert features["origins"] == {"batch": "default", "epochs": "argument", "optimizer": "script"}
+    tokens = features["tokens"]
+    assert {"framework:pytorch", "constructor:resnet50", "family:resnet", "layer:linear", "optimizer:sgd"} <= set(
+        tokens
+    )  # type: ignore[call-overload]
+
+
+def test_the_command_goes_before_the_script():
+    hints = hints_of(
+        settings={"batch": {"value": "64", "origin": "default"}, "model": {"value": "vgg16", "origin": "default"}}
+    )
+    features = described("-b", "8", "--arch", "bert-base-uncased", hints=hints)
+    assert (features["batch_size"], features["model"], features["model_family"]) == (8, "bert-base-uncased", "bert")
+    assert features["origins"] == {"batch": "argument", "model": "argument"}
+
+
+def test_hints_change_the_signature_but_never_the_kind():
+    small, large = (hints_of(settings={"batch": {"value": size, "origin": "default"}}) for size in ("8", "64"))
+    one, two = (
+        describe(Submission(command=("python", "t.py"), cwd="/x", hints=hints), "alice") for hints in (small, large)
+    )
+    assert one[0] == two[0]
+    assert one[1] != two[1]
+
+
+def test_where_a_value_was_read_does_not_change_the_signature():
+    read = (hints_of(settings={"batch": {"value": "8", "origin": origin}}) for origin in ("default", "config file"))
+    one, two = (describe(Submission(command=("python", "t.py"), cwd="/x", hints=hints), "alice") for hints in read)
+    assert one[1] == two[1]
+
+
+def test_a_value_that_cannot_be_is_not_believed():
+    hints = hints_of(
+        settings={"batch": {"value": "many", "origin": "script"}, "precision": {"value": "rm -rf", "origin": "script"}}
+    )
+    features = described(hints=hints)
+    assert (features["batch_size"], features["precision"], features["origins"]) == (None, None, {})
+
+
+@pytest.mark.parametrize(
+    ("names", "layers", "known"),
+    [
+        (["AutoModel.from_pretrained:distilbert-base-uncased"], {}, "distilbert"),
+        (["vit_base_patch16_224"], {}, "vit"),
+        (["EfficientNetB0"], {}, "efficientnet"),
+        (["WideResNet"], {}, "wide_resnet"),
+        (["meta-llama/Llama-2-7b-hf"], {}, "llama"),
+        (["Net"], {"Conv2d": 2, "Linear": 2}, "cnn"),
+        (["Net"], {"LSTM": 1, "Linear": 1}, "rnn"),
+        (["build"], {"MultiHeadAttention": 2, "Dense": 5}, "transformer"),
+        (["Activity"], {}, None),
+        ([], {}, None),
+    ],
+)
+def test_families_by_name_or_else_by_layers(names: list[str], layers: dict[str, int], known: str | None):
+    assert family(names, layers) == known
+
+
+@pytest.mark.parametrize(
+    ("name", "count"),
+    [("resnet50", 25_557_032), ("org/bert-base-uncased", 109_482_240), ("llama-2-7b", 7_000_000_000), ("net", None)],
+)
+def test_parameters_of_models_that_everybody_knows(name: str, count: int | None):
+    assert parameters([name]) == count

@@ -1,0 +1,486 @@
+"""Forecasts: own history, then the like of a kind, then nothing."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+
+from gpuq.core.state.forecast import Forecast, Question
+from gpuq.core.state.job import KindId
+from gpuq.learn.features.kind import describe
+from gpuq.learn.history.history import History
+from gpuq.learn.history.outcome import Outcome
+from gpuq.learn.serving.model import Model
+from gpuq.learn.serving.predictor import Predictor, Support
+from gpuq.learn.training.train import fit
+from gpuq.script.hints import hints
+from gpuq.settings import Learning
+from gpuq.submission import Hints, Setting, Submission
+from tests.learn.world import DEVICE, GIB, Work, run
+
+RESNET = Work("resnet50", 64, 60.0, 6 * GIB)
+
+
+def predictor(*outcomes: Outcome, model: Model | None = None) -> Predictor:
+    return Predictor(History.from_outcomes(outcomes), model, Learning())
+
+
+def forecast(of: Predictor, work: Work, *beside: str, device_type: str = DEVICE) -> Forecast:
+    kind, signature, features = work.described()
+    of.register(signature, features, kind)
+    question = Question(signature, KindId(kind), device_type, tuple(KindId(name) for name in beside))
+    return of.answer([question])[question]
+
+
+def runs(work: Work, count: int, seed: int = 1, **changes: Any) -> list[Outcome]:
+    chance = random.Random(seed)
+    return [run(work, number, chance, **changes) for number in range(count)]
+
+
+def test_without_evidence_all_is_unknown():
+    answer = forecast(predictor(), RESNET, "other")
+    assert not answer.known
+    assert answer.evidence == "none"
+    assert (answer.peak_memory_bytes, answer.expected_slowdown, answer.upper_slowdown) == (None, None, None)
+    assert [(cost.newcomer, cost.resident, cost.unsafe) for cost in answer.pairs] == [(None, None, False)]
+
+
+def test_one_run_is_enough_to_know_and_counts_at_once():
+    of = predictor()
+    assert not forecast(of, RESNET).known
+    (first,) = runs(RESNET, 1)
+    of.learn(first)
+    answer = forecast(of, RESNET)
+    assert answer.evidence == "own history, 1 run"
+    assert answer.peak_memory_bytes == first.peak_memory_bytes
+    assert answer.peak_utilization_pct == first.peak_utilization_pct
+    assert answer.duration_p50_s == first.duration_s
+    assert 1.05 < (answer.duration_p90_s or 0) / (first.duration_s or 1) < 1.3, (
+        "one run does not show how much runs differ"
+    )
+    assert answer.upper_memory_bytes is not None
+    assert 1.1 < answer.upper_memory_bytes / (first.peak_memory_bytes or 1) < 1.25
+
+
+def test_more_runs_bring_the_bound_closer():
+    few, many = (forecast(predictor(*runs(RESNET, n)), RESNET) for n in (1, 30))
+    assert many.evidence == "own history, 30 runs"
+    assert abs((many.upper_memory_bytes or 0) - 6 * GIB) < abs((few.upper_memory_bytes or 0) - 6 * GIB)
+
+
+def test_a_changed_script_widens_the_bound():
+    of = predictor(*runs(RESNET, 30))
+    same, changed = forecast(of, RESNET), forecast(of, replace(RESNET, script_sha256="b" * 64))
+    assert (changed.upper_memory_bytes or 0) > 1.1 * (same.upper_memory_bytes or 0)
+    assert changed.evidence == "own history, 30 runs of an earlier script"
+    of.learn(run(replace(RESNET, script_sha256="b" * 64), 99, random.Random(1)))
+    assert forecast(of, replace(RESNET, script_sha256="b" * 64)).evidence == "own history, 1 run"
+
+
+def test_another_type_of_device_is_no_evidence():
+    assert not forecast(predictor(*runs(RESNET, 5)), RESNET, device_type="Other GPU").known
+
+
+def test_the_power_foretold_is_the_middle_of_what_runs_drew_and_unknown_where_none_was_measured():
+    assert forecast(predictor(*runs(RESNET, 3)), RESNET).power_w is None
+    drew = [
+        runs(RESNET, 1, attempt=(number, 1), power_w=watts)[0] for number, watts in enumerate((300.0, 90.0, 310.0), 10)
+    ]
+    assert forecast(predictor(*runs(RESNET, 2), *drew), RESNET).power_w == 300.0
+    assert forecast(predictor(*drew), RESNET, device_type="Other GPU").power_w is None
+
+
+def test_runs_alone_show_the_utilization_and_shared_ones_only_raise_it():
+    held_down = runs(RESNET, 5, shared=True, peak_utilization_pct=30.0, attempt=None)
+    assert forecast(predictor(*runs(RESNET, 3), *held_down), RESNET).peak_utilization_pct == pytest.approx(60, rel=0.1)
+    higher = runs(RESNET, 5, shared=True, peak_utilization_pct=80.0, attempt=None)
+    assert forecast(predictor(*runs(RESNET, 3), *higher), RESNET).peak_utilization_pct == 80
+
+
+def test_a_kind_that_only_ran_beside_foreign_load_may_share_by_the_bound_of_its_utilisation():
+    (spoiled,) = runs(RESNET, 1, peak_utilization_pct=None, utilization_at_most=80.0, disturbed=True, alone_rate=None)
+    of = predictor(spoiled)
+    answer = forecast(of, RESNET)
+    assert answer.known
+    assert answer.peak_utilization_pct == 80.0
+    assert answer.evidence == "own history, 1 run; utilisation at most, it only ran beside foreign load"
+    (clean,) = runs(RESNET, 1, seed=2, peak_utilization_pct=60.0)
+    of.learn(replace(clean, attempt=(7, 1)))
+    answer = forecast(of, RESNET)
+    assert (answer.peak_utilization_pct, answer.evidence) == (60.0, "own history, 1 run")
+
+
+def test_durations_beside_foreign_load_count_only_while_there_are_no_others():
+    slow = runs(RESNET, 3, disturbed=True, duration_s=100.0)
+    of = predictor(*slow)
+    assert forecast(of, RESNET).duration_p50_s == 100.0
+    of.learn(replace(runs(RESNET, 1, duration_s=60.0)[0], attempt=(9, 1)))
+    assert forecast(of, RESNET).duration_p50_s == 60.0
+
+
+def test_an_unfinished_run_is_only_a_lower_bound():
+    (partial,) = runs(RESNET, 1, whole=False, peak_memory_bytes=9 * GIB)
+    assert not forecast(predictor(partial), RESNET).known
+    answer = forecast(predictor(partial, *runs(RESNET, 5, attempt=None)), RESNET)
+    assert (answer.peak_memory_bytes or 0) >= 9 * GIB
+    assert (answer.upper_memory_bytes or 0) > 9.5 * GIB
+
+
+def test_a_message_that_comes_twice_counts_once():
+    of = predictor()
+    (first,) = runs(RESNET, 1)
+    of.learn(first)
+    of.learn(first)
+    assert forecast(of, RESNET).evidence == "own history, 1 run"
+
+
+def test_one_measured_pair_is_known_from_both_sides():
+    mine, other = RESNET.described()[0], "bert"
+    beside_bert = ((other, 1.08, 1.06, 1.10),)
+    of = predictor(*runs(RESNET, 1, shared=True, partner_kinds=(other,), slowdowns=beside_bert))
+    answer = forecast(of, RESNET, other)
+    assert answer.expected_slowdown == 1.08
+    assert 1.10 <= (answer.upper_slowdown or 0) < 1.15
+    (cost,) = answer.pairs
+    assert (cost.newcomer, cost.resident) == (1.08, None)
+    question = Question("s", KindId(other), DEVICE, (KindId(mine),))
+    (back,) = of.answer([question])[question].pairs
+    assert (back.newcomer, back.resident) == (None, 1.08)
+
+
+def test_two_partners_multiply_and_one_unknown_makes_all_unknown():
+    first, second = (
+        runs(RESNET, 1, shared=True, partner_kinds=(name,), slowdowns=((name, 1.1, 1.1, 1.1),), attempt=None)[0]
+        for name in "ab"
+    )
+    of = predictor(first, second)
+    assert forecast(of, RESNET, "a", "b").expected_slowdown == pytest.approx(1.21)
+    assert forecast(of, RESNET, "a", "c").expected_slowdown is None
+
+
+def test_running_out_of_memory_together_marks_the_pair():
+    failed = runs(RESNET, 1, shared=True, partner_kinds=("bert",), ending="out of memory", whole=False)
+    of = predictor(*failed)
+    assert [cost.unsafe for cost in forecast(of, RESNET, "bert", "gan").pairs] == [True, False]
+    question = Question("s", KindId("bert"), DEVICE, (KindId(RESNET.described()[0]),))
+    assert of.answer([question])[question].pairs[0].unsafe
+
+
+@pytest.mark.parametrize(
+    ("ending", "device_type", "cause", "unsafe"),
+    [
+        ("out of memory", DEVICE, "own growth", True),
+        ("out of memory", DEVICE, "a foreign process", False),
+        ("host out of memory", DEVICE, None, False),
+        ("host out of memory", "cpu-2", None, True),
+        ("device failed", DEVICE, None, False),
+    ],
+)
+def test_only_the_devices_own_memory_speaks_against_a_pair(ending, device_type, cause, unsafe):
+    """The host's is not the GPU's, though it is that of CPU cores; and a foreign process is no partner."""
+    failed = runs(
+        RESNET, 1, shared=True, partner_kinds=("bert",), ending=ending, device_type=device_type, memory_cause=cause
+    )
+    of = predictor(*failed)
+    question = Question("s", KindId("bert"), device_type, (KindId(RESNET.described()[0]),))
+    assert of.answer([question])[question].pairs[0].unsafe is unsafe
+
+
+def test_a_learnt_pair_replaces_the_answer_given_before():
+    of = predictor(*runs(RESNET, 1))
+    assert forecast(of, RESNET, "bert").expected_slowdown is None
+    of.learn(
+        runs(RESNET, 1, shared=True, partner_kinds=("bert",), slowdowns=(("bert", 1.2, 1.1, 1.3),), attempt=(9, 1))[0]
+    )
+    assert forecast(of, RESNET, "bert").expected_slowdown == 1.2
+
+
+def trained() -> tuple[list[Outcome], Model]:
+    small = [Work(f"mobilenet{i}", 32, 20.0 + i, 1 * GIB) for i in range(4)]
+    large = [Work(f"bert{i}", 32, 90.0 + i, 12 * GIB) for i in range(4)]
+    chance = random.Random(5)
+    outcomes = [run(work, 10 * n + i, chance) for n in range(3) for i, work in enumerate([*small, *large])]
+    return outcomes, fit(outcomes, Learning())
+
+
+def somebody_elses(outcomes: list[Outcome]) -> list[Outcome]:
+    """The same attempts by somebody else: only the cluster of their kinds says something of ours."""
+    moved = {"owner:alice": "owner:bob"}
+    return [
+        replace(
+            outcome,
+            features={**outcome.features, "tokens": [moved.get(word, word) for word in outcome.features["tokens"]]},
+        )
+        for outcome in outcomes
+    ]
+
+
+def test_a_new_kind_of_nobody_known_gets_the_forecast_of_the_cluster_it_is_like():
+    outcomes = somebody_elses(trained()[0])
+    of = predictor(*outcomes, model=fit(outcomes, Learning()))
+    light, heavy = (forecast(of, Work(f"{name}9", 32, 22.0, GIB)) for name in ("mobilenet", "bert"))
+    assert light.evidence.startswith("cluster of 4 kinds, nearest alice:")
+    assert light.evidence.endswith(", regressed in log batch")
+    assert light.known
+    assert (light.peak_memory_bytes or 0) < 3 * GIB
+    assert (heavy.peak_memory_bytes or 0) > 6 * GIB
+
+
+def test_a_new_kind_gets_the_forecast_of_its_template():
+    outcomes, model = trained()
+    of = predictor(*outcomes, model=model)
+    small, large = Work("mobilenet9", 32, 22.0, GIB), Work("bert9", 32, 92.0, 12 * GIB)
+    light, heavy = forecast(of, small), forecast(of, large)
+    assert light.known
+    assert light.evidence == "script template, 24 runs of 8 kinds"
+    assert (light.upper_memory_bytes or 0) < 3 * GIB
+    assert (heavy.upper_memory_bytes or 0) > 12 * GIB
+    assert (light.peak_utilization_pct or 0) < 40 < (heavy.peak_utilization_pct or 0)
+    for outcome in runs(small, 3, attempt=None):
+        of.learn(outcome)
+    assert forecast(of, small).evidence == "own history, 3 runs"
+    truth = small.memory_bytes
+    assert abs((forecast(of, small).upper_memory_bytes or 0) - truth) < abs((light.upper_memory_bytes or 0) - truth)
+
+
+def test_a_new_kind_is_known_by_the_model_that_its_script_makes():
+    """The command is the same for all; only the script says which model it is and at which batch size."""
+    outcomes, model = trained()
+    of = predictor(*outcomes, model=model)
+
+    def expected(constructor: str | None) -> int:
+        batch = {"batch": Setting(value="32", origin="default")}
+        hints = None if constructor is None else Hints(constructors=(constructor,), settings=batch)
+        submitted = Submission(command=("python", "train.py"), cwd="/home/alice/vision", script="train.py", hints=hints)
+        kind, _, features = describe(submitted, "alice")
+        return of.forecast_for(kind, features, DEVICE).peak_memory_bytes or 0
+
+    assert 0 < expected("timm:mobilenet2") < 3 * GIB
+    assert expected("AutoModel.from_pretrained:bert2") > 6 * GIB
+
+
+def test_what_a_forecast_may_rest_on_is_told():
+    outcomes, model = trained()
+    of = predictor(*outcomes, model=model)
+    kind, _, features = Work("mobilenet1", 32, 21.0, GIB).described()
+    support = of.support(kind, features, DEVICE)
+    assert support.runs == 3
+    assert len(support.nearest) == 3
+    assert all("mobilenet" in other and other != kind and 0.4 <= likeness <= 1 for other, likeness in support.nearest)
+    assert of.support("k", {}, DEVICE) == of.support("k", features, "another type") == Support(0, ())
+
+
+def test_a_kind_unlike_all_others_is_no_evidence():
+    outcomes, model = trained()
+    of = predictor(*outcomes, model=model)
+    answer = of.forecast_for("k", {"tokens": ["script:fluids", "option:viscosity"], "batch_log2": None}, DEVICE)
+    assert not answer.known
+    assert not of.forecast_for("k", {"tokens": "odd", "batch_log2": "x"}, DEVICE).known
+
+
+def test_a_forecast_names_its_model():
+    outcomes, model = trained()
+    of = predictor(*outcomes)
+    assert forecast(of, RESNET).model_version is None
+    of.use(Model(**{**{f: getattr(model, f) for f in model.__struct_fields__}, "version": "v0007"}))
+    assert forecast(of, RESNET).model_version == "v0007"
+    of.use(None)
+    assert forecast(of, RESNET).model_version is None
+
+
+amounts = st.one_of(st.none(), st.integers(0, 2**40))
+shares = st.one_of(st.none(), st.floats(0, 100))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Outcome]:
+    chance = random.Random(draw(st.integers(0, 9)))
+    return [
+        run(
+            replace(RESNET, script_sha256=draw(st.sampled_from([None, "a" * 64, "b" * 64]))),
+            number,
+            chance,
+            peak_memory_bytes=draw(amounts),
+            peak_utilization_pct=draw(shares),
+            duration_s=draw(st.one_of(st.none(), st.floats(0.01, 1e6))),
+            whole=draw(st.booleans()),
+            shared=draw(st.booleans()),
+        )
+        for number in range(draw(st.integers(0, 22)))
+    ]
+
+
+OUTCOMES, MODEL = trained()
+
+
+@hypothesis_settings(deadline=None, max_examples=40)
+@given(histories(), st.booleans())
+def test_bounds_are_ordered_and_more_history_never_unlearns(outcomes: list[Outcome], with_model: bool):
+    of = predictor(*OUTCOMES, model=MODEL if with_model else None)
+    known = forecast(of, RESNET).known
+    for outcome in outcomes:
+        of.learn(outcome)
+        answer = forecast(of, RESNET)
+        assert answer.known or not known
+        known = answer.known
+        if answer.peak_memory_bytes is not None:
+            assert (answer.upper_memory_bytes or 0) >= answer.peak_memory_bytes >= 0
+        if answer.duration_p50_s is not None:
+            assert (answer.duration_p90_s or 0) >= answer.duration_p50_s > 0
+        if answer.peak_utilization_pct is not None:
+            assert 0 <= answer.peak_utilization_pct <= 100
+
+
+def test_runs_that_showed_little_do_not_push_out_those_that_showed_more():
+    memory_only = runs(RESNET, 1, peak_utilization_pct=None, attempt=(900, 1))
+    utilization_only = runs(RESNET, 1, peak_memory_bytes=None, attempt=(901, 1))
+    unfinished = runs(RESNET, 100, whole=False, peak_memory_bytes=None)
+    of = predictor(*memory_only, *utilization_only, *unfinished)
+    assert forecast(of, RESNET).known
+
+
+@hypothesis_settings(deadline=None, max_examples=30)
+@given(histories())
+def test_the_same_history_gives_the_same_forecast(outcomes: list[Outcome]):
+    assert forecast(predictor(*outcomes), RESNET) == forecast(predictor(*outcomes), RESNET)
+
+
+def test_ten_thousand_questions_get_an_answer_each_and_the_same_one_again():
+    chance = random.Random(3)
+    works = [Work(f"net{chance.randrange(10**6)}", 2 ** (i % 8), 50.0, GIB) for i in range(600)]
+    outcomes = [run(work, 600 * n + i, chance) for n in range(4) for i, work in enumerate(works)]
+    of = predictor(*outcomes, model=fit(outcomes, Learning()))
+    questions = []
+    for i in range(10_000):
+        work = replace(works[i % 600], script_sha256=f"{i:064x}") if i % 2 else Work(f"new{i}", 2 ** (i % 8), 1.0, 1)
+        kind, signature, features = work.described()
+        of.register(signature, features, kind)
+        questions.append(Question(signature, KindId(kind), DEVICE))
+    answers = of.answer(questions)
+    assert len(answers) == 10_000
+    assert sum(answer.known for answer in answers.values()) >= 5000
+    assert of.answer(questions) == answers
+
+
+# --- other settings of the same script ------------------------------------------------------------------------------
+
+NANO = (
+    "n_layer = 4\nn_embd = 128\nmax_iters = 100\nout_dir = 'out'\nimport torch\nexec(open('configurator.py').read())\n"
+)
+
+
+class Nano:
+    """A script that was run, and asked about, at some settings; as the command would submit it."""
+
+    def __init__(self, folder: Path, source: str = NANO) -> None:
+        self.folder = folder
+        self.of = predictor()
+        (folder / "train.py").write_text(source)
+
+    def described(self, *words: str, env: dict[str, str] | None = None) -> tuple[str, str, dict[str, Any]]:
+        script = self.folder / "train.py"
+        read = hints(script, words, self.folder)
+        submitted = Submission(
+            command=("python", str(script), *words), cwd=str(self.folder), script=str(script), env=env or {},
+            hints=None if read is None else msgspec.convert(read, Hints),
+        )  # fmt: skip
+        return describe(submitted, "alice")
+
+    def ran(self, *words: str, gib: float = 0.4, seconds: float = 100.0, env: dict[str, str] | None = None) -> None:
+        kind, signature, features = self.described(*words, env=env)
+        count = sum(len(self.of.history.runs(*key)) for key in self.of.history.kinds())
+        changes = {"kind": kind, "signature": signature, "features": features, "duration_s": seconds}
+        self.of.learn(run(RESNET, count, random.Random(1), peak_memory_bytes=round(gib * GIB), **changes))
+
+    def asked(self, *words: str, env: dict[str, str] | None = None) -> Forecast:
+        kind, _, features = self.described(*words, env=env)
+        return self.of.forecast_for(kind, features, DEVICE)
+
+
+def test_a_larger_model_does_not_inherit_the_smaller_ones_promise(tmp_path: Path):
+    nano = Nano(tmp_path)
+    nano.ran("--n_layer=4", "--n_embd=128")
+    small = nano.asked("--n_layer=4", "--n_embd=128")
+    assert (small.upper_memory_bytes or 0) < 0.5 * GIB
+    for words in (("--n_layer=12", "--n_embd=768"), ("--n_layer=24", "--n_embd=1024")):
+        large = nano.asked(*words)
+        assert large.upper_memory_bytes is None or large.upper_memory_bytes > 2.0 * GIB
+        assert not large.known, "it runs alone, and is thereby measured"
+        assert large.evidence == "own history, 1 run with another n-embd, n-layer; too far to bound memory"
+    nano.ran("--n_layer=12", "--n_embd=768", gib=2.0)
+    assert (nano.asked("--n_layer=12", "--n_embd=768").upper_memory_bytes or 0) > 2.0 * GIB
+    between = nano.asked("--n_layer=8", "--n_embd=512").upper_memory_bytes
+    assert between is None or between >= 1.9 * GIB
+
+
+def test_where_results_go_makes_no_other_kind(tmp_path: Path):
+    nano = Nano(tmp_path)
+    nano.ran("--n_layer=4")
+    assert nano.described("--n_layer=4")[:2] == nano.described("--n_layer=4", "--out_dir=x", "--seed=3")[:2]
+    assert nano.asked("--n_layer=4", "--out_dir=x").evidence == "own history, 1 run"
+    assert nano.asked().evidence == "own history, 1 run", (
+        "another kind, but four layers are what the script says itself"
+    )
+
+
+def test_a_configuration_file_counts_as_arguments_do(tmp_path: Path):
+    nano = Nano(tmp_path, "import torch, yaml, sys\n")
+    for name, hidden in (("small", 512), ("big", 8192), ("copy", 512)):
+        (tmp_path / f"{name}.yaml").write_text(f"model:\n  hidden: {hidden}\n  num_layers: 4\n")
+    nano.ran("--config", "small.yaml", gib=4.8)
+    assert (nano.asked("--config", "copy.yaml").upper_memory_bytes or 0) < 6 * GIB
+    big = nano.asked("--config", "big.yaml")
+    assert big.upper_memory_bytes is None or big.upper_memory_bytes > 48 * GIB
+    assert not big.known
+
+
+def test_a_variable_given_to_the_job_counts_as_an_argument_does(tmp_path: Path):
+    nano = Nano(tmp_path, "import os, torch\nHIDDEN = int(os.environ.get('HIDDEN', 512))\n")
+    nano.ran(env={"HIDDEN": "512"})
+    assert nano.asked().evidence == "own history, 1 run", "the script's own default"
+    assert nano.asked(env={"HIDDEN": "512", "LOG_LEVEL": "debug"}).evidence == "own history, 1 run"
+    assert not nano.asked(env={"HIDDEN": "8192"}).known
+
+
+def test_more_steps_take_as_much_longer(tmp_path: Path):
+    nano = Nano(tmp_path)
+    nano.ran("--max_iters=100", seconds=100.0)
+    long = nano.asked("--max_iters=1400")
+    assert 1000 < (long.duration_p50_s or 0) < 1500
+    assert (long.duration_p90_s or 0) > 1350
+    assert long.known, "it needs no more memory"
+    assert (long.upper_memory_bytes or 0) < 0.6 * GIB
+
+
+def test_a_larger_batch_of_another_kind_is_bounded_by_the_script_it_shares(tmp_path: Path):
+    nano = Nano(tmp_path)
+    nano.ran("--batch_size=16", gib=4.0)
+    twice = nano.asked("--batch_size=32")
+    assert nano.described("--batch_size=16")[0] != nano.described("--batch_size=32")[0]
+    assert 4 * GIB < (twice.peak_memory_bytes or 0) < 8 * GIB <= 1.1 * (twice.upper_memory_bytes or 0)
+    assert (twice.peak_utilization_pct or 0) > (nano.asked("--batch_size=16").peak_utilization_pct or 0)
+
+
+def test_a_value_thought_harmless_that_changed_memory_is_covered(tmp_path: Path):
+    nano = Nano(tmp_path)
+    nano.ran("--learning_rate=0.1", gib=1.0)
+    nano.ran("--learning_rate=0.2", gib=3.0)
+    assert (nano.asked("--learning_rate=0.3").upper_memory_bytes or 0) > 3.0 * GIB
+
+
+def test_what_another_kind_of_the_script_showed_counts_at_once(tmp_path: Path):
+    nano = Nano(tmp_path)
+    kind, signature, features = nano.described("--batch_size=32")
+    nano.of.register(signature, features, kind)
+    question = Question(signature, KindId(kind), DEVICE)
+    assert not nano.of.answer([question])[question].known
+    nano.ran("--batch_size=16", gib=4.0)
+    assert nano.of.answer([question])[question].known

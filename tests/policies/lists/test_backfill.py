@@ -1,0 +1,71 @@
+"""Who may go ahead of a job that cannot start yet. Two devices, one taken for an hour; a gang of two waits first."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.state.events import Submitted
+from gpuq.policies.lists.backfill import NAMED
+from gpuq.policies.lists.list_scheduler import listed
+from gpuq.policies.lists.order import ARRIVAL
+from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_start
+from tests.support.playbook import Playbook
+
+EXCLUSIVE = Limits(residents_per_device=1, patience_s=float("inf"))
+
+
+def a_gang_waits(backfill: str, *, devices: int = 2, known: bool = True) -> Playbook:
+    play = Playbook(EXCLUSIVE, listed(ARRIVAL, NAMED[backfill]))
+    for kind, seconds in (("hour", 3600), ("short", 600), ("long", 7200)):
+        play.forecast(kind, a_forecast(duration_p50_s=seconds, duration_p90_s=seconds) if known else a_forecast())
+    play.happen(a_report(*(a_device(f"gpu{n}") for n in range(devices))), Submitted(a_job(1, kind="hour"))).settle()
+    play.happen(a_start(1, at=play.now))
+    return play.happen(Submitted(a_job(2, kind="hour", device_count=2)))
+
+
+@pytest.mark.parametrize(
+    ("backfill", "kind", "goes"),
+    [
+        ("skip", "short", True),
+        ("skip", "long", True),
+        ("strict", "short", False),
+        ("easy", "short", True),
+        ("easy", "long", False),
+    ],
+)
+def test_one_device_is_free_and_the_gang_needs_two(backfill: str, kind: str, goes: bool) -> None:
+    play = a_gang_waits(backfill).happen(Submitted(a_job(3, kind=kind))).settle()
+
+    assert (3 in play.launched()) == goes
+    assert 2 not in play.launched()
+
+
+def test_with_devices_to_spare_a_reservation_holds_up_nobody() -> None:
+    play = a_gang_waits("easy", devices=3)
+    assert play.settle().launched()[2] == "gpu1"
+
+    play.happen(Submitted(a_job(3, kind="hour", device_count=2)), Submitted(a_job(4, kind="long"))).settle()
+    assert 4 not in play.launched(), "there are no devices to spare"
+
+
+def test_a_reservation_without_an_end_in_sight_lets_nobody_in() -> None:
+    play = a_gang_waits("easy", known=False).happen(Submitted(a_job(3, kind="short"))).settle()
+
+    assert 3 not in play.launched()
+
+
+def test_with_skipping_one_that_cannot_start_does_not_keep_others_from_sharing() -> None:
+    play = Playbook(Limits(patience_s=float("inf")), listed(ARRIVAL, NAMED["skip"]))
+    play.forecast("light", a_forecast(20, 1)).forecast("heavy", a_forecast(98, 1)).happen(a_report(a_device()))
+    for number, kind in ((1, "light"), (2, "heavy"), (3, "light")):
+        play.happen(Submitted(a_job(number, kind=kind))).settle()
+    assert list(play.launched()) == [1, 3]
+
+
+@pytest.mark.parametrize("backfill", ["strict", "easy"])
+def test_one_that_can_never_start_holds_up_nobody(backfill: str) -> None:
+    play = Playbook(EXCLUSIVE, listed(ARRIVAL, NAMED[backfill])).happen(a_report(a_device()))
+    play.happen(Submitted(a_job(1, device_count=9)), Submitted(a_job(2))).settle()
+
+    assert play.launched() == {2: "gpu0"}

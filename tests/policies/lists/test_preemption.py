@@ -1,0 +1,91 @@
+"""Who is stopped for whom: two devices, taken by jobs that may be stopped, and one of a higher priority comes."""
+
+from __future__ import annotations
+
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.state.actions import Stop
+from gpuq.core.state.attempt import Ending, StopReason
+from gpuq.core.state.events import CancelRequested, Submitted
+from gpuq.core.state.job import JobId
+from gpuq.policies.lists import preemption
+from gpuq.policies.lists.packed import make
+from gpuq.settings import Scheduling
+from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_reading, a_report, a_start, an_exit
+from tests.support.playbook import Playbook
+
+EXCLUSIVE = Limits(residents_per_device=1, stale_after_s=float("inf"))
+
+
+def two_run(*, wanted: bool = True, preemptible: bool = True) -> Playbook:
+    play = Playbook(EXCLUSIVE, make(Scheduling(preemption=wanted))).forecast("kind", a_forecast())
+    play.happen(a_report(a_device("gpu0"), a_device("gpu1")))
+    for number in (1, 2):
+        play.happen(Submitted(a_job(number, preemptible=preemptible))).settle()
+        play.happen(a_start(number, at=play.now), after=60.0)
+    return play
+
+
+def stopped(play: Playbook) -> list[int]:
+    return [int(a.attempt.job) for a in play.done if isinstance(a, Stop) and a.reason is StopReason.PREEMPTED]
+
+
+def test_the_one_that_lost_least_is_stopped_and_its_device_is_kept() -> None:
+    play = two_run().happen(Submitted(a_job(3, priority=5))).settle()
+    assert stopped(play) == [2], "it has run a minute less"
+
+    play.happen(Submitted(a_job(4, priority=1)), an_exit(2, Ending.STOPPED)).settle()
+
+    assert play.launched()[3] == "gpu1"
+    assert 4 not in play.launched()
+
+
+def test_what_is_freed_bit_by_bit_for_a_gang_is_given_to_nobody_else() -> None:
+    play = two_run().happen(Submitted(a_job(3, priority=5, device_count=2))).settle()
+    assert sorted(stopped(play)) == [1, 2]
+
+    play.happen(an_exit(1, Ending.STOPPED), Submitted(a_job(4, priority=6)), after=5.0).settle()
+    assert 4 not in play.launched(), "half of the gang's room is free, and kept"
+
+    play.happen(an_exit(2, Ending.STOPPED)).settle()
+    assert 3 in play.launched()
+
+
+def test_nobody_is_stopped_for_an_equal_nor_for_an_aged_one() -> None:
+    play = two_run().happen(Submitted(a_job(3)), Submitted(a_job(4, priority=0)), after=10 * 86_400.0).settle()
+
+    assert stopped(play) == []
+
+
+def test_nobody_is_stopped_who_did_not_allow_it_or_where_the_site_does_not_want_it() -> None:
+    for play in (two_run(preemptible=False), two_run(wanted=False)):
+        assert stopped(play.happen(Submitted(a_job(3, priority=5))).settle()) == []
+
+
+def test_nobody_is_stopped_for_a_job_that_could_not_start_then() -> None:
+    """A foreign process holds the memory that it would need."""
+    play = two_run()
+    taken = {name: a_reading(used_memory=20 * GIB, foreign_memory=16 * GIB) for name in ("gpu0", "gpu1")}
+    play.happen(a_report(a_device("gpu0"), a_device("gpu1"), readings=taken))
+
+    assert stopped(play.happen(Submitted(a_job(3, priority=5, declared_memory=12 * GIB))).settle()) == []
+    assert stopped(play.happen(Submitted(a_job(4, priority=5, device_count=3))).settle()) == []
+
+
+def test_room_that_was_made_is_given_up_when_its_job_is_gone() -> None:
+    play = two_run().happen(Submitted(a_job(3, priority=5))).settle()
+    play.happen(an_exit(2, Ending.STOPPED), CancelRequested(JobId(3), "ada"))
+
+    assert play.settle().launched()[2] == "gpu1"
+
+
+def test_the_stopped_job_waits_again_and_does_not_stop_who_stopped_it() -> None:
+    play = two_run().happen(Submitted(a_job(3, priority=5))).settle()
+    play.happen(an_exit(2, Ending.STOPPED)).settle()
+    play.happen(a_start(3, at=play.now)).settle()
+
+    assert stopped(play) == [2]
+    assert play.reason(2) is not None
+
+
+def test_nobody_stops_anybody_by_default() -> None:
+    assert preemption.for_priority(False) is preemption.nobody

@@ -1,0 +1,74 @@
+"""How much a job has left, by what was foretold of it and what it has had."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.policy import propose_nothing
+from gpuq.core.state.events import Submitted
+from gpuq.policies.lists.size import Sizes
+from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_start
+from tests.support.playbook import Playbook
+
+
+class Seen:
+    """A policy that only looks, and keeps what it saw."""
+
+    def __call__(self, board: Board):
+        self.sizes = Sizes(board)
+        self.left = {int(job.id): self.sizes.left(job) for job in board.waiting}
+        self.middle = {int(job.id): self.sizes.left_or_middle(job) for job in board.waiting}
+        self.running = {int(a.id.job): (self.sizes.left_of(a), self.sizes.ends_at(a)) for a in _running(board)}
+        return propose_nothing(board)
+
+
+def _running(board: Board):
+    return board.state.attempts.values()
+
+
+def seen(*jobs, **forecasts) -> Seen:
+    policy = Seen()
+    play = Playbook(policy=policy)
+    for signature, forecast in forecasts.items():
+        play.forecast(signature, forecast)
+    play.happen(a_report(a_device()), *(Submitted(job) for job in jobs)).decide()
+    return policy
+
+
+def lasting(p50: float, p90: float | None = None):
+    return a_forecast(duration_p50_s=p50, duration_p90_s=p90)
+
+
+@pytest.mark.parametrize(
+    ("served", "left"),
+    [(0, 200), (150, 50), (250, 150), (400, 400)],
+    ids=["new", "within its forecast", "one of the long ones", "beyond all that was foretold"],
+)
+def test_what_is_left_counts_devices_and_what_was_had(served: float, left: float) -> None:
+    told = seen(a_job(1, device_count=2, served_s=served), kind=lasting(100, 200))
+
+    assert told.left == {1: left}
+
+
+def test_what_nobody_knows_is_not_nothing() -> None:
+    told = seen(a_job(1, kind="a"), a_job(2, kind="b"), a_job(3, kind="c"), a=lasting(10), b=lasting(30))
+
+    assert told.left[3] is None
+    assert told.middle[3] == 20
+
+
+def test_with_nothing_known_all_are_alike() -> None:
+    assert set(seen(a_job(1), a_job(2, kind="other")).middle.values()) == {0.0}
+
+
+def test_one_that_runs_ends_when_nine_in_ten_would_have() -> None:
+    play = Playbook().forecast("kind", lasting(100, 200)).happen(a_report(a_device()), Submitted(a_job(1))).settle()
+    play.happen(a_start(1, at=100.0), after=60.0)
+    play.policy = told = Seen()
+    play.decide()
+
+    assert told.running == {1: (40.0, 300.0)}
+
+    play.happen(after=240.0).decide()
+    assert told.running == {1: (300.0, 700.0)}, "it outlived all that: as long again"

@@ -1,0 +1,75 @@
+"""Two newcomers are foreseen as admission would judge them, once the first of them runs."""
+
+import pytest
+
+from gpuq.core.scheduling.admit import Place
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.state.forecast import LEARNED, Forecast, PairCost
+from gpuq.core.state.job import Sharing
+from gpuq.policies.planners.pairing import USUAL_SLOWDOWN, Newcomer, PairBook, slowdown_beside, slowdown_of
+from tests.policies.shop import Shop
+from tests.support.nouns import a_device, a_forecast, a_job, a_reading
+
+DEVICE = a_device(gib=16)
+SORT = (DEVICE.type, DEVICE.sharing)
+PLACE = Place(DEVICE, (), a_reading())
+LIMITS = Limits()
+
+
+def newcomer(kind: str, load: float = 40.0, gib: float = 4.0, **changes: object) -> Newcomer:
+    return Newcomer(a_job(kind=kind, **changes), a_forecast(load, gib))
+
+
+def seen(newcomer: float, resident: float, **changes: object) -> Forecast:
+    return Forecast(pairs=(PairCost("b", newcomer, newcomer, resident, resident, **changes),))  # type: ignore[arg-type]
+
+
+def test_of_a_pair_nobody_saw_the_load_decides() -> None:
+    book = PairBook()
+    assert book.expected("a", "b", SORT) is None  # type: ignore[arg-type]
+    assert book.allows(newcomer("a"), newcomer("b"), PLACE, LIMITS)
+    assert not book.allows(newcomer("a", 90), newcomer("b"), PLACE, LIMITS)
+
+
+def test_what_was_seen_counts_whoever_comes_first() -> None:
+    book = PairBook()
+    book.note("a", SORT, seen(1.02, 1.05))  # type: ignore[arg-type]
+    assert book.expected("a", "b", SORT) == (1.02, 1.05)  # type: ignore[arg-type]
+    assert book.expected("b", "a", SORT) == (1.05, 1.02)  # type: ignore[arg-type]
+    assert book.allows(newcomer("a", 70), newcomer("b", 70), PLACE, LIMITS)
+    assert book.allows(newcomer("b", 70), newcomer("a", 70), PLACE, LIMITS)
+
+
+def test_later_evidence_and_other_limits_change_the_answer() -> None:
+    book, pair = PairBook(), (newcomer("a"), newcomer("b"))
+    assert book.allows(*pair, PLACE, LIMITS)
+    book.note("a", SORT, seen(1.5, 1.0, evidence=LEARNED))  # type: ignore[arg-type]
+    assert not book.allows(*pair, PLACE, LIMITS)
+    assert book.allows(*pair, PLACE, Limits(max_slowdown=1.6))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        newcomer("b", gib=11),
+        newcomer("b", sharing=Sharing.NEVER),
+        newcomer("b", alone=True),
+        Newcomer(a_job(kind="b"), Forecast()),
+    ],
+    ids=["too much memory", "never shares", "runs alone", "unknown"],
+)
+def test_who_may_not_share_has_no_partner(other: Newcomer) -> None:
+    assert not PairBook().allows(newcomer("a"), other, PLACE, LIMITS)
+    assert not PairBook().allows(other, newcomer("a"), PLACE, LIMITS)
+
+
+def test_each_partner_adds_its_part_to_a_slowdown() -> None:
+    pairs = tuple(PairCost(k, v, v, 1.3, 1.3) for k, v in (("a", 1.1), ("b", 1.2)))  # type: ignore[arg-type]
+    assert slowdown_beside(Forecast(pairs=pairs)) == pytest.approx(1.3)
+    assert slowdown_beside(Forecast()) == USUAL_SLOWDOWN
+    shop = Shop(1)
+    shop.start(a_job(9, kind="light", signature="light 1"), "h0/0")
+    resident = next(shop.board().places).residents[0]
+    assert slowdown_of(resident, Forecast()) == USUAL_SLOWDOWN
+    known = Forecast(pairs=(PairCost(resident.kind, 1.1, 1.1, 1.4, 1.4),))
+    assert slowdown_of(resident, known) == 1.4

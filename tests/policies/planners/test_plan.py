@@ -1,0 +1,126 @@
+"""A plan comes down to proposals that the core admits, all of them: it never promises a device or a job twice."""
+
+import builtins
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+
+from gpuq.core.scheduling.policy import propose_nothing
+from gpuq.core.state.actions import Launch
+from gpuq.errors import BadInput
+from gpuq.policies import registry
+from gpuq.policies.planners.plan import Plan, complete, greedy, planner
+from gpuq.settings import Scheduling
+from tests.policies.shop import Shop, best_of_all, drawn, seeds, tried, work
+
+NONE = np.empty(0, dtype=np.intp)
+PLANNERS = ("annealing", "convex", "genetic", "hybrid", "integer", "linear")
+
+
+@tried
+@given(seeds)
+def test_a_plan_is_admitted_as_it_stands(seed: int) -> None:
+    shop = drawn(seed)
+    plan = greedy(shop.batch())
+    proposals = list(plan.proposals())
+    assert plan.batch.allows(plan.chosen)
+    assert len(proposals) == len(plan.chosen)
+    launches = [action for action in shop.play(lambda _: iter(proposals)) if isinstance(action, Launch)]
+    assert len(launches) == len(proposals)
+    devices = Counter(device for launch in launches for device in launch.attempt.devices)
+    assert all(count == 1 for count in devices.values())
+
+
+@tried
+@given(seeds)
+def test_greedy_leaves_nothing_that_fits_and_is_no_better_than_the_best(seed: int) -> None:
+    batch = drawn(seed).batch()
+    plan = greedy(batch)
+    assert not batch.fit(np.arange(batch.size), batch.left(plan.chosen)).any()
+    assert plan.value <= best_of_all(batch) * (1 + 1e-12)
+
+
+def test_the_second_of_a_pair_joins_in_the_next_pass() -> None:
+    shop = Shop(1)
+    shop.submit(work(1), work(2))
+    policy = registry.make(Scheduling(policy="annealing"))
+    assert [len(starts(shop.play(policy))) for _ in range(3)] == [1, 1, 0]
+
+
+def test_gangs_find_their_host_whole_though_single_jobs_are_worth_more() -> None:
+    shop = Shop(2, 2)
+    shop.submit(work(1, "heavy", 0.1), work(2, "heavy", 0.1), work(3, "heavy", 0.4, device_count=2))
+    assert starts(shop.play(planner(greedy, Scheduling()))) == [1, 2, 3]
+
+
+def test_options_can_be_taken_by_another_score_and_from_fewer() -> None:
+    shop = Shop(1)
+    shop.submit(work(1, "heavy", 1), work(2, "heavy", 2))
+    batch = shop.batch()
+    assert batch.jobs[batch.first[complete(batch, NONE)[0]]].id == 1
+    assert batch.jobs[batch.first[complete(batch, NONE, -batch.value)[0]]].id == 2
+    assert list(complete(batch, NONE, among=np.array([1]))) == [1]
+
+
+def test_a_plan_that_does_not_fit_is_seen() -> None:
+    shop = Shop(1)
+    shop.submit(work(1, "heavy"), work(2, "heavy"))
+    batch = shop.batch()
+    assert not batch.allows(np.array([0, 1]))
+
+
+def test_what_a_planner_leaves_the_default_places() -> None:
+    shop = Shop(2)
+    shop.submit(work(1, "heavy"), work(2, "heavy"))
+    nothing = planner(lambda batch: Plan(batch, NONE), Scheduling())
+    assert starts(shop.play(nothing)) == [1, 2]
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+def test_every_planner_starts_all_that_fits_again_and_again_alike(name: str) -> None:
+    def played(seed: int) -> list[list[tuple[Any, ...]]]:
+        shop = drawn(seed)
+        policy = registry.make(Scheduling(policy=name))
+        passes = [shop.play(policy) for _ in range(4)]
+        idle = [place for place in shop.board().places if not place.residents]
+        if idle:
+            assert all(job.device_count > 1 for job in shop.board().waiting)
+        return [[(a.attempt.id, a.attempt.devices) for a in actions if isinstance(a, Launch)] for actions in passes]
+
+    for seed in range(12):
+        assert played(seed) == played(seed)
+
+
+@pytest.mark.parametrize("name", PLANNERS)
+def test_a_planner_with_nothing_to_plan_proposes_nothing(name: str) -> None:
+    shop = Shop(2)
+    assert not starts(shop.play(registry.make(Scheduling(policy=name))))
+
+
+@pytest.mark.parametrize("name", ["convex", "hybrid", "integer", "linear"])
+def test_without_scipy_one_is_told_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def missing(module: str, *rest: Any) -> Any:
+        if module.startswith("scipy"):
+            raise ImportError(module)
+        return real(module, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(BadInput, match=f"`{name}` needs SciPy") as caught:
+        registry.make(Scheduling(policy=name))
+    assert "gpuq-daemon[train]" in caught.value.fix
+
+
+def starts(actions: Sequence[Any]) -> list[int]:
+    return sorted(action.attempt.id.job for action in actions if isinstance(action, Launch))
+
+
+def test_the_core_may_be_told_to_start_nothing() -> None:
+    shop = Shop(1)
+    shop.submit(work(1))
+    assert not starts(shop.play(propose_nothing))

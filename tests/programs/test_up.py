@@ -1,0 +1,105 @@
+"""`gpuq up` and `gpuq down` as processes: in the background, in a terminal that closes, with settings that are refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.site import Site, wait_for
+
+
+@pytest.fixture(scope="module")
+def site() -> Iterator[Site]:
+    """A home in which the tests start and end gpuq themselves."""
+    site = Site(api_port=0, worker_grace_s=1)
+    yield site
+    site.close()
+
+
+def gpuq(site: Site, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    argv = [str(Path(sys.executable).with_name("gpuq")), *words]
+    return subprocess.run(argv, env={**site.env, **more}, capture_output=True, text=True, timeout=90, check=False)
+
+
+def checks(site: Site) -> dict[str, dict[str, str]]:
+    return {check["part"]: check for check in json.loads(gpuq(site, "doctor", "--json").stdout)["checks"]}
+
+
+def test_in_the_background_it_returns_once_it_is_ready_and_down_ends_it_and_its_jobs(site: Site) -> None:
+    none = gpuq(site, "down")
+    assert (none.returncode, f"No `gpuq up` runs in {site.home}" in none.stderr) == (4, True)
+
+    began = gpuq(site, "up", "--detach")
+
+    assert began.returncode == 0, began.stderr
+    assert re.search(r"gpuq is up: .* http://127\.0\.0\.1:\d+/", began.stderr)
+    assert "`gpuq down` ends gpuq and leaves jobs running" in began.stderr
+    assert site.get("/readyz")[0] == 200
+    token = (site.home / "token").read_text().strip()
+    assert token not in began.stderr, "it went to a pipe"
+    assert gpuq(site, "url").stdout.endswith(f"/?token={token}\n")
+    again = gpuq(site, "up", "-d")
+    assert (again.returncode, "`gpuq down` ends that one" in again.stderr) == (6, True)
+    found = checks(site)
+    assert (found["services"]["status"], found["services"]["found"]) == ("ok", "api, dispatcher, orders, redis, worker")
+    assert found["settings"]["status"] == "ok"
+
+    job = site.submit("/bin/sleep", "300")
+    site.wait(job, "RUNNING")
+    ended = gpuq(site, "down", "--stop-jobs")
+
+    assert (ended.returncode, ended.stdout) == (0, "gpuq has ended.\n")
+    assert list(site.processes()) == []
+    logs = {path.name: path.read_text() for path in (site.home / "logs").iterdir()}
+    assert "up.log" in logs
+    assert [name for name, text in logs.items() if token in text] == []
+
+
+def test_a_terminal_that_closes_does_not_end_it_and_down_says_what_still_runs(site: Site) -> None:
+    terminal, inside = os.openpty()
+    take_it = (
+        "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.executable, sys.argv[1:])"
+    )
+    argv = [sys.executable, "-c", take_it, sys.executable, "-P", "-m", "gpuq.programs.up"]
+    child = subprocess.Popen(argv, env=site.env, stdin=inside, stdout=inside, stderr=inside, start_new_session=True)
+    os.close(inside)
+    said = b""
+    while b"the terminal" not in said:
+        said += os.read(terminal, 1000)
+    token = (site.home / "token").read_text().strip()
+    assert f"/?token={token}" in said.decode(), "a terminal is shown the address with the token"
+    assert "it goes on after closing the terminal" in said.decode()
+    job = site.submit("/bin/sleep", "300")
+    site.wait(job, "RUNNING")
+
+    os.close(terminal)
+
+    log = site.home / "logs" / "up.log"
+    wait_for(lambda: log.exists() and "the terminal was closed" in log.read_text(), 20)
+    waiting = site.submit("/bin/true", hold=True)
+    assert site.wait(waiting, "HELD")["state"] == "HELD", "the dispatcher still works"
+    ended = gpuq(site, "down", "--json")
+    assert child.wait(20) == 0
+    assert (ended.returncode, json.loads(ended.stdout)["running"]) == (0, [job])
+    assert [pid for pid in site.processes() if Path(f"/proc/{pid}/cmdline").read_bytes().startswith(b"/bin/sleep")]
+
+
+def test_what_a_service_would_refuse_up_refuses(site: Site) -> None:
+    """The first by every service; the second by the worker alone, which counts the cores, and the sentence is its."""
+    for setting, value, code, sentence in (
+        ("GPUQ_WORKER_HOST", "has space", 2, "GPUQ_WORKER_HOST sets `host` under [worker] to 'has space'"),
+        ("GPUQ_DEVICES_CPU_COUNT", "9999", 2, "9999 CPU devices"),
+    ):
+        done = gpuq(site, "up", "-d", **{setting: value})
+        assert done.returncode == code, done.stderr
+        assert sentence in done.stderr
+        assert "gpuq is up" not in done.stderr
+        assert len(done.stderr.splitlines()) == 2, "a sentence and what to do next"
+        assert site.pids("up") == []

@@ -1,0 +1,59 @@
+"""The reader of the step counter: never half a step, nothing of a file that is none of the hook's, and why there is no count."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from gpuq_workers.measuring.progress import HOOK_FOLDER, Progress, hook_environment, read_progress, why_not_counted
+
+
+def test_a_counter_that_the_job_overwrote_is_said_to_be(counter: Path):
+    counter.write_bytes(b"something else")
+    assert "overwritten" in why_not_counted(counter)
+    counter.unlink()
+    counter.symlink_to("/etc/hostname")
+    assert why_not_counted(counter)
+
+
+@pytest.mark.parametrize("raw", [b"", b"GPUQ", b"x" * 16384, b"GPUQPRG1" + b"\xff" * 16376, b"GPUQPRG1" + b"\0" * 200])
+def test_a_file_that_is_none_of_the_hooks_gives_no_signal(counter: Path, raw: bytes):
+    counter.write_bytes(raw)
+    assert read_progress(counter) is None
+
+
+def test_what_is_no_plain_file_is_not_read(counter: Path, tmp_path: Path):
+    assert read_progress(counter) is None
+    os.mkfifo(counter)
+    assert read_progress(counter) is None
+    (tmp_path / "link").symlink_to("/etc/hostname")
+    assert read_progress(tmp_path / "link") is None
+
+
+def test_a_reader_never_sees_half_a_step(counter: Path):
+    """A writer in full flight: at every look, the time of the last step belongs to the count."""
+    code = "import gpuq_progress as g, sys\ng.step(); print(flush=True)\nwhile True: g.step()"
+    environ = {**os.environ, **hook_environment({}, counter)}
+    seen: list[Progress | None] = []
+    with subprocess.Popen([sys.executable, "-c", code], env=environ, stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        writer.stdout.readline()
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            seen.append(read_progress(counter))
+            if (seen[-1].steps if seen[-1] else 0) > 100_000:
+                break
+        writer.kill()
+    known = [progress for progress in seen if progress is not None]
+    assert len(known) == len(seen) > 100
+    assert known == sorted(known, key=lambda progress: (progress.steps, progress.last_step_at))
+    assert known[-1].steps > 100_000
+
+
+def test_the_hook_goes_first_and_keeps_the_users_path():
+    found = hook_environment({"PYTHONPATH": "/theirs"}, Path("/somewhere/progress"))
+    assert found == {"PYTHONPATH": f"{HOOK_FOLDER}:/theirs", "GPUQ_PROGRESS": "/somewhere/progress"}

@@ -1,0 +1,355 @@
+"""The sampler over a twin backend on a made-up clock, and over real pinned processes that really share cores."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from gpuq_workers.backend import open_backend
+from gpuq_workers.measuring.progress import hook_environment
+from gpuq_workers.measuring.sample import AloneSteps, Sampler, WatchedResident, read_measurement
+
+from gpuq.adapters.devices import Fault, Placement, Resident, Snapshot, Usage
+from gpuq.core.measuring.measurement import Measurement, Segment
+from gpuq.core.measuring.slowdown import rates
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.device import Device, DeviceId, HostId, Reading
+from gpuq.core.state.job import JobId
+from gpuq.settings import Devices, load
+from tests.workers.conftest import Attempt
+
+DEVICE, SECOND = DeviceId("here/cpu0"), DeviceId("here/cpu1")
+
+
+class Twin:
+    """A backend whose answers are set by hand."""
+
+    def __init__(self) -> None:
+        self.usage: dict[AttemptId, Usage] = {}
+        self.missing: set[DeviceId] = set()
+        self.asked: list[Resident] = []
+        self.closed = False
+        self.told: list[Fault] = []
+
+    def devices(self) -> tuple[Device, ...]:
+        return tuple(Device(device, HostId("here"), "cpu", "cpu-1", 1000) for device in (DEVICE, SECOND))
+
+    def read(self, now: float, residents: Sequence[Resident]) -> Snapshot:
+        self.asked = list(residents)
+        here = {DEVICE, SECOND} - self.missing
+        return Snapshot({device: Reading(now, 1, 50.0, 0) for device in sorted(here)}, self.usage)
+
+    def faults(self) -> Sequence[Fault]:
+        told, self.told = self.told, []
+        return told
+
+    def placement(self, devices: Sequence[DeviceId]) -> Placement:
+        return Placement({}, None)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Bench:
+    """A sampler, its twin, a clock, and attempts with folders."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.clock = root, 100.0
+        self.twin = Twin()
+        self.sampler = Sampler(self.twin, clock=lambda: self.clock)
+
+    def resident(self, job: int, *devices: DeviceId) -> WatchedResident:
+        folder = self.root / f"{job}-1"
+        folder.mkdir(exist_ok=True)
+        self.twin.usage[AttemptId(JobId(job), 1)] = Usage(job * 100, 40.0)
+        return WatchedResident(AttemptId(JobId(job), 1), 1000 + job, devices, folder, 5.0)
+
+    def go(self, seconds: int, *residents: WatchedResident):
+        for _ in range(seconds):
+            self.clock += 1
+            sample = self.sampler.sample(1e6 + self.clock, residents)
+        return sample
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path)
+
+
+def test_a_sample_has_every_device_and_every_resident(bench: Bench):
+    sample = bench.go(1, bench.resident(1, DEVICE), bench.resident(2, SECOND))
+    assert [device for device, _ in sample.readings] == [DEVICE, SECOND]
+    first, second = sample.residents
+    assert (first.attempt, first.memory_bytes, first.utilization_pct) == (AttemptId(JobId(1), 1), 100, 40.0)
+    assert (first.steps, first.rate, first.started_at) == (None, None, 5.0)
+    assert second.memory_bytes == 200
+    assert bench.twin.asked[0] == Resident(AttemptId(JobId(1), 1), 1001, (DEVICE,))
+
+
+def test_a_job_without_steps_says_why_while_it_runs_and_after(bench: Bench):
+    one = bench.resident(1, DEVICE)
+    assert "no Python" in (bench.go(1, one).residents[0].not_counted or "")
+    (one.folder / "progress").touch()
+    assert "gpuq.step()" in (bench.go(1, one).residents[0].not_counted or "")
+    assert "gpuq.step()" in (bench.sampler.finish(one.attempt).not_counted or "")
+
+
+def test_a_device_that_does_not_answer_leaves_the_rest_alone(bench: Bench):
+    one = bench.resident(1, DEVICE)
+    bench.twin.missing = {DEVICE}
+    bench.twin.usage = {}
+    sample = bench.go(1, one)
+    assert [device for device, _ in sample.readings] == [SECOND]
+    assert sample.residents[0].memory_bytes is None
+
+
+def test_partners_are_the_others_on_a_device_of_ours(bench: Bench):
+    one, two, three = bench.resident(1, DEVICE), bench.resident(2, SECOND), bench.resident(3, DEVICE, SECOND)
+    bench.go(2, one, two, three)
+    assert bench.sampler.finish(one.attempt).partners == (three.attempt,)
+    assert bench.sampler.finish(three.attempt).partners == (one.attempt, two.attempt)
+
+
+def test_the_measurement_is_kept_on_disk_for_its_owner_alone(bench: Bench):
+    one = bench.resident(1, DEVICE)
+    bench.go(3, one)
+    assert read_measurement(one.folder) is None
+    bench.go(8, one)
+    kept = read_measurement(one.folder)
+    assert kept is not None
+    assert (kept.peak_memory_bytes, kept.peak_utilization_pct) == (100, pytest.approx(40))
+    assert stat.S_IMODE((one.folder / "measure.json").stat().st_mode) == 0o600
+
+
+def test_a_new_sampler_takes_up_what_the_last_one_kept(bench: Bench, tmp_path: Path):
+    one = bench.resident(1, DEVICE)
+    bench.twin.usage[one.attempt] = Usage(900, 80.0)
+    bench.go(12, one)
+    bench.sampler.close()
+    assert bench.twin.closed
+    again = Bench(tmp_path)
+    again.resident(1, DEVICE)
+    again.go(3, one)
+    measured = again.sampler.finish(one.attempt)
+    assert (measured.peak_memory_bytes, measured.peak_utilization_pct) == (900, pytest.approx(80))
+
+
+def test_energy_adds_up_over_looks_and_restarts_and_is_none_where_none_was_told(bench: Bench, tmp_path: Path):
+    one, two = bench.resident(1, DEVICE), bench.resident(2, SECOND)
+    bench.twin.usage[one.attempt] = Usage(900, 80.0, 50.0, 20.0)
+    bench.go(10, one, two)
+    bench.sampler.close()
+    again = Bench(tmp_path)
+    again.twin.usage[one.attempt] = Usage(900, 80.0, 50.0, None)
+    again.go(2, one)
+    measured = again.sampler.finish(one.attempt)
+    assert (measured.energy_joules, measured.idle_joules) == (600, 200)
+    assert bench.sampler.finish(two.attempt).energy_joules is None
+
+
+def test_an_error_of_a_device_is_noted_for_whoever_is_on_it_until_it_has_ended(bench: Bench):
+    one, two = bench.resident(1, DEVICE), bench.resident(2, SECOND)
+    bench.twin.told = [Fault(DEVICE, 31)]
+    bench.go(1, one, two)
+    bench.twin.told = [Fault(DEVICE, 79), Fault(SECOND, 13)]
+    bench.sampler.finish(one.attempt)
+    lines = [line.split() for line in (one.folder / "xid").read_text().splitlines()]
+    assert [number for number, _ in lines] == ["31", "79"]
+    assert float(lines[0][1]) == 1e6 + 101
+    assert (two.folder / "xid").read_text().split()[0] == "13"
+    assert stat.S_IMODE((one.folder / "xid").stat().st_mode) == 0o600
+    bench.twin.told = [Fault(DEVICE, 43)]
+    bench.go(1, two)
+    assert len((one.folder / "xid").read_text().splitlines()) == 2
+
+
+def test_memory_that_a_framework_took_in_advance_is_a_bound_on_a_gpu_only(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    for backend, expected in (("nvml", True), ("cpu", False)):
+        device = Device(DEVICE, HostId("here"), backend, "x", 1000)
+        monkeypatch.setattr(bench.twin, "devices", lambda device=device: (device,))
+        one = bench.resident(len(backend), DEVICE)
+        for memory in (20, 760, 770):
+            bench.twin.usage[one.attempt] = Usage(memory, 1.0)
+            bench.go(1, one)
+        measured = bench.sampler.finish(one.attempt)
+        assert (measured.peak_memory_bytes, measured.peak_memory_is_bound) == (770, expected)
+
+
+def test_what_the_order_has_a_framework_take_is_a_bound_from_the_first_reading_on(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(bench.twin, "devices", lambda: (Device(DEVICE, HostId("here"), "nvml", "x", 1000),))
+    for job, env, expected in ((1, {"TF_FORCE_GPU_ALLOW_GROWTH": "0"}, True), (2, {}, False), (3, None, False)):
+        one = bench.resident(job, DEVICE)
+        if env is None:
+            (one.folder / "order.json").write_text('{"env": 3}')
+        else:
+            Attempt(one.folder).order("train", env=env)
+        bench.twin.usage[one.attempt] = Usage(960, 1.0)
+        bench.go(2, one)
+        assert bench.sampler.finish(one.attempt).peak_memory_is_bound is expected
+
+
+def test_an_attempt_that_ended_while_the_service_was_away_has_what_was_kept(bench: Bench, tmp_path: Path):
+    one = bench.resident(1, DEVICE)
+    bench.go(12, one)
+    bench.sampler.close()
+    assert Bench(tmp_path).sampler.finish(one.attempt, one.folder).peak_memory_bytes == 100
+    assert Bench(tmp_path).sampler.finish(one.attempt) == Measurement()
+
+
+@pytest.mark.parametrize("rubbish", [b"", b"{}", b'{"measurement": {}, "state": {"alone": 7}}', b"\xff\xfe"])
+def test_a_broken_measurement_file_starts_anew(bench: Bench, rubbish: bytes):
+    one = bench.resident(1, DEVICE)
+    (one.folder / "measure.json").write_bytes(rubbish)
+    bench.go(2, one)
+    assert bench.sampler.finish(one.attempt).peak_memory_bytes == 100
+
+
+def test_a_folder_that_is_gone_costs_nothing_but_the_file(bench: Bench):
+    one = bench.resident(1, DEVICE)
+    one.folder.rmdir()
+    bench.go(12, one)
+    assert bench.sampler.finish(one.attempt).peak_memory_bytes == 100
+
+
+TRAIN = """
+import os, time, gpuq
+while True:
+    deadline = time.process_time() + 0.005
+    while time.process_time() < deadline:
+        pass
+    gpuq.step()
+"""
+
+
+def start(
+    folder: Path, job: int, cores: tuple[int, ...], device: DeviceId
+) -> tuple[subprocess.Popen[bytes], WatchedResident]:
+    """A job of 200 steps a second of CPU time, pinned as a placement says, under its attempt's folder."""
+    folder = folder / f"{job}-1"
+    folder.mkdir()
+    code = f"import os; os.sched_setaffinity(0, {set(cores)})\n{TRAIN}"
+    environ = {**os.environ, **hook_environment({}, folder / "progress")}
+    child = subprocess.Popen([sys.executable, "-c", code], env=environ)
+    return child, WatchedResident(AttemptId(JobId(job), 1), child.pid, (device,), folder, time.time())
+
+
+@pytest.mark.quiet
+def test_two_real_jobs_on_one_core_are_measured_slowing_each_other_down(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Alone, then together: the shared rate of the first is well below its alone rate, whatever else runs here."""
+    core = max(os.sched_getaffinity(0))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {core})
+    settings = replace(load({"GPUQ_HOME": str(tmp_path)}), devices=Devices(backend="cpu"))
+    backend = open_backend(settings)
+    device = backend.devices()[0].id
+    sampler = Sampler(backend, window_s=0.4)
+    children = []
+    try:
+        child, first = start(tmp_path, 1, (core,), device)
+        children.append(child)
+        running = [first]
+
+        def windows(partners: tuple[AttemptId, ...]) -> int:
+            meter = sampler._watched[first.attempt].meter
+            return sum(s.windows for s in meter.measurement().segments if s.partners == partners)
+
+        def sample_until(partners: tuple[AttemptId, ...], wanted: int) -> None:
+            deadline = time.monotonic() + 20
+            while True:
+                reports.append(sampler.sample(time.time(), running))
+                if windows(partners) >= wanted:
+                    return
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+
+        reports: list = []
+        sample_until((), 4)
+        child, second = start(tmp_path, 2, (core,), device)
+        children.append(child)
+        running.append(second)
+        sample_until((second.attempt,), 5)
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+    live = reports[-1].residents[0]
+    assert live.steps is not None
+    assert live.steps > 100
+    assert live.rate is not None
+    assert live.utilization_pct is not None
+    measured = sampler.finish(first.attempt)
+    rates = {segment.partners: segment.rate_sum / segment.windows for segment in measured.segments}
+    # The second needs a moment to start, in the first shared window; other work on this machine blurs the rest.
+    assert rates[()] / rates[(second.attempt,)] > 1.2
+    assert measured.peak_memory_bytes is not None
+    assert measured.peak_memory_bytes > 2**20
+
+
+@pytest.mark.quiet
+def test_a_real_process_that_is_not_ours_is_kept_out_of_the_rate_and_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A job alone on a core, then beside a process that gpuq did not start and that takes half of that core."""
+    core = max(os.sched_getaffinity(0))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {core})
+    settings = replace(load({"GPUQ_HOME": str(tmp_path)}), devices=Devices(backend="cpu"))
+    backend = open_backend(settings)
+    sampler = Sampler(backend, window_s=0.4)
+    children = []
+
+    def sample_until_windows(wanted: int, *, foreign: bool) -> None:
+        deadline = time.monotonic() + 20
+        while sum(s.windows for s in job_segments() if s.foreign is foreign) < wanted:
+            assert time.monotonic() < deadline
+            sampler.sample(time.time(), [watched])
+            time.sleep(0.1)
+
+    def job_segments() -> tuple[Segment, ...]:
+        known = sampler._watched.get(watched.attempt)
+        return known.meter.measurement().segments if known else ()
+
+    try:
+        child, watched = start(tmp_path, 1, (core,), backend.devices()[0].id)
+        children.append(child)
+        sample_until_windows(4, foreign=False)
+        alone = rates(Measurement(segments=job_segments())).alone_rate
+        burn = f"import os; os.sched_setaffinity(0, {{{core}}})\nwhile True: pass"
+        children.append(subprocess.Popen([sys.executable, "-S", "-c", burn]))
+        sample_until_windows(5, foreign=True)
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+    measured = sampler.finish(watched.attempt)
+    assert alone is not None
+    assert rates(measured).alone_rate == pytest.approx(alone, rel=0.1), "what came later does not count"
+    spoiled = next(segment for segment in measured.segments if segment.foreign)
+    assert spoiled.rate_sum / spoiled.windows < 0.8 * alone
+    assert not spoiled.is_own_rate
+
+
+def test_a_pause_is_told_to_the_meters_of_both_and_what_was_measured_to_one(bench: Bench):
+    one, two = bench.resident(1, DEVICE), bench.resident(2, DEVICE)
+    bench.go(3, one, two)
+    bench.sampler.note(one.attempt, "its partner has peers")
+    assert bench.go(1, one, two).residents[0].blink == "never so far, since its partner has peers"
+    bench.sampler.pause([one.attempt, two.attempt])
+    bench.sampler.go_on([one.attempt, two.attempt], AloneSteps(one.attempt, (two.attempt,), 30, 0.75))
+    bench.sampler.note(one.attempt, "no longer of interest")
+    assert bench.go(1, one, two).residents[0].blink == "once"
+    measured, other = bench.sampler.finish(one.attempt), bench.sampler.finish(two.attempt)
+    assert [segment.steps for segment in measured.segments if segment.blink] == [30]
+    assert not other.segments
+    assert (measured.blink, other.blink) == ("once", None)

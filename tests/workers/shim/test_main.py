@@ -1,0 +1,317 @@
+"""The shim with real processes: exit statuses, the tree's end, limits, stops, and what a job inherits."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.workers.conftest import SHIM, Attempt, gone, python, wait_for
+
+
+@pytest.mark.parametrize("code", [0, 1, 3, 255])
+def test_the_exit_code_is_kept(attempt: Attempt, code: int) -> None:
+    end = attempt.run("sh", "-c", f"exit {code}")
+    assert (end["ending"], end["exit_code"]) == ("exited", code)
+
+
+@pytest.mark.parametrize(
+    ("number", "ending"), [(signal.SIGKILL, "killed"), (signal.SIGSEGV, "exited"), (signal.SIGTERM, "killed")]
+)
+def test_a_signal_gives_128_plus_its_number(attempt: Attempt, number: signal.Signals, ending: str) -> None:
+    end = attempt.run("sh", "-c", f"kill -{int(number)} $$")
+    assert (end["ending"], end["exit_code"]) == (ending, 128 + number)
+    assert number.name in end["reason"]
+
+
+def test_a_missing_command_is_127_and_says_so_in_the_log(attempt: Attempt) -> None:
+    end = attempt.run("no-such-program-xyz")
+    assert (end["ending"], end["exit_code"]) == ("exited", 127)
+    assert "no-such-program-xyz was not found" in end["reason"]
+    assert b"no-such-program-xyz was not found" in attempt.log()
+    assert not (attempt.folder / "started.json").exists()
+
+
+def test_a_program_with_an_empty_name_is_127_whatever_is_on_path(attempt: Attempt) -> None:
+    end = attempt.run("", "x")
+    assert (end["exit_code"], end["reason"]) == (127, "a program with an empty name was not found")
+
+
+def test_a_file_without_execute_bit_is_126(attempt: Attempt) -> None:
+    script = attempt.folder / "script"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(0o600)
+    end = attempt.run(str(script))
+    assert (end["ending"], end["exit_code"]) == ("exited", 126)
+    assert "cannot be executed" in end["reason"]
+
+
+def test_a_file_without_a_first_line_is_126(attempt: Attempt) -> None:
+    script = attempt.folder / "script"
+    script.write_text("hello\n")
+    script.chmod(0o700)
+    assert "#!/usr/bin/env" in attempt.run(str(script))["reason"]
+
+
+def test_a_missing_interpreter_is_named_as_such(attempt: Attempt) -> None:
+    script = attempt.folder / "script"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o700)
+    end = attempt.run(str(script))
+    assert end["exit_code"] == 127
+    assert "interpreter" in end["reason"]
+
+
+def test_a_missing_directory_is_told_from_a_missing_command(attempt: Attempt) -> None:
+    end = attempt.run("true", cwd="/no/such/place")
+    assert end["exit_code"] == 126
+    assert "/no/such/place" in end["reason"]
+
+
+def test_cores_that_do_not_exist_are_refused(attempt: Attempt) -> None:
+    end = attempt.run("true", cores=[100_000])
+    assert end["exit_code"] == 126
+    assert "cores" in end["reason"]
+
+
+def test_the_job_gets_exactly_what_was_ordered(attempt: Attempt) -> None:
+    code = (
+        "import json, os, signal, sys\n"
+        "print(json.dumps({'env': dict(os.environ), 'cwd': os.getcwd(), 'argv': sys.argv[1:],\n"
+        " 'fds': sorted(int(f) for f in os.listdir('/proc/self/fd')), 'stdin': os.readlink('/proc/self/fd/0'),\n"
+        " 'cores': sorted(os.sched_getaffinity(0)), 'session': os.getsid(0) == os.getpid(),\n"
+        " 'ignored': open('/proc/self/status').read().split('SigIgn:')[1].split()[0]}))\n"
+    )
+    core = min(os.sched_getaffinity(0))
+    args = ["a b", "*", "$HOME", "é", ""]
+    attempt.run(sys.executable, "-I", "-c", code, *args, env={"ONLY": "this"}, cwd="/usr", cores=[core])
+    seen = json.loads(attempt.log())
+    seen["env"].pop("LC_CTYPE", None)  # Python sets it for itself
+    assert seen["env"] == {"ONLY": "this"}
+    assert (seen["cwd"], seen["argv"], seen["cores"]) == ("/usr", args, [core])
+    assert seen["fds"][:3] == [0, 1, 2]
+    assert len(seen["fds"]) == 4, "the fourth is the listing itself"
+    assert seen["stdin"] == "/dev/null"
+    assert seen["session"]
+    # Python itself ignores SIGPIPE and SIGXFSZ at start; 32 and 33 are the C library's own. Nothing else may be ignored.
+    expected = {signal.SIGPIPE, signal.SIGXFSZ, 32, 33}
+    assert {number for number in range(1, 65) if int(seen["ignored"], 16) >> (number - 1) & 1} <= expected
+
+
+def test_a_shell_pipe_breaks_as_it_should(attempt: Attempt) -> None:
+    """SIGPIPE is at its default: `yes | head` ends instead of printing an error for ever."""
+    attempt.run("sh", "-c", "yes | head -n 1; echo after")
+    assert attempt.log() == b"y\nafter\n"
+
+
+def test_started_names_the_process_and_the_shim(attempt: Attempt) -> None:
+    attempt.order("sleep", "60").start()
+    started = attempt.started()
+    assert attempt.shim is not None
+    assert started["shim_pid"] == attempt.shim.pid
+    with Path(f"/proc/{started['pid']}/stat").open() as file:
+        assert int(file.read().rpartition(")")[2].split()[19]) == started["start_ticks"]
+
+
+def test_a_time_limit_that_sigterm_does_not_enforce_says_so(attempt: Attempt) -> None:
+    end = attempt.run("sh", "-c", "trap '' TERM; sleep 61", time_limit_s=0.7)
+    assert (end["ending"], end["exit_code"]) == ("timed out", 137)
+    assert end["reason"] == (
+        "it ran longer than its limit of 0.7 s; it did not end within 0.3 s of SIGTERM and was killed"
+    )
+
+
+def test_the_time_limit_ends_the_whole_tree(attempt: Attempt) -> None:
+    began = time.monotonic()
+    end = attempt.run("sh", "-c", "sleep 61 & sleep 62; true", time_limit_s=0.5)
+    assert (end["ending"], end["exit_code"]) == ("timed out", 143)
+    assert "was killed" not in end["reason"]
+    assert time.monotonic() - began >= 0.5
+
+
+STUBBORN = """
+import os, signal, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+for detach in (False, True, True):
+    if os.fork() == 0:
+        if detach:
+            os.setsid()
+            if os.fork():
+                os._exit(0)
+        print(os.getpid(), flush=True)
+        time.sleep(300)
+print(os.getpid(), flush=True)
+time.sleep(300)
+"""
+
+
+def pids_in(attempt: Attempt, count: int) -> list[int]:
+    def found() -> list[int]:
+        lines = attempt.log().split() if (attempt.folder / "output.log").exists() else []
+        return [int(line) for line in lines] if len(lines) == count else []
+
+    pids: list[int] = wait_for(found, what=f"{count} pids in the log")
+    return pids
+
+
+@pytest.mark.parametrize("ring", [True, False])
+def test_a_stop_takes_stubborn_and_detached_children(attempt: Attempt, ring: bool) -> None:
+    """Also when the signal to the shim got lost: it looks for the file by itself."""
+    attempt.order(*python(STUBBORN)).start()
+    pids = pids_in(attempt, 4)
+    assert attempt.shim is not None
+    attempt.stop("cancelled by bob")
+    if ring:
+        attempt.shim.send_signal(signal.SIGTERM)
+    end = attempt.end()
+    assert (end["ending"], end["exit_code"]) == ("stopped", 137)
+    assert end["reason"] == "cancelled by bob; it did not end within 0.3 s of SIGTERM and was killed"
+    assert all(gone(pid) for pid in pids)
+
+
+def test_a_polite_job_may_clean_up_within_the_grace(attempt: Attempt) -> None:
+    code = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
+    attempt.order("sh", "-c", code, grace_s=10).start()
+    wait_for(lambda: (attempt.folder / "output.log").exists() and b"ready" in attempt.log())
+    attempt.stop()
+    end = attempt.end()
+    assert (end["ending"], end["exit_code"]) == ("stopped", 0)
+    assert b"saved" in attempt.log()
+
+
+# --- saving its work -----------------------------------------------------------------------------------------------
+
+# Told by USR1 it writes what it has and leaves with the code it was given; told by TERM it leaves at once with 9.
+SAVES = """
+import os, signal, sys, time
+def save(*_):
+    print("saved", flush=True)
+    if sys.argv[1:]: sys.exit(int(sys.argv[1]))
+signal.signal(signal.SIGUSR1, save)
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(9))
+print("ready", flush=True)
+while True: time.sleep(0.05)
+"""
+
+
+def ready(attempt: Attempt, line: bytes = b"ready") -> None:
+    wait_for(lambda: (attempt.folder / "output.log").exists() and line in attempt.log(), what=line.decode())
+
+
+def saving(attempt: Attempt, *command: str, grace_s: float = 60) -> Attempt:
+    attempt.order(*command, checkpoint_signal=int(signal.SIGUSR1), save_grace_s=grace_s).start()
+    ready(attempt)
+    attempt.stop("told to save its work and make room", save=True)
+    return attempt
+
+
+@pytest.mark.parametrize("code", [0, 1, 77])
+def test_a_job_that_saved_and_left_was_stopped_whatever_its_exit_code(attempt: Attempt, code: int) -> None:
+    """Many scripts leave with 0 once they have saved; had they been done, their next start would say so at once."""
+    end = saving(attempt, *python(SAVES), str(code)).end()
+    assert (end["ending"], end["exit_code"]) == ("stopped", code)
+    assert end["reason"] == "told to save its work and make room"
+    assert attempt.log().count(b"saved") == 1
+
+
+def test_one_that_saves_and_goes_on_is_ended_when_its_time_is_over(attempt: Attempt) -> None:
+    end = saving(attempt, *python(SAVES), grace_s=0.5).end()
+    assert (end["ending"], end["exit_code"]) == ("stopped", 9), "it was told politely a second time"
+    assert attempt.log().count(b"saved") == 1
+
+
+def test_a_job_that_listens_for_nothing_is_ended_at_once(attempt: Attempt) -> None:
+    attempt.order("sh", "-c", "echo ready; sleep 60", save_grace_s=60, checkpoint_signal=int(signal.SIGUSR1)).start()
+    ready(attempt)
+    attempt.stop(save=True)
+    assert attempt.end(10)["ending"] == "stopped"
+
+
+def test_a_training_under_a_shell_is_told_and_the_shell_is_not(attempt: Attempt) -> None:
+    shell = 'echo begins; "$@"; echo "the training left with $?"'
+    end = saving(attempt, "sh", "-c", shell, "sh", *python(SAVES), "5").end()
+    assert end["ending"] == "stopped"
+    assert b"the training left with 5" in attempt.log()
+
+
+def test_loader_processes_with_their_parents_handler_do_not_save_too(attempt: Attempt) -> None:
+    forks = SAVES.replace('print("ready", flush=True)', 'os.fork() or time.sleep(0.3)\nprint("ready", flush=True)')
+    attempt.order(*python(forks), "0", checkpoint_signal=int(signal.SIGUSR1), save_grace_s=60).start()
+    wait_for(lambda: (attempt.folder / "output.log").exists() and attempt.log().count(b"ready") == 2)
+    attempt.stop(save=True)
+    attempt.end()
+    assert attempt.log().count(b"saved") == 1
+
+
+def test_while_it_saves_the_stops_that_come_again_change_nothing_and_a_plain_one_ends_it(attempt: Attempt) -> None:
+    saving(attempt, *python(SAVES))
+    ready(attempt, b"saved")
+    assert attempt.shim is not None
+    attempt.stop("told to save its work and make room", save=True)
+    attempt.shim.send_signal(signal.SIGTERM)
+    assert not (attempt.folder / "exit.json").exists()
+    attempt.stop("cancelled by bob")
+    attempt.shim.send_signal(signal.SIGTERM)
+    end = attempt.end(5)
+    assert (end["ending"], end["exit_code"], end["reason"]) == ("stopped", 9, "cancelled by bob")
+
+
+def test_one_that_ended_before_it_was_told_ended_by_itself(attempt: Attempt) -> None:
+    attempt.order("sh", "-c", "exit 0").start()
+    end = attempt.end()
+    attempt.stop(save=True)
+    assert (end["ending"], end["exit_code"]) == ("exited", 0)
+
+
+def test_a_paused_job_can_be_stopped_politely(attempt: Attempt) -> None:
+    attempt.order("sleep", "60", grace_s=10).start()
+    os.kill(attempt.started()["pid"], signal.SIGSTOP)
+    attempt.stop()
+    assert attempt.end(5)["exit_code"] == 143
+
+
+def test_what_the_main_process_leaves_behind_is_ended(attempt: Attempt) -> None:
+    code = "setsid sh -c 'echo $$; trap \"\" TERM; while :; do sleep 0.1; done' & sleep 0.3; exit 7"
+    end = attempt.run("sh", "-c", code)
+    assert (end["ending"], end["exit_code"]) == ("exited", 7)
+    assert gone(int(attempt.log()))
+
+
+def test_a_shim_told_to_end_without_a_stop_calls_the_attempt_lost(attempt: Attempt) -> None:
+    """So it is at a shutdown: the job did not fail and nobody cancelled it."""
+    attempt.order("sleep", "60").start()
+    attempt.started()
+    assert attempt.shim is not None
+    attempt.shim.send_signal(signal.SIGTERM)
+    assert attempt.end()["ending"] == "lost"
+
+
+def test_an_attempt_stopped_before_it_began_never_starts(attempt: Attempt) -> None:
+    attempt.stop()
+    end = attempt.run("touch", str(attempt.folder / "ran"))
+    assert end["ending"] == "never started"
+    assert not (attempt.folder / "ran").exists()
+
+
+def test_a_second_shim_on_one_folder_does_nothing(attempt: Attempt) -> None:
+    ran = attempt.folder / "ran"
+    attempt.run("sh", "-c", f"echo once >> {ran}")
+    attempt.start()
+    attempt.end()
+    assert ran.read_text() == "once\n"
+
+
+def test_the_shim_is_small_and_loads_nothing_of_gpuq(attempt: Attempt) -> None:
+    attempt.order("sleep", "60").start()
+    attempt.started()
+    assert attempt.shim is not None
+    with Path(f"/proc/{attempt.shim.pid}/status").open() as file:
+        resident_kib = int(file.read().split("VmRSS:")[1].split()[0])
+    assert resident_kib < 20_000
+    sources = [path.read_text() for path in SHIM.parent.glob("*.py")]
+    assert not any("import gpuq" in source or "from gpuq" in source for source in sources)

@@ -1,0 +1,31 @@
+"""The counter of the kernel's OOM killer, on a file in its place."""
+
+from __future__ import annotations
+
+from gpuq_workers.shim import oom
+
+
+def test_the_oom_watch_sees_a_rising_counter(tmp_path, monkeypatch) -> None:
+    events, now = tmp_path / "memory.events", [100.0]
+    events.write_text("oom 0\noom_kill 4\n")
+    monkeypatch.setattr(oom, "_events_file", lambda: str(events))
+    watch = oom.OomWatch(lambda: now[0])
+    assert watch.seconds_ago() is None
+    events.write_text("oom 1\noom_kill 5\n")
+    assert watch.seconds_ago() == 0
+    now[0] += 7
+    assert watch.seconds_ago() == 7
+    events.unlink()
+    assert watch.seconds_ago() == 7, "what was seen stays seen"
+
+
+def test_a_look_in_vain_forgets_nothing(tmp_path, monkeypatch) -> None:
+    """Else a kill between that look and the next would be nobody's."""
+    events = tmp_path / "memory.events"
+    events.write_text("oom_kill 4\n")
+    monkeypatch.setattr(oom, "_events_file", lambda: str(events))
+    watch = oom.OomWatch(lambda: 100.0)
+    events.write_text("")
+    watch.look()
+    events.write_text("oom_kill 5\n")
+    assert watch.seconds_ago() == 0

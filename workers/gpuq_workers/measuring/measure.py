@@ -1,0 +1,395 @@
+"""The arithmetic of one attempt's measurement: peaks, and progress per set of partners.
+
+Arrives: one look a second (usage, partners, the step counter). Leaves: a `Measurement`, and the state it is made from as
+plain data, so that a restarted worker service goes on where the last one stopped; the gap between is attributed to no one.
+Knows no clock and no file. Times are CLOCK_MONOTONIC seconds unless they say otherwise.
+
+Peak utilisation is the 95th percentile of 5 s means after the first step (of all of them, without a signal). Beside a
+partner on a device with nothing left to give, a job gets less than it wants: such windows say nothing about its peak. So
+a job that was never alone, on a device that was full for more than one window in twenty, has no known peak.
+
+Foreign load. Windows in which processes that gpuq did not start were hardly at work are the job's own. Of the others it is known
+which part of the job's time was taken at most: if that is little over all of them together, they count too, else their rates
+are kept apart, and their utilisation only bounds the job's peak. They are judged together and not one by one, for a job
+suffers most in its busiest phases, and to keep the rest would make it look lighter than it is.
+
+Energy is summed over the looks. It is known from the first look that told any; a look that tells none adds none.
+
+A framework may take most of a GPU at once and hand it out itself (TensorFlow all of it, JAX three quarters, unless told
+otherwise). Then the highest reading is no need of the job, only a bound on it: `prealloc.py` says when.
+
+Progress windows run from one observed step to another at least `window_s` later, so slow steps make longer windows, not
+rates of zero. The first window after the first step is left out (compilation, filling caches), and so is every window in
+which the partners changed. While a partner or the job itself is paused (`measuring/blink.py`) nothing here counts, and no
+window spans a pause: what was measured in it comes as a segment of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, deque
+from dataclasses import dataclass, field, replace
+
+from gpuq.core.measuring.measurement import HELD_BACK_LIMIT, Measurement, Segment
+from gpuq.core.state.attempt import AttemptId
+from gpuq_workers.measuring.foreign import Foreign
+from gpuq_workers.measuring.prealloc import PoolWatch, is_bound
+from gpuq_workers.measuring.progress import Progress
+
+WINDOW_S = 5.0
+_FULL_PCT = 98.0
+_PERCENTILE = 0.95
+_BINS_PER_PCT = 10
+_MOST_SEGMENTS = 200
+# So many of the windows have to be without foreign load, for their peak to stand for those of all.
+_LEAST_QUIET = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One attempt at one moment. `at` is wall time, `clock` monotonic; usage and `busy_pct` are those of its busiest device.
+
+    `memory_is_estimate`, `foreign_load` and `held_back` are as in `gpuq.adapters.devices.Usage`.
+    """
+
+    at: float
+    clock: float
+    memory_bytes: int | None
+    utilization_pct: float | None
+    busy_pct: float | None
+    partners: tuple[AttemptId, ...]
+    progress: Progress | None
+    energy_joules: float | None = None
+    idle_joules: float | None = None
+    total_memory_bytes: int | None = None
+    memory_is_estimate: bool = False
+    foreign_load: float | None = None
+    held_back: float | None = None
+
+
+@dataclass(slots=True)
+class State:
+    """What is kept of an attempt between looks. Histograms count 5 s means in tenths of a percent.
+
+    Windows beside considerable foreign load are in neither `alone` nor `shared`, but in `disturbed` with what was read, and in
+    `at_most` with what the job would have used without that load, at most.
+    """
+
+    alone: dict[int, int] = field(default_factory=dict)
+    shared: dict[int, int] = field(default_factory=dict)
+    full_windows: int = 0
+    disturbed: dict[int, int] = field(default_factory=dict)
+    at_most: dict[int, int] = field(default_factory=dict)
+    foreign: Foreign = field(default_factory=Foreign)
+    peak_memory_bytes: int | None = None
+    estimated_memory_bytes: int | None = None
+    steps: int | None = None
+    step_processes: int | None = None
+    first_step_at: float | None = None
+    segments: list[Segment] = field(default_factory=list)
+    partners: list[AttemptId] = field(default_factory=list)
+    energy_joules: float | None = None
+    idle_joules: float | None = None
+    pool_bytes: int | None = None
+    blink: str | None = None
+
+
+@dataclass(slots=True)
+class _Mean:
+    """The 5 s of utilisation now under way."""
+
+    since: float
+    total: float = 0.0
+    count: int = 0
+    busy: float = 0.0
+    shared: bool = False
+    foreign: Foreign = field(default_factory=Foreign)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the device had nothing left to give."""
+        return self.busy / self.count >= _FULL_PCT
+
+    @property
+    def most(self) -> float:
+        """Percent that the job would have used without the foreign load, at most."""
+        left = 1.0 - (self.foreign.mean_held_back or 0.0)
+        mean = self.total / self.count
+        return 100.0 if (self.shared and self.is_full) or mean >= 100.0 * left else mean / left
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A window of progress, which has no end yet: where the counter stood when it began, and beside whom."""
+
+    steps: int
+    since: float
+    partners: tuple[AttemptId, ...]
+
+
+class Meter:
+    """Measures one attempt, look by look."""
+
+    def __init__(self, state: State | None = None, window_s: float = WINDOW_S, asked: float | None = None) -> None:
+        """`asked`: the part of a device that the job's environment tells its framework to take at once, None for none."""
+        self.state = state or State()
+        self._pool = PoolWatch(asked)
+        self._window_s = window_s
+        self._mean: _Mean | None = None
+        self._window: _Window | None = None
+        self._before: _Window | None = None
+        self._window_foreign = Foreign()
+        self._recent: deque[Progress] = deque(maxlen=64)
+        self._last: Look | None = None
+        self._paused = False
+
+    def look(self, look: Look) -> None:
+        """Take one look into account."""
+        if self._paused:
+            return
+        state = self.state
+        self._take_memory(look)
+        if look.memory_bytes and look.total_memory_bytes and state.pool_bytes is None:
+            state.pool_bytes = self._pool.look(look.memory_bytes, look.total_memory_bytes)
+        state.energy_joules = _added(state.energy_joules, look.energy_joules)
+        state.idle_joules = _added(state.idle_joules, look.idle_joules)
+        state.partners.extend(partner for partner in look.partners if partner not in state.partners)
+        state.foreign.add(look.foreign_load, look.held_back)
+        self._window_foreign.add(look.foreign_load, look.held_back)
+        if look.progress is not None:
+            self._take_progress(look, look.progress)
+        self._take_utilization(look)
+        self._last = look
+
+    def pause(self) -> None:
+        """Count nothing from now on: the job or its partner is about to be paused."""
+        self._paused = True
+        self._window = self._before = self._mean = None
+        self._recent.clear()
+
+    def go_on(self) -> None:
+        """Count again."""
+        self._paused = False
+
+    def add_blink(self, partners: tuple[AttemptId, ...], steps: int, seconds: float) -> None:
+        """Steps that were made within so many seconds in which these partners, all that there were, stood still."""
+        now = Foreign()
+        if self._last is not None:
+            now.add(self._last.foreign_load, self._last.held_back)
+        self._add(_segment(partners, seconds, steps, now, blink=True))
+        count = sum(segment.windows for segment in self.state.segments if segment.blink)
+        self.state.blink = "once" if count == 1 else f"{count} times"
+
+    def finish(self, progress: Progress | None) -> Measurement:
+        """The measurement of an attempt that is over; `progress` is the counter's last word."""
+        if self._last is not None and progress is not None:
+            self._take_progress(replace(self._last, progress=progress), progress)
+            self._close_window(progress, self._window_s / 2)
+        elif progress is not None:
+            self.state.steps = progress.steps
+        return self.measurement()
+
+    def measurement(self) -> Measurement:
+        """What is known up to now."""
+        state = self.state
+        utilization, utilization_is_bound = self._peak_utilization()
+        memory = state.peak_memory_bytes or state.estimated_memory_bytes
+        only_estimated = memory is not None and state.peak_memory_bytes is None
+        return Measurement(
+            peak_utilization_pct=utilization,
+            peak_memory_bytes=memory,
+            steps=state.steps,
+            first_step_at=state.first_step_at,
+            segments=tuple(state.segments),
+            partners=tuple(sorted(state.partners)),
+            energy_joules=state.energy_joules,
+            idle_joules=state.idle_joules,
+            peak_memory_is_bound=only_estimated or is_bound(state.peak_memory_bytes, state.pool_bytes),
+            blink=state.blink,
+            foreign_load=state.foreign.mean_load,
+            held_back=state.foreign.mean_held_back,
+            utilization_is_bound=utilization_is_bound,
+            step_processes=state.step_processes,
+        )
+
+    def rate(self) -> float | None:
+        """Steps per second over the last few seconds; 0 for a job that has come to a halt, None without a signal."""
+        if len(self._recent) < 2 or self._last is None:
+            return None
+        newest = self._recent[-1]
+        older = [p for p in self._recent if p.last_step_at <= newest.last_step_at - self._window_s]
+        base = older[-1] if older else self._recent[0]
+        steps, seconds = newest.steps - base.steps, newest.last_step_at - base.last_step_at
+        silence = self._last.clock - newest.last_step_at
+        if seconds < 1e-3:
+            return None
+        return 0.0 if steps <= 0 or silence > self._window_s + 3 * seconds / steps else steps / seconds
+
+    # --- memory, utilisation ---
+
+    def _take_memory(self, look: Look) -> None:
+        if not look.memory_bytes:  # nothing runs in no memory: a 0 was read while the job came or went
+            return
+        if look.memory_is_estimate:
+            self.state.estimated_memory_bytes = max(look.memory_bytes, self.state.estimated_memory_bytes or 0)
+        else:
+            self.state.peak_memory_bytes = max(look.memory_bytes, self.state.peak_memory_bytes or 0)
+
+    def _take_utilization(self, look: Look) -> None:
+        if self._mean is None:
+            self._mean = _Mean(look.clock)
+            return
+        mean = self._mean
+        # As with memory: the job was not on its device yet, or not any more.
+        if look.utilization_pct is not None and look.memory_bytes != 0:
+            mean.total += look.utilization_pct
+            mean.busy += look.busy_pct or 0.0
+            mean.count += 1
+            mean.shared = mean.shared or bool(look.partners)
+            mean.foreign.add(look.foreign_load, look.held_back)
+        # A look may come a little early; five looks at one a second are one window.
+        if look.clock - mean.since >= 0.9 * WINDOW_S:
+            self._close_mean(mean)
+            self._mean = _Mean(look.clock)
+
+    def _close_mean(self, mean: _Mean) -> None:
+        if not mean.count:
+            return
+        if mean.foreign.is_considerable:
+            _count(self.state.disturbed, mean.total / mean.count)
+            _count(self.state.at_most, mean.most)
+            return
+        _count(self.state.shared if mean.shared else self.state.alone, mean.total / mean.count)
+        if mean.shared and mean.is_full:
+            self.state.full_windows += 1
+
+    def _peak_utilization(self) -> tuple[float | None, bool]:
+        """The peak, and whether it is only what the job needs at most."""
+        state = self.state
+        quiet = sum(state.alone.values()) + sum(state.shared.values())
+        disturbed = sum(state.disturbed.values())
+        if not quiet and not disturbed:
+            return self._mean_so_far()
+        own = self._quiet_peak()
+        if own is not None and quiet >= _LEAST_QUIET * (quiet + disturbed):
+            return max(own, _percentile(state.disturbed) or 0.0), False
+        if not disturbed:
+            return None, False
+        others = [] if own is None else [state.alone, state.shared]
+        read, most = (_percentile(_together(bins, *others)) or 0.0 for bins in (state.disturbed, state.at_most))
+        return (read, False) if read >= (1 - HELD_BACK_LIMIT) * most else (most, True)
+
+    def _quiet_peak(self) -> float | None:
+        """The peak by the windows without foreign load."""
+        alone, shared = _percentile(self.state.alone), _percentile(self.state.shared)
+        if alone is None and self.state.full_windows > (1 - _PERCENTILE) * sum(self.state.shared.values()):
+            return None
+        return max((value for value in (alone, shared) if value is not None), default=None)
+
+    def _mean_so_far(self) -> tuple[float | None, bool]:
+        mean = self._mean
+        if mean is None or not mean.count or (mean.shared and mean.is_full):
+            return None, False
+        read = mean.total / mean.count
+        if mean.foreign.is_considerable and read < (1 - HELD_BACK_LIMIT) * mean.most:
+            return mean.most, True
+        return read, False
+
+    # --- progress ---
+
+    def _take_progress(self, look: Look, progress: Progress) -> None:
+        state = self.state
+        if state.first_step_at is None:
+            state.first_step_at = look.at - (look.clock - progress.first_step_at)
+            # What went before was imports and loading; the peak is that of the training.
+            state.alone, state.shared, state.full_windows, self._mean = {}, {}, 0, None
+            state.disturbed, state.at_most = {}, {}
+        state.steps = progress.steps
+        state.step_processes = progress.processes
+        self._remember(progress)
+        window = self._window
+        if window is not None and (window.partners != look.partners or progress.steps < window.steps):
+            self._window = window = None
+        if window is None:
+            self._open_window(look, progress)
+        else:
+            self._close_window(progress, self._window_s)
+
+    def _remember(self, progress: Progress) -> None:
+        if self._recent and progress.steps < self._recent[-1].steps:
+            self._recent.clear()
+        if not self._recent or progress.last_step_at > self._recent[-1].last_step_at:
+            self._recent.append(progress)
+
+    def _open_window(self, look: Look, progress: Progress) -> None:
+        """Begin at the next step that is seen from now on: the step under way may have begun beside other partners."""
+        here = _Window(progress.steps, progress.last_step_at, look.partners)
+        if self._before is None or self._before.partners != look.partners:
+            self._before = here
+        elif progress.last_step_at - progress.first_step_at >= self._window_s and here.steps != self._before.steps:
+            self._window, self._before, self._window_foreign = here, None, Foreign()
+
+    def _close_window(self, progress: Progress, at_least_s: float) -> None:
+        window = self._window
+        if window is None or progress.last_step_at - window.since < at_least_s or progress.steps <= window.steps:
+            return
+        seconds, steps = progress.last_step_at - window.since, progress.steps - window.steps
+        self._add(_segment(window.partners, seconds, steps, self._window_foreign))
+        self._window = _Window(progress.steps, progress.last_step_at, window.partners)
+        self._window_foreign = Foreign()
+
+    def _add(self, new: Segment) -> None:
+        segments = self.state.segments
+        for index, old in enumerate(segments):
+            if (old.partners, old.blink, old.foreign) == (new.partners, new.blink, new.foreign):
+                segments[index] = _sum(old, new)
+                return
+        segments.append(new)
+        if len(segments) > _MOST_SEGMENTS:
+            segments.remove(min(segments[:-1], key=lambda segment: (not segment.partners, segment.seconds)))
+
+
+def _added(sum_: float | None, more: float | None) -> float | None:
+    return sum_ if more is None else (sum_ or 0.0) + more
+
+
+def _segment(
+    partners: tuple[AttemptId, ...], seconds: float, steps: int, foreign: Foreign, *, blink: bool = False
+) -> Segment:
+    """One window of progress."""
+    rate = steps / seconds
+    taken_s = seconds * (foreign.mean_held_back or 0.0) if foreign.is_considerable else 0.0
+    return Segment(partners, seconds, steps, 1, rate, rate * rate, blink, foreign.is_considerable, taken_s)
+
+
+def _sum(one: Segment, other: Segment) -> Segment:
+    return Segment(
+        one.partners,
+        one.seconds + other.seconds,
+        one.steps + other.steps,
+        one.windows + other.windows,
+        one.rate_sum + other.rate_sum,
+        one.rate_square_sum + other.rate_square_sum,
+        one.blink,
+        one.foreign,
+        one.held_back_s + other.held_back_s,
+    )
+
+
+def _count(bins: dict[int, int], percent: float) -> None:
+    key = round(_BINS_PER_PCT * percent)
+    bins[key] = bins.get(key, 0) + 1
+
+
+def _together(*histograms: dict[int, int]) -> dict[int, int]:
+    return dict(sum(map(Counter, histograms), Counter()))
+
+
+def _percentile(bins: dict[int, int]) -> float | None:
+    """The smallest value that 95% of the means do not exceed; the largest of fewer than twenty."""
+    rank = math.ceil(_PERCENTILE * sum(bins.values()))
+    for key in sorted(bins):
+        rank -= bins[key]
+        if rank <= 0:
+            return key / _BINS_PER_PCT
+    return None

@@ -1,0 +1,115 @@
+"""Whether the processes of a job may have peers that would wait for them: such a job is not to be paused alone.
+
+The root of its tree and its progress file arrive; a reason leaves, None for a job without peers. Ranks of one training
+(torchrun, mpirun, Horovod, a cluster of TensorFlow or JAX) wait for each other in every step, and give up when one is silent;
+so whatever looks like it counts, and what cannot be looked at too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from gpuq.adapters.process import descendants, started_with
+from gpuq_workers.measuring.progress import counting_processes
+
+# How many they are; "1" is nobody else.
+_SIZES = frozenset(
+    {"WORLD_SIZE", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_SIZE", "SLURM_NTASKS"}
+)
+# Who is told one of these, and no number of them, may be one of several.
+_ROLES = frozenset(
+    {"RANK", "MASTER_ADDR", "TF_CONFIG", "JAX_COORDINATOR_ADDRESS", "NCCL_COMM_ID", "PMIX_RANK", "PMI_RANK"}
+)
+# Servers of files and pages answer whenever they are asked, and wait for nobody.
+_SERVERS = frozenset({80, 443})
+_ESTABLISHED = "01"
+_SOCKET = re.compile(r"socket:\[(\d+)\]")
+
+Connection = tuple[str, str]
+
+
+def why_not_alone(root_pid: int, progress_file: Path) -> str | None:
+    """Why the tree below `root_pid` should not be paused by itself; None where nothing speaks against it."""
+    processes = descendants(root_pid)
+    if len(counting_processes(progress_file).intersection(processes)) > 1:
+        return "several of its processes count steps, so they may wait for each other"
+    try:
+        return _of_environments(processes) or _of_descriptors(processes)
+    except PermissionError:
+        return "its processes cannot be looked at"
+
+
+def _of_environments(processes: Iterable[int]) -> str | None:
+    for pid in processes:
+        told = dict(_environment(pid))
+        sizes = {name: told[name] for name in _SIZES.intersection(told)}
+        several = [f"{name}={size}" for name, size in sizes.items() if size != "1"]
+        roles = [] if sizes else sorted(_ROLES.intersection(told))
+        if several or roles:
+            return f"it is one of several processes ({sorted([*several, *roles])[0]})"
+    return None
+
+
+def _of_descriptors(processes: Iterable[int]) -> str | None:
+    open_files = [link for pid in processes for link in _links(pid)]
+    if any(link.startswith("/dev/infiniband/") for link in open_files):
+        return "it uses InfiniBand"
+    inodes = {found[1] for link in open_files if (found := _SOCKET.fullmatch(link))}
+    connections = dict(_connections(processes)) if inodes else {}
+    here = set(connections.values())
+    for inode in inodes & connections.keys():
+        local, remote = connections[inode]
+        if (remote, local) in here:
+            return "it has a connection to a process of this host"
+        if _port(remote) not in _SERVERS:
+            return f"it has a connection to port {_port(remote)} of another host"
+    return None
+
+
+def _environment(pid: int) -> Iterator[tuple[str, str]]:
+    try:
+        raw, _ = started_with(pid)
+    except (FileNotFoundError, ProcessLookupError):
+        return
+    for entry in raw.decode(errors="replace").split("\0"):
+        name, _, value = entry.partition("=")
+        yield name, value
+
+
+def _links(pid: int) -> Iterator[str]:
+    """Where the descriptors of the process lead."""
+    try:
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            try:
+                yield str(entry.readlink())
+            except (FileNotFoundError, ProcessLookupError):  # closed meanwhile
+                continue
+    except (FileNotFoundError, ProcessLookupError):
+        return
+
+
+def _connections(processes: Iterable[int]) -> Iterator[tuple[str, Connection]]:
+    """Inode -> (local, remote) of established TCP connections, as the networks of these processes have them."""
+    for table in ("tcp", "tcp6"):
+        read: set[Path] = set()
+        for pid in processes:
+            try:
+                network = Path(f"/proc/{pid}/ns/net").readlink()
+                lines = [] if network in read else Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
+            except OSError:  # ended meanwhile; if not, its descriptors cannot be looked at either
+                continue
+            read.add(network)
+            for fields in map(str.split, lines):
+                if fields[3] == _ESTABLISHED:
+                    yield fields[9], (_plain(fields[1]), _plain(fields[2]))
+
+
+def _plain(address: str) -> str:
+    """As the kernel writes it; an IPv4 address inside IPv6 as IPv4, so that both ends of a connection look alike."""
+    return address.removeprefix("0000000000000000FFFF0000")
+
+
+def _port(address: str) -> int:
+    return int(address.rpartition(":")[2], 16)

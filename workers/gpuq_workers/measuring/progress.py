@@ -1,0 +1,141 @@
+"""The step counter of a job, from our side: where the hook lies, and what it has counted.
+
+Arrives: the file that `hook/gpuq_progress.py` describes; the job may write anything into it, so nothing in it is believed
+unchecked. Leaves: one `Progress`, None without a signal, and then why there is none.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+import struct
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+HOOK_FOLDER = Path(__file__).parents[1] / "hook"
+
+_MAGIC = b"GPUQPRG1"
+_HEADER_SIZE = _SLOT_SIZE = 64
+_SLOTS = 255
+_MOST_LOOKS = 100
+_RECORD = struct.Struct("<Qdd")
+# The bits of the header, as the hook names them.
+_SAW_TORCH, _SAW_KERAS, _SAW_JAX, _SAW_JAX_OPTIMIZER, _SAW_UNKNOWN_VERSION, _SAW_UPDATE_OUT_OF_SIGHT = (
+    1 << bit for bit in range(6)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Steps counted so far; CLOCK_MONOTONIC seconds of the first and of the latest one.
+
+    `processes` is how many processes counted at the same time; `steps` is then the most that any of them counted.
+    """
+
+    steps: int
+    first_step_at: float
+    last_step_at: float
+    processes: int = 1
+
+
+def hook_environment(environ: Mapping[str, str], progress_file: Path) -> dict[str, str]:
+    """What the hook needs in a job's environment: itself first on PYTHONPATH, and the name of the counter's file."""
+    rest = environ.get("PYTHONPATH")
+    path = f"{HOOK_FOLDER}{os.pathsep}{rest}" if rest else str(HOOK_FOLDER)
+    return {"PYTHONPATH": path, "GPUQ_PROGRESS": str(progress_file)}
+
+
+def read_progress(path: Path) -> Progress | None:
+    """What the job has counted; None when it has counted nothing, or the file is none of the hook's."""
+    raw = _read_regular_file(path)
+    if len(raw) < _HEADER_SIZE or not raw.startswith(_MAGIC):
+        return None
+    slots = sorted(_slots(raw), key=lambda slot: slot.first_step_at)
+    if not slots:
+        return None
+    groups = [slots[0]]
+    for slot in slots[1:]:
+        if slot.first_step_at <= groups[-1].last_step_at:
+            groups[-1] = _together(groups[-1], slot)
+        else:
+            groups.append(slot)
+    steps, most = sum(group.steps for group in groups), max(group.processes for group in groups)
+    return Progress(steps, groups[0].first_step_at, groups[-1].last_step_at, most)
+
+
+def counting_processes(path: Path) -> frozenset[int]:
+    """The processes that say they have counted a step, also those that have ended since."""
+    raw = _read_regular_file(path)
+    if len(raw) < _HEADER_SIZE or not raw.startswith(_MAGIC):
+        return frozenset()
+    return frozenset(struct.unpack_from("<I", raw, offset + 4)[0] for offset, _ in _used(raw))
+
+
+def why_not_counted(path: Path) -> str:
+    """Why `read_progress` has nothing to tell, in words that end with what to do where something can be done."""
+    if not os.path.lexists(path):
+        return "no Python with the step counter has started in it; `python -I`, -E and -S keep the counter out"
+    raw = _read_regular_file(path)
+    if raw and (len(raw) < _HEADER_SIZE or not raw.startswith(_MAGIC)):
+        return "the file of its step counter was overwritten"
+    saw = struct.unpack_from("<I", raw, len(_MAGIC) + 4)[0] if raw else 0
+    if saw & _SAW_UNKNOWN_VERSION:
+        return "this version of its framework cannot be counted; let it call gpuq.step()"
+    if saw & _SAW_UPDATE_OUT_OF_SIGHT:
+        return "its step is compiled ahead of time, out of sight; let it call gpuq.step()"
+    if saw & (_SAW_TORCH | _SAW_KERAS | _SAW_JAX_OPTIMIZER):
+        return "no optimizer has stepped; a training that updates its weights by hand calls gpuq.step() once per step"
+    if saw & _SAW_JAX:
+        return "it uses JAX without optax or Keras; let it call gpuq.step()"
+    return "it has imported none of PyTorch, Keras and JAX yet; a training without them calls gpuq.step()"
+
+
+def _together(one: Progress, other: Progress) -> Progress:
+    """Processes that count at the same time are ranks of one training: each of them counts every step."""
+    last = max(one.last_step_at, other.last_step_at)
+    return Progress(max(one.steps, other.steps), one.first_step_at, last, one.processes + other.processes)
+
+
+def _slots(raw: bytes) -> Iterator[Progress]:
+    return (progress for _, progress in _used(raw))
+
+
+def _used(raw: bytes) -> Iterator[tuple[int, Progress]]:
+    """Where each slot lies that makes sense, and what it says."""
+    used = min(struct.unpack_from("<I", raw, 8)[0], _SLOTS, (len(raw) - _HEADER_SIZE) // _SLOT_SIZE)
+    for index in range(used):
+        slot = _HEADER_SIZE + index * _SLOT_SIZE
+        steps, first, last = _RECORD.unpack_from(raw, slot + 16 + (raw[slot] & 1) * _RECORD.size)
+        if 0 < steps < 2**53 and math.isfinite(first) and math.isfinite(last) and 0 < first <= last:
+            yield slot, Progress(steps, first, last)
+
+
+def _read_regular_file(path: Path) -> bytes:
+    """The file's bytes, empty when it is not there or not a plain file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return b""
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return b""
+        return _read_steady(descriptor)
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
+
+
+def _read_steady(descriptor: int) -> bytes:
+    """The slots in use, at a moment in which none of them moved on. A job that moves too fast for that may be torn."""
+    used = min(int.from_bytes(os.pread(descriptor, 4, len(_MAGIC)), "little"), _SLOTS)
+    size = _HEADER_SIZE + used * _SLOT_SIZE
+    raw = os.pread(descriptor, size, 0)
+    for _ in range(_MOST_LOOKS):
+        again = os.pread(descriptor, size, 0)
+        if raw[_HEADER_SIZE::_SLOT_SIZE] == again[_HEADER_SIZE::_SLOT_SIZE]:
+            return raw
+        raw = again
+    return raw

@@ -1,0 +1,72 @@
+"""NVIDIA's MPS on this host: its control daemon is started with the worker service, and ended once nobody needs it.
+
+Only with `mps` under [devices]. The daemon has folders of its own under the home, so that it meddles with no other one.
+Jobs outlive the worker service, and so does a daemon that still has clients: the next worker service takes it up again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import subprocess
+
+from gpuq.errors import Unreachable
+from gpuq.settings import Settings
+from gpuq_workers.shim.mps import PIPES, PROGRAM, clients, tell
+
+_STARTS_WITHIN_S = 20.0
+_log = logging.getLogger("gpuq.mps")
+
+
+def start(settings: Settings) -> None:
+    """See to it that the control daemon answers. Raises Unreachable if it cannot be started."""
+    environment = _environment(settings)
+    if tell(environment, "get_server_list") is not None:
+        _log.info("MPS was there already")
+        return
+    for folder in (settings.home.mps_pipes, settings.home.mps_logs):
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        done = subprocess.run(
+            [PROGRAM, "-d"], env=environment, capture_output=True, text=True, timeout=_STARTS_WITHIN_S, check=False
+        )
+    except FileNotFoundError as error:
+        raise _unreachable(f"{PROGRAM} was not found") from error
+    except (OSError, subprocess.SubprocessError) as error:
+        raise _unreachable(str(error)) from error
+    if done.returncode or tell(environment, "get_server_list") is None:
+        raise _unreachable((done.stderr or done.stdout).strip() or "it does not answer")
+    # Before its first client, so that from the start the GPUs are seen to be shared in this way.
+    if tell(environment, f"start_server -uid {os.getuid()}") is None:
+        _log.info("the MPS server starts with its first client")
+    _log.info("MPS is started; its logs are in %s", settings.home.mps_logs)
+
+
+def stop(settings: Settings) -> bool:
+    """End the control daemon if it has no client; whether it is gone."""
+    environment = _environment(settings)
+    working = clients(environment)
+    if working is None:
+        return True
+    if working:
+        _log.info("MPS stays for its clients: %s", ", ".join(str(client) for _, client in working))
+        return False
+    return tell(environment, "quit") is not None
+
+
+def _environment(settings: Settings) -> dict[str, str]:
+    """Without CUDA_VISIBLE_DEVICES: the daemon is to serve every GPU, numbered as without it."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return {
+        **kept,
+        PIPES: str(settings.home.mps_pipes),
+        "CUDA_MPS_LOG_DIRECTORY": str(settings.home.mps_logs),
+        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+    }
+
+
+def _unreachable(why: str) -> Unreachable:
+    return Unreachable(
+        f"NVIDIA's MPS cannot be started: {why}.",
+        fix="It comes with the driver, and serves no MIG slices; else set `mps = false` under [devices].",
+    )

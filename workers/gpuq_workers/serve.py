@@ -1,0 +1,208 @@
+"""The worker service: one per host. It watches what runs here, measures it, and tells the dispatcher.
+
+Arrives: attempt folders, readings, acknowledgements. Leaves: a report every second, and the spool's events. It also keeps
+the RQ worker alive, which starts and stops attempts. None of its own ends touches a job: those hang on their shims.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import signal
+import socket
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from systemd_watchdog import WatchDog
+
+from gpuq import codec, wire
+from gpuq.adapters.lock import only_one
+from gpuq.adapters.process import boot_id
+from gpuq.adapters.supervise import ChildSpec, Crash, python_module, supervise
+from gpuq.core.state.device import Device, DeviceId, HostId, Reading
+from gpuq.core.state.events import HostReported, ResidentReport
+from gpuq.errors import GpuqError
+from gpuq.home import private_secret
+from gpuq.logs import report, shorten, start_log
+from gpuq.settings import Settings, load
+from gpuq_workers.deliver import Delivery, Inbox
+from gpuq_workers.measuring.blink import Blinker
+from gpuq_workers.measuring.sample import Sample
+from gpuq_workers.measuring.watch import SamplerLike, Watch
+from gpuq_workers.prune import prune
+from gpuq_workers.residents import Residents
+from gpuq_workers.spool import Spool
+
+log = logging.getLogger("gpuq.serve")
+
+_LOOK_EVERY_S, _REPORT_EVERY_S, _PING_EVERY_S, _PRUNE_EVERY_S, _BLINK_EVERY_S = 0.1, 1.0, 1.0, 3600.0, 0.3
+_FIRST_SAMPLE_WITHIN_S = 5.0
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the service is made of; tests put in their own."""
+
+    settings: Settings
+    devices: Callable[[], tuple[Device, ...]]
+    sampler: SamplerLike
+    inbox: Inbox
+    orders: ChildSpec | None
+
+
+class WorkerService:
+    """The host's voice."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        settings = parts.settings
+        self._host = HostId(settings.worker.host)
+        self._spool = Spool(settings.home.spool, settings.worker.host)
+        self._watch = Watch(parts.sampler, parts.devices, settings.worker.sample_every_s)
+        self._residents = Residents(
+            settings.home.attempts,
+            self._spool,
+            self._watch.finish,
+            settings.worker.grace_s,
+            looked=self._watch.looked,
+        )
+        self._blinker = Blinker(
+            settings.worker.blink,
+            self._residents.watched,
+            lambda: self._watch.devices,
+            self._watch,
+            random.SystemRandom(),
+        )
+        self._delivery = Delivery(
+            self._spool, parts.inbox, settings.worker.host, private_secret(settings.home.order_key_file)
+        )
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until `stop` is set. A part that fails ends the whole, so that supervision starts it afresh."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link:
+            await self._run(stop, WatchDog(link))
+
+    async def _run(self, stop: asyncio.Event, systemd: WatchDog) -> None:
+        await self._delivery.catch_up()
+        await self._residents.look()
+        with suppress(TimeoutError):  # so that the first report has devices in it
+            await asyncio.wait_for(self._sample(), _FIRST_SAMPLE_WITHIN_S)
+        endless = [
+            self._every(_LOOK_EVERY_S, self._residents.look),
+            self._every(_LOOK_EVERY_S, self._delivery.turn),
+            self._every(self._parts.settings.worker.sample_every_s, self._sample),
+            self._every(_REPORT_EVERY_S, self._report),
+            self._every(_PING_EVERY_S, _asynchronous(systemd.ping)),
+            self._every(_BLINK_EVERY_S, self._blinker.turn),
+            self._every(_PRUNE_EVERY_S, self._prune),
+        ]
+        systemd.ready()
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(one) for one in endless]
+                if self._parts.orders is not None:
+                    group.create_task(supervise(self._parts.orders, stop, _warn))
+                await stop.wait()
+                for task in tasks:
+                    task.cancel()
+        finally:
+            self._watch.close()
+
+    async def _prune(self) -> None:
+        settings = self._parts.settings
+        await asyncio.to_thread(prune, settings.home.attempts, settings.worker.keep_attempts_days, time.time())
+        await asyncio.to_thread(shorten, settings.home.logs / "shims.log")
+
+    async def _every(self, seconds: float, act: Callable[[], Awaitable[object]]) -> None:
+        while True:
+            began = time.monotonic()
+            await act()
+            await asyncio.sleep(max(0.0, began + seconds - time.monotonic()))
+
+    async def _sample(self) -> None:
+        await self._watch.look(self._residents.watched())
+
+    async def _report(self) -> None:
+        await self._delivery.report(self.report())
+
+    def report(self) -> wire.Report:
+        """All devices, readings and residents as of now. What ended is not in it any more once its end is in the spool."""
+        sample = self._watch.sample
+        rows = {row.attempt: row for row in sample.residents} if sample else {}
+        event = HostReported(
+            host=self._host,
+            boot_id=boot_id(),
+            at=time.time(),
+            devices=self._watch.devices,
+            readings=self._readings(sample) if sample else (),
+            residents=tuple(
+                rows.get(attempt) or ResidentReport(attempt, None, None, None, None, started_at)
+                for attempt, started_at in self._residents.present().items()
+            ),
+        )
+        return wire.Report(self._host, self._spool.last, codec.plain(event))
+
+    def _readings(self, sample: Sample) -> tuple[tuple[DeviceId, Reading], ...]:
+        held = self._residents.held()
+        return tuple((device, replace(one, unwell=one.unwell or held.get(device))) for device, one in sample.readings)
+
+
+def _warn(crash: Crash) -> None:
+    log.warning("%s", crash)
+
+
+def _asynchronous(act: Callable[[], object]) -> Callable[[], Awaitable[object]]:
+    async def acted() -> object:
+        return act()
+
+    return acted
+
+
+async def serve(parts: Parts) -> None:
+    """Run the service until SIGTERM or SIGINT."""
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    await WorkerService(parts).run(stop)
+
+
+def main() -> int:
+    """The worker service of this host; its exit code."""
+    start_log()
+    try:
+        settings = load()
+        settings.home.create()
+        with only_one(settings.home.run / "worker.lock", "A worker service"):
+            asyncio.run(_serve_for_real(settings))
+    except GpuqError as error:
+        return report(error)
+    return 0
+
+
+async def _serve_for_real(settings: Settings) -> None:
+    from gpuq.adapters.redis.stream import RedisStream
+    from gpuq_workers import mps
+    from gpuq_workers.backend import open_backend
+    from gpuq_workers.measuring.sample import Sampler
+
+    backend = open_backend(settings)
+    if settings.devices.mps:
+        mps.start(settings)
+    sampler = Sampler(backend)
+    stream = RedisStream(settings.effective_redis_url)
+    orders = ChildSpec(
+        "orders",
+        python_module("gpuq_workers.serve_orders"),
+        settings.home.logs / "orders.log",
+        status=settings.home.run / "service-orders.json",
+    )
+    try:
+        await serve(Parts(settings, backend.devices, sampler, stream, orders))
+    finally:
+        await stream.close()
+        sampler.close()
+        if settings.devices.mps:
+            mps.stop(settings)

@@ -1,0 +1,251 @@
+"""The one RQ worker of a host: `python -m gpuq_workers.serve_orders`. Messages from Redis arrive; `run_job.run` is called.
+
+Whoever can write to Redis can put anything into an RQ job, and RQ itself would import any function, callback or pickle it
+finds there. So a message is read here and never by RQ: JSON of one shape, one function name, no callbacks, nothing large.
+What is anything else is dropped, and nothing of it is imported. The message is forgotten once it was followed: the
+record is in SQL, and a lost message is rung again.
+
+In this process, not in a forked one: measured from enqueueing to the call, RQ's forking worker takes three times as long,
+and the task only ever starts a shim. A killed RQ worker loses at most the message in its hand.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import sys
+import time
+import uuid
+import zlib
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import redis
+from rq.job import Job
+from rq.queue import Queue
+from rq.serializers import JSONSerializer
+from rq.timeouts import JobTimeoutException, UnixSignalDeathPenalty
+from rq.utils import now
+from rq.worker import SimpleWorker
+from rq.worker.base import StopRequested
+from rq.worker_registration import clean_worker_registry
+
+from gpuq import wire
+from gpuq.adapters.redis.link import blocking_client
+from gpuq.adapters.store import open_store
+from gpuq.errors import GpuqError
+from gpuq.home import private_secret
+from gpuq.logs import report, start_log
+from gpuq.settings import Settings, load
+from gpuq_workers import run_job
+from gpuq_workers.backend import open_backend
+from gpuq_workers.shim_pool import ShimPool
+
+log = logging.getLogger("gpuq.serve_orders")
+
+LARGEST_MESSAGE = 65_536
+ORDER_TIMEOUT_S = 20
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S, _HEALTHY_AFTER_S = 0.1, 2.0, 10.0
+# So long does one blocking read last, plus fifteen seconds: a connection that died silently is noticed after that.
+_WORKER_TTL_S = 45
+_FORBIDDEN = ("success_callback_name", "failure_callback_name", "stopped_callback_name", "webhooks", "dependency_ids")
+
+
+class Message(Job):  # type: ignore[misc]  # rq is not typed
+    """An RQ job as we read it: either `argument` is the signed order, or `refusal` says why there is none."""
+
+    argument: Any = None
+    refusal: str | None = "it was not read"
+
+    @classmethod
+    def fetch(cls, id: str, connection: redis.Redis | None = None, serializer: Any = None) -> Message:  # noqa: A002, ARG003
+        """Read the message; whatever is wrong with it is a refusal, never an error."""
+        message: Message = cls("unreadable", connection=connection, serializer=JSONSerializer)
+        assert connection is not None
+        try:
+            message.id = id
+            message.restore(connection.hgetall(message.key))
+        except (ValueError, TypeError, redis.ResponseError) as error:
+            message.refusal = f"it cannot be read: {error}"
+        return message
+
+    def restore(self, raw_data: dict[Any, Any]) -> None:
+        """Take only what we need from the hash in Redis."""
+        try:
+            self.argument = _argument_in(raw_data)
+            self.refusal = None
+        except _RefusedError as refused:
+            self.refusal = str(refused)
+
+
+class _RefusedError(Exception):
+    """This message is not for us."""
+
+
+def _argument_in(raw: dict[Any, Any]) -> Any:
+    for field in _FORBIDDEN:
+        if raw.get(field.encode(), b"") not in (b"", b"[]"):
+            raise _RefusedError(f"it has a field {field}")
+    try:
+        call = json.loads(_unpacked(raw.get(b"data", b"")))
+    except (ValueError, RecursionError) as error:
+        raise _RefusedError("its data is not JSON") from error
+    match call:
+        case [wire.TASK | wire.FORMER_TASK, None, [argument], {}] if not call[3]:  # the pattern alone takes any mapping
+            return argument
+        case [str(name), *_]:
+            raise _RefusedError(f"it calls {name[:100]!r}")
+    raise _RefusedError("it is not a call")
+
+
+def _unpacked(data: bytes) -> bytes:
+    if len(data) > LARGEST_MESSAGE:
+        raise _RefusedError(f"it has {len(data)} bytes")
+    try:
+        unpacker = zlib.decompressobj()
+        plain = unpacker.decompress(data, LARGEST_MESSAGE)
+    except zlib.error:
+        return data
+    if unpacker.unconsumed_tail:
+        raise _RefusedError(f"it unpacks to more than {LARGEST_MESSAGE} bytes")
+    return plain
+
+
+class OrderWorker(SimpleWorker):  # type: ignore[misc]  # rq is not typed
+    """RQ's loop and registration, with our reading of messages, and without its commands, suspension and registries."""
+
+    job_class = Message
+    log_job_description = False
+    max_connection_wait_time = _LONGEST_PAUSE_S
+    _following = False
+
+    def __init__(self, queue: str, connection: redis.Redis, follow: Callable[[Any], None], name: str) -> None:
+        super().__init__(
+            [queue],
+            name=name,
+            connection=connection,
+            serializer=JSONSerializer,
+            log_job_description=False,
+            worker_ttl=_WORKER_TTL_S,
+        )
+        self._follow = follow
+
+    def execute_job(self, job: Message, queue: Queue) -> None:
+        """Follow one message, then forget it."""
+        self._following = True
+        try:
+            if job.refusal is None:
+                self._try(job)
+            else:
+                log.warning("message %.100s was refused: %s", job.id, job.refusal)
+            with self.connection.pipeline(transaction=False) as pipe:
+                pipe.delete(job.key)
+                pipe.lrem(queue.intermediate_queue_key, 1, job.id)
+                pipe.execute()
+        finally:
+            self._following = False
+
+    def _try(self, job: Message) -> None:
+        try:
+            with UnixSignalDeathPenalty(ORDER_TIMEOUT_S, JobTimeoutException):
+                self._follow(job.argument)
+        except JobTimeoutException:
+            log.error("message %s took longer than %s s and was given up", job.id, ORDER_TIMEOUT_S)
+        except Exception:
+            log.exception("message %s failed", job.id)
+
+    def request_stop(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature is RQ's
+        """Finish the message in hand, then end."""
+        self._stop_requested = True
+        if not self._following:
+            raise StopRequested
+
+    def run_maintenance_tasks(self) -> None:
+        """Forget what a killed predecessor had in its hand, the dispatcher rings again; and workers that are no more."""
+        for queue in self.queues:
+            self.connection.delete(queue.intermediate_queue_key)
+            clean_worker_registry(queue)
+        self.last_cleaned_at = now()
+
+    def check_for_suspension(self, burst: bool) -> None:
+        """`rq suspend` is not ours: gpuq decides in one place what starts."""
+
+    def subscribe(self) -> None:
+        """RQ's remote commands could stop or kill this worker: nobody needs them here."""
+
+    def _install_signal_handlers(self) -> None:
+        """OrderService has them."""
+
+
+class OrderService:
+    """Keeps an OrderWorker at work, through every absence of Redis, until SIGTERM."""
+
+    def __init__(self, url: str, host: str, follow: Callable[[Any], None]) -> None:
+        self._url, self._host, self._follow = url, host, follow
+        self._worker: OrderWorker | None = None
+        self._stopping = False
+
+    def run(self) -> None:
+        """Work until told to stop."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._stop)
+        pause = _FIRST_PAUSE_S
+        while not self._stopping:
+            began = time.monotonic()
+            try:
+                self._work()
+                if not self._stopping:
+                    pause = _FIRST_PAUSE_S if time.monotonic() - began > _HEALTHY_AFTER_S else pause * 2
+                    time.sleep(min(pause, _LONGEST_PAUSE_S))
+            except StopRequested:
+                break
+
+    def _work(self) -> None:
+        try:
+            connection = blocking_client(self._url)
+            name = f"{self._host}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+            self._worker = OrderWorker(wire.queue_name(self._host), connection, self._follow, name)
+            self._worker.work(logging_level="WARNING")
+        except (redis.RedisError, OSError) as error:
+            log.warning("Redis is not usable, orders wait: %s", error)
+        finally:
+            self._worker = None
+
+    def _stop(self, signum: int, frame: FrameType | None) -> None:
+        self._stopping = True
+        if self._worker is None:
+            raise StopRequested
+        self._worker.request_stop(signum, frame)
+
+
+def main() -> int:
+    """Serve this host's orders until told to stop; the exit code."""
+    start_log()
+    try:
+        settings = load()
+        settings.home.create()
+        context = _context(settings)
+        run_job.configure(context)
+        context.shims.warm()
+        OrderService(settings.effective_redis_url, settings.worker.host, run_job.run).run()
+        context.shims.close()
+    except GpuqError as error:
+        return report(error)
+    return 0
+
+
+def _context(settings: Settings) -> run_job.Context:
+    return run_job.Context(
+        settings=settings,
+        key=private_secret(settings.home.order_key_file),
+        store=open_store(settings.database_url),
+        backend=open_backend(settings),
+        shims=ShimPool(settings.home.logs / "shims.log"),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,285 @@
+"""Parent of one training process: it starts it, keeps its output, ends it when told to, and writes down how it ended.
+
+    python -I -S shim/main.py ATTEMPT_DIR      or, with no argument, the folder as one line on stdin: a shim started ahead of time
+
+`order.json` arrives in the folder; `started.json`, `output.log` and `exit.json` leave in it (docs/architecture.md). Nothing
+else in gpuq need be alive for that. Standard library only, no gpuq: a shim starts in a moment, stays small and outlives
+every other process of ours. Creating `exit.json.new` is the right to write `exit.json`: who comes second keeps away.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import select
+import signal
+import sys
+import time
+from contextlib import suppress
+from types import FrameType
+from typing import Any
+
+if __name__ == "__main__":
+    # Last, so that nothing beside us can stand in for the standard library.
+    sys.path.append(os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))  # noqa: PTH100, PTH118, PTH120
+
+from gpuq_workers.shim import blink, child, end, mps, oom, tree, words
+from gpuq_workers.shim.log import BoundedLog
+from gpuq_workers.shim.record import Record
+
+_IDLE_POLL_S, _ENDING_POLL_S, _LOOK_EVERY_S = 0.5, 0.05, 0.3
+_PIPE_BYTES = 1 << 20
+
+
+def main(arguments: list[str]) -> int:
+    """Serve one attempt. The exit code of the shim itself says nothing about the job."""
+    folder = arguments[0] if arguments else sys.stdin.readline().rstrip("\n")
+    if not folder:
+        return 0
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, 0)
+    os.chdir("/")
+    try:
+        exit_record = Record(folder, "exit.json")
+    except FileExistsError:
+        return 0  # somebody has closed this attempt before us
+    Shim(folder, exit_record).serve()
+    return 0
+
+
+class Shim:
+    """One attempt from its order to its exit status."""
+
+    def __init__(self, folder: str, exit_record: Record) -> None:
+        self._folder = folder
+        self._exit = exit_record
+        with open(f"{folder}/order.json", encoding="utf-8") as file:  # noqa: PTH123
+            self._order: dict[str, Any] = json.load(file)
+        self._log = BoundedLog(folder, int(self._order["log_limit_bytes"]))
+        self._memory = oom.OomWatch()
+        self._main = 0
+        self._exit_code: int | None = None
+        self._signalled = False
+        self._oom_kill_s: float | None = None
+        self._childless = False
+        self._told_to_end = False
+        self._saves: str | None = None
+        self._save_until = 0.0
+        self._ending: tuple[str, str] | None = None
+        self._kill_at = 0.0
+        self._killed = False
+        self._asked: set[tuple[int, int]] = set()
+        self._parted: set[int] = set()
+        self._look_at = 0.0
+        self._deadline: float | None = None
+
+    def serve(self) -> None:
+        """Run the command to its end and write that down."""
+        if self._stop_order() is not None:
+            self._write_end(end.Ending(words.NEVER_STARTED, None, "stopped before it was started"))
+            return
+        started = Record(self._folder, "started.json")
+        tree.adopt_orphans()
+        self._listen()
+        self._log.begin()
+        output = self._open_pipe()
+        try:
+            self._main = child.start(self._order, output)
+        except child.StartFailed as failure:
+            self._log.write(f"[gpuq] {failure.reason}\n".encode(errors="replace"))
+            self._write_end(end.Ending(words.EXITED, failure.exit_code, failure.reason))
+            return
+        os.close(output)
+        self._blinks = blink.Blinks(self._folder, bool(self._order.get("blink")), self._main)
+        self._say_started(started)
+        self._watch()
+        self._write_end(self._judge())
+
+    # --- start ---
+
+    def _listen(self) -> None:
+        ours, theirs = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        self._wakeup = ours
+        signal.set_wakeup_fd(theirs, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        self._told_to_end = True
+        self._look_at = 0.0
+
+    def _open_pipe(self) -> int:
+        self._output, theirs = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(self._output, False)
+        with suppress(OSError):
+            fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
+        return theirs
+
+    def _say_started(self, record: Record) -> None:
+        if self._order.get("time_limit_s") is not None:
+            self._deadline = time.monotonic() + float(self._order["time_limit_s"])
+        with open("/proc/sys/kernel/random/boot_id") as file:  # noqa: PTH123
+            boot_id = file.read().strip()
+        record.publish(
+            pid=self._main,
+            shim_pid=os.getpid(),
+            start_ticks=tree.start_ticks(self._main),
+            shim_start_ticks=tree.start_ticks(os.getpid()),
+            boot_id=boot_id,
+            at=time.time(),
+        )
+
+    # --- watch ---
+
+    def _watch(self) -> None:
+        poller = select.poll()
+        poller.register(self._output, select.POLLIN)
+        poller.register(self._wakeup, select.POLLIN)
+        while self._exit_code is None or not self._childless:
+            pause = _ENDING_POLL_S if self._ending else _IDLE_POLL_S
+            for descriptor, _ in poller.poll(pause * 1000):
+                if descriptor == self._wakeup:
+                    os.read(self._wakeup, 4096)
+                elif not self._pump():
+                    poller.unregister(self._output)
+            self._reap()
+            self._look()
+        for _ in range(_PIPE_BYTES // 4096):
+            if not self._pump():
+                break
+
+    def _pump(self) -> bool:
+        """Move output to the log; False once there is none to come."""
+        try:
+            data = os.read(self._output, _PIPE_BYTES)
+        except BlockingIOError:
+            return False
+        self._log.write(data)
+        return bool(data)
+
+    def _reap(self) -> None:
+        try:
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    self._childless = False
+                    break
+                self._blinks.over(pid, status)
+                if pid == self._main and self._exit_code is None:
+                    self._exit_code, self._signalled = end.exit_code_of(status), os.WIFSIGNALED(status)
+                    self._oom_kill_s = self._memory.seconds_ago()
+        except ChildProcessError:
+            self._childless = True
+        if self._exit_code is not None and not self._childless:
+            self._begin_end(*self._own_end())
+
+    def _look(self) -> None:
+        """Every so often: is its time over, was it stopped, is the end making progress?"""
+        now = time.monotonic()
+        if now < self._look_at:
+            return
+        self._look_at = now + (_ENDING_POLL_S if self._ending else _LOOK_EVERY_S)
+        self._memory.look()
+        stop = None if self._ending else self._stop_order()
+        if stop is not None:
+            reason, save = stop
+            if not save or not self._may_save(reason, now):
+                self._begin_end(words.STOPPED, reason)
+        elif self._told_to_end:
+            self._begin_end(words.LOST, "its supervisor, gpuq's shim process, was asked to end, as at a shutdown")
+        elif self._deadline is not None and now >= self._deadline:
+            self._begin_end(words.TIMED_OUT, f"it ran longer than its limit of {self._order['time_limit_s']:g} s")
+        if self._ending is not None:
+            self._press(now)
+        self._blinks.turn(self._ending is None and self._saves is None and self._exit_code is None)
+
+    def _stop_order(self) -> tuple[str, bool] | None:
+        """Why it is to end, and whether it may save its work first; None while nobody wants its end."""
+        try:
+            with open(f"{self._folder}/stop.json", encoding="utf-8") as file:  # noqa: PTH123
+                order = json.load(file)
+                return str(order["reason"]), bool(order.get("save"))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            return "stopped", False
+
+    # --- save ---
+
+    def _may_save(self, reason: str, now: float) -> bool:
+        """Tell the job, once; whether it still has time. A job that does not listen for it has nothing to save."""
+        if self._saves is None:
+            self._saves = reason
+            self._blinks.end()
+            listeners = tree.tell(os.getpid(), int(self._order.get("checkpoint_signal", signal.SIGTERM)))
+            self._save_until = now + (float(self._order.get("save_grace_s", 0.0)) if listeners else 0.0)
+        return now < self._save_until
+
+    def _own_end(self) -> tuple[str, str]:
+        """How an end that came by itself counts. One that was told to save was stopped, whatever its exit code: many scripts
+        save and then exit with 0, and only their next start can tell that nothing was left to do."""
+        return (words.EXITED, "") if self._saves is None else (words.STOPPED, self._saves)
+
+    # --- end ---
+
+    def _begin_end(self, ending: str, reason: str) -> None:
+        if self._ending is None:
+            self._ending = (ending, reason)
+            self._blinks.end()
+            self._kill_at = time.monotonic() + float(self._order["grace_s"])
+            self._look_at = 0.0
+
+    def _press(self, now: float) -> None:
+        """SIGTERM to every descendant once; after the grace SIGKILL to all, again and again until none is left."""
+        kill = now >= self._kill_at
+        self._killed |= kill and self._exit_code is None
+        left = tree.below(os.getpid())
+        self._part_from_mps(left, kill)
+        for one in left:
+            if kill:
+                tree.send_signal(*one, signal.SIGKILL)
+            elif one not in self._asked:
+                self._asked.add(one)
+                tree.send_signal(*one, signal.SIGTERM)
+                # A process that is paused would only hear of it when it goes on.
+                tree.send_signal(*one, signal.SIGCONT)
+
+    def _part_from_mps(self, left: list[tuple[int, int]], kill: bool) -> None:
+        """Before the signal that ends a process: at once for those that have no handler for SIGTERM, before SIGKILL for all."""
+        ends = {pid for pid, _ in left if kill or not tree.handles(pid, signal.SIGTERM)} - self._parted
+        self._parted |= ends
+        mps.part(self._order["env"], ends)
+
+    def _judge(self) -> end.Ending:
+        assert self._exit_code is not None
+        ending, reason = self._ending or self._own_end()
+        if ending == words.EXITED:
+            return end.classify(self._evidence(self._exit_code))
+        if self._killed:
+            reason = f"{reason}; it did not end within {self._order['grace_s']:g} s of SIGTERM and was killed"
+        return end.Ending(ending, self._exit_code, reason)
+
+    def _evidence(self, exit_code: int) -> end.Evidence:
+        visible = self._order["env"].get("CUDA_VISIBLE_DEVICES")
+        return end.Evidence(
+            exit_code,
+            self._log.tail,
+            signalled=self._signalled,
+            oom_kill_s=self._oom_kill_s,
+            has_gpu=None if visible is None else visible != "",
+        )
+
+    def _write_end(self, end: end.Ending) -> None:
+        reason = end.reason
+        if self._log.lost:
+            lost = f"{self._log.lost} bytes of output could not be written: {self._log.fault}"
+            self._log.close(f"\n[gpuq] {lost}\n")
+            reason = f"{reason}; {lost}"
+        self._log.close()
+        self._exit.publish(ending=end.ending, exit_code=end.exit_code, reason=reason[:600], at=time.time())
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,181 @@
+"""Hold a job's whole process tree still, and let it go on.
+
+Arrives: the shim's pid and the job's. Leaves: None while all is well; else, in words, why the job is not to be paused, or no
+longer stands still undisturbed. By the freezer where the job has a control group to itself, else by a signal to each process.
+What somebody else had stopped is not touched, and what somebody else stops in the meantime stays stopped. Standard library only:
+this is part of the shim.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+
+from gpuq_workers.shim import tree
+
+_STOPS_WITHIN_S = 0.3
+_GROUPS = "/sys/fs/cgroup"
+# What somebody sends who wants something of the job: it should not wait for its answer.
+_CALLS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_HALTS = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+_HALTED = (b"T", b"t")
+_ENDED = (b"Z", b"X", b"")
+_STILL = (*_HALTED, *_ENDED)
+
+Process = tuple[int, int]
+
+
+def pause_of(shim: int, main: int) -> Stopped | Frozen:
+    """A way to pause the job; nothing has happened to it yet."""
+    group = _own_group(shim, main)
+    if group is not None and os.access(f"{group}/cgroup.freeze", os.W_OK):
+        return Frozen(shim, group)
+    return Stopped(shim)
+
+
+def let_all_go_on(shim: int, main: int) -> None:
+    """For when nobody knows any more whom a pause had stopped: whoever runs below the shim goes on."""
+    for one in tree.below(shim):
+        tree.send_signal(*one, signal.SIGCONT)
+    group = _own_group(shim, main)
+    if group is not None:
+        with suppress(OSError):
+            Frozen(shim, group).go_on()
+
+
+class Stopped:
+    """The job's processes, stopped by a signal each."""
+
+    def __init__(self, shim: int) -> None:
+        self._shim = shim
+        self.processes: list[Process] = []
+
+    def stop(self) -> str | None:
+        """Stop all of them, parents first; why that cannot be."""
+        why_not = _refusal(_tree(self._shim))
+        if why_not is not None:
+            return why_not
+        give_up_at = time.monotonic() + _STOPS_WITHIN_S
+        while True:
+            # Whoever was not stopped yet may have forked since the list was taken.
+            new = [one for one in _tree(self._shim) if one not in self.processes]
+            for one in new:
+                self.processes.append(one)
+                tree.send_signal(*one, signal.SIGSTOP)
+            if not new and all(_stands_still(pid) for pid, _ in self.processes):
+                return None
+            if time.monotonic() > give_up_at:
+                return "not all of it stopped at once"
+            time.sleep(0.002)
+
+    def look(self) -> str | None:
+        """Whether it still stands still, and nobody wants anything of it."""
+        states = {pid: tree.state(pid) for pid, _ in self.processes}
+        if all(state in _ENDED for state in states.values()):
+            return "the job ended meanwhile"
+        if any(state not in _STILL for state in states.values()):
+            return "somebody else let the job go on meanwhile"
+        waits = [tree.pending(pid) for pid in states]
+        if any(signals & _mask(_CALLS) for signals in waits):
+            return "a signal came for the job meanwhile"
+        return "somebody else stopped the job meanwhile" if any(s & _mask(_HALTS) for s in waits) else None
+
+    def go_on(self) -> None:
+        """Let all go on, children first, so that no parent hears of a stopped child; not those that somebody else stopped too.
+
+        A stop signal to a stopped process stays pending until it goes on: that is how a stop of another's is seen.
+        """
+        for pid, ticks in reversed(self.processes):
+            if not tree.pending(pid) & _mask(_HALTS):
+                tree.send_signal(pid, ticks, signal.SIGCONT)
+
+
+class Frozen:
+    """The job's control group, frozen. Stops and continuations of others go on beside that."""
+
+    def __init__(self, shim: int, group: str) -> None:
+        self._shim, self._group = shim, group
+
+    def stop(self) -> str | None:
+        """Freeze it; why that cannot be."""
+        why_not = _refusal(_tree(self._shim))
+        if why_not is not None:
+            return why_not
+        self._want("1")
+        give_up_at = time.monotonic() + _STOPS_WITHIN_S
+        while not self._is_frozen():
+            if time.monotonic() > give_up_at:
+                return "not all of it stopped at once"
+            time.sleep(0.002)
+        return None
+
+    def look(self) -> str | None:
+        """Whether it still stands still, and nobody wants anything of it."""
+        processes = _tree(self._shim)
+        if not processes:
+            return "the job ended meanwhile"
+        if any(tree.pending(pid) & _mask(_CALLS) for pid, _ in processes):
+            return "a signal came for the job meanwhile"
+        return None if self._is_frozen() else "somebody else let the job go on meanwhile"
+
+    def go_on(self) -> None:
+        """Thaw it."""
+        self._want("0")
+
+    def _want(self, frozen: str) -> None:
+        with open(f"{self._group}/cgroup.freeze", "w", encoding="ascii") as file:  # noqa: PTH123
+            file.write(frozen)
+
+    def _is_frozen(self) -> bool:
+        with open(f"{self._group}/cgroup.events", encoding="ascii") as file:  # noqa: PTH123
+            return "frozen 1" in file.read()
+
+
+def _refusal(tree: list[Process]) -> str | None:
+    """Why these are not to be paused now."""
+    return next((reason for pid, _ in tree if (reason := _busy(pid))), None) if tree else "the job has ended"
+
+
+def _busy(pid: int) -> str | None:
+    """Why this process is not to be paused now."""
+    if tree.state(pid) in _HALTED:
+        return "somebody else has stopped it"
+    if tree.pending(pid) & _mask(_CALLS):
+        return "a signal waits for it"
+    return "a debugger looks at it" if tree.is_traced(pid) else None
+
+
+def _stands_still(pid: int) -> bool:
+    """Whether every thread of the process is stopped, or gone."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208
+    except OSError:
+        return True
+    return all(tree.state(pid, int(thread)) in _STILL for thread in threads)
+
+
+def _tree(shim: int) -> list[Process]:
+    """Who runs below the shim, without the helper and without those that have ended and wait to be read."""
+    return [one for one in tree.below(shim) if one[0] != os.getpid() and tree.state(one[0]) not in _ENDED]
+
+
+def _mask(numbers: tuple[signal.Signals, ...]) -> int:
+    return sum(1 << (number - 1) for number in numbers)
+
+
+def _own_group(shim: int, main: int) -> str | None:
+    """The folder of the job's control group (version 2), if the shim is not in it; None where there is no such."""
+    job, ours = _group_of(main), _group_of(shim)
+    if job in (None, "/") or f"{ours}/".startswith(f"{job}/"):
+        return None
+    if any(not f"{_group_of(pid)}/".startswith(f"{job}/") for pid, _ in _tree(shim)):
+        return None
+    return f"{_GROUPS}{job}"
+
+
+def _group_of(pid: int) -> str | None:
+    with suppress(OSError), open(f"/proc/{pid}/cgroup", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
+        return next((line[3:].rstrip("\n") for line in file if line.startswith("0::")), None)
+    return None
