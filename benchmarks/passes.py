@@ -14,10 +14,10 @@ import time
 from statistics import median
 
 from benchmarks.table import Row
-from gpuq.core.scheduling.cache import Known
+from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.needed_forecasts import ask
+from gpuq.core.scheduling.needed_forecasts import needed_forecasts
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
 from gpuq.core.state.events import HostReported, Submitted
@@ -69,7 +69,7 @@ def _passes(devices: int, jobs: int, kinds: int, seed: int) -> list[float]:
     rng = random.Random(seed)
     predictor = _predictor(kinds, rng)
     state = _state(devices, jobs, kinds, rng)
-    known = Known()
+    known = PassCache()
     took = []
     gc.collect()
     for _ in range(_MOST_PASSES):
@@ -81,10 +81,10 @@ def _passes(devices: int, jobs: int, kinds: int, seed: int) -> list[float]:
     return took
 
 
-def _one_pass(state: State, predictor: Predictor, known: Known) -> bool:
+def _one_pass(state: State, predictor: Predictor, known: PassCache) -> bool:
     """One turn of the ring without its commit; whether it did anything."""
     limits = Limits()
-    while questions := ask(state, known, limits, _NOW):
+    while questions := needed_forecasts(state, known, limits, _NOW):
         known.update(predictor.answer(questions))
     actions = decide(state, known, limits, packed, _NOW, cause=1)
     for action in actions:

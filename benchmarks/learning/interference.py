@@ -27,7 +27,7 @@ from statistics import fmean, median
 import numpy as np
 
 from benchmarks.table import Row
-from gpuq.core.scheduling.admit import Place, admit
+from gpuq.core.scheduling.admit import DeviceSnapshot, admit
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
@@ -180,7 +180,7 @@ def _admits(known: Profiles, learned: Interference, pair: tuple[str, str]) -> bo
     mine, theirs = (Forecast(profile.utilization_pct, 1, 1, pairs_known=True) for profile in (newcomer, resident))
     device, host = DeviceId("gpu0"), HostId("host")
     there = Attempt(AttemptId(JobId(1), 1), KindId(resident.kind), host, (device,), (1,), True, 0.0, theirs)
-    place = Place(Device(device, host, "sim", "gpu", 2**30), (there,), Reading(0.0, 1, 0.0, 0, 0.0))
+    place = DeviceSnapshot(Device(device, host, "sim", "gpu", 2**30), (there,), Reading(0.0, 1, 0.0, 0, 0.0))
     job = Job(id=JobId(2), owner="bench", kind=KindId(newcomer.kind), signature=newcomer.kind, submitted_at=0.0)
     forecast = Forecast(mine.peak_utilization_pct, 1, 1, cost.newcomer, cost.newcomer_upper, pairs=(cost,))
     return admit(job, forecast, place, Limits(max_slowdown=BUDGET)).admitted

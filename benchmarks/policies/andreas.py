@@ -16,8 +16,8 @@ from pathlib import Path
 from statistics import fmean, median
 
 from benchmarks.table import Row, lines
-from gpuq.core.scheduling.admit import Place
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.admit import DeviceSnapshot
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.policy import Policy, Proposal
 from gpuq.core.state.device import Device, HostId
@@ -54,7 +54,7 @@ class Bill:
         return self.energy + self.lateness
 
 
-def fastest(board: Board, job: Job) -> Iterator[tuple[Place, ...]]:
+def fastest(board: SchedulingContext, job: Job) -> Iterator[tuple[DeviceSnapshot, ...]]:
     """As many idle GPUs of one host as the job asks for: the world names the hosts of the fastest type first."""
     for devices in _idle(board):
         if len(devices) >= job.device_count:
@@ -64,7 +64,7 @@ def fastest(board: Board, job: Job) -> Iterator[tuple[Place, ...]]:
 def with_most(order: Order) -> Policy:
     """Jobs in this order, each on the first host with enough idle GPUs: as many of `counts` as there are anywhere."""
 
-    def policy(board: Board) -> Iterator[Proposal]:
+    def policy(board: SchedulingContext) -> Iterator[Proposal]:
         rank = order.ranking(board)
         for job in sorted(board.waiting, key=lambda job: (rank(job), job.id)):
             idle = _idle(board)
@@ -77,7 +77,7 @@ def with_most(order: Order) -> Policy:
     return policy
 
 
-def _idle(board: Board) -> list[list[Device]]:
+def _idle(board: SchedulingContext) -> list[list[Device]]:
     """The idle GPUs of each host, in the world's order: the fastest type first."""
     hosts: dict[HostId, list[Device]] = {}
     for place in sorted(board.places, key=lambda place: place.device.id):

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean, median
 
 from benchmarks.table import Row, lines
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.job import JobId
@@ -43,7 +43,7 @@ class Watched:
     told: dict[JobId, ExpectedStart] = field(default_factory=dict)
     seen: set[JobId] = field(default_factory=set)
 
-    def __call__(self, board: Board) -> Iterator[Proposal | Eviction]:
+    def __call__(self, board: SchedulingContext) -> Iterator[Proposal | Eviction]:
         self.teller.watch(board)
         yield from self.policy(board)
         waiting = [job for job in board.waiting if not board.placed(job)]

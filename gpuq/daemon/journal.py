@@ -14,7 +14,7 @@ from typing import Any
 
 from gpuq.adapters.store.contract import Entry
 from gpuq.codec import from_plain, noun, plain, to_plain
-from gpuq.core.state.actions import Action, Archive, Hold, Launch, Requeue, Stop, Void
+from gpuq.core.state.actions import Action, Archive, Launch, Requeue, Revoke, SetPendingReason, Stop
 from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.device import Device, DeviceId, Host, Reading
 from gpuq.core.state.events import (
@@ -118,7 +118,7 @@ def from_snapshot(body: dict[str, Any]) -> State:
 def jobs_of(item: Event | Action) -> tuple[int, ...]:
     """The jobs that an event or action speaks of."""
     match item:
-        case Hold(jobs=jobs):
+        case SetPendingReason(jobs=jobs):
             return jobs
         case Submitted(job=job):
             return (job.id,)
@@ -134,7 +134,7 @@ def jobs_of(item: Event | Action) -> tuple[int, ...]:
             Started(attempt=attempt_id)
             | Exited(attempt=attempt_id)
             | Stop(attempt=attempt_id)
-            | Void(attempt=attempt_id)
+            | Revoke(attempt=attempt_id)
         ):
             return (attempt_id.job,)
         case HostReported() | ModelPublished() | Woke():

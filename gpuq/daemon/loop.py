@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 
 from gpuq.adapters.redis.stream import Stream
 from gpuq.adapters.store.contract import Request, Store
-from gpuq.core.scheduling.cache import Known
+from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.needed_forecasts import ask
+from gpuq.core.scheduling.needed_forecasts import needed_forecasts
 from gpuq.core.scheduling.policy import Policy, propose_nothing
 from gpuq.core.state.actions import Action, Launch, Requeue
 from gpuq.core.state.attempt import Attempt
@@ -86,7 +86,7 @@ class Dispatcher:
         self.parts = parts
         self.state = state
         self.journal = journal
-        self._known = Known()
+        self._cache = PassCache()
         self._policy: Policy = parts.policy
         self.intake = intake
         self.view = View(parts.limits.stale_after_s, parts.learner.alone_rate)
@@ -187,7 +187,7 @@ class Dispatcher:
         if self.parts.shadow is not None:
             self.recorder.commit.chances += self.parts.shadow.look(self.state, self.parts.learner.answer, turn.now)
         if self.parts.starts is not None and self._policy is not propose_nothing:
-            self.parts.starts.refresh(self.state, self._known, self.parts.limits, turn.now)
+            self.parts.starts.refresh(self.state, self._cache, self.parts.limits, turn.now)
         took = self.parts.clock() - started
         self.view.passes += 1
         self.view.pass_seconds = took
@@ -199,7 +199,7 @@ class Dispatcher:
     def _pass(self, now: float) -> list[Action]:
         """What to do now. Should even the default fail, then nothing starts, but what ended is archived and what was cancelled
         is stopped: a queue that cannot schedule must still obey."""
-        state, known, limits, cause = self.state, self._known, self.parts.limits, self.journal.seq
+        state, known, limits, cause = self.state, self._cache, self.parts.limits, self.journal.seq
         try:
             return decide(state, known, limits, self._policy, now, cause)
         except Exception as error:  # noqa: BLE001 - see above; it is logged and shown
@@ -207,8 +207,8 @@ class Dispatcher:
             return decide(state, known, limits, propose_nothing, now, cause)
 
     def _answer(self, now: float) -> None:
-        while questions := ask(self.state, self._known, self.parts.limits, now):
-            self._known.update(self.parts.learner.answer(questions))
+        while questions := needed_forecasts(self.state, self._cache, self.parts.limits, now):
+            self._cache.update(self.parts.learner.answer(questions))
 
     # --- out -----------------------------------------------------------------------------------------------------
 
@@ -247,7 +247,7 @@ class Dispatcher:
             await self._show_queue()
             learner = self.parts.learner
             about = {"model_version": learner.model_version, "policy": self._policy_words()}
-            kept = self._known.kept.devices if self._known.kept else ()
+            kept = self._cache.kept.devices if self._cache.kept else ()
             view = self.view.draw(self.state, turn.now, about, learner.drift(), self.parts.starts, kept)
             await stream.set_view(view, _VIEW_LIVES_S)
 
@@ -287,7 +287,7 @@ class Dispatcher:
             self._forget()
 
     def _forget(self) -> None:
-        self._known.forget()
+        self._cache.forget()
         if self.parts.shadow is not None:
             self.parts.shadow.forget()
 

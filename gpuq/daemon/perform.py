@@ -59,7 +59,7 @@ def _wanted(attempt: Attempt, cancelled: bool) -> Iterator[Verb]:
         yield Verb.PREEMPT
     elif attempt.stopping is not None:
         yield Verb.STOP
-    elif attempt.voiding:
+    elif attempt.revoking:
         yield Verb.VOID
     elif attempt.started_at is None and attempt.last_reported is None:
         yield Verb.LAUNCH

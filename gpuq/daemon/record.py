@@ -11,7 +11,7 @@ from typing import Any
 
 from gpuq.adapters.store.contract import AttemptRow, Commit, JobChange
 from gpuq.codec import plain
-from gpuq.core.state.actions import Action, Archive, Hold, Launch, Requeue
+from gpuq.core.state.actions import Action, Archive, Launch, Requeue, SetPendingReason
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.events import Event, Exited, HostReported, Started
@@ -44,7 +44,7 @@ class Recorder:
     def note(self, item: Event | Action, state: State) -> None:
         """Take up one item that was just applied."""
         match item:
-            case Hold(jobs=jobs, verdict=verdict):
+            case SetPendingReason(jobs=jobs, verdict=verdict):
                 self.commit.held.append((jobs, plain(verdict)))
                 return
             case HostReported():

@@ -1,6 +1,6 @@
 """Shadow mode: gpuq runs every job alone, and notes once for each job where admission would have let it join another.
 
-Arrives: the state after each pass, and who answers questions. Leaves: first chances, for the record. The same `ask` and `admit`
+Arrives: the state after each pass, and who answers questions. Leaves: first chances, for the record. The same `needed_forecasts` and `admit`
 as ever, with the limits that would be in force; nothing here can start or hold up a job.
 
 What is counted is on the low side. A device that somebody would have joined is open to nobody else until that one would have
@@ -15,14 +15,14 @@ from dataclasses import replace
 from math import inf
 
 from gpuq.adapters.store.contract import Chance, Store
-from gpuq.core.scheduling.admit import Place
-from gpuq.core.scheduling.cache import Known
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.admit import DeviceSnapshot
+from gpuq.core.scheduling.cache import PassCache
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.needed_forecasts import ask
+from gpuq.core.scheduling.needed_forecasts import needed_forecasts
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.forecast import Forecast, Question
-from gpuq.core.state.index import Likeness, likeness
+from gpuq.core.state.index import SchedulingClass, scheduling_class
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.state import State
 
@@ -41,7 +41,7 @@ class Shadow:
     def __init__(self, limits: Limits, known: Iterable[Chance] = ()) -> None:
         # The places tried are all there are: the best few may be taken by those who would have joined.
         self._limits = replace(limits, candidates_per_job=_ALL)
-        self._known = Known()
+        self._cache = PassCache()
         self._had: set[JobId] = set()
         self._taken_until: dict[AttemptId, float] = {}
         for chance in known:
@@ -59,33 +59,33 @@ class Shadow:
         hosts = [a for a in state.attempts.values() if self._may_be_joined(a, now)]
         if not hosts or not any(map(self._may_join, state.index.waiting.values())):
             return []
-        while questions := ask(state, self._known, self._limits, now):
-            self._known.update(answer(questions))
-        return list(self._chances(Board(state, self._known, self._limits, now)))
+        while questions := needed_forecasts(state, self._cache, self._limits, now):
+            self._cache.update(answer(questions))
+        return list(self._chances(SchedulingContext(state, self._cache, self._limits, now)))
 
     def forget(self) -> None:
         """Something was learned: other answers may hold now."""
-        self._known.forget()
+        self._cache.forget()
 
-    def _chances(self, board: Board) -> Iterator[Chance]:
-        without: set[Likeness] = set()
-        for job in sorted(filter(self._may_join, board.waiting), key=_most_urgent):
-            if likeness(job) in without:
+    def _chances(self, context: SchedulingContext) -> Iterator[Chance]:
+        without: set[SchedulingClass] = set()
+        for job in sorted(filter(self._may_join, context.waiting), key=_most_urgent):
+            if scheduling_class(job) in without:
                 continue
-            chance = self._first(board, job)
+            chance = self._first(context, job)
             if chance is None:
-                without.add(likeness(job))
+                without.add(scheduling_class(job))
             else:
                 self._remember(chance)
                 yield chance
 
-    def _first(self, board: Board, job: Job) -> Chance | None:
+    def _first(self, context: SchedulingContext, job: Job) -> Chance | None:
         """At the best place that would have had this job. Where there is none, there is none for those like it either."""
-        for place in board.shared_options(job):
-            if all(self._may_be_joined(resident, board.now) for resident in place.residents):
-                verdict = board.judge(job, place.device.id)
+        for snapshot in context.shared_options(job):
+            if all(self._may_be_joined(resident, context.now) for resident in snapshot.residents):
+                verdict = context.judge(job, snapshot.device.id)
                 if verdict.admitted:
-                    return _chance(job, place, board.forecast(job, place), verdict.rule, board.now)
+                    return _chance(job, snapshot, context.forecast(job, snapshot), verdict.rule, context.now)
         return None
 
     def _may_join(self, job: Job) -> bool:
@@ -109,7 +109,7 @@ def _most_urgent(job: Job) -> tuple[int, float, int]:
     return -job.priority, job.submitted_at, job.id
 
 
-def _chance(job: Job, place: Place, forecast: Forecast, rule: str, now: float) -> Chance:
+def _chance(job: Job, snapshot: DeviceSnapshot, forecast: Forecast, rule: str, now: float) -> Chance:
     """With one resident, as ever in shadow mode, there is one pair at most."""
     cost = forecast.pairs[0] if forecast.pairs else None
     slowdown = cost.newcomer if cost else forecast.expected_slowdown
@@ -117,8 +117,8 @@ def _chance(job: Job, place: Place, forecast: Forecast, rule: str, now: float) -
     return Chance(
         job=job.id,
         at=now,
-        device=place.device.id,
-        beside=place.residents[0].id,
+        device=snapshot.device.id,
+        beside=snapshot.residents[0].id,
         rule=rule,
         evidence=forecast.pair_evidence or forecast.evidence,
         newcomer=slowdown,

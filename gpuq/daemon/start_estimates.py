@@ -16,11 +16,11 @@ from typing import Any
 
 import msgspec
 
-from gpuq.core.scheduling.cache import Known
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.cache import PassCache
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.forecast import Answers
-from gpuq.core.state.index import sort_of
+from gpuq.core.state.index import device_class
 from gpuq.core.state.job import Job, JobId, KindId
 from gpuq.core.state.state import State
 from gpuq.home import write_private
@@ -104,18 +104,18 @@ class Starts:
             self._keep_at = now + _KEEP_EVERY_S
             self._keep()
 
-    def _look(self, board: Board) -> None:
-        self._teller.watch(board)
-        everyone = self._teller.in_order(board)
+    def _look(self, context: SchedulingContext) -> None:
+        self._teller.watch(context)
+        everyone = self._teller.in_order(context)
         first = everyone[:_MOST]
-        newcomer = Job(_NEWCOMER, KindId(""), "", "", board.now, since=board.now)
-        found = self._teller.among(board, [*first, newcomer])
+        newcomer = Job(_NEWCOMER, KindId(""), "", "", context.now, since=context.now)
+        found = self._teller.among(context, [*first, newcomer])
         for job in first:
-            self._teller.remember(board, job)
-        self.newcomer = _moments(found.pop(_NEWCOMER), board.now) if len(first) < _MOST else None
-        self.order, self._looked_at = [job.id for job in everyone], board.now
-        self._founded = _founded(board, [*first, newcomer])
-        self.jobs = {job: moments for job, start in found.items() if (moments := _moments(start, board.now))}
+            self._teller.remember(context, job)
+        self.newcomer = _moments(found.pop(_NEWCOMER), context.now) if len(first) < _MOST else None
+        self.order, self._looked_at = [job.id for job in everyone], context.now
+        self._founded = _founded(context, [*first, newcomer])
+        self.jobs = {job: moments for job, start in found.items() if (moments := _moments(start, context.now))}
 
     def _keep(self) -> None:
         if self._file is None:
@@ -153,23 +153,23 @@ def _of_these(late: Lateness, state: State) -> Lateness:
     return replace(late, waiting=there)
 
 
-def _copied(state: State, answers: Answers, limits: Limits, now: float) -> Board:
+def _copied(state: State, answers: Answers, limits: Limits, now: float) -> SchedulingContext:
     """A copy, as what passes remember between them is theirs; but for whom they keep devices."""
-    board = Board(state, dict(answers), limits, now)
-    if isinstance(answers, Known):
-        board.known.kept = answers.kept
-    return board
+    context = SchedulingContext(state, dict(answers), limits, now)
+    if isinstance(answers, PassCache):
+        context.cache.kept = answers.kept
+    return context
 
 
-def _founded(board: Board, ordered: Sequence[Job]) -> set[JobId]:
+def _founded(context: SchedulingContext, ordered: Sequence[Job]) -> set[JobId]:
     """Those of `ordered`, the first to go first, before whom only jobs run or wait whose durations are forecast."""
-    if any(attempt.forecast.duration_p50_s is None for attempt in board.state.attempts.values()):
+    if any(attempt.forecast.duration_p50_s is None for attempt in context.state.attempts.values()):
         return set()
-    devices = list({sort_of(place.device): place.device for place in board.places}.values())
+    devices = list({device_class(snapshot.device): snapshot.device for snapshot in context.snapshots}.values())
     found = set()
     for job in ordered:
         found.add(job.id)
-        if all(board.forecast_alone(job, device).duration_p50_s is None for device in devices):
+        if all(context.forecast_alone(job, device).duration_p50_s is None for device in devices):
             break
     return found
 

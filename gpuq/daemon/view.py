@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from gpuq.core.measuring.slowdown import Rate, Slowdown, slowdowns_of
-from gpuq.core.scheduling.admit import Place
+from gpuq.core.scheduling.admit import DeviceSnapshot
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.events import HostReported, ResidentReport
@@ -70,7 +70,7 @@ class View:
         reading = state.readings.get(device.id)
         if reading is not None and now - reading.at > self._stale_after_s:
             reading = None
-        place = Place(device, state.residents_of(device.id), reading)
+        snapshot = DeviceSnapshot(device, state.residents_of(device.id), reading)
         return {
             "id": device.id,
             "host": device.host,
@@ -82,7 +82,7 @@ class View:
             "used_memory_bytes": reading.used_memory if reading else None,
             "foreign_memory_bytes": reading.foreign_memory if reading else None,
             "foreign_utilization_pct": reading.foreign_utilization_pct if reading else None,
-            "promised_memory_bytes": sum(place.promised_here(attempt) for attempt in place.residents),
+            "promised_memory_bytes": sum(snapshot.promised_here(attempt) for attempt in snapshot.residents),
             "utilization_pct": reading.utilization_pct if reading else None,
             "unwell": reading.unwell if reading else None,
             "reserved": reserved,

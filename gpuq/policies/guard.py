@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device
@@ -71,13 +71,13 @@ class Guarded:
         """The name of the policy that proposes now."""
         return self.chosen if self.fault is None else registry.DEFAULT
 
-    def __call__(self, board: Board) -> Iterator[Proposal | Eviction]:
+    def __call__(self, context: SchedulingContext) -> Iterator[Proposal | Eviction]:
         """What the policy proposes; after a fault, what the default does."""
         if self.fault is None and self._policy is not self._default:
-            yield from self._watched(board)
+            yield from self._watched(context)
             if self.fault is None:
                 return
-        yield from self._default(board)
+        yield from self._default(context)
 
     def replace(self, reason: str, at: float | None, error: BaseException | None = None) -> None:
         """Put the default in the policy's place."""
@@ -101,11 +101,11 @@ class Guarded:
             self.fault = fault
             log.error("%s. Please report this.", fault.reason, extra={"action": "pass_failed"}, exc_info=error)
 
-    def _watched(self, board: Board) -> Iterator[Proposal | Eviction]:
-        watched = _Pass(board, self._alarm, self._clock, self._limit_s)
+    def _watched(self, context: SchedulingContext) -> Iterator[Proposal | Eviction]:
+        watched = _Pass(context, self._alarm, self._clock, self._limit_s)
         proposals: Iterator[Proposal | Eviction] | None = None
         try:
-            proposals = watched.run(lambda: iter(self._policy(board)))
+            proposals = watched.run(lambda: iter(self._policy(context)))
             while (item := watched.next(proposals)) is not None:
                 yield item
                 watched.note_outcome(item)
@@ -115,10 +115,10 @@ class Guarded:
             _close(proposals, self._alarm, self._limit_s)
             raise
         except _Misbehaved as fault:
-            self.replace(str(fault), board.now)
+            self.replace(str(fault), context.now)
             _close(proposals, self._alarm, self._limit_s)
         except BaseException as error:  # noqa: BLE001 - whatever a policy raises, SystemExit too, must end here
-            self.replace(f"it failed: {type(error).__name__}: {error}", board.now, error)
+            self.replace(f"it failed: {type(error).__name__}: {error}", context.now, error)
 
 
 class _Misbehaved(Exception):
@@ -128,11 +128,11 @@ class _Misbehaved(Exception):
 class _Pass:
     """One pass of one policy: how long it has taken, and how much it has proposed in vain."""
 
-    def __init__(self, board: Board, alarm: Alarm, clock: Callable[[], float], limit_s: float) -> None:
-        self._board, self._alarm, self._clock, self._limit_s = board, alarm, clock, limit_s
+    def __init__(self, context: SchedulingContext, alarm: Alarm, clock: Callable[[], float], limit_s: float) -> None:
+        self._board, self._alarm, self._clock, self._limit_s = context, alarm, clock, limit_s
         self._spent_s = 0.0
         self._in_vain = 0
-        each = len(board.state.jobs) + len(board.state.devices)
+        each = len(context.state.jobs) + len(context.state.devices)
         self._most_in_vain = _IN_VAIN_ALWAYS + _IN_VAIN_EACH * each
 
     def run(self, work: Callable[[], T]) -> T:

@@ -1,4 +1,4 @@
-"""The simulator: a heap of events around `apply`, `ask` and `decide`, in virtual time.
+"""The simulator: a heap of events around `apply`, `needed_forecasts` and `decide`, in virtual time.
 
 Arrives: a trace, a world, where forecasts come from, and a contender. Leaves: what came of it. The world is kept from
 the core: it is told of arrivals, starts, ends and reports, as by real hosts. The same seed gives the same run.
@@ -14,10 +14,10 @@ from itertools import count
 from math import inf
 
 from gpuq.core.measuring.measurement import Measurement
-from gpuq.core.scheduling.cache import Known
+from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
-from gpuq.core.scheduling.needed_forecasts import ask
-from gpuq.core.state.actions import Action, Archive, Hold, Launch, Requeue, Stop
+from gpuq.core.scheduling.needed_forecasts import needed_forecasts
+from gpuq.core.state.actions import Action, Archive, Launch, Requeue, SetPendingReason, Stop
 from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.events import Event, Exited, HostReported, Started, Submitted
@@ -74,7 +74,7 @@ class Simulation:
         self._as_submitted = contender.submit
         # Readings and residents are reported when they change, not every second: silence is no sign of anything.
         self._limits = replace(contender.limits, stale_after_s=inf, start_grace_s=inf)
-        self._known = Known()
+        self._known = PassCache()
         self._floor = Floor(world)
         self._audit = Audit(self._floor, contender.limits.max_slowdown)
         self._hosts = Hosts(self._floor)
@@ -255,26 +255,26 @@ class Simulation:
         if self._watch is not None:
             self._watch(item, self.now, self.state)
         # As in the daemon, reports alone are no reason for a pass.
-        if not isinstance(item, HostReported | Hold | Archive):
+        if not isinstance(item, HostReported | SetPendingReason | Archive):
             self._changed, self._told_at = True, self.now
         return True
 
     def _pass(self) -> None:
         started = time.perf_counter()
-        while questions := ask(self.state, self._known, self._limits, self.now):
+        while questions := needed_forecasts(self.state, self._known, self._limits, self.now):
             self._known.update(self._beliefs.answer(questions))
         actions = decide(self.state, self._known, self._limits, self._policy, self.now, cause=0)
         self.run.pass_seconds.append(time.perf_counter() - started)
         self._passed_at = self.now
         self.run.replacements += self._policy.fault is not None
         for action in actions:
-            if isinstance(action, Hold):
+            if isinstance(action, SetPendingReason):
                 self._refused(action)
         for action in actions:
             if self._tell(action):
                 self._perform(action)
 
-    def _refused(self, hold: Hold) -> None:
+    def _refused(self, hold: SetPendingReason) -> None:
         for job in hold.jobs:
             self._audit.refuse(self._jobs[job].arrival, hold.verdict)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Eviction, Proposal
 from gpuq.core.state.actions import Launch, Requeue, Stop
 from gpuq.core.state.attempt import AttemptId, Ending, StopReason
@@ -15,12 +15,12 @@ from tests.support.nouns import a_device, a_job, a_report, a_start, an_exit
 from tests.support.playbook import Playbook
 
 
-def urgent_first(board: Board) -> Iterator[Proposal | Eviction]:
+def urgent_first(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
     """As packed, and for an urgent job that waits, everybody's end, twice."""
-    yield from packed(board)
-    for job in board.waiting:
+    yield from packed(context)
+    for job in context.waiting:
         if job.priority > 0:
-            for attempt in (*board.state.attempts, *board.state.attempts, AttemptId(JobId(77), 1)):
+            for attempt in (*context.state.attempts, *context.state.attempts, AttemptId(JobId(77), 1)):
                 yield Eviction(attempt, job)
 
 
@@ -70,11 +70,11 @@ def test_who_is_being_stopped_is_not_stopped_again() -> None:
 
 
 def test_nobody_is_stopped_for_a_job_that_got_a_place_in_this_pass() -> None:
-    def both(board: Board) -> Iterator[Proposal | Eviction]:
-        for job in board.waiting:
-            for places in board.choices(job):
-                yield Proposal(job, tuple(place.device for place in places))
-            yield from (Eviction(attempt, job) for attempt in board.state.attempts)
+    def both(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
+        for job in context.waiting:
+            for snapshots in context.choices(job):
+                yield Proposal(job, tuple(snapshot.device for snapshot in snapshots))
+            yield from (Eviction(attempt, job) for attempt in context.state.attempts)
 
     play = Playbook(policy=both).happen(a_report(a_device("gpu0"), a_device("gpu1")))
     play.happen(Submitted(a_job(1, preemptible=True))).settle().happen(a_start(1))
@@ -85,9 +85,9 @@ def test_nobody_is_stopped_for_a_job_that_got_a_place_in_this_pass() -> None:
 
 
 def test_nobody_is_stopped_for_a_job_that_does_not_wait() -> None:
-    def for_nobody(board: Board) -> Iterator[Proposal | Eviction]:
-        yield from packed(board)
-        yield from (Eviction(attempt, a_job(99)) for attempt in board.state.attempts)
+    def for_nobody(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
+        yield from packed(context)
+        yield from (Eviction(attempt, a_job(99)) for attempt in context.state.attempts)
 
     play = Playbook(policy=for_nobody).happen(a_report(a_device()), Submitted(a_job(1, preemptible=True))).settle()
 

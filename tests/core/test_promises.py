@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.actions import Launch, Stop
@@ -46,19 +46,19 @@ def hostile(rng: random.Random) -> Policy:
     were, or that claim to be smaller than they are; the end of other people's work."""
     anybody = [*DEVICES, *FAR, a_device("nowhere", gib=1000), replace(DEVICES[0], total_memory=1000 * GIB)]
 
-    def propose(board: Board) -> Iterator[Proposal | Eviction]:
-        jobs = [*board.state.jobs.values(), a_job(999)]
+    def propose(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
+        jobs = [*context.state.jobs.values(), a_job(999)]
         for _ in range(12):
             job = rng.choice(jobs)
             if rng.random() < 0.3:
                 job = replace(job, declared_memory=0, sharing=Sharing.AUTO, device_count=1, state=JobState.PENDING)
-            attempts = [*board.state.attempts, AttemptId(job.id, 7)]
+            attempts = [*context.state.attempts, AttemptId(job.id, 7)]
             yield rng.choice(
                 (
                     Proposal(job, tuple(rng.choices(anybody, k=rng.randint(0, 4)))),
                     Proposal(job, tuple(rng.sample(anybody, k=max(1, job.device_count)))),
                     Eviction(rng.choice(attempts), job),
-                    *(Proposal(job, tuple(p.device for p in places)) for places in board.choices(job)),
+                    *(Proposal(job, tuple(p.device for p in snapshots)) for snapshots in context.choices(job)),
                 )
             )
 

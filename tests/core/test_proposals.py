@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.policy import Proposal
 from gpuq.core.state.actions import Launch
@@ -30,9 +30,9 @@ def test_at_most_one_admission_per_device_in_one_pass() -> None:
 
 
 def test_a_policy_cannot_give_a_device_twice_in_one_pass() -> None:
-    def stubborn(board: Board) -> Iterator[Proposal]:
-        for job in board.waiting:
-            yield Proposal(job, tuple(place.device for place in board.places))
+    def stubborn(context: SchedulingContext) -> Iterator[Proposal]:
+        for job in context.waiting:
+            yield Proposal(job, tuple(snapshot.device for snapshot in context.snapshots))
 
     play = Playbook().forecast("kind", a_forecast(10, 1))
     play.happen(a_report(a_device()), Submitted(a_job(1)), Submitted(a_job(2)))
@@ -78,8 +78,8 @@ def test_a_proposal_that_is_wrong_in_itself_starts_nothing_and_hurts_nobody(
 ) -> None:
     near, far = a_device("near", host="here"), a_device("far", host="there")
 
-    def policy(board: Board) -> Iterator[Proposal]:
-        for job in board.waiting:
+    def policy(context: SchedulingContext) -> Iterator[Proposal]:
+        for job in context.waiting:
             yield wrong(job, near, far)
 
     play = Playbook(policy=policy).happen(a_report(near, host="here"), a_report(far, host="there"))
@@ -92,9 +92,9 @@ def test_a_proposal_that_is_wrong_in_itself_starts_nothing_and_hurts_nobody(
 
 
 def test_a_policy_that_wants_two_jobs_on_one_device_gets_one_of_them_in_this_pass() -> None:
-    def both(board: Board) -> Iterator[Proposal]:
-        for job in board.waiting:
-            yield Proposal(job, (next(board.places).device,))
+    def both(context: SchedulingContext) -> Iterator[Proposal]:
+        for job in context.waiting:
+            yield Proposal(job, (next(context.snapshots).device,))
 
     play = Playbook(policy=both).forecast("kind", a_forecast(10, 1)).happen(a_report(a_device()))
     play.happen(Submitted(a_job(1)), Submitted(a_job(2)))
@@ -103,9 +103,9 @@ def test_a_policy_that_wants_two_jobs_on_one_device_gets_one_of_them_in_this_pas
 
 
 def test_a_job_may_be_given_more_devices_than_it_needs_up_to_its_most() -> None:
-    def generous(board: Board) -> Iterator[Proposal]:
-        for job in board.waiting:
-            yield Proposal(job, tuple(place.device for place in board.places))
+    def generous(context: SchedulingContext) -> Iterator[Proposal]:
+        for job in context.waiting:
+            yield Proposal(job, tuple(snapshot.device for snapshot in context.snapshots))
 
     play = Playbook(policy=generous).happen(a_report(a_device("a"), a_device("b"), a_device("c")))
     play.happen(Submitted(a_job(1, most_devices=2)), Submitted(a_job(2, most_devices=3))).decide()

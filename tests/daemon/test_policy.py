@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Eviction, Proposal
 from gpuq.core.state.attempt import AttemptId, Ending, StopReason
 from gpuq.core.state.job import JobId
@@ -22,13 +22,13 @@ from tests.support.nouns import a_device
 from tests.support.world import KEY, World
 
 
-def the_first_takes_all(board: Board) -> Iterator[Proposal | Eviction]:
+def the_first_takes_all(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
     """Whoever has the highest priority runs; everybody else is stopped for it."""
-    for job in sorted(board.waiting, key=lambda j: -j.priority):
-        yield from packed(board)
-        if not board.placed(job):
-            for attempt in board.state.attempts.values():
-                if board.state.jobs[attempt.id.job].priority < job.priority:
+    for job in sorted(context.waiting, key=lambda j: -j.priority):
+        yield from packed(context)
+        if not context.placed(job):
+            for attempt in context.state.attempts.values():
+                if context.state.jobs[attempt.id.job].priority < job.priority:
                     yield Eviction(attempt.id, job)
 
 
@@ -173,7 +173,7 @@ async def test_a_gang_has_all_its_devices_or_none_and_its_promises_are_per_devic
 
 
 async def test_a_policy_that_fails_costs_no_job_its_turn_and_the_view_says_so(harness: Harness) -> None:
-    def broken(board: Board) -> Iterator[Proposal]:
+    def broken(context: SchedulingContext) -> Iterator[Proposal]:
         raise ZeroDivisionError
         yield
 
@@ -197,7 +197,7 @@ async def test_should_even_the_default_fail_a_cancel_still_works_and_the_reason_
     job = harness.submit()
     await harness.live(world, 3)
 
-    def failing(board: Board) -> Iterator[Proposal]:
+    def failing(context: SchedulingContext) -> Iterator[Proposal]:
         raise ZeroDivisionError("in the default")
         yield
 

@@ -9,10 +9,10 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.needed_forecasts import ask
+from gpuq.core.scheduling.needed_forecasts import needed_forecasts
 from gpuq.core.scheduling.policy import Policy, Proposal
 from gpuq.core.state.actions import Action, Launch
 from gpuq.core.state.device import Device, DeviceId, HostId
@@ -75,12 +75,12 @@ class Shop:
                 apply(self.state, Started(action.attempt.id, now, 1, ""), now)
         return actions
 
-    def board(self) -> Board:
-        return Board(self.state, self._answers(), self.limits, NOW)
+    def context(self) -> SchedulingContext:
+        return SchedulingContext(self.state, self._answers(), self.limits, NOW)
 
     def batch(self, book: PairBook | None = None) -> Batch:
-        board = self.board()
-        return draft(board, foremost(board.waiting, 200), board.places, book or self.book())
+        context = self.context()
+        return draft(context, foremost(context.waiting, 200), context.snapshots, book or self.book())
 
     def book(self) -> PairBook:
         """All pairs are known."""
@@ -93,7 +93,7 @@ class Shop:
 
     def _answers(self) -> dict[Question, Forecast]:
         answers: dict[Question, Forecast] = {}
-        while questions := ask(self.state, answers, self.limits, NOW):
+        while questions := needed_forecasts(self.state, answers, self.limits, NOW):
             answers.update((question, _foretold(question)) for question in questions)
         return answers
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal, propose_nothing
 from gpuq.core.state.device import DeviceId
 from gpuq.errors import BadInput
@@ -62,7 +62,7 @@ def test_one_that_does_nothing_is_found() -> None:
 
 
 def test_one_that_raises_is_found() -> None:
-    def faulty(board: Board) -> Iterator[Proposal]:
+    def faulty(context: SchedulingContext) -> Iterator[Proposal]:
         raise ValueError("no")
         yield
 
@@ -70,15 +70,15 @@ def test_one_that_raises_is_found() -> None:
 
 
 def test_one_that_invents_devices_jobs_and_attempts_is_found() -> None:
-    def inventing(board: Board) -> Iterator[Proposal | Eviction]:
-        for proposal in packed(board):
+    def inventing(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
+        for proposal in packed(context):
             yield proposal
             if isinstance(proposal, Proposal):
                 stranger = replace(proposal.devices[0], id=DeviceId("nowhere"))
                 yield Proposal(replace(proposal.job, id=999), proposal.devices)
-                for attempt in board.state.attempts.values():
+                for attempt in context.state.attempts.values():
                     yield Eviction(attempt.id, proposal.job)
-                    if not board.state.jobs[attempt.id.job].preemptible:
+                    if not context.state.jobs[attempt.id.job].preemptible:
                         yield Proposal(proposal.job, (stranger,))
 
     told = findings(lambda: inventing)
@@ -88,11 +88,11 @@ def test_one_that_invents_devices_jobs_and_attempts_is_found() -> None:
 
 
 def test_one_that_stops_and_starts_in_a_circle_is_found() -> None:
-    def fickle(board: Board) -> Iterator[Proposal | Eviction]:
-        yield from packed(board)
-        for job in board.waiting:
-            for attempt in board.state.attempts:
-                if board.state.jobs[attempt.job].preemptible:
+    def fickle(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
+        yield from packed(context)
+        for job in context.waiting:
+            for attempt in context.state.attempts:
+                if context.state.jobs[attempt.job].preemptible:
                     yield Eviction(attempt, job)
 
     assert "in a circle" in findings(lambda: fickle)
@@ -101,19 +101,19 @@ def test_one_that_stops_and_starts_in_a_circle_is_found() -> None:
 def test_one_that_depends_on_chance_is_found() -> None:
     turns = iter(range(10**9))
 
-    def moody(board: Board) -> Iterator[Proposal]:
-        proposals = list(packed(board))
+    def moody(context: SchedulingContext) -> Iterator[Proposal]:
+        proposals = list(packed(context))
         return iter(proposals[:: -1 if next(turns) % 3 else 1])
 
     assert "the same seed does not give the same starts" in findings(lambda: moody)
 
 
 def test_one_that_starves_is_found_unless_it_owns_up() -> None:
-    def never_the_first(board: Board) -> Iterator[Proposal]:
-        for job in [job for job in board.waiting if job.id > 1] or board.waiting:
-            for places in board.choices(job):
-                yield Proposal(job, tuple(place.device for place in places))
-                if board.placed(job):
+    def never_the_first(context: SchedulingContext) -> Iterator[Proposal]:
+        for job in [job for job in context.waiting if job.id > 1] or context.waiting:
+            for snapshots in context.choices(job):
+                yield Proposal(job, tuple(snapshot.device for snapshot in snapshots))
+                if context.placed(job):
                     break
 
     beside = "a low priority beside a high one"

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.actions import Action, Launch
@@ -49,10 +49,10 @@ def guarded(policy: Any, limit_s: float = LIMIT_S, **given: Any) -> Guarded:
     return Guarded("theirs", policy, packed, limit_s, **given)
 
 
-def first_only(board: Board) -> Iterator[Proposal | Eviction]:
+def first_only(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
     """A sound policy: the first job on the first place, and no other."""
-    job = next(iter(board.waiting))
-    yield Proposal(job, (next(iter(board.places)).device,))
+    job = next(iter(context.waiting))
+    yield Proposal(job, (next(iter(context.snapshots)).device,))
 
 
 def test_a_sound_policy_has_its_way() -> None:
@@ -62,70 +62,70 @@ def test_a_sound_policy_has_its_way() -> None:
     assert (policy.fault, policy.serving) == (None, "theirs")
 
 
-def at_once(board: Board) -> Iterator[Proposal]:
+def at_once(context: SchedulingContext) -> Iterator[Proposal]:
     raise ZeroDivisionError("by nought")
 
 
-def after_the_first(board: Board) -> Iterator[Proposal | Eviction]:
-    yield from first_only(board)
+def after_the_first(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
+    yield from first_only(context)
     raise SystemExit(3)
 
 
-def no_iterator(board: Board) -> Any:
+def no_iterator(context: SchedulingContext) -> Any:
     return 7
 
 
-def nothing_at_all(board: Board) -> Iterator[Any]:
+def nothing_at_all(context: SchedulingContext) -> Iterator[Any]:
     yield None
 
 
-def a_tuple(board: Board) -> Iterator[Any]:
-    yield (board.waiting[0], board.waiting)
+def a_tuple(context: SchedulingContext) -> Iterator[Any]:
+    yield (context.waiting[0], context.waiting)
 
 
-def a_device_that_is_none(board: Board) -> Iterator[Proposal]:
-    yield Proposal(board.waiting[0], (a_device("gpu99"),))
+def a_device_that_is_none(context: SchedulingContext) -> Iterator[Proposal]:
+    yield Proposal(context.waiting[0], (a_device("gpu99"),))
 
 
-def a_word_for_a_job(board: Board) -> Iterator[Any]:
-    yield Proposal("the first", (next(iter(board.places)).device,))  # type: ignore[arg-type]
+def a_word_for_a_job(context: SchedulingContext) -> Iterator[Any]:
+    yield Proposal("the first", (next(iter(context.snapshots)).device,))  # type: ignore[arg-type]
 
 
-def a_list_for_an_attempt(board: Board) -> Iterator[Any]:
-    yield Eviction([1, 1], board.waiting[0])  # type: ignore[arg-type]
+def a_list_for_an_attempt(context: SchedulingContext) -> Iterator[Any]:
+    yield Eviction([1, 1], context.waiting[0])  # type: ignore[arg-type]
 
 
-def no_device(board: Board) -> Iterator[Proposal]:
-    yield Proposal(board.waiting[0], ())
+def no_device(context: SchedulingContext) -> Iterator[Proposal]:
+    yield Proposal(context.waiting[0], ())
 
 
-def a_list_of_devices(board: Board) -> Iterator[Any]:
-    yield Proposal(board.waiting[0], [place.device for place in board.places])  # type: ignore[arg-type]
+def a_list_of_devices(context: SchedulingContext) -> Iterator[Any]:
+    yield Proposal(context.waiting[0], [snapshot.device for snapshot in context.snapshots])  # type: ignore[arg-type]
 
 
-def a_generator_exit(board: Board) -> Iterator[Proposal]:
+def a_generator_exit(context: SchedulingContext) -> Iterator[Proposal]:
     raise GeneratorExit
     yield
 
 
-def round_in_circles(board: Board) -> Iterator[Proposal]:
-    place = next(iter(board.places))
+def round_in_circles(context: SchedulingContext) -> Iterator[Proposal]:
+    snapshot = next(iter(context.snapshots))
     while True:
-        yield Proposal(board.waiting[0], (place.device, place.device))
+        yield Proposal(context.waiting[0], (snapshot.device, snapshot.device))
 
 
-def for_ever(board: Board) -> Iterator[Proposal]:
+def for_ever(context: SchedulingContext) -> Iterator[Proposal]:
     while True:
         pass
     yield
 
 
-def for_ever_and_not_lazy(board: Board) -> Any:
+def for_ever_and_not_lazy(context: SchedulingContext) -> Any:
     while True:
-        list(board.choices(board.waiting[0]))
+        list(context.choices(context.waiting[0]))
 
 
-def for_ever_when_closed(board: Board) -> Iterator[Any]:
+def for_ever_when_closed(context: SchedulingContext) -> Iterator[Any]:
     try:
         yield 7
     finally:
@@ -133,7 +133,7 @@ def for_ever_when_closed(board: Board) -> Iterator[Any]:
             pass
 
 
-FAULTS: list[tuple[Callable[[Board], Any], str]] = [
+FAULTS: list[tuple[Callable[[SchedulingContext], Any], str]] = [
     (at_once, "it failed: ZeroDivisionError: by nought"),
     (no_iterator, "it failed: TypeError"),
     (nothing_at_all, "it proposed a NoneType, neither a Proposal nor an Eviction"),
@@ -153,7 +153,7 @@ FAULTS: list[tuple[Callable[[Board], Any], str]] = [
 
 @pytest.mark.parametrize(("policy", "reason"), FAULTS, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_fault_costs_the_policy_its_place_and_no_job_its_turn(
-    policy: Callable[[Board], Any], reason: str, caplog: pytest.LogCaptureFixture
+    policy: Callable[[SchedulingContext], Any], reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     play, watched = (
         a_queue(),
@@ -176,8 +176,8 @@ def test_what_was_admitted_before_the_fault_stands() -> None:
     play = a_queue()
     job = play.state.jobs[JobId(1)]
 
-    def third_place_then_fault(board: Board) -> Iterator[Proposal]:
-        yield Proposal(job, (board.state.devices["gpu2"],))  # type: ignore[index]
+    def third_place_then_fault(context: SchedulingContext) -> Iterator[Proposal]:
+        yield Proposal(job, (context.state.devices["gpu2"],))  # type: ignore[index]
         raise SystemExit(3)
 
     actions = one_pass(play, guarded(third_place_then_fault))
@@ -194,10 +194,10 @@ def test_the_default_goes_on_with_the_very_pass() -> None:
 def test_a_plan_may_be_older_than_the_pass() -> None:
     """Jobs that wait no more are passed over, and nobody's word on a job or a device counts but the state's."""
 
-    def from_an_old_plan(board: Board) -> Iterator[Proposal]:
-        devices = [place.device for place in board.places]
+    def from_an_old_plan(context: SchedulingContext) -> Iterator[Proposal]:
+        devices = [snapshot.device for snapshot in context.snapshots]
         yield Proposal(a_job(77), (devices[0],))
-        yield Proposal(replace(board.waiting[0], declared_memory=1), (replace(devices[1], total_memory=999 * GIB),))
+        yield Proposal(replace(context.waiting[0], declared_memory=1), (replace(devices[1], total_memory=999 * GIB),))
 
     policy = guarded(from_an_old_plan)
     (launch,) = [action for action in one_pass(a_queue(), policy) if isinstance(action, Launch)]
@@ -208,9 +208,9 @@ def test_a_plan_may_be_older_than_the_pass() -> None:
 
 
 def test_proposals_for_jobs_that_wait_no_more_have_an_end_too() -> None:
-    def nobody(board: Board) -> Iterator[Proposal]:
+    def nobody(context: SchedulingContext) -> Iterator[Proposal]:
         while True:
-            yield Proposal(a_job(77), (next(iter(board.places)).device,))
+            yield Proposal(a_job(77), (next(iter(context.snapshots)).device,))
 
     policy = guarded(nobody, limit_s=60)
     assert started(one_pass(a_queue(), policy)) == [1, 2, 3]
@@ -220,8 +220,8 @@ def test_proposals_for_jobs_that_wait_no_more_have_an_end_too() -> None:
 def test_it_is_not_asked_again_after_its_fault() -> None:
     asked = []
 
-    def once(board: Board) -> Iterator[Proposal]:
-        asked.append(board.now)
+    def once(context: SchedulingContext) -> Iterator[Proposal]:
+        asked.append(context.now)
         raise ValueError
         yield
 
@@ -236,9 +236,9 @@ def test_the_time_of_a_pass_is_added_up_and_the_cores_own_does_not_count() -> No
     clock = iter(range(100)).__next__  # each look at the clock is a second later than the last
     play = a_queue(3)
 
-    def one_by_one(board: Board) -> Iterator[Proposal]:
-        for job, place in zip(board.waiting, board.places, strict=False):
-            yield Proposal(job, (place.device,))
+    def one_by_one(context: SchedulingContext) -> Iterator[Proposal]:
+        for job, snapshot in zip(context.waiting, context.snapshots, strict=False):
+            yield Proposal(job, (snapshot.device,))
 
     # Its call and its four steps take a second each by that clock; four seconds are over with the last step.
     within = guarded(one_by_one, limit_s=5, alarm=patient, clock=clock)
@@ -268,7 +268,7 @@ def test_each_step_gets_what_is_left_of_the_time() -> None:
 
 
 def test_ctrl_c_is_for_whoever_runs_the_process() -> None:
-    def interrupted(board: Board) -> Iterator[Proposal]:
+    def interrupted(context: SchedulingContext) -> Iterator[Proposal]:
         raise KeyboardInterrupt
         yield
 
@@ -284,7 +284,7 @@ def test_ctrl_c_is_for_whoever_runs_the_process() -> None:
         st.sampled_from([policy for policy, _ in FAULTS if not policy.__name__.startswith("for_ever")]), max_size=4
     )
 )
-def test_whatever_fails_and_when_every_job_that_fits_starts(policies: list[Callable[[Board], Any]]) -> None:
+def test_whatever_fails_and_when_every_job_that_fits_starts(policies: list[Callable[[SchedulingContext], Any]]) -> None:
     """The law: with a guard, no sequence of faults keeps a job from its device."""
     play = a_queue()
     for policy in policies:

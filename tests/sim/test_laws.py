@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.policy import Eviction, Proposal
 from gpuq.core.state.forecast import UNKNOWN, Forecast, Question
@@ -31,12 +31,12 @@ from gpuq.sim.world import World
 from tests.sim.small import GIB, HEAVY, LIGHT, NEVER_TOGETHER, PAIRS, arrival, trace, world
 
 
-def at_random(board: Board) -> Iterator[Proposal | Eviction]:
+def at_random(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
     """Proposes and evicts what it likes, the same at the same moment."""
-    chance = random.Random(board.now)
-    places = list(board.places)
-    for job in board.waiting:
-        running = list(board.state.attempts)
+    chance = random.Random(context.now)
+    places = list(context.places)
+    for job in context.waiting:
+        running = list(context.state.attempts)
         if running and chance.random() < 0.2:
             yield Eviction(chance.choice(running), job)
         count = chance.choice(job.counts)

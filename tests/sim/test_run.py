@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Eviction, Proposal
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.job import JobState
@@ -66,9 +66,9 @@ def test_a_slow_device_takes_longer_and_no_partner_is_blamed() -> None:
 def test_more_devices_than_asked_for_are_faster_as_the_world_says() -> None:
     wide = world(devices=2, light=replace(LIGHT, speedups={1: 1.0, 2: 1.6}))
 
-    def widest(board: Board) -> Iterator[Proposal]:
-        for job in board.waiting:
-            yield Proposal(job, tuple(place.device for place in board.places)[: job.counts[-1]])
+    def widest(context: SchedulingContext) -> Iterator[Proposal]:
+        for job in context.waiting:
+            yield Proposal(job, tuple(place.device for place in context.places)[: job.counts[-1]])
 
     run = simulate(trace(arrival(1, "light", most_devices=2)), wide, Oracle(wide), Contender("widest", widest))
     assert ends(run) == [62.5]
@@ -81,13 +81,13 @@ def test_a_job_too_large_for_the_world_waits_for_ever_and_the_run_says_so() -> N
     assert "2 jobs never ended" in run.notes[-1]
 
 
-def urgent_first(board: Board) -> Iterator[Proposal | Eviction]:
+def urgent_first(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
     """The highest priority gets a device, whoever is there."""
-    for job in sorted(board.waiting, key=lambda job: (-job.priority, job.submitted_at, job.id)):
-        for place in board.places:
+    for job in sorted(context.waiting, key=lambda job: (-job.priority, job.submitted_at, job.id)):
+        for place in context.places:
             if not place.residents:
                 yield Proposal(job, (place.device,))
-            elif board.state.jobs[place.residents[0].id.job].priority < job.priority:
+            elif context.state.jobs[place.residents[0].id.job].priority < job.priority:
                 yield Eviction(place.residents[0].id, job)
 
 
@@ -129,15 +129,15 @@ def test_what_a_contenders_users_allow_counts_as_if_the_trace_said_it() -> None:
 
 
 def test_a_policy_that_waits_for_a_moment_of_its_own_gets_a_pass_then() -> None:
-    def after_an_hour(board: Board) -> Iterator[Proposal]:
-        for job in board.waiting if board.now >= 3600 else ():
-            yield Proposal(job, (next(iter(board.places)).device,))
+    def after_an_hour(context: SchedulingContext) -> Iterator[Proposal]:
+        for job in context.waiting if context.now >= 3600 else ():
+            yield Proposal(job, (next(iter(context.places)).device,))
 
     assert ends(simulate(arrivals("light"), world(), Cold(), Contender("late", after_an_hour))) == [3700]
 
 
 def test_a_policy_that_fails_is_replaced_and_the_run_notes_it() -> None:
-    def fails(board: Board) -> Iterator[Proposal]:
+    def fails(context: SchedulingContext) -> Iterator[Proposal]:
         raise ZeroDivisionError("on purpose")
 
     run = simulate(arrivals("light", "light"), world(), Cold(), Contender("failing", fails))

@@ -5,12 +5,12 @@ Drives the very functions that the daemon drives, with a clock that only moves w
 
 from __future__ import annotations
 
-from gpuq.core.scheduling.cache import Known
+from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.needed_forecasts import ask
+from gpuq.core.scheduling.needed_forecasts import needed_forecasts
 from gpuq.core.scheduling.policy import Policy
-from gpuq.core.state.actions import Action, Hold, Launch
+from gpuq.core.state.actions import Action, Launch, SetPendingReason
 from gpuq.core.state.events import Event
 from gpuq.core.state.forecast import UNKNOWN, Forecast, Question
 from gpuq.core.state.job import JobId, JobState
@@ -25,7 +25,7 @@ class Playbook:
 
     def __init__(self, limits: Limits | None = None, policy: Policy = packed, *, forgetful: bool = False) -> None:
         self.policy = policy
-        self.known = Known()
+        self.known = PassCache()
         self.forgetful = forgetful
         self.state = State()
         self.limits = limits or Limits()
@@ -52,7 +52,7 @@ class Playbook:
     def decide(self) -> list[Action]:
         """One pass; its actions are applied."""
         answers: dict[Question, Forecast] = {} if self.forgetful else self.known
-        while questions := ask(self.state, answers, self.limits, self.now):
+        while questions := needed_forecasts(self.state, answers, self.limits, self.now):
             answers.update({question: self._answer(question) for question in questions})
         actions = decide(self.state, answers, self.limits, self.policy, self.now, cause=1)
         for action in actions:
@@ -78,7 +78,7 @@ class Playbook:
 
     def verdict(self, job: int) -> Verdict | None:
         """The last one said of a waiting job."""
-        said = [a.verdict for a in self.done if isinstance(a, Hold) and job in a.jobs]
+        said = [a.verdict for a in self.done if isinstance(a, SetPendingReason) and job in a.jobs]
         return said[-1] if said else None
 
     def job_state(self, job: int) -> JobState | None:

@@ -26,7 +26,7 @@ from gpuq.api.models import Belief
 from gpuq.api.reply import reply
 from gpuq.api.views import expected_start, forecast_view, verdict_view
 from gpuq.codec import noun, plain
-from gpuq.core.scheduling.admit import Place, admit
+from gpuq.core.scheduling.admit import DeviceSnapshot, admit
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
 from gpuq.core.state.device_names import DeviceNames
@@ -44,7 +44,7 @@ _MOST_DEVICES = 16
 class _Company:
     """A device with those on it: as it is now, or as it was asked about (`real` is False)."""
 
-    place: Place
+    snapshot: DeviceSnapshot
     names: Mapping[int, str | None]
     real: bool = True
 
@@ -76,7 +76,7 @@ def _prediction(
     beside_views = _besides(context, record, company, names)
     idle = [device for device in live.devices if not device.residents and device.type in by_type] if live else []
     shared = [
-        one.place.device
+        one.snapshot.device
         for one, view in zip(company, beside_views, strict=False)
         if one.real and view.verdict.admitted and not context.settings.scheduling.shadow
     ]
@@ -155,19 +155,19 @@ def _would_take(
 
 
 def _besides(context: Context, record: JobRecord, company: Sequence[_Company], names: DeviceNames) -> list[BesideView]:
-    questions = [(one.place.device, tuple(a.kind for a in one.place.residents)) for one in company]
+    questions = [(one.snapshot.device, tuple(a.kind for a in one.snapshot.residents)) for one in company]
     beliefs = _beliefs(context, record, questions)
     return [_beside(context, record, one, belief, names) for one, belief in zip(company, beliefs, strict=False)]
 
 
 def _beside(context: Context, record: JobRecord, company: _Company, belief: Belief, names: DeviceNames) -> BesideView:
-    place = company.place
-    verdict = admit(to_core(JobId(0), record), belief.forecast, place, context.settings.admission)
-    said = verdict_view(plain(verdict if company.real else _supposed(verdict, place.residents[0])), names)
+    snapshot = company.snapshot
+    verdict = admit(to_core(JobId(0), record), belief.forecast, snapshot, context.settings.admission)
+    said = verdict_view(plain(verdict if company.real else _supposed(verdict, snapshot.residents[0])), names)
     assert said is not None
     costs = {cost.beside: cost for cost in belief.forecast.pairs}
     partners = []
-    for resident in place.residents:
+    for resident in snapshot.residents:
         cost = costs.get(resident.kind)
         partners.append(
             PartnerView(
@@ -182,11 +182,11 @@ def _beside(context: Context, record: JobRecord, company: _Company, belief: Beli
                 evidence=cost.evidence if cost else None,
             )
         )
-    device = place.device.id if company.real else None
+    device = snapshot.device.id if company.real else None
     return BesideView(
         device=device,
         device_name=None if device is None else names.of(device),
-        device_type=place.device.type,
+        device_type=snapshot.device.type,
         partners=partners,
         verdict=said,
     )
@@ -225,7 +225,7 @@ def _names(jobs: Mapping[JobId, JobRow], residents: Iterable[Attempt]) -> dict[i
     return {a.id.job: jobs[a.id.job].record.submission.name for a in residents if a.id.job in jobs}
 
 
-def _place(device: LiveDevice, residents: Iterable[Attempt]) -> Place:
+def _place(device: LiveDevice, residents: Iterable[Attempt]) -> DeviceSnapshot:
     reading = None
     if device.read_at is not None:
         reading = Reading(
@@ -244,7 +244,7 @@ def _place(device: LiveDevice, residents: Iterable[Attempt]) -> Place:
         total_memory=device.total_memory_bytes,
         sharing=device.sharing,
     )
-    return Place(known, tuple(residents), reading, reserved=device.reserved)
+    return DeviceSnapshot(known, tuple(residents), reading, reserved=device.reserved)
 
 
 def _asked_company(context: Context, beside: str | None, by_type: Mapping[str, Device]) -> list[_Company]:
@@ -266,7 +266,7 @@ def _asked_company(context: Context, beside: str | None, by_type: Mapping[str, D
         device = by_type[belief.device_type]
         resident = _resident(job, kind, device, belief.forecast, share)
         empty = Reading(at=context.now(), used_memory=0, utilization_pct=None, foreign_memory=0)
-        found.append(_Company(Place(device, (resident,), empty), {job: name}, real=False))
+        found.append(_Company(DeviceSnapshot(device, (resident,), empty), {job: name}, real=False))
     return found
 
 

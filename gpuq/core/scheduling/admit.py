@@ -26,7 +26,7 @@ _OVERDRAFT = 3.0
 
 
 @dataclass(frozen=True)
-class Place:
+class DeviceSnapshot:
     """A device as one pass sees it: who is there, the fresh reading (None when missing or old), who it is kept for."""
 
     device: Device
@@ -54,10 +54,12 @@ class Place:
         return foreign + sum(float("inf") if peak is None else peak for peak in peaks)
 
 
-def admit(job: Job, forecast: Forecast, place: Place, limits: Limits) -> Verdict:
+def admit(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict:
     """The verdict on one job and one device."""
-    return _refuse_unusable(place, limits) or (
-        _admit_beside(job, forecast, place, limits) if place.residents else _admit_alone(job, forecast, place, limits)
+    return _refuse_unusable(snapshot, limits) or (
+        _admit_beside(job, forecast, snapshot, limits)
+        if snapshot.residents
+        else _admit_alone(job, forecast, snapshot, limits)
     )
 
 
@@ -101,90 +103,92 @@ def _largest(devices: Sequence[Device], count: int) -> Iterator[Device]:
             yield sorted(found, key=lambda device: -device.total_memory)[count - 1]
 
 
-def _refuse_unusable(place: Place, limits: Limits) -> Verdict | None:
-    reading = place.reading
+def _refuse_unusable(snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
+    reading = snapshot.reading
     if reading is None or reading.used_memory is None or reading.foreign_memory is None:
-        return _no(Rule.STALE_READING, place, (("stale_after_s", limits.stale_after_s),))
+        return _no(Rule.STALE_READING, snapshot, (("stale_after_s", limits.stale_after_s),))
     if reading.unwell is not None:
-        return _no(Rule.UNWELL, place, (("fault", reading.unwell),))
-    if place.reserved:
-        return _no(Rule.RESERVED, place, (("patience_s", limits.patience_s),))
-    if len(place.residents) >= limits.residents_per_device:
-        return _no(Rule.RESOURCES, place, (("residents", len(place.residents)), ("limit", limits.residents_per_device)))
+        return _no(Rule.UNWELL, snapshot, (("fault", reading.unwell),))
+    if snapshot.reserved:
+        return _no(Rule.RESERVED, snapshot, (("patience_s", limits.patience_s),))
+    if len(snapshot.residents) >= limits.residents_per_device:
+        return _no(
+            Rule.RESOURCES, snapshot, (("residents", len(snapshot.residents)), ("limit", limits.residents_per_device))
+        )
     return None
 
 
-def _admit_alone(job: Job, forecast: Forecast, place: Place, limits: Limits) -> Verdict:
-    total, foreign = place.device.total_memory, place.committed_memory
+def _admit_alone(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict:
+    total, foreign = snapshot.device.total_memory, snapshot.committed_memory
     needed = needed_memory(job, forecast)
     headroom = int(total * limits.memory_headroom)
     numbers = (("needed_bytes", needed), ("committed_bytes", foreign), ("total_bytes", total))
     if needed is None:
         if foreign > headroom:
-            return _no(Rule.FOREIGN_PROCESS, place, (*numbers, ("headroom_bytes", headroom)))
-        return Verdict(True, Rule.FIRST_RUN_EXCLUSIVE, place.device.id, numbers)
+            return _no(Rule.FOREIGN_PROCESS, snapshot, (*numbers, ("headroom_bytes", headroom)))
+        return Verdict(True, Rule.FIRST_RUN_EXCLUSIVE, snapshot.device.id, numbers)
     # Alone, a forecast beyond the device is not believed: the job may have all there is. A declared need is.
     if (job.declared_memory if job.declared_memory is not None else min(needed, total)) + foreign > total:
-        return _no(Rule.PREDICTED_MEMORY, place, numbers)
-    return Verdict(True, Rule.IDLE, place.device.id, numbers)
+        return _no(Rule.PREDICTED_MEMORY, snapshot, numbers)
+    return Verdict(True, Rule.IDLE, snapshot.device.id, numbers)
 
 
-def _admit_beside(job: Job, forecast: Forecast, place: Place, limits: Limits) -> Verdict:
+def _admit_beside(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict:
     return (
-        _refuse_exclusive(job, forecast, place)
-        or _refuse_memory(job, forecast, place, limits)
-        or _refuse_load(job, forecast, place, limits)
-        or _refuse_pairs(job, forecast, place, limits)
-        or _admitted(job, forecast, place, limits)
+        _refuse_exclusive(job, forecast, snapshot)
+        or _refuse_memory(job, forecast, snapshot, limits)
+        or _refuse_load(job, forecast, snapshot, limits)
+        or _refuse_pairs(job, forecast, snapshot, limits)
+        or _admitted(job, forecast, snapshot, limits)
     )
 
 
-def _refuse_exclusive(job: Job, forecast: Forecast, place: Place) -> Verdict | None:
+def _refuse_exclusive(job: Job, forecast: Forecast, snapshot: DeviceSnapshot) -> Verdict | None:
     if job.alone or job.sharing is Sharing.NEVER:
-        return _no(Rule.EXCLUSIVE, place, (("newcomer", str(job.id)),))
+        return _no(Rule.EXCLUSIVE, snapshot, (("newcomer", str(job.id)),))
     if not may_share(job, forecast):
-        return _no(Rule.FIRST_RUN_EXCLUSIVE, place, (("newcomer", str(job.id)), ("evidence", forecast.evidence)))
-    for resident in place.residents:
+        return _no(Rule.FIRST_RUN_EXCLUSIVE, snapshot, (("newcomer", str(job.id)), ("evidence", forecast.evidence)))
+    for resident in snapshot.residents:
         if not resident.shares:
             rule = Rule.EXCLUSIVE if resident.forecast.known else Rule.FIRST_RUN_EXCLUSIVE
-            return _no(rule, place, (("resident", str(resident.id.job)), ("evidence", resident.forecast.evidence)))
+            return _no(rule, snapshot, (("resident", str(resident.id.job)), ("evidence", resident.forecast.evidence)))
     return None
 
 
-def _refuse_memory(job: Job, forecast: Forecast, place: Place, limits: Limits) -> Verdict | None:
-    needed, total = needed_memory(job, forecast), place.device.total_memory
-    if needed is not None and needed + place.committed_memory + int(total * limits.memory_headroom) <= total:
+def _refuse_memory(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
+    needed, total = needed_memory(job, forecast), snapshot.device.total_memory
+    if needed is not None and needed + snapshot.committed_memory + int(total * limits.memory_headroom) <= total:
         return None
-    return _no(Rule.PREDICTED_MEMORY, place, _sharing_numbers(job, forecast, place, limits))
+    return _no(Rule.PREDICTED_MEMORY, snapshot, _sharing_numbers(job, forecast, snapshot, limits))
 
 
-def _refuse_load(job: Job, forecast: Forecast, place: Place, limits: Limits) -> Verdict | None:
-    reading = place.reading
+def _refuse_load(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
+    reading = snapshot.reading
     if reading is not None and reading.foreign_utilization_pct is None and reading.foreign_memory:
-        return _no(Rule.FOREIGN_PROCESS, place, (("foreign_bytes", reading.foreign_memory), ("foreign_pct", None)))
+        return _no(Rule.FOREIGN_PROCESS, snapshot, (("foreign_bytes", reading.foreign_memory), ("foreign_pct", None)))
     peak = forecast.peak_utilization_pct
-    if _load_fits(job, forecast, place, limits):
+    if _load_fits(job, forecast, snapshot, limits):
         return None
-    if _evidence_speaks_for(job, forecast, place, limits):
+    if _evidence_speaks_for(job, forecast, snapshot, limits):
         return None
     numbers = (
         ("newcomer_pct", peak),
-        ("committed_pct", place.committed_utilization),
+        ("committed_pct", snapshot.committed_utilization),
         ("foreign_pct", reading.foreign_utilization_pct if reading else None),
-        ("sum_pct", None if peak is None else peak + place.committed_utilization),
-        ("limit_pct", _load_limit(job, place, limits)),
-        ("residents", " ".join(str(a.id.job) for a in place.residents)),
+        ("sum_pct", None if peak is None else peak + snapshot.committed_utilization),
+        ("limit_pct", _load_limit(job, snapshot, limits)),
+        ("residents", " ".join(str(a.id.job) for a in snapshot.residents)),
     )
-    return _no(Rule.PREDICTED_LOAD, place, numbers)
+    return _no(Rule.PREDICTED_LOAD, snapshot, numbers)
 
 
-def _load_fits(job: Job, forecast: Forecast, place: Place, limits: Limits) -> bool:
+def _load_fits(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> bool:
     peak = forecast.peak_utilization_pct
-    return peak is not None and peak + place.committed_utilization <= _load_limit(job, place, limits)
+    return peak is not None and peak + snapshot.committed_utilization <= _load_limit(job, snapshot, limits)
 
 
-def _load_limit(job: Job, place: Place, limits: Limits) -> float:
-    budgets = (job.max_slowdown, *(a.max_slowdown for a in place.residents))
+def _load_limit(job: Job, snapshot: DeviceSnapshot, limits: Limits) -> float:
+    budgets = (job.max_slowdown, *(a.max_slowdown for a in snapshot.residents))
     return min(load_limit(budget, limits, len(budgets)) for budget in budgets)
 
 
@@ -200,18 +204,18 @@ def load_limit(max_slowdown: float | None, limits: Limits, together: int) -> flo
     return limits.utilization_pct * (together * (1 - limits.least_saving) if own is None else own)
 
 
-def _evidence_speaks_for(job: Job, forecast: Forecast, place: Place, limits: Limits) -> bool:
+def _evidence_speaks_for(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> bool:
     """Whether slowdowns that were measured, or learned from others, allow this pair though the load rule would not.
 
     They speak of two jobs: not of three, and not of what foreign processes do.
     """
     if (
-        len(place.residents) != 1
+        len(snapshot.residents) != 1
         or len(forecast.pairs) != 1
-        or (place.reading and place.reading.foreign_utilization_pct)
+        or (snapshot.reading and snapshot.reading.foreign_utilization_pct)
     ):
         return False
-    cost, resident = forecast.pairs[0], place.residents[0]
+    cost, resident = forecast.pairs[0], snapshot.residents[0]
     if cost.evidence == RULE or cost.beside != resident.kind:
         return False
     return all(
@@ -233,7 +237,7 @@ def _within(expected: float | None, upper: float | None, own: float | None, limi
     return expected <= budget and upper - 1 <= _OVERDRAFT * (budget - 1)
 
 
-def _refuse_pairs(job: Job, forecast: Forecast, place: Place, limits: Limits) -> Verdict | None:
+def _refuse_pairs(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
     """Slowdowns with evidence of both kinds, where there are any, against the budget of each who would suffer them.
 
     Evidence of one kind only may speak for a pair (see `_evidence_speaks_for`), never against it: a kind that nobody has
@@ -241,35 +245,35 @@ def _refuse_pairs(job: Job, forecast: Forecast, place: Place, limits: Limits) ->
     """
     for cost in forecast.pairs:
         if cost.unsafe:
-            return _no(Rule.UNSAFE_PAIR, place, (("beside", cost.beside),))
+            return _no(Rule.UNSAFE_PAIR, snapshot, (("beside", cost.beside),))
         if cost.evidence in {MEASURED, LEARNED}:
-            beside = [resident for resident in place.residents if resident.kind == cost.beside]
-            refused = _refuse_slowdown(job, cost, beside, place, limits) or _refuse_saving(cost, place, limits)
+            beside = [resident for resident in snapshot.residents if resident.kind == cost.beside]
+            refused = _refuse_slowdown(job, cost, beside, snapshot, limits) or _refuse_saving(cost, snapshot, limits)
             if refused is not None:
                 return refused
     return None
 
 
 def _refuse_slowdown(
-    job: Job, cost: PairCost, beside: Sequence[Attempt], place: Place, limits: Limits
+    job: Job, cost: PairCost, beside: Sequence[Attempt], snapshot: DeviceSnapshot, limits: Limits
 ) -> Verdict | None:
     budget = _own_budget(job.max_slowdown, limits)
     if cost.newcomer is not None and budget is not None and cost.newcomer > budget:
         numbers: Numbers = (("beside", cost.beside), ("newcomer_slowdown", cost.newcomer), ("budget", budget))
-        return _no(Rule.SLOWDOWN_BUDGET, place, (*numbers, ("evidence", cost.evidence)))
+        return _no(Rule.SLOWDOWN_BUDGET, snapshot, (*numbers, ("evidence", cost.evidence)))
     for resident in beside:
         budget = _own_budget(resident.max_slowdown, limits)
         if cost.resident is not None and budget is not None and cost.resident > budget:
             numbers = (("resident", str(resident.id.job)), ("resident_slowdown", cost.resident), ("budget", budget))
-            return _no(Rule.SLOWDOWN_BUDGET, place, (*numbers, ("evidence", cost.evidence)))
+            return _no(Rule.SLOWDOWN_BUDGET, snapshot, (*numbers, ("evidence", cost.evidence)))
     return None
 
 
-def _refuse_saving(cost: PairCost, place: Place, limits: Limits) -> Verdict | None:
+def _refuse_saving(cost: PairCost, snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
     if limits.objective != "saving" or cost.saving is None or cost.saving >= limits.least_saving:
         return None
     numbers = (("beside", cost.beside), ("saving", cost.saving), ("least_saving", limits.least_saving))
-    return _no(Rule.PACKING_SAVING, place, (*numbers, ("evidence", cost.evidence)))
+    return _no(Rule.PACKING_SAVING, snapshot, (*numbers, ("evidence", cost.evidence)))
 
 
 def _own_budget(own: float | None, limits: Limits) -> float | None:
@@ -281,33 +285,33 @@ def _budget(own: float | None, limits: Limits) -> float:
     return limits.max_slowdown if own is None else own
 
 
-def _admitted(job: Job, forecast: Forecast, place: Place, limits: Limits) -> Verdict:
-    numbers = _sharing_numbers(job, forecast, place, limits)
-    if _load_fits(job, forecast, place, limits):
-        return Verdict(True, Rule.FITS, place.device.id, numbers)
+def _admitted(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict:
+    numbers = _sharing_numbers(job, forecast, snapshot, limits)
+    if _load_fits(job, forecast, snapshot, limits):
+        return Verdict(True, Rule.FITS, snapshot.device.id, numbers)
     cost = forecast.pairs[0]
     limit = 1 + _OVERDRAFT * (_budget(job.max_slowdown, limits) - 1)
     known: Numbers = (("resident_slowdown", cost.resident), ("upper_limit", limit), ("saving", cost.saving))
-    return Verdict(True, Rule.KNOWN_PAIR, place.device.id, (*numbers, *known))
+    return Verdict(True, Rule.KNOWN_PAIR, snapshot.device.id, (*numbers, *known))
 
 
-def _sharing_numbers(job: Job, forecast: Forecast, place: Place, limits: Limits) -> Numbers:
-    total = place.device.total_memory
+def _sharing_numbers(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Numbers:
+    total = snapshot.device.total_memory
     return (
         ("newcomer_pct", forecast.peak_utilization_pct),
-        ("committed_pct", place.committed_utilization),
-        ("limit_pct", _load_limit(job, place, limits)),
+        ("committed_pct", snapshot.committed_utilization),
+        ("limit_pct", _load_limit(job, snapshot, limits)),
         ("needed_bytes", needed_memory(job, forecast)),
-        ("committed_bytes", place.committed_memory),
+        ("committed_bytes", snapshot.committed_memory),
         ("headroom_bytes", int(total * limits.memory_headroom)),
         ("total_bytes", total),
         ("expected_slowdown", forecast.expected_slowdown),
         ("upper_slowdown", forecast.upper_slowdown),
         ("slowdown_evidence", forecast.pair_evidence),
         ("budget", _budget(job.max_slowdown, limits)),
-        ("beside", " ".join(str(a.id.job) for a in place.residents)),
+        ("beside", " ".join(str(a.id.job) for a in snapshot.residents)),
     )
 
 
-def _no(rule: Rule, place: Place, numbers: Numbers) -> Verdict:
-    return Verdict(False, rule, place.device.id, numbers)
+def _no(rule: Rule, snapshot: DeviceSnapshot, numbers: Numbers) -> Verdict:
+    return Verdict(False, rule, snapshot.device.id, numbers)

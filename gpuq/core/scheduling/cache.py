@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from gpuq.core.scheduling.admit import Place, fits_ever
-from gpuq.core.scheduling.device_index import Places
+from gpuq.core.scheduling.admit import DeviceSnapshot, fits_ever
+from gpuq.core.scheduling.device_index import DeviceIndex
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.forecast import UNKNOWN, Forecast, Question
-from gpuq.core.state.index import Likeness, Sort, sort_of
+from gpuq.core.state.index import DeviceClass, SchedulingClass, device_class
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.state import State
 from gpuq.core.state.verdict import Rule, Verdict
@@ -24,32 +24,32 @@ _PRUNE_FROM = 1000
 
 
 @dataclass(slots=True)
-class Memo:
-    """What is known of jobs of one likeness. `noes` has the turn in which a device was refused; after the turn `exhausted_at`
+class ClassMemo:
+    """What is known of jobs of one likeness. `refusals` has the turn in which a device was refused; after the turn `exhausted_at`
     only what changed since is worth a look. `reason` is why they wait, found at `reason_at`; `needs` is what sharing takes,
     and `asked_at` the turn in which pairs were last asked about."""
 
-    noes: dict[DeviceId, int] = field(default_factory=dict)
+    refusals: dict[DeviceId, int] = field(default_factory=dict)
     exhausted_at: int | None = None
     reason: Verdict | None = None
     reason_at: int = 0
-    needs: dict[Sort, tuple[float, int]] | None = None
+    needs: dict[DeviceClass, tuple[float, int]] | None = None
     asked_at: int = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class Reservation:
     """Devices kept for a job that waited too long, and for those like it, as chosen at `turn`."""
 
     job: JobId
-    likeness: Likeness
+    likeness: SchedulingClass
     devices: frozenset[DeviceId]
     turn: int
 
 
-class Known(dict[Question, Forecast]):
-    """See the module's own words. `restless` are likenesses whose reason is another now; `everybody` says that all who wait may
-    have to be told anew; `reasons_at` is the turn up to which reasons hold. `kept_back` are the jobs that the policy itself kept
+class PassCache(dict[Question, Forecast]):
+    """See the module's own words. `stale_reasons` are likenesses whose reason is another now; `all_reasons_stale` says that all who wait may
+    have to be told anew; `reasons_at` is the turn up to which reasons hold. `deferred` are the jobs that the policy itself kept
     back in the last pass."""
 
     def __init__(self, answers: dict[Question, Forecast] | None = None) -> None:
@@ -64,36 +64,36 @@ class Known(dict[Question, Forecast]):
         self.clear()
         self.memos.clear()
         self.alone.clear()
-        self.everybody = True
+        self.all_reasons_stale = True
 
     def sync(self, state: State, limits: Limits, now: float) -> None:
         """Take in what changed since the last pass; begin anew with another state or other limits."""
         if self._state is not state or self._limits != limits:
             self._begin()
             self._state, self._limits = state, limits
-        changes = self.places.device_changes
-        self.places.sync(state, limits, now)
-        if self.places.device_changes != changes:
+        changes = self.device_index.device_changes
+        self.device_index.sync(state, limits, now)
+        if self.device_index.device_changes != changes:
             self._fits.clear()
-            self.everybody = True
+            self.all_reasons_stale = True
         if len(self) + len(self.memos) > self._most:
             self._prune(state)
 
-    def memo(self, like: Likeness) -> Memo:
+    def memo(self, like: SchedulingClass) -> ClassMemo:
         """What is known of these jobs; to be added to."""
         found = self.memos.get(like)
         if found is None:
-            found = self.memos[like] = Memo()
+            found = self.memos[like] = ClassMemo()
         return found
 
-    def forecast(self, job: Job, place: Place) -> Forecast:
+    def forecast(self, job: Job, snapshot: DeviceSnapshot) -> Forecast:
         """The answer to this job on this device beside who is there; the answer alone where no pair was asked about."""
-        together = self.get(question(job, place)) if place.residents else None
-        return together or self.forecast_alone(job, place.device)
+        together = self.get(question(job, snapshot)) if snapshot.residents else None
+        return together or self.forecast_alone(job, snapshot.device)
 
     def forecast_alone(self, job: Job, device: Device) -> Forecast:
         """The answer to this job with a device of this sort to itself; unknown where it was not asked."""
-        key = (job.signature, sort_of(device))
+        key = (job.signature, device_class(device))
         found = self.alone.get(key)
         if found is None:
             found = self.get(question_alone(job, device))
@@ -111,15 +111,15 @@ class Known(dict[Question, Forecast]):
         return self._fits[key]
 
     def _begin(self) -> None:
-        self.places = Places()
-        self.memos: dict[Likeness, Memo] = {}
-        self.alone: dict[tuple[str, Sort], Forecast] = {}
-        self.restless: set[Likeness] = set()
+        self.device_index = DeviceIndex()
+        self.memos: dict[SchedulingClass, ClassMemo] = {}
+        self.alone: dict[tuple[str, DeviceClass], Forecast] = {}
+        self.stale_reasons: set[SchedulingClass] = set()
         self.reasons_at = -1
-        self.everybody = True
+        self.all_reasons_stale = True
         self.otherwise: Rule | None = None
-        self.kept: Kept | None = None
-        self.kept_back: set[JobId] = set()
+        self.kept: Reservation | None = None
+        self.deferred: set[JobId] = set()
         self._fits: dict[tuple[int | None, int], Verdict | None] = {}
         self._most = _PRUNE_FROM
 
@@ -138,7 +138,7 @@ def question_alone(job: Job, device: Device) -> Question:
     return Question(job.signature, job.kind, device.type, sharing=device.sharing)
 
 
-def question(job: Job, place: Place) -> Question:
+def question(job: Job, snapshot: DeviceSnapshot) -> Question:
     """What would this job need and cost on this device, beside who is there?"""
-    device, beside = place.device, tuple(sorted(a.kind for a in place.residents))
+    device, beside = snapshot.device, tuple(sorted(a.kind for a in snapshot.residents))
     return Question(job.signature, job.kind, device.type, beside, device.sharing)

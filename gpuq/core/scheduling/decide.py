@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuq.core.scheduling.admit import Place, may_share, needed_memory
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.admit import DeviceSnapshot, may_share, needed_memory
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.pending_reasons import holds
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
-from gpuq.core.state.actions import Action, Archive, Launch, Requeue, Stop, Void
+from gpuq.core.state.actions import Action, Archive, Launch, Requeue, Revoke, Stop
 from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.device import DeviceId
 from gpuq.core.state.forecast import Answers, Forecast, combined
@@ -31,7 +31,7 @@ def decide(state: State, answers: Answers, limits: Limits, policy: Policy, now: 
         *_close_ended(state, cause),
         *_stop_cancelled(state, cause),
         *_void_missing(state, limits, now, cause),
-        *_admissions(Board(state, answers, limits, now), policy, cause),
+        *_admissions(SchedulingContext(state, answers, limits, now), policy, cause),
     ]
 
 
@@ -62,53 +62,53 @@ def _stop_cancelled(state: State, cause: int) -> Iterator[Action]:
 
 
 def _void_missing(state: State, limits: Limits, now: float, cause: int) -> Iterator[Action]:
-    for attempt, last_sign in state.index.signs.items():
+    for attempt, last_sign in state.index.last_heartbeats.items():
         if now - last_sign <= _GRACES_BEFORE_VOID * limits.start_grace_s:
             break
         host = state.hosts.get(state.attempts[attempt].host)
         if host is not None and now - host.last_seen <= limits.stale_after_s:
-            yield Void(attempt, cause)
+            yield Revoke(attempt, cause)
 
 
-def _admissions(board: Board, policy: Policy, cause: int) -> list[Action]:
+def _admissions(context: SchedulingContext, policy: Policy, cause: int) -> list[Action]:
     actions: list[Action] = []
-    for item in policy(board):
+    for item in policy(context):
         if isinstance(item, Eviction):
-            actions.extend(_evict(board, item, cause))
+            actions.extend(_evict(context, item, cause))
         elif isinstance(item, Proposal):
-            actions.extend(_consider(board, item, cause))
-    board.end()
-    return [*actions, *holds(board, cause)]
+            actions.extend(_consider(context, item, cause))
+    context.end()
+    return [*actions, *holds(context, cause)]
 
 
-def _evict(board: Board, eviction: Eviction, cause: int) -> Iterator[Stop]:
+def _evict(context: SchedulingContext, eviction: Eviction, cause: int) -> Iterator[Stop]:
     """The stop, where the attempt lives, its submitter allows it, nobody asked for its end yet, and the job still waits."""
-    attempt = board.state.attempts.get(eviction.attempt)
-    if attempt is None or attempt.stopping is not None or attempt.id in board.evicted:
+    attempt = context.state.attempts.get(eviction.attempt)
+    if attempt is None or attempt.stopping is not None or attempt.id in context.evicted:
         return
-    job, waits = board.state.jobs[attempt.id.job], eviction.job.id in board.state.index.waiting
-    if job.preemptible and job.state is JobState.RUNNING and waits and not board.placed(eviction.job):
-        board.evicted.add(attempt.id)
+    job, waits = context.state.jobs[attempt.id.job], eviction.job.id in context.state.index.waiting
+    if job.preemptible and job.state is JobState.RUNNING and waits and not context.placed(eviction.job):
+        context.evicted.add(attempt.id)
         yield Stop(attempt.id, StopReason.PREEMPTED, cause)
 
 
-def _consider(board: Board, proposal: Proposal, cause: int) -> Iterator[Launch]:
+def _consider(context: SchedulingContext, proposal: Proposal, cause: int) -> Iterator[Launch]:
     """The launch, where all of it is admitted. Who does not wait, or got a place in this pass, is no question any more."""
-    job = board.state.index.waiting.get(proposal.job.id)
-    if job is None or board.placed(job):
+    job = context.state.index.waiting.get(proposal.job.id)
+    if job is None or context.placed(job):
         return
     devices = tuple(device.id for device in proposal.devices)
-    verdict = _refuse_form(board, job, devices) or _dispose(board, job, devices)
+    verdict = _refuse_form(context, job, devices) or _dispose(context, job, devices)
     if verdict.admitted:
-        yield Launch(_attempt(board, job, devices), verdict, cause)
-        board.place_job(job, devices)
+        yield Launch(_attempt(context, job, devices), verdict, cause)
+        context.place_job(job, devices)
     else:
-        board.refuse(job, verdict)
+        context.refuse(job, verdict)
 
 
-def _refuse_form(board: Board, job: Job, devices: tuple[DeviceId, ...]) -> Verdict | None:
+def _refuse_form(context: SchedulingContext, job: Job, devices: tuple[DeviceId, ...]) -> Verdict | None:
     """What no policy may propose, whatever the devices would say; each device is given once in a pass."""
-    known = board.state.devices
+    known = context.state.devices
     if len(devices) not in job.counts or len(set(devices)) < len(devices):
         return Verdict(False, Rule.RESOURCES, None, (("devices", len(devices)), ("wanted_devices", job.device_count)))
     if any(device not in known for device in devices):
@@ -116,37 +116,37 @@ def _refuse_form(board: Board, job: Job, devices: tuple[DeviceId, ...]) -> Verdi
     hosts = len({known[device].host for device in devices})
     if hosts > 1:
         return Verdict(False, Rule.RESOURCES, None, (("hosts", hosts),))
-    given = next((device for device in devices if board.given(device)), None)
+    given = next((device for device in devices if context.given(device)), None)
     return None if given is None else Verdict(False, Rule.RESOURCES, given, (("given_in_this_pass", 1),))
 
 
-def _dispose(board: Board, job: Job, devices: tuple[DeviceId, ...]) -> Verdict:
+def _dispose(context: SchedulingContext, job: Job, devices: tuple[DeviceId, ...]) -> Verdict:
     """All or nothing: each device is asked by itself, and the first refusal settles it. A gang is as slow as on its slowest
     device, so it keeps to its budget where it does so on each; the verdict that speaks for it is about a shared one, if any."""
-    verdicts = [board.judge(job, device) for device in devices]
+    verdicts = [context.judge(job, device) for device in devices]
     refusal = next((verdict for verdict in verdicts if not verdict.admitted), None)
-    shared = (v for v, device in zip(verdicts, devices, strict=True) if board.place(device).residents)
+    shared = (v for v, device in zip(verdicts, devices, strict=True) if context.snapshot(device).residents)
     return refusal or next(shared, verdicts[0])
 
 
-def _attempt(board: Board, job: Job, devices: tuple[DeviceId, ...]) -> Attempt:
-    places = [board.place(device) for device in devices]
-    forecasts = [board.forecast(job, place) for place in places]
+def _attempt(context: SchedulingContext, job: Job, devices: tuple[DeviceId, ...]) -> Attempt:
+    snapshots = [context.snapshot(device) for device in devices]
+    forecasts = [context.forecast(job, snapshot) for snapshot in snapshots]
     return Attempt(
         id=AttemptId(job.id, job.attempt + 1),
         kind=job.kind,
-        host=places[0].device.host,
+        host=snapshots[0].device.host,
         devices=devices,
-        promised=tuple(_promise(job, f, place) for f, place in zip(forecasts, places, strict=True)),
+        promised=tuple(_promise(job, f, snapshot) for f, snapshot in zip(forecasts, snapshots, strict=True)),
         shares=all(may_share(job, forecast) for forecast in forecasts),
-        launched_at=board.now,
+        launched_at=context.now,
         forecast=combined(forecasts),
         max_slowdown=job.max_slowdown,
-        had_partner=any(place.residents for place in places),
+        had_partner=any(snapshot.residents for snapshot in snapshots),
     )
 
 
-def _promise(job: Job, forecast: Forecast, place: Place) -> int:
+def _promise(job: Job, forecast: Forecast, snapshot: DeviceSnapshot) -> int:
     needed = needed_memory(job, forecast)
-    whole = place.device.total_memory
+    whole = snapshot.device.total_memory
     return whole if needed is None or not may_share(job, forecast) else min(needed, whole)

@@ -10,38 +10,40 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import inf
 
-from gpuq.core.scheduling.admit import Place
+from gpuq.core.scheduling.admit import DeviceSnapshot
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.job import Job
 
 
-def drained(job: Job, places: Iterable[Place]) -> frozenset[DeviceId] | None:
+def drained(job: Job, snapshots: Iterable[DeviceSnapshot]) -> frozenset[DeviceId] | None:
     """The devices to keep; None where no host has enough that would do for this job if nobody were there."""
-    hosts: dict[HostId, list[Place]] = {}
-    for place in places:
-        if _would_do(job, place):
-            hosts.setdefault(place.device.host, []).append(place)
+    hosts: dict[HostId, list[DeviceSnapshot]] = {}
+    for snapshot in snapshots:
+        if _would_do(job, snapshot):
+            hosts.setdefault(snapshot.device.host, []).append(snapshot)
     gangs = [_soonest(found, job.device_count) for found in hosts.values() if len(found) >= job.device_count]
     best = min(gangs, key=_distance, default=None)
-    return None if best is None else frozenset(place.device.id for place in best)
+    return None if best is None else frozenset(snapshot.device.id for snapshot in best)
 
 
-def _soonest(places: list[Place], count: int) -> list[Place]:
-    return sorted(places, key=lambda place: (len(place.residents), _youngest([place]), place.device.id))[:count]
+def _soonest(snapshots: list[DeviceSnapshot], count: int) -> list[DeviceSnapshot]:
+    return sorted(snapshots, key=lambda snapshot: (len(snapshot.residents), _youngest([snapshot]), snapshot.device.id))[
+        :count
+    ]
 
 
-def _distance(places: list[Place]) -> tuple[int, float, DeviceId]:
-    attempts = {attempt.id for place in places for attempt in place.residents}
-    return len(attempts), _youngest(places), min(place.device.id for place in places)
+def _distance(snapshots: list[DeviceSnapshot]) -> tuple[int, float, DeviceId]:
+    attempts = {attempt.id for snapshot in snapshots for attempt in snapshot.residents}
+    return len(attempts), _youngest(snapshots), min(snapshot.device.id for snapshot in snapshots)
 
 
-def _youngest(places: list[Place]) -> float:
+def _youngest(snapshots: list[DeviceSnapshot]) -> float:
     """When the last of those started who are there."""
-    return max((attempt.launched_at for place in places for attempt in place.residents), default=-inf)
+    return max((attempt.launched_at for snapshot in snapshots for attempt in snapshot.residents), default=-inf)
 
 
-def _would_do(job: Job, place: Place) -> bool:
+def _would_do(job: Job, snapshot: DeviceSnapshot) -> bool:
     """Whether the job could have the device if only foreign processes were there. One that is not known runs alone, beside no
     foreign memory worth speaking of; that is left to admission."""
-    foreign = place.reading.foreign_memory if place.reading else None
-    return foreign is not None and (job.declared_memory or 0) + foreign <= place.device.total_memory
+    foreign = snapshot.reading.foreign_memory if snapshot.reading else None
+    return foreign is not None and (job.declared_memory or 0) + foreign <= snapshot.device.total_memory

@@ -30,8 +30,8 @@ class Range:
         if self.at_least is not None and self.at_most is not None:
             return f"from {self.at_least} to {self.at_most}"
         limits = (("at least", self.at_least), ("above", self.above), ("at most", self.at_most), ("below", self.below))
-        said = " and ".join(f"{word} {limit}" for word, limit in limits if limit is not None)
-        return said if self.at_least is None else f"of {said}"
+        written = " and ".join(f"{word} {limit}" for word, limit in limits if limit is not None)
+        return written if self.at_least is None else f"of {written}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,61 +10,61 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import chain
 
-from gpuq.core.scheduling.context import Board
-from gpuq.core.state.actions import Hold
-from gpuq.core.state.index import Likeness, likeness
+from gpuq.core.scheduling.context import SchedulingContext
+from gpuq.core.state.actions import SetPendingReason
+from gpuq.core.state.index import SchedulingClass, scheduling_class
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.verdict import Verdict
 
 
-def holds(board: Board, cause: int) -> Iterator[Hold]:
+def holds(context: SchedulingContext, cause: int) -> Iterator[SetPendingReason]:
     """One Hold per new verdict, for all the jobs it is new for."""
     fresh: dict[Verdict, list[JobId]] = {}
-    otherwise = board.nothing_open()
-    stands: dict[tuple[Likeness, Verdict], bool] = {}
-    for job in _to_tell(board, otherwise):
-        if board.placed(job):
+    otherwise = context.nothing_open()
+    stands: dict[tuple[SchedulingClass, Verdict], bool] = {}
+    for job in _to_tell(context, otherwise):
+        if context.placed(job):
             continue
-        like = likeness(job)
-        memo = board.known.memos.get(like)
-        own = board.known.never_fits(job) or board.kept_back.get(job.id)
+        like = scheduling_class(job)
+        memo = context.cache.memos.get(like)
+        own = context.cache.never_fits(job) or context.deferred.get(job.id)
         verdict = own or (memo and memo.reason) or _for_all_its_devices(job, otherwise)
-        said = board.state.verdicts.get(job.id)
-        if said is not None and said.rule is verdict.rule and said.device != verdict.device:
-            if (like, said) not in stands:
-                stands[like, said] = _stands(board, job, said)
-            if stands[like, said]:
+        given_before = context.state.verdicts.get(job.id)
+        if given_before is not None and given_before.rule is verdict.rule and given_before.device != verdict.device:
+            if (like, given_before) not in stands:
+                stands[like, given_before] = _stands(context, job, given_before)
+            if stands[like, given_before]:
                 continue
-        if said is None or (said.rule, said.device) != (verdict.rule, verdict.device):
+        if given_before is None or (given_before.rule, given_before.device) != (verdict.rule, verdict.device):
             fresh.setdefault(verdict, []).append(job.id)
     for verdict, jobs in fresh.items():
-        yield Hold(tuple(jobs), verdict, cause)
+        yield SetPendingReason(tuple(jobs), verdict, cause)
 
 
-def _to_tell(board: Board, otherwise: Verdict) -> Iterable[Job]:
+def _to_tell(context: SchedulingContext, otherwise: Verdict) -> Iterable[Job]:
     """Those who may have to hear something new; and from here on nobody is restless."""
-    known, index = board.known, board.state.index
-    board.renew_reasons()
-    everybody = known.everybody or known.otherwise is not otherwise.rule
-    restless = sorted(known.restless, key=repr)
-    known.everybody, known.otherwise = False, otherwise.rule
-    known.restless.clear()
-    policys = sorted({*known.kept_back, *board.kept_back} & index.waiting.keys())
-    known.kept_back = set(board.kept_back)
-    if everybody:
+    known, index = context.cache, context.state.index
+    context.renew_reasons()
+    all_reasons_stale = known.all_reasons_stale or known.otherwise is not otherwise.rule
+    stale_reasons = sorted(known.stale_reasons, key=repr)
+    known.all_reasons_stale, known.otherwise = False, otherwise.rule
+    known.stale_reasons.clear()
+    policys = sorted({*known.deferred, *context.deferred} & index.waiting.keys())
+    known.deferred = set(context.deferred)
+    if all_reasons_stale:
         return list(index.waiting.values())
-    groups = (group for like in restless for group in index.alike.get(like, {}).values())
-    by_themselves = (index.waiting[job] for job in (*index.unsaid, *policys))
+    groups = (group for like in stale_reasons for group in index.alike.get(like, {}).values())
+    by_themselves = (index.waiting[job] for job in (*index.needs_verdict, *policys))
     told = {job.id: job for job in chain((job for group in groups for job in group.jobs), by_themselves)}
     return told.values()
 
 
-def _stands(board: Board, job: Job, said: Verdict) -> bool:
+def _stands(context: SchedulingContext, job: Job, given_before: Verdict) -> bool:
     """Whether the device of an earlier verdict would say the same."""
-    if said.device is None or said.device not in board.state.devices:
+    if given_before.device is None or given_before.device not in context.state.devices:
         return False
-    verdict = board.judge(job, said.device)
-    return not verdict.admitted and verdict.rule is said.rule
+    verdict = context.judge(job, given_before.device)
+    return not verdict.admitted and verdict.rule is given_before.rule
 
 
 def _for_all_its_devices(job: Job, otherwise: Verdict) -> Verdict:

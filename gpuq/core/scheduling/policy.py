@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import Job
@@ -36,11 +36,11 @@ class Eviction:
 class Policy(Protocol):
     """Proposes; never disposes."""
 
-    def __call__(self, board: Board) -> Iterator[Proposal | Eviction]:
+    def __call__(self, context: SchedulingContext) -> Iterator[Proposal | Eviction]:
         """Proposals, best first."""
         ...
 
 
-def propose_nothing(board: Board) -> Iterator[Proposal | Eviction]:  # noqa: ARG001 - it is a policy
+def propose_nothing(context: SchedulingContext) -> Iterator[Proposal | Eviction]:  # noqa: ARG001 - it is a policy
     """The policy of a gpuq that is about to end its jobs: nothing new starts."""
     return iter(())

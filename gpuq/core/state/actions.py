@@ -22,7 +22,7 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class SetPendingReason:
     """Let these jobs wait, for this reason. Only sent when the reason is new."""
 
     jobs: tuple[JobId, ...]
@@ -40,7 +40,7 @@ class Stop:
 
 
 @dataclass(frozen=True, slots=True)
-class Void:
+class Revoke:
     """Never start this attempt, if you have not: its host does not report it. A running one is left alone."""
 
     attempt: AttemptId
@@ -65,4 +65,4 @@ class Archive:
     cause: int
 
 
-Action = Launch | Hold | Stop | Void | Requeue | Archive
+Action = Launch | SetPendingReason | Stop | Revoke | Requeue | Archive

@@ -61,7 +61,7 @@ class Attempt:
     """A resident of its devices from the moment it is ordered until its end is known.
 
     `promised` is the memory in bytes promised on each of `devices`, in their order: the upper forecast, or the whole
-    device when nothing is known. `live_memory` is the last measured value, None before the first. `voiding` says that the
+    device when nothing is known. `live_memory` is the last measured value, None before the first. `revoking` says that the
     host was told never to start it, because it does not report it.
     """
 
@@ -78,7 +78,7 @@ class Attempt:
     last_reported: float | None = None
     live_memory: int | None = None
     stopping: StopReason | None = None
-    voiding: bool = False
+    revoking: bool = False
     had_partner: bool = False
 
 

@@ -15,20 +15,20 @@ from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import ACTIVE, ENDED, Job, JobId, JobState
 
 # Jobs that get the same answer everywhere: same forecast, same wishes.
-Likeness = tuple[str, str, bool, float | None, int | None, int, int | None]
+SchedulingClass = tuple[str, str, bool, float | None, int | None, int, int | None]
 # Waiting jobs of one likeness, priority and owner: a policy that orders by these and by age needs only look at heads.
-GroupKey = tuple[Likeness, int, str]
+GroupKey = tuple[SchedulingClass, int, str]
 # What makes two devices get the same answers: their type, and the way of sharing.
-Sort = tuple[str, str | None]
+DeviceClass = tuple[str, str | None]
 
 _first_come = attrgetter("submitted_at", "id")
 
 
 @dataclass(slots=True)
-class Group:
+class PendingGroup:
     """Waiting jobs of one likeness, priority and owner, in order of submission. Never empty; to be read only."""
 
-    likeness: Likeness
+    scheduling_class: SchedulingClass
     priority: int
     owner: str
     jobs: list[Job] = field(default_factory=list)
@@ -41,7 +41,7 @@ class Group:
     @property
     def key(self) -> GroupKey:
         """What its jobs have in common."""
-        return self.likeness, self.priority, self.owner
+        return self.scheduling_class, self.priority, self.owner
 
     def add(self, job: Job) -> None:
         """Put a job in its place."""
@@ -57,18 +57,18 @@ class Group:
 
 @dataclass
 class Index:
-    """Dictionaries stand for ordered sets. `unsaid` are waiting jobs without a verdict; `cancelling` live attempts' jobs whose
-    end was asked for; `signs` the attempts not given up yet, the longest silent first; `heard` the hosts, likewise."""
+    """Dictionaries stand for ordered sets. `needs_verdict` are waiting jobs without a verdict; `cancelling` live attempts' jobs whose
+    end was asked for; `last_heartbeats` the attempts not given up yet, the longest silent first; `last_reports` the hosts, likewise."""
 
     waiting: dict[JobId, Job] = field(default_factory=dict)
-    groups: dict[GroupKey, Group] = field(default_factory=dict)
-    alike: dict[Likeness, dict[GroupKey, Group]] = field(default_factory=dict)
-    unsaid: dict[JobId, None] = field(default_factory=dict)
+    groups: dict[GroupKey, PendingGroup] = field(default_factory=dict)
+    alike: dict[SchedulingClass, dict[GroupKey, PendingGroup]] = field(default_factory=dict)
+    needs_verdict: dict[JobId, None] = field(default_factory=dict)
     ended: dict[JobId, None] = field(default_factory=dict)
     cancelling: dict[JobId, None] = field(default_factory=dict)
-    signs: dict[AttemptId, float] = field(default_factory=dict)
-    live_of: dict[str, dict[AttemptId, None]] = field(default_factory=dict)
-    heard: dict[HostId, float] = field(default_factory=dict)
+    last_heartbeats: dict[AttemptId, float] = field(default_factory=dict)
+    running_of: dict[str, dict[AttemptId, None]] = field(default_factory=dict)
+    last_reports: dict[HostId, float] = field(default_factory=dict)
     devices_of: dict[HostId, dict[DeviceId, None]] = field(default_factory=dict)
     touched: dict[DeviceId, int] = field(default_factory=dict, compare=False)
     touches: int = field(default=0, compare=False)
@@ -87,18 +87,18 @@ class Index:
         if new is not None:
             self._take_up(new, came=old is None or old.state is not new.state)
 
-    def said(self, job: JobId) -> None:
+    def verdict_set(self, job: JobId) -> None:
         """The job has a verdict."""
-        self.unsaid.pop(job, None)
+        self.needs_verdict.pop(job, None)
 
     def unsay(self, job: JobId) -> None:
         """The job has no verdict any more."""
         if job in self.waiting:
-            self.unsaid[job] = None
+            self.needs_verdict[job] = None
 
     def _take_up(self, job: Job, *, came: bool) -> None:
         if job.state is JobState.PENDING and came:
-            self.unsaid[job.id] = None
+            self.needs_verdict[job.id] = None
             self._join_group(job)
         elif job.state in ENDED:
             self.ended[job.id] = None
@@ -107,24 +107,24 @@ class Index:
 
     def _forget(self, job: Job) -> None:
         if job.state is JobState.PENDING:
-            self.unsaid.pop(job.id, None)
+            self.needs_verdict.pop(job.id, None)
             self._leave_group(job)
         self.ended.pop(job.id, None)
         self.cancelling.pop(job.id, None)
 
     def _join_group(self, job: Job) -> None:
         self.waiting[job.id] = job
-        like = likeness(job)
+        like = scheduling_class(job)
         key = (like, job.priority, job.owner)
         group = self.groups.get(key)
         if group is None:
-            group = self.groups[key] = Group(*key)
+            group = self.groups[key] = PendingGroup(*key)
             self.alike.setdefault(like, {})[key] = group
         group.add(job)
 
     def _leave_group(self, job: Job) -> None:
         del self.waiting[job.id]
-        like = likeness(job)
+        like = scheduling_class(job)
         key = (like, job.priority, job.owner)
         self.groups[key].remove(job)
         if not self.groups[key].jobs:
@@ -142,23 +142,23 @@ class Index:
         if new is None:
             self._drop(attempt.id, owner)
         else:
-            self.live_of.setdefault(owner, {})[attempt.id] = None
+            self.running_of.setdefault(owner, {})[attempt.id] = None
             self._note_sign(old, new)
         for device in attempt.devices:
             self.touch(device)
 
     def _drop(self, attempt: AttemptId, owner: str) -> None:
-        self.signs.pop(attempt, None)
-        del self.live_of[owner][attempt]
-        if not self.live_of[owner]:
-            del self.live_of[owner]
+        self.last_heartbeats.pop(attempt, None)
+        del self.running_of[owner][attempt]
+        if not self.running_of[owner]:
+            del self.running_of[owner]
 
     def _note_sign(self, old: Attempt | None, new: Attempt) -> None:
-        if new.voiding:
-            self.signs.pop(new.id, None)
-        elif old is None or old.voiding or last_sign(old) != last_sign(new):
-            self.signs.pop(new.id, None)
-            self.signs[new.id] = last_sign(new)
+        if new.revoking:
+            self.last_heartbeats.pop(new.id, None)
+        elif old is None or old.revoking or last_heartbeat(old) != last_heartbeat(new):
+            self.last_heartbeats.pop(new.id, None)
+            self.last_heartbeats[new.id] = last_heartbeat(new)
 
     def device_changed(self, old: Device | None, new: Device) -> None:
         """A device came, or became another."""
@@ -170,10 +170,10 @@ class Index:
         self.device_changes += 1
         self.touch(new.id)
 
-    def host_heard(self, host: HostId, now: float) -> None:
+    def host_reported(self, host: HostId, now: float) -> None:
         """A host spoke: the readings of its devices are of this moment."""
-        self.heard.pop(host, None)
-        self.heard[host] = now
+        self.last_reports.pop(host, None)
+        self.last_reports[host] = now
         for device in self.devices_of.get(host, ()):
             self.touch(device)
 
@@ -198,17 +198,17 @@ def since(log: dict[DeviceId, int], number: int) -> list[DeviceId]:
     return found
 
 
-def last_sign(attempt: Attempt) -> float:
+def last_heartbeat(attempt: Attempt) -> float:
     """When its host last spoke of an attempt; when it was ordered, before that."""
     return attempt.launched_at if attempt.last_reported is None else attempt.last_reported
 
 
-def likeness(job: Job) -> Likeness:
+def scheduling_class(job: Job) -> SchedulingClass:
     """What makes two waiting jobs get the same verdicts."""
     wishes = (job.max_slowdown, job.declared_memory, job.device_count, job.most_devices)
     return (job.signature, job.sharing, job.alone, *wishes)
 
 
-def sort_of(device: Device) -> Sort:
+def device_class(device: Device) -> DeviceClass:
     """The type of device, and its way of sharing."""
     return device.type, device.sharing

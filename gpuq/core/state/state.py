@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from gpuq.core.state.actions import Action, Archive, Hold, Launch, Requeue, Stop, Void
+from gpuq.core.state.actions import Action, Archive, Launch, Requeue, Revoke, SetPendingReason, Stop
 from gpuq.core.state.attempt import Attempt, AttemptId, Ending, StopReason, served_s
 from gpuq.core.state.device import Device, DeviceId, Host, HostId, Reading
 from gpuq.core.state.events import (
@@ -29,7 +29,7 @@ from gpuq.core.state.events import (
     Submitted,
     Woke,
 )
-from gpuq.core.state.index import Index, last_sign
+from gpuq.core.state.index import Index, last_heartbeat
 from gpuq.core.state.job import ACTIVE, ENDED, Job, JobId, JobState
 from gpuq.core.state.transitions import Step, allows, next_state
 from gpuq.core.state.usage import UNUSED, Usage
@@ -59,12 +59,12 @@ class State:
         for device in self.devices.values():
             self.index.device_changed(None, device)
         for host in sorted(self.hosts.values(), key=lambda host: host.last_seen):
-            self.index.host_heard(host.id, host.last_seen)
+            self.index.host_reported(host.id, host.last_seen)
         for job in self.jobs.values():
             self.index.job_changed(None, job)
         for job_id in self.verdicts:
-            self.index.said(job_id)
-        for attempt in sorted(self.attempts.values(), key=last_sign):
+            self.index.verdict_set(job_id)
+        for attempt in sorted(self.attempts.values(), key=last_heartbeat):
             self.index.attempt_changed(None, attempt, self.jobs[attempt.id.job].owner)
         for attempt in list(self.attempts.values()):
             _settle(self, attempt)
@@ -93,11 +93,11 @@ def apply(state: State, item: Event | Action, now: float) -> bool:  # noqa: C901
             return _end_attempt(state, item, now)
         case Launch(attempt=attempt):
             return _launch(state, attempt, now)
-        case Hold(jobs=jobs, verdict=verdict):
+        case SetPendingReason(jobs=jobs, verdict=verdict):
             return _hold(state, jobs, verdict)
         case Stop(attempt=attempt_id, reason=reason):
             return _stop(state, attempt_id, reason, now)
-        case Void(attempt=attempt_id):
+        case Revoke(attempt=attempt_id):
             return _void(state, attempt_id)
         case Requeue(job=job_id, alone=alone):
             return _requeue(state, job_id, alone, now)
@@ -155,7 +155,7 @@ def _hold(state: State, jobs: Iterable[JobId], verdict: Verdict) -> bool:
     waiting = [job for job in jobs if job in state.jobs and state.jobs[job].state is JobState.PENDING]
     state.verdicts.update(dict.fromkeys(waiting, verdict))
     for job in waiting:
-        state.index.said(job)
+        state.index.verdict_set(job)
     return bool(waiting)
 
 
@@ -201,7 +201,7 @@ def _record_start(state: State, event: Started, now: float) -> bool:
     attempt = state.attempts.get(event.attempt)
     if attempt is None or attempt.started_at is not None:
         return False
-    _put_attempt(state, replace(attempt, started_at=event.at, last_reported=now, voiding=False))
+    _put_attempt(state, replace(attempt, started_at=event.at, last_reported=now, revoking=False))
     _step(state, event.attempt.job, Step.START, now)
     return True
 
@@ -217,9 +217,9 @@ def _stop(state: State, attempt_id: AttemptId, reason: StopReason, now: float) -
 
 def _void(state: State, attempt_id: AttemptId) -> bool:
     attempt = state.attempts.get(attempt_id)
-    if attempt is None or attempt.voiding:
+    if attempt is None or attempt.revoking:
         return False
-    _put_attempt(state, replace(attempt, voiding=True))
+    _put_attempt(state, replace(attempt, revoking=True))
     return True
 
 
@@ -286,7 +286,7 @@ def _record_report(state: State, report: HostReported, now: float) -> bool:
     for device in report.devices:
         state.index.device_changed(state.devices.get(device.id), device)
         state.devices[device.id] = device
-    state.index.host_heard(report.host, now)
+    state.index.host_reported(report.host, now)
     for device_id in state.index.devices_of.get(report.host, ()):
         state.readings.pop(device_id, None)
     # The age of a reading is judged by our own clock, from when it was heard: hosts' clocks may differ.
@@ -294,5 +294,5 @@ def _record_report(state: State, report: HostReported, now: float) -> bool:
     for resident in report.residents:
         attempt = state.attempts.get(resident.attempt)
         if attempt is not None and attempt.host == report.host:
-            _put_attempt(state, replace(attempt, last_reported=now, live_memory=resident.memory_bytes, voiding=False))
+            _put_attempt(state, replace(attempt, last_reported=now, live_memory=resident.memory_bytes, revoking=False))
     return True

@@ -14,7 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from gpuq.core.scheduling.admit import Place, admit
+from gpuq.core.scheduling.admit import DeviceSnapshot, admit
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
@@ -84,7 +84,7 @@ def _admits(newcomer: Profile, resident: Profile, cost: PairCost) -> bool:
     )
     device, host = DeviceId("device"), HostId("host")
     there = Attempt(AttemptId(JobId(1), 1), KindId(resident.kind), host, (device,), (1,), True, 0.0, theirs)
-    place = Place(Device(device, host, "", "", 2**30), (there,), Reading(0.0, 1, 0.0, 0, 0.0))
+    place = DeviceSnapshot(Device(device, host, "", "", 2**30), (there,), Reading(0.0, 1, 0.0, 0, 0.0))
     job = Job(JobId(2), KindId(newcomer.kind), newcomer.kind, _OWNER, 0.0)
     return admit(job, mine, place, Limits(max_slowdown=BUDGET)).admitted
 

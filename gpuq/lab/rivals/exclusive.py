@@ -51,7 +51,7 @@ def least_attained(world: World, limits: Limits) -> Contender:  # noqa: ARG001 -
     Theirs chooses thresholds by trace, and moves up who starved; here they are `THRESHOLDS_S`, and nobody is moved up. Jobs
     lose what the world says that a restart costs.
     """
-    stops = Preempting(lambda board: ByAttained(board, THRESHOLDS_S))
+    stops = Preempting(lambda context: ByAttained(context, THRESHOLDS_S))
     policy = listed(order.least_attained(THRESHOLDS_S), preemption=stops)
     return Contender("least-attained-preemptive", policy, exclusive(limits), submit=preemptible)
 

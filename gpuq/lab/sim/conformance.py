@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from gpuq.core.scheduling.admit import admit
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.device import HostId
 from gpuq.core.state.job import Job, JobState
@@ -62,17 +62,17 @@ class Watch:
     moment: float = -1.0
     passes: int = 0
 
-    def __call__(self, board: Board) -> Iterator[Proposal | Eviction]:
+    def __call__(self, context: SchedulingContext) -> Iterator[Proposal | Eviction]:
         """The policy's own proposals."""
-        self.passes = self.passes + 1 if board.now == self.moment else 1
-        self.moment = board.now
-        if self.passes > _MOST_PASSES or any(job.attempt > _MOST_STARTS for job in board.waiting):
+        self.passes = self.passes + 1 if context.now == self.moment else 1
+        self.moment = context.now
+        if self.passes > _MOST_PASSES or any(job.attempt > _MOST_STARTS for job in context.waiting):
             self.find("it never comes to rest: it stops and starts the same jobs in a circle")
             raise _Circle
         began = self.clock()
         try:
-            for proposal in self.policy(board):
-                self._judge(board, proposal)
+            for proposal in self.policy(context):
+                self._judge(context, proposal)
                 yield proposal
         except Exception as error:
             # The simulator's guard puts the default in its place, as the daemon's does.
@@ -80,32 +80,32 @@ class Watch:
             raise
         took = self.clock() - began
         if took > self.scheduling.policy_time_limit_s:
-            self.find(f"a pass over {len(board.waiting)} waiting jobs took {took:.1f} s")
+            self.find(f"a pass over {len(context.waiting)} waiting jobs took {took:.1f} s")
         if self.recipe.work_conserving:
-            self._judge_idleness(board)
+            self._judge_idleness(context)
 
     def find(self, what: str) -> None:
         """Note it."""
         self.findings.setdefault(what)
 
-    def _judge(self, board: Board, proposal: Proposal | Eviction) -> None:
-        job = board.state.jobs.get(proposal.job.id)
+    def _judge(self, context: SchedulingContext, proposal: Proposal | Eviction) -> None:
+        job = context.state.jobs.get(proposal.job.id)
         if job is None or job.state is not JobState.PENDING:
             self.find("it proposes jobs that do not wait")
         if isinstance(proposal, Eviction):
-            attempt = board.state.attempts.get(proposal.attempt)
+            attempt = context.state.attempts.get(proposal.attempt)
             if attempt is None:
                 self.find("it stops attempts that do not exist")
-            elif not board.state.jobs[attempt.id.job].preemptible:
+            elif not context.state.jobs[attempt.id.job].preemptible:
                 self.find("it stops jobs whose submitters did not allow it")
-        elif any(device.id not in board.state.devices for device in proposal.devices):
+        elif any(device.id not in context.state.devices for device in proposal.devices):
             self.find("it proposes devices that do not exist")
 
-    def _judge_idleness(self, board: Board) -> None:
-        if board.evicted:
+    def _judge_idleness(self, context: SchedulingContext) -> None:
+        if context.evicted:
             return  # what is being freed is kept for somebody
-        for job in board.waiting:
-            if not board.placed(job) and _could_start(board, job):
+        for job in context.waiting:
+            if not context.placed(job) and _could_start(context, job):
                 self.find("it claims to be work conserving and leaves devices idle that a waiting job could have")
                 return
 
@@ -164,14 +164,14 @@ def _starts(run: Run) -> list[tuple[object, ...]]:
     return [(a.id, a.devices, a.started_at) for job in run.jobs for a in job.attempts]
 
 
-def _could_start(board: Board, job: Job) -> bool:
+def _could_start(context: SchedulingContext, job: Job) -> bool:
     """Whether enough idle devices of one host, kept for nobody, would take it."""
     free: dict[HostId, int] = {}
-    for place in board.places:
-        if place.residents or place.reserved or board.given(place.device.id):
+    for snapshot in context.snapshots:
+        if snapshot.residents or snapshot.reserved or context.given(snapshot.device.id):
             continue
-        if admit(job, board.forecast_alone(job, place.device), place, board.limits).admitted:
-            free[place.device.host] = free.get(place.device.host, 0) + 1
+        if admit(job, context.forecast_alone(job, snapshot.device), snapshot, context.limits).admitted:
+            free[snapshot.device.host] = free.get(snapshot.device.host, 0) + 1
     return any(count >= job.device_count for count in free.values())
 
 

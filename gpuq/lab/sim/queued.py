@@ -13,10 +13,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.random import Generator
 
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.needed_forecasts import ask
+from gpuq.core.scheduling.needed_forecasts import needed_forecasts
 from gpuq.core.scheduling.policy import Proposal
 from gpuq.core.state.actions import Launch
 from gpuq.core.state.device import Device, HostId, Reading
@@ -39,7 +39,7 @@ _NOW = 0.0
 _GIB = 2**30
 
 
-def queue(scenario: Scenario, seed: int, most: int, limits: Limits = LIMITS) -> tuple[Board, PairBook]:
+def queue(scenario: Scenario, seed: int, most: int, limits: Limits = LIMITS) -> tuple[SchedulingContext, PairBook]:
     """At most so many of the scenario's jobs, all waiting at once in a drawn order; every second device got one of them before.
     All pairs are known, as after some time of use."""
     state, oracle = State(), Oracle(scenario.world)
@@ -59,14 +59,14 @@ def queue(scenario: Scenario, seed: int, most: int, limits: Limits = LIMITS) -> 
     taken = {job.id for job in residents}
     for job in [job for job in jobs if job.id not in taken][:most]:
         apply(state, Submitted(job), _NOW)
-    board = Board(state, _answers(state, oracle, limits), limits, _NOW)
-    return board, _whole_book(scenario, oracle, board)
+    context = SchedulingContext(state, _answers(state, oracle, limits), limits, _NOW)
+    return context, _whole_book(scenario, oracle, context)
 
 
 def batch_of(scenario: Scenario, seed: int, most: int, limits: Limits = LIMITS) -> Batch:
     """The batch of that queue."""
-    board, book = queue(scenario, seed, most, limits)
-    return draft(board, foremost(board.waiting, most), board.places, book)
+    context, book = queue(scenario, seed, most, limits)
+    return draft(context, foremost(context.waiting, most), context.snapshots, book)
 
 
 def made_up(seed: int) -> Batch:
@@ -117,14 +117,14 @@ def _start(state: State, oracle: Oracle, limits: Limits, proposals: Sequence[Pro
 
 def _answers(state: State, oracle: Oracle, limits: Limits) -> dict[Question, Forecast]:
     answers: dict[Question, Forecast] = {}
-    while questions := ask(state, answers, limits, _NOW):
+    while questions := needed_forecasts(state, answers, limits, _NOW):
         answers.update(oracle.answer(questions))
     return answers
 
 
-def _whole_book(scenario: Scenario, oracle: Oracle, board: Board) -> PairBook:
+def _whole_book(scenario: Scenario, oracle: Oracle, context: SchedulingContext) -> PairBook:
     book, device = PairBook(), scenario.world.devices[0]
-    kinds = {job.kind: job for job in board.waiting}
+    kinds = {job.kind: job for job in context.waiting}
     for kind, job in kinds.items():
         asked = [Question(job.signature, kind, device.type, (other,), device.sharing) for other in kinds]
         for forecast in oracle.answer(asked).values():

@@ -6,7 +6,7 @@ two and large enough: what is asked is whether utilisation and slowdown speak ag
 
 from __future__ import annotations
 
-from gpuq.core.scheduling.admit import Place, admit
+from gpuq.core.scheduling.admit import DeviceSnapshot, admit
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
@@ -30,4 +30,4 @@ def would_share(kind: str, newcomer: Forecast, beside: str, resident: Forecast, 
         forecast=resident,
     )
     job = Job(id=JobId(2), kind=KindId(kind), signature=kind, owner="", submitted_at=0.0)
-    return admit(job, newcomer, Place(_DEVICE, (there,), _IDLE), limits).admitted
+    return admit(job, newcomer, DeviceSnapshot(_DEVICE, (there,), _IDLE), limits).admitted

@@ -14,11 +14,11 @@ from math import inf
 from random import Random
 from statistics import median
 
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import HostId
 from gpuq.core.state.forecast import Forecast
-from gpuq.core.state.index import sort_of
+from gpuq.core.state.index import device_class
 from gpuq.core.state.job import ACTIVE, WAITING, Job, JobId, KindId
 from gpuq.policies.estimates.calibration import Lateness, Punctual
 from gpuq.policies.estimates.duration_model import Aged, Asked, Lasting, Seen, World
@@ -109,36 +109,36 @@ class Teller:
         late = {gang: punctual.learnt for gang, punctual in self._punctual.items()}
         return Memory(list(self._arrivals), self._lasting.seen, late[False], late[True])
 
-    def look(self, board: Board) -> dict[JobId, ExpectedStart]:
+    def look(self, context: SchedulingContext) -> dict[JobId, ExpectedStart]:
         """Expected starts of all who wait, in seconds from now; each is held to the first that it was told."""
-        self.watch(board)
-        found = self.among(board, board.waiting)
-        for job in board.waiting:
-            self.remember(board, job)
+        self.watch(context)
+        found = self.among(context, context.waiting)
+        for job in context.waiting:
+            self.remember(context, job)
         return found
 
-    def among(self, board: Board, jobs: Sequence[Job]) -> dict[JobId, ExpectedStart]:
+    def among(self, context: SchedulingContext, jobs: Sequence[Job]) -> dict[JobId, ExpectedStart]:
         """As if only these waited. The same boards in the same order give the same answers."""
         if not jobs:
             return {}
-        chance = Random(f"{board.now}")  # noqa: S311 - a forecast
-        self._raw = expected_starts(self._scenes(board, jobs, chance), chance)
+        chance = Random(f"{context.now}")  # noqa: S311 - a forecast
+        self._raw = expected_starts(self._scenes(context, jobs, chance), chance)
         found: dict[JobId, ExpectedStart] = {}
         for gang, punctual in self._punctual.items():
             alike = [job.id for job in jobs if (job.device_count > 1) == gang]
-            found.update(zip(alike, punctual.corrected([self._raw[job] for job in alike], board.now), strict=True))
+            found.update(zip(alike, punctual.corrected([self._raw[job] for job in alike], context.now), strict=True))
         return found
 
-    def in_order(self, board: Board) -> list[Job]:
+    def in_order(self, context: SchedulingContext) -> list[Job]:
         """Those who wait, the first to go first."""
-        ranked = zip(self._ranks(board.waiting, _asked(board, board.waiting)), board.waiting, strict=True)
+        ranked = zip(self._ranks(context.waiting, _asked(context, context.waiting)), context.waiting, strict=True)
         return [job for _, job in sorted(ranked, key=lambda found: (found[0], found[1].id))]
 
-    def remember(self, board: Board, job: Job) -> None:
+    def remember(self, context: SchedulingContext, job: Job) -> None:
         """This job was told what was last found of it: later answers learn from when it starts. Only the first time counts."""
         if job.id not in self._told and job.id in self._raw and not job.attempt:
             self._told.add(job.id)
-            self._punctual[job.device_count > 1].tell(job.id, self._raw[job.id], board.now)
+            self._punctual[job.device_count > 1].tell(job.id, self._raw[job.id], context.now)
 
     def moments_seen(self) -> set[float]:
         """The moments at which starts were told that have since happened."""
@@ -149,13 +149,13 @@ class Teller:
         """What came of late, with the durations that are foretold of it."""
         return observed([(came.at, came.size.p50_s, came.devices) for came in self._arrivals])
 
-    def _scenes(self, board: Board, jobs: Sequence[Job], chance: Random) -> list[Scene]:
+    def _scenes(self, context: SchedulingContext, jobs: Sequence[Job], chance: Random) -> list[Scene]:
         """The board as `waiting.py` plays it, with these waiting, in worlds that differ."""
-        asked, held, idle = _asked(board, jobs), _held(board), _idle(board)
+        asked, held, idle = _asked(context, jobs), _held(context), _idle(context)
         ranks = self._ranks(jobs, asked)
         heed = self._who_comes_matters(jobs)
         coming = [came.asked for came in self._arrivals] if heed else []
-        overdue = _overdue(board)
+        overdue = _overdue(context)
         wanted = [*asked, *coming, *([overdue.asked] if overdue else [])]
         return [
             Scene(
@@ -166,7 +166,7 @@ class Teller:
                     for job, kind, rank in zip(jobs, asked, ranks, strict=True)
                 ],
                 self._skips,
-                self._comers(board.now, world, chance) if heed else (),
+                self._comers(context.now, world, chance) if heed else (),
                 overdue.reserved(held, world) if overdue else None,
             )
             for world in self._lasting.worlds([one.aged for one in held], wanted, self._draws, chance)
@@ -174,36 +174,36 @@ class Teller:
 
     # --- what comes, and what came true --------------------------------------------------------------------------------
 
-    def watch(self, board: Board) -> None:
+    def watch(self, context: SchedulingContext) -> None:
         """Take in who has come and who has started; cheap, and best done in every pass."""
         for teller in self._punctual.values():
             for job_id in teller.waiting:
-                job = board.state.jobs.get(job_id)
+                job = context.state.jobs.get(job_id)
                 if job is None or (job.state not in WAITING and not job.attempt):
                     teller.gone(job_id)
                 elif job.attempt:
-                    teller.started(job_id, job.since if job.state in ACTIVE else board.now)
-        self._told &= board.state.jobs.keys()
-        self._come &= board.state.jobs.keys()
+                    teller.started(job_id, job.since if job.state in ACTIVE else context.now)
+        self._told &= context.state.jobs.keys()
+        self._come &= context.state.jobs.keys()
         fresh = [
             job
-            for job in board.waiting
+            for job in context.waiting
             if job.id not in self._come and not job.attempt and job.submitted_at > self._come_until
         ]
-        kinds = _asked(board, fresh)
+        kinds = _asked(context, fresh)
         for job, asked, size in zip(fresh, kinds, _sizes(kinds), strict=True):
             self._come.add(job.id)
             self._arrivals.append(Arrival(job.submitted_at, job.device_count, job.priority, asked, size))
-        self._watch_ends(board)
+        self._watch_ends(context)
 
-    def _watch_ends(self, board: Board) -> None:
+    def _watch_ends(self, context: SchedulingContext) -> None:
         """Who waits again was stopped: how long it would have lasted is not known."""
-        jobs, live = board.state.jobs, board.state.attempts
+        jobs, live = context.state.jobs, context.state.attempts
         for name in sorted(self._live.keys() - live.keys()):
             if name.job not in jobs or jobs[name.job].state not in WAITING:
                 attempt = self._live[name]
                 told = _duration(attempt.forecast)
-                self._lasting.ended(Asked(attempt.kind, told), board.now - _begun(attempt))
+                self._lasting.ended(Asked(attempt.kind, told), context.now - _begun(attempt))
         self._live = dict(live)
 
     def _who_comes_matters(self, jobs: Sequence[Job]) -> bool:
@@ -237,12 +237,12 @@ class Teller:
         return (-priority, submitted_at + self._overtaking * devices * size.p50_s)
 
 
-def _asked(board: Board, jobs: Sequence[Job]) -> list[Asked]:
+def _asked(context: SchedulingContext, jobs: Sequence[Job]) -> list[Asked]:
     """What is foretold of each, on the first sort of device that says so."""
-    devices = list({sort_of(place.device): place.device for place in board.places}.values())
+    devices = list({device_class(snapshot.device): snapshot.device for snapshot in context.snapshots}.values())
     found = []
     for job in jobs:
-        told = (_duration(board.forecast_alone(job, device)) for device in devices)
+        told = (_duration(context.forecast_alone(job, device)) for device in devices)
         found.append(Asked(job.kind, next((duration for duration in told if duration), None)))
     return found
 
@@ -260,35 +260,37 @@ def _duration(forecast: Forecast) -> Duration | None:
     return None if p50_s is None else Duration(max(1.0, p50_s), max(1.0, p50_s, p90_s or 0.0))
 
 
-def _idle(board: Board) -> dict[HostId, int]:
+def _idle(context: SchedulingContext) -> dict[HostId, int]:
     idle: dict[HostId, int] = {}
-    for place in board.places:
-        free = not (place.residents or place.reading is None or place.reserved or board.given(place.device.id))
-        idle[place.device.host] = idle.get(place.device.host, 0) + free
+    for snapshot in context.snapshots:
+        free = not (
+            snapshot.residents or snapshot.reading is None or snapshot.reserved or context.given(snapshot.device.id)
+        )
+        idle[snapshot.device.host] = idle.get(snapshot.device.host, 0) + free
     return idle
 
 
-def _held(board: Board) -> list[_Held]:
+def _held(context: SchedulingContext) -> list[_Held]:
     """Of those who share a device, the one who is expected to hold it longest; what is foretold of it now."""
     last: dict[tuple[Attempt, bool], int] = {}
-    for place in board.places:
-        if place.residents:
-            longest = max(place.residents, key=lambda attempt: _expected_end(attempt, board.now))
-            last[longest, place.reserved] = last.get((longest, place.reserved), 0) + 1
-    asked = _asked(board, [board.state.jobs[attempt.id.job] for attempt, _ in last])
+    for snapshot in context.snapshots:
+        if snapshot.residents:
+            longest = max(snapshot.residents, key=lambda attempt: _expected_end(attempt, context.now))
+            last[longest, snapshot.reserved] = last.get((longest, snapshot.reserved), 0) + 1
+    asked = _asked(context, [context.state.jobs[attempt.id.job] for attempt, _ in last])
     return [
-        _Held(attempt.host, devices, Aged(one, max(0.0, board.now - _begun(attempt))), kept)
+        _Held(attempt.host, devices, Aged(one, max(0.0, context.now - _begun(attempt))), kept)
         for ((attempt, kept), devices), one in zip(last.items(), asked, strict=True)
     ]
 
 
-def _overdue(board: Board) -> _Overdue | None:
-    kept = board.known.kept
-    job = None if kept is None else board.state.jobs.get(kept.job)
-    host = next((place.device.host for place in board.places if place.reserved), None)
+def _overdue(context: SchedulingContext) -> _Overdue | None:
+    kept = context.cache.kept
+    job = None if kept is None else context.state.jobs.get(kept.job)
+    host = next((snapshot.device.host for snapshot in context.snapshots if snapshot.reserved), None)
     if job is None or host is None or job.state not in WAITING:
         return None
-    return _Overdue(job, host, _asked(board, [job])[0])
+    return _Overdue(job, host, _asked(context, [job])[0])
 
 
 def _begun(attempt: Attempt) -> float:

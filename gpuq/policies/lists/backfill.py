@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from math import inf
 from typing import Protocol
 
-from gpuq.core.scheduling.admit import Place, fits_ever
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.admit import DeviceSnapshot, fits_ever
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.job import Job
 from gpuq.policies.lists.size import Sizes
@@ -24,33 +24,33 @@ class Gate(Protocol):
         """This job, the first of those left, could not start. Returns whether anybody after it may go at all."""
         ...
 
-    def allows(self, job: Job, places: tuple[Place, ...]) -> bool:
+    def allows(self, job: Job, snapshots: tuple[DeviceSnapshot, ...]) -> bool:
         """Whether this job may have these places, for all that those before it want."""
         ...
 
 
-Backfill = Callable[[Board], Gate]
+Backfill = Callable[[SchedulingContext], Gate]
 
 
 class _Skip:
     def hold(self, job: Job) -> bool:  # noqa: ARG002 - a gate
         return True
 
-    def allows(self, job: Job, places: tuple[Place, ...]) -> bool:  # noqa: ARG002 - a gate
+    def allows(self, job: Job, snapshots: tuple[DeviceSnapshot, ...]) -> bool:  # noqa: ARG002 - a gate
         return True
 
 
 class _Strict(_Skip):
-    def __init__(self, board: Board) -> None:
-        self._board = board
+    def __init__(self, context: SchedulingContext) -> None:
+        self._board = context
 
     def hold(self, job: Job) -> bool:
         return not _fits_some_day(self._board, job)
 
 
 class _Easy(_Skip):
-    def __init__(self, board: Board) -> None:
-        self._board = board
+    def __init__(self, context: SchedulingContext) -> None:
+        self._board = context
         self._kept: frozenset[DeviceId] | None = None
         self._free_at = inf
 
@@ -59,8 +59,8 @@ class _Easy(_Skip):
             self._keep_for(job)
         return True
 
-    def allows(self, job: Job, places: tuple[Place, ...]) -> bool:
-        if not self._kept or not any(place.device.id in self._kept for place in places):
+    def allows(self, job: Job, snapshots: tuple[DeviceSnapshot, ...]) -> bool:
+        if not self._kept or not any(snapshot.device.id in self._kept for snapshot in snapshots):
             return True
         duration = self._sizes.duration(job)
         return duration is not None and self._free_at < inf and self._board.now + duration[1] <= self._free_at
@@ -69,40 +69,40 @@ class _Easy(_Skip):
         """The devices of one host that will be free first, and when: nine times in ten, by the forecasts."""
         self._sizes = Sizes(self._board)
         hosts: dict[HostId, list[tuple[float, DeviceId]]] = {}
-        for place in self._board.places:
-            if place.reading is not None and (head.declared_memory or 0) <= place.device.total_memory:
-                hosts.setdefault(place.device.host, []).append((self._free(place), place.device.id))
+        for snapshot in self._board.snapshots:
+            if snapshot.reading is not None and (head.declared_memory or 0) <= snapshot.device.total_memory:
+                hosts.setdefault(snapshot.device.host, []).append((self._free(snapshot), snapshot.device.id))
         first = [sorted(host)[: head.device_count] for host in hosts.values() if len(host) >= head.device_count]
         soonest = min(first, key=lambda devices: (devices[-1][0], devices[0][1]), default=[])
         self._kept = frozenset(device for _, device in soonest)
         self._free_at = soonest[-1][0] if soonest else inf
 
-    def _free(self, place: Place) -> float:
+    def _free(self, snapshot: DeviceSnapshot) -> float:
         """When nobody will be there; a device given in this pass is one whose newcomer's end is not known."""
-        if self._board.given(place.device.id):
+        if self._board.given(snapshot.device.id):
             return inf
-        ends = [self._sizes.ends_at(attempt) for attempt in place.residents]
+        ends = [self._sizes.ends_at(attempt) for attempt in snapshot.residents]
         return max((inf if end is None else end for end in ends), default=self._board.now)
 
 
-def skip(board: Board) -> Gate:  # noqa: ARG001 - every backfill is made like this
+def skip(context: SchedulingContext) -> Gate:  # noqa: ARG001 - every backfill is made like this
     """What cannot start holds up nobody; the core keeps devices for one that has waited too long."""
     return _Skip()
 
 
-def strict(board: Board) -> Gate:
+def strict(context: SchedulingContext) -> Gate:
     """Nobody goes ahead of one that cannot start yet, unless that one can never start."""
-    return _Strict(board)
+    return _Strict(context)
 
 
-def easy(board: Board) -> Gate:
+def easy(context: SchedulingContext) -> Gate:
     """The first that cannot start gets a reservation: the devices of one host that will be free first. Others may have these
     only if nine times in ten they end before (EASY backfilling, Lifka 1995, with forecasts for wall-clock requests)."""
-    return _Easy(board)
+    return _Easy(context)
 
 
 NAMED: Mapping[str, Backfill] = {"skip": skip, "strict": strict, "easy": easy}
 
 
-def _fits_some_day(board: Board, job: Job) -> bool:
-    return fits_ever(job.declared_memory, job.device_count, list(board.state.devices.values())) is None
+def _fits_some_day(context: SchedulingContext, job: Job) -> bool:
+    return fits_ever(job.declared_memory, job.device_count, list(context.state.devices.values())) is None

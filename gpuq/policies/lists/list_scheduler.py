@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from heapq import heapify, heappop, heapreplace
 
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
-from gpuq.core.state.index import Likeness, likeness
+from gpuq.core.state.index import SchedulingClass, scheduling_class
 from gpuq.core.state.job import Job
 from gpuq.policies.lists.backfill import Backfill, skip
 from gpuq.policies.lists.order import Order
@@ -24,17 +24,17 @@ def listed(
 ) -> Policy:
     """The policy of these parts."""
 
-    def policy(board: Board) -> Iterator[Proposal | Eviction]:
-        gate, room = backfill(board), preemption(board)
+    def policy(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
+        gate, room = backfill(context), preemption(context)
         yield from room.promised()
-        for job in in_order(board, order):
-            if not board.refused(job):
-                for places in placement(board, job):
-                    if room.allows(places) and gate.allows(job, places):
-                        yield Proposal(job, tuple(place.device for place in places))
-                        if board.placed(job):
+        for job in in_order(context, order):
+            if not context.refused(job):
+                for snapshots in placement(context, job):
+                    if room.allows(snapshots) and gate.allows(job, snapshots):
+                        yield Proposal(job, tuple(snapshot.device for snapshot in snapshots))
+                        if context.placed(job):
                             break
-            if not board.placed(job):
+            if not context.placed(job):
                 yield from room.make(job)
                 if not gate.hold(job):
                     return
@@ -42,19 +42,19 @@ def listed(
     return policy
 
 
-def in_order(board: Board, order: Order) -> Iterator[Job]:
+def in_order(context: SchedulingContext, order: Order) -> Iterator[Job]:
     """The waiting jobs, first to last. Ranks are worked out as they are needed, and none for the like of one that was not
     placed when it was given out: they could not be either."""
-    rank = order.ranking(board)
-    lines = [(like, iter(jobs)) for like, jobs in _lines(board, order)]
+    rank = order.ranking(context)
+    lines = [(like, iter(jobs)) for like, jobs in _lines(context, order)]
     heads = [(rank(job), job.id, job, like, line) for like, line in lines for job in (next(line),)]
     heapify(heads)
-    stuck: set[Likeness] = set()
+    stuck: set[SchedulingClass] = set()
     while heads:
         _, _, job, like, line = heads[0]
-        if like not in stuck and not board.placed(job):
+        if like not in stuck and not context.placed(job):
             yield job
-            if not board.placed(job):
+            if not context.placed(job):
                 stuck.add(like)
         following = None if like in stuck else next(line, None)
         if following is None:
@@ -63,8 +63,8 @@ def in_order(board: Board, order: Order) -> Iterator[Job]:
             heapreplace(heads, (rank(following), following.id, following, like, line))
 
 
-def _lines(board: Board, order: Order) -> list[tuple[Likeness, list[Job]]]:
+def _lines(context: SchedulingContext, order: Order) -> list[tuple[SchedulingClass, list[Job]]]:
     """The waiting jobs in lines, each first to last by the order, with what the jobs of a line have in common."""
     if order.first_come:
-        return [(group.likeness, group.jobs) for group in board.groups]
-    return [(likeness(job), [job]) for job in board.waiting]
+        return [(group.scheduling_class, group.jobs) for group in context.groups]
+    return [(scheduling_class(job), [job]) for job in context.waiting]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.state.job import Job
 from gpuq.policies.lists.size import Sizes
 from gpuq.settings import Scheduling
@@ -25,20 +25,20 @@ Ranking = Callable[[Job], Rank]
 class Order:
     """`ranking` is made anew for each pass. `first_come` as the module says."""
 
-    ranking: Callable[[Board], Ranking]
+    ranking: Callable[[SchedulingContext], Ranking]
     first_come: bool = True
 
 
-def _by_arrival(board: Board) -> Ranking:  # noqa: ARG001 - every order is made like this
+def _by_arrival(context: SchedulingContext) -> Ranking:  # noqa: ARG001 - every order is made like this
     return lambda job: (job.submitted_at,)
 
 
-def _by_share(board: Board) -> Ranking:
+def _by_share(context: SchedulingContext) -> Ranking:
     usage: dict[str, float] = {}
 
     def rank(job: Job) -> Rank:
         if job.owner not in usage:
-            usage[job.owner] = board.usage(job.owner)
+            usage[job.owner] = context.usage(job.owner)
         return (usage[job.owner], job.submitted_at)
 
     return rank
@@ -54,7 +54,7 @@ FAIR_SHARE = Order(_by_share)
 def deadline(unhurried_s: float) -> Order:
     """The earliest deadline first; what has none counts as due `unhurried_s` after its submission, so that nobody starves it."""
 
-    def ranking(board: Board) -> Ranking:  # noqa: ARG001 - every order is made like this
+    def ranking(context: SchedulingContext) -> Ranking:  # noqa: ARG001 - every order is made like this
         return lambda job: (job.submitted_at + unhurried_s if job.deadline_at is None else job.deadline_at,)
 
     return Order(ranking, first_come=False)
@@ -68,8 +68,8 @@ def shortest(overtaking: float) -> Order:
     first come, first served; a job that nobody knows among known ones counts like the middle one.
     """
 
-    def ranking(board: Board) -> Ranking:
-        sizes = Sizes(board)
+    def ranking(context: SchedulingContext) -> Ranking:
+        sizes = Sizes(context)
         return lambda job: (job.submitted_at + overtaking * sizes.left_or_middle(job),)
 
     return Order(ranking)
@@ -78,8 +78,8 @@ def shortest(overtaking: float) -> Order:
 def least_left() -> Order:
     """The least device-time left first, whatever has waited: the bound of what an order can give, and it starves."""
 
-    def ranking(board: Board) -> Ranking:
-        sizes = Sizes(board)
+    def ranking(context: SchedulingContext) -> Ranking:
+        sizes = Sizes(context)
         return lambda job: (sizes.left_or_middle(job), job.submitted_at)
 
     return Order(ranking, first_come=False)
@@ -89,7 +89,7 @@ def least_attained(thresholds_s: tuple[float, ...]) -> Order:
     """The least served first, in queues: a job falls from one to the next as its device-seconds pass a threshold; within a
     queue, first come (Tiresias' discretised least attained service, NSDI'19). Needs no forecast."""
 
-    def ranking(board: Board) -> Ranking:  # noqa: ARG001 - every order is made like this
+    def ranking(context: SchedulingContext) -> Ranking:  # noqa: ARG001 - every order is made like this
         return lambda job: (queue_of(job.served_s, thresholds_s), job.submitted_at)
 
     return Order(ranking, first_come=False)
@@ -104,10 +104,10 @@ def priority_first(then: Order, ageing_s: float) -> Order:
     """The highest priority first, `then` among equals. A job gains one step of priority for each `ageing_s` that it waited,
     up to the highest that waits and no further: among equals, age says nothing here."""
 
-    def ranking(board: Board) -> Ranking:
-        within = then.ranking(board)
-        highest = max((group.priority for group in board.groups), default=0)
-        return lambda job: (-min(highest, job.priority + (board.now - job.submitted_at) // ageing_s), *within(job))
+    def ranking(context: SchedulingContext) -> Ranking:
+        within = then.ranking(context)
+        highest = max((group.priority for group in context.groups), default=0)
+        return lambda job: (-min(highest, job.priority + (context.now - job.submitted_at) // ageing_s), *within(job))
 
     return Order(ranking, then.first_come)
 

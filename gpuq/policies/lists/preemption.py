@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple, Protocol
 
-from gpuq.core.scheduling.admit import Place, admit
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.admit import DeviceSnapshot, admit
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Eviction, Proposal
 from gpuq.core.state.attempt import Attempt, AttemptId, served_s
 from gpuq.core.state.device import DeviceId, HostId
@@ -29,7 +29,7 @@ class Room(Protocol):
         """Jobs for which others were stopped, on what that freed."""
         ...
 
-    def allows(self, places: tuple[Place, ...]) -> bool:
+    def allows(self, snapshots: tuple[DeviceSnapshot, ...]) -> bool:
         """Whether these places are kept for nobody."""
         ...
 
@@ -38,21 +38,21 @@ class Room(Protocol):
         ...
 
 
-Preemption = Callable[[Board], Room]
+Preemption = Callable[[SchedulingContext], Room]
 
 
 class _NoRoom:
     def promised(self) -> Iterator[Proposal]:
         return iter(())
 
-    def allows(self, places: tuple[Place, ...]) -> bool:  # noqa: ARG002 - a room
+    def allows(self, snapshots: tuple[DeviceSnapshot, ...]) -> bool:  # noqa: ARG002 - a room
         return True
 
     def make(self, job: Job) -> Iterator[Eviction]:  # noqa: ARG002 - a room
         return iter(())
 
 
-def nobody(board: Board) -> Room:  # noqa: ARG001 - every preemption is made like this
+def nobody(context: SchedulingContext) -> Room:  # noqa: ARG001 - every preemption is made like this
     """Nobody is stopped."""
     return _NoRoom()
 
@@ -73,16 +73,16 @@ class Preempting:
     """Stops those whom a job outranks. Remembers, from pass to pass, for whom devices are being freed, and for whom that was in
     vain: as when the core keeps them for one that waited too long. For such a job nobody is stopped again."""
 
-    def __init__(self, standing: Callable[[Board], Standing]) -> None:
+    def __init__(self, standing: Callable[[SchedulingContext], Standing]) -> None:
         self._standing = standing
         self._kept: dict[JobId, tuple[DeviceId, ...]] = {}
         self._vain: set[JobId] = set()
 
-    def __call__(self, board: Board) -> Room:
+    def __call__(self, context: SchedulingContext) -> Room:
         """The stops of one pass."""
-        self._kept = {job: devices for job, devices in self._kept.items() if _still_awaited(board, job, devices)}
-        self._vain = {job for job in self._vain if _waits(board, job)}
-        return _Room(board, self._standing(board), self._kept, self._vain)
+        self._kept = {job: devices for job, devices in self._kept.items() if _still_awaited(context, job, devices)}
+        self._vain = {job for job in self._vain if _waits(context, job)}
+        return _Room(context, self._standing(context), self._kept, self._vain)
 
 
 def for_priority(wanted: bool) -> Preemption:
@@ -103,11 +103,11 @@ class _Freed(NamedTuple):
 
 class _Room:
     def __init__(
-        self, board: Board, standing: Standing, kept: dict[JobId, tuple[DeviceId, ...]], vain: set[JobId]
+        self, context: SchedulingContext, standing: Standing, kept: dict[JobId, tuple[DeviceId, ...]], vain: set[JobId]
     ) -> None:
-        self._board, self._standing, self._kept, self._vain = board, standing, kept, vain
+        self._board, self._standing, self._kept, self._vain = context, standing, kept, vain
         self._kept_devices = {device for devices in kept.values() for device in devices}
-        stoppable = (a for a in board.state.attempts.values() if _may_stop(board, a))
+        stoppable = (a for a in context.state.attempts.values() if _may_stop(context, a))
         self._ranks: dict[AttemptId, Rank] = {a.id: standing.running(a) for a in stoppable}
         self._highest = max(self._ranks.values(), default=None)
 
@@ -116,14 +116,14 @@ class _Room:
             if any(self._board.state.residents.get(device) for device in devices):
                 continue
             job = self._board.state.jobs[job_id]
-            yield Proposal(job, tuple(self._board.place(device).device for device in devices))
+            yield Proposal(job, tuple(self._board.snapshot(device).device for device in devices))
             if not self._board.placed(job):
                 self._vain.add(job_id)
             del self._kept[job_id]
             self._kept_devices.difference_update(devices)
 
-    def allows(self, places: tuple[Place, ...]) -> bool:
-        return not self._kept_devices or self._kept_devices.isdisjoint(place.device.id for place in places)
+    def allows(self, snapshots: tuple[DeviceSnapshot, ...]) -> bool:
+        return not self._kept_devices or self._kept_devices.isdisjoint(snapshot.device.id for snapshot in snapshots)
 
     def make(self, job: Job) -> Iterator[Eviction]:
         if self._highest is None or not self._standing.waiting(job) < self._highest:
@@ -142,29 +142,29 @@ class _Room:
     def _cheapest(self, job: Job) -> list[_Freed]:
         hosts: dict[HostId, list[_Freed]] = {}
         own = self._standing.waiting(job)
-        for place in self._board.places:
-            if self._could_have(job, own, place):
-                hosts.setdefault(place.device.host, []).append(_Freed(place.device.id, place.residents))
+        for snapshot in self._board.snapshots:
+            if self._could_have(job, own, snapshot):
+                hosts.setdefault(snapshot.device.host, []).append(_Freed(snapshot.device.id, snapshot.residents))
         now = self._board.now
         sorted_hosts = (sorted(host, key=lambda freed: freed.price(now)) for host in hosts.values())
         enough = [host[: job.device_count] for host in sorted_hosts if len(host) >= job.device_count]
         return min(enough, key=lambda host: [freed.price(now) for freed in reversed(host)], default=[])
 
-    def _could_have(self, job: Job, own: Rank, place: Place) -> bool:
-        device = place.device.id
-        if device in self._kept_devices or self._board.given(device) or place.reserved:
+    def _could_have(self, job: Job, own: Rank, snapshot: DeviceSnapshot) -> bool:
+        device = snapshot.device.id
+        if device in self._kept_devices or self._board.given(device) or snapshot.reserved:
             return False
-        if not all(a.id in self._ranks and own < self._ranks[a.id] for a in place.residents):
+        if not all(a.id in self._ranks and own < self._ranks[a.id] for a in snapshot.residents):
             return False
-        forecast = self._board.forecast_alone(job, place.device)
-        return admit(job, forecast, _emptied(place), self._board.limits).admitted
+        forecast = self._board.forecast_alone(job, snapshot.device)
+        return admit(job, forecast, _emptied(snapshot), self._board.limits).admitted
 
 
 class ByPriority:
     """Only the priority that a job was submitted with counts: age makes nobody stop another."""
 
-    def __init__(self, board: Board) -> None:
-        self._jobs = board.state.jobs
+    def __init__(self, context: SchedulingContext) -> None:
+        self._jobs = context.state.jobs
 
     def waiting(self, job: Job) -> Rank:
         """The higher the priority, the lower the rank."""
@@ -178,8 +178,8 @@ class ByPriority:
 class ByAttained:
     """Queues of attained service, as `order.least_attained` has them."""
 
-    def __init__(self, board: Board, thresholds_s: tuple[float, ...]) -> None:
-        self._board, self._thresholds = board, thresholds_s
+    def __init__(self, context: SchedulingContext, thresholds_s: tuple[float, ...]) -> None:
+        self._board, self._thresholds = context, thresholds_s
 
     def waiting(self, job: Job) -> Rank:
         """Its queue."""
@@ -194,8 +194,8 @@ class ByAttained:
 class ByLeft:
     """Device-time left by the forecasts; what nobody knows stops nobody, and is stopped by nobody."""
 
-    def __init__(self, board: Board) -> None:
-        self._sizes = Sizes(board)
+    def __init__(self, context: SchedulingContext) -> None:
+        self._sizes = Sizes(context)
 
     def waiting(self, job: Job) -> Rank:
         """Device-seconds left."""
@@ -208,26 +208,28 @@ class ByLeft:
         return (0.0 if left is None else left,)
 
 
-def _may_stop(board: Board, attempt: Attempt) -> bool:
-    job = board.state.jobs[attempt.id.job]
+def _may_stop(context: SchedulingContext, attempt: Attempt) -> bool:
+    job = context.state.jobs[attempt.id.job]
     return job.preemptible and job.state is JobState.RUNNING and attempt.stopping is None
 
 
-def _waits(board: Board, job_id: JobId) -> bool:
-    job = board.state.jobs.get(job_id)
+def _waits(context: SchedulingContext, job_id: JobId) -> bool:
+    job = context.state.jobs.get(job_id)
     return job is not None and job.state is JobState.PENDING
 
 
-def _still_awaited(board: Board, job_id: JobId, devices: tuple[DeviceId, ...]) -> bool:
+def _still_awaited(context: SchedulingContext, job_id: JobId, devices: tuple[DeviceId, ...]) -> bool:
     """Whether the job waits, its devices exist, and nobody is there but those who are being stopped."""
-    if not _waits(board, job_id):
+    if not _waits(context, job_id):
         return False
-    known = all(device in board.state.devices for device in devices)
-    return known and all(a.stopping is not None for device in devices for a in board.state.residents_of(device))
+    known = all(device in context.state.devices for device in devices)
+    return known and all(a.stopping is not None for device in devices for a in context.state.residents_of(device))
 
 
-def _emptied(place: Place) -> Place:
+def _emptied(snapshot: DeviceSnapshot) -> DeviceSnapshot:
     """The place once its residents have gone: only foreign processes stay."""
-    if not place.residents or place.reading is None:
-        return place
-    return replace(place, residents=(), reading=replace(place.reading, used_memory=place.reading.foreign_memory))
+    if not snapshot.residents or snapshot.reading is None:
+        return snapshot
+    return replace(
+        snapshot, residents=(), reading=replace(snapshot.reading, used_memory=snapshot.reading.foreign_memory)
+    )

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import isfinite
 
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Policy, Proposal
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.verdict import Rule, Verdict
@@ -35,46 +35,46 @@ class Queueing:
         self._in: dict[JobId, float] = {}
         self._out: dict[JobId, Verdict] = {}
 
-    def __call__(self, board: Board) -> Iterator[Proposal]:
+    def __call__(self, context: SchedulingContext) -> Iterator[Proposal]:
         """Those let in, then, on what they leave, those kept back."""
-        self._teller.watch(board)
-        self._in = {job: moment for job, moment in self._in.items() if job in board.state.jobs}
-        self._out = {job: verdict for job, verdict in self._out.items() if job in board.state.jobs}
-        waiting = sorted(board.waiting, key=_order)
-        yield from _start(board, sorted((job for job in waiting if job.id in self._in), key=self._turn))
+        self._teller.watch(context)
+        self._in = {job: moment for job, moment in self._in.items() if job in context.state.jobs}
+        self._out = {job: verdict for job, verdict in self._out.items() if job in context.state.jobs}
+        waiting = sorted(context.waiting, key=_order)
+        yield from _start(context, sorted((job for job in waiting if job.id in self._in), key=self._turn))
         others = [job for job in waiting if job.id not in self._in]
-        yield from _start(board, others)
-        if any(board.placed(job) for job in waiting):
-            self._let_in(board, *(job for job in others if board.placed(job)))
+        yield from _start(context, others)
+        if any(context.placed(job) for job in waiting):
+            self._let_in(context, *(job for job in others if context.placed(job)))
         else:  # only then does the state say who runs where; a pass that places somebody is followed by another
-            self._judge_all(board, others)
+            self._judge_all(context, others)
         for job in others:
             if job.id in self._out:
-                board.keep_back(job, self._out[job.id])
+                context.defer(job, self._out[job.id])
 
-    def _judge_all(self, board: Board, jobs: Sequence[Job]) -> None:
+    def _judge_all(self, context: SchedulingContext, jobs: Sequence[Job]) -> None:
         again = True
         for job in jobs:
             if job.id not in self._out:
-                self._judge(board, job, self._limit_s)
+                self._judge(context, job, self._limit_s)
             elif again:
-                again = self._judge(board, job, self._limit_s * _AGAIN)
+                again = self._judge(context, job, self._limit_s * _AGAIN)
 
-    def _judge(self, board: Board, job: Job, limit_s: float) -> bool:
+    def _judge(self, context: SchedulingContext, job: Job, limit_s: float) -> bool:
         """Let it in, or keep it back."""
-        ahead = [replace(other, submitted_at=self._in[other.id]) for other in board.waiting if other.id in self._in]
-        wait_s = self._teller.among(board, [*ahead, replace(job, submitted_at=board.now)])[job.id].p90_s
+        ahead = [replace(other, submitted_at=self._in[other.id]) for other in context.waiting if other.id in self._in]
+        wait_s = self._teller.among(context, [*ahead, replace(job, submitted_at=context.now)])[job.id].p90_s
         if wait_s <= limit_s:
-            self._teller.remember(board, job)
-            self._let_in(board, job)
+            self._teller.remember(context, job)
+            self._let_in(context, job)
         else:
             numbers = (("expected_wait_s", wait_s if isfinite(wait_s) else None), ("wait_limit_s", limit_s))
             self._out[job.id] = Verdict(False, Rule.WAIT_LIMIT, None, numbers)
         return job.id in self._in
 
-    def _let_in(self, board: Board, *jobs: Job) -> None:
+    def _let_in(self, context: SchedulingContext, *jobs: Job) -> None:
         for job in jobs:
-            self._in[job.id] = board.now
+            self._in[job.id] = context.now
             self._out.pop(job.id, None)
 
     def _turn(self, job: Job) -> tuple[int, float, float, int]:
@@ -82,13 +82,13 @@ class Queueing:
         return (-job.priority, self._in[job.id], job.submitted_at, job.id)
 
 
-def _start(board: Board, jobs: list[Job]) -> Iterator[Proposal]:
+def _start(context: SchedulingContext, jobs: list[Job]) -> Iterator[Proposal]:
     for job in jobs:
-        if board.refused(job):
+        if context.refused(job):
             continue
-        for places in board.choices(job):
-            yield Proposal(job, tuple(place.device for place in places))
-            if board.placed(job):
+        for snapshots in context.choices(job):
+            yield Proposal(job, tuple(snapshot.device for snapshot in snapshots))
+            if context.placed(job):
                 break
 
 

@@ -6,7 +6,7 @@ from functools import cached_property
 from itertools import repeat
 from statistics import median
 
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.state.attempt import Attempt, served_s
 from gpuq.core.state.job import Job
 
@@ -14,9 +14,9 @@ from gpuq.core.state.job import Job
 class Sizes:
     """Device-seconds, per job. What is foretold of one signature is worked out once in a pass."""
 
-    def __init__(self, board: Board) -> None:
-        self._board = board
-        self._sorts = list(board.sorts)
+    def __init__(self, context: SchedulingContext) -> None:
+        self._board = context
+        self._sorts = list(context.device_classes)
         self._durations: dict[str, tuple[float, float] | None] = {}
 
     def left_or_middle(self, job: Job) -> float:

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from random import Random
 from statistics import fmean, median
 
-from gpuq.core.scheduling.admit import Place
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.admit import DeviceSnapshot
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Policy, Proposal
 from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.device import Device, HostId
 from gpuq.core.state.forecast import Forecast
-from gpuq.core.state.index import sort_of
+from gpuq.core.state.index import device_class
 from gpuq.core.state.job import Job
 from gpuq.core.state.verdict import Numbers, Rule, Verdict
 from gpuq.policies.planners.andreas_plan import Plan, Room, Start, Way, Work, plan
@@ -63,36 +63,36 @@ class Andreas:
     def __init__(self, prices: Prices) -> None:
         self._prices = prices
 
-    def __call__(self, board: Board) -> Iterator[Proposal]:
+    def __call__(self, context: SchedulingContext) -> Iterator[Proposal]:
         """What the cheapest plan starts now, in the plan's order."""
-        idle = _idle(board)
-        if not idle or not board.waiting:
+        idle = _idle(context)
+        if not idle or not context.waiting:
             return
-        for start in self._plan(board, idle).starts:
-            if start.at <= board.now:
-                yield from _propose(board, start, idle)
+        for start in self._plan(context, idle).starts:
+            if start.at <= context.now:
+                yield from _propose(context, start, idle)
             elif any(way.count <= len(idle) for way in start.work.ways):
-                board.keep_back(start.work.job, _postponed(start, board.now))
+                context.defer(start.work.job, _postponed(start, context.now))
 
-    def _plan(self, board: Board, idle: Sequence[Place]) -> Plan:
-        works = sorted(self.works(board), key=lambda work: (not work.aged, work.due_at, work.job.id))[:_PLANNED]
-        return plan(works, _rooms(board, idle), board.now, Random(f"{board.now}"))  # noqa: S311 - a search
+    def _plan(self, context: SchedulingContext, idle: Sequence[DeviceSnapshot]) -> Plan:
+        works = sorted(self.works(context), key=lambda work: (not work.aged, work.due_at, work.job.id))[:_PLANNED]
+        return plan(works, _rooms(context, idle), context.now, Random(f"{context.now}"))  # noqa: S311 - a search
 
-    def works(self, board: Board) -> list[Work]:
+    def works(self, context: SchedulingContext) -> list[Work]:
         """Every waiting job with its ways. A job without a deadline is due as soon as it could have been done."""
-        devices = {sort_of(place.device): place.device for place in board.places}
+        devices = {device_class(snapshot.device): snapshot.device for snapshot in context.snapshots}
         forecasts = {
-            job.id: [(device, board.forecast_alone(job, device)) for device in devices.values()]
-            for job in board.waiting
+            job.id: [(device, context.forecast_alone(job, device)) for device in devices.values()]
+            for job in context.waiting
         }
         known = [f.duration_p50_s for found in forecasts.values() for _, f in found if f.duration_p50_s is not None]
         usual_s = median(known) if known else _UNKNOWN_S
         works = []
-        for job in board.waiting:
+        for job in context.waiting:
             ways = _ways(job, forecasts[job.id], usual_s, self._prices)
             shortest = min((way.duration_s for way in ways), default=0.0)
             due = job.submitted_at + shortest if job.deadline_at is None else job.deadline_at
-            aged = board.now - max(job.deadline_at or 0.0, job.submitted_at) > _AGED * board.limits.patience_s
+            aged = context.now - max(job.deadline_at or 0.0, job.submitted_at) > _AGED * context.limits.patience_s
             works.append(Work(job, due, self._prices.late_cost_per_s(job.priority), ways, aged))
         return works
 
@@ -127,30 +127,34 @@ def _counts(job: Job, forecast: Forecast) -> Iterator[tuple[int, float]]:
             yield count, faster
 
 
-def _idle(board: Board) -> list[Place]:
-    return [place for place in board.places if not place.residents and place.reading and not place.reserved]
+def _idle(context: SchedulingContext) -> list[DeviceSnapshot]:
+    return [
+        snapshot
+        for snapshot in context.snapshots
+        if not snapshot.residents and snapshot.reading and not snapshot.reserved
+    ]
 
 
-def _rooms(board: Board, idle: Sequence[Place]) -> list[Room]:
+def _rooms(context: SchedulingContext, idle: Sequence[DeviceSnapshot]) -> list[Room]:
     """Hosts with devices of one type each; what cannot be read is not there."""
-    free = {place.device.id: board.now for place in idle}
+    free = {snapshot.device.id: context.now for snapshot in idle}
     times: dict[tuple[HostId, str], list[float]] = {}
-    for place in board.places:
-        if place.reading is None:
+    for snapshot in context.snapshots:
+        if snapshot.reading is None:
             continue
-        ends = [_end(board, attempt) for attempt in place.residents]
-        at = free.get(place.device.id, max(ends, default=board.now))
-        times.setdefault((place.device.host, place.device.type), []).append(at)
+        ends = [_end(context, attempt) for attempt in snapshot.residents]
+        at = free.get(snapshot.device.id, max(ends, default=context.now))
+        times.setdefault((snapshot.device.host, snapshot.device.type), []).append(at)
     return [Room(host, kind, tuple(sorted(found))) for (host, kind), found in times.items()]
 
 
-def _end(board: Board, attempt: Attempt) -> float:
+def _end(context: SchedulingContext, attempt: Attempt) -> float:
     """When it is expected to end. One that is over its time is taken to need as long again as it is over: the longer it goes
     on, the less anybody waits for it."""
-    job = board.state.jobs[attempt.id.job]
+    job = context.state.jobs[attempt.id.job]
     begun = attempt.launched_at if attempt.started_at is None else attempt.started_at
     expected = begun + expected_s(job, attempt)
-    return max(expected, board.now + max(1.0, board.now - expected))
+    return max(expected, context.now + max(1.0, context.now - expected))
 
 
 def expected_s(job: Job, attempt: Attempt) -> float:
@@ -163,23 +167,23 @@ def expected_s(job: Job, attempt: Attempt) -> float:
     return p50 * asked / now if asked and now else p50
 
 
-def _propose(board: Board, start: Start, idle: Sequence[Place]) -> Iterator[Proposal]:
+def _propose(context: SchedulingContext, start: Start, idle: Sequence[DeviceSnapshot]) -> Iterator[Proposal]:
     """The planned devices; where admission refuses them, the other choices that the job has."""
     job = start.work.job
     here = [
-        place.device
-        for place in idle
-        if place.device.host == start.host
-        and place.device.type == start.way.device_type
-        and not board.given(place.device.id)
+        snapshot.device
+        for snapshot in idle
+        if snapshot.device.host == start.host
+        and snapshot.device.type == start.way.device_type
+        and not context.given(snapshot.device.id)
     ]
     if len(here) >= start.way.count:
         yield Proposal(job, tuple(here[: start.way.count]))
-        if board.placed(job):
+        if context.placed(job):
             return
-        for places in board.choices(job):
-            yield Proposal(job, tuple(place.device for place in places))
-            if board.placed(job):
+        for snapshots in context.choices(job):
+            yield Proposal(job, tuple(snapshot.device for snapshot in snapshots))
+            if context.placed(job):
                 return
 
 

@@ -201,5 +201,5 @@ def _by_worth(works: Sequence[Work], now: float) -> list[Work]:
 
 
 def _stray(works: Sequence[Work], chance: Random) -> list[Work]:
-    places = {work.job.id: place + chance.expovariate(1 / _STRAY) for place, work in enumerate(works)}
-    return sorted(works, key=lambda work: (not work.aged, places[work.job.id]))
+    snapshots = {work.job.id: snapshot + chance.expovariate(1 / _STRAY) for snapshot, work in enumerate(works)}
+    return sorted(works, key=lambda work: (not work.aged, snapshots[work.job.id]))

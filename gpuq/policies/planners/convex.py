@@ -18,8 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuq.core.scheduling.admit import Place
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.admit import DeviceSnapshot
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.attempt import Attempt, served_s
 from gpuq.core.state.job import Job, JobState
@@ -51,27 +51,27 @@ class Convex:
         self._book = PairBook()
         self._round_at = float("-inf")
 
-    def __call__(self, board: Board) -> Iterator[Proposal | Eviction]:
+    def __call__(self, context: SchedulingContext) -> Iterator[Proposal | Eviction]:
         """Evictions where a round ended, then who starts where, then what packing would still place."""
-        if self._takes_turns and board.now - self._round_at >= self._round_s:
-            self._round_at = board.now
-            yield from self._turns(board)
-        batch = draft(board, foremost(board.waiting, self._most), board.places, self._book)
+        if self._takes_turns and context.now - self._round_at >= self._round_s:
+            self._round_at = context.now
+            yield from self._turns(context)
+        batch = draft(context, foremost(context.waiting, self._most), context.snapshots, self._book)
         if batch.size:
-            yield from by_priority(batch, board).proposals()
-        yield from self._rest(board)
+            yield from by_priority(batch, context).proposals()
+        yield from self._rest(context)
 
-    def _turns(self, board: Board) -> Iterator[Eviction]:
+    def _turns(self, context: SchedulingContext) -> Iterator[Eviction]:
         """Who has to make room: those that would not run if all that may be stopped waited again."""
-        places = [_cleared(place, board) for place in board.places]
-        movable = {a.id: a for place in board.places for a in place.residents if _may_stop(a, board)}
-        running = [board.state.jobs[attempt.job] for attempt in movable]
-        waiting = foremost(board.waiting, self._most)
+        snapshots = [_cleared(snapshot, context) for snapshot in context.snapshots]
+        movable = {a.id: a for snapshot in context.snapshots for a in snapshot.residents if _may_stop(a, context)}
+        running = [context.state.jobs[attempt.job] for attempt in movable]
+        waiting = foremost(context.waiting, self._most)
         if not running or not waiting:
             return
         foretold = {a.id.job: replace(a.forecast, pairs=()) for a in movable.values()}
-        batch = draft(board, [*running, *waiting], places, self._book, foretold)
-        chosen = by_priority(batch, board).chosen
+        batch = draft(context, [*running, *waiting], snapshots, self._book, foretold)
+        chosen = by_priority(batch, context).chosen
         wanted = {int(job) for job in (*batch.first[chosen], *batch.second[chosen])} - {NOBODY}
         newcomers = [job for index, job in enumerate(batch.jobs) if index in wanted and index >= len(running)]
         for index, attempt in enumerate(movable.values()):
@@ -79,9 +79,9 @@ class Convex:
                 yield Eviction(attempt.id, newcomers[0])
 
 
-def by_priority(batch: Batch, board: Board) -> Plan:
+def by_priority(batch: Batch, context: SchedulingContext) -> Plan:
     """Options by share / time had, the highest first, as long as they fit."""
-    had = np.array([_had(job, board) for job in batch.jobs])
+    had = np.array([_had(job, context) for job in batch.jobs])
     both = np.where(batch.second == NOBODY, had[batch.first], (had[batch.first] + had[batch.second]) / 2)
     priority = np.round(_STEPS * np.log(np.maximum(shares(batch), 1e-9) / (both + _LITTLE)))
     return Plan(batch, complete(batch, np.empty(0, dtype=np.intp), priority))
@@ -152,24 +152,26 @@ def _pool(batch: Batch) -> Indices:
     return np.sort(np.concatenate((alone, np.array(kept, dtype=np.intp))))
 
 
-def _had(job: Job, board: Board) -> float:
+def _had(job: Job, context: SchedulingContext) -> float:
     """The share of its time since submission that the job has run so far."""
-    running = sum(served_s(a, board.now) for a in board.state.attempts.values() if a.id.job == job.id)
-    return (job.served_s + running) / job.device_count / max(1.0, board.now - job.submitted_at)
+    running = sum(served_s(a, context.now) for a in context.state.attempts.values() if a.id.job == job.id)
+    return (job.served_s + running) / job.device_count / max(1.0, context.now - job.submitted_at)
 
 
-def _may_stop(attempt: Attempt, board: Board) -> bool:
+def _may_stop(attempt: Attempt, context: SchedulingContext) -> bool:
     """Whether it could be stopped, and so could all who share its devices: it would not just lose its place."""
-    beside = {a for device in attempt.devices for a in board.place(device).residents}
-    jobs = [board.state.jobs[a.id.job] for a in beside]
+    beside = {a for device in attempt.devices for a in context.snapshot(device).residents}
+    jobs = [context.state.jobs[a.id.job] for a in beside]
     return all(job.preemptible and job.state is JobState.RUNNING for job in jobs)
 
 
-def _cleared(place: Place, board: Board) -> Place:
+def _cleared(snapshot: DeviceSnapshot, context: SchedulingContext) -> DeviceSnapshot:
     """The place without those that could be stopped."""
-    if place.reading is None or not all(_may_stop(attempt, board) for attempt in place.residents):
-        return place
-    return replace(place, residents=(), reading=replace(place.reading, used_memory=place.reading.foreign_memory))
+    if snapshot.reading is None or not all(_may_stop(attempt, context) for attempt in snapshot.residents):
+        return snapshot
+    return replace(
+        snapshot, residents=(), reading=replace(snapshot.reading, used_memory=snapshot.reading.foreign_memory)
+    )
 
 
 def _make(scheduling: Scheduling) -> Policy:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpuq.core.scheduling.admit import Place
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.admit import DeviceSnapshot
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.job import Job, JobId
 from gpuq.policies.lists import placement
@@ -38,42 +38,46 @@ class Hybrid:
         self._order: list[JobId] = []
         self._partner: dict[JobId, JobId] = {}
 
-    def __call__(self, board: Board) -> Iterator[Proposal | Eviction]:
+    def __call__(self, context: SchedulingContext) -> Iterator[Proposal | Eviction]:
         """Who was planned, wave by wave, then what packing would still place."""
-        waiting = {job.id: job for job in board.waiting}
-        if waiting and board.now - self._planned_at >= self._every_s:
-            self._plan(board)
+        waiting = {job.id: job for job in context.waiting}
+        if waiting and context.now - self._planned_at >= self._every_s:
+            self._plan(context)
         for job in (waiting[id_] for id_ in self._order if id_ in waiting):
-            yield from self._start(board, job)
-        yield from self._rest(board)
+            yield from self._start(context, job)
+        yield from self._rest(context)
 
-    def _start(self, board: Board, job: Job) -> Iterator[Proposal]:
-        partner = board.state.jobs.get(self._partner.get(job.id, job.id))
-        if partner is not None and board.placed(partner):
+    def _start(self, context: SchedulingContext, job: Job) -> Iterator[Proposal]:
+        partner = context.state.jobs.get(self._partner.get(job.id, job.id))
+        if partner is not None and context.placed(partner):
             return  # joins it in the next pass
-        planned = self._beside(board, job)
+        planned = self._beside(context, job)
         if planned is not None:
             yield Proposal(job, (planned.device,))
-        if board.placed(job) or board.refused(job):
+        if context.placed(job) or context.refused(job):
             return
-        for places in placement.packed(board, job):
-            yield Proposal(job, tuple(place.device for place in places))
-            if board.placed(job):
+        for snapshots in placement.packed(context, job):
+            yield Proposal(job, tuple(snapshot.device for snapshot in snapshots))
+            if context.placed(job):
                 return
 
-    def _beside(self, board: Board, job: Job) -> Place | None:
+    def _beside(self, context: SchedulingContext, job: Job) -> DeviceSnapshot | None:
         """Where the planned partner runs with nobody else."""
         partner = self._partner.get(job.id)
-        attempts = (place for place in board.places if len(place.residents) == 1 and not board.given(place.device.id))
-        return next((place for place in attempts if place.residents[0].id.job == partner), None)
+        attempts = (
+            snapshot
+            for snapshot in context.snapshots
+            if len(snapshot.residents) == 1 and not context.given(snapshot.device.id)
+        )
+        return next((snapshot for snapshot in attempts if snapshot.residents[0].id.job == partner), None)
 
-    def _plan(self, board: Board) -> None:
-        self._planned_at = board.now
+    def _plan(self, context: SchedulingContext) -> None:
+        self._planned_at = context.now
         self._order, self._partner = [], {}
-        left = foremost(board.waiting, self._most)
-        places = [_emptied(place) for place in board.places]
+        left = foremost(context.waiting, self._most)
+        snapshots = [_emptied(snapshot) for snapshot in context.snapshots]
         for _ in range(_MOST_WAVES):
-            batch = draft(board, left, places, self._book)
+            batch = draft(context, left, snapshots, self._book)
             if not batch.size:
                 break
             plan = self._solve(batch)
@@ -86,11 +90,13 @@ class Hybrid:
             left = [job for job in left if job.id not in started]
 
 
-def _emptied(place: Place) -> Place:
+def _emptied(snapshot: DeviceSnapshot) -> DeviceSnapshot:
     """The place as it will be once all have ended."""
-    if place.reading is None:
-        return place
-    return replace(place, residents=(), reading=replace(place.reading, used_memory=place.reading.foreign_memory))
+    if snapshot.reading is None:
+        return snapshot
+    return replace(
+        snapshot, residents=(), reading=replace(snapshot.reading, used_memory=snapshot.reading.foreign_memory)
+    )
 
 
 def _make(scheduling: Scheduling) -> Policy:

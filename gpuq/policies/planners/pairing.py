@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from gpuq.core.scheduling.admit import Place, admit, may_share, needed_memory
+from gpuq.core.scheduling.admit import DeviceSnapshot, admit, may_share, needed_memory
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.forecast import Forecast, PairCost
-from gpuq.core.state.index import Sort, sort_of
+from gpuq.core.state.index import DeviceClass, device_class
 from gpuq.core.state.job import Job, KindId
 
 # The median of the 34 measured pairs of the Alnair project (github.com/CentaurusInfra/alnair): what a pair of which nothing
@@ -24,7 +24,7 @@ _MOST_ANSWERS = 200_000
 
 # What admission looks at: two jobs alike in this get the same verdicts on one device.
 Needs = tuple[KindId, float | None, int | None, bool, float | None]
-_Asked = tuple[Needs, Needs, Sort, int, int]
+_Asked = tuple[Needs, Needs, DeviceClass, int, int]
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class PairBook:
     """What is known of pairs of kinds, by sort of device, and what admission makes of it under some limits."""
 
     def __init__(self) -> None:
-        self._costs: dict[tuple[KindId, KindId, Sort], PairCost] = {}
+        self._costs: dict[tuple[KindId, KindId, DeviceClass], PairCost] = {}
         self._answers: dict[_Asked, bool] = {}
         self._limits: Limits | None = None
 
-    def note(self, kind: KindId, sort: Sort, forecast: Forecast) -> None:
+    def note(self, kind: KindId, sort: DeviceClass, forecast: Forecast) -> None:
         """Remember what a forecast says of this kind beside others."""
         for cost in forecast.pairs:
             key = kind, cost.beside, sort
@@ -62,29 +62,35 @@ class PairBook:
                 self._costs[key] = cost
                 self._answers.clear()
 
-    def expected(self, one: KindId, other: KindId, sort: Sort) -> tuple[float, float] | None:
+    def expected(self, one: KindId, other: KindId, sort: DeviceClass) -> tuple[float, float] | None:
         """The slowdowns that these kinds are known to cause each other, of the one and of the other; None for a pair unknown."""
         cost = self._cost(other, one, sort)
         return None if cost is None else (_known(cost.resident), _known(cost.newcomer))
 
-    def allows(self, one: Newcomer, other: Newcomer, place: Place, limits: Limits) -> bool:
+    def allows(self, one: Newcomer, other: Newcomer, snapshot: DeviceSnapshot, limits: Limits) -> bool:
         """Whether the other may join the one, once that runs on this idle place."""
         if limits != self._limits or len(self._answers) > _MOST_ANSWERS:
             self._answers.clear()
             self._limits = limits
-        key = one.needs, other.needs, sort_of(place.device), place.device.total_memory, place.committed_memory
+        key = (
+            one.needs,
+            other.needs,
+            device_class(snapshot.device),
+            snapshot.device.total_memory,
+            snapshot.committed_memory,
+        )
         if key not in self._answers:
-            self._answers[key] = self._foresee(one, other, place, limits)
+            self._answers[key] = self._foresee(one, other, snapshot, limits)
         return self._answers[key]
 
-    def _foresee(self, one: Newcomer, other: Newcomer, place: Place, limits: Limits) -> bool:
+    def _foresee(self, one: Newcomer, other: Newcomer, snapshot: DeviceSnapshot, limits: Limits) -> bool:
         if not one.shares or not other.shares:
             return False
-        cost = self._cost(other.job.kind, one.job.kind, sort_of(place.device))
+        cost = self._cost(other.job.kind, one.job.kind, device_class(snapshot.device))
         forecast = replace(other.forecast, pairs=() if cost is None else (cost,))
-        return admit(other.job, forecast, _with_resident(place, one), limits).admitted
+        return admit(other.job, forecast, _with_resident(snapshot, one), limits).admitted
 
-    def _cost(self, newcomer: KindId, resident: KindId, sort: Sort) -> PairCost | None:
+    def _cost(self, newcomer: KindId, resident: KindId, sort: DeviceClass) -> PairCost | None:
         found = self._costs.get((newcomer, resident, sort))
         if found is None and (mirrored := self._costs.get((resident, newcomer, sort))) is not None:
             return replace(
@@ -112,9 +118,9 @@ def _known(slowdown: float | None) -> float:
     return USUAL_SLOWDOWN if slowdown is None else slowdown
 
 
-def _with_resident(place: Place, newcomer: Newcomer) -> Place:
+def _with_resident(snapshot: DeviceSnapshot, newcomer: Newcomer) -> DeviceSnapshot:
     """The idle place as the next pass will see it, once this job runs there."""
-    job, forecast, device = newcomer.job, newcomer.forecast, place.device
+    job, forecast, device = newcomer.job, newcomer.forecast, snapshot.device
     needed = needed_memory(job, forecast)
     attempt = Attempt(
         id=AttemptId(job.id, job.attempt + 1),
@@ -127,4 +133,4 @@ def _with_resident(place: Place, newcomer: Newcomer) -> Place:
         forecast=forecast,
         max_slowdown=job.max_slowdown,
     )
-    return replace(place, residents=(attempt,))
+    return replace(snapshot, residents=(attempt,))

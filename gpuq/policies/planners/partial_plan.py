@@ -16,12 +16,12 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuq.core.scheduling.admit import Place, admit, load_limit, needed_memory
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.admit import DeviceSnapshot, admit, load_limit, needed_memory
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.device import Device, HostId
 from gpuq.core.state.forecast import Forecast
-from gpuq.core.state.index import Sort, sort_of
+from gpuq.core.state.index import DeviceClass, device_class
 from gpuq.core.state.job import Job, JobId
 from gpuq.policies.planners.batch import Batch, Indices, Numbers, Seat
 from gpuq.policies.planners.columns import Columns
@@ -39,10 +39,14 @@ Foretold = Mapping[JobId, Forecast]
 
 
 def draft(
-    board: Board, jobs: Sequence[Job], places: Iterable[Place], book: PairBook, foretold: Foretold | None = None
+    context: SchedulingContext,
+    jobs: Sequence[Job],
+    snapshots: Iterable[DeviceSnapshot],
+    book: PairBook,
+    foretold: Foretold | None = None,
 ) -> Batch:
     """The batch of these jobs and places; `foretold` has the forecasts of jobs that the board knows none of, as running ones."""
-    return _Draft(board, jobs, places, book, foretold or {}).batch()
+    return _Draft(context, jobs, snapshots, book, foretold or {}).batch()
 
 
 def foremost(jobs: Iterable[Job], most: int) -> list[Job]:
@@ -54,7 +58,7 @@ def foremost(jobs: Iterable[Job], most: int) -> list[Job]:
 class _Offer:
     """A place for gangs: the seats that it is of, what each job brings there, and what residents lose by it (both n)."""
 
-    place: Place
+    snapshot: DeviceSnapshot
     seats: tuple[int, ...]
     brought: Numbers
     lost: Numbers
@@ -64,19 +68,26 @@ class _Draft:
     """The batch in the making: options are gathered as columns, and turned into arrays at the end."""
 
     def __init__(
-        self, board: Board, jobs: Sequence[Job], places: Iterable[Place], book: PairBook, foretold: Foretold
+        self,
+        context: SchedulingContext,
+        jobs: Sequence[Job],
+        snapshots: Iterable[DeviceSnapshot],
+        book: PairBook,
+        foretold: Foretold,
     ) -> None:
-        self._board, self._jobs, self._book, self._foretold = board, jobs, book, foretold
-        open_places = [place for place in places if place.reading is not None and not board.given(place.device.id)]
-        self._idle = _alike(place for place in open_places if not place.residents)
-        self._busy = [place for place in open_places if _joinable(place, board)]
-        sorts = {sort_of(place.device): place.device for place in open_places}
+        self._board, self._jobs, self._book, self._foretold = context, jobs, book, foretold
+        open_places = [
+            snapshot for snapshot in snapshots if snapshot.reading is not None and not context.given(snapshot.device.id)
+        ]
+        self._idle = _alike(snapshot for snapshot in open_places if not snapshot.residents)
+        self._busy = [snapshot for snapshot in open_places if _joinable(snapshot, context)]
+        device_classes = {device_class(snapshot.device): snapshot.device for snapshot in open_places}
         self._newcomers = {
-            sort: [Newcomer(job, self._alone(job, device)) for job in jobs] for sort, device in sorts.items()
+            sort: [Newcomer(job, self._alone(job, device)) for job in jobs] for sort, device in device_classes.items()
         }
-        self._weights = _weights(jobs, [a for place in self._busy for a in place.residents], board)
+        self._weights = _weights(jobs, [a for snapshot in self._busy for a in snapshot.residents], context)
         self._usual_s = _usual_duration(n.forecast for newcomers in self._newcomers.values() for n in newcomers)
-        self._rates = {sort: self._rates_on(sort) for sort in sorts}
+        self._rates = {sort: self._rates_on(sort) for sort in device_classes}
         self._single = np.array([job.device_count == 1 for job in jobs], dtype=np.bool_)
         self._kinds = list(dict.fromkeys(job.kind for job in jobs))
         numbers = {kind: number for number, kind in enumerate(self._kinds)}
@@ -89,7 +100,7 @@ class _Draft:
         groups = {key: self._add_seat(Seat(tuple(p.device for p in group), True)) for key, group in self._idle.items()}
         for key, group in self._idle.items():
             self._add_alone(group, groups[key])
-        beside = [self._add_beside(place) for place in self._busy]
+        beside = [self._add_beside(snapshot) for snapshot in self._busy]
         self._add_gangs(groups, beside)
         options = self._columns.whole()
         return Batch(
@@ -110,21 +121,21 @@ class _Draft:
 
     # --- options --------------------------------------------------------------------------------------------------
 
-    def _add_alone(self, group: Sequence[Place], seat: int) -> None:
+    def _add_alone(self, group: Sequence[DeviceSnapshot], seat: int) -> None:
         """Each single job alone on one of these idle devices, and each two of them together."""
-        place, sort = group[0], sort_of(group[0].device)
+        snapshot, sort = group[0], device_class(group[0].device)
         newcomers, rates = self._newcomers[sort], self._rates[sort]
         kinds, kind_of = _classes(newcomers)
         allowed = np.array(
-            [admit(n.job, n.forecast, place, self._board.limits).admitted for n in kinds], dtype=np.bool_
+            [admit(n.job, n.forecast, snapshot, self._board.limits).admitted for n in kinds], dtype=np.bool_
         )
         alone = np.flatnonzero(self._single & allowed[kind_of]) if len(kinds) else np.empty(0, dtype=np.intp)
         self._columns.add_alone(rates[alone], 0.0, alone, seat)
         sharing = np.array([newcomers[index].shares for index in alone], dtype=np.bool_)
-        first, second, worth = self._pairs(alone[sharing], sort, place)
+        first, second, worth = self._pairs(alone[sharing], sort, snapshot)
         self._columns.add_pairs(worth, first, second, seat)
 
-    def _pairs(self, sharing: Indices, sort: Sort, place: Place) -> tuple[Indices, Indices, Numbers]:
+    def _pairs(self, sharing: Indices, sort: DeviceClass, snapshot: DeviceSnapshot) -> tuple[Indices, Indices, Numbers]:
         """(who starts, who joins, what each brings) of each pair that is worth more than the better of the two alone."""
         newcomers, rates = self._newcomers[sort], self._rates[sort]
         if self._board.limits.residents_per_device < 2:
@@ -136,15 +147,15 @@ class _Draft:
         costs, known = self._costs(sort)
         both = np.column_stack((rates[first], rates[second])) / costs[self._kind[first], self._kind[second]]
         value = both.sum(axis=1)
-        hopeful = (value > rates[first]) & self._may_fit(first, second, known, sort, place)
+        hopeful = (value > rates[first]) & self._may_fit(first, second, known, sort, snapshot)
         asked = np.flatnonzero(hopeful)
         asked = asked[np.argsort(-value[asked], kind="stable")[:_MOST_PAIRS]]
         allows, limits = self._book.allows, self._board.limits
-        found = [k for k in asked if allows(newcomers[first[k]], newcomers[second[k]], place, limits)]
+        found = [k for k in asked if allows(newcomers[first[k]], newcomers[second[k]], snapshot, limits)]
         pairs = np.sort(np.array(found, dtype=np.intp))
         return first[pairs], second[pairs], both[pairs]
 
-    def _costs(self, sort: Sort) -> tuple[Numbers, NDArray[np.bool_]]:
+    def _costs(self, sort: DeviceClass) -> tuple[Numbers, NDArray[np.bool_]]:
         """(slowdowns of the one and of the other, whether they are known), by the kinds of the batch (k, k)."""
         costs = np.full((len(self._kinds), len(self._kinds), 2), USUAL_SLOWDOWN)
         known = np.zeros(costs.shape[:2], dtype=np.bool_)
@@ -156,7 +167,7 @@ class _Draft:
         return costs, known
 
     def _may_fit(
-        self, first: Indices, second: Indices, known: NDArray[np.bool_], sort: Sort, place: Place
+        self, first: Indices, second: Indices, known: NDArray[np.bool_], sort: DeviceClass, snapshot: DeviceSnapshot
     ) -> NDArray[np.bool_]:
         """Which pairs are worth asking admission about: enough memory, and a load that fits or evidence that might speak for it.
         Only a sieve, so that what it lets through is still asked about."""
@@ -167,32 +178,32 @@ class _Draft:
             [load_limit(newcomer.job.max_slowdown, self._board.limits, 2) for newcomer in self._newcomers[sort]]
         )
         light = load[first] + load[second] <= np.minimum(most[first], most[second])
-        small = memory[first] + memory[second] <= place.device.total_memory
+        small = memory[first] + memory[second] <= snapshot.device.total_memory
         return np.asarray(small & (light | known[self._kind[first], self._kind[second]]))
 
-    def _add_beside(self, place: Place) -> _Offer:
+    def _add_beside(self, snapshot: DeviceSnapshot) -> _Offer:
         """Each single job beside who is there; leaves what each job of the batch, gangs too, would bring and cost there."""
-        sort = sort_of(place.device)
+        sort = device_class(snapshot.device)
         newcomers, rates = self._newcomers[sort], self._rates[sort]
         kinds, kind_of = _classes(newcomers)
         speeds, losses = np.full(len(kinds), np.nan), np.zeros(len(kinds))
         for index, newcomer in enumerate(kinds):
-            found = self._join(newcomer.job, place)
+            found = self._join(newcomer.job, snapshot)
             if found is not None:
                 speeds[index], losses[index] = found
         brought, lost = rates * speeds[kind_of], losses[kind_of]
-        seat = self._add_seat(Seat((place.device,), False))
+        seat = self._add_seat(Seat((snapshot.device,), False))
         joining = np.flatnonzero(self._single & (brought > lost))
         self._columns.add_alone(brought[joining], lost[joining], joining, seat)
-        return _Offer(place, (seat,), brought, lost)
+        return _Offer(snapshot, (seat,), brought, lost)
 
-    def _join(self, job: Job, place: Place) -> tuple[float, float] | None:
+    def _join(self, job: Job, snapshot: DeviceSnapshot) -> tuple[float, float] | None:
         """(the newcomer's speed, what the residents lose) if admission allows it beside them."""
-        forecast = self._board.forecast(job, place)
-        self._book.note(job.kind, sort_of(place.device), forecast)
-        if not admit(job, forecast, place, self._board.limits).admitted:
+        forecast = self._board.forecast(job, snapshot)
+        self._book.note(job.kind, device_class(snapshot.device), forecast)
+        if not admit(job, forecast, snapshot, self._board.limits).admitted:
             return None
-        loss = sum(self._rate_of(a) * (1 - 1 / slowdown_of(a, forecast)) for a in place.residents)
+        loss = sum(self._rate_of(a) * (1 - 1 / slowdown_of(a, forecast)) for a in snapshot.residents)
         return 1 / slowdown_beside(forecast), loss
 
     def _add_gangs(self, groups: Mapping[object, int], beside: Sequence[_Offer]) -> None:
@@ -201,13 +212,15 @@ class _Draft:
             return
         hosts: dict[HostId, list[_Offer]] = {}
         for key, group in self._idle.items():
-            for host, places in _by_host(group).items():
-                seat = self._add_seat(Seat(tuple(place.device for place in places), True))
-                brought = self._rates[sort_of(places[0].device)]
-                offers = (_Offer(place, (groups[key], seat), brought, np.zeros(len(brought))) for place in places)
+            for host, snapshots in _by_host(group).items():
+                seat = self._add_seat(Seat(tuple(snapshot.device for snapshot in snapshots), True))
+                brought = self._rates[device_class(snapshots[0].device)]
+                offers = (
+                    _Offer(snapshot, (groups[key], seat), brought, np.zeros(len(brought))) for snapshot in snapshots
+                )
                 hosts.setdefault(host, []).extend(offers)
         for offer in beside:
-            hosts.setdefault(offer.place.device.host, []).append(offer)
+            hosts.setdefault(offer.snapshot.device.host, []).append(offer)
         for index in gangs:
             for offered in hosts.values():
                 self._add_gang(index, offered)
@@ -226,10 +239,10 @@ class _Draft:
             )
 
     def _gang_may(self, index: int, offer: _Offer) -> bool:
-        if offer.place.residents:
+        if offer.snapshot.residents:
             return bool(offer.brought[index] > offer.lost[index])  # refused is NaN, and compares as no
-        newcomer = self._newcomers[sort_of(offer.place.device)][index]
-        return admit(newcomer.job, newcomer.forecast, offer.place, self._board.limits).admitted
+        newcomer = self._newcomers[device_class(offer.snapshot.device)][index]
+        return admit(newcomer.job, newcomer.forecast, offer.snapshot, self._board.limits).admitted
 
     def _add_seat(self, seat: Seat) -> int:
         self._seats.append(seat)
@@ -241,7 +254,7 @@ class _Draft:
     def _alone(self, job: Job, device: Device) -> Forecast:
         return self._foretold.get(job.id) or self._board.forecast_alone(job, device)
 
-    def _rates_on(self, sort: Sort) -> Numbers:
+    def _rates_on(self, sort: DeviceClass) -> Numbers:
         """Weighted completions per hour of each job alone on one sort of device (n)."""
         durations = [n.forecast.duration_p50_s or self._usual_s for n in self._newcomers[sort]]
         weights = [self._weights[job.priority] for job in self._jobs]
@@ -257,29 +270,36 @@ class _Draft:
         return np.array(rows, dtype=np.float64).reshape(len(self._jobs), 5)
 
     def _seat_features(self) -> Numbers:
-        committed = (self._board.place(seat.devices[0].id).committed_utilization for seat in self._seats)
+        committed = (self._board.snapshot(seat.devices[0].id).committed_utilization for seat in self._seats)
         rows = [(len(seat.devices), seat.idle, load) for seat, load in zip(self._seats, committed, strict=True)]
         return np.array(rows, dtype=np.float64).reshape(len(self._seats), 3)
 
 
-def _joinable(place: Place, board: Board) -> bool:
-    return 0 < len(place.residents) < board.limits.residents_per_device and all(a.shares for a in place.residents)
+def _joinable(snapshot: DeviceSnapshot, context: SchedulingContext) -> bool:
+    return 0 < len(snapshot.residents) < context.limits.residents_per_device and all(
+        a.shares for a in snapshot.residents
+    )
 
 
-def _alike(places: Iterable[Place]) -> dict[object, list[Place]]:
+def _alike(snapshots: Iterable[DeviceSnapshot]) -> dict[object, list[DeviceSnapshot]]:
     """Idle places by what makes them get the same answers, foreign memory to the GiB; the fullest of each first."""
-    found: dict[object, list[Place]] = {}
-    for place in sorted(places, key=lambda p: -p.committed_memory):
-        foreign = place.reading.foreign_utilization_pct if place.reading else None
-        key = sort_of(place.device), place.device.total_memory, -(-place.committed_memory // _GIB), foreign
-        found.setdefault(key, []).append(place)
+    found: dict[object, list[DeviceSnapshot]] = {}
+    for snapshot in sorted(snapshots, key=lambda p: -p.committed_memory):
+        foreign = snapshot.reading.foreign_utilization_pct if snapshot.reading else None
+        key = (
+            device_class(snapshot.device),
+            snapshot.device.total_memory,
+            -(-snapshot.committed_memory // _GIB),
+            foreign,
+        )
+        found.setdefault(key, []).append(snapshot)
     return found
 
 
-def _by_host(places: Iterable[Place]) -> dict[HostId, list[Place]]:
-    found: dict[HostId, list[Place]] = {}
-    for place in places:
-        found.setdefault(place.device.host, []).append(place)
+def _by_host(snapshots: Iterable[DeviceSnapshot]) -> dict[HostId, list[DeviceSnapshot]]:
+    found: dict[HostId, list[DeviceSnapshot]] = {}
+    for snapshot in snapshots:
+        found.setdefault(snapshot.device.host, []).append(snapshot)
     return found
 
 
@@ -294,8 +314,8 @@ def _classes(newcomers: Sequence[Newcomer]) -> tuple[list[Newcomer], Indices]:
     return kinds, np.array([numbers[newcomer.needs] for newcomer in newcomers], dtype=np.intp)
 
 
-def _weights(jobs: Sequence[Job], residents: Sequence[Attempt], board: Board) -> dict[int, float]:
-    priorities = {job.priority for job in jobs} | {board.state.jobs[a.id.job].priority for a in residents}
+def _weights(jobs: Sequence[Job], residents: Sequence[Attempt], context: SchedulingContext) -> dict[int, float]:
+    priorities = {job.priority for job in jobs} | {context.state.jobs[a.id.job].priority for a in residents}
     return {priority: _PRIORITY ** min(level, _MOST_LEVELS) for level, priority in enumerate(sorted(priorities))}
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.errors import BadInput
@@ -44,12 +44,12 @@ class Plan:
         """Who starts now, the most valuable first. Gangs choose their devices first, whatever they are worth: the others can
         do with any device of their seat."""
         batch, taken = self.batch, set[DeviceId]()
-        places: dict[int, tuple[Device, ...]] = {}
+        snapshots: dict[int, tuple[Device, ...]] = {}
         for option in sorted(self.chosen, key=lambda option: -batch.devices[option]):
-            places[int(option)] = devices = _devices(batch, int(option), taken)
+            snapshots[int(option)] = devices = _devices(batch, int(option), taken)
             taken.update(device.id for device in devices)
-        for option in sorted(places, key=lambda option: -batch.value[option]):
-            yield Proposal(batch.jobs[batch.first[option]], places[option])
+        for option in sorted(snapshots, key=lambda option: -batch.value[option]):
+            yield Proposal(batch.jobs[batch.first[option]], snapshots[option])
 
 
 Solve = Callable[[Batch], Plan]
@@ -59,12 +59,12 @@ def planner(solve: Solve, scheduling: Scheduling) -> Policy:
     """The policy of a planner: the plan of each pass over the foremost waiting jobs, then packing for the rest."""
     book, rest, most = PairBook(), dynamic(scheduling), scheduling.plan_jobs
 
-    def policy(board: Board) -> Iterator[Proposal | Eviction]:
-        batch = draft(board, foremost(board.waiting, most), board.places, book)
+    def policy(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
+        batch = draft(context, foremost(context.waiting, most), context.snapshots, book)
         if batch.size:
             # On a single device the option worth most is the best plan, whoever plans.
             yield from (solve if batch.open_devices > 1 else greedy)(batch).proposals()
-        yield from rest(board)
+        yield from rest(context)
 
     return policy
 

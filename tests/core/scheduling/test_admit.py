@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.core.scheduling.admit import Place, admit, fits_ever
+from gpuq.core.scheduling.admit import DeviceSnapshot, admit, fits_ever
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import DeviceId, HostId
@@ -37,8 +37,8 @@ def a_partner(utilization: float = 40, gib: float = 4, **changes: object) -> Att
 
 def judge(forecast: Forecast, *partners: Attempt, **changes: object) -> Verdict:
     job = a_job(1, **{k: v for k, v in changes.items() if k not in {"reading", "reserved"}})
-    place = Place(a_device(), partners, changes.get("reading", a_reading()), bool(changes.get("reserved")))  # type: ignore[arg-type]
-    return admit(job, forecast, place, LIMITS)
+    snapshot = DeviceSnapshot(a_device(), partners, changes.get("reading", a_reading()), bool(changes.get("reserved")))  # type: ignore[arg-type]
+    return admit(job, forecast, snapshot, LIMITS)
 
 
 def test_an_unknown_job_gets_an_idle_device_to_itself() -> None:
@@ -227,9 +227,9 @@ def test_evidence_that_says_too_little_leaves_the_load_rule(forecast: Forecast) 
     others = (a_partner(70, 2), a_partner(10, 2, id=AttemptId(JobId(8), 1)))[
         : 2 if forecast.pairs[0].evidence == LEARNED else 1
     ]
-    place = Place(a_device(), others, a_reading())
+    snapshot = DeviceSnapshot(a_device(), others, a_reading())
 
-    assert admit(a_job(1), forecast, place, limits).rule is Rule.PREDICTED_LOAD
+    assert admit(a_job(1), forecast, snapshot, limits).rule is Rule.PREDICTED_LOAD
 
 
 def test_evidence_of_pairs_says_nothing_of_foreign_processes() -> None:
@@ -269,8 +269,8 @@ def test_a_kind_never_measured_beside_another_is_never_worse_off_than_under_the_
 
 def saving(slowdown: float, utilization: float = 70, evidence: str = LEARNED, **changes: float) -> Verdict:
     forecast = beside(evidence, slowdown, 1.2 * slowdown, utilization)
-    place = Place(a_device(), (a_partner(utilization, 2),), a_reading())
-    return admit(a_job(1, **changes), forecast, place, replace(LIMITS, objective="saving", least_saving=0.2))
+    snapshot = DeviceSnapshot(a_device(), (a_partner(utilization, 2),), a_reading())
+    return admit(a_job(1, **changes), forecast, snapshot, replace(LIMITS, objective="saving", least_saving=0.2))
 
 
 def test_with_the_objective_saving_a_pair_is_judged_by_the_time_it_saves() -> None:
@@ -301,6 +301,6 @@ def test_a_pair_saves_at_most_half_and_nothing_where_both_are_halved(one: float,
 
 def test_a_device_that_is_unwell_is_refused_with_the_reason_even_if_it_is_idle() -> None:
     reading = a_reading(unwell="XID 79: it has fallen off the bus")
-    verdict = admit(a_job(1), a_forecast(), Place(a_device(), (), reading), Limits())
+    verdict = admit(a_job(1), a_forecast(), DeviceSnapshot(a_device(), (), reading), Limits())
     assert (verdict.admitted, verdict.rule) == (False, Rule.UNWELL)
     assert dict(verdict.numbers) == {"fault": "XID 79: it has fallen off the bus"}

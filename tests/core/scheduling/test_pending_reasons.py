@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuq.core.state.actions import Hold
+from gpuq.core.state.actions import SetPendingReason
 from gpuq.core.state.events import Submitted
 from gpuq.core.state.verdict import Rule
 from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_start, an_exit
@@ -11,11 +11,11 @@ from tests.support.playbook import Playbook
 
 def test_a_reason_is_said_once_not_every_second() -> None:
     play = Playbook().happen(a_report(a_device()), Submitted(a_job(1)), Submitted(a_job(2))).settle()
-    said = len([a for a in play.done if isinstance(a, Hold)])
+    said = len([a for a in play.done if isinstance(a, SetPendingReason)])
 
     play.happen(a_report(a_device())).settle()
 
-    assert len([a for a in play.done if isinstance(a, Hold)]) == said
+    assert len([a for a in play.done if isinstance(a, SetPendingReason)]) == said
 
 
 def test_a_reason_stays_as_long_as_its_device_would_say_the_same() -> None:

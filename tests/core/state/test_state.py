@@ -159,10 +159,10 @@ def test_an_attempt_its_host_never_mentions_is_voided_and_a_mention_takes_that_b
     play = Playbook().happen(a_report(a_device()), Submitted(a_job(1))).settle()
     play.happen(a_report(a_device()), after=30).decide()
     attempt = AttemptId(JobId(1), 1)
-    assert play.state.attempts[attempt].voiding
+    assert play.state.attempts[attempt].revoking
 
     play.happen(a_report(a_device(), residents=(a_resident(1),)))
-    assert not play.state.attempts[attempt].voiding
+    assert not play.state.attempts[attempt].revoking
 
 
 def test_a_silent_host_voids_nothing() -> None:

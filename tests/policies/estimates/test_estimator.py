@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.policy import Eviction, Proposal
 from gpuq.core.state.device import Device, DeviceId, HostId
@@ -35,9 +35,9 @@ class Listening:
     told: dict[JobId, ExpectedStart] = field(default_factory=dict)
     traffic: float | None = None
 
-    def __call__(self, board: Board) -> Iterator[Proposal | Eviction]:
-        yield from packed(board)
-        for job, start in self.teller.look(board).items():
+    def __call__(self, context: SchedulingContext) -> Iterator[Proposal | Eviction]:
+        yield from packed(context)
+        for job, start in self.teller.look(context).items():
             self.told.setdefault(job, start)
         if (traffic := self.teller.traffic()) is not None:
             self.traffic = traffic.arrivals_per_s

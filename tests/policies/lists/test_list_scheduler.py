@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.state.events import Submitted
 from gpuq.policies.lists.list_scheduler import in_order, listed
 from gpuq.policies.lists.order import ARRIVAL, Order
@@ -13,8 +13,8 @@ from tests.support.playbook import Playbook
 def test_of_jobs_that_are_alike_only_the_first_that_cannot_start_is_tried() -> None:
     tried: list[int] = []
 
-    def watching(board: Board):
-        for proposal in listed(ARRIVAL)(board):
+    def watching(context: SchedulingContext):
+        for proposal in listed(ARRIVAL)(context):
             tried.append(int(proposal.job.id))
             yield proposal
 
@@ -30,7 +30,7 @@ def test_of_jobs_that_are_alike_only_the_first_that_cannot_start_is_tried() -> N
 def test_ranks_are_worked_out_for_heads_of_lines_only() -> None:
     ranked: list[int] = []
 
-    def ranking(board: Board):
+    def ranking(context: SchedulingContext):
         return lambda job: (ranked.append(int(job.id)), (job.submitted_at,))[1]
 
     play = Playbook(policy=listed(Order(ranking))).happen(a_report(a_device()))
@@ -41,11 +41,11 @@ def test_ranks_are_worked_out_for_heads_of_lines_only() -> None:
 
 
 def test_lines_that_do_not_stand_in_order_are_ranked_one_by_one() -> None:
-    order = Order(lambda board: lambda job: (-job.submitted_at,), first_come=False)
+    order = Order(lambda context: lambda job: (-job.submitted_at,), first_come=False)
     seen: list[int] = []
 
-    def policy(board: Board):
-        seen.extend(int(job.id) for job in in_order(board, order))
+    def policy(context: SchedulingContext):
+        seen.extend(int(job.id) for job in in_order(context, order))
         return iter(())
 
     Playbook(policy=policy).happen(*(Submitted(a_job(number, kind=f"k{number}")) for number in (1, 2, 3))).decide()

@@ -109,7 +109,7 @@ def test_a_job_is_overtaken_only_by_what_came_within_its_bound(arrivals: list[tu
     ranked = started(playing(order.shortest(3), *jobs, at=1000.0, a=10.0, b=100.0, c=1000.0))
     by_id = {int(job.id): job for job in jobs}
 
-    for place, overtaken in enumerate(ranked):
-        for earlier in ranked[:place]:
+    for snapshot, overtaken in enumerate(ranked):
+        for earlier in ranked[:snapshot]:
             bound = by_id[overtaken].submitted_at + 3 * durations[by_id[overtaken].kind]
             assert by_id[earlier].submitted_at <= bound

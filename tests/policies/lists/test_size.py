@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuq.core.scheduling.context import Board
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import propose_nothing
 from gpuq.core.state.events import Submitted
 from gpuq.policies.lists.size import Sizes
@@ -15,16 +15,16 @@ from tests.support.playbook import Playbook
 class Seen:
     """A policy that only looks, and keeps what it saw."""
 
-    def __call__(self, board: Board):
-        self.sizes = Sizes(board)
-        self.left = {int(job.id): self.sizes.left(job) for job in board.waiting}
-        self.middle = {int(job.id): self.sizes.left_or_middle(job) for job in board.waiting}
-        self.running = {int(a.id.job): (self.sizes.left_of(a), self.sizes.ends_at(a)) for a in _running(board)}
-        return propose_nothing(board)
+    def __call__(self, context: SchedulingContext):
+        self.sizes = Sizes(context)
+        self.left = {int(job.id): self.sizes.left(job) for job in context.waiting}
+        self.middle = {int(job.id): self.sizes.left_or_middle(job) for job in context.waiting}
+        self.running = {int(a.id.job): (self.sizes.left_of(a), self.sizes.ends_at(a)) for a in _running(context)}
+        return propose_nothing(context)
 
 
-def _running(board: Board):
-    return board.state.attempts.values()
+def _running(context: SchedulingContext):
+    return context.state.attempts.values()
 
 
 def seen(*jobs, **forecasts) -> Seen:

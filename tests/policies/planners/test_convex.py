@@ -57,7 +57,7 @@ def test_shares_fit_the_room_and_nobody_is_left_without(seed: int) -> None:
 def test_who_ran_already_comes_after_who_never_did() -> None:
     shop = Shop(1)
     shop.submit(work(1, "heavy", served_s=500.0), work(2, "heavy"))
-    plan = by_priority(shop.batch(), shop.board())
+    plan = by_priority(shop.batch(), shop.context())
     assert [plan.batch.jobs[plan.batch.first[option]].id for option in plan.chosen] == [2]
 
 

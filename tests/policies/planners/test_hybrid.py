@@ -62,7 +62,7 @@ def test_the_first_wave_goes_first_and_partners_find_each_other() -> None:
     policy = Hybrid(Scheduling())
     assert sorted(starts(shop.play(policy))) == [1, 2]
     shop.play(policy, NOW + 1)
-    beside = [{a.id.job for a in place.residents} for place in shop.board().places]
+    beside = [{a.id.job for a in snapshot.residents} for snapshot in shop.context().snapshots]
     assert {1, 3} in beside
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuq.core.scheduling.admit import Place
+from gpuq.core.scheduling.admit import DeviceSnapshot
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.forecast import LEARNED, Forecast, PairCost
 from gpuq.core.state.job import Sharing
@@ -12,7 +12,7 @@ from tests.support.nouns import a_device, a_forecast, a_job, a_reading
 
 DEVICE = a_device(gib=16)
 SORT = (DEVICE.type, DEVICE.sharing)
-PLACE = Place(DEVICE, (), a_reading())
+PLACE = DeviceSnapshot(DEVICE, (), a_reading())
 LIMITS = Limits()
 
 
@@ -69,7 +69,7 @@ def test_each_partner_adds_its_part_to_a_slowdown() -> None:
     assert slowdown_beside(Forecast()) == USUAL_SLOWDOWN
     shop = Shop(1)
     shop.start(a_job(9, kind="light", signature="light 1"), "h0/0")
-    resident = next(shop.board().places).residents[0]
+    resident = next(shop.context().snapshots).residents[0]
     assert slowdown_of(resident, Forecast()) == USUAL_SLOWDOWN
     known = Forecast(pairs=(PairCost(resident.kind, 1.1, 1.1, 1.4, 1.4),))
     assert slowdown_of(resident, known) == 1.4

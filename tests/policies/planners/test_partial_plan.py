@@ -110,8 +110,8 @@ def test_no_jobs_and_no_devices_make_an_empty_batch() -> None:
     shop = Shop(1)
     assert shop.batch().size == 0
     shop.submit(work(1))
-    assert draft(shop.board(), [], shop.board().places, PairBook()).size == 0
-    assert draft(shop.board(), shop.board().waiting, [], PairBook()).size == 0
+    assert draft(shop.context(), [], shop.context().snapshots, PairBook()).size == 0
+    assert draft(shop.context(), shop.context().waiting, [], PairBook()).size == 0
 
 
 def test_where_devices_are_never_shared_there_are_no_pairs() -> None:
@@ -141,7 +141,7 @@ def test_features_are_what_is_foretold_and_unknown_is_not_a_number() -> None:
 @given(seeds)
 def test_each_option_alone_is_admitted(seed: int) -> None:
     shop = drawn(seed)
-    board, batch = shop.board(), shop.batch()
+    context, batch = shop.context(), shop.batch()
     for option in range(batch.size):
         job = batch.jobs[batch.first[option]]
         assert batch.allows(np.array([option]))
@@ -149,5 +149,5 @@ def test_each_option_alone_is_admitted(seed: int) -> None:
         rows = [r - len(batch.jobs) for r, c in zip(batch.rows[option], batch.counts[option], strict=True) if c]
         busy = [batch.seats[row].devices[0] for row in rows if row >= 0 and not batch.seats[row].idle]
         for device in busy:
-            place = board.place(device.id)
-            assert admit(job, board.forecast(job, place), place, board.limits).admitted
+            snapshot = context.snapshot(device.id)
+            assert admit(job, context.forecast(job, snapshot), snapshot, context.limits).admitted

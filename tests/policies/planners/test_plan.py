@@ -86,9 +86,9 @@ def test_every_planner_starts_all_that_fits_again_and_again_alike(name: str) -> 
         shop = drawn(seed)
         policy = registry.make(Scheduling(policy=name))
         passes = [shop.play(policy) for _ in range(4)]
-        idle = [place for place in shop.board().places if not place.residents]
+        idle = [snapshot for snapshot in shop.context().snapshots if not snapshot.residents]
         if idle:
-            assert all(job.device_count > 1 for job in shop.board().waiting)
+            assert all(job.device_count > 1 for job in shop.context().waiting)
         return [[(a.attempt.id, a.attempt.devices) for a in actions if isinstance(a, Launch)] for actions in passes]
 
     for seed in range(12):
