@@ -10,26 +10,28 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from gpuq.core.state.actions import Action
+from gpuq.core.state.actions import Action, Revoke, SetPendingReason
 from gpuq.core.state.events import Event
 
-EVENTS: dict[str, type[Event]] = {cls.__name__: cls for cls in get_args(Event)}
-ACTIONS: dict[str, type[Action]] = {cls.__name__: cls for cls in get_args(Action)}
 T = TypeVar("T")
-_KNOWN: dict[str, Any] = {**EVENTS, **ACTIONS}
+# Names in the journal and in the stream of events that differ from the classes': clients and old journals use them.
+_TAGS: dict[type[Event | Action], str] = {SetPendingReason: "Hold", Revoke: "Void"}
+_CLASSES: dict[str, type[Event | Action]] = {
+    _TAGS.get(cls, cls.__name__): cls for cls in (*get_args(Event), *get_args(Action))
+}
 
 
 def to_plain(item: Event | Action) -> tuple[str, Any]:
     """The noun's name, and its body in JSON types."""
-    return type(item).__name__, msgspec.to_builtins(item)
+    return _TAGS.get(type(item), type(item).__name__), msgspec.to_builtins(item)
 
 
 def from_plain(name: str, body: Any) -> Event | Action:
     """The noun of that name and body. Raises ValueError with the place of the fault."""
-    if name not in _KNOWN:
+    if name not in _CLASSES:
         raise ValueError(f"unknown noun {name!r}")
     try:
-        item: Event | Action = msgspec.convert(body, _KNOWN[name], strict=False)
+        item: Event | Action = msgspec.convert(body, _CLASSES[name], strict=False)
     except msgspec.ValidationError as error:
         raise ValueError(f"{name}: {error}") from error
     return item

@@ -1,7 +1,7 @@
 """Shadow mode: gpuq runs every job alone, and notes once for each job where admission would have let it join another.
 
-Arrives: the state after each pass, and who answers questions. Leaves: first chances, for the record. The same `needed_forecasts` and `admit`
-as ever, with the limits that would be in force; nothing here can start or hold up a job.
+Arrives: the state after each pass, and who answers questions. Leaves: first chances, for the record. The same
+`needed_forecasts` and `admit` as ever, with the limits that would be in force; nothing here can start or hold up a job.
 
 What is counted is on the low side. A device that somebody would have joined is open to nobody else until that one would have
 ended. A job that had its chance would have run by now: it is no partner when it really runs. And since somebody is gone earlier,

@@ -129,7 +129,7 @@ class _Pass:
     """One pass of one policy: how long it has taken, and how much it has proposed in vain."""
 
     def __init__(self, context: SchedulingContext, alarm: Alarm, clock: Callable[[], float], limit_s: float) -> None:
-        self._board, self._alarm, self._clock, self._limit_s = context, alarm, clock, limit_s
+        self._context, self._alarm, self._clock, self._limit_s = context, alarm, clock, limit_s
         self._spent_s = 0.0
         self._in_vain = 0
         each = len(context.state.jobs) + len(context.state.devices)
@@ -168,7 +168,7 @@ class _Pass:
         """The same, with the state's own job and devices: what others say of those must not decide."""
         if not isinstance(item.job, Job):
             raise _Misbehaved(f"it proposed {_short(item.job)} for a job")
-        job = self._board.state.jobs.get(item.job.id)
+        job = self._context.state.jobs.get(item.job.id)
         if isinstance(item, Eviction) and not isinstance(item.attempt, AttemptId):
             raise _Misbehaved(f"it proposed {_short(item.attempt)} for an attempt to stop")
         if job is None or job.state is not JobState.PENDING:
@@ -181,7 +181,7 @@ class _Pass:
     def _devices(self, devices: object) -> tuple[Device, ...]:
         if not isinstance(devices, tuple) or not devices:
             raise _Misbehaved(f"it proposed {_short(devices)} for devices, which is no tuple of them")
-        all_known = self._board.state.devices
+        all_known = self._context.state.devices
         same = True
         for device in devices:
             known = all_known.get(device.id) if isinstance(device, Device) else None
@@ -192,7 +192,7 @@ class _Pass:
 
     def note_outcome(self, item: Proposal | Eviction) -> None:
         """Count what came to nothing. Raises _Misbehaved where that has no end."""
-        if isinstance(item, Eviction) or not self._board.placed(item.job):
+        if isinstance(item, Eviction) or not self._context.placed(item.job):
             self._count_in_vain()
 
     def _count_in_vain(self) -> None:

@@ -42,15 +42,17 @@ class Reservation:
     """Devices kept for a job that waited too long, and for those like it, as chosen at `turn`."""
 
     job: JobId
-    likeness: SchedulingClass
+    scheduling_class: SchedulingClass
     devices: frozenset[DeviceId]
     turn: int
 
 
 class PassCache(dict[Question, Forecast]):
-    """See the module's own words. `stale_reasons` are likenesses whose reason is another now; `all_reasons_stale` says that all who wait may
-    have to be told anew; `reasons_at` is the turn up to which reasons hold. `deferred` are the jobs that the policy itself kept
-    back in the last pass."""
+    """Forecasts and conclusions of earlier passes.
+
+    `stale_reasons`: classes whose pending reason changed. `all_reasons_stale`: every pending reason has to be worked out again.
+    `reasons_at`: the revision up to which the reasons hold. `deferred`: jobs that the policy itself deferred in the last pass.
+    """
 
     def __init__(self, answers: dict[Question, Forecast] | None = None) -> None:
         super().__init__(answers or {})

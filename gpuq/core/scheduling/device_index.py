@@ -1,7 +1,7 @@
 """Devices as passes see them, kept from one pass to the next: only what was touched is looked at anew.
 
-Arrives: the state, the limits, the time. Leaves: a `DeviceSnapshot` for each device, the idle ones in order, and the open busy ones, the
-least loaded first. A turn is counted whenever anything changed that an admission could depend on. Ignores who waits.
+Arrives: the state, the limits, the time. Leaves: a `DeviceSnapshot` for each device, the idle ones in order, and the open busy
+ones, the least loaded first. A turn is counted whenever anything changed that an admission could depend on. Ignores who waits.
 """
 
 from __future__ import annotations

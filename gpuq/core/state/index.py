@@ -57,8 +57,11 @@ class PendingGroup:
 
 @dataclass
 class Index:
-    """Dictionaries stand for ordered sets. `needs_verdict` are waiting jobs without a verdict; `cancelling` live attempts' jobs whose
-    end was asked for; `last_heartbeats` the attempts not given up yet, the longest silent first; `last_reports` the hosts, likewise."""
+    """Facts derived from the state, so that a pass costs what changed and not what there is.
+
+    Dictionaries stand for ordered sets. `needs_verdict`: waiting jobs without a verdict. `cancelling`: jobs with a live attempt
+    whose end was requested. `last_heartbeats` (attempts) and `last_reports` (hosts): the longest silent first.
+    """
 
     waiting: dict[JobId, Job] = field(default_factory=dict)
     groups: dict[GroupKey, PendingGroup] = field(default_factory=dict)
@@ -143,7 +146,7 @@ class Index:
             self._drop(attempt.id, owner)
         else:
             self.running_of.setdefault(owner, {})[attempt.id] = None
-            self._note_sign(old, new)
+            self._note_heartbeat(old, new)
         for device in attempt.devices:
             self.touch(device)
 
@@ -153,7 +156,7 @@ class Index:
         if not self.running_of[owner]:
             del self.running_of[owner]
 
-    def _note_sign(self, old: Attempt | None, new: Attempt) -> None:
+    def _note_heartbeat(self, old: Attempt | None, new: Attempt) -> None:
         if new.revoking:
             self.last_heartbeats.pop(new.id, None)
         elif old is None or old.revoking or last_heartbeat(old) != last_heartbeat(new):

@@ -42,20 +42,20 @@ class _Skip:
 
 class _Strict(_Skip):
     def __init__(self, context: SchedulingContext) -> None:
-        self._board = context
+        self._context = context
 
     def hold(self, job: Job) -> bool:
-        return not _fits_some_day(self._board, job)
+        return not _fits_some_day(self._context, job)
 
 
 class _Easy(_Skip):
     def __init__(self, context: SchedulingContext) -> None:
-        self._board = context
+        self._context = context
         self._kept: frozenset[DeviceId] | None = None
         self._free_at = inf
 
     def hold(self, job: Job) -> bool:
-        if self._kept is None and _fits_some_day(self._board, job):
+        if self._kept is None and _fits_some_day(self._context, job):
             self._keep_for(job)
         return True
 
@@ -63,13 +63,13 @@ class _Easy(_Skip):
         if not self._kept or not any(snapshot.device.id in self._kept for snapshot in snapshots):
             return True
         duration = self._sizes.duration(job)
-        return duration is not None and self._free_at < inf and self._board.now + duration[1] <= self._free_at
+        return duration is not None and self._free_at < inf and self._context.now + duration[1] <= self._free_at
 
     def _keep_for(self, head: Job) -> None:
         """The devices of one host that will be free first, and when: nine times in ten, by the forecasts."""
-        self._sizes = Sizes(self._board)
+        self._sizes = Sizes(self._context)
         hosts: dict[HostId, list[tuple[float, DeviceId]]] = {}
-        for snapshot in self._board.snapshots:
+        for snapshot in self._context.snapshots:
             if snapshot.reading is not None and (head.declared_memory or 0) <= snapshot.device.total_memory:
                 hosts.setdefault(snapshot.device.host, []).append((self._free(snapshot), snapshot.device.id))
         first = [sorted(host)[: head.device_count] for host in hosts.values() if len(host) >= head.device_count]
@@ -79,10 +79,10 @@ class _Easy(_Skip):
 
     def _free(self, snapshot: DeviceSnapshot) -> float:
         """When nobody will be there; a device given in this pass is one whose newcomer's end is not known."""
-        if self._board.given(snapshot.device.id):
+        if self._context.given(snapshot.device.id):
             return inf
         ends = [self._sizes.ends_at(attempt) for attempt in snapshot.residents]
-        return max((inf if end is None else end for end in ends), default=self._board.now)
+        return max((inf if end is None else end for end in ends), default=self._context.now)
 
 
 def skip(context: SchedulingContext) -> Gate:  # noqa: ARG001 - every backfill is made like this

@@ -105,7 +105,7 @@ class _Room:
     def __init__(
         self, context: SchedulingContext, standing: Standing, kept: dict[JobId, tuple[DeviceId, ...]], vain: set[JobId]
     ) -> None:
-        self._board, self._standing, self._kept, self._vain = context, standing, kept, vain
+        self._context, self._standing, self._kept, self._vain = context, standing, kept, vain
         self._kept_devices = {device for devices in kept.values() for device in devices}
         stoppable = (a for a in context.state.attempts.values() if _may_stop(context, a))
         self._ranks: dict[AttemptId, Rank] = {a.id: standing.running(a) for a in stoppable}
@@ -113,11 +113,11 @@ class _Room:
 
     def promised(self) -> Iterator[Proposal]:
         for job_id, devices in list(self._kept.items()):
-            if any(self._board.state.residents.get(device) for device in devices):
+            if any(self._context.state.residents.get(device) for device in devices):
                 continue
-            job = self._board.state.jobs[job_id]
-            yield Proposal(job, tuple(self._board.snapshot(device).device for device in devices))
-            if not self._board.placed(job):
+            job = self._context.state.jobs[job_id]
+            yield Proposal(job, tuple(self._context.snapshot(device).device for device in devices))
+            if not self._context.placed(job):
                 self._vain.add(job_id)
             del self._kept[job_id]
             self._kept_devices.difference_update(devices)
@@ -142,22 +142,22 @@ class _Room:
     def _cheapest(self, job: Job) -> list[_Freed]:
         hosts: dict[HostId, list[_Freed]] = {}
         own = self._standing.waiting(job)
-        for snapshot in self._board.snapshots:
+        for snapshot in self._context.snapshots:
             if self._could_have(job, own, snapshot):
                 hosts.setdefault(snapshot.device.host, []).append(_Freed(snapshot.device.id, snapshot.residents))
-        now = self._board.now
+        now = self._context.now
         sorted_hosts = (sorted(host, key=lambda freed: freed.price(now)) for host in hosts.values())
         enough = [host[: job.device_count] for host in sorted_hosts if len(host) >= job.device_count]
         return min(enough, key=lambda host: [freed.price(now) for freed in reversed(host)], default=[])
 
     def _could_have(self, job: Job, own: Rank, snapshot: DeviceSnapshot) -> bool:
         device = snapshot.device.id
-        if device in self._kept_devices or self._board.given(device) or snapshot.reserved:
+        if device in self._kept_devices or self._context.given(device) or snapshot.reserved:
             return False
         if not all(a.id in self._ranks and own < self._ranks[a.id] for a in snapshot.residents):
             return False
-        forecast = self._board.forecast_alone(job, snapshot.device)
-        return admit(job, forecast, _emptied(snapshot), self._board.limits).admitted
+        forecast = self._context.forecast_alone(job, snapshot.device)
+        return admit(job, forecast, _emptied(snapshot), self._context.limits).admitted
 
 
 class ByPriority:
@@ -179,7 +179,7 @@ class ByAttained:
     """Queues of attained service, as `order.least_attained` has them."""
 
     def __init__(self, context: SchedulingContext, thresholds_s: tuple[float, ...]) -> None:
-        self._board, self._thresholds = context, thresholds_s
+        self._context, self._thresholds = context, thresholds_s
 
     def waiting(self, job: Job) -> Rank:
         """Its queue."""
@@ -187,8 +187,8 @@ class ByAttained:
 
     def running(self, attempt: Attempt) -> Rank:
         """Its queue by now."""
-        job = self._board.state.jobs[attempt.id.job]
-        return (queue_of(job.served_s + served_s(attempt, self._board.now), self._thresholds),)
+        job = self._context.state.jobs[attempt.id.job]
+        return (queue_of(job.served_s + served_s(attempt, self._context.now), self._thresholds),)
 
 
 class ByLeft:

@@ -15,7 +15,7 @@ class Sizes:
     """Device-seconds, per job. What is foretold of one signature is worked out once in a pass."""
 
     def __init__(self, context: SchedulingContext) -> None:
-        self._board = context
+        self._context = context
         self._sorts = list(context.device_classes)
         self._durations: dict[str, tuple[float, float] | None] = {}
 
@@ -34,11 +34,11 @@ class Sizes:
 
     def left_of(self, attempt: Attempt) -> float | None:
         """What a running job has left; None if unknown."""
-        job, foretold = self._board.state.jobs[attempt.id.job], attempt.forecast
+        job, foretold = self._context.state.jobs[attempt.id.job], attempt.forecast
         if foretold.duration_p50_s is None:
             return None
         long = foretold.duration_p50_s if foretold.duration_p90_s is None else foretold.duration_p90_s
-        served = job.served_s + served_s(attempt, self._board.now)
+        served = job.served_s + served_s(attempt, self._context.now)
         return _left(foretold.duration_p50_s * len(attempt.devices), long * len(attempt.devices), served)
 
     def ends_at(self, attempt: Attempt) -> float | None:
@@ -48,10 +48,10 @@ class Sizes:
         if foretold is None:
             return None
         slowdown = attempt.forecast.expected_slowdown or 1.0
-        job = self._board.state.jobs[attempt.id.job]
+        job = self._context.state.jobs[attempt.id.job]
         whole = foretold - job.served_s / len(attempt.devices)
         end = began + max(0.0, whole) * slowdown
-        return end if end > self._board.now else self._board.now + (self._board.now - began)
+        return end if end > self._context.now else self._context.now + (self._context.now - began)
 
     def duration(self, job: Job) -> tuple[float, float] | None:
         """(median, exceeded once in ten) seconds from start to end, the mean over the sorts of devices; None if unknown."""
@@ -60,7 +60,7 @@ class Sizes:
         return self._durations[job.signature]
 
     def _foretold(self, job: Job) -> tuple[float, float] | None:
-        found = [self._board.forecast_alone(job, device) for device in self._sorts]
+        found = [self._context.forecast_alone(job, device) for device in self._sorts]
         known = [(f.duration_p50_s, f.duration_p90_s) for f in found if f.duration_p50_s is not None]
         if not known:
             return None
@@ -71,11 +71,11 @@ class Sizes:
     @cached_property
     def _middle(self) -> float:
         """Over those who wait and those who run: the latter show what the short ones are like, which never wait for long."""
-        groups = self._board.groups
+        groups = self._context.groups
         waiting = (left for group in groups for left in repeat(self.left(group.head), len(group.jobs)))
         running = (
             None if a.forecast.duration_p50_s is None else a.forecast.duration_p50_s * len(a.devices)
-            for a in self._board.state.attempts.values()
+            for a in self._context.state.attempts.values()
         )
         known = [size for size in (*waiting, *running) if size is not None]
         return median(known) if known else 0.0

@@ -75,7 +75,7 @@ class _Draft:
         book: PairBook,
         foretold: Foretold,
     ) -> None:
-        self._board, self._jobs, self._book, self._foretold = context, jobs, book, foretold
+        self._context, self._jobs, self._book, self._foretold = context, jobs, book, foretold
         open_places = [
             snapshot for snapshot in snapshots if snapshot.reading is not None and not context.given(snapshot.device.id)
         ]
@@ -127,7 +127,7 @@ class _Draft:
         newcomers, rates = self._newcomers[sort], self._rates[sort]
         kinds, kind_of = _classes(newcomers)
         allowed = np.array(
-            [admit(n.job, n.forecast, snapshot, self._board.limits).admitted for n in kinds], dtype=np.bool_
+            [admit(n.job, n.forecast, snapshot, self._context.limits).admitted for n in kinds], dtype=np.bool_
         )
         alone = np.flatnonzero(self._single & allowed[kind_of]) if len(kinds) else np.empty(0, dtype=np.intp)
         self._columns.add_alone(rates[alone], 0.0, alone, seat)
@@ -138,7 +138,7 @@ class _Draft:
     def _pairs(self, sharing: Indices, sort: DeviceClass, snapshot: DeviceSnapshot) -> tuple[Indices, Indices, Numbers]:
         """(who starts, who joins, what each brings) of each pair that is worth more than the better of the two alone."""
         newcomers, rates = self._newcomers[sort], self._rates[sort]
-        if self._board.limits.residents_per_device < 2:
+        if self._context.limits.residents_per_device < 2:
             sharing = sharing[:0]
         # The better of two starts, and the other joins it.
         ordered = sharing[np.argsort(-rates[sharing], kind="stable")]
@@ -150,7 +150,7 @@ class _Draft:
         hopeful = (value > rates[first]) & self._may_fit(first, second, known, sort, snapshot)
         asked = np.flatnonzero(hopeful)
         asked = asked[np.argsort(-value[asked], kind="stable")[:_MOST_PAIRS]]
-        allows, limits = self._book.allows, self._board.limits
+        allows, limits = self._book.allows, self._context.limits
         found = [k for k in asked if allows(newcomers[first[k]], newcomers[second[k]], snapshot, limits)]
         pairs = np.sort(np.array(found, dtype=np.intp))
         return first[pairs], second[pairs], both[pairs]
@@ -175,7 +175,7 @@ class _Draft:
         load = np.array([np.inf if need[1] is None else need[1] for need in needs])
         memory = np.array([np.inf if need[2] is None else need[2] for need in needs])
         most = np.array(
-            [load_limit(newcomer.job.max_slowdown, self._board.limits, 2) for newcomer in self._newcomers[sort]]
+            [load_limit(newcomer.job.max_slowdown, self._context.limits, 2) for newcomer in self._newcomers[sort]]
         )
         light = load[first] + load[second] <= np.minimum(most[first], most[second])
         small = memory[first] + memory[second] <= snapshot.device.total_memory
@@ -199,9 +199,9 @@ class _Draft:
 
     def _join(self, job: Job, snapshot: DeviceSnapshot) -> tuple[float, float] | None:
         """(the newcomer's speed, what the residents lose) if admission allows it beside them."""
-        forecast = self._board.forecast(job, snapshot)
+        forecast = self._context.forecast(job, snapshot)
         self._book.note(job.kind, device_class(snapshot.device), forecast)
-        if not admit(job, forecast, snapshot, self._board.limits).admitted:
+        if not admit(job, forecast, snapshot, self._context.limits).admitted:
             return None
         loss = sum(self._rate_of(a) * (1 - 1 / slowdown_of(a, forecast)) for a in snapshot.residents)
         return 1 / slowdown_beside(forecast), loss
@@ -242,7 +242,7 @@ class _Draft:
         if offer.snapshot.residents:
             return bool(offer.brought[index] > offer.lost[index])  # refused is NaN, and compares as no
         newcomer = self._newcomers[device_class(offer.snapshot.device)][index]
-        return admit(newcomer.job, newcomer.forecast, offer.snapshot, self._board.limits).admitted
+        return admit(newcomer.job, newcomer.forecast, offer.snapshot, self._context.limits).admitted
 
     def _add_seat(self, seat: Seat) -> int:
         self._seats.append(seat)
@@ -252,7 +252,7 @@ class _Draft:
     # --- what they are worth --------------------------------------------------------------------------------------
 
     def _alone(self, job: Job, device: Device) -> Forecast:
-        return self._foretold.get(job.id) or self._board.forecast_alone(job, device)
+        return self._foretold.get(job.id) or self._context.forecast_alone(job, device)
 
     def _rates_on(self, sort: DeviceClass) -> Numbers:
         """Weighted completions per hour of each job alone on one sort of device (n)."""
@@ -262,15 +262,15 @@ class _Draft:
 
     def _rate_of(self, resident: Attempt) -> float:
         duration = max(resident.forecast.duration_p50_s or self._usual_s, _SHORTEST_S)
-        return 3600.0 * self._weights[self._board.state.jobs[resident.id.job].priority] / duration
+        return 3600.0 * self._weights[self._context.state.jobs[resident.id.job].priority] / duration
 
     def _job_features(self) -> Numbers:
         forecasts = next(iter(self._newcomers.values()), [Newcomer(job, Forecast()) for job in self._jobs])
-        rows = [(*_plain(n), n.job.device_count, self._board.now - n.job.submitted_at) for n in forecasts]
+        rows = [(*_plain(n), n.job.device_count, self._context.now - n.job.submitted_at) for n in forecasts]
         return np.array(rows, dtype=np.float64).reshape(len(self._jobs), 5)
 
     def _seat_features(self) -> Numbers:
-        committed = (self._board.snapshot(seat.devices[0].id).committed_utilization for seat in self._seats)
+        committed = (self._context.snapshot(seat.devices[0].id).committed_utilization for seat in self._seats)
         rows = [(len(seat.devices), seat.idle, load) for seat, load in zip(self._seats, committed, strict=True)]
         return np.array(rows, dtype=np.float64).reshape(len(self._seats), 3)
 
