@@ -19,7 +19,7 @@ import pytest
 from gpuq_workers import run_job, serve
 from gpuq_workers.attempts import AttemptFolder
 from gpuq_workers.measuring import watch
-from gpuq_workers.serve import Parts, WorkerService
+from gpuq_workers.serve import WorkerDependencies, WorkerService
 
 from gpuq import codec
 from gpuq.adapters import process
@@ -51,7 +51,7 @@ async def serving(
     settings: Settings, inbox: Inbox, sampler: StillSampler | None = None, orders: ChildSpec | None = None
 ) -> AsyncIterator[WorkerService]:
     sampler = sampler or StillSampler()
-    service = WorkerService(Parts(settings, sampler.devices, sampler, inbox, orders))
+    service = WorkerService(WorkerDependencies(settings, sampler.devices, sampler, inbox, orders))
     stop = asyncio.Event()
     running = asyncio.create_task(service.run(stop))
     try:

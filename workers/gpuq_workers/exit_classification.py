@@ -30,7 +30,7 @@ _UNITS = {"bytes": 0, "B": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 @dataclass(frozen=True)
-class Seen:
+class HostObservation:
     """The last look at this host, and the memory promised to each attempt on each of its devices, in bytes."""
 
     devices: Sequence[Device]
@@ -39,7 +39,7 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Settled:
+class ClassifiedExit:
     """An end as it is reported. `unwell`: its devices are said to have failed, and the driver's XIDs do not say it themselves."""
 
     ending: Ending
@@ -48,21 +48,21 @@ class Settled:
     unwell: bool = False
 
 
-def settle(end: EndFile, attempt: AttemptId, order: OrderFile | None, folder: Path, seen: Seen | None) -> Settled:
+def classify_exit(end: EndFile, attempt: AttemptId, order: OrderFile | None, folder: Path, seen: HostObservation | None) -> ClassifiedExit:
     """The end as it is reported. Never raises for what it finds in the folder."""
     fault = device_fault(end, read_xids(folder))
     if fault is not None:
-        return Settled(Ending.DEVICE_FAILED, f"the driver reported {fault}; {end.reason}"[:600])
+        return ClassifiedExit(Ending.DEVICE_FAILED, f"the driver reported {fault}; {end.reason}"[:600])
     silent = silent_devices(end, order, seen)
     if silent:
         reason = f"the driver did not answer for {', '.join(silent)}; {end.reason}"
-        return Settled(Ending.DEVICE_FAILED, reason[:600], unwell=True)
+        return ClassifiedExit(Ending.DEVICE_FAILED, reason[:600], unwell=True)
     on_cores = order is not None and order.cores is not None
     if end.ending is Ending.OUT_OF_MEMORY or (end.ending is Ending.HOST_OUT_OF_MEMORY and on_cores):
         cause = memory_cause(end, attempt, order, seen)
         said = "" if cause is None else f"; {cause}"
-        return Settled(end.ending, f"{end.reason}{said}", cause)
-    return Settled(end.ending, end.reason, unwell=end.ending is Ending.DEVICE_FAILED)
+        return ClassifiedExit(end.ending, f"{end.reason}{said}", cause)
+    return ClassifiedExit(end.ending, end.reason, unwell=end.ending is Ending.DEVICE_FAILED)
 
 
 def read_xids(folder: Path) -> list[tuple[int, float]]:
@@ -84,7 +84,7 @@ def device_fault(end: EndFile, xids: Iterable[tuple[int, float]]) -> str | None:
     return f"XID {faults[-1]} ({DEVICE_FAULTS[faults[-1]]})" if faults else None
 
 
-def silent_devices(end: EndFile, order: OrderFile | None, seen: Seen | None) -> list[str]:
+def silent_devices(end: EndFile, order: OrderFile | None, seen: HostObservation | None) -> list[str]:
     """Its devices that the latest look got no reading from, if it failed by itself."""
     if end.ending not in _FAILURES or end.exit_code == 0 or order is None or seen is None:
         return []
@@ -92,7 +92,7 @@ def silent_devices(end: EndFile, order: OrderFile | None, seen: Seen | None) -> 
     return [device for device in order.devices if device in known and device not in read]
 
 
-def memory_cause(end: EndFile, attempt: AttemptId, order: OrderFile | None, seen: Seen | None) -> MemoryCause | None:
+def memory_cause(end: EndFile, attempt: AttemptId, order: OrderFile | None, seen: HostObservation | None) -> MemoryCause | None:
     """Whose use left the device without memory: who is furthest beyond the promise, with what was asked for last; else foreign
     processes, if they hold what was promised. None where no reading tells.
     """
@@ -117,7 +117,7 @@ def asked_bytes(reason: str) -> int:
     return 0
 
 
-def _foreign_holds_promised(order: OrderFile, seen: Seen) -> bool:
+def _foreign_holds_promised(order: OrderFile, seen: HostObservation) -> bool:
     readings = dict(seen.sample.readings)
     promised = sum(seen.promised.values())
     theirs = [

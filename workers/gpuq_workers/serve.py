@@ -31,7 +31,7 @@ from gpuq.settings import Settings, load
 from gpuq_workers.deliver import Delivery, Inbox
 from gpuq_workers.measuring.blink import Blinker
 from gpuq_workers.measuring.sample import Sample
-from gpuq_workers.measuring.watch import SamplerLike, Watch
+from gpuq_workers.measuring.watch import SamplerLike, SamplerThread
 from gpuq_workers.prune import prune
 from gpuq_workers.residents import Residents
 from gpuq_workers.spool import Spool
@@ -43,7 +43,7 @@ _FIRST_SAMPLE_WITHIN_S = 5.0
 
 
 @dataclass(frozen=True)
-class Parts:
+class WorkerDependencies:
     """What the service is made of; tests put in their own."""
 
     settings: Settings
@@ -56,12 +56,12 @@ class Parts:
 class WorkerService:
     """The host's voice."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: WorkerDependencies) -> None:
         self._parts = parts
         settings = parts.settings
         self._host = HostId(settings.worker.host)
         self._spool = Spool(settings.home.spool, settings.worker.host)
-        self._watch = Watch(parts.sampler, parts.devices, settings.worker.sample_every_s)
+        self._watch = SamplerThread(parts.sampler, parts.devices, settings.worker.sample_every_s)
         self._residents = Residents(
             settings.home.attempts,
             self._spool,
@@ -161,7 +161,7 @@ def _asynchronous(act: Callable[[], object]) -> Callable[[], Awaitable[object]]:
     return acted
 
 
-async def serve(parts: Parts) -> None:
+async def serve(parts: WorkerDependencies) -> None:
     """Run the service until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -200,7 +200,7 @@ async def _serve_for_real(settings: Settings) -> None:
         status=settings.home.run / "service-orders.json",
     )
     try:
-        await serve(Parts(settings, backend.devices, sampler, stream, orders))
+        await serve(WorkerDependencies(settings, backend.devices, sampler, stream, orders))
     finally:
         await stream.close()
         sampler.close()

@@ -14,7 +14,7 @@ from typing import Any
 from gpuq.api.contract.schema import DeviceView, ForecastView, JobLine, ResidentView
 from gpuq.api.live import Live
 from gpuq.api.messages import duration, memory
-from gpuq.api.page.bars import Bar, memory_bar, shades, utilization_bar
+from gpuq.api.page.bars import DeviceBar, memory_bar, shades, utilization_bar
 from gpuq.core.state.job import ACTIVE, ENDED, JobState
 
 _HEAD = """<!doctype html>
@@ -163,7 +163,7 @@ def _idle(device: DeviceView) -> str:
     return "Nobody is here." if device.read_at else "Nobody reports this device now."
 
 
-def _meter(name: str, bar: Bar) -> str:
+def _meter(name: str, bar: DeviceBar) -> str:
     return (
         f'<div class="meter"><span class="name">{name}</span><span class="now">{escape(bar.now)}</span>{bar.svg}'
         f'<span class="note">{escape(bar.note)}</span></div>'

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from gpuq_workers.measuring.measure import Look, Meter, State
+from gpuq_workers.measuring.measure import Look, Meter, MeterState
 from gpuq_workers.measuring.progress import Progress
 
 from gpuq.core.measuring.measurement import Measurement, Segment
@@ -330,7 +330,7 @@ def test_a_job_too_short_for_a_window_is_judged_by_its_looks():
 
 def test_foreign_load_is_kept_over_a_restart():
     life = Life().go(31, rate=20, utilization=40, foreign=1.0, held_back=0.5)
-    kept = msgspec.json.decode(msgspec.json.encode(life.meter.state), type=State)
+    kept = msgspec.json.decode(msgspec.json.encode(life.meter.state), type=MeterState)
     assert Meter(kept).measurement() == life.measured
 
 
@@ -340,7 +340,7 @@ def test_foreign_load_is_kept_over_a_restart():
 def test_a_restarted_service_goes_on_and_attributes_the_gap_to_no_one():
     first = Life().go(31, rate=20, utilization=70, memory=9000)
     before = first.measured
-    kept = msgspec.json.decode(msgspec.json.encode(first.meter.state), type=State)
+    kept = msgspec.json.decode(msgspec.json.encode(first.meter.state), type=MeterState)
     second = Life(Meter(kept))
     second.clock, second.made, second.first, second.last = (
         first.clock + 60,
@@ -395,5 +395,5 @@ def test_steps_made_while_the_partner_stood_still_are_a_segment_of_their_own():
     assert found is not None
     assert found.value == pytest.approx(42 / 20)
     assert life.measured.blink == "2 times"
-    again = Meter(msgspec.json.decode(msgspec.json.encode(life.meter.state), type=State))
+    again = Meter(msgspec.json.decode(msgspec.json.encode(life.meter.state), type=MeterState))
     assert again.measurement().blink == "2 times", "after a restart of the worker service too"

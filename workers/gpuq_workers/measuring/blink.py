@@ -69,7 +69,7 @@ class Meters(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PausedPair:
     """Who would be paused, and who measured meanwhile, on the one device that both have."""
 
     paused: WatchedResident
@@ -109,7 +109,7 @@ class Blinker:
             elif self._is_time(pair.paused.attempt):
                 await self._try(pair)
 
-    def _pair(self, measured: WatchedResident, partners: Sequence[WatchedResident]) -> Pair | str:
+    def _pair(self, measured: WatchedResident, partners: Sequence[WatchedResident]) -> PausedPair | str:
         """Whom to pause to measure this one, or why nobody."""
         if not self.allowed:
             return "its host does not allow it (`blink` in [worker])"
@@ -124,7 +124,7 @@ class Blinker:
         device = next((one for one in self.devices() if one.id == measured.devices[0]), None)
         if device is None or (device.sharing == "mps" and not _VOLTA_OR_LATER.search(device.type)):
             return "one client of MPS that stands still may hold up the other on such a device"
-        return Pair(partner, measured)
+        return PausedPair(partner, measured)
 
     async def _note(self, attempt: AttemptId, why_not: str) -> None:
         if self._noted.get(attempt) != why_not:
@@ -142,7 +142,7 @@ class Blinker:
         # A little more than earned: the shim keeps the account, and its pause ends later than is reckoned here.
         return after + EARN * seconds * 1.02 + self.chance.expovariate(1 / (EARN * seconds))
 
-    async def _try(self, pair: Pair) -> None:
+    async def _try(self, pair: PausedPair) -> None:
         """Blink, if the two of them are fit for it now."""
         paused = pair.paused.attempt
         early = await asyncio.to_thread(_too_early, pair, self.clock())
@@ -158,7 +158,7 @@ class Blinker:
         self._next[paused] = self._random_moment(self.clock() + length[0], length[0])
         await self._measure(pair, *length)
 
-    def _length(self, pair: Pair) -> tuple[float, float] | str:
+    def _length(self, pair: PausedPair) -> tuple[float, float] | str:
         """How long to pause the one to measure the other, as `pause_length` has it, or why not at all."""
         peers = self.peers(pair.paused)
         if peers is not None:
@@ -167,7 +167,7 @@ class Blinker:
         length = None if progress is None else pause_length(progress)
         return length or "a step of its own takes longer than a pause may"
 
-    async def _measure(self, pair: Pair, seconds: float, settle_s: float) -> None:
+    async def _measure(self, pair: PausedPair, seconds: float, settle_s: float) -> None:
         """Blink, while the meters of both stand still."""
         both = (pair.paused.attempt, pair.measured.attempt)
         await self.meters.pause(both)
@@ -179,7 +179,7 @@ class Blinker:
         finally:
             await self.meters.go_on(both, measured)
 
-    async def _blink(self, pair: Pair, seconds: float, settle_s: float) -> AloneSteps | None:
+    async def _blink(self, pair: PausedPair, seconds: float, settle_s: float) -> AloneSteps | None:
         """One pause, from the request to what was measured in it; None if nothing was."""
         folder = AttemptFolder(pair.paused.folder, pair.paused.attempt)
         began = self.clock()
@@ -199,7 +199,7 @@ class Blinker:
         return self._measured(pair, answer, looks, settle_s)
 
     def _measured(
-        self, pair: Pair, answer: BlinkAnswer | None, looks: Sequence[Glance], settle_s: float
+        self, pair: PausedPair, answer: BlinkAnswer | None, looks: Sequence[Glance], settle_s: float
     ) -> AloneSteps | None:
         if answer is None or answer.why_not is not None or answer.began is None or answer.ended is None:
             why_not = answer.why_not if answer else "its shim did not answer"
@@ -242,7 +242,7 @@ def pause_length(progress: Progress) -> tuple[float, float] | None:
     return min(LONGEST_S, max(PAUSE_S, settle_s + _STEPS_WANTED * step_s)), settle_s
 
 
-def _too_early(pair: Pair, now: float) -> str | None:
+def _too_early(pair: PausedPair, now: float) -> str | None:
     """Why not now: both have to be well into their training, and nobody may want one of them back."""
     for one in (pair.paused, pair.measured):
         progress = _progress(one)

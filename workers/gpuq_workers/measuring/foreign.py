@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpuq.adapters.devices import Usage
+from gpuq.adapters.devices import ResidentUsage
 from gpuq.core.measuring.measurement import HELD_BACK_LIMIT
 from gpuq.core.state.device import Reading
 
 
 @dataclass(slots=True)
-class Foreign:
+class ForeignLoad:
     """Sums over those looks that told the foreign load: the load, and the part of its time for which the job was held back."""
 
     load: float = 0.0
@@ -47,8 +47,8 @@ class Foreign:
         return (self.mean_load or 0.0) > HELD_BACK_LIMIT
 
 
-def foreign_load(usage: Usage, readings: Sequence[Reading], *, on_gpu: bool) -> tuple[float | None, float | None]:
-    """Foreign load, and the part of its time for which the attempt was held back, as in `Usage`, from one look at its devices.
+def foreign_load(usage: ResidentUsage, readings: Sequence[Reading], *, on_gpu: bool) -> tuple[float | None, float | None]:
+    """Foreign load, and the part of its time for which the attempt was held back, as in `ResidentUsage`, from one look at its devices.
 
     On a GPU processes take turns, or each gets a part of it: at most as much was taken as the others used. Where there are
     others and what they use is not known, that may be everything. Nothing is known of a GPU that does not show its processes.

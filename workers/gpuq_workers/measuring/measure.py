@@ -32,7 +32,7 @@ from dataclasses import dataclass, field, replace
 
 from gpuq.core.measuring.measurement import HELD_BACK_LIMIT, Measurement, Segment
 from gpuq.core.state.attempt import AttemptId
-from gpuq_workers.measuring.foreign import Foreign
+from gpuq_workers.measuring.foreign import ForeignLoad
 from gpuq_workers.measuring.prealloc import PoolWatch, is_bound
 from gpuq_workers.measuring.progress import Progress
 
@@ -68,7 +68,7 @@ class Look:
 
 
 @dataclass(slots=True)
-class State:
+class MeterState:
     """What is kept of an attempt between looks. Histograms count 5 s means in tenths of a percent.
 
     Windows beside considerable foreign load are in neither `alone` nor `shared`, but in `disturbed` with what was read, and in
@@ -80,7 +80,7 @@ class State:
     full_windows: int = 0
     disturbed: dict[int, int] = field(default_factory=dict)
     at_most: dict[int, int] = field(default_factory=dict)
-    foreign: Foreign = field(default_factory=Foreign)
+    foreign: ForeignLoad = field(default_factory=ForeignLoad)
     peak_memory_bytes: int | None = None
     estimated_memory_bytes: int | None = None
     steps: int | None = None
@@ -103,7 +103,7 @@ class _Mean:
     count: int = 0
     busy: float = 0.0
     shared: bool = False
-    foreign: Foreign = field(default_factory=Foreign)
+    foreign: ForeignLoad = field(default_factory=ForeignLoad)
 
     @property
     def is_full(self) -> bool:
@@ -130,15 +130,15 @@ class _Window:
 class Meter:
     """Measures one attempt, look by look."""
 
-    def __init__(self, state: State | None = None, window_s: float = WINDOW_S, asked: float | None = None) -> None:
+    def __init__(self, state: MeterState | None = None, window_s: float = WINDOW_S, asked: float | None = None) -> None:
         """`asked`: the part of a device that the job's environment tells its framework to take at once, None for none."""
-        self.state = state or State()
+        self.state = state or MeterState()
         self._pool = PoolWatch(asked)
         self._window_s = window_s
         self._mean: _Mean | None = None
         self._window: _Window | None = None
         self._before: _Window | None = None
-        self._window_foreign = Foreign()
+        self._window_foreign = ForeignLoad()
         self._recent: deque[Progress] = deque(maxlen=64)
         self._last: Look | None = None
         self._paused = False
@@ -173,7 +173,7 @@ class Meter:
 
     def add_blink(self, partners: tuple[AttemptId, ...], steps: int, seconds: float) -> None:
         """Steps that were made within so many seconds in which these partners, all that there were, stood still."""
-        now = Foreign()
+        now = ForeignLoad()
         if self._last is not None:
             now.add(self._last.foreign_load, self._last.held_back)
         self._add(_segment(partners, seconds, steps, now, blink=True))
@@ -327,7 +327,7 @@ class Meter:
         if self._before is None or self._before.partners != look.partners:
             self._before = here
         elif progress.last_step_at - progress.first_step_at >= self._window_s and here.steps != self._before.steps:
-            self._window, self._before, self._window_foreign = here, None, Foreign()
+            self._window, self._before, self._window_foreign = here, None, ForeignLoad()
 
     def _close_window(self, progress: Progress, at_least_s: float) -> None:
         window = self._window
@@ -336,7 +336,7 @@ class Meter:
         seconds, steps = progress.last_step_at - window.since, progress.steps - window.steps
         self._add(_segment(window.partners, seconds, steps, self._window_foreign))
         self._window = _Window(progress.steps, progress.last_step_at, window.partners)
-        self._window_foreign = Foreign()
+        self._window_foreign = ForeignLoad()
 
     def _add(self, new: Segment) -> None:
         segments = self.state.segments
@@ -354,7 +354,7 @@ def _added(sum_: float | None, more: float | None) -> float | None:
 
 
 def _segment(
-    partners: tuple[AttemptId, ...], seconds: float, steps: int, foreign: Foreign, *, blink: bool = False
+    partners: tuple[AttemptId, ...], seconds: float, steps: int, foreign: ForeignLoad, *, blink: bool = False
 ) -> Segment:
     """One window of progress."""
     rate = steps / seconds

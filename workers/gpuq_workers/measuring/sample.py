@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from gpuq.adapters.devices import Backend, Resident, Snapshot, Usage
+from gpuq.adapters.devices import Backend, ResidentProcess, Snapshot, ResidentUsage
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.measuring.slowdown import rates
 from gpuq.core.state.attempt import AttemptId
@@ -27,7 +27,7 @@ from gpuq.core.state.events import ResidentReport
 from gpuq.home import write_private
 from gpuq_workers.attempts import AttemptFolder
 from gpuq_workers.measuring.foreign import foreign_load
-from gpuq_workers.measuring.measure import WINDOW_S, Look, Meter, State
+from gpuq_workers.measuring.measure import WINDOW_S, Look, Meter, MeterState
 from gpuq_workers.measuring.prealloc import asked_by
 from gpuq_workers.measuring.progress import read_progress, why_not_counted
 
@@ -78,7 +78,7 @@ class _Kept(msgspec.Struct):
     """`measure.json`."""
 
     measurement: Measurement
-    state: State
+    state: MeterState
 
 
 class Sampler:
@@ -98,7 +98,7 @@ class Sampler:
             self._watch(resident)
         self._note_faults(now)
         memory = {device.id: device.total_memory for device in self._backend.devices() if device.backend == "nvml"}
-        snapshot = self._backend.read(now, [Resident(r.attempt, r.root_pid, r.devices) for r in residents])
+        snapshot = self._backend.read(now, [ResidentProcess(r.attempt, r.root_pid, r.devices) for r in residents])
         reports = []
         for resident in residents:
             watched = self._watch(resident)
@@ -154,7 +154,7 @@ class Sampler:
         snapshot: Snapshot,
         memory: Mapping[DeviceId, int],
     ) -> Look:
-        usage = snapshot.usage.get(resident.attempt, Usage(None, None))
+        usage = snapshot.usage.get(resident.attempt, ResidentUsage(None, None))
         readings = [snapshot.readings[device] for device in resident.devices if device in snapshot.readings]
         busy = [reading.utilization_pct for reading in readings]
         load, held_back = foreign_load(usage, readings, on_gpu=any(device in memory for device in resident.devices))
@@ -227,7 +227,7 @@ def _report(resident: WatchedResident, look: Look, meter: Meter) -> ResidentRepo
     )
 
 
-def _read_state(folder: Path) -> State | None:
+def _read_state(folder: Path) -> MeterState | None:
     kept = _read_kept(folder)
     return None if kept is None else kept.state
 

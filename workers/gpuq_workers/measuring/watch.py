@@ -50,7 +50,7 @@ class SamplerLike(Protocol):
         ...
 
 
-class Watch:
+class SamplerThread:
     """The sampler in its thread."""
 
     def __init__(self, sampler: SamplerLike, list_devices: Callable[[], tuple[Device, ...]], every_s: float) -> None:

@@ -2,7 +2,7 @@
 
 The evidence in the order of its weight: exit code 0 is a success, whatever was printed; the kernel's OOM killer; the exceptions
 that the program ended with, or where there is none its last lines (`shim.text`, `shim.words`); the signal. The words are those of
-`gpuq.core.state.attempt.Ending`; a test holds them together. Standard library only: this is part of the shim.
+`gpuq.core.state.attempt.JobEnd`; a test holds them together. Standard library only: this is part of the shim.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _AT_ONCE_S, _LATELY_S = 2.0, 60.0
 _LONGEST_QUOTE = 200
 
 
-class Ending:
+class JobEnd:
     """The three things that are said about an end."""
 
     def __init__(self, ending: str, exit_code: int | None, reason: str) -> None:
@@ -70,13 +70,13 @@ class Evidence:
         self.has_gpu = has_gpu
 
 
-def classify(evidence: Evidence) -> Ending:
+def classify(evidence: Evidence) -> JobEnd:
     """The ending of a process that nobody of ours ended. Never raises."""
     code = evidence.exit_code
     if code == 0:
-        return Ending(EXITED, 0, "ended with exit code 0")
+        return JobEnd(EXITED, 0, "ended with exit code 0")
     if code == 128 + signal.SIGKILL and _within(evidence.oom_kill_s, _AT_ONCE_S):
-        return Ending(HOST_OUT_OF_MEMORY, code, "the kernel killed it: the machine or its cgroup had no memory left")
+        return JobEnd(HOST_OUT_OF_MEMORY, code, "the kernel killed it: the machine or its cgroup had no memory left")
     killed = _was_killed(evidence)
     said = read(evidence.tail)
     # Who was killed did not end by what had been printed before, unless it was printed in that moment.
@@ -84,9 +84,9 @@ def classify(evidence: Evidence) -> Ending:
     if found is not None:
         return _of_words(evidence, *found)
     if not killed and _within(evidence.oom_kill_s, _LATELY_S) and _matching(VANISHED, said.raised):
-        return Ending(HOST_OUT_OF_MEMORY, code, "the kernel killed one of its processes: no memory was left")
+        return JobEnd(HOST_OUT_OF_MEMORY, code, "the kernel killed one of its processes: no memory was left")
     last = b"" if killed else _last_exception(said)
-    return Ending(KILLED if killed else EXITED, code, _describe(code) + (f": {_quote(last)}" if last else ""))
+    return JobEnd(KILLED if killed else EXITED, code, _describe(code) + (f": {_quote(last)}" if last else ""))
 
 
 def exit_code_of(status: int) -> int:
@@ -101,17 +101,17 @@ def _was_killed(evidence: Evidence) -> bool:
     return evidence.exit_code in _HANDED_ON
 
 
-def _of_words(evidence: Evidence, ending: str, line: bytes) -> Ending:
+def _of_words(evidence: Evidence, ending: str, line: bytes) -> JobEnd:
     code, quote = evidence.exit_code, _quote(line)
     if ending == KILLED:
         if _within(evidence.oom_kill_s, _LATELY_S):
-            return Ending(HOST_OUT_OF_MEMORY, code, f"the kernel killed one of its processes for memory: {quote}")
-        return Ending(KILLED, code, f"one of its processes was killed: {quote}")
+            return JobEnd(HOST_OUT_OF_MEMORY, code, f"the kernel killed one of its processes for memory: {quote}")
+        return JobEnd(KILLED, code, f"one of its processes was killed: {quote}")
     if evidence.has_gpu is False and ending in (DRIVER_ERROR, DEVICE_FAILED):
-        return Ending(EXITED, code, f"{_describe(code)}: it looked for a GPU, but has none here: {quote}")
+        return JobEnd(EXITED, code, f"{_describe(code)}: it looked for a GPU, but has none here: {quote}")
     if evidence.has_gpu is False and ending == OUT_OF_MEMORY:
         ending = HOST_OUT_OF_MEMORY
-    return Ending(ending, code, f"{ending}: {quote}")
+    return JobEnd(ending, code, f"{ending}: {quote}")
 
 
 def _complaint(said: Said) -> tuple[str, bytes] | None:

@@ -26,7 +26,7 @@ if __name__ == "__main__":
 
 from gpuq_workers.shim import blink, child, end, mps, oom, tree, words
 from gpuq_workers.shim.log import BoundedLog
-from gpuq_workers.shim.record import Record
+from gpuq_workers.shim.record import OnceFile
 
 _IDLE_POLL_S, _ENDING_POLL_S, _LOOK_EVERY_S = 0.5, 0.05, 0.3
 _PIPE_BYTES = 1 << 20
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     os.dup2(null, 0)
     os.chdir("/")
     try:
-        exit_record = Record(folder, "exit.json")
+        exit_record = OnceFile(folder, "exit.json")
     except FileExistsError:
         return 0  # somebody has closed this attempt before us
     Shim(folder, exit_record).serve()
@@ -51,7 +51,7 @@ def main(arguments: list[str]) -> int:
 class Shim:
     """One attempt from its order to its exit status."""
 
-    def __init__(self, folder: str, exit_record: Record) -> None:
+    def __init__(self, folder: str, exit_record: OnceFile) -> None:
         self._folder = folder
         self._exit = exit_record
         with open(f"{folder}/order.json", encoding="utf-8") as file:  # noqa: PTH123
@@ -77,9 +77,9 @@ class Shim:
     def serve(self) -> None:
         """Run the command to its end and write that down."""
         if self._stop_order() is not None:
-            self._write_end(end.Ending(words.NEVER_STARTED, None, "stopped before it was started"))
+            self._write_end(end.JobEnd(words.NEVER_STARTED, None, "stopped before it was started"))
             return
-        started = Record(self._folder, "started.json")
+        started = OnceFile(self._folder, "started.json")
         tree.adopt_orphans()
         self._listen()
         self._log.begin()
@@ -88,7 +88,7 @@ class Shim:
             self._main = child.start(self._order, output)
         except child.StartFailed as failure:
             self._log.write(f"[gpuq] {failure.reason}\n".encode(errors="replace"))
-            self._write_end(end.Ending(words.EXITED, failure.exit_code, failure.reason))
+            self._write_end(end.JobEnd(words.EXITED, failure.exit_code, failure.reason))
             return
         os.close(output)
         self._blinks = blink.Blinks(self._folder, bool(self._order.get("blink")), self._main)
@@ -117,7 +117,7 @@ class Shim:
             fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         return theirs
 
-    def _say_started(self, record: Record) -> None:
+    def _say_started(self, record: OnceFile) -> None:
         if self._order.get("time_limit_s") is not None:
             self._deadline = time.monotonic() + float(self._order["time_limit_s"])
         with open("/proc/sys/kernel/random/boot_id") as file:  # noqa: PTH123
@@ -252,14 +252,14 @@ class Shim:
         self._parted |= ends
         mps.part(self._order["env"], ends)
 
-    def _judge(self) -> end.Ending:
+    def _judge(self) -> end.JobEnd:
         assert self._exit_code is not None
         ending, reason = self._ending or self._own_end()
         if ending == words.EXITED:
             return end.classify(self._evidence(self._exit_code))
         if self._killed:
             reason = f"{reason}; it did not end within {self._order['grace_s']:g} s of SIGTERM and was killed"
-        return end.Ending(ending, self._exit_code, reason)
+        return end.JobEnd(ending, self._exit_code, reason)
 
     def _evidence(self, exit_code: int) -> end.Evidence:
         visible = self._order["env"].get("CUDA_VISIBLE_DEVICES")
@@ -271,7 +271,7 @@ class Shim:
             has_gpu=None if visible is None else visible != "",
         )
 
-    def _write_end(self, end: end.Ending) -> None:
+    def _write_end(self, end: end.JobEnd) -> None:
         reason = end.reason
         if self._log.lost:
             lost = f"{self._log.lost} bytes of output could not be written: {self._log.fault}"

@@ -12,7 +12,7 @@ import os
 _ROOM_BYTES = 4096
 
 
-class Record:
+class OnceFile:
     """A record whose room on the disk is taken before it is needed, so that a full disk cannot swallow an exit status."""
 
     def __init__(self, folder: str, name: str) -> None:
