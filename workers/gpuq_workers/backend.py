@@ -8,7 +8,7 @@ from gpuq.adapters.devices import Backend
 from gpuq.errors import Unreachable
 from gpuq.settings import Settings
 
-_log = logging.getLogger("gpuq.backend")
+_log = logging.getLogger(__name__)
 
 
 def open_backend(settings: Settings) -> Backend:

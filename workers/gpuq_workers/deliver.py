@@ -16,7 +16,7 @@ from gpuq import wire
 from gpuq.errors import GpuqError
 from gpuq_workers.spool import Spool
 
-log = logging.getLogger("gpuq.deliver")
+log = logging.getLogger(__name__)
 
 RESEND_AFTER_S = 2.0
 _AT_ONCE = 200

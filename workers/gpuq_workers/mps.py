@@ -15,7 +15,7 @@ from gpuq.settings import Settings
 from gpuq_workers.shim.mps import PIPES, PROGRAM, clients, tell
 
 _STARTS_WITHIN_S = 20.0
-_log = logging.getLogger("gpuq.mps")
+_log = logging.getLogger(__name__)
 
 
 def start(settings: Settings) -> None:

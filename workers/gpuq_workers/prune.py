@@ -12,7 +12,7 @@ from pathlib import Path
 
 from gpuq_workers.attempts import folders_in
 
-log = logging.getLogger("gpuq.prune")
+log = logging.getLogger(__name__)
 _DAY_S = 86_400.0
 
 

@@ -36,7 +36,7 @@ from gpuq_workers.prune import prune
 from gpuq_workers.residents import Residents
 from gpuq_workers.spool import Spool
 
-log = logging.getLogger("gpuq.serve")
+log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S, _REPORT_EVERY_S, _PING_EVERY_S, _PRUNE_EVERY_S, _BLINK_EVERY_S = 0.1, 1.0, 1.0, 3600.0, 0.3
 _FIRST_SAMPLE_WITHIN_S = 5.0

@@ -44,7 +44,7 @@ from gpuq_workers import run_job
 from gpuq_workers.backend import open_backend
 from gpuq_workers.shim_pool import ShimPool
 
-log = logging.getLogger("gpuq.serve_orders")
+log = logging.getLogger(__name__)
 
 LARGEST_MESSAGE = 65_536
 ORDER_TIMEOUT_S = 20

@@ -33,7 +33,7 @@ from gpuq_workers.measuring.progress import Progress, read_progress
 from gpuq_workers.measuring.sample import AloneSteps, WatchedResident, partners_of
 from gpuq_workers.shim.blink import EARN, LONGEST_S
 
-log = logging.getLogger("gpuq.blink")
+log = logging.getLogger(__name__)
 
 PAUSE_S = 1.0
 SETTLE_S = 0.25

@@ -32,7 +32,7 @@ from gpuq_workers.measuring.prealloc import asked_by
 from gpuq_workers.measuring.progress import read_progress, why_not_counted
 
 _KEEP_EVERY_S = 5.0
-_log = logging.getLogger("gpuq.sample")
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from gpuq.core.state.device import Device
 from gpuq_workers.attempts import AttemptFolder
 from gpuq_workers.measuring.sample import AloneSteps, Sample, WatchedResident, read_measurement
 
-log = logging.getLogger("gpuq.watch")
+log = logging.getLogger(__name__)
 
 _FINISH_WITHIN_S = 5.0
 _SAMPLES_A_READING_LIVES = 3.0
