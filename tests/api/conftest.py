@@ -13,7 +13,7 @@ import aiohttp
 import pytest
 
 from gpuq.api.app import make_app
-from gpuq.api.context import CONTEXT, ApiContext, Models, ApiDependencies
+from gpuq.api.context import CONTEXT, ApiContext, ApiDependencies, Models
 from gpuq.api.server import note, serve
 from gpuq.home import Home
 from gpuq.settings import Settings, load

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from gpuq_workers.attempts import EndFile, OrderFile
-from gpuq_workers.exit_classification import DEVICE_FAULTS, HostObservation, asked_bytes, read_xids, classify_exit
+from gpuq_workers.exit_classification import DEVICE_FAULTS, HostObservation, asked_bytes, classify_exit, read_xids
 from gpuq_workers.measuring.sample import Sample
 from hypothesis import given
 from hypothesis import strategies as st

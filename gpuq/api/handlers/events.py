@@ -119,7 +119,9 @@ def _named(entry: Entry) -> EventCursor:
     return EventCursor(entry.seq, round(entry.at * 1e6))
 
 
-async def _send(context: ApiContext, answer: EventSourceResponse, after: int, *, only_jobs: bool, job: int | None) -> None:
+async def _send(
+    context: ApiContext, answer: EventSourceResponse, after: int, *, only_jobs: bool, job: int | None
+) -> None:
     while answer.is_connected() and not context.stopping.is_set():
         entries = await _entries(context, after, only_jobs=only_jobs, job=job)
         for entry in entries:

@@ -17,9 +17,9 @@ from gpuq.adapters.supervise import python_module
 from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract.schema import Policies, PolicyFault, PolicyView
 from gpuq.api.live import LivePolicy
-from gpuq.api.messages import rfc3339_or_none
 from gpuq.api.reply import reply
 from gpuq.errors import Failure
+from gpuq.format import rfc3339_or_none
 
 MODULE: Final = "gpuq.policies"
 _WITHIN_S = 60.0

@@ -95,7 +95,9 @@ def _prediction(
     )
 
 
-def _beliefs(context: ApiContext, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]) -> list[Belief]:
+def _beliefs(
+    context: ApiContext, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]
+) -> list[Belief]:
     return [] if context.parts.models is None else context.parts.models.beliefs(record, questions)
 
 
@@ -131,7 +133,11 @@ def _evidence(belief: Belief) -> EvidenceView:
 
 
 def _would_take(
-    context: ApiContext, record: JobRecord, idle: Sequence[LiveDevice], alone: Sequence[Belief], shared: Sequence[Device]
+    context: ApiContext,
+    record: JobRecord,
+    idle: Sequence[LiveDevice],
+    alone: Sequence[Belief],
+    shared: Sequence[Device],
 ) -> list[str]:
     """The devices that would take the job now: `shared`, and those of `idle` that admit it. None where they are too few for it
     on each host.
@@ -154,13 +160,17 @@ def _would_take(
 # --- beside whom ----------------------------------------------------------------------------------------------------
 
 
-def _besides(context: ApiContext, record: JobRecord, company: Sequence[_Company], names: DeviceNames) -> list[BesideView]:
+def _besides(
+    context: ApiContext, record: JobRecord, company: Sequence[_Company], names: DeviceNames
+) -> list[BesideView]:
     questions = [(one.snapshot.device, tuple(a.kind for a in one.snapshot.residents)) for one in company]
     beliefs = _beliefs(context, record, questions)
     return [_beside(context, record, one, belief, names) for one, belief in zip(company, beliefs, strict=False)]
 
 
-def _beside(context: ApiContext, record: JobRecord, company: _Company, belief: Belief, names: DeviceNames) -> BesideView:
+def _beside(
+    context: ApiContext, record: JobRecord, company: _Company, belief: Belief, names: DeviceNames
+) -> BesideView:
     snapshot = company.snapshot
     verdict = admit(to_core(JobId(0), record), belief.forecast, snapshot, context.settings.admission)
     said = verdict_view(plain(verdict if company.real else _supposed(verdict, snapshot.residents[0])), names)

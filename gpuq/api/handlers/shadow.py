@@ -11,10 +11,10 @@ from gpuq.api.context import context_of
 from gpuq.api.contract.parameters import DaysQuery
 from gpuq.api.contract.params import query
 from gpuq.api.contract.schema_predict import ShadowPair, ShadowReport
-from gpuq.api.messages import rfc3339
 from gpuq.api.missed_savings import DEFINITION, MissedSavings, missed_savings
 from gpuq.api.reply import reply
 from gpuq.core.state.job import ENDED
+from gpuq.format import rfc3339
 
 DAY_S = 86_400.0
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuq.api.contract.schema import DeviceView
-from gpuq.api.messages import memory
+from gpuq.format import gib
 
 _COLOURS = 8
 
@@ -58,10 +58,10 @@ def memory_bar(device: DeviceView) -> DeviceBar:
         parts.append(("other", 100 * (used - known) / total))
     promised = device.promised_memory_bytes
     ghost = None if not promised or not total else 100 * promised / total
-    now = f"{'unknown' if used is None else memory(used)} of {memory(total)}"
-    note = f"{memory(promised)} promised" if promised else ""
+    now = f"{'unknown' if used is None else gib(used)} of {gib(total)}"
+    note = f"{gib(promised)} promised" if promised else ""
     if device.foreign_memory_bytes:
-        note = ", ".join(filter(None, (note, f"{memory(device.foreign_memory_bytes)} foreign")))
+        note = ", ".join(filter(None, (note, f"{gib(device.foreign_memory_bytes)} foreign")))
     return DeviceBar(now, _svg(f"Memory {now}", parts, ghost), note)
 
 

@@ -12,9 +12,9 @@ from dataclasses import replace
 import pytest
 
 from gpuq.adapters.cpu import backend as cpu
-from gpuq.adapters.cpu.backend import CpuBackend, MachineMemory, CoreTicks
+from gpuq.adapters.cpu.backend import CoreTicks, CpuBackend, MachineMemory
 from gpuq.adapters.cpu.trees import TreeUsage
-from gpuq.adapters.devices import ResidentProcess, Snapshot, ResidentUsage
+from gpuq.adapters.devices import ResidentProcess, ResidentUsage, Snapshot
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import JobId

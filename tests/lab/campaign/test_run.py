@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuq.adapters.devices import Placement, ResidentProcess, Snapshot, ResidentUsage
+from gpuq.adapters.devices import Placement, ResidentProcess, ResidentUsage, Snapshot
 from gpuq.adapters.process import with_environment
 from gpuq.core.state.device import Reading
 from gpuq.lab.campaign.ledger import DISTURBED, FAILED, MEASURED, OUT_OF_MEMORY

@@ -16,7 +16,7 @@ from gpuq_workers.backend import open_backend
 from gpuq_workers.measuring.progress import hook_environment
 from gpuq_workers.measuring.sample import AloneSteps, Sampler, WatchedResident, read_measurement
 
-from gpuq.adapters.devices import DriverFault, Placement, ResidentProcess, Snapshot, ResidentUsage
+from gpuq.adapters.devices import DriverFault, Placement, ResidentProcess, ResidentUsage, Snapshot
 from gpuq.core.measuring.measurement import Measurement, Segment
 from gpuq.core.measuring.slowdown import rates
 from gpuq.core.state.attempt import AttemptId
