@@ -46,7 +46,7 @@ class Delivery:
         self._sent: dict[int, float] = {}
         self._reachable = True
 
-    async def turn(self) -> None:
+    async def poll(self) -> None:
         """Forget what was acknowledged, send what is due."""
         if self._spool.unacknowledged():
             await self._try(self._exchange())

@@ -48,7 +48,9 @@ class ClassifiedExit:
     unwell: bool = False
 
 
-def classify_exit(end: EndFile, attempt: AttemptId, order: OrderFile | None, folder: Path, seen: HostObservation | None) -> ClassifiedExit:
+def classify_exit(
+    end: EndFile, attempt: AttemptId, order: OrderFile | None, folder: Path, seen: HostObservation | None
+) -> ClassifiedExit:
     """The end as it is reported. Never raises for what it finds in the folder."""
     fault = device_fault(end, read_xids(folder))
     if fault is not None:
@@ -92,7 +94,9 @@ def silent_devices(end: EndFile, order: OrderFile | None, seen: HostObservation 
     return [device for device in order.devices if device in known and device not in read]
 
 
-def memory_cause(end: EndFile, attempt: AttemptId, order: OrderFile | None, seen: HostObservation | None) -> MemoryCause | None:
+def memory_cause(
+    end: EndFile, attempt: AttemptId, order: OrderFile | None, seen: HostObservation | None
+) -> MemoryCause | None:
     """Whose use left the device without memory: who is furthest beyond the promise, with what was asked for last; else foreign
     processes, if they hold what was promised. None where no reading tells.
     """

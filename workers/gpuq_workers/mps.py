@@ -12,7 +12,7 @@ import subprocess
 
 from gpuq.errors import Unreachable
 from gpuq.settings import Settings
-from gpuq_workers.shim.mps import PIPES, PROGRAM, clients, tell
+from gpuq_workers.shim.mps import PIPES, PROGRAM, clients, command
 
 _STARTS_WITHIN_S = 20.0
 _log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 def start(settings: Settings) -> None:
     """See to it that the control daemon answers. Raises Unreachable if it cannot be started."""
     environment = _environment(settings)
-    if tell(environment, "get_server_list") is not None:
+    if command(environment, "get_server_list") is not None:
         _log.info("MPS was there already")
         return
     for folder in (settings.home.mps_pipes, settings.home.mps_logs):
@@ -34,10 +34,10 @@ def start(settings: Settings) -> None:
         raise _unreachable(f"{PROGRAM} was not found") from error
     except (OSError, subprocess.SubprocessError) as error:
         raise _unreachable(str(error)) from error
-    if done.returncode or tell(environment, "get_server_list") is None:
+    if done.returncode or command(environment, "get_server_list") is None:
         raise _unreachable((done.stderr or done.stdout).strip() or "it does not answer")
     # Before its first client, so that from the start the GPUs are seen to be shared in this way.
-    if tell(environment, f"start_server -uid {os.getuid()}") is None:
+    if command(environment, f"start_server -uid {os.getuid()}") is None:
         _log.info("the MPS server starts with its first client")
     _log.info("MPS is started; its logs are in %s", settings.home.mps_logs)
 
@@ -51,7 +51,7 @@ def stop(settings: Settings) -> bool:
     if working:
         _log.info("MPS stays for its clients: %s", ", ".join(str(client) for _, client in working))
         return False
-    return tell(environment, "quit") is not None
+    return command(environment, "quit") is not None
 
 
 def _environment(settings: Settings) -> dict[str, str]:

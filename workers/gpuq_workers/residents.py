@@ -175,7 +175,9 @@ class Residents:
         promised = {
             attempt: promised_bytes(order) for attempt, order in there if order and own.intersection(order.devices)
         }
-        return HostObservation(*looked, {attempt: promise for attempt, promise in promised.items() if promise is not None})
+        return HostObservation(
+            *looked, {attempt: promise for attempt, promise in promised.items() if promise is not None}
+        )
 
     def _hold(self, order: OrderFile, reason: str) -> None:
         looked = self.looked()
@@ -226,7 +228,7 @@ class Residents:
 
     def _press(self, live: _Live, left: list[Identity], now: float) -> None:
         if live.kill_at is None or now >= live.kill_at:
-            mps.part(live.order.env if live.order else {}, [one.pid for one in left])
+            mps.disconnect(live.order.env if live.order else {}, [one.pid for one in left])
         if live.kill_at is None:
             live.kill_at = now + self.grace_s
             log.warning("attempt %s lost its shim; ending the %s processes left of it", live.folder.attempt, len(left))

@@ -31,7 +31,7 @@ from gpuq.settings import Settings, load
 from gpuq_workers.deliver import Delivery, Inbox
 from gpuq_workers.measuring.blink import Blinker
 from gpuq_workers.measuring.sample import Sample
-from gpuq_workers.measuring.watch import SamplerLike, SamplerThread
+from gpuq_workers.measuring.sampler_thread import SamplerLike, SamplerThread
 from gpuq_workers.prune import prune
 from gpuq_workers.residents import Residents
 from gpuq_workers.spool import Spool
@@ -92,11 +92,11 @@ class WorkerService:
             await asyncio.wait_for(self._sample(), _FIRST_SAMPLE_WITHIN_S)
         endless = [
             self._every(_LOOK_EVERY_S, self._residents.look),
-            self._every(_LOOK_EVERY_S, self._delivery.turn),
+            self._every(_LOOK_EVERY_S, self._delivery.poll),
             self._every(self._parts.settings.worker.sample_every_s, self._sample),
             self._every(_REPORT_EVERY_S, self._report),
             self._every(_PING_EVERY_S, _asynchronous(systemd.ping)),
-            self._every(_BLINK_EVERY_S, self._blinker.turn),
+            self._every(_BLINK_EVERY_S, self._blinker.poll),
             self._every(_PRUNE_EVERY_S, self._prune),
         ]
         systemd.ready()

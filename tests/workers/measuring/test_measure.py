@@ -116,8 +116,8 @@ def test_partners_have_segments_of_their_own_and_the_slowdown_follows():
 
 def test_the_window_in_which_partners_change_is_in_no_segment():
     life = Life().go(28, rate=20)
-    for turn in range(20):
-        life.go(2, rate=5, partners=(PARTNER,) if turn % 2 else (OTHER,))
+    for poll in range(20):
+        life.go(2, rate=5, partners=(PARTNER,) if poll % 2 else (OTHER,))
     assert [segment.partners for segment in life.measured.segments] == [()]
     assert alone(life.measured).rate_sum / alone(life.measured).windows == pytest.approx(20)
 
@@ -367,7 +367,7 @@ def test_no_window_spans_a_pause_neither_of_the_one_nor_of_the_other():
         life.go(40, rate=20, partners=(PARTNER,))
         life.meter.pause()
         life.go(2, rate=within, partners=(PARTNER,))
-        life.meter.go_on()
+        life.meter.resume()
         life.go(40, rate=20, partners=(PARTNER,))
         shared = beside(life.measured, PARTNER)
         assert shared.rate_sum / shared.windows == pytest.approx(20)
@@ -379,7 +379,7 @@ def test_what_a_pause_does_to_utilisation_and_memory_does_not_count():
     life = Life().go(30, rate=20, utilization=50.0, partners=(PARTNER,))
     life.meter.pause()
     life.go(30, rate=20, utilization=100.0, memory=9999, partners=(PARTNER,))
-    life.meter.go_on()
+    life.meter.resume()
     measured = life.go(30, rate=20, utilization=50.0, partners=(PARTNER,)).measured
     assert measured.peak_utilization_pct == 50.0
     assert measured.peak_memory_bytes == 1000

@@ -346,7 +346,7 @@ def test_a_pause_is_told_to_the_meters_of_both_and_what_was_measured_to_one(benc
     bench.sampler.note(one.attempt, "its partner has peers")
     assert bench.go(1, one, two).residents[0].blink == "never so far, since its partner has peers"
     bench.sampler.pause([one.attempt, two.attempt])
-    bench.sampler.go_on([one.attempt, two.attempt], AloneSteps(one.attempt, (two.attempt,), 30, 0.75))
+    bench.sampler.resume([one.attempt, two.attempt], AloneSteps(one.attempt, (two.attempt,), 30, 0.75))
     bench.sampler.note(one.attempt, "no longer of interest")
     assert bench.go(1, one, two).residents[0].blink == "once"
     measured, other = bench.sampler.finish(one.attempt), bench.sampler.finish(two.attempt)

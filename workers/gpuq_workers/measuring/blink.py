@@ -53,13 +53,13 @@ Glance = tuple[float, Progress]
 
 
 class Meters(Protocol):
-    """`gpuq_workers.measuring.watch.Watch`, as far as blinks need it."""
+    """`gpuq_workers.measuring.sampler_thread.Watch`, as far as blinks need it."""
 
     async def pause(self, attempts: Sequence[AttemptId]) -> None:
         """Count nothing of these from now on."""
         ...
 
-    async def go_on(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
+    async def resume(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
         """Count again, and this too."""
         ...
 
@@ -93,7 +93,7 @@ class Blinker:
     _next: dict[AttemptId, float] = field(default_factory=dict)
     _noted: dict[AttemptId, str] = field(default_factory=dict)
 
-    async def turn(self) -> None:
+    async def poll(self) -> None:
         """If a moment has come, blink; returns when that is over."""
         residents = self.residents()
         here = {resident.attempt for resident in residents}
@@ -177,7 +177,7 @@ class Blinker:
         except OSError as error:
             log.warning("attempt %s could not be asked to pause: %s", pair.paused.attempt, error)
         finally:
-            await self.meters.go_on(both, measured)
+            await self.meters.resume(both, measured)
 
     async def _blink(self, pair: PausedPair, seconds: float, settle_s: float) -> AloneSteps | None:
         """One pause, from the request to what was measured in it; None if nothing was."""

@@ -47,7 +47,9 @@ class ForeignLoad:
         return (self.mean_load or 0.0) > HELD_BACK_LIMIT
 
 
-def foreign_load(usage: ResidentUsage, readings: Sequence[Reading], *, on_gpu: bool) -> tuple[float | None, float | None]:
+def foreign_load(
+    usage: ResidentUsage, readings: Sequence[Reading], *, on_gpu: bool
+) -> tuple[float | None, float | None]:
     """Foreign load, and the part of its time for which the attempt was held back, as in `ResidentUsage`, from one look at its devices.
 
     On a GPU processes take turns, or each gets a part of it: at most as much was taken as the others used. Where there are

@@ -167,7 +167,7 @@ class Meter:
         self._window = self._before = self._mean = None
         self._recent.clear()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Count again."""
         self._paused = False
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from gpuq.adapters.devices import Backend, ResidentProcess, Snapshot, ResidentUsage
+from gpuq.adapters.devices import Backend, ResidentProcess, ResidentUsage, Snapshot
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.measuring.slowdown import rates
 from gpuq.core.state.attempt import AttemptId
@@ -109,14 +109,14 @@ class Sampler:
         return Sample(tuple(snapshot.readings.items()), tuple(reports))
 
     def pause(self, attempts: Sequence[AttemptId]) -> None:
-        """One of these is about to be paused: until `go_on` nothing that they do counts."""
+        """One of these is about to be paused: until `resume` nothing that they do counts."""
         for watched in self._of(attempts):
             watched.meter.pause()
 
-    def go_on(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
+    def resume(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
         """The pause is over, and this was measured in it."""
         for watched in self._of(attempts):
-            watched.meter.go_on()
+            watched.meter.resume()
         if measured is not None:
             for watched in self._of([measured.attempt]):
                 watched.meter.add_blink(measured.partners, measured.steps, measured.seconds)

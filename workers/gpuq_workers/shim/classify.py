@@ -1,8 +1,8 @@
-"""How an attempt ended, in gpuq's words: what is known of its end arrives, one `ending` with its exit code and a sentence leaves.
+"""Classify how a job ended that gpuq did not stop: an ending, its exit code and a sentence.
 
-The evidence in the order of its weight: exit code 0 is a success, whatever was printed; the kernel's OOM killer; the exceptions
-that the program ended with, or where there is none its last lines (`shim.text`, `shim.words`); the signal. The words are those of
-`gpuq.core.state.attempt.JobEnd`; a test holds them together. Standard library only: this is part of the shim.
+The evidence by weight: exit code 0 is success, whatever was printed; then the kernel's OOM killer; then the exceptions that the
+program ended with, or its last lines if there is none (`shim.output_tail`, `shim.error_patterns`); then the signal. The endings
+are those of `gpuq.core.state.attempt.Ending`; a test compares both. Standard library only, as all of the shim.
 """
 
 from __future__ import annotations
@@ -12,33 +12,33 @@ import re
 import signal
 from contextlib import suppress
 
-from gpuq_workers.shim.text import Said, read
-from gpuq_workers.shim.words import (
+from gpuq_workers.shim.error_patterns import (
     DEVICE_FAILED,
     DRIVER_ERROR,
     EXITED,
     HOST_OUT_OF_MEMORY,
     KILLED,
+    LOST_PROCESS,
     OUT_OF_MEMORY,
-    SAID,
-    VANISHED,
-    WORDS,
+    PATTERNS,
+    PRINTED,
 )
+from gpuq_workers.shim.output_tail import OutputTail, read
 
-# A program that crashes gets one of these from the kernel for what it did; all others come from somebody.
-_OWN_FAULT = frozenset(
+# Signals that the kernel sends to a program for a fault of its own; all others were sent by another process.
+_OWN_FAULTS = frozenset(
     {signal.SIGILL, signal.SIGTRAP, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGSEGV, signal.SIGSYS}
     | {signal.SIGPIPE, signal.SIGALRM, signal.SIGXFSZ}
 )
-# Exit codes above 128 that shells and launchers hand on for a process that was killed under them.
-_HANDED_ON = frozenset(128 + number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM))
-# The kernel kills in the moment in which it counts; a program that lost a process to it may take a while to give up.
+# Exit codes with which shells and launchers report that a process below them was killed.
+_PASSED_ON = frozenset(128 + number for number in (signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM))
+# The kernel counts an OOM kill as it kills; a program that lost a worker process to it may take a while to give up.
 _AT_ONCE_S, _LATELY_S = 2.0, 60.0
 _LONGEST_QUOTE = 200
 
 
 class JobEnd:
-    """The three things that are said about an end."""
+    """An ending of `gpuq.core.state.attempt.Ending` as text, the exit code (None if nothing ran), and a sentence."""
 
     def __init__(self, ending: str, exit_code: int | None, reason: str) -> None:
         self.ending = ending
@@ -47,11 +47,11 @@ class JobEnd:
 
 
 class Evidence:
-    """What is known of a process that nobody of ours ended.
+    """What is known of a process that gpuq did not stop.
 
-    `exit_code` is 128+n for signal n; `signalled` tells a signal from an exit code that only looks like one. `tail` is the end of
-    the output. `oom_kill_s` says how many seconds ago the kernel's OOM killer struck, None if it did not. `has_gpu` is None
-    where that is not known: without one, it was the host's memory, and no driver was to serve it.
+    `exit_code` is 128+n for signal n; `signalled` distinguishes a signal from an exit code above 128. `tail` is the end of the
+    output. `oom_kill_s` is how many seconds ago the kernel's OOM killer struck, None if it did not. `has_gpu` is None where that
+    is not known; a job without a GPU can only have run out of the host's memory, and needs no driver.
     """
 
     def __init__(
@@ -71,37 +71,37 @@ class Evidence:
 
 
 def classify(evidence: Evidence) -> JobEnd:
-    """The ending of a process that nobody of ours ended. Never raises."""
+    """The ending of a process that gpuq did not stop. Never raises, whatever the output holds."""
     code = evidence.exit_code
     if code == 0:
         return JobEnd(EXITED, 0, "ended with exit code 0")
     if code == 128 + signal.SIGKILL and _within(evidence.oom_kill_s, _AT_ONCE_S):
         return JobEnd(HOST_OUT_OF_MEMORY, code, "the kernel killed it: the machine or its cgroup had no memory left")
     killed = _was_killed(evidence)
-    said = read(evidence.tail)
-    # Who was killed did not end by what had been printed before, unless it was printed in that moment.
-    found = _complaint(said) if not killed or (said.raised and said.after == 0) else None
+    tail = read(evidence.tail)
+    # What a killed process printed earlier is not how it ended, unless an exception was the last thing it printed.
+    found = _first_match(tail) if not killed or (tail.raised and tail.after == 0) else None
     if found is not None:
-        return _of_words(evidence, *found)
-    if not killed and _within(evidence.oom_kill_s, _LATELY_S) and _matching(VANISHED, said.raised):
+        return _by_pattern(evidence, *found)
+    if not killed and _within(evidence.oom_kill_s, _LATELY_S) and _matching(LOST_PROCESS, tail.raised):
         return JobEnd(HOST_OUT_OF_MEMORY, code, "the kernel killed one of its processes: no memory was left")
-    last = b"" if killed else _last_exception(said)
+    last = b"" if killed else _last_exception(tail)
     return JobEnd(KILLED if killed else EXITED, code, _describe(code) + (f": {_quote(last)}" if last else ""))
 
 
 def exit_code_of(status: int) -> int:
-    """128+n for signal n, else the exit code, from what waitpid gave."""
+    """The exit code of a status from waitpid; 128+n for signal n."""
     code = os.waitstatus_to_exitcode(status)
     return 128 - code if code < 0 else code
 
 
 def _was_killed(evidence: Evidence) -> bool:
     if evidence.signalled:
-        return evidence.exit_code - 128 not in _OWN_FAULT
-    return evidence.exit_code in _HANDED_ON
+        return evidence.exit_code - 128 not in _OWN_FAULTS
+    return evidence.exit_code in _PASSED_ON
 
 
-def _of_words(evidence: Evidence, ending: str, line: bytes) -> JobEnd:
+def _by_pattern(evidence: Evidence, ending: str, line: bytes) -> JobEnd:
     code, quote = evidence.exit_code, _quote(line)
     if ending == KILLED:
         if _within(evidence.oom_kill_s, _LATELY_S):
@@ -114,20 +114,20 @@ def _of_words(evidence: Evidence, ending: str, line: bytes) -> JobEnd:
     return JobEnd(ending, code, f"{ending}: {quote}")
 
 
-def _complaint(said: Said) -> tuple[str, bytes] | None:
-    """The first row of the table that fits, and the line it fits."""
-    for ending, where, pattern, _ in WORDS:
-        line = _matching(pattern, said.raised)
-        if line is None and where == SAID:
-            line = _matching(pattern, said.lines)
+def _first_match(tail: OutputTail) -> tuple[str, bytes] | None:
+    """The ending of the first row of PATTERNS that matches, and the line it matches; None if none does."""
+    for ending, where, pattern, _ in PATTERNS:
+        line = _matching(pattern, tail.raised)
+        if line is None and where == PRINTED:
+            line = _matching(pattern, tail.lines)
         if line is not None:
             return ending, line
     return None
 
 
-def _last_exception(said: Said) -> bytes:
-    """The first line of the exception that it ended with, `ConnectionError: ...`; empty without one."""
-    return said.raised[0].strip().partition(b"\n")[0].strip() if said.raised else b""
+def _last_exception(tail: OutputTail) -> bytes:
+    """The first line of the exception that the program ended with, `ConnectionError: ...`; empty without one."""
+    return tail.raised[0].strip().partition(b"\n")[0].strip() if tail.raised else b""
 
 
 def _matching(pattern: bytes, texts: list[bytes]) -> bytes | None:

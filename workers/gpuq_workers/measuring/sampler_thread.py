@@ -38,10 +38,10 @@ class SamplerLike(Protocol):
         ...
 
     def pause(self, attempts: Sequence[AttemptId]) -> None:
-        """One of these is about to be paused: until `go_on` nothing that they do counts."""
+        """One of these is about to be paused: until `resume` nothing that they do counts."""
         ...
 
-    def go_on(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
+    def resume(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
         """The pause is over, and this was measured in it."""
         ...
 
@@ -95,9 +95,9 @@ class SamplerThread:
         """As the sampler's; what comes back is after its look of this moment."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._sampler.pause, attempts)
 
-    async def go_on(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
+    async def resume(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
         """As the sampler's."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._sampler.go_on, attempts, measured)
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._sampler.resume, attempts, measured)
 
     async def note(self, attempt: AttemptId, why_not: str) -> None:
         """As the sampler's."""
