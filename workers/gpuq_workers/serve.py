@@ -1,7 +1,7 @@
-"""The worker service: one per host. It watches what runs here, measures it, and tells the dispatcher.
+"""The worker service, one per host: it watches the attempts that run here, measures them and reports to the dispatcher.
 
-Arrives: attempt folders, readings, acknowledgements. Leaves: a report every second, and the spool's events. It also keeps
-the RQ worker alive, which starts and stops attempts. None of its own ends touches a job: those hang on their shims.
+It sends a report every second and the spooled events, and keeps the RQ worker alive, which starts and stops attempts. Its own
+end touches no job: those are children of their shims.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _FIRST_SAMPLE_WITHIN_S = 5.0
 
 @dataclass(frozen=True)
 class WorkerDependencies:
-    """What the service is made of; tests put in their own."""
+    """What the service is made of; tests pass their own. `orders` is the RQ worker to supervise, None for none."""
 
     settings: Settings
     devices: Callable[[], tuple[Device, ...]]
@@ -54,7 +54,7 @@ class WorkerDependencies:
 
 
 class WorkerService:
-    """The host's voice."""
+    """Samples, reports and delivers until it is stopped."""
 
     def __init__(self, parts: WorkerDependencies) -> None:
         self._parts = parts
@@ -81,16 +81,16 @@ class WorkerService:
         )
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set. A part that fails ends the whole, so that supervision starts it afresh."""
+        """Serve until `stop` is set. An exception in any of its tasks ends the service, and its supervisor starts it again."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link:
             await self._run(stop, WatchDog(link))
 
     async def _run(self, stop: asyncio.Event, systemd: WatchDog) -> None:
         await self._delivery.catch_up()
         await self._residents.look()
-        with suppress(TimeoutError):  # so that the first report has devices in it
+        with suppress(TimeoutError):  # the first report should have devices in it
             await asyncio.wait_for(self._sample(), _FIRST_SAMPLE_WITHIN_S)
-        endless = [
+        periodic = [
             self._every(_LOOK_EVERY_S, self._residents.look),
             self._every(_LOOK_EVERY_S, self._delivery.poll),
             self._every(self._parts.settings.worker.sample_every_s, self._sample),
@@ -102,7 +102,7 @@ class WorkerService:
         systemd.ready()
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(one) for one in endless]
+                tasks = [group.create_task(one) for one in periodic]
                 if self._parts.orders is not None:
                     group.create_task(supervise(self._parts.orders, stop, _warn))
                 await stop.wait()
@@ -129,7 +129,7 @@ class WorkerService:
         await self._delivery.report(self.report())
 
     def report(self) -> wire.Report:
-        """All devices, readings and residents as of now. What ended is not in it any more once its end is in the spool."""
+        """All devices, readings and residents as of now. An attempt leaves it once its end is in the spool."""
         sample = self._watch.sample
         rows = {row.attempt: row for row in sample.residents} if sample else {}
         event = HostReported(
@@ -176,13 +176,13 @@ def main() -> int:
         settings = load()
         settings.home.create()
         with only_one(settings.home.run / "worker.lock", "A worker service"):
-            asyncio.run(_serve_for_real(settings))
+            asyncio.run(_open_and_serve(settings))
     except GpuqError as error:
         return report(error)
     return 0
 
 
-async def _serve_for_real(settings: Settings) -> None:
+async def _open_and_serve(settings: Settings) -> None:
     from gpuq.adapters.redis.stream import RedisStream
     from gpuq_workers import mps
     from gpuq_workers.backend import open_backend

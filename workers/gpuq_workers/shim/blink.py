@@ -31,7 +31,7 @@ _LOOK_EVERY_S, _OVERDUE_AFTER_S = 0.1, 1.0
 
 
 def earned_at(began: float, ended: float, seconds: float) -> float:
-    """When the budget allows a pause of `seconds` after one from `began` to `ended`; both are the job's start before the first."""
+    """When a pause of `seconds` may follow one from `began` to `ended`. Before the first, both are the job's start."""
     return ended + EARN * max(ended - began, seconds)
 
 
@@ -117,7 +117,7 @@ class Blinks:
 
 
 def _fork_on_a_line() -> tuple[int, int]:
-    """(this process's end of a pipe, child's pid or 0 in the child). The child's end closes when the parent closes its own or dies."""
+    """(own end of a pipe, pid of the child or 0 in the child). The child notices when the parent closes its end or dies."""
     ours, theirs = os.pipe2(os.O_CLOEXEC)
     try:
         pid = os.fork()
