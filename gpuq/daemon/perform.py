@@ -47,7 +47,7 @@ class Performer:
         for attempt, verb in orders:
             order = Order(attempt.host, attempt.id.job, attempt.id.number, ring, verb)
             try:
-                self._bell.ring(order, self._key)
+                self._bell.send(order, self._key)
             except Unreachable as error:
                 log.warning("order not sent: %s", error.message, extra={"action": "ring", "attempt": str(attempt.id)})
                 return

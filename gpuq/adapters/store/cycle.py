@@ -1,6 +1,7 @@
-"""What one turn of the ring changes, written in the transaction it is given: journal first, because it is the fence.
+"""Write what one cycle of the dispatcher changes, in the transaction of the caller. The journal goes first, because it is the
+fence.
 
-Arrives: a Commit. What the record does not hold cannot be changed: then nothing of the turn is kept.
+If a row to be changed does not exist, the call raises and nothing of the cycle is kept.
 """
 
 from __future__ import annotations
@@ -45,28 +46,28 @@ _END_ATTEMPT = (
 )
 
 
-def write(connection: Connection, turn: Commit) -> None:
-    """All changes of a turn. Raises Conflict if another dispatcher has written meanwhile."""
-    journal.append(connection, turn.entries)
-    _update(connection, _CHANGE_JOB, [change_values(change) for change in turn.jobs])
-    _hold(connection, turn.held)
-    _launch(connection, turn.launched)
-    _update(connection, _START_ATTEMPT, [_started(*started) for started in turn.started])
-    _update(connection, _END_ATTEMPT, [_ended(*ended) for ended in turn.ended])
-    _upsert(connection, devices, [asdict(device) for device in turn.devices])
-    _upsert(connection, hosts, [{"host": h, "boot_id": boot, "spooled": n} for h, (boot, n) in turn.hosts.items()])
-    _insert_new(connection, chances, [chance_values(chance) for chance in turn.chances])
-    for ids in chunks(turn.handled):
+def write(connection: Connection, commit: Commit) -> None:
+    """Write all changes of a cycle. Raises Conflict if another dispatcher has written meanwhile, Failure for a missing row."""
+    journal.append(connection, commit.entries)
+    _update(connection, _CHANGE_JOB, [change_values(change) for change in commit.jobs])
+    _hold(connection, commit.held)
+    _launch(connection, commit.launched)
+    _update(connection, _START_ATTEMPT, [_started(*started) for started in commit.started])
+    _update(connection, _END_ATTEMPT, [_ended(*ended) for ended in commit.ended])
+    _upsert(connection, devices, [asdict(device) for device in commit.devices])
+    _upsert(connection, hosts, [{"host": h, "boot_id": boot, "spooled": n} for h, (boot, n) in commit.hosts.items()])
+    _insert_new(connection, chances, [chance_values(chance) for chance in commit.chances])
+    for ids in chunks(commit.handled):
         connection.execute(delete(requests).where(requests.c.id.in_(ids)))
 
 
 def chunks(ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    """Slices that one statement can carry."""
+    """Slices of at most CHUNK ids, for one statement each."""
     return (ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK))
 
 
 def _hold(connection: Connection, held: Sequence[tuple[Sequence[JobId], Mapping[str, Any]]]) -> None:
-    """Give waiting jobs their latest verdict. A job that the same turn took out of the queue has none any more."""
+    """Set waiting jobs' latest verdict, in one statement per verdict. Jobs that the same cycle started are skipped."""
     by_verdict: dict[str, list[JobId]] = defaultdict(list)
     latest = {job: to_json(verdict) for ids, verdict in held for job in ids}
     for job, verdict in latest.items():
@@ -114,7 +115,7 @@ def _ended(attempt: AttemptId, end: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _insert_new(connection: Connection, table: Table, values: list[dict[str, Any]]) -> None:
-    """Rows whose key the table has already stay as they are."""
+    """Insert rows; those whose key exists already stay as they are."""
     if values:
         statement = _insert(connection, table)
         connection.execute(statement.on_conflict_do_nothing(index_elements=list(table.primary_key)), values)

@@ -1,13 +1,13 @@
-"""The tables of the record, for SQLite and PostgreSQL alike. `migrations/` makes them; nothing here creates anything.
+"""The tables, for SQLite and PostgreSQL alike. `migrations/` creates them.
 
-What is filtered or sorted has a column of its own; the rest is JSON as text. Three tables need a word:
+A value that is filtered or sorted by has a column; the rest is JSON as text. Three tables need an explanation:
 
-- `numbers` has one row: the last job id and the last request id given out. Whoever submits locks it first, so ids come in
-  the order of commits, and the look-up of an idempotency key sees every submission before it, on both databases.
-- `job_records` is apart from `jobs`, because a submission carries a whole environment: a new verdict for thousands of
-  waiting jobs rewrites the small rows only.
-- `journal` names jobs by the lowest and highest id in columns, and all of them as runs in `jobs` ("5-900,903"). Nearly every
-  entry names one job and is found by an index; a Hold may name thousands and still is one row.
+- `numbers` has one row: the last job id and the last request id. A submission locks it first, so ids follow the order of commits,
+  and the look-up of an idempotency key sees every earlier submission, on both databases.
+- `job_records` is apart from `jobs` because a submission carries a whole environment: a new verdict for thousands of waiting
+  jobs rewrites the small rows only.
+- `journal` has the lowest and highest job id of an entry in columns, and all of them as runs in `jobs` ("5-900,903"). Nearly
+  every entry names one job and is found by an index; a Hold may name thousands and is still one row.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ metadata = MetaData(
     }
 )
 
-# SQLite knows only INTEGER as an alias of its row number.
+# In SQLite only INTEGER is an alias of the row number.
 Number: TypeEngine[int] = BigInteger().with_variant(Integer, "sqlite")
 
 

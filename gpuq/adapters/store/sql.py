@@ -1,7 +1,7 @@
-"""The record, kept with SQLAlchemy Core on SQLite and PostgreSQL. `contract.py` says what each call promises.
+"""The store on SQLAlchemy Core, for SQLite and PostgreSQL. `contract.py` says what each call promises.
 
-Arrives: calls of the API, the dispatcher, the trainer and the workers, from any number of processes. Each is one transaction
-of its own. Every fault leaves as an error of `gpuq.errors`, and then nothing of the call was kept.
+Any number of processes may call it: the API, the dispatcher, the trainer, the workers. Each call is one transaction. Every error
+is one of `gpuq.errors`, and then nothing of the call was kept.
 """
 
 from __future__ import annotations
@@ -89,12 +89,12 @@ class SqlStore:
                 )
 
     def select(self, selection: Selection) -> dict[JobId, JobState]:
-        """The state of each job of the selection, in the order of ids."""
+        """The state of each selected job, by id."""
         with self._database.reading() as connection:
             return select_jobs(connection, selection)
 
     def job(self, job: JobId) -> JobRow | None:
-        """A job, or None if there is none of that id."""
+        """One job; None if there is none with this id."""
         rows = self.jobs(ids=[job])
         return rows[0] if rows else None
 
@@ -108,7 +108,7 @@ class SqlStore:
         limit: int | None = None,
         newest_first: bool = False,
     ) -> list[JobRow]:
-        """Jobs by id. `after` is the last id of the page before; with `newest_first` the next page has lower ones."""
+        """Jobs by id. `after` is the last id of the previous page; with `newest_first` the next page has lower ids."""
         order = jobs.c.id.desc() if newest_first else jobs.c.id
         conditions = [jobs.c.owner == owner] if owner is not None else []
         if after is not None:
@@ -122,7 +122,7 @@ class SqlStore:
         return self._read_jobs([query.where(jobs.c.id.in_(chunk)) for chunk in cycle.chunks(wanted)])[:limit]
 
     def count_by_state(self) -> dict[JobState, int]:
-        """How many jobs there are of each state; states without a job are left out."""
+        """The number of jobs in each state; states without jobs are left out."""
         query = select(jobs.c.state, func.count()).group_by(jobs.c.state)
         with self._database.reading() as connection:
             return {JobState(state): count for state, count in connection.execute(query)}
@@ -134,13 +134,13 @@ class SqlStore:
         return self._read_attempts(_ATTEMPTS.where(attempts.c.job == job))
 
     def devices(self) -> list[Device]:
-        """All devices that ever were committed, by host and id."""
+        """All devices ever reported, by host and id."""
         query = select(devices).order_by(devices.c.host, devices.c.id)
         with self._database.reading() as connection:
             return [Device(**row._mapping) for row in connection.execute(query)]
 
     def journal(self, *, after: int, limit: int, job: JobId | None = None, only_jobs: bool = False) -> list[Entry]:
-        """Entries with seq > after, in order; `only_jobs` leaves out those that speak of no job."""
+        """Entries with seq > after, in order; `only_jobs` leaves out those that name no job."""
         with self._database.reading() as connection:
             if job is None:
                 return journal.read(connection, after=after, limit=limit, only_jobs=only_jobs)
@@ -174,12 +174,12 @@ class SqlStore:
             return journal.last_seq(connection)
 
     def prune_journal(self, before: int) -> int:
-        """Delete entries with seq < before; how many. The newest entry always stays: its number fences the dispatchers."""
+        """Delete entries with seq < before; returns how many. The newest entry always stays: its number is the fence."""
         with self._database.writing() as connection:
             return journal.prune(connection, before)
 
     def services(self, *, since: float) -> list[Service]:
-        """What attempts had that ended at `since` or later, oldest end first."""
+        """The device time of attempts that ended at `since` or later, oldest end first."""
         columns = (jobs.c.owner, attempts.c.job, attempts.c.started_at, attempts.c.ended_at, attempts.c.devices)
         query = select(*columns).join(jobs, jobs.c.id == attempts.c.job)
         query = query.where(attempts.c.ended_at >= since, attempts.c.started_at.is_not(None))
@@ -201,7 +201,7 @@ class SqlStore:
     # --- for shadow mode
 
     def chances(self, *, since: float = 0.0) -> list[Chance]:
-        """First chances at `since` or later, oldest first."""
+        """The recorded sharing opportunities since Unix time `since`, oldest first."""
         query = select(*CHANCE_COLUMNS).where(chances.c.at >= since).order_by(chances.c.at, chances.c.job)
         with self._database.reading() as connection:
             return [chance_row(row) for row in connection.execute(query)]
@@ -209,7 +209,7 @@ class SqlStore:
     # --- for the workers
 
     def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> LaunchSpec | None:
-        """The fenced start: only the first claim of a job's current attempt, on its host, while it is STARTING, gets a spec."""
+        """See Store. One conditional UPDATE is the fence: of several claims only the first changes a row."""
         if not _is_id(attempt.job):
             return None
         mine = (attempts.c.job == attempt.job, attempts.c.number == attempt.number)
@@ -234,7 +234,7 @@ class SqlStore:
             return _spec(attempt, *connection.execute(order).one())
 
     def close(self) -> None:
-        """Let all connections go."""
+        """Close all connections."""
         self._database.close()
 
     def _read_jobs(self, queries: Sequence[Select[Any]]) -> list[JobRow]:
@@ -248,7 +248,7 @@ class SqlStore:
 
 
 def _is_id(job: int) -> bool:
-    """Whether a database could know this number at all."""
+    """Whether the number fits a 64-bit column; a database rejects larger ones with an error."""
     return 0 < job <= _MAX_ID
 
 
@@ -258,7 +258,10 @@ def _in_states(
     order: ColumnElement[int],
     limit: int | None,
 ) -> ColumnElement[bool]:
-    """That a job is in one of `states`. For a page, the best of each state are picked by index, before any row is read."""
+    """The condition that a job is in one of `states`.
+
+    With a limit, the first jobs of each state are picked through the index on (state, id), before any row is read.
+    """
     if limit is None or len(states) < 2:
         return jobs.c.state.in_([state.value for state in states])
     each = (

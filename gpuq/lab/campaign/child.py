@@ -20,7 +20,7 @@ import msgspec
 from gpuq_workers.measuring.prealloc import AS_NEEDED
 from gpuq_workers.measuring.progress import hook_environment, read_progress
 from gpuq_workers.shim import mps
-from gpuq_workers.shim.classify import JobEnd, Evidence, classify
+from gpuq_workers.shim.classify import Evidence, JobEnd, classify
 
 from gpuq.adapters.devices import Placement
 from gpuq.adapters.process import Identity, descendants, identify, identities, kill_tree, send_signal, with_environment

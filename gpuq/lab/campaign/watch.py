@@ -15,9 +15,9 @@ from statistics import fmean
 from gpuq_workers.measuring.measure import WINDOW_S, Look, Meter
 from gpuq_workers.measuring.prealloc import asked_by
 from gpuq_workers.measuring.progress import read_progress
-from gpuq_workers.shim.oom import OomWatch
 from gpuq_workers.shim.error_patterns import HOST_OUT_OF_MEMORY
 from gpuq_workers.shim.error_patterns import OUT_OF_MEMORY as DEVICE_OUT_OF_MEMORY
+from gpuq_workers.shim.oom import OomWatch
 
 from gpuq.adapters.devices import Backend, Placement, ResidentProcess, ResidentUsage
 from gpuq.core.state.attempt import AttemptId

@@ -177,10 +177,10 @@ def test_a_last_word_of_its_own_settles_it(before: bytes) -> None:
         assert classify(Evidence(1, tail)).ending == ERROR
 
 
-# --- the words -----------------------------------------------------------------------------------------------------
+# --- the endings ----------------------------------------------------------------------------------------------------
 
 
-def test_the_words_of_the_shim_are_those_of_the_core() -> None:
+def test_endings_of_the_shim_are_those_of_the_core() -> None:
     ours = {value for name, value in vars(error_patterns).items() if name in Ending.__members__}
     assert ours == {str(ending) for ending in Ending}
 
