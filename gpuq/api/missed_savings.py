@@ -1,13 +1,13 @@
-"""What sharing would have saved and caused, while gpuq ran every job alone.
+"""What sharing would have saved and cost while gpuq ran every job alone (shadow mode).
 
-Arrives: first chances, and the attempts that have ended. Leaves: sums, and each pair of kinds. A newcomer joins at its first
-chance; both run at the slowdowns foretold until one ends, or somebody else would have joined; the other goes on alone. How
-long each really takes alone is what the record measured. With T together, and slowdowns x and y of time together / time
-alone, the device does T/x + T/y of work in T:
+Computed from the recorded sharing opportunities and the attempts that have ended. A newcomer joins at its first opportunity.
+Both jobs run at the predicted slowdowns until one ends or the next newcomer would have joined; the other continues alone. How
+long each takes alone is what was measured. With T the time together, and x and y the slowdowns (time together / time alone),
+the device does T/x + T/y of work in T:
 
-    saved = T/x + T/y - T         delays = T - T/x and T - T/y         wait avoided = real start - chance
+    saved = T/x + T/y - T         delays = T - T/x and T - T/y         wait avoided = real start - opportunity
 
-A resident on k devices does k * T/y on the k devices that it has anyway, and is slowed on all of them.
+A resident on k devices does k * T/y of work on its k devices, which it occupies anyway, and is slowed on all of them.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from gpuq.core.state.job import JobId
 
 HOUR_S = 3600.0
 DEFINITION = (
-    "Each job joins another at its first chance; both run at the slowdowns foretold until one ends, then the other goes on "
-    "alone. How long each takes alone is what was measured. A device is joined by one at a time; a job that had its chance is "
-    "nobody's partner when it really runs; that others start earlier since it is gone is left out, so the figures are on the "
-    "low side."
+    "Each job joins another at its first opportunity; both run at the predicted slowdowns until one ends, then the other "
+    "continues alone. How long each takes alone is what was measured. At most one job joins a device at a time. A job that "
+    "would have joined is no partner of others when it really runs, and earlier starts of other jobs in its place are not "
+    "counted, so the figures are low estimates."
 )
 
 
@@ -41,13 +41,13 @@ class LoneRun:
 
     @property
     def duration_s(self) -> float:
-        """How long it ran."""
+        """Seconds from start to end."""
         return self.ended_at - self.started_at
 
 
 @dataclass(frozen=True, slots=True)
 class SharingEffect:
-    """What one chance would have come to. Device-seconds saved; seconds of delay; seconds of waiting avoided."""
+    """The effect of one opportunity: device-seconds saved, seconds of delay of each job, seconds of waiting avoided."""
 
     chance: Chance
     newcomer: LoneRun
@@ -61,7 +61,7 @@ class SharingEffect:
 
 @dataclass(frozen=True, slots=True)
 class PairSavings:
-    """All effects of one kind beside another. Slowdowns are time together / time alone."""
+    """All effects of one kind beside another, those of the same pair summed. Slowdowns are time together / time alone."""
 
     newcomer: str
     resident: str
@@ -75,7 +75,7 @@ class PairSavings:
 
 @dataclass(frozen=True, slots=True)
 class MissedSavings:
-    """The sums. Hours are device-hours; slowdowns are of whole jobs: (time alone + delay) / time alone. None: of nobody."""
+    """The sums. Hours are device-hours. Slowdowns are of whole jobs, (time alone + delay) / time alone; None for no job."""
 
     ran_h: float
     counted: int
@@ -92,7 +92,10 @@ class MissedSavings:
 
 
 def effect(chance: Chance, newcomer: LoneRun, resident: LoneRun, until: float | None = None) -> SharingEffect | None:
-    """The arithmetic above; `until` is when another would have joined. None where a slowdown was not foretold."""
+    """The effect of one opportunity by the formulas above; None if a slowdown was not predicted.
+
+    `until`: when the next newcomer would have joined, in Unix seconds.
+    """
     x, y = chance.newcomer, chance.resident
     if x is None or y is None:
         return None
@@ -111,7 +114,7 @@ def effect(chance: Chance, newcomer: LoneRun, resident: LoneRun, until: float | 
 
 
 def missed_savings(chances: Sequence[Chance], finished: Iterable[tuple[JobRow, AttemptRow]]) -> MissedSavings:
-    """Everything. `finished` are the attempts that ended since the first of the chances; chances are oldest first."""
+    """The sums over `chances` (opportunities, oldest first). `finished`: the attempts that ended since the first of them."""
     ran = {AttemptId(row.job, row.number): found for job, row in finished if (found := _ran(job, row)) is not None}
     by_job: dict[JobId, list[LoneRun]] = defaultdict(list)
     for attempt, found in sorted(ran.items()):
@@ -149,7 +152,7 @@ def _ran(job: JobRow, row: AttemptRow) -> LoneRun | None:
 
 
 def _after(by_job: Mapping[JobId, Sequence[LoneRun]], chance: Chance) -> LoneRun | None:
-    """The attempt that really ran in place of the one that would have joined."""
+    """The attempt of the opportunity's job that really ran, after it."""
     return next((found for found in by_job.get(chance.job, ()) if found.started_at >= chance.at), None)
 
 
@@ -157,7 +160,7 @@ def _effects(
     chances: Sequence[Chance], ran: Mapping[AttemptId, LoneRun], by_job: Mapping[JobId, Sequence[LoneRun]]
 ) -> Iterator[SharingEffect]:
     next_at: dict[AttemptId, float] = {}
-    # From the latest on, so that each knows when the next would have joined.
+    # Latest first, so that for each opportunity it is known when the next newcomer would have joined.
     for chance in reversed(chances):
         newcomer, until = _after(by_job, chance), next_at.get(chance.beside)
         found = None if newcomer is None else effect(chance, newcomer, ran[chance.beside], until)
@@ -167,7 +170,7 @@ def _effects(
 
 
 def _slowdowns(effects: Iterable[SharingEffect]) -> Iterator[float]:
-    """Of each job that would have shared; a resident may have had several partners one after the other."""
+    """The slowdown of each job that would have shared. A resident may have several partners one after the other."""
     delays: dict[tuple[JobId, float], float] = defaultdict(float)
     for one in effects:
         delays[one.chance.job, one.newcomer.duration_s] += one.newcomer_delay_s
@@ -177,7 +180,7 @@ def _slowdowns(effects: Iterable[SharingEffect]) -> Iterator[float]:
 
 
 def _pairs(effects: Iterable[SharingEffect]) -> list[PairSavings]:
-    """The pairs of kinds, those that would have saved most first."""
+    """The pairs of kinds, largest saving first."""
     found: dict[tuple[str, str], list[SharingEffect]] = defaultdict(list)
     for one in effects:
         found[one.newcomer.kind, one.resident.kind].append(one)

@@ -74,7 +74,7 @@ async def test_the_page_shows_devices_queue_and_what_ended(endpoint: Endpoint) -
 async def test_the_page_of_an_empty_gpuq_without_redis(endpoint: Endpoint) -> None:
     endpoint.stream.down = True
     text = await page(endpoint)
-    for words in ("Redis does not answer", "No device has reported yet", "Nobody waits", "Nothing has ended yet"):
+    for words in ("Redis does not answer", "No device has reported yet", "No job waits", "Nothing has ended yet"):
         assert words in text
 
 

@@ -1,7 +1,6 @@
-"""The policies that can be chosen, and the one that proposes.
+"""The scheduling policies: those that can be chosen, the chosen one, and the one that decides now.
 
-Arrives: a request. Leaves: what `python -m gpuq.policies` printed, a process of its own because any site may add a policy, and
-beside it what the dispatcher says of its policy.
+The list is what `python -m gpuq.policies` prints, a process of its own because any site may add a policy.
 """
 
 from __future__ import annotations
@@ -31,9 +30,9 @@ class _Catalogue(msgspec.Struct, frozen=True):
 
 
 async def policies(request: web.Request) -> web.Response:
-    """Every policy, which one was chosen, which one proposes, and why that may be another."""
+    """Every policy, the chosen one, the one in use, and why they differ."""
     context = context_of(request)
-    # First: by the time that the catalogue is there, the view may be too old to be believed.
+    # Read first: by the time the list is there, the view may have expired.
     view = (await context.live.read()).view
     found = await _catalogue(context)
     live = None if view is None else view.dispatcher.policy
@@ -65,11 +64,11 @@ async def _catalogue(context: ApiContext) -> _Catalogue:
         child.kill()
         await child.wait()
         raise Failure(
-            f"The policies did not say what they are within {_WITHIN_S:g} s.",
+            f"The policies could not be listed within {_WITHIN_S:g} s.",
             fix="Run `gpuq policy list` where gpuq runs; uninstall the policy that it waits for.",
         ) from None
     try:
         return msgspec.json.decode(out.splitlines()[-1], type=_Catalogue)
     except (msgspec.MsgspecError, IndexError) as error:
-        said = err.decode("utf-8", "replace").strip().splitlines()
-        raise Failure(f"The policies could not be listed: {said[-1][:300] if said else error}.") from error
+        lines = err.decode("utf-8", "replace").strip().splitlines()
+        raise Failure(f"The policies could not be listed: {lines[-1][:300] if lines else error}.") from error

@@ -1,4 +1,4 @@
-"""What sharing would have done: `GET /api/v1/report/shadow`. Arrives: how many days. Leaves: `ShadowReport`."""
+"""`GET /api/v1/report/shadow`: what sharing would have saved and cost in the last days."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DAY_S = 86_400.0
 
 
 async def shadow(request: web.Request) -> web.Response:
-    """The last days: what would have been saved, and what it would have cost."""
+    """The report over the last `days`."""
     context = context_of(request)
     days = query(request, DaysQuery).days
     since = context.now() - days * DAY_S
@@ -31,8 +31,8 @@ async def shadow(request: web.Request) -> web.Response:
 
 
 def _read(store: Store, since: float) -> tuple[list[Chance], MissedSavings, int, int, int]:
-    """The chances, what they come to, how many of their jobs ended without ever running; attempts that ended, and those of them
-    that had a partner."""
+    """(opportunities, their sums, how many of their jobs ended without running, attempts that ended, those that had a
+    partner)."""
     chances = store.chances(since=since)
     finished = store.finished_attempts(since=since)
     ran = {row.id for row, _ in finished}

@@ -1,6 +1,6 @@
-"""`POST /api/v1/jobs`: submissions arrive, ids leave.
+"""`POST /api/v1/jobs`: commit submissions and return their ids.
 
-Nothing here touches the script or the directory: the CLI checks them where the user is, the worker where the job runs.
+The script and the directory are not checked here: the command checks them on the user's machine, the worker where the job runs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpuq.api.live import DispatcherSign
 from gpuq.api.reply import reply
 from gpuq.submission import JobRecord, Submission
 
-# Beyond this many, describing them would hold the loop for too long.
+# Describing more submissions than this would block the event loop for too long.
 _INLINE = 100
 _LOOK_WITHIN_S = 0.25
 
@@ -46,7 +46,7 @@ async def submit(request: web.Request) -> web.Response:
 
 
 async def _dispatcher(context: ApiContext) -> DispatcherSign | None:
-    """Whether the dispatcher gives signs of life; None where Redis does not say so at once: what is committed is answered."""
+    """Whether the dispatcher is alive; None if Redis does not answer at once, because the answer must not wait for it."""
     try:
         return (await asyncio.wait_for(context.live.read(), _LOOK_WITHIN_S)).dispatcher
     except TimeoutError:
@@ -62,7 +62,7 @@ async def _check_fit(context: ApiContext, wanted: Sequence[Submission]) -> None:
 
 
 def records(context: ApiContext, caller: Caller, wanted: Sequence[Submission], key: str | None) -> list[JobRecord]:
-    """What is made of these submissions, as the record would keep it. All but the first get a key of their own."""
+    """The records to be stored for these submissions."""
     now = context.now()
     made = []
     for index, one in enumerate(wanted):

@@ -1,6 +1,6 @@
-"""Bars of a device: stacked by job, with a ghost for what was predicted.
+"""The bars of a device as SVG: stacked by job, with a ghost bar for what was predicted.
 
-Arrives: a device. Leaves: SVG and the words beside it. A missing reading draws an empty bar and says so.
+A missing reading gives an empty bar with the text "unknown".
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _COLOURS = 8
 
 @dataclass(frozen=True, slots=True)
 class DeviceBar:
-    """One bar: what it shows now in words, the picture, and a note under it."""
+    """A bar: its value as text, the SVG, and a note under it."""
 
     now: str
     svg: str
@@ -23,7 +23,7 @@ class DeviceBar:
 
 
 def shades(device: DeviceView) -> list[str]:
-    """A colour for each resident: by its id, so that it stays, and never the same for two on one device."""
+    """A colour class for each resident: by its id, so that it does not change, and different for all on one device."""
     taken: list[int] = []
     for resident in device.residents:
         number = resident.job % _COLOURS
@@ -34,7 +34,7 @@ def shades(device: DeviceView) -> list[str]:
 
 
 def utilization_bar(device: DeviceView) -> DeviceBar:
-    """Load now, stacked by job; the ghost is the sum of the predicted peaks."""
+    """Current utilisation, stacked by job; the ghost is the sum of the predicted peaks."""
     used = device.utilization_pct
     parts = [(shade, r.utilization_pct or 0.0) for r, shade in zip(device.residents, shades(device), strict=True)]
     known = sum(width for _, width in parts)
@@ -48,7 +48,7 @@ def utilization_bar(device: DeviceView) -> DeviceBar:
 
 
 def memory_bar(device: DeviceView) -> DeviceBar:
-    """Memory now, stacked by job; the ghost is what is promised."""
+    """Current memory, stacked by job; the ghost is the promised memory."""
     total = device.total_memory_bytes
     sizes = [r.memory_bytes or 0 for r in device.residents]
     parts = [(shade, 100 * size / total) for size, shade in zip(sizes, shades(device), strict=True)] if total else []
@@ -66,7 +66,7 @@ def memory_bar(device: DeviceView) -> DeviceBar:
 
 
 def _svg(label: str, parts: list[tuple[str, float]], ghost: float | None) -> str:
-    """Parts and ghost in percent of the bar; what goes beyond it is cut off."""
+    """Parts and ghost in percent of the bar; values beyond 100 are cut off."""
     drawn, start = [], 0.0
     for name, width in parts:
         shown = max(0.0, min(width, 100.0 - start))
