@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 _LONG_VALUE = 16
 _EXIT = re.compile(r"^ended with exit code (\d+)(?:, as `timeout` gives it)?(?:: )?")
 _SIGNAL = re.compile(r"^ended by (signal \d+ \(\w+\))(?:: )?")
-# `[enforce fail at alloc_cpu.cpp:117] . ` names a line of PyTorch, and stands before what one wants to read.
+# `[enforce fail at alloc_cpu.cpp:117] . ` names a line of PyTorch's source and precedes the message.
 _NOISE = re.compile(r"\[enforce fail at [^\]]*\]\s*\.?\s*")
 _ASKED = re.compile(r"(?:tried|trying) to allocate [\d.,]+\s?\w+", re.IGNORECASE)
 
 
 def labels(jobs: Sequence[Record]) -> list[console.Cell]:
-    """A label for each job, with shorter forms: long paths cut to their last part, then left out."""
+    """A label for each job, with shorter forms for narrow columns: long paths cut to their last part, then left out."""
     split = [split_command(job["command"]) for job in jobs]
     shown = _script_names({script for script, _ in split})
     heads = [_own_name(job, script) or shown[script] for job, (script, _) in zip(jobs, split, strict=True)]
@@ -40,11 +40,11 @@ def labels(jobs: Sequence[Record]) -> list[console.Cell]:
     for head, numbers in groups.items():
         units = [list(_units(split[number][1])) for number in numbers]
         common = set(units[0]).intersection(*units[1:])
-        alike = all(set(one) == common for one in units)
+        equal = all(set(one) == common for one in units)
         named = _own_name(jobs[numbers[0]], split[numbers[0]][0]) is not None
         for number, own in zip(numbers, units, strict=True):
-            # Of jobs that differ in nothing every argument is shown, but not behind a name that was chosen for them.
-            kept = ([] if named else own) if alike else [unit for unit in own if unit not in common]
+            # If the jobs do not differ, all arguments are shown, but none behind a name that the submitter chose.
+            kept = ([] if named else own) if equal else [unit for unit in own if unit not in common]
             plain = [unit for unit in kept if _shortened(unit) == unit]
             forms = (_text(head, some) for some in (kept, [_shortened(unit) for unit in kept], plain or kept))
             found[number] = console.Cell.of(*forms)
@@ -52,7 +52,7 @@ def labels(jobs: Sequence[Record]) -> list[console.Cell]:
 
 
 def split_command(command: Sequence[str]) -> tuple[str, list[str]]:
-    """The script, module or program of a command, and its arguments."""
+    """(script, module or program of a command, its arguments)."""
     head, *rest = command
     if not head.rpartition("/")[2].startswith("python"):
         return head, rest
@@ -67,7 +67,7 @@ def split_command(command: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def _own_name(job: Record, script: str) -> str | None:
-    """The name that the submitter chose; None for one that was only taken from the command."""
+    """The name that the submitter chose; None for one that gpuq took from the command."""
     name, program = job.get("name") or "", job["command"][0].rpartition("/")[2]
     # `python` may have been resolved to `python3.12`.
     taken = name in (program, script.rpartition("/")[2]) or (name.startswith("python") and program.startswith("python"))
@@ -75,7 +75,7 @@ def _own_name(job: Record, script: str) -> str | None:
 
 
 def _script_names(scripts: set[str]) -> dict[str, str]:
-    """Each script's path from its end on, as far as it takes to tell it from the others."""
+    """The shortest end of each script's path that differs from all others."""
     found = {}
     for script in scripts:
         parts = script.split("/") if script.startswith("/") else [script]
@@ -88,7 +88,7 @@ def _script_names(scripts: set[str]) -> dict[str, str]:
 
 
 def _units(arguments: Sequence[str]) -> Iterator[str]:
-    """Arguments as they belong together: `--lr 0.1` is one."""
+    """The arguments, an option joined with its value: `--lr 0.1` is one."""
     words = list(arguments)
     while words:
         word = words.pop(0)

@@ -1,4 +1,4 @@
-"""`gpuq characterize`: measure workloads alone and in pairs on this machine. Becomes another process; asks no daemon."""
+"""`gpuq characterize`: measure workloads alone and in pairs on this machine. Becomes another process; needs no daemon."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _EPILOG = """\
 Started again it goes on where it stopped. docs/characterize.md has the list's
 form, and how rates and slowdowns are measured.
 """
-# option -> (metavar, help); each is handed on as it is.
+# option -> (metavar, help). Each is passed on unchanged.
 _VALUES = {
     "--out": ("DIR", "folder for runs.jsonl, singles.csv, pairs.csv (default: measurements)"),
     "--device": ("ID", "a device: its index, name or UUID, as 3 or gpu3 (default: the first)"),
@@ -35,7 +35,7 @@ _WHOLE = {"--cores": 1, "--pairs": 0, "--repeats": 1}
 
 
 def run(words: list[str]) -> int:
-    """Check what was asked, then become the process that measures."""
+    """Check the options, then become the process that measures."""
     parser = Parser(
         "characterize",
         "Measure a list of workloads on this machine, each alone and then in pairs.\nIt runs them itself, beside no other load.",
@@ -63,7 +63,7 @@ def run(words: list[str]) -> int:
 
 
 def parse_tight(text: str) -> float:
-    """The share that `3` or `2.5%` says. Raises BadInput."""
+    """The fraction of `3` or `2.5%`. Raises BadInput."""
     match = re.fullmatch(r"(\d{1,2}(?:\.\d{1,3})?)%?", text)
     if match is None or float(match[1]) <= 0:
         raise BadInput(f"--tight `{text}` is not a percentage.", fix="Write one above 0 and below 100: 3, 2.5%.")
@@ -71,7 +71,7 @@ def parse_tight(text: str) -> float:
 
 
 def _check(name: str, text: str) -> None:
-    """What is wrong is said at once."""
+    """Raise BadInput for an invalid value, before the other process starts."""
     if name in _WHOLE and not (name == "--pairs" and text == "all"):
         if not text.isdecimal() or len(text) > 6 or int(text) < _WHOLE[name]:
             raise BadInput(f"{name} `{text}` is not a whole number from {_WHOLE[name]} on.")

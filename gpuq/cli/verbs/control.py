@@ -1,4 +1,4 @@
-"""What `cancel`, `hold` and `release` share: which jobs are meant, one request for all of them, and what came of it."""
+"""What `cancel`, `hold` and `release` share: selecting jobs, one request for all of them, and printing the outcome."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from gpuq.cli.client import Client, Record
 from gpuq.cli.quantities import parse_ranges
 from gpuq.errors import BadInput, Conflict, NotFound
 
-# Up to so many jobs get a line each; of more, these are the most lines on single ones.
+# Up to this many jobs get a line each. For more, a summary lists at most this many ids.
 _LINES = 10
 _STATES = {"RUNNING": "running", "PENDING": "waiting", "HELD": "held", "STARTING": "starting", "COMPLETING": "stopping"}
 
 
 def control(verb: str, done: str, summary: str, words: list[str]) -> int:
-    """Ask for `verb` on the jobs that `words` choose. `done` is the word for what then is or will be.
+    """Request `verb` for the jobs that `words` select. `done` is its participle, as in `cancelled`.
 
-    Returns 0, or the exit code of the worst that came of it: 3 for an id without a job, 6 for a job past that point.
+    Returns 0, or the largest exit code of a failure: 3 for an id without a job, 6 for a job that is past that point.
     """
     parser = Parser(verb, summary)
     add = parser.add_argument
@@ -47,7 +47,7 @@ def control(verb: str, done: str, summary: str, words: list[str]) -> int:
 
 
 def _where(verb: str, options: argparse.Namespace) -> Record:
-    """The conditions, as the API takes them. Raises BadInput where there are none."""
+    """The conditions for the API. Raises BadInput if there are none."""
     where: Record = {}
     if options.ids:
         where["ids"] = [first if first == last else [first, last] for first, last in parse_ranges(options.ids)]
@@ -70,7 +70,7 @@ def _where(verb: str, options: argparse.Namespace) -> Record:
 
 
 def _list(verb: str, done: str, answer: Record) -> None:
-    """A line for each job, and each fix once."""
+    """A line for each job; each fix once."""
     after = {job: state for state, ids in answer["now"].items() for job in ids}
     for state, ids in answer["jobs"].items():
         for job in ids:
@@ -93,7 +93,7 @@ def _sentence(job: int, state: str, before: str, done: str) -> str:
 
 
 def _summarize(verb: str, done: str, answer: Record, missing: int) -> None:
-    """How many, by state, and the first few of those it was not possible for."""
+    """The numbers by state, and the first ids of the jobs for which it was not possible."""
     size = _size(answer["jobs"])
     states = ", ".join(f"{len(ids):,} {_STATES.get(state, state)}" for state, ids in answer["jobs"].items())
     number = f"{size:,} job{'' if size == 1 else 's'}"
@@ -121,7 +121,7 @@ def _fixes(answer: Record) -> None:
 
 
 def _changed(answer: Record) -> bool:
-    """Whether each job has left the state that it was in."""
+    """Whether each job has left its former state."""
     return not any(set(ids) & set(answer["now"].get(state, ())) for state, ids in answer["jobs"].items())
 
 

@@ -1,4 +1,4 @@
-"""`gpuq gpus`: one line per device and who is on it, as gpustat does."""
+"""`gpuq gpus`: a line per device with the jobs on it, in the style of gpustat."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Client, Record
 
 _BAR = 8
-# Names this short still tell jobs apart: before they are cut further, columns go.
+# Names of this length still distinguish jobs, so columns are dropped before names are cut further.
 _SHORT_NAME = 8
 
 
@@ -29,7 +29,7 @@ def run(words: list[str]) -> int:
 
 
 def screen(devices: Sequence[Record], width: int, colour: bool) -> list[str]:
-    """A heading for each kind of device on each host, and a line for each device."""
+    """A heading for each group of equal devices on a host, and a line for each device."""
     foreign = any(device.get("foreign_memory_bytes") for device in devices)
     powered = any(device.get("power_watts") is not None for device in devices)
     rows = [_row(device, colour, foreign, powered) for device in devices]
@@ -58,7 +58,7 @@ def screen(devices: Sequence[Record], width: int, colour: bool) -> list[str]:
 def _least_for_jobs(
     devices: Sequence[Record], columns: Sequence[console.Column], rows: Sequence[Sequence[str]], width: int
 ) -> int:
-    """Room for every resident with a short name, as far as the columns that always stay leave it."""
+    """The width for all residents with short names, as far as the columns that are never dropped leave it."""
     staying = [i for i, column in enumerate(columns) if not (column.give_up or column.luxury)]
     taken = sum(1 + max(len(cell) for cell in (columns[i].title, *(row[i] for row in rows))) for i in staying)
     wanted = max(len(_residents(device, _SHORT_NAME)) for device in devices)
@@ -79,7 +79,7 @@ def _heading(group: tuple[str, str, int, str | None], devices: Sequence[Record])
 
 
 def _remarks(devices: Sequence[Record], width: int) -> Iterator[str]:
-    """What is wrong with a device, or keeps it from its full speed."""
+    """Lines on devices that get no new jobs or run at lower clocks."""
     for device in devices:
         name = fmt.clean(device["name"])
         if device.get("unwell"):
@@ -105,7 +105,7 @@ def _row(device: Record, with_bar: bool, with_foreign: bool, with_power: bool) -
 
 
 def _jobs(device: Record) -> console.Cell:
-    """Who is there. Where room is short names are cut, then left out, so that no resident is lost."""
+    """The residents. On a narrow terminal names are cut and then left out, so that every id is shown."""
     if not device["residents"]:
         return console.Cell("idle" if device.get("read_at") else "not reported")
     ids = ", ".join(str(resident["job"]) for resident in device["residents"])

@@ -1,4 +1,4 @@
-"""`gpuq logs ID`: a job's output, bytes as the job wrote them. `-f` follows it and ends with the job's exit code."""
+"""`gpuq logs ID`: a job's output, byte for byte. `-f` follows it and exits with the job's exit code."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _one_attempt(client: Client, job_id: int, attempt: int | None, lines: int | 
 
 
 def _all_attempts(client: Client, job_id: int, lines: int | None, *, as_json: bool) -> int:
-    """The logs of all attempts, each under a line with its number and its end. Exit code 3 if one of them is gone."""
+    """The logs of all attempts, each below a line with its number and ending. Returns 3 if one of them was deleted."""
     job: Record = client.get(f"/api/v1/jobs/{job_id}")
     code, found = 0, []
     for attempt in job["attempts"]:
@@ -100,15 +100,15 @@ def _text(pieces: Iterable[bytes]) -> str:
 
 
 class Log:
-    """The output of one attempt; of the last one where `asked` is None. `attempt` is its number, once it was read."""
+    """The output of one attempt, by default the last. `attempt` is its number, None until something was read."""
 
-    def __init__(self, client: Client, job_id: int, asked: int | None) -> None:
+    def __init__(self, client: Client, job_id: int, attempt: int | None) -> None:
         self._client = client
         self._path = f"/api/v1/jobs/{job_id}/logs"
-        self.attempt = asked
+        self.attempt = attempt
 
     def pieces(self, lines: int | None) -> Iterator[bytes]:
-        """The log as far as it is written now, piece by piece; only its last `lines` lines where that is given."""
+        """The log as it is now, in pieces; with `lines` only that many lines at its end."""
         return self._whole() if lines is None else self._tail(lines)
 
     def _whole(self) -> Iterator[bytes]:
@@ -123,7 +123,7 @@ class Log:
             offset = following
 
     def _tail(self, count: int) -> Iterator[bytes]:
-        """The last `count` lines, looked for in ever larger pieces of the log's end."""
+        """The last `count` lines, searched in growing pieces of the log's end."""
         size = _FIRST_TAIL_BYTES
         while True:
             piece, headers = self._read(-size)
@@ -134,7 +134,7 @@ class Log:
             size *= 8
 
     def _read(self, offset: int) -> tuple[bytes, Message]:
-        """The bytes from `offset` on. The attempt that the first answer names is read to its end, should another start."""
+        """(bytes from `offset` on, headers). Reads the attempt that the first answer names, even if another one starts."""
         piece, headers = self._client.piece(self._path, offset=offset, attempt=self.attempt)
         number = headers.get("X-Gpuq-Attempt", "0")
         self.attempt = self.attempt or int(number) or None

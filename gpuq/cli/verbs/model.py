@@ -1,6 +1,7 @@
-"""`gpuq model status|train|rollback|characterize|evaluate`: which model serves, train one now, go back; describe jobs; judge.
+"""`gpuq model status|train|rollback|characterize|evaluate`: the serving model, training and rollback; describe and evaluate
+measured jobs.
 
-The last two become a process of their own, which may import the learning code, and need no daemon.
+`characterize` and `evaluate` become a process of their own, which may import the learning code and needs no daemon.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def run(words: list[str]) -> int:
-    """Look at the model, or change it."""
+    """Show the model, or change it."""
     parser = Parser("model", "The prediction model: what serves, train, go back; what measured jobs say.")
     parser.add_argument(
         "action",
@@ -69,7 +70,7 @@ def run(words: list[str]) -> int:
 
 
 def _outcome(answer: Record) -> str:
-    """Whether a model was published, and why or why not."""
+    """A sentence on whether a model was published, and why."""
     reason, before = fmt.clean(answer.get("reason") or "no reason is given"), answer.get("previous")
     if answer.get("published"):
         was = f", before it {fmt.clean(before)}" if before else ""
@@ -79,7 +80,7 @@ def _outcome(answer: Record) -> str:
 
 
 def _status(answer: object, width: int) -> list[str]:
-    """What serves, whether its forecasts still hold, and the versions there are."""
+    """The serving version, all versions, and whether forecasts still hold."""
     if not isinstance(answer, dict):
         return screen(answer, width)
     versions = [_version(one) for one in answer.get("versions") or [] if isinstance(one, dict)]
@@ -89,7 +90,7 @@ def _status(answer: object, width: int) -> list[str]:
 
 
 def _version(one: dict[str, object]) -> dict[str, object]:
-    """A version in a line: when it was made, from how much, and how it was judged."""
+    """The facts of a version for one row: when it was trained, on how many attempts, and its loss."""
     card = one.get("card")
     if not isinstance(card, dict):
         return one
@@ -104,12 +105,12 @@ def _version(one: dict[str, object]) -> dict[str, object]:
 
 
 def drift_lines(drift: object, width: int) -> list[str]:
-    """Whether forecasts still hold: over all, and the kinds that deviate most."""
+    """Whether forecasts still hold, overall and for the kinds that deviate most; empty without data."""
     if not isinstance(drift, dict) or not isinstance(drift.get("overall"), dict):
         return []
     overall, kinds = drift["overall"], [one for one in drift.get("kinds") or [] if isinstance(one, dict)]
     if not overall.get("attempts"):
-        return ["", "drift:", *console.facts([("", "no attempt has ended yet that was foretold")], width)]
+        return ["", "drift:", *console.facts([("", "no attempt with a forecast has ended yet")], width)]
     held = (
         f"{_percent(overall.get('memory_coverage'))} of the latest attempts; {_percent(drift.get('promised'))} promised"
     )
@@ -153,7 +154,7 @@ def _points(value: object) -> str:
 
 
 def _characterize(options: Namespace) -> int:
-    """Become the process that does it: a client loads no library for that."""
+    """Become the process that characterises jobs."""
     if options.host is not None:
         raise BadInput(
             "`characterize` reads the record on this machine, not another gpuq's.",
@@ -167,7 +168,7 @@ def _characterize(options: Namespace) -> int:
 
 
 def _evaluate(options: Namespace) -> int:
-    """Become the process that judges forecasts on the user's own tables. It asks no daemon, so --host says nothing to it."""
+    """Become the process that evaluates forecasts on the user's tables. It needs no daemon, so --host has no effect."""
     command = ["gpuq.lab.evaluate", *(["--json"] if options.json else [])]
     for name in ("singles", "pairs", "holdout"):
         value = getattr(options, name)
@@ -177,7 +178,7 @@ def _evaluate(options: Namespace) -> int:
 
 
 def screen(value: object, width: int) -> list[str]:
-    """Whatever the shelf says, as facts: its keys are the model's own and grow with it."""
+    """Any JSON as labelled facts: the keys come from the model and change with it."""
     if not isinstance(value, dict):
         return [_text(value)]
     plain = [(_label(name), _text(part, name)) for name, part in value.items() if not isinstance(part, dict | list)]

@@ -1,6 +1,6 @@
-"""`gpuq open`: the page in the browser.
+"""`gpuq open`: open the page in the browser.
 
-The browser gets the address through a private file: on its command line every user of the machine could read the token.
+The browser gets the address through a private file, because every user of the machine could read the token on its command line.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gpuq.home import Home, write_private
 
 
 def run(words: list[str]) -> int:
-    """Open it; print the address where there is no browser to open."""
+    """Open the page, or print its address where there is no browser."""
     parser = Parser(
         "open",
         "Open the page in the browser; where there is none, print its address with the\ntoken.",
@@ -33,7 +33,7 @@ def run(words: list[str]) -> int:
 
 
 def _open(address: str) -> bool:
-    # Without a display a browser of the terminal would be found, and take the terminal over.
+    # Without a display webbrowser would start one that takes over the terminal.
     if not any(os.environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")):
         return False
     import webbrowser

@@ -1,6 +1,6 @@
-"""`gpuq policy list|show`: which scheduling policies there are, which was chosen, which proposes.
+"""`gpuq policy list|show`: the scheduling policies, the chosen one, and the one in use.
 
-A running gpuq is asked; where none runs, a process of its own looks at what is installed here and at this home's settings.
+Asks a running gpuq. If none runs, a process of its own lists what is installed here and what this home's settings choose.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     if options.action == "list" and options.name is not None:
         raise BadInput("`list` takes no name.", fix=f"`gpuq policy show {options.name}` shows one.")
-    found = _ask(options)
+    found = _fetch(options)
     shown = found if options.action == "list" else _one(found, options.name or found["chosen"])
     if options.json:
         console.print_json(shown)
@@ -40,19 +40,19 @@ def run(words: list[str]) -> int:
     return 0
 
 
-def _ask(options: Namespace) -> Record:
+def _fetch(options: Namespace) -> Record:
     try:
         answer: Record = Client.of(options).get("/api/v1/policies")
     except Unreachable:
         if options.host is not None or os.environ.get("GPUQ_HOST"):
             raise
         console.note("gpuq: no daemon answers; this is what is installed here.")
-        return {"serving": None, "fault": None, **_look()}
+        return {"serving": None, "fault": None, **_installed()}
     return answer
 
 
-def _look() -> Record:
-    """What the catalogue says, from a process that may import what it likes."""
+def _installed() -> Record:
+    """The policies as `python -m gpuq.policies` lists them, in a process that may import anything."""
     import subprocess
 
     argv = [sys.executable, "-P", "-m", "gpuq.policies"]
@@ -74,7 +74,7 @@ def _one(found: Record, name: str) -> Record:
 
 
 def listing(found: Record, width: int) -> list[str]:
-    """The policy that proposes, marked `*`, then the others by name; what each does is wrapped and not cut."""
+    """A table: the policy in use, marked `*`, the chosen one, then the others by name. Summaries are wrapped."""
     ordered = sorted(found["policies"], key=lambda policy: (not _mark(policy, found), not _is_chosen(policy, found)))
     heads = [("", "NAME", "STATE"), *((_mark(p, found), fmt.clean(p["name"]), _state(p, found)) for p in ordered)]
     widths = [max(map(len, column)) for column in zip(*heads, strict=True)]

@@ -1,4 +1,4 @@
-"""`gpuq profile`: where a job's time goes, op by op. This process is replaced: nothing heavy is imported here."""
+"""`gpuq profile`: where a job's time goes, op by op. Becomes the process that profiles, so nothing heavy is imported here."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from gpuq.cli.verbs.up import become_module
 from gpuq.errors import BadInput
 
 _NAMES = ("command", "cwd", "project", "kind", "script", "script_sha256")
-# One argument of a program may not be longer (MAX_ARG_STRLEN).
+# The longest argument that a program accepts is 131,072 bytes (MAX_ARG_STRLEN).
 _MOST_TEXT = 131_000
 
 
 def run(words: list[str]) -> int:
-    """Replace this process by the one that profiles."""
+    """Check the options, then become the process that profiles."""
     parser = Parser(
         "profile",
         "Run a job here until some of its training steps are recorded, and show where\n"
         "their time goes. PyTorch, and Keras on TensorFlow; no change to the script.\n"
-        "The profile is kept, and lets gpuq foretell how long this kind takes on types\n"
+        "The profile is kept, and lets gpuq predict how long this kind takes on types\n"
         "of device that it never ran on.",
         usage=job_options.USAGE.format(verb="profile"),
         epilog=job_options.EPILOG,

@@ -1,4 +1,4 @@
-"""`gpuq queue` (also `ls`, `ps`, `status`): one line per job, waiting and running ones unless asked for more."""
+"""`gpuq queue` (also `ls`, `ps`, `status`): a line per job, by default waiting and running ones."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from gpuq.errors import BadInput
 LIVE = ("PENDING", "HELD", "STARTING", "RUNNING", "COMPLETING")
 WAITING = frozenset({"PENDING", "HELD"})
 _PAGE = 1000
-# Ended jobs that a screen shows unless -n says how many.
+# Ended jobs shown unless -n is given.
 _ENDED_SHOWN = 30
-# Of each table the columns behind ID, NAME and ST.
+# The columns of each table after ID, NAME and ST.
 _ENDED = (
     console.Column("GPU", give_up=3),
     console.Column("MEM/PRED", give_up=4),
@@ -83,10 +83,10 @@ def run(words: list[str]) -> int:
 
 
 def screen(jobs: Sequence[Record], width: int, colour: bool, now: float | None = None) -> list[str]:
-    """A table of ended jobs, one of running ones, one of those that wait in their order; and how many there are of each."""
+    """Tables of ended, running and waiting jobs, the latter in the order of their start; then the number of each."""
     at = time.time() if now is None else now
     names = dict(zip((job["id"] for job in jobs), labels(jobs), strict=True))
-    waiting = sorted((job for job in jobs if job["state"] in WAITING), key=_turn)
+    waiting = sorted((job for job in jobs if job["state"] in WAITING), key=_start_order)
     running = [job for job in jobs if job["state"] in LIVE and job["state"] not in WAITING]
     ended = [job for job in jobs if job["state"] not in LIVE]
     lines: list[str] = []
@@ -109,8 +109,8 @@ def totals(jobs: Sequence[Record]) -> str:
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
 
 
-def _turn(job: Record) -> tuple[bool, float, int]:
-    """Held jobs last, the others as they will start."""
+def _start_order(job: Record) -> tuple[bool, float, int]:
+    """Sort key: the order of starts, held jobs last."""
     position = job.get("position")
     return job["state"] == "HELD", float("inf") if position is None else position, int(job["id"])
 
@@ -118,7 +118,7 @@ def _turn(job: Record) -> tuple[bool, float, int]:
 def _table(
     columns: Sequence[console.Column], rows: Sequence[Sequence[str]], width: int, styles: Sequence[str | None]
 ) -> list[str]:
-    """Without the columns in which none of the jobs has anything to say. Columns go before names lose what tells jobs apart."""
+    """The table without empty columns. Names keep the width that distinguishes jobs, so other columns are dropped first."""
     wanted = max(len(name.shorter[-1]) if isinstance(name, console.Cell) else len(name) for _, name, *_ in rows)
     every = (
         console.Column("ID"),
@@ -146,7 +146,7 @@ def parse_states(text: str) -> list[str]:
 
 
 def _jobs(client: Client, options: argparse.Namespace) -> tuple[list[Record], bool]:
-    """The jobs that were asked for, and whether older ones that ended were left out."""
+    """(the requested jobs, whether older ended ones were left out)."""
     if options.ids:
         from gpuq.cli.quantities import parse_ids
         from gpuq.cli.verbs.follow import jobs_of
@@ -161,14 +161,14 @@ def _jobs(client: Client, options: argparse.Namespace) -> tuple[list[Record], bo
         jobs = _newest(client, ",".join(states) or None, owner, options.limit)
     else:
         jobs, older = _recent(client, states or list(console.STATE_CODES), owner)
-    # Running jobs first, then those that wait as they will start; ended ones by their ids.
+    # Running jobs by id, then waiting ones in the order of their start.
     return sorted(
-        jobs, key=lambda job: (job["state"] in WAITING, *(_turn(job) if job["state"] in WAITING else ()))
+        jobs, key=lambda job: (job["state"] in WAITING, *(_start_order(job) if job["state"] in WAITING else ()))
     ), older
 
 
 def _recent(client: Client, states: Sequence[str], owner: str) -> tuple[list[Record], bool]:
-    """All live jobs of these states, and the last of those that ended; whether there are older ones."""
+    """(all live jobs of these states and the latest ended ones, whether there are older ended ones)."""
     live, ended = ([state for state in states if (state in LIVE) == wanted] for wanted in (True, False))
     past = _newest(client, ",".join(ended), owner, _ENDED_SHOWN + 1) if ended else []
     now = _newest(client, ",".join(live), owner, None) if live else []
@@ -176,7 +176,7 @@ def _recent(client: Client, states: Sequence[str], owner: str) -> tuple[list[Rec
 
 
 def _newest(client: Client, states: str | None, owner: str, limit: int | None) -> list[Record]:
-    """The newest `limit` jobs (None: all), oldest of them first."""
+    """The newest `limit` jobs (None: all), by id."""
     jobs: list[Record] = []
     after: int | None = None
     while limit is None or len(jobs) < limit:
@@ -190,7 +190,7 @@ def _newest(client: Client, states: str | None, owner: str, limit: int | None) -
 
 
 def _device(job: Record) -> str:
-    """The device; of several the first, and how many more: `cpu0 +1`."""
+    """The device; of several the first and the number of others: `cpu0 +1`."""
     more = len(job.get("devices") or []) - 1
     return (fmt.device_name(job) or "-") + (f" +{more}" if more > 0 else "")
 
@@ -255,7 +255,7 @@ def _memory(now: float | None, predicted: float | None) -> str:
 
 
 def _slow(live: Record, actual: Record) -> str:
-    """As measured: now, or over the whole job; with ~ while only expected."""
+    """The slowdown measured now or over the whole job; with ~ if it is only expected."""
     measured = _first(live.get("slowdown"), actual.get("slowdown"))
     if measured is not None:
         return fmt.slowdown(measured)

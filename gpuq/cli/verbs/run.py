@@ -1,4 +1,4 @@
-"""`gpuq run`: submit, follow, exit with the job's code. Ctrl-C asks whether to leave the job or to end it."""
+"""`gpuq run`: submit a job, follow it, exit with its code. Ctrl-C asks whether to leave the job running or to end it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _CANCELLED_HERE = 130
 
 
 def run(words: list[str]) -> int:
-    """Run one job to its end. The job's exit code; 130 if it was left or ended with Ctrl-C."""
+    """Run one job to its end. Returns its exit code, or 130 after Ctrl-C."""
     parser = Parser(
         "run", "Submit, follow the output, exit with the job's code.", usage=job_options.USAGE.format(verb="run")
     )
@@ -39,7 +39,7 @@ def run(words: list[str]) -> int:
 
 
 def _ask_whether_to_cancel(job_id: int) -> bool:
-    """Ask; without a terminal, or on a second Ctrl-C, the job is left alone."""
+    """Ask on the terminal. Without a terminal, or on a second Ctrl-C, the job keeps running."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     console.note(f"\ngpuq: leave job {job_id} running (d: detach) or end it (c: cancel)?")
@@ -55,7 +55,7 @@ def _cancel(client: Client, job_id: int) -> int:
     try:
         client.post(f"/api/v1/jobs/{job_id}/cancel")
     except Conflict:
-        # It ended while the question stood.
+        # It ended before the user answered.
         return follow.exit_code(client.get(f"/api/v1/jobs/{job_id}"))
     follow.wait(client, [job_id])
     console.note(f"gpuq: job {job_id} is cancelled.")

@@ -1,4 +1,4 @@
-"""`gpuq url`: the address of the page with the token in it, for a browser that has no cookie of this gpuq yet."""
+"""`gpuq url`: the address of the page with the token in it, for a browser without a cookie of this gpuq."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuq.home import Home
 
 
 def run(words: list[str]) -> int:
-    """Print it. Raises Unreachable when no endpoint runs."""
+    """Print the address. Raises Unreachable if no endpoint runs."""
     parser = Parser(
         "url",
         "Print the address of the page with the token. Who has it may do with this gpuq\n"
@@ -45,7 +45,7 @@ def _here(home: Home) -> str:
         note = json.loads((home.run / "http.json").read_bytes())
     except FileNotFoundError:
         note = None
-    if note is None or not Path(f"/proc/{note['pid']}").exists():  # one that was killed leaves its note
+    if note is None or not Path(f"/proc/{note['pid']}").exists():  # a killed endpoint leaves its note
         raise Unreachable(f"No gpuq is running in {home.root}.")
     return str(note["url"])
 

@@ -1,4 +1,4 @@
-"""`gpuq wait ID…`: wait until jobs have ended. The exit code is the job's, of several the largest; 124 for --timeout."""
+"""`gpuq wait ID…`: wait until jobs have ended. Exits with the job's code, the largest of several; 124 after --timeout."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ def run(words: list[str]) -> int:
     if options.json:
         console.print_json([{name: job.get(name) for name in ("id", "state", "exit_code", "reason")} for job in ended])
     for job in ended:
-        follow.say_end(job)
+        follow.note_end(job)
     return max(map(follow.exit_code, ended))

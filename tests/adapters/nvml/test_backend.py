@@ -90,7 +90,7 @@ def test_a_container_with_process_numbers_of_its_own_is_warned_of(run: Callable[
         opened=False,
     )
     assert ran.result == [True, False]
-    assert "process numbers of its own" in ran.log
+    assert "its own pid namespace" in ran.log
 
 
 def test_one_lost_gpu_does_not_hide_the_other(run: Callable[..., Ran]):

@@ -213,7 +213,7 @@ def test_a_check_that_fails_itself_is_reported(monkeypatch: pytest.MonkeyPatch, 
 
     monkeypatch.setattr("shutil.disk_usage", fail)
     found = {check.part: check for check in doctor.local_checks(Home(home))}
-    assert (found["disk"].status, found["disk"].found) == ("note", "could not be looked at: Input/output error")
+    assert (found["disk"].status, found["disk"].found) == ("note", "could not be checked: Input/output error")
 
 
 def test_a_home_that_is_not_there_yet_is_no_fault(tmp_path: Path) -> None:
