@@ -14,7 +14,7 @@ from collections.abc import Callable
 from tests.adapters.stand_in import Ran
 
 
-def test_an_idle_gpu_has_nothing_on_it_and_that_is_known(run_on_both: Callable[..., Ran]):
+def test_an_idle_gpu_has_no_foreign_load(run_on_both: Callable[..., Ran]):
     ran = run_on_both(
         "readings, usage = look(); total = [d.total_memory for d in backend.devices()]\n"
         "memory = [nvml.pynvml.nvmlDeviceGetMemoryInfo(g.handle, nvml.pynvml.nvmlMemory_v2) for g in backend._gpus.values()]\n"
@@ -24,7 +24,7 @@ def test_an_idle_gpu_has_nothing_on_it_and_that_is_known(run_on_both: Callable[.
     assert ran.result == [True, {}, True, True, True]
 
 
-def test_jobs_strangers_and_partners_have_their_own_figures(run_on_both: Callable[..., Ran]):
+def test_jobs_partners_and_foreign_processes_are_separated(run_on_both: Callable[..., Ran]):
     ran = run_on_both(
         "one, two, stranger = tree(), tree(), tree()[1]\n"
         "a, b = Resident(A, one[0], tuple(GPUS[:2])), Resident(B, two[0], (GPUS[0],))\n"
@@ -46,7 +46,7 @@ def test_jobs_strangers_and_partners_have_their_own_figures(run_on_both: Callabl
     ]
 
 
-def test_jobs_whose_processes_are_not_shown(run_on_both: Callable[..., Ran]):
+def test_usage_of_jobs_whose_processes_are_not_shown(run_on_both: Callable[..., Ran]):
     ran = run_on_both(
         "one, two = tree(), tree(); a, b = Resident(A, one[0], (GPUS[0],)), Resident(B, two[0], (GPUS[0],))\n"
         "visible = lambda: backend.read(NOW, [a]).readings[GPUS[0]].processes_visible\n"
@@ -79,7 +79,7 @@ def test_a_lost_gpu_is_left_out_logged_once_and_taken_back(run_on_both: Callable
     assert ran.log.count("does not answer") == ran.log.count("answers again") == 1
 
 
-def test_an_error_of_the_driver_comes_once_and_is_its_gpus(run_on_both: Callable[..., Ran]):
+def test_a_driver_error_is_reported_once_for_its_gpu(run_on_both: Callable[..., Ran]):
     ran = run_on_both(
         "show({1: dict(xid=79)}); look(); told = [[f.device == GPUS[1], f.xid] for f in backend.faults()]\n"
         "again = list(backend.faults()); r = backend.read(NOW, []).readings\n"

@@ -66,7 +66,7 @@ async def test_an_ended_job_with_what_really_happened(busy: Endpoint) -> None:
     assert job["live"] is None
 
 
-async def test_a_job_that_nobody_has_looked_at_yet_is_full_of_nulls(endpoint: Endpoint) -> None:
+async def test_a_job_before_its_first_pass_has_nulls(endpoint: Endpoint) -> None:
     await endpoint.post("/api/v1/jobs", submission(env={"SECRET": "canary"}))
     endpoint.context.parts.models.forecast = lambda record: {}  # type: ignore[union-attr, method-assign]
     job = await show(endpoint, 1)
@@ -79,7 +79,7 @@ async def test_a_job_that_nobody_has_looked_at_yet_is_full_of_nulls(endpoint: En
     assert "canary" not in str(job)
 
 
-async def test_a_waiting_job_shows_its_place_and_what_is_believed_now(busy: Endpoint) -> None:
+async def test_a_waiting_job_has_its_position_and_current_forecast(busy: Endpoint) -> None:
     job = await show(busy, 49)
     assert job["position"] == 2
     assert job["forecast"]["peak_utilization_pct"] == 61.0
@@ -169,7 +169,7 @@ async def test_devices_with_residents_and_forecasts(busy: Endpoint) -> None:
     assert devices[3]["residents"] == []
 
 
-async def test_a_device_that_nobody_reports_still_shows_who_was_put_there(busy: Endpoint) -> None:
+async def test_an_unreported_device_still_lists_its_attempts(busy: Endpoint) -> None:
     busy.stream.down = True
     _, devices = await busy.get("/api/v1/gpus")
     assert devices[0]["promised_memory_bytes"] is None
@@ -198,7 +198,7 @@ async def test_the_queue_in_the_dispatchers_order_else_in_the_records(busy: Endp
         ("release", 42, 409),
     ],
 )
-async def test_asking(busy: Endpoint, verb: str, job: int, status: int) -> None:
+async def test_cancel_hold_and_release_of_one_job(busy: Endpoint, verb: str, job: int, status: int) -> None:
     found, body = await busy.post(f"/api/v1/jobs/{job}/{verb}?wait=0")
     assert found == status
     if status == 202:
@@ -213,7 +213,7 @@ async def test_asking(busy: Endpoint, verb: str, job: int, status: int) -> None:
         assert busy.store.asked == []
 
 
-async def test_the_answer_waits_a_moment_for_it_to_be_done(busy: Endpoint) -> None:
+async def test_the_answer_waits_until_the_request_is_carried_out(busy: Endpoint) -> None:
     asking = asyncio.create_task(busy.post("/api/v1/jobs/49/hold?wait=10"))
     async with asyncio.timeout(5):
         while not busy.store.asked:
@@ -222,7 +222,7 @@ async def test_the_answer_waits_a_moment_for_it_to_be_done(busy: Endpoint) -> No
     assert await asking == (200, {"id": 49, "asked": "hold", "state": "HELD", "done": True})
 
 
-async def test_a_record_that_is_away_is_said_so(busy: Endpoint) -> None:
+async def test_an_absent_database_is_503(busy: Endpoint) -> None:
     busy.store.refuse = Unreachable("The database does not answer.", fix="Start it.")
     for path in ("/api/v1/jobs", "/api/v1/jobs/42", "/api/v1/queue", "/metrics", "/"):
         busy.stream.order = []
@@ -287,7 +287,7 @@ async def test_one_request_cancels_all_that_meet_the_conditions(endpoint: Endpoi
     ]
 
 
-async def test_without_ids_and_states_only_jobs_are_meant_that_it_is_possible_for(endpoint: Endpoint) -> None:
+async def test_without_ids_and_states_only_possible_jobs_are_selected(endpoint: Endpoint) -> None:
     afternoon(endpoint.store, endpoint.stream)
     for verb, where, chosen in (
         ("cancel", {"name": "*-finetune", "owner": "all"}, {"RUNNING": [43]}),

@@ -32,7 +32,7 @@ def ended(job: int, start: float, end: float, kind: str = "train") -> tuple[JobR
     return row(job, record(start, kind=kind), JobState.COMPLETED), attempt
 
 
-def test_two_of_an_hour_that_slow_each_other_by_a_fifth() -> None:
+def test_two_one_hour_jobs_with_slowdown_1_2() -> None:
     """Together for 1.2 hours they do two hours of work."""
     found = effect(a_chance(), LoneRun("b", HOUR, 2 * HOUR, 1), LoneRun("a", 0.0, HOUR, 1))
     assert found is not None
@@ -42,7 +42,7 @@ def test_two_of_an_hour_that_slow_each_other_by_a_fifth() -> None:
     assert found.wait_s == HOUR
 
 
-def test_when_one_ends_the_other_goes_on_alone() -> None:
+def test_the_longer_job_continues_alone() -> None:
     """Half an hour of the resident is left: it takes 0.6 hours beside the newcomer, which does 0.5 of its own meanwhile."""
     found = effect(a_chance(at=0.5 * HOUR), LoneRun("b", HOUR, 4 * HOUR, 1), LoneRun("a", 0.0, HOUR, 1))
     assert found is not None
@@ -57,7 +57,7 @@ def test_a_gang_is_slowed_on_all_its_devices() -> None:
     assert found.saved_s == pytest.approx(HOUR - 4 * 0.2 * HOUR)
 
 
-def test_nobody_is_beside_two() -> None:
+def test_a_resident_has_one_partner_at_a_time() -> None:
     """The second joins when the first would have been gone: what the first still had to do then is not counted as shared."""
     first = effect(a_chance(), LoneRun("b", HOUR, 2 * HOUR, 1), LoneRun("a", 0.0, HOUR, 1), until=0.6 * HOUR)
     assert first is not None
@@ -80,7 +80,7 @@ def test_saving_and_delay_are_bounded_by_what_is_shared(
     assert (found.saved_s >= 0) == (1 / x + 1 / y >= 1) or abs(found.saved_s) <= 1e-5 * found.together_s
 
 
-def test_the_week() -> None:
+def test_the_sums_of_a_week() -> None:
     finished = [ended(1, 0, HOUR, "a"), ended(2, HOUR, 2 * HOUR, "b"), ended(3, 2 * HOUR, 3 * HOUR, "b")]
     chances = [a_chance(), a_chance(3, 9, at=10.0)]
     found = missed_savings(chances, finished)
@@ -92,14 +92,14 @@ def test_the_week() -> None:
     assert [(pair.newcomer, pair.resident, pair.times) for pair in found.pairs] == [("b", "a", 1)]
 
 
-def test_a_chance_without_a_slowdown_is_told_and_not_counted() -> None:
+def test_an_opportunity_without_slowdown_is_not_in_the_sums() -> None:
     finished = [ended(1, 0, HOUR), ended(2, HOUR, 2 * HOUR)]
     found = missed_savings([a_chance(x=None)], finished)
     assert (found.counted, found.unknown, found.saved_h) == (0, 1, 0)
     assert found.slowdown_mean is None
 
 
-def test_nothing_is_known_of_an_empty_week() -> None:
+def test_an_empty_week_has_no_figures() -> None:
     found = missed_savings([], [])
     assert (found.counted, found.wait_mean_s, found.slowdown_worst, found.pairs) == (0, None, None, ())
 

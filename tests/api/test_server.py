@@ -122,7 +122,7 @@ async def test_streams_end_when_the_process_does(settings: Settings) -> None:
     answer.close()
 
 
-async def test_systemd_is_told(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_systemd_is_notified(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.setblocking(False)

@@ -78,7 +78,7 @@ async def test_metrics(endpoint: Endpoint) -> None:
         assert family.documentation
 
 
-async def test_what_a_device_says_of_itself_is_measured_and_what_it_does_not_say_is_left_out(
+async def test_metrics_have_the_vitals_that_a_device_reports(
     endpoint: Endpoint,
 ) -> None:
     afternoon(endpoint.store, endpoint.stream)
@@ -117,7 +117,7 @@ def drifting() -> dict[str, Any]:
     return drift.report()
 
 
-async def test_drift_is_measured_for_prometheus_and_told_with_the_models(endpoint: Endpoint) -> None:
+async def test_drift_is_in_metrics_and_in_models(endpoint: Endpoint) -> None:
     afternoon(endpoint.store, endpoint.stream)
     assert endpoint.stream.picture is not None
     live = msgspec.json.decode(endpoint.stream.picture)
@@ -158,7 +158,7 @@ def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "trainer_of_the_test.py"
 
 
-async def test_training_hands_on_what_the_trainer_says(endpoint: Endpoint, trainer: Path) -> None:
+async def test_training_returns_the_trainers_json(endpoint: Endpoint, trainer: Path) -> None:
     trainer.write_text(
         "import sys, json, os; print('talk'); print(json.dumps([sys.argv[1:], os.environ['GPUQ_HOME']]))"
     )
@@ -233,13 +233,13 @@ def with_policy(endpoint: Endpoint, fault: dict[str, Any] | None) -> None:
     endpoint.stream.picture = msgspec.json.encode(live)
 
 
-async def test_the_policies_are_told_and_which_of_them_proposes(endpoint: Endpoint) -> None:
+async def test_policies_lists_the_chosen_and_the_serving_policy(endpoint: Endpoint) -> None:
     status, told = await endpoint.get("/api/v1/policies")
     assert (status, told["chosen"], told["serving"], told["fault"]) == (200, "packed", None, None)
     assert "packed" in {policy["name"] for policy in told["policies"]}
 
 
-async def test_a_replaced_policy_is_told_everywhere(endpoint: Endpoint) -> None:
+async def test_a_replaced_policy_is_in_policies_metrics_and_page(endpoint: Endpoint) -> None:
     with_policy(endpoint, {"reason": "it failed: <b>KeyError</b>", "at": 1000.0})
     _, told = await endpoint.get("/api/v1/policies")
     assert (told["chosen"], told["serving"]) == ("fair", "packed")

@@ -28,12 +28,12 @@ def body(folder: Path, *arguments: str, script: str = "train.py") -> dict[str, o
         "print(args.max_slowdown)\n",
     ],
 )
-def test_an_option_that_the_script_defines_is_its_own(tmp_path: Path, source: str) -> None:
+def test_no_warning_for_an_option_that_the_script_defines(tmp_path: Path, source: str) -> None:
     (tmp_path / "train.py").write_text(source)
     assert misplaced(OPTIONS, body(tmp_path, "--max-slowdown", "2", "--gpus=3")) == ["--gpus"]
 
 
-def test_a_word_that_only_occurs_in_the_script_is_no_option_of_it(tmp_path: Path) -> None:
+def test_a_word_that_merely_occurs_in_the_script_defines_no_option(tmp_path: Path) -> None:
     source = "import time, wandb\nprint('time:', time.time())\nwandb.init(name='a run')\nclass A:\n    def f(self): self.name\n"
     (tmp_path / "train.py").write_text(source)
     assert misplaced(["--time", "--name"], body(tmp_path, "--time", "2h", "--name", "x")) == ["--time", "--name"]
@@ -45,7 +45,7 @@ def test_an_option_that_a_module_beside_the_script_defines_is_its_own(tmp_path: 
     assert misplaced(OPTIONS, body(tmp_path, "--gpus", "1", "--beside", "3")) == ["--beside"]
 
 
-def test_nothing_is_said_of_what_cannot_be_read(tmp_path: Path) -> None:
+def test_no_warning_for_a_script_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("this is no Python")
     (tmp_path / "run.sh").write_text('exec python "$@"')
     assert misplaced(OPTIONS, body(tmp_path, "--gpus", "1")) == []

@@ -63,7 +63,7 @@ def names(jobs: list[dict[str, Any]], width: int = 80) -> list[str]:
     return [line.partition(" ")[2].partition(" PD")[0].strip() for line in lines]
 
 
-def test_jobs_of_one_script_are_told_apart_by_the_arguments_that_differ() -> None:
+def test_labels_of_one_script_show_the_differing_arguments() -> None:
     common = ("--data", "/srv/datasets/imagenet-2012", "--epochs=90", "--amp")
     jobs = [a_step(n, *common, "--lr", f"0.{n}", f"--seed={n}") for n in range(1, 9)]
     assert names(jobs) == [f"step.py --lr 0.{n} --seed={n}" for n in range(1, 9)]
@@ -90,13 +90,13 @@ def test_scripts_of_one_name_show_their_folder() -> None:
     assert names(jobs) == ["mnist/main.py", "imagenet/main.py"]
 
 
-def test_alone_in_its_list_a_job_shows_all_its_arguments_and_long_paths_go_first() -> None:
+def test_a_single_job_shows_all_arguments_and_cuts_long_paths_first() -> None:
     job = a_step(1, "--config", "/home/ana/experiments/configs/big.yaml", "--resume", "-1", reason="FirstRunExclusive")
     assert names([job], 120) == ["step.py --config /home/ana/experiments/configs/big.yaml --resume -1"]
     assert names([job]) == ["step.py --config …/big.yaml --resume -1"]
 
 
-def test_a_name_that_was_given_stands_before_the_arguments() -> None:
+def test_a_given_name_precedes_the_arguments() -> None:
     jobs = [{**a_step(n, "--seed", str(n)), "name": "sweep"} for n in (1, 2)]
     assert names(jobs) == ["sweep --seed 1", "sweep --seed 2"]
     assert names(jobs[:1]) == ["sweep"]
@@ -106,7 +106,7 @@ def test_a_name_that_was_given_stands_before_the_arguments() -> None:
     assert names(modules) == ["train.run --n=1", "train.run --n=2"]
 
 
-def test_the_end_of_a_job_in_a_few_words() -> None:
+def test_short_reasons_of_ended_jobs() -> None:
     oom = "out of memory: RuntimeError: [enforce fail at alloc_cpu.cpp:117] . DefaultCPUAllocator: can't allocate memory: "
     oom += "you tried to allocate 8589934592 bytes. Error code 12 (Cannot allocate memory); own growth"
     jobs = [
@@ -134,7 +134,7 @@ def test_a_measured_slowdown_takes_the_place_of_the_predicted_one() -> None:
     assert " 7% " in queue.screen([ended], 120, colour=False, now=samples.NOW)[1]
 
 
-def test_a_device_nobody_reads_shows_question_marks() -> None:
+def test_an_unreported_device_shows_question_marks() -> None:
     assert gpus.screen(samples.DEVICES, 80, colour=False) == [
         "cpu-2, 80.0 GiB",
         "DEVICE  UTIL      MEMORY  PROMISED  JOBS",
@@ -170,7 +170,7 @@ def test_eight_equal_gpus_have_one_heading_and_a_line_each() -> None:
     assert max(map(len, lines)) <= 80
 
 
-def test_short_of_room_names_are_cut_before_a_resident_is() -> None:
+def test_narrow_terminals_cut_names_before_residents() -> None:
     name = "a-very-long-experiment-name-of-somebody.py"
     devices = [an_h100(0, (1001, name, 40), (1002, name, 20.5), (1003, name, 3))]
     for width in (80, 100):
@@ -199,7 +199,7 @@ def test_wrapping_keeps_a_number_with_its_unit() -> None:
     assert console.wrapped("aaaaaaaaaaaaaaaaa 80.0 GiB", 22) == ["aaaaaaaaaaaaaaaaa", "80.0 GiB"]
 
 
-def test_an_expected_start_is_told_from_now() -> None:
+def test_an_expected_start_is_relative_to_now() -> None:
     assert (
         fmt.expected_start({"p50_unix": 3100.0, "p90_unix": 8000.0}, 100.0)
         == "in about 50m, nine times in ten within 2h12m"

@@ -55,7 +55,7 @@ def test_queue_all_shows_the_recent_past_and_says_how_to_see_more(gpuq: Command,
     assert gpuq("queue", "-a", "-n", "2").out.count(" CD ") == 2
 
 
-def test_waiting_jobs_stand_as_they_will_start_and_held_ones_behind_them(gpuq: Command, api: FakeApi) -> None:
+def test_waiting_jobs_are_in_start_order_and_held_ones_last(gpuq: Command, api: FakeApi) -> None:
     jobs = [
         samples.job(1, position=3),
         samples.job(2, state="HELD"),
@@ -75,7 +75,7 @@ def test_queue_takes_states_by_code(gpuq: Command, api: FakeApi) -> None:
     assert gpuq("queue", "-s", "ASLEEP").code == 2
 
 
-def test_an_empty_queue_says_where_the_past_is(gpuq: Command, api: FakeApi) -> None:
+def test_an_empty_queue_mentions_ended_jobs(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/jobs", {"jobs": [], "next": None})
     done = gpuq("queue")
     assert (done.code, done.out) == (0, "")
@@ -103,7 +103,7 @@ def answered(verb: str, **fields: Any) -> dict[str, Any]:
         ("release", "released", "HELD", "PENDING"),
     ],
 )
-def test_control_verbs_say_what_came_of_one_job(
+def test_control_verbs_print_the_outcome_for_one_job(
     gpuq: Command, api: FakeApi, verb: str, word: str, before: str, after: str
 ) -> None:
     api.on("POST", f"/api/v1/jobs/{verb}", answered(verb, jobs={before: [42]}, now={after: [42]}))
@@ -112,7 +112,7 @@ def test_control_verbs_say_what_came_of_one_job(
     assert api.requests[0].body == {"where": {"ids": [42]}, "dry_run": False}
 
 
-def test_cancel_says_what_came_of_each_of_a_few_and_ends_with_the_worst_code(gpuq: Command, api: FakeApi) -> None:
+def test_cancel_of_a_few_prints_each_and_exits_with_the_largest_code(gpuq: Command, api: FakeApi) -> None:
     why = "has already ended: it is COMPLETED"
     refused = [{"state": "COMPLETED", "ids": [2], "why": why}]
     jobs = {"RUNNING": [3, 4]}
@@ -168,7 +168,9 @@ def test_cancel_of_many_is_one_request_and_a_summary(gpuq: Command, api: FakeApi
         (["1-200000"], {"ids": [[1, 200000]]}),
     ],
 )
-def test_control_verbs_choose_jobs(gpuq: Command, api: FakeApi, words: list[str], where: dict[str, Any]) -> None:
+def test_control_verbs_send_the_conditions(
+    gpuq: Command, api: FakeApi, words: list[str], where: dict[str, Any]
+) -> None:
     api.on("POST", "/api/v1/jobs/hold", answered("hold", dry_run=True, jobs={"PENDING": [1]}, now={"PENDING": [1]}))
     done = gpuq("hold", *words, "--dry-run")
     assert (done.code, done.err) == (0, "Would hold 1 job: 1 waiting.\n")
@@ -287,7 +289,7 @@ def test_report_shadow(gpuq: Command, api: FakeApi) -> None:
         assert gpuq(*wrong).code == 2
 
 
-def test_without_a_chance_the_report_says_why_and_what_was_really_shared(gpuq: Command, api: FakeApi) -> None:
+def test_a_report_without_opportunities_says_why(gpuq: Command, api: FakeApi) -> None:
     nothing = {"on": False, "days": 7, "chances": 0, "attempts_ended": 40, "attempts_shared": 12}
     api.on("GET", "/api/v1/report/shadow", nothing)
     out = " ".join(gpuq("report", "shadow").out.split())

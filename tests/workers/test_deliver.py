@@ -37,7 +37,7 @@ async def test_an_event_is_sent_once_until_two_seconds_pass(deaf: Bench) -> None
     assert [await deaf.poll(0), await deaf.poll(1.9), await deaf.poll(0.1)] == [[1], [], [1]]
 
 
-async def test_everything_behind_an_unacknowledged_event_comes_again_with_it(deaf: Bench) -> None:
+async def test_later_events_are_sent_again_with_an_unacknowledged_one(deaf: Bench) -> None:
     deaf.spool.write(event(1))
     await deaf.poll(0)
     deaf.spool.write(event(2))
@@ -55,7 +55,7 @@ async def test_acknowledged_events_are_forgotten(tmp_path: Path) -> None:
     assert not list(tmp_path.glob("*.json"))
 
 
-async def test_a_flushed_redis_costs_only_seconds(tmp_path: Path) -> None:
+async def test_events_are_sent_again_after_a_flush_of_redis(tmp_path: Path) -> None:
     bench = Bench(tmp_path, acknowledges=False)
     bench.spool.write(event())
     await bench.poll(0)
@@ -65,7 +65,7 @@ async def test_a_flushed_redis_costs_only_seconds(tmp_path: Path) -> None:
     assert bench.inbox.acknowledged_upto == 1
 
 
-async def test_while_redis_is_away_events_wait(deaf: Bench) -> None:
+async def test_events_wait_while_redis_is_unreachable(deaf: Bench) -> None:
     deaf.inbox.down = True
     deaf.spool.write(event())
     assert await deaf.poll(0) == []

@@ -68,7 +68,7 @@ def client_environment(settings: Settings) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], shim_mps.PIPES: str(settings.home.mps_pipes)}
 
 
-def test_the_daemon_is_started_once_kept_for_its_clients_and_ended_without_any(settings: Settings):
+def test_the_mps_daemon_is_started_once_and_ended_without_clients(settings: Settings):
     mps.start(settings)
     mps.start(settings)
     assert (settings.home.mps_pipes / "daemon").exists()
@@ -83,7 +83,7 @@ def test_the_daemon_is_started_once_kept_for_its_clients_and_ended_without_any(s
     assert mps.stop(settings), "twice is no harm"
 
 
-def test_a_program_that_is_missing_or_fails_says_what_to_do(settings: Settings, tmp_path: Path):
+def test_a_missing_or_failing_mps_program_has_a_fix(settings: Settings, tmp_path: Path):
     program = tmp_path / "bin" / shim_mps.PROGRAM
     program.write_text(f"#!{sys.executable}\nraise SystemExit('An instance of this daemon is already running')\n")
     with pytest.raises(Unreachable, match="already running") as caught:
@@ -94,7 +94,7 @@ def test_a_program_that_is_missing_or_fails_says_what_to_do(settings: Settings, 
         mps.start(settings)
 
 
-def test_only_clients_of_ours_are_parted_from_their_server(settings: Settings):
+def test_only_our_own_clients_are_disconnected(settings: Settings):
     mps.start(settings)
     (settings.home.mps_pipes / "clients").write_text("70 11\n70 12\n71 13\n")
     shim_mps.disconnect(client_environment(settings), [12, 13, 99])
@@ -104,13 +104,13 @@ def test_only_clients_of_ours_are_parted_from_their_server(settings: Settings):
     ]
 
 
-def test_a_job_without_mps_or_a_daemon_that_is_gone_changes_nothing(settings: Settings):
+def test_disconnect_does_nothing_without_mps_or_daemon(settings: Settings):
     shim_mps.disconnect({"PATH": os.environ["PATH"]}, [1])
     shim_mps.disconnect(client_environment(settings), [1])
     assert not settings.home.mps_pipes.exists()
 
 
-def test_the_driver_is_told_the_promise_only_if_that_was_asked_for(settings: Settings):
+def test_mps_memory_limits_are_set_only_if_configured(settings: Settings):
     placement = Placement({shim_mps.PIPES: "/pipes"}, None)
     launched = msgspec.structs.replace(spec(["true"]), promised=(3 * 2**30, 2**30))
     env = environment(settings, launched, placement)
@@ -127,7 +127,7 @@ WAITS = "print('ready', flush=True)\nwhile True: time.sleep(0.05)"
 @pytest.mark.parametrize(
     ("handles", "order"), [(False, ["terminate_client 70 {pid}"]), (True, ["heard", "terminate_client 70 {pid}"])]
 )
-def test_a_stopped_client_is_parted_before_the_signal_that_ends_it(
+def test_a_client_is_disconnected_before_its_final_signal(
     settings: Settings, attempt: Attempt, handles: bool, order: list[str]
 ):
     mps.start(settings)

@@ -118,7 +118,7 @@ def test_devices_are_disjoint_sets_of_the_cores_we_may_use(monkeypatch: pytest.M
     assert opened.placement([second.id]).cores == (8, 13, 21)
 
 
-def test_the_devices_promise_the_named_share_of_the_memory(monkeypatch: pytest.MonkeyPatch):
+def test_the_devices_offer_the_configured_share_of_the_memory(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr(cpu, "machine_memory", lambda: MachineMemory(10 * GIB, 9 * GIB))
     opened = cpu.open_backend(settings(Devices(cpu_count=2, cpu_memory_fraction=0.8)))
@@ -128,7 +128,7 @@ def test_the_devices_promise_the_named_share_of_the_memory(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "wrong", [Devices(cpu_count=3), Devices(cpu_cores=3), Devices(cpu_count=0), Devices(cpu_memory_fraction=1.5)]
 )
-def test_what_the_machine_cannot_give_is_refused_with_a_fix(monkeypatch: pytest.MonkeyPatch, wrong: Devices):
+def test_impossible_device_settings_are_refused_with_a_fix(monkeypatch: pytest.MonkeyPatch, wrong: Devices):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     with pytest.raises(BadSettings) as caught:
         cpu.open_backend(settings(wrong))
@@ -175,7 +175,7 @@ def test_the_first_look_has_memory_but_no_utilisation(spawn: Callable[[str], int
 
 
 @pytest.mark.parametrize("code", [BURN, BURN_IN_A_CHILD], ids=["itself", "its child"])
-def test_a_burning_tree_takes_its_device(spawn: Callable[[str], int], code: str):
+def test_a_busy_tree_uses_its_device(spawn: Callable[[str], int], code: str):
     resident = ResidentProcess(attempt(1), spawn(code), (DEVICE,))
     # Other work may share the core with us; what the device shows busy is what ours and the foreign add up to.
     snapshot = first_difference(resident, lambda seen: used_percent(seen, 1) > 5)
@@ -188,7 +188,7 @@ def test_a_burning_tree_takes_its_device(spawn: Callable[[str], int], code: str)
     )
 
 
-def test_a_job_has_its_part_of_the_processors_energy_and_none_where_that_is_not_told(spawn: Callable[[str], int]):
+def test_a_job_has_its_part_of_the_processors_energy_or_none(spawn: Callable[[str], int]):
     resident = ResidentProcess(attempt(1), spawn(BURN), (DEVICE,))
     cores = {Device(DEVICE, HostId("here"), "cpu", "cpu-1", GIB): (CORE,)}
     told = CpuBackend(cores, unpromised=2 * GIB, energy=lambda: 10.0)
@@ -203,14 +203,14 @@ def test_a_job_has_its_part_of_the_processors_energy_and_none_where_that_is_not_
     assert untold.read(1.0, [resident]).usage[attempt(1)].energy_joules is None
 
 
-def test_a_burning_stranger_is_foreign(spawn: Callable[[str], int]):
+def test_a_busy_foreign_process_is_foreign_load(spawn: Callable[[str], int]):
     spawn(BURN)
     looker = backend()
     snapshot = look_until(looker, [], lambda seen: (seen.readings[DEVICE].foreign_utilization_pct or 0) > 80)
     assert snapshot.readings[DEVICE].foreign_utilization_pct == snapshot.readings[DEVICE].utilization_pct
 
 
-def test_while_a_resident_comes_or_goes_what_is_foreign_stays_as_it_was(spawn: Callable[[str], int]):
+def test_foreign_load_is_kept_while_residents_start_or_end(spawn: Callable[[str], int]):
     looker = backend()
     look_until(looker, [], lambda seen: seen.readings[DEVICE].foreign_utilization_pct is not None)
     wait_for_ticks()
@@ -223,7 +223,7 @@ def test_while_a_resident_comes_or_goes_what_is_foreign_stays_as_it_was(spawn: C
     assert looker.read(9, []).readings[DEVICE].foreign_utilization_pct == known.foreign_utilization_pct
 
 
-def test_time_of_children_that_ended_still_counts(spawn: Callable[[str], int]):
+def test_cpu_time_of_reaped_children_counts(spawn: Callable[[str], int]):
     code = "\n".join(
         [
             "import subprocess, sys; print('up', flush=True)",
@@ -314,13 +314,13 @@ def test_a_job_is_held_back_for_as_long_as_its_threads_waited_side_by_side(
     assert usage.held_back == pytest.approx(held_back, abs=0.02)
 
 
-def test_at_the_first_look_with_foreign_load_it_is_not_known_what_was_taken(core: Core):
+def test_held_back_is_unknown_at_the_first_look_with_foreign_load(core: Core):
     core.second(job=0.5)
     usage = core.second(job=0.5, foreign=1.0)
     assert (usage.foreign_load, usage.held_back) == (pytest.approx(1.0, abs=0.02), None)
 
 
-def test_a_kernel_that_does_not_count_waiting_leaves_it_unknown(core: Core, monkeypatch: pytest.MonkeyPatch):
+def test_held_back_is_unknown_without_schedstat(core: Core, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(cpu, "KERNEL_COUNTS_WAITING", False)
     core.waits = (0.1, 0.1)
     core.second(job=0.5, foreign=0.7)
@@ -354,7 +354,7 @@ def test_a_root_that_is_gone_has_unknown_usage_and_leaves_its_device_unknown():
     assert snapshot.readings[DEVICE].used_memory is None
 
 
-def test_what_others_use_counts_only_beyond_the_unpromised_rest():
+def test_foreign_memory_counts_only_beyond_the_unpromised_rest():
     seen = backend(lambda: MachineMemory(18 * GIB, 17 * GIB)).read(0, []).readings[DEVICE]
     assert (seen.used_memory, seen.foreign_memory) == (0, 0)
     seen = backend(lambda: MachineMemory(18 * GIB, 12 * GIB)).read(0, []).readings[DEVICE]

@@ -23,17 +23,17 @@ def test_the_parts_of_all_parties_add_up_to_the_whole(joules: float, idle: float
     assert all(part.joules >= (part.idle or 0) * (1 - 1e-9) for part in parts.values())
 
 
-def test_who_uses_more_pays_more_and_idle_power_is_paid_alike():
+def test_active_energy_is_divided_by_use_and_idle_energy_evenly():
     parts = share_out(EnergyPart(1000, 200), {"a": 75.0, "b": 25.0})
     assert parts == {"a": EnergyPart(700, 100), "b": EnergyPart(300, 100)}
 
 
 @pytest.mark.parametrize("shares", [{"a": None, "b": 90.0}, {"a": 0.0, "b": 0.0}])
-def test_where_use_is_not_known_or_nobodys_all_pay_alike(shares: dict[str, float | None]):
+def test_energy_is_divided_evenly_if_use_is_zero_or_unknown(shares: dict[str, float | None]):
     assert share_out(EnergyPart(1000, None), shares) == {"a": EnergyPart(500, None), "b": EnergyPart(500, None)}
 
 
-def test_nobody_there_pays_nothing():
+def test_no_parties_get_no_energy():
     assert share_out(EnergyPart(1000, 200), {}) == {}
 
 
@@ -46,14 +46,14 @@ def test_the_idle_part_is_known_once_the_device_was_seen_empty():
     assert device.look(5, 1850, 300, empty=False) == EnergyPart(400, 140)
 
 
-def test_without_a_counter_the_mean_power_serves_for_a_short_while_only():
+def test_without_a_counter_the_mean_power_is_used_for_ten_seconds():
     device = DeviceEnergy()
     device.look(0, None, 100, empty=False)
     assert device.look(2, None, 300, empty=False) == EnergyPart(400, None)
     assert device.look(60, None, 300, empty=False) is None
 
 
-def test_a_counter_that_began_anew_tells_nothing_of_the_time_between():
+def test_a_reset_counter_gives_no_energy():
     device = DeviceEnergy()
     device.look(0, 5000, 100, empty=False)
     assert device.look(1, 7, 100, empty=False) is None

@@ -108,7 +108,7 @@ def check(reference: dict[str, Any], run: Callable[..., Ran]) -> None:
         assert vitals["xids"] == ([] if reports else None)
 
 
-def test_what_the_stand_in_answers_is_written_down_and_comes_back(run: Callable[..., Ran]):
+def test_record_of_the_stand_in_replays_its_answers(run: Callable[..., Ran]):
     lost = f"\nfail 0 nvmlDeviceGetTemperature {NO_PERMISSION}\nfail 0 nvmlDeviceGetSupportedEventTypes {NOT_SUPPORTED}"
     reference = run(RECORD, start=STATE + lost, opened=False).result
     whole, other, first, second = reference["devices"]
@@ -132,7 +132,7 @@ def test_what_the_stand_in_answers_is_written_down_and_comes_back(run: Callable[
 
 
 @pytest.mark.parametrize("reference", REFERENCES or [pytest.param(None, id="none")])
-def test_the_adapter_says_what_a_real_driver_answered(run: Callable[..., Ran], reference: Path | None):
+def test_the_adapter_matches_a_recorded_driver(run: Callable[..., Ran], reference: Path | None):
     if reference is None:
         pytest.skip(
             "nobody has recorded a real driver yet: `python -m gpuq.adapters.nvml.record` on a machine with a GPU"

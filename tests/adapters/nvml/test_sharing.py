@@ -34,7 +34,7 @@ def test_a_gpu_is_under_mps_while_an_mps_server_or_a_client_is_on_it(run: Callab
     ]
 
 
-def test_an_mps_server_is_nobodys_own_and_may_hide_whose_work_it_was(run: Callable[..., Ran]):
+def test_an_mps_server_belongs_to_no_attempt_and_may_hide_utilisation(run: Callable[..., Ran]):
     ran = run(
         "one, two = tree(), tree(); server = mps_server()\n"
         "base = 'device 0 used 9000', 'device 0 utilization 90', f'device 0 compute {server} 30'\n"
@@ -56,7 +56,7 @@ def test_an_mps_server_that_was_there_first_is_seen_before_the_first_look(run: C
     assert ran.result == {"GPU-0": "mps", "GPU-1": "time-slicing"}
 
 
-def test_how_a_gpu_is_shared_is_not_known_where_the_driver_lists_no_processes(run: Callable[..., Ran]):
+def test_sharing_is_unknown_without_a_process_list(run: Callable[..., Ran]):
     start = f"fail 0 nvmlDeviceGetComputeRunningProcesses_v3 {NOT_SUPPORTED}"
     ran = run(f"look(); result = ({SHARING})()", start=start)
     assert ran.result == {"GPU-0": None, "GPU-1": "time-slicing"}

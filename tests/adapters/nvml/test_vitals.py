@@ -16,7 +16,7 @@ from tests.adapters.stand_in import (
 )
 
 
-def test_power_energy_heat_clocks_and_the_bus_are_told_and_energy_is_shared_out(run: Callable[..., Ran]):
+def test_vitals_are_read_and_energy_is_divided(run: Callable[..., Ran]):
     ran = run(
         "one, two = tree(), tree()\n"
         "def says(energy, power, *more):\n"
@@ -41,7 +41,7 @@ def test_power_energy_heat_clocks_and_the_bus_are_told_and_energy_is_shared_out(
     assert energy == {"1-1": [pytest.approx(325), 100], "2-1": [pytest.approx(175), 100]}
 
 
-def test_a_foreign_process_has_its_part_and_an_old_driver_is_asked_in_its_own_words(run: Callable[..., Ran]):
+def test_foreign_processes_get_a_part_and_old_drivers_use_old_calls(run: Callable[..., Ran]):
     old = "\n".join(
         f"fail 0 {name} {FUNCTION_NOT_FOUND}"
         for name in (
@@ -64,7 +64,7 @@ def test_a_foreign_process_has_its_part_and_an_old_driver_is_asked_in_its_own_wo
 
 
 @pytest.mark.parametrize("code", [NOT_SUPPORTED, NO_PERMISSION, INSUFFICIENT_SIZE, UNKNOWN_ERROR])
-def test_what_is_only_good_to_know_never_costs_a_gpu(run: Callable[..., Ran], code: int):
+def test_failing_vitals_do_not_fail_a_gpu(run: Callable[..., Ran], code: int):
     calls = (
         "PowerUsage", "TotalEnergyConsumption", "Temperature", "CurrentClocksEventReasons", "CurrentClocksThrottleReasons",
         "SupportedEventTypes", "FieldValues",

@@ -68,7 +68,7 @@ def place(request):
     made.sender.close()
 
 
-def test_the_host_hears_one_signed_order_and_nothing_else(place):
+def test_the_host_gets_one_signed_order_and_nothing_else(place):
     place.sender.send(order(), KEY)
     [(rq_id, function, arguments, named)] = place.heard(HOST)
     assert (rq_id, function, named) == ("launch-42-1-1", wire.TASK, {})
@@ -78,7 +78,7 @@ def test_the_host_hears_one_signed_order_and_nothing_else(place):
         wire.verify(signed, "another key", HOST)
 
 
-def test_each_host_hears_its_own_in_order(place):
+def test_each_host_gets_its_own_orders_in_order(place):
     for job in (1, 2, 3):
         place.sender.send(order(job=job, host="a"), KEY)
         place.sender.send(order(job=job, host="b", verb=wire.Verb.STOP), KEY)
@@ -154,7 +154,7 @@ def test_a_worker_takes_the_order_from_the_queue(sender, client, monkeypatch):
 
 
 @pytest.mark.parametrize(("queues", "kept"), [(["q"], [b"the-job"]), (["q", "r"], [])])
-def test_killed_in_the_pop_a_worker_of_one_queue_loses_nothing_one_of_two_does(client, queues, kept):
+def test_a_worker_killed_in_the_pop_loses_nothing_unless_it_has_two_queues(client, queues, kept):
     """Hence one queue per host. Killed between the pop and the first look at the job, which is where `fetch` is called."""
     queue(client).enqueue(wire.TASK, job_id="the-job")
 
@@ -208,7 +208,7 @@ def test_rq_never_redelivers_an_order_lost_in_the_pop(sender, client):
     assert client.llen(ours.key) == 1
 
 
-def test_json_does_not_keep_rq_from_running_any_function_named_in_redis(client):
+def test_json_does_not_keep_rq_from_running_any_function(client):
     """Hence the signed order and the worker that follows one task only. `os.getppid` stands for `os.system`."""
     evil = queue(client).enqueue(wire.TASK, {"order": "forged"})
     client.hset(evil.key, "data", zlib.compress(json.dumps(["os.getppid", None, [], {}]).encode()))

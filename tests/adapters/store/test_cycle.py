@@ -30,7 +30,7 @@ def a_whole_turn(seq: int, job: JobId) -> Commit:
     )
 
 
-def test_a_turn_changes_everything_it_names(store: Store) -> None:
+def test_a_commit_changes_everything_it_names(store: Store) -> None:
     (job,) = store.add_jobs([a_record()])
     store.commit(a_whole_turn(1, job))
     row = store.job(job)
@@ -44,7 +44,7 @@ def test_a_turn_changes_everything_it_names(store: Store) -> None:
     assert store.requests(10) == []
 
 
-def test_a_taken_journal_number_keeps_nothing_of_the_turn(store: Store) -> None:
+def test_a_taken_journal_number_keeps_nothing_of_the_commit(store: Store) -> None:
     (job,) = store.add_jobs([a_record()])
     store.commit(Commit(entries=[an_entry(1), an_entry(2)]))
     with pytest.raises(Conflict, match="Another dispatcher"):
@@ -57,7 +57,7 @@ def test_a_taken_journal_number_keeps_nothing_of_the_turn(store: Store) -> None:
     assert store.last_seq() == 2
 
 
-def test_a_dispatcher_left_behind_is_refused_also_when_its_numbers_were_pruned(store: Store) -> None:
+def test_an_outdated_dispatcher_is_refused_after_pruning(store: Store) -> None:
     store.commit(Commit(entries=[an_entry(seq) for seq in range(1, 11)]))
     assert store.prune_journal(before=9) == 8
     with pytest.raises(Conflict):
@@ -85,7 +85,7 @@ def test_two_dispatchers_racing_for_one_number(database_url: str, store_of: Call
             assert [row.id for row in first.jobs() if row.reason == f"turn {seq}"] == [winner]
 
 
-def test_a_change_to_what_is_not_there_keeps_nothing(store: Store) -> None:
+def test_a_change_of_a_missing_row_keeps_nothing(store: Store) -> None:
     for turn in (
         Commit(entries=[an_entry(1)], jobs=[a_change(7)]),
         Commit(entries=[an_entry(1)], started=[(AttemptId(JobId(7), 1), 1.0, "/log")]),
@@ -113,7 +113,7 @@ def test_held_jobs_get_the_verdict_and_keep_the_rest(store: Store) -> None:
     assert rows[0].reason == "why"
 
 
-def test_a_hold_in_the_turn_of_the_submission_is_kept(store: Store) -> None:
+def test_a_hold_in_the_commit_of_the_submission_is_kept(store: Store) -> None:
     """The dispatcher notes the new job first and holds it later in the same turn."""
     (job,) = store.add_jobs([a_record()])
     store.commit(Commit(jobs=[a_change(job, verdict=None)], held=[((job,), WAITS)]))
@@ -122,13 +122,13 @@ def test_a_hold_in_the_turn_of_the_submission_is_kept(store: Store) -> None:
     assert row.verdict == WAITS
 
 
-def test_ten_thousand_held_jobs_are_one_turn(store: Store) -> None:
+def test_ten_thousand_held_jobs_are_one_commit(store: Store) -> None:
     ids = tuple(store.add_jobs([a_record() for _ in range(10_000)]))
     store.commit(Commit(entries=[an_entry(1, *ids)], held=[(ids, WAITS)]))
     assert {row.verdict["rule"] for row in store.jobs(ids=ids[::997]) if row.verdict} == {"Resources"}
 
 
-def test_devices_and_hosts_are_replaced_by_what_is_newer(store: Store) -> None:
+def test_devices_and_hosts_are_upserted(store: Store) -> None:
     small, large = (Device(DeviceId("gpu0"), HostId("host"), "sim", "A", size) for size in (1, 2))
     store.commit(Commit(devices=[small, small], hosts={"host": ("boot-1", 9), "other": ("boot", 1)}))
     store.commit(Commit(devices=[large], hosts={"host": ("boot-2", 1)}))
@@ -136,14 +136,14 @@ def test_devices_and_hosts_are_replaced_by_what_is_newer(store: Store) -> None:
     assert store.hosts() == {"host": ("boot-2", 1), "other": ("boot", 1)}
 
 
-def test_how_a_device_is_shared_stays_known_and_may_change(store: Store) -> None:
+def test_sharing_of_a_device_is_kept_and_may_change(store: Store) -> None:
     device = Device(DeviceId("gpu0"), HostId("host"), "nvml", "A", 2**40)
     for sharing in ("time-slicing", "mps", None):
         store.commit(Commit(devices=[replace(device, sharing=sharing)]))
         assert [each.sharing for each in store.devices()] == [sharing]
 
 
-def test_a_reason_may_quote_anything(store: Store) -> None:
+def test_a_reason_may_contain_any_text(store: Store) -> None:
     (job,) = store.add_jobs([a_record()])
     store.commit(Commit(jobs=[a_change(job, reason="before\x00after \u2028 '; DROP TABLE jobs; --")]))
     row = store.job(job)
@@ -156,7 +156,7 @@ def a_chance(job: JobId, at: float = 500.0, **changes: Any) -> Chance:
     return Chance(job=job, at=at, device="gpu0", beside=AttemptId(JobId(1), 1), **values)
 
 
-def test_a_first_chance_stays_as_it_was_first_seen(store: Store) -> None:
+def test_the_first_sharing_opportunity_of_a_job_stays(store: Store) -> None:
     first, second = store.add_jobs([a_record(), a_record()])
     seen = [a_chance(first), a_chance(second, 600.0, evidence=None, newcomer=None, newcomer_upper=None, free_at=None)]
     store.commit(Commit(chances=seen))
@@ -165,7 +165,7 @@ def test_a_first_chance_stays_as_it_was_first_seen(store: Store) -> None:
     assert store.chances(since=550.0) == seen[1:]
 
 
-def test_a_chance_of_no_job_is_refused_with_all_of_its_turn(store: Store) -> None:
+def test_an_opportunity_of_an_unknown_job_refuses_the_commit(store: Store) -> None:
     with pytest.raises(Failure):
         store.commit(Commit(entries=[an_entry(1)], chances=[a_chance(JobId(9))]))
     assert store.chances() == []

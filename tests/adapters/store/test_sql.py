@@ -88,9 +88,7 @@ def test_requests_about_many_jobs_are_all_kept_or_none(queue: Store) -> None:
     assert len(queue.requests(100)) == len(before) + 2
 
 
-def test_a_number_that_was_taken_when_any_was_is_read_as_the_most_that_is_taken_now(
-    store: Store, database_url: str
-) -> None:
+def test_stored_numbers_beyond_todays_limits_are_clamped(store: Store, database_url: str) -> None:
     [job] = store.add_jobs([a_record(deadline_at=2.0e9, time_limit_s=60.0)])
     with closing(database.Database(database_url)) as other, other.writing() as connection:
         record = connection.exec_driver_sql("SELECT record FROM job_records").scalar_one()
@@ -161,7 +159,7 @@ def test_finished_attempts_are_those_that_started_and_ended(store: Store) -> Non
     assert [attempt.job for _, attempt in store.finished_attempts(since=330.0)] == [1]
 
 
-def test_what_owners_had_is_told_oldest_end_first(store: Store) -> None:
+def test_services_are_ordered_by_end(store: Store) -> None:
     jobs = store.add_jobs([a_record() for _ in range(3)])
     store.commit(Commit(launched=[an_attempt(job) for job in jobs]))
     one, two, never = (AttemptId(job, 1) for job in jobs)
@@ -177,7 +175,7 @@ def test_what_owners_had_is_told_oldest_end_first(store: Store) -> None:
 # --- the fenced start
 
 
-def test_a_claim_gives_what_is_needed_to_start(store: Store) -> None:
+def test_a_claim_returns_the_launch_spec(store: Store) -> None:
     attempt = launched(store)
     spec = store.claim(attempt, "host", "boot-1", 215.0)
     assert spec == LaunchSpec(
@@ -232,7 +230,7 @@ def test_of_many_claims_at_once_one_wins(database_url: str, store_of: Callable[[
         assert sum(claim is not None for claim in claims) == 1
 
 
-def test_a_stop_and_a_claim_at_once_leave_one_story(database_url: str, store_of: Callable[[str], Store]) -> None:
+def test_concurrent_stop_and_claim_agree(database_url: str, store_of: Callable[[str], Store]) -> None:
     """Whoever is first: an attempt that was ended before its claim is never claimed."""
     dispatcher, worker = store_of(database_url), store_of(database_url)
     for seq in range(1, 21):

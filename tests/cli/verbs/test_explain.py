@@ -22,7 +22,7 @@ def explanation(job_id: int, state: str, verdict: dict[str, object] | None, **mo
     return {**told, "device": None, "partners": [], "forecast": None, "attempts": [], **more}
 
 
-def test_explain_says_why_nobody_is_paused(gpuq: Command, api: FakeApi) -> None:
+def test_explain_says_why_no_partner_is_paused(gpuq: Command, api: FakeApi) -> None:
     why = "never so far, since job 43 beside it was not submitted with --blink"
     api.on("GET", "/api/v1/jobs/42/explanation", explanation(42, "RUNNING", None, blink=why))
     assert why in gpuq("explain", "42", COLUMNS="300").out
@@ -57,7 +57,7 @@ def test_a_job_far_behind_reads_its_position_first_at_80_columns(gpuq: Command, 
     )
 
 
-def test_the_budget_is_told_to_be_that_of_the_expected_slowdown(gpuq: Command, api: FakeApi) -> None:
+def test_the_budget_is_compared_with_the_expected_slowdown(gpuq: Command, api: FakeApi) -> None:
     """A bound of 32% beside a budget of 15% was read as a broken promise."""
     numbers = {**samples.FITS["numbers"], "expected_slowdown": 1.03, "upper_slowdown": 1.32}
     verdict = {**samples.FITS, "numbers": numbers}
@@ -127,7 +127,7 @@ def test_explain_says_why_it_runs_beside_another(gpuq: Command, api: FakeApi) ->
         ("RuleOfTomorrow", False, {"some_bytes": 2**30}, "the server's words"),
     ],
 )
-def test_every_rule_in_words(
+def test_every_rule_has_a_sentence(
     gpuq: Command, api: FakeApi, rule: str, admitted: bool, numbers: dict[str, object], expected: str
 ) -> None:
     verdict = {"admitted": admitted, "rule": rule, "device": "d", "numbers": numbers, "sentence": "the server's words"}

@@ -37,7 +37,7 @@ def test_the_chosen_one_comes_first_and_no_description_is_cut(gpuq: Command, api
     assert all(len(line) <= 80 for line in lines)
 
 
-def test_a_replaced_policy_is_told_with_its_reason(gpuq: Command, api: FakeApi) -> None:
+def test_a_replaced_policy_is_printed_with_its_reason(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/policies", samples.REPLACED)
 
     done = gpuq("policy")
@@ -47,7 +47,7 @@ def test_a_replaced_policy_is_told_with_its_reason(gpuq: Command, api: FakeApi) 
     assert "`fair` is replaced by `packed`: it failed: KeyError: 'ada'" in done.err
 
 
-def test_a_chosen_policy_that_does_not_exist_is_told(gpuq: Command, api: FakeApi) -> None:
+def test_a_chosen_policy_that_does_not_exist_is_reported(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/policies", {**samples.POLICIES, "chosen": "nobody"})
     assert "the settings name `nobody`, which is none of these" in gpuq("policy").err
 
@@ -64,13 +64,13 @@ def test_one_policy_with_its_claims_and_settings(gpuq: Command, api: FakeApi) ->
     assert gpuq("policy", "show", "--json").json["name"] == "packed", "the chosen one when none is named"
 
 
-def test_what_makes_no_sense(gpuq: Command, api: FakeApi) -> None:
+def test_contradicting_arguments_are_refused(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/policies", samples.POLICIES)
     assert gpuq("policy", "show", "nobody").code == 3
     assert gpuq("policy", "list", "fair").code == 2
 
 
-def test_without_a_daemon_it_tells_what_is_installed(gpuq: Command, home: Path) -> None:
+def test_without_a_daemon_it_lists_what_is_installed(gpuq: Command, home: Path) -> None:
     done = gpuq("policy", "--json")
 
     assert done.code == 0

@@ -65,7 +65,7 @@ PREDICTION = {
 }
 
 
-def test_predict_tells_what_it_believes_from_what_and_how_surely(gpuq: Command, api: FakeApi) -> None:
+def test_predict_prints_forecast_and_evidence(gpuq: Command, api: FakeApi) -> None:
     api.on("POST", "/api/v1/predict", PREDICTION)
     done = gpuq("predict", "--beside", "ada:bert.py", "--device-type", "NVIDIA T4", "--", "true", COLUMNS="200")
     assert done.code == 0
@@ -164,7 +164,7 @@ def test_predict_says_now_only_where_a_device_would_take_it(gpuq: Command, api: 
     assert starts(never_fits="It needs 5 devices.", free_devices=[]) == ""
 
 
-def test_a_first_run_is_not_told_that_no_device_is_idle(gpuq: Command, api: FakeApi) -> None:
+def test_a_first_run_has_no_message_that_no_device_is_idle(gpuq: Command, api: FakeApi) -> None:
     """Beside the one busy device of eight it said: no device is idle."""
     numbers = {"newcomer": "0", "evidence": "none"}
     verdict = {**samples.OVERLOAD, "rule": "FirstRunExclusive", "device_name": "gpu0", "numbers": numbers}
@@ -175,7 +175,7 @@ def test_a_first_run_is_not_told_that_no_device_is_idle(gpuq: Command, api: Fake
     assert "idle" not in out
 
 
-def test_devices_that_answer_alike_are_told_of_once(gpuq: Command, api: FakeApi) -> None:
+def test_devices_with_equal_answers_are_merged(gpuq: Command, api: FakeApi) -> None:
     numbers = {"residents": 2, "limit": 2}
     partners = [{**PARTNER, "job": 43, "expected_slowdown": None, "partner_slowdown": None}]
     places = [

@@ -15,7 +15,7 @@ def gpu(used_pct: float | None, *, visible: bool | None = True) -> Reading:
     return Reading(0.0, 1000, 50.0, 10, used_pct, processes_visible=visible)
 
 
-def test_noise_around_zero_cancels_and_a_short_command_is_not_considerable():
+def test_noise_cancels_and_a_short_command_is_not_considerable():
     foreign = ForeignLoad()
     for load in (0.05, -0.05, 0.02, -0.02, 0.2):
         foreign.add(load, 0.0)
@@ -26,7 +26,7 @@ def test_noise_around_zero_cancels_and_a_short_command_is_not_considerable():
     assert foreign.mean_held_back == pytest.approx(0.05)
 
 
-def test_where_it_is_not_known_for_how_long_the_job_was_held_back_it_may_be_all_the_load():
+def test_unknown_waiting_counts_as_the_whole_load():
     foreign = ForeignLoad()
     foreign.add(0.5, None)
     assert foreign.mean_held_back == 0.5
@@ -40,7 +40,7 @@ def test_where_it_is_not_known_for_how_long_the_job_was_held_back_it_may_be_all_
     assert (foreign.mean_load, foreign.mean_held_back) == (None, None)
 
 
-def test_others_took_no_more_than_they_had_also_if_the_wait_is_counted_a_look_later():
+def test_held_back_is_at_most_the_mean_load_even_if_waits_are_counted_late():
     foreign = ForeignLoad()
     for load, waited in ((1.0, 0.0), (0.0, 1.0)):
         foreign.add(load, waited)

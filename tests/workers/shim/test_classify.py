@@ -44,7 +44,7 @@ def named(output: str | bytes, code: int = 1, **more: object) -> str:
         for name, output in cases.items()
     ],
 )  # fmt: skip
-def test_what_is_printed_names_the_end(output: str, ending: str) -> None:
+def test_printed_messages_give_the_ending(output: str, ending: str) -> None:
     end = classify(Evidence(1, output.encode()[-65_536:]))
     assert end.ending == ending, end.reason
     assert named(output, 0) == ERROR, "a success is a success, whatever was printed"
@@ -61,7 +61,7 @@ def test_an_exit_code_comes_with_the_exception_that_caused_it() -> None:
         assert classify(Evidence(1, output.encode())).reason == reason
 
 
-def test_the_line_that_settled_it_is_quoted() -> None:
+def test_the_matching_line_is_quoted() -> None:
     end = classify(Evidence(1, traceback(TORCH).encode()))
     assert end.reason.startswith(
         "out of memory: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 MiB."
@@ -70,21 +70,21 @@ def test_the_line_that_settled_it_is_quoted() -> None:
 
 
 @pytest.mark.parametrize("output", [GPU_MEMORY["PyTorch since 2.5"], GPU_MEMORY["JAX"], GPU_MEMORY["cuBLAS"]])
-def test_without_a_gpu_it_was_the_hosts_memory(output: str) -> None:
+def test_out_of_memory_without_a_gpu_is_host_memory(output: str) -> None:
     """XLA says the same words of both."""
     assert named(output, has_gpu=False) == HOST
     assert named(output, has_gpu=True) == OOM
 
 
 @pytest.mark.parametrize("output", [*DRIVER_FAULTS.values(), *DEVICE_FAULTS.values()])
-def test_without_a_gpu_no_driver_was_to_serve_it(output: str) -> None:
+def test_driver_errors_without_a_gpu_are_the_jobs_own(output: str) -> None:
     assert named(output, has_gpu=False) == ERROR
 
 
 # --- signals and the kernel --------------------------------------------------------------------------------------
 
 
-def test_a_sigkill_is_the_kernels_only_with_evidence() -> None:
+def test_sigkill_is_host_oom_only_with_the_kernels_counter() -> None:
     assert named("", 137, signalled=True) == KILLED
     assert named("", 137, signalled=True, oom_kill_s=0.3) == HOST
     assert named("", 137, oom_kill_s=0.3) == HOST, "a shell hands it on as an exit code"
@@ -95,7 +95,7 @@ def test_a_sigkill_is_the_kernels_only_with_evidence() -> None:
 @pytest.mark.parametrize(
     "number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGXCPU]
 )
-def test_a_signal_from_somebody_is_a_kill(number: signal.Signals) -> None:
+def test_a_signal_of_another_process_is_a_kill(number: signal.Signals) -> None:
     assert named("", 128 + number, signalled=True) == KILLED
 
 
@@ -107,24 +107,24 @@ def test_a_crash_is_an_error(number: signal.Signals) -> None:
     assert (end.ending, end.reason) == (ERROR, f"ended by signal {int(number)} ({number.name})")
 
 
-def test_an_exit_code_is_no_signal_unless_shells_hand_it_on() -> None:
+def test_an_exit_code_above_128_is_a_signal_only_as_shells_report_it() -> None:
     assert [named("", code) for code in (129, 130, 137, 143)] == [KILLED] * 4
     assert [named("", code) for code in (124, 125, 126, 127, 128, 139, 200, 255)] == [ERROR] * 8
 
 
-def test_who_was_killed_did_not_end_by_what_he_had_lived_through() -> None:
+def test_a_killed_process_does_not_end_by_a_handled_exception() -> None:
     survived = traceback(TORCH) + "retrying with batch size 8\nstep 1\n"
     assert named(survived, 137, signalled=True) == KILLED
     assert named(traceback(TORCH), 143, signalled=True) == OOM, "its launcher ended it for that"
 
 
 @pytest.mark.parametrize("output", [CHILD, RANK, SPAWNED])
-def test_a_process_under_it_was_killed_by_the_kernel_only_with_evidence(output: str) -> None:
+def test_a_killed_child_is_host_oom_only_with_the_kernels_counter(output: str) -> None:
     assert named(output) == KILLED
     assert named(output, oom_kill_s=20.0) == HOST
 
 
-def test_a_pool_that_broke_is_an_error_unless_the_kernel_struck() -> None:
+def test_a_broken_pool_is_an_error_without_the_kernels_counter() -> None:
     broken = traceback(
         "concurrent.futures.process.BrokenProcessPool: A process in the process pool was terminated abruptly"
     )
@@ -154,7 +154,7 @@ OUTPUTS = st.lists(st.one_of(PIECES, st.binary(max_size=60)), max_size=5).map(b"
 )
 @example(b"Traceback (most recent call last):", 1, False, None, None)
 @example(b"[rank0]: Traceback (most recent call last)\n[rank0]:", 1, False, None, None)
-def test_any_output_gets_one_of_the_words(
+def test_any_output_gets_an_ending(
     tail: bytes, code: int, signalled: bool, oom: float | None, gpu: bool | None
 ) -> None:
     end = classify(Evidence(code, tail, signalled=signalled, oom_kill_s=oom, has_gpu=gpu))
@@ -168,7 +168,7 @@ def test_any_output_gets_one_of_the_words(
 
 
 @given(OUTPUTS)
-def test_a_last_word_of_its_own_settles_it(before: bytes) -> None:
+def test_the_last_exception_decides(before: bytes) -> None:
     """Whatever was caught and logged before, the exception that ended it is the last."""
     tail = before + b"\n" * 2 + b"step\n" + traceback("KeyError: 'loss'").encode()
     messenger = re.search(error_patterns.FORWARDERS, before)
@@ -185,7 +185,7 @@ def test_endings_of_the_shim_are_those_of_the_core() -> None:
     assert ours == {str(ending) for ending in Ending}
 
 
-def test_every_row_of_the_table_has_a_case_of_its_own() -> None:
+def test_every_pattern_has_a_test_case() -> None:
     """A row that nothing shows to be needed goes."""
     cases = [
         text.encode()[-65_536:]
