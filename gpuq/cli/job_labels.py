@@ -25,7 +25,7 @@ _EXIT = re.compile(r"^ended with exit code (\d+)(?:, as `timeout` gives it)?(?::
 _SIGNAL = re.compile(r"^ended by (signal \d+ \(\w+\))(?:: )?")
 # `[enforce fail at alloc_cpu.cpp:117] . ` names a line of PyTorch's source and precedes the message.
 _NOISE = re.compile(r"\[enforce fail at [^\]]*\]\s*\.?\s*")
-_ASKED = re.compile(r"(?:tried|trying) to allocate [\d.,]+\s?\w+", re.IGNORECASE)
+_ALLOCATION = re.compile(r"(?:tried|trying) to allocate [\d.,]+\s?\w+", re.IGNORECASE)
 
 
 def labels(jobs: Sequence[Record]) -> list[console.Cell]:
@@ -131,8 +131,8 @@ def short_reason(job: Record) -> console.Cell:
         return console.Cell(_SIGNAL.sub(r"\1: ", _EXIT.sub(r"exit \1: ", text)).removesuffix(": "))
     if job["state"] == "OUT_OF_MEMORY":
         text = _NOISE.sub("", re.sub(r"^(host )?out of memory: ", "", text))
-        asked = _ASKED.search(text)
-        return console.Cell.of(text, *([asked[0].lower()] if asked else []))
+        allocation = _ALLOCATION.search(text)
+        return console.Cell.of(text, *([allocation[0].lower()] if allocation else []))
     return console.Cell(text)
 
 

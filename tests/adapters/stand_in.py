@@ -35,7 +35,7 @@ PRELUDE = """
 import json, logging, os, subprocess, sys
 from dataclasses import asdict, replace
 from gpuq.adapters import nvml
-from gpuq.adapters.devices import Resident
+from gpuq.adapters.devices import ResidentProcess
 from gpuq.core.state.attempt import AttemptId
 from gpuq.errors import GpuqError
 from gpuq.settings import Devices, Worker, load

@@ -27,7 +27,7 @@ def test_an_idle_gpu_has_no_foreign_load(run_on_both: Callable[..., Ran]):
 def test_jobs_partners_and_foreign_processes_are_separated(run_on_both: Callable[..., Ran]):
     ran = run_on_both(
         "one, two, stranger = tree(), tree(), tree()[1]\n"
-        "a, b = Resident(A, one[0], tuple(GPUS[:2])), Resident(B, two[0], (GPUS[0],))\n"
+        "a, b = ResidentProcess(A, one[0], tuple(GPUS[:2])), ResidentProcess(B, two[0], (GPUS[0],))\n"
         "def told(*residents):\n"
         "    readings, usage = look(*residents); return [readings[gpu] for gpu in GPUS[:2]], usage\n"
         "show({0: dict(used=3000, busy=97, compute={one[1]: (3000, 97)}),\n"
@@ -48,7 +48,7 @@ def test_jobs_partners_and_foreign_processes_are_separated(run_on_both: Callable
 
 def test_usage_of_jobs_whose_processes_are_not_shown(run_on_both: Callable[..., Ran]):
     ran = run_on_both(
-        "one, two = tree(), tree(); a, b = Resident(A, one[0], (GPUS[0],)), Resident(B, two[0], (GPUS[0],))\n"
+        "one, two = tree(), tree(); a, b = ResidentProcess(A, one[0], (GPUS[0],)), ResidentProcess(B, two[0], (GPUS[0],))\n"
         "visible = lambda: backend.read(NOW, [a]).readings[GPUS[0]].processes_visible\n"
         "def told(*residents):\n"
         "    readings, usage = look(*residents); return readings[GPUS[0]], usage\n"
@@ -69,7 +69,7 @@ def test_usage_of_jobs_whose_processes_are_not_shown(run_on_both: Callable[..., 
 
 def test_a_lost_gpu_is_left_out_logged_once_and_taken_back(run_on_both: Callable[..., Ran]):
     ran = run_on_both(
-        "root, child = tree(); resident = Resident(A, root, (GPUS[0],))\n"
+        "root, child = tree(); resident = ResidentProcess(A, root, (GPUS[0],))\n"
         "show({0: dict(lost=True)}); lost = [look(resident) for _ in range(3)]\n"
         "show({0: dict(used=5)}); result = [(list(r) == GPUS[1:], u) for r, u in lost], look(resident)[0][GPUS[0]][0]"
     )

@@ -65,8 +65,8 @@ def classify_exit(
     on_cores = order is not None and order.cores is not None
     if end.ending is Ending.OUT_OF_MEMORY or (end.ending is Ending.HOST_OUT_OF_MEMORY and on_cores):
         cause = memory_cause(end, attempt, order, seen)
-        said = "" if cause is None else f"; {cause}"
-        return ClassifiedExit(end.ending, f"{end.reason}{said}", cause)
+        explanation = "" if cause is None else f"; {cause}"
+        return ClassifiedExit(end.ending, f"{end.reason}{explanation}", cause)
     return ClassifiedExit(end.ending, end.reason, unwell=end.ending is Ending.DEVICE_FAILED)
 
 

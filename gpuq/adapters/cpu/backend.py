@@ -55,17 +55,17 @@ def open_backend(settings: Settings) -> CpuBackend:
     return CpuBackend(cores, total - promised)
 
 
-def _share_out(cores: Sequence[int], asked: Devices) -> list[tuple[int, ...]]:
-    each = asked.cpu_cores or len(cores) // max(1, asked.cpu_count)
-    if asked.cpu_count < 1 or each < 1 or each * asked.cpu_count > len(cores):
+def _share_out(cores: Sequence[int], settings: Devices) -> list[tuple[int, ...]]:
+    each = settings.cpu_cores or len(cores) // max(1, settings.cpu_count)
+    if settings.cpu_count < 1 or each < 1 or each * settings.cpu_count > len(cores):
         raise BadSettings(
-            f"{asked.cpu_count} CPU devices of {asked.cpu_cores or 'at least 1'} cores do not fit "
+            f"{settings.cpu_count} CPU devices of {settings.cpu_cores or 'at least 1'} cores do not fit "
             f"the {len(cores)} cores this process may use.",
             fix="Change `cpu_count` or `cpu_cores` under [devices].",
         )
-    if not 0 < asked.cpu_memory_fraction <= 1:
-        raise BadSettings(f"`cpu_memory_fraction` must be above 0 and at most 1, not {asked.cpu_memory_fraction}.")
-    return [tuple(cores[index * each : (index + 1) * each]) for index in range(asked.cpu_count)]
+    if not 0 < settings.cpu_memory_fraction <= 1:
+        raise BadSettings(f"`cpu_memory_fraction` must be above 0 and at most 1, not {settings.cpu_memory_fraction}.")
+    return [tuple(cores[index * each : (index + 1) * each]) for index in range(settings.cpu_count)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +174,14 @@ class CpuBackend:
         tree = self._trees.read(resident.root_pid, look.at)
         if tree is None:
             return ResidentUsage(None, None)
-        # Of a job on several devices each has an even part. Without memory it is ending.
+        # Each device of a job on several has an even part. A tree without memory is ending.
         memory = tree.memory_bytes // len(resident.devices) or None
         look.cpu_seconds[resident.attempt] = tree.cpu_seconds
         before = self._last.cpu_seconds.get(resident.attempt) if self._last else None
         cores = sum(len(self._cores.get(device, ())) for device in resident.devices)
         if self._last is None or before is None or look.at <= self._last.at or not cores:
             return ResidentUsage(memory, None, memory_is_estimate=tree.memory_is_estimate)
-        # A tree's time can fall: a child that nobody waits for takes its time with it.
+        # A tree's time can decrease: the time of a child that ends unreaped is lost.
         spent = max(0.0, look.cpu_seconds[resident.attempt] - before)
         return ResidentUsage(
             memory,
@@ -191,7 +191,7 @@ class CpuBackend:
         )
 
     def _joules(self, spent: float, look: _Look) -> float | None:
-        """The part of the processors' energy that goes with so many seconds of one core, of all that were spent."""
+        """The part of the processors' energy for `spent` seconds of one core, of all busy core seconds since the last look."""
         if look.joules is None or self._last is None:
             return None
         before = self._last.ticks
@@ -200,9 +200,9 @@ class CpuBackend:
         return look.joules * spent / whole if whole > 0 else 0.0
 
     def _foreign_memory(self, used: Mapping[DeviceId, int | None]) -> dict[DeviceId, int]:
-        """Bytes of each device that others use up: an even part, and never less than leaves what is still to be had.
+        """Bytes of foreign memory on each device: an even part, and at least so much that the available memory is not exceeded.
 
-        What residents use beyond their own device's share belongs to the others.
+        What residents use beyond their own device's memory counts as foreign on the others.
         """
         memory = self._memory()
         own = {device.id: min(used[device.id] or 0, device.total_memory) for device in self._devices}
@@ -211,7 +211,7 @@ class CpuBackend:
         return {d.id: max(part, d.total_memory - own[d.id] - memory.available) for d in self._devices}
 
     def _load(self, device: DeviceId, look: _Look, usage: Mapping[AttemptId, ResidentUsage]) -> _Load | None:
-        """None at the first look, and when a core was taken offline."""
+        """What the device's cores did since the last look; None at the first look and after a core went offline."""
         if self._last is None:
             return None
         busy = stolen = total = 0

@@ -184,7 +184,7 @@ def _no_driver(error: ImportError) -> BadSettings:
         return BadSettings("The driver for PostgreSQL is not installed.", fix=f"Install it: {install}.")
     why = " ".join(str(error).split()).rstrip(".")
     return BadSettings(
-        f"The driver for PostgreSQL cannot be loaded: {why}.", fix=f"Mend what it names, or install it anew: {install}."
+        f"The driver for PostgreSQL cannot be loaded: {why}.", fix=f"Mend what it names, or reinstall it: {install}."
     )
 
 

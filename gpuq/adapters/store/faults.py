@@ -71,7 +71,7 @@ _POSTGRESQL: dict[str, _Meaning] = {
     ),
     "42501": _READ_ONLY,
     "28": _Meaning(
-        Unreachable, "{label} lets nobody in: {detail}.", "Correct the user and password in GPUQ_DATABASE_URL."
+        Unreachable, "{label} refuses the login: {detail}.", "Correct the user and password in GPUQ_DATABASE_URL."
     ),
     "3D000": _Meaning(Unreachable, "{label} does not exist.", "Make it with `createdb`, then run `gpuq db upgrade`."),
     "42P01": _Meaning(SchemaMismatch, "{label} lacks a table: {detail}.", _UPGRADE),

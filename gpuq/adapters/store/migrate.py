@@ -85,10 +85,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m gpuq.adapters.store.migrate", description="Upgrade gpuq's record.")
     parser.add_argument("url", nargs="?", help="the database; without it, the one that the settings name")
     parser.add_argument("--check", action="store_true", help="change nothing; say whether the schema fits")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        url = asked.url or settings.load().database_url
-        check(url) if asked.check else upgrade(url)
+        url = options.url or settings.load().database_url
+        check(url) if options.check else upgrade(url)
     except GpuqError as error:
         sys.stderr.write(f"{error.message}\n{error.fix}\n")
         return error.exit_code

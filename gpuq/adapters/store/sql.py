@@ -77,8 +77,8 @@ class SqlStore:
         if job is not None and not _is_id(job):
             raise NotFound(f"There is no job {job}.")
         with self._database.writing() as connection:
-            asked = {"verb": verb, "job": job, "by": by, "at": at, "body": to_json(dict(body))}
-            return submit.add_requests(connection, [asked])
+            request = {"verb": verb, "job": job, "by": by, "at": at, "body": to_json(dict(body))}
+            return submit.add_requests(connection, [request])
 
     def add_requests(self, verb: str, jobs: Sequence[JobId], by: str, at: float) -> None:
         """Commit one request for each of these jobs, all or none. Raises NotFound if one does not exist."""

@@ -105,7 +105,7 @@ def daemon_checks(client: Client) -> list[Check]:
         version: Record = client.look("/version")
     except GpuqError as error:
         return [Check("api", BROKEN, error.message, error.fix)]
-    answering = f"gpuq {version.get('version') or '(version not told)'} answers at {client.address}"
+    answering = f"gpuq {version.get('version') or '(version unknown)'} answers at {client.address}"
     return [Check("api", OK, answering), *_parts(ready), *_clocks_agree(client), *_devices(client), *_policy(client)]
 
 

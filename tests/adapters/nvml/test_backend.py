@@ -107,7 +107,7 @@ def test_two_residents_are_told_apart_by_their_samples(run: Callable[..., Ran]):
         "one, two = tree(), tree()\n"
         "state('device 0 used 9000', 'device 0 utilization 99', f'device 0 compute {one[1]} 3000',\n"
         "      f'device 0 mps {two[1]} 6000', f'device 0 sample {one[1]} 999500000 40')\n"
-        "result = look(Resident(A, one[0], ('GPU-0',)), Resident(B, two[0], ('GPU-0',)))"
+        "result = look(ResidentProcess(A, one[0], ('GPU-0',)), ResidentProcess(B, two[0], ('GPU-0',)))"
     )
     assert ran.result[1] == {"1-1": [3000, 40], "2-1": [6000, 0]}
     assert ran.result[0]["GPU-0"] == [9000, 99, 0, 0]
@@ -117,7 +117,7 @@ def test_samples_are_requested_since_the_last_look_and_nonsense_is_dropped(run: 
     ran = run(
         "one, two = tree(), tree()\n"
         "base = ('device 0 used 9000', f'device 0 compute {one[1]} 3000', f'device 0 compute {two[1]} 6000')\n"
-        "residents = Resident(A, one[0], ('GPU-0',)), Resident(B, two[0], ('GPU-0',))\n"
+        "residents = ResidentProcess(A, one[0], ('GPU-0',)), ResidentProcess(B, two[0], ('GPU-0',))\n"
         "state(*base, f'device 0 sample {one[1]} 999500000 40', f'device 0 sample {two[1]} 999500000 2147483632')\n"
         "first = look(*residents)[1]\n"
         "state(*base, f'device 0 sample {one[1]} 999400000 90', f'device 0 sample {two[1]} 1000900000 30')\n"
@@ -136,7 +136,7 @@ def test_what_is_not_supported_is_unknown_and_never_zero(run: Callable[..., Ran]
         f"      'fail 0 nvmlDeviceGetUtilizationRates {NOT_SUPPORTED}',\n"
         f"      'fail 0 nvmlDeviceGetProcessUtilization {NOT_SUPPORTED}',\n"
         f"      'fail 1 nvmlDeviceGetComputeRunningProcesses_v3 {NOT_SUPPORTED}')\n"
-        "result = look(Resident(A, one[0], ('GPU-0',)), Resident(B, two[0], ('GPU-0',)))"
+        "result = look(ResidentProcess(A, one[0], ('GPU-0',)), ResidentProcess(B, two[0], ('GPU-0',)))"
     )
     assert ran.result[1] == {"1-1": [3000, None], "2-1": [None, None]}
     assert ran.result[0]["GPU-0"] == [9000, None, 0, 0]
@@ -145,7 +145,7 @@ def test_what_is_not_supported_is_unknown_and_never_zero(run: Callable[..., Ran]
 
 HIDDEN = """
 one, two = tree(), tree()
-a, b = Resident(A, one[0], ('GPU-0',)), Resident(B, two[0], ('GPU-0',))
+a, b = ResidentProcess(A, one[0], ('GPU-0',)), ResidentProcess(B, two[0], ('GPU-0',))
 state('device 0 used 500', 'device 0 utilization 10', *hide); empty = look()[0]['GPU-0']
 state('device 0 used 500', 'device 0 utilization 4', *hide); before = look(a)[1]['1-1']
 state('device 0 used 3500', 'device 0 utilization 64', *hide); alone = look(a)
@@ -172,14 +172,14 @@ def test_without_process_list_and_baseline_usage_is_unknown(run: Callable[..., R
     ran = run(
         "root, child = tree()\n"
         "state('device 0 used 3500', 'device 0 utilization 64')\n"
-        "result = look(Resident(A, root, ('GPU-0',)))"
+        "result = look(ResidentProcess(A, root, ('GPU-0',)))"
     )
     assert ran.result == [{"GPU-0": [3500, 64, 3500, None], "GPU-1": [0, 0, 0, 0]}, {"1-1": [None, None]}]
 
 
 def test_a_later_foreign_process_makes_a_containers_usage_unknown(run: Callable[..., Ran]):
     ran = run(
-        "root, child = tree(); before, after = tree()[1], tree()[1]; mine = Resident(A, root, ('GPU-0',))\n"
+        "root, child = tree(); before, after = tree()[1], tree()[1]; mine = ResidentProcess(A, root, ('GPU-0',))\n"
         "old = 'device 0 used 1000', f'device 0 compute {before} 1000'; state(*old); look()\n"
         "not_yet = look(mine)[1]; state(*old, 'device 0 utilization 70', f'device 0 compute {after} 2000')\n"
         "result = not_yet, look(mine)[1]"
@@ -196,7 +196,7 @@ def test_an_old_driver_without_the_second_memory_call_still_answers(run: Callabl
 def test_a_gpu_whose_driver_fails_is_left_out_logged_once_and_taken_back(run: Callable[..., Ran]):
     ran = run(
         "root, child = tree()\n"
-        f"resident = Resident(A, root, ('GPU-0',))\nstate('fail 0 * {UNKNOWN_ERROR}')\n"
+        f"resident = ResidentProcess(A, root, ('GPU-0',))\nstate('fail 0 * {UNKNOWN_ERROR}')\n"
         "lost = [look(resident) for _ in range(3)]\nstate('device 0 used 5')\nresult = lost, look(resident)"
     )
     lost, back = ran.result
@@ -210,7 +210,7 @@ def test_the_slow_graphics_call_is_made_once_in_ten_seconds(run: Callable[..., R
     ran = run(
         "root, child = tree()\n"
         "state('device 0 used 900', f'device 0 graphics {child} 700')\n"
-        "result = [look(Resident(A, root, ('GPU-0',)), now=NOW + second)[1]['1-1'][0] for second in range(20)]"
+        "result = [look(ResidentProcess(A, root, ('GPU-0',)), now=NOW + second)[1]['1-1'][0] for second in range(20)]"
     )
     assert ran.calls.count("nvmlDeviceGetComputeRunningProcesses_v3") >= 40
     # Two GPUs, twice each in twenty looks; the bindings ask once more for the list itself where there is one.
@@ -239,7 +239,7 @@ def test_gpm_samples_are_subtracted_in_order(run: Callable[..., Ran]):
 
 def test_a_mig_slice_has_its_own_utilisation(run: Callable[..., Ran]):
     ran = run(
-        "root, child = tree(); mine = Resident(A, root, ('MIG-100',)); look(mine)\n"
+        "root, child = tree(); mine = ResidentProcess(A, root, ('MIG-100',)); look(mine)\n"
         "state('device 0 mig 2', 'device 0 used 7', f'device 100 compute {child} 7', 'device 100 gpm 80 60 30',\n"
         "      'device 101 gpm 3 2 1', 'device 0 temperature 50', 'device 0 power 300000')\n"
         "seen = backend.read(NOW + 1, [mine]); vitals = asdict(seen.readings['MIG-100'].vitals)\n"

@@ -39,7 +39,7 @@ def test_an_mps_server_belongs_to_no_attempt_and_may_hide_utilisation(run: Calla
         "one, two = tree(), tree(); server = mps_server()\n"
         "base = 'device 0 used 9000', 'device 0 utilization 90', f'device 0 compute {server} 30'\n"
         "first = f'device 0 mps {one[1]} 3000'; both = first, f'device 0 mps {two[1]} 6000'\n"
-        "A_, B_ = Resident(A, one[0], ('GPU-0',)), Resident(B, two[0], ('GPU-0',))\n"
+        "A_, B_ = ResidentProcess(A, one[0], ('GPU-0',)), ResidentProcess(B, two[0], ('GPU-0',))\n"
         "state(*base, first); alone = look(A_)\n"
         "told = f'device 0 sample {one[1]} 999500000 60', f'device 0 sample {two[1]} 999500000 30'\n"
         "state(*base, *both, *told); apart = look(A_, B_)[1]\n"

@@ -113,4 +113,4 @@ def test_a_process_that_cannot_be_inspected_may_have_peers(
     root = start()
     wait_for(lambda: why_not_alone(root, tmp_path / "progress") is None)
     monkeypatch.setattr(peers, "_links", forbidden)
-    assert why_not_alone(root, tmp_path / "progress") == "its processes cannot be looked at"
+    assert why_not_alone(root, tmp_path / "progress") == "its processes cannot be inspected"

@@ -98,13 +98,13 @@ class Blinker:
         here = {resident.attempt for resident in residents}
         self._next = {attempt: at for attempt, at in self._next.items() if attempt in here}
         self._noted = {attempt: note for attempt, note in self._noted.items() if attempt in here}
-        for asked in residents:
-            partners = partners_of(asked, residents)
-            if not asked.blink or not partners:
+        for measured in residents:
+            partners = partners_of(measured, residents)
+            if not measured.blink or not partners:
                 continue
-            pair = self._pair(asked, partners)
+            pair = self._pair(measured, partners)
             if isinstance(pair, str):
-                await self._note(asked.attempt, pair)
+                await self._note(measured.attempt, pair)
             elif self._is_time(pair.paused.attempt):
                 await self._try(pair)
 
@@ -217,7 +217,7 @@ class Blinker:
 
 
 def alone_window(looks: Sequence[Glance], began: float, ended: float, settle_s: float) -> tuple[int, float] | None:
-    """Steps, and the seconds that they took, in a pause from `began` to `ended`; None if nobody looked."""
+    """(steps, seconds) measured in a pause from `began` to `ended`; None without looks in it."""
     inside = [look for look in looks if began + settle_s <= look[0] <= ended]
     if len(inside) < 2:
         return None

@@ -130,10 +130,12 @@ class _Window:
 class Meter:
     """Measures one attempt, look by look."""
 
-    def __init__(self, state: MeterState | None = None, window_s: float = WINDOW_S, asked: float | None = None) -> None:
-        """`asked`: the share of a device that the job's environment makes its framework allocate at once; None for none."""
+    def __init__(
+        self, state: MeterState | None = None, window_s: float = WINDOW_S, requested: float | None = None
+    ) -> None:
+        """`requested`: the share of a device that the job's environment makes its framework allocate at once; None for none."""
         self.state = state or MeterState()
-        self._pool = PoolWatch(asked)
+        self._pool = PoolWatch(requested)
         self._window_s = window_s
         self._mean: _Mean | None = None
         self._window: _Window | None = None

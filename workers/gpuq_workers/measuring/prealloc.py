@@ -26,17 +26,17 @@ _NO, _YES = ("false", "0"), ("true", "1")
 
 
 class PoolWatch:
-    """Looks for a pool in one attempt's readings. `asked`: the share of the device that its environment asks for."""
+    """Looks for a pool in one attempt's readings. `requested`: the share of the device that its environment asks for."""
 
-    def __init__(self, asked: float | None = None) -> None:
-        self._asked = asked
+    def __init__(self, requested: float | None = None) -> None:
+        self._requested = requested
         self._recent: deque[int] = deque(maxlen=_LOOKS)
 
     def look(self, memory: int, total: int) -> int | None:
         """The bytes of the pool if this reading shows one, else None. A high first reading is no jump: the job may be old."""
         lowest = min(self._recent, default=memory)
         self._recent.append(memory)
-        if self._asked is not None and memory >= _NEARLY * self._asked * total:
+        if self._requested is not None and memory >= _NEARLY * self._requested * total:
             return memory
         return memory if lowest <= _NEXT_TO_NOTHING * total and memory >= _MOST * total else None
 
@@ -46,7 +46,7 @@ def is_bound(peak: int | None, pool: int | None) -> bool:
     return peak is not None and pool is not None and peak <= _BEYOND * pool
 
 
-def asked_by(environment: Mapping[str, str]) -> float | None:
+def requested_share(environment: Mapping[str, str]) -> float | None:
     """The share of a device that these variables make a framework allocate at once; None if they do not."""
     if environment.get("TF_FORCE_GPU_ALLOW_GROWTH", "").lower() in _NO:
         return 1.0

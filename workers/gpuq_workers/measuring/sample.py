@@ -28,7 +28,7 @@ from gpuq.home import write_private
 from gpuq_workers.attempts import AttemptFolder
 from gpuq_workers.measuring.foreign import foreign_load
 from gpuq_workers.measuring.measure import WINDOW_S, Look, Meter, MeterState
-from gpuq_workers.measuring.prealloc import asked_by
+from gpuq_workers.measuring.prealloc import requested_share
 from gpuq_workers.measuring.progress import read_progress, why_not_counted
 
 _SAVE_EVERY_S = 5.0
@@ -180,8 +180,8 @@ class Sampler:
     def _watch(self, resident: WatchedResident) -> _Measured:
         if resident.attempt not in self._watched:
             order = AttemptFolder(resident.folder, resident.attempt).order()
-            asked = None if order is None else asked_by(order.env)
-            meter = Meter(_read_state(resident.folder), self._window_s, asked)
+            requested = None if order is None else requested_share(order.env)
+            meter = Meter(_read_state(resident.folder), self._window_s, requested)
             self._watched[resident.attempt] = _Measured(resident.folder, meter, self._clock(), resident.devices)
         return self._watched[resident.attempt]
 

@@ -54,15 +54,15 @@ class Blinks:
             return
         if not self._allowed or not may_begin:
             return
-        asked = _read(f"{self._folder}/blink.json")
-        if asked is None or asked["id"] <= self._seen:
+        request = _read(f"{self._folder}/blink.json")
+        if request is None or request["id"] <= self._seen:
             return
-        self._seen = asked["id"]
-        why_not = self._why_not(asked, time.monotonic())
+        self._seen = request["id"]
+        why_not = self._why_not(request, time.monotonic())
         if why_not is None:
-            self._fork(asked)
+            self._fork(request)
         else:
-            _answer(self._folder, asked["id"], None, why_not)
+            _answer(self._folder, request["id"], None, why_not)
 
     def over(self, pid: int, status: int) -> None:
         """Take note of a child that ended: if it was the helper, its pause is over; what it may have left stopped is resumed."""
@@ -78,33 +78,33 @@ class Blinks:
         """End a pause now, because the job is to be stopped or to save its work."""
         self._close_line()
 
-    def _why_not(self, asked: dict[str, Any], now: float) -> str | None:
-        if now > asked["until"]:
+    def _why_not(self, request: dict[str, Any], now: float) -> str | None:
+        if now > request["until"]:
             return "the request came too late"
-        if not 0 < asked["seconds"] <= LONGEST_S:
+        if not 0 < request["seconds"] <= LONGEST_S:
             return f"a pause lasts {LONGEST_S:g} s at most"
-        if now < earned_at(self._began, self._ended, asked["seconds"]):
+        if now < earned_at(self._began, self._ended, request["seconds"]):
             return "the last pause, or the start, was too short a while ago"
         return None
 
-    def _fork(self, asked: dict[str, Any]) -> None:
+    def _fork(self, request: dict[str, Any]) -> None:
         shim = os.getpid()
         began = time.monotonic()
         try:
             line, self._helper = _fork_on_a_line()
         except OSError:
-            _answer(self._folder, asked["id"], None, "no process could be started for it")
+            _answer(self._folder, request["id"], None, "no process could be started for it")
             return
         if self._helper == 0:
             failed = 1
             try:
                 _become_helper()
-                _blink(shim, self._main, self._folder, asked, line)
+                _blink(shim, self._main, self._folder, request, line)
                 failed = 0
             finally:
                 os._exit(failed)
         self._line, self._began = line, began
-        self._overdue_at = began + asked["seconds"] + _OVERDUE_AFTER_S
+        self._overdue_at = began + request["seconds"] + _OVERDUE_AFTER_S
 
     def _close_line(self) -> None:
         if self._line >= 0:
@@ -139,7 +139,7 @@ def _become_helper() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def _blink(shim: int, main: int, folder: str, asked: dict[str, Any], line: int) -> None:
+def _blink(shim: int, main: int, folder: str, request: dict[str, Any], line: int) -> None:
     """One pause from beginning to end. The job is resumed whatever happens in between."""
     paused = pause.pause_of(shim, main)
     stood: tuple[float, float] | None = None
@@ -148,13 +148,13 @@ def _blink(shim: int, main: int, folder: str, asked: dict[str, Any], line: int) 
         why_not = paused.stop()
         if why_not is None:
             began = time.monotonic()
-            why_not = _wait(paused, began + asked["seconds"], line)
+            why_not = _wait(paused, began + request["seconds"], line)
             stood = (began, time.monotonic())
     except OSError as error:
         why_not = f"it could not be paused: {error.strerror}"
     finally:
         paused.resume()
-    _answer(folder, asked["id"], stood, why_not)
+    _answer(folder, request["id"], stood, why_not)
 
 
 def _wait(paused: pause.Stopped | pause.Frozen, until: float, line: int) -> str | None:
@@ -177,8 +177,8 @@ def _read(path: str) -> dict[str, Any] | None:
     """The request; None if there is none or it cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123
-            asked = json.load(file)
-        return {"id": int(asked["id"]), "seconds": float(asked["seconds"]), "until": float(asked["until"])}
+            request = json.load(file)
+        return {"id": int(request["id"]), "seconds": float(request["seconds"]), "until": float(request["until"])}
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
