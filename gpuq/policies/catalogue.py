@@ -1,6 +1,6 @@
 """What each policy says of itself, and whether it can be had here: what `gpuq policy` shows.
 
-Arrives: the settings. Leaves: one `Offer` per entry point, sound or not. To know whether a policy can be had, it is made; so
+Arrives: the settings. Leaves: one `CatalogueEntry` per entry point, sound or not. To know whether a policy can be had, it is made; so
 this runs in a process of its own (`python -m gpuq.policies`), where what a policy imports or breaks stays.
 """
 
@@ -11,14 +11,14 @@ from typing import Any, cast
 
 from gpuq.errors import BadInput
 from gpuq.policies import registry
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 _EVERY_POLICYS = {"policy", "policy_time_limit_s"}
 
 
 @dataclass(frozen=True)
-class Offer:
+class CatalogueEntry:
     """One policy. `summary` and the claims are None where it cannot even be loaded; `problem` says why it cannot be had.
 
     `settings`: those under [scheduling] that it looks at when it is made, with their values.
@@ -34,33 +34,33 @@ class Offer:
     settings: dict[str, Any] | None = None
 
 
-def catalogue(scheduling: Scheduling) -> list[Offer]:
+def catalogue(scheduling: Scheduling) -> list[CatalogueEntry]:
     """All policies by name. Never raises for one that is broken."""
     return [_offer(name, scheduling) for name in registry.names()]
 
 
-def _offer(name: str, scheduling: Scheduling) -> Offer:
+def _offer(name: str, scheduling: Scheduling) -> CatalogueEntry:
     source = registry.source(name)
     try:
-        recipe = registry.recipe(name)
+        spec = registry.spec(name)
     except BadInput as error:
-        return Offer(name, source, problem=error.message)
+        return CatalogueEntry(name, source, problem=error.message)
     noted = _Noted(scheduling)
-    return Offer(
+    return CatalogueEntry(
         name,
         source,
-        recipe.summary,
-        recipe.work_conserving,
-        recipe.starvation_free,
-        recipe.extra,
-        _problem(recipe, cast(Scheduling, noted)),
+        spec.summary,
+        spec.work_conserving,
+        spec.starvation_free,
+        spec.extra,
+        _problem(spec, cast(Scheduling, noted)),
         {field: getattr(scheduling, field) for field in sorted(noted.read)},
     )
 
 
-def _problem(recipe: Recipe, scheduling: Scheduling) -> str | None:
+def _problem(spec: PolicySpec, scheduling: Scheduling) -> str | None:
     try:
-        recipe.make(scheduling)
+        spec.make(scheduling)
     except BadInput as error:
         return f"{error.message} {error.fix}"
     except (Exception, SystemExit) as error:  # noqa: BLE001 - one that cannot be made must not hide the others

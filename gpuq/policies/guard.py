@@ -22,7 +22,7 @@ from gpuq.core.state.device import Device
 from gpuq.core.state.job import Job, JobState
 from gpuq.errors import BadInput
 from gpuq.policies import registry
-from gpuq.policies.alarm import Alarm, Interrupting, TookTooLong
+from gpuq.policies.time_limit import SignalTimeLimit, TimeLimit, TimeLimitExceeded
 from gpuq.settings import Scheduling
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ _NO_MORE = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class GuardFault:
     """Why a policy was replaced, and when (the board's clock; None: before the first pass)."""
 
     reason: str
@@ -54,16 +54,16 @@ class Guarded:
         policy: Policy,
         default: Policy,
         limit_s: float,
-        alarm: Alarm | None = None,
+        alarm: TimeLimit | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.chosen = name
-        self.fault: Fault | None = None
+        self.fault: GuardFault | None = None
         self._policy = policy
         self._default = default
         self._limit_s = limit_s
         # The board may keep what it works out for later passes: its code is left whole.
-        self._alarm = alarm or Interrupting(spared=("gpuq.core",))
+        self._alarm = alarm or SignalTimeLimit(spared=("gpuq.core",))
         self._clock = clock
 
     @property
@@ -81,7 +81,7 @@ class Guarded:
 
     def replace(self, reason: str, at: float | None, error: BaseException | None = None) -> None:
         """Put the default in the policy's place."""
-        self.fault = Fault(reason[:_LONGEST_REASON], at)
+        self.fault = GuardFault(reason[:_LONGEST_REASON], at)
         log.error(
             "the policy `%s` is replaced by `%s` until the dispatcher starts again: %s. Correct it, or choose another "
             "under [scheduling], and restart the dispatcher; running jobs are not touched by that.",
@@ -94,7 +94,7 @@ class Guarded:
 
     def default_failed(self, error: Exception, at: float) -> None:
         """Note that a pass failed though the default proposed in it; said once for each reason."""
-        fault = Fault(
+        fault = GuardFault(
             f"a pass failed, and nothing started in it: {type(error).__name__}: {error}"[:_LONGEST_REASON], at
         )
         if self.fault is None or self.fault.reason != fault.reason:
@@ -128,7 +128,9 @@ class _Misbehaved(Exception):
 class _Pass:
     """One pass of one policy: how long it has taken, and how much it has proposed in vain."""
 
-    def __init__(self, context: SchedulingContext, alarm: Alarm, clock: Callable[[], float], limit_s: float) -> None:
+    def __init__(
+        self, context: SchedulingContext, alarm: TimeLimit, clock: Callable[[], float], limit_s: float
+    ) -> None:
         self._context, self._alarm, self._clock, self._limit_s = context, alarm, clock, limit_s
         self._spent_s = 0.0
         self._in_vain = 0
@@ -140,7 +142,7 @@ class _Pass:
         began = self._clock()
         try:
             result = self._alarm(work, self._limit_s - self._spent_s)
-        except TookTooLong:
+        except TimeLimitExceeded:
             raise _Misbehaved(self._too_slow()) from None
         except GeneratorExit as error:  # of its own: it must not look as if the core had enough
             raise _Misbehaved("it raised GeneratorExit") from error
@@ -204,19 +206,19 @@ class _Pass:
         return f"one pass took it longer than policy_time_limit_s = {self._limit_s:g}"
 
 
-def guard(scheduling: Scheduling, alarm: Alarm | None = None) -> Guarded:
+def guard(scheduling: Scheduling, alarm: TimeLimit | None = None) -> Guarded:
     """The policy that the settings name, under guard. One that cannot be had is replaced from the start: a queue with jobs in it
     must not stand still over a policy. In the main thread, making it has a time limit too."""
     name, limit_s = scheduling.policy, scheduling.policy_time_limit_s
-    default = registry.recipe(registry.DEFAULT).make(scheduling)
+    default = registry.spec(registry.DEFAULT).make(scheduling)
     guarded = Guarded(name, default, default, limit_s, alarm)
     if name == registry.DEFAULT:
         return guarded
     try:
-        made = (alarm or Interrupting())(lambda: registry.make(scheduling), _MADE_WITHIN_S)
+        made = (alarm or SignalTimeLimit())(lambda: registry.make(scheduling), _MADE_WITHIN_S)
     except KeyboardInterrupt:
         raise
-    except TookTooLong:
+    except TimeLimitExceeded:
         guarded.replace(f"making it took longer than {_MADE_WITHIN_S:g} s", None)
     except BadInput as error:
         guarded.replace(f"{error.message.removesuffix('.')} ({error.fix.removesuffix('.')})", None)
@@ -227,7 +229,7 @@ def guard(scheduling: Scheduling, alarm: Alarm | None = None) -> Guarded:
     return guarded
 
 
-def _close(proposals: object, alarm: Alarm, limit_s: float) -> None:
+def _close(proposals: object, alarm: TimeLimit, limit_s: float) -> None:
     """Let a policy that will not be asked again clean up, in time of its own; what goes wrong there is past caring."""
     close = getattr(proposals, "close", None)
     if close is None:

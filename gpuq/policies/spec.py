@@ -10,7 +10,7 @@ from gpuq.settings import Scheduling
 
 
 @dataclass(frozen=True)
-class Recipe:
+class PolicySpec:
     """One policy by its name in the entry points.
 
     `make` builds it from the settings and may raise `BadInput` with a fix, as where a library is missing. `work_conserving`: it

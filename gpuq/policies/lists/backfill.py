@@ -17,7 +17,7 @@ from gpuq.core.state.job import Job
 from gpuq.policies.lists.size import Sizes
 
 
-class Gate(Protocol):
+class BackfillPass(Protocol):
     """One pass's answer to who may go ahead."""
 
     def hold(self, job: Job) -> bool:
@@ -29,7 +29,7 @@ class Gate(Protocol):
         ...
 
 
-Backfill = Callable[[SchedulingContext], Gate]
+Backfill = Callable[[SchedulingContext], BackfillPass]
 
 
 class _Skip:
@@ -85,17 +85,17 @@ class _Easy(_Skip):
         return max((inf if end is None else end for end in ends), default=self._context.now)
 
 
-def skip(context: SchedulingContext) -> Gate:  # noqa: ARG001 - every backfill is made like this
+def skip(context: SchedulingContext) -> BackfillPass:  # noqa: ARG001 - every backfill is made like this
     """What cannot start holds up nobody; the core keeps devices for one that has waited too long."""
     return _Skip()
 
 
-def strict(context: SchedulingContext) -> Gate:
+def strict(context: SchedulingContext) -> BackfillPass:
     """Nobody goes ahead of one that cannot start yet, unless that one can never start."""
     return _Strict(context)
 
 
-def easy(context: SchedulingContext) -> Gate:
+def easy(context: SchedulingContext) -> BackfillPass:
     """The first that cannot start gets a reservation: the devices of one host that will be free first. Others may have these
     only if nine times in ten they end before (EASY backfilling, Lifka 1995, with forecasts for wall-clock requests)."""
     return _Easy(context)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from gpuq.core.scheduling.policy import Policy
 from gpuq.policies.lists import order
-from gpuq.policies.lists.list_scheduler import listed
-from gpuq.policies.spec import Recipe
+from gpuq.policies.lists.list_scheduler import list_scheduler
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 
 def make(scheduling: Scheduling) -> Policy:
     """The policy, with the settings' ageing."""
-    return listed(order.deadline(scheduling.ageing_s))
+    return list_scheduler(order.deadline(scheduling.ageing_s))
 
 
-RECIPE = Recipe("the earliest deadline first", make, work_conserving=True)
+SPEC = PolicySpec("the earliest deadline first", make, work_conserving=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from gpuq.core.scheduling.policy import Policy
 from gpuq.policies.lists import backfill, order
-from gpuq.policies.lists.list_scheduler import listed
-from gpuq.policies.spec import Recipe
+from gpuq.policies.lists.list_scheduler import list_scheduler
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 
 def make(scheduling: Scheduling) -> Policy:  # noqa: ARG001 - every policy is made like this
     """The policy."""
-    return listed(order.ARRIVAL, backfill.strict)
+    return list_scheduler(order.ARRIVAL, backfill.strict)
 
 
-RECIPE = Recipe("first come, first served, strictly", make)
+SPEC = PolicySpec("first come, first served, strictly", make)

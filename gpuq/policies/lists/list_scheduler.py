@@ -14,13 +14,13 @@ from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.index import SchedulingClass, scheduling_class
 from gpuq.core.state.job import Job
 from gpuq.policies.lists.backfill import Backfill, skip
-from gpuq.policies.lists.order import Order
+from gpuq.policies.lists.order import QueueOrder
 from gpuq.policies.lists.placement import Placement, packed
-from gpuq.policies.lists.preemption import Preemption, nobody
+from gpuq.policies.lists.preemption import Preemption, no_preemption
 
 
-def listed(
-    order: Order, backfill: Backfill = skip, placement: Placement = packed, preemption: Preemption = nobody
+def list_scheduler(
+    order: QueueOrder, backfill: Backfill = skip, placement: Placement = packed, preemption: Preemption = no_preemption
 ) -> Policy:
     """The policy of these parts."""
 
@@ -42,7 +42,7 @@ def listed(
     return policy
 
 
-def in_order(context: SchedulingContext, order: Order) -> Iterator[Job]:
+def in_order(context: SchedulingContext, order: QueueOrder) -> Iterator[Job]:
     """The waiting jobs, first to last. Ranks are worked out as they are needed, and none for the like of one that was not
     placed when it was given out: they could not be either."""
     rank = order.ranking(context)
@@ -63,7 +63,7 @@ def in_order(context: SchedulingContext, order: Order) -> Iterator[Job]:
             heapreplace(heads, (rank(following), following.id, following, like, line))
 
 
-def _lines(context: SchedulingContext, order: Order) -> list[tuple[SchedulingClass, list[Job]]]:
+def _lines(context: SchedulingContext, order: QueueOrder) -> list[tuple[SchedulingClass, list[Job]]]:
     """The waiting jobs in lines, each first to last by the order, with what the jobs of a line have in common."""
     if order.first_come:
         return [(group.scheduling_class, group.jobs) for group in context.groups]

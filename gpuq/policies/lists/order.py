@@ -22,7 +22,7 @@ Ranking = Callable[[Job], Rank]
 
 
 @dataclass(frozen=True)
-class Order:
+class QueueOrder:
     """`ranking` is made anew for each pass. `first_come` as the module says."""
 
     ranking: Callable[[SchedulingContext], Ranking]
@@ -44,23 +44,23 @@ def _by_share(context: SchedulingContext) -> Ranking:
     return rank
 
 
-ARRIVAL = Order(_by_arrival)
+ARRIVAL = QueueOrder(_by_arrival)
 """First come, first served."""
 
-FAIR_SHARE = Order(_by_share)
+FAIR_SHARE = QueueOrder(_by_share)
 """The owner first whose decayed use of devices is least; within an owner, first come."""
 
 
-def deadline(unhurried_s: float) -> Order:
+def deadline(unhurried_s: float) -> QueueOrder:
     """The earliest deadline first; what has none counts as due `unhurried_s` after its submission, so that nobody starves it."""
 
     def ranking(context: SchedulingContext) -> Ranking:  # noqa: ARG001 - every order is made like this
         return lambda job: (job.submitted_at + unhurried_s if job.deadline_at is None else job.deadline_at,)
 
-    return Order(ranking, first_come=False)
+    return QueueOrder(ranking, first_come=False)
 
 
-def shortest(overtaking: float) -> Order:
+def shortest(overtaking: float) -> QueueOrder:
     """The least device-time foretold first: rank = submission + overtaking * device-time.
 
     So a job is only overtaken by what is submitted within `overtaking` times its own device-time. Device-time, since the
@@ -72,27 +72,27 @@ def shortest(overtaking: float) -> Order:
         sizes = Sizes(context)
         return lambda job: (job.submitted_at + overtaking * sizes.left_or_middle(job),)
 
-    return Order(ranking)
+    return QueueOrder(ranking)
 
 
-def least_left() -> Order:
+def least_left() -> QueueOrder:
     """The least device-time left first, whatever has waited: the bound of what an order can give, and it starves."""
 
     def ranking(context: SchedulingContext) -> Ranking:
         sizes = Sizes(context)
         return lambda job: (sizes.left_or_middle(job), job.submitted_at)
 
-    return Order(ranking, first_come=False)
+    return QueueOrder(ranking, first_come=False)
 
 
-def least_attained(thresholds_s: tuple[float, ...]) -> Order:
+def least_attained(thresholds_s: tuple[float, ...]) -> QueueOrder:
     """The least served first, in queues: a job falls from one to the next as its device-seconds pass a threshold; within a
     queue, first come (Tiresias' discretised least attained service, NSDI'19). Needs no forecast."""
 
     def ranking(context: SchedulingContext) -> Ranking:  # noqa: ARG001 - every order is made like this
         return lambda job: (queue_of(job.served_s, thresholds_s), job.submitted_at)
 
-    return Order(ranking, first_come=False)
+    return QueueOrder(ranking, first_come=False)
 
 
 def queue_of(served_s: float, thresholds_s: tuple[float, ...]) -> int:
@@ -100,7 +100,7 @@ def queue_of(served_s: float, thresholds_s: tuple[float, ...]) -> int:
     return sum(served_s >= threshold for threshold in thresholds_s)
 
 
-def priority_first(then: Order, ageing_s: float) -> Order:
+def priority_first(then: QueueOrder, ageing_s: float) -> QueueOrder:
     """The highest priority first, `then` among equals. A job gains one step of priority for each `ageing_s` that it waited,
     up to the highest that waits and no further: among equals, age says nothing here."""
 
@@ -109,10 +109,10 @@ def priority_first(then: Order, ageing_s: float) -> Order:
         highest = max((group.priority for group in context.groups), default=0)
         return lambda job: (-min(highest, job.priority + (context.now - job.submitted_at) // ageing_s), *within(job))
 
-    return Order(ranking, then.first_come)
+    return QueueOrder(ranking, then.first_come)
 
 
-def named(scheduling: Scheduling) -> Order:
+def named(scheduling: Scheduling) -> QueueOrder:
     """The order that the settings name."""
     match scheduling.order:
         case "shortest":

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 from gpuq.core.scheduling.policy import Policy
 from gpuq.policies.lists import backfill, order, placement
-from gpuq.policies.lists.list_scheduler import listed
+from gpuq.policies.lists.list_scheduler import list_scheduler
 from gpuq.policies.lists.preemption import for_priority
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 
 def make(scheduling: Scheduling) -> Policy:
     """The policy, with the order and the backfill that the settings name."""
-    return listed(
+    return list_scheduler(
         order.priority_first(order.named(scheduling), scheduling.ageing_s),
         backfill.NAMED[scheduling.backfill],
         placement.packed,
@@ -28,4 +28,4 @@ def make(scheduling: Scheduling) -> Policy:
 
 packed = make(Scheduling())
 
-RECIPE = Recipe("priority, then the shortest foretold; packs by what pairs cost; the default", make)
+SPEC = PolicySpec("priority, then the shortest foretold; packs by what pairs cost; the default", make)

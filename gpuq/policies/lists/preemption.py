@@ -22,7 +22,7 @@ from gpuq.policies.lists.order import Rank, queue_of
 from gpuq.policies.lists.size import Sizes
 
 
-class Room(Protocol):
+class PreemptionPass(Protocol):
     """One pass's stops."""
 
     def promised(self) -> Iterator[Proposal]:
@@ -38,7 +38,7 @@ class Room(Protocol):
         ...
 
 
-Preemption = Callable[[SchedulingContext], Room]
+Preemption = Callable[[SchedulingContext], PreemptionPass]
 
 
 class _NoRoom:
@@ -52,12 +52,12 @@ class _NoRoom:
         return iter(())
 
 
-def nobody(context: SchedulingContext) -> Room:  # noqa: ARG001 - every preemption is made like this
+def no_preemption(context: SchedulingContext) -> PreemptionPass:  # noqa: ARG001 - every preemption is made like this
     """Nobody is stopped."""
     return _NoRoom()
 
 
-class Standing(Protocol):
+class PreemptionRank(Protocol):
     """Ranks of those who wait and of those who run, in one measure; the lower may stop the higher."""
 
     def waiting(self, job: Job) -> Rank:
@@ -73,12 +73,12 @@ class Preempting:
     """Stops those whom a job outranks. Remembers, from pass to pass, for whom devices are being freed, and for whom that was in
     vain: as when the core keeps them for one that waited too long. For such a job nobody is stopped again."""
 
-    def __init__(self, standing: Callable[[SchedulingContext], Standing]) -> None:
+    def __init__(self, standing: Callable[[SchedulingContext], PreemptionRank]) -> None:
         self._standing = standing
         self._kept: dict[JobId, tuple[DeviceId, ...]] = {}
         self._vain: set[JobId] = set()
 
-    def __call__(self, context: SchedulingContext) -> Room:
+    def __call__(self, context: SchedulingContext) -> PreemptionPass:
         """The stops of one pass."""
         self._kept = {job: devices for job, devices in self._kept.items() if _still_awaited(context, job, devices)}
         self._vain = {job for job in self._vain if _waits(context, job)}
@@ -87,7 +87,7 @@ class Preempting:
 
 def for_priority(wanted: bool) -> Preemption:
     """Stops for a higher priority, where the settings want that; made anew for each policy, as it remembers."""
-    return Preempting(ByPriority) if wanted else nobody
+    return Preempting(ByPriority) if wanted else no_preemption
 
 
 class _Freed(NamedTuple):
@@ -103,7 +103,11 @@ class _Freed(NamedTuple):
 
 class _Room:
     def __init__(
-        self, context: SchedulingContext, standing: Standing, kept: dict[JobId, tuple[DeviceId, ...]], vain: set[JobId]
+        self,
+        context: SchedulingContext,
+        standing: PreemptionRank,
+        kept: dict[JobId, tuple[DeviceId, ...]],
+        vain: set[JobId],
     ) -> None:
         self._context, self._standing, self._kept, self._vain = context, standing, kept, vain
         self._kept_devices = {device for devices in kept.values() for device in devices}

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from gpuq.core.scheduling.policy import Policy
 from gpuq.policies.lists import backfill, order
-from gpuq.policies.lists.list_scheduler import listed
+from gpuq.policies.lists.list_scheduler import list_scheduler
 from gpuq.policies.lists.preemption import for_priority
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 
 def make(scheduling: Scheduling) -> Policy:
     """The policy, with the settings' ageing and preemption."""
     first = order.priority_first(order.ARRIVAL, scheduling.ageing_s)
-    return listed(first, backfill.easy, preemption=for_priority(scheduling.preemption))
+    return list_scheduler(first, backfill.easy, preemption=for_priority(scheduling.preemption))
 
 
-RECIPE = Recipe("the highest priority first, raised by waiting; can stop preemptible jobs", make)
+SPEC = PolicySpec("the highest priority first, raised by waiting; can stop preemptible jobs", make)

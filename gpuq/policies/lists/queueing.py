@@ -17,7 +17,7 @@ from gpuq.core.scheduling.policy import Policy, Proposal
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.verdict import Rule, Verdict
 from gpuq.policies.estimates.estimator import Teller
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 # Who was kept back is let in when its wait would be within this share of the limit: others may have come meanwhile.
@@ -100,7 +100,7 @@ def _make(scheduling: Scheduling) -> Policy:
     return Queueing(scheduling.wait_limit_s)
 
 
-RECIPE = Recipe(
+SPEC = PolicySpec(
     "keeps back who would wait too long, so that the others start in time",
     _make,
     work_conserving=True,

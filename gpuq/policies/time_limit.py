@@ -22,11 +22,11 @@ _SPARED_AGAIN_S = 0.001
 _LEAST_S = 1e-6
 
 
-class TookTooLong(BaseException):
+class TimeLimitExceeded(BaseException):
     """The work was broken off. No `Exception`: work that swallows those is meant to be ended too."""
 
 
-class Alarm(Protocol):
+class TimeLimit(Protocol):
     """Runs work, and raises TookTooLong if it takes longer than `seconds` and can be broken off."""
 
     def __call__(self, work: Callable[[], T], seconds: float) -> T:
@@ -34,12 +34,12 @@ class Alarm(Protocol):
         ...
 
 
-def patient(work: Callable[[], T], seconds: float) -> T:  # noqa: ARG001 - it is an Alarm
+def no_time_limit(work: Callable[[], T], seconds: float) -> T:  # noqa: ARG001 - it is an Alarm
     """The alarm that never goes off: for other threads, and where runs must not depend on a clock."""
     return work()
 
 
-class Interrupting:
+class SignalTimeLimit:
     """The alarm by SIGALRM. `spared`: names of packages whose code is never broken off."""
 
     def __init__(self, spared: tuple[str, ...] = ()) -> None:
@@ -68,10 +68,10 @@ class Interrupting:
             inner = inner.f_back
         if inner is None or inner is frame:
             return  # the work is over, or has not begun
-        raise TookTooLong
+        raise TimeLimitExceeded
 
 
-_CALL = Interrupting.__call__.__code__
+_CALL = SignalTimeLimit.__call__.__code__
 
 
 def _is_in(frame: FrameType, packages: tuple[str, ...]) -> bool:
