@@ -6,13 +6,13 @@ this runs in a process of its own (`python -m gpuq.policies`), where what a poli
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, cast
 
 from gpuq.errors import BadInput
 from gpuq.policies import registry
 from gpuq.policies.spec import PolicySpec
-from gpuq.settings import Scheduling
+from gpuq.settings import Scheduling, setting_fields
 
 _EVERY_POLICYS = {"policy", "policy_time_limit_s"}
 
@@ -73,7 +73,7 @@ class _Noted:
 
     def __init__(self, scheduling: Scheduling) -> None:
         self._scheduling = scheduling
-        self._known = {field.name for field in fields(scheduling)} - _EVERY_POLICYS
+        self._known = set(setting_fields("scheduling")) - _EVERY_POLICYS
         self.read: set[str] = set()
 
     def __getattr__(self, name: str) -> Any:
