@@ -1,4 +1,7 @@
-"""First come, first served, each where it leaves the least over: full devices fill up, whole ones stay free for gangs."""
+"""Best fit: first come, first served, each job on the devices with the least capacity left over.
+
+Busy devices fill up, so that whole devices stay free for gangs.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,8 @@ from gpuq.settings import Scheduling
 
 
 def make(scheduling: Scheduling) -> Policy:
-    """The policy, with the settings' ageing of priorities."""
+    """The policy, with `ageing_s`."""
     return list_scheduler(order.priority_first(order.ARRIVAL, scheduling.ageing_s), placement=placement.best_fit)
 
 
-SPEC = PolicySpec("greedy: each job where it leaves the least over", make, work_conserving=True)
+SPEC = PolicySpec("each job on the devices with the least left over", make, work_conserving=True)

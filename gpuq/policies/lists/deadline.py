@@ -1,4 +1,4 @@
-"""The earliest deadline first; a job without one counts as due `ageing_s` after its submission."""
+"""Earliest deadline first. A job without a deadline counts as due `ageing_s` after its submission."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gpuq.settings import Scheduling
 
 
 def make(scheduling: Scheduling) -> Policy:
-    """The policy, with the settings' ageing."""
+    """The policy, with `ageing_s`."""
     return list_scheduler(order.deadline(scheduling.ageing_s))
 
 

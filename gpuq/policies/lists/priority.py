@@ -1,7 +1,6 @@
-"""The highest priority first, which waiting raises; among equals first come, first served.
+"""The highest priority first, raised by waiting; first come, first served among equals; EASY backfilling.
 
-The first that cannot start gets a reservation, which others may use until it is due. With `preemption`, preemptible jobs of a
-lower priority are stopped for it, where that lets it start.
+With `preemption`, preemptible jobs of a lower priority are stopped where that lets a job start.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from gpuq.settings import Scheduling
 
 
 def make(scheduling: Scheduling) -> Policy:
-    """The policy, with the settings' ageing and preemption."""
+    """The policy, with `ageing_s` and `preemption`."""
     first = order.priority_first(order.ARRIVAL, scheduling.ageing_s)
     return list_scheduler(first, backfill.easy, preemption=for_priority(scheduling.preemption))
 

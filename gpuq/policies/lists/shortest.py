@@ -1,4 +1,4 @@
-"""The least device-time foretold first, with age counted in; priorities say nothing."""
+"""The least predicted device-time first, bounded by age. Priorities are ignored."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from gpuq.settings import Scheduling
 
 
 def make(scheduling: Scheduling) -> Policy:
-    """The policy, with the settings' bound on overtaking."""
+    """The policy, with the bound on overtaking."""
     return list_scheduler(order.shortest(scheduling.overtaking))
 
 
-SPEC = PolicySpec("the least device-time foretold first", make, work_conserving=True)
+SPEC = PolicySpec("the least predicted device-time first", make, work_conserving=True)
