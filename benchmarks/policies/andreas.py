@@ -24,8 +24,8 @@ from gpuq.core.state.device import Device, HostId
 from gpuq.core.state.job import Job
 from gpuq.lab.worlds.zeus import zeus
 from gpuq.policies.lists import backfill, order
-from gpuq.policies.lists.list_scheduler import listed
-from gpuq.policies.lists.order import Order
+from gpuq.policies.lists.list_scheduler import list_scheduler
+from gpuq.policies.lists.order import QueueOrder
 from gpuq.policies.planners.andreas import Andreas, Prices
 from gpuq.settings import Scheduling
 from gpuq.sim.candidate import Contender
@@ -61,7 +61,7 @@ def fastest(board: SchedulingContext, job: Job) -> Iterator[tuple[DeviceSnapshot
             yield tuple(board.place(device.id) for device in devices[: job.device_count])
 
 
-def with_most(order: Order) -> Policy:
+def with_most(order: QueueOrder) -> Policy:
     """Jobs in this order, each on the first host with enough idle GPUs: as many of `counts` as there are anywhere."""
 
     def policy(board: SchedulingContext) -> Iterator[Proposal]:
@@ -122,10 +122,10 @@ def contenders(prices: Prices) -> dict[str, Policy]:
     by_priority = order.priority_first(order.ARRIVAL, scheduling.ageing_s)
     return {
         "andreas": Andreas(prices),
-        "FIFO": listed(order.ARRIVAL, backfill.strict, fastest),
-        "FIFO, skipping": listed(order.ARRIVAL, placement=fastest),
-        "EDF": listed(order.deadline(scheduling.ageing_s), placement=fastest),
-        "priority": listed(by_priority, backfill.easy, fastest),
+        "FIFO": list_scheduler(order.ARRIVAL, backfill.strict, fastest),
+        "FIFO, skipping": list_scheduler(order.ARRIVAL, placement=fastest),
+        "EDF": list_scheduler(order.deadline(scheduling.ageing_s), placement=fastest),
+        "priority": list_scheduler(by_priority, backfill.easy, fastest),
         "FIFO, most GPUs": with_most(order.ARRIVAL),
         "EDF, most GPUs": with_most(order.deadline(scheduling.ageing_s)),
         "priority, most GPUs": with_most(by_priority),

@@ -76,7 +76,7 @@ def outcome(data: Path, name: str, load: float, seed: int, jobs: int = JOBS) -> 
     alone = name != "packed"
     shortest = name in {"packed", "shortest"}
     teller = Teller(overtaking=scheduling.overtaking if shortest else 0.0, skips=name != "fifo")
-    watched = Watched(registry.recipe(name).make(scheduling), teller)
+    watched = Watched(registry.spec(name).make(scheduling), teller)
     limits = Limits(residents_per_device=1) if alone else Limits()
     run = simulate(
         scenario.trace, scenario.world, Learned(scenario.world, seed=seed), Contender(name, watched, limits), seed=seed

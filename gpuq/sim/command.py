@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 
 from rich.console import Console
@@ -20,7 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gpuq.errors import BadInput, Failure, GpuqError
 from gpuq.lab.sim.bound import can_be_computed
-from gpuq.settings import GROUPS, Settings, load
+from gpuq.settings import GROUPS, Settings, load, setting_fields
 from gpuq.sim.compare import Asked, Played, check, compare
 from gpuq.sim.named import rivals, usual
 from gpuq.sim.report.figures import BUDGET
@@ -130,7 +129,7 @@ def overrides(asked: Sequence[str]) -> dict[str, str]:
     for word in asked:
         name, equals, value = word.partition("=")
         group, dot, setting = name.partition(".")
-        if not equals or not dot or group not in GROUPS or setting not in {one.name for one in fields(GROUPS[group])}:
+        if not equals or not dot or group not in GROUPS or setting not in setting_fields(group):
             raise BadInput(
                 f"--set `{word}` names no setting.",
                 fix="Write GROUP.SETTING=VALUE, as in --set admission.max_slowdown=1.2.",

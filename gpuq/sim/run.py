@@ -23,9 +23,9 @@ from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.events import Event, Exited, HostReported, Started, Submitted
 from gpuq.core.state.job import Job, JobId, JobState, KindId
 from gpuq.core.state.state import State, apply
-from gpuq.policies.alarm import patient
 from gpuq.policies.guard import Guarded
 from gpuq.policies.lists.packed import packed
+from gpuq.policies.time_limit import no_time_limit
 from gpuq.sim.audit import Audit
 from gpuq.sim.candidate import Contender
 from gpuq.sim.cluster import Floor, Resident
@@ -331,7 +331,7 @@ def _guarded(contender: Contender) -> Guarded:
     """As in the daemon, but without a limit on time: what comes of a run must not depend on the machine."""
     if isinstance(contender.policy, Guarded):
         return contender.policy
-    return Guarded(contender.name, contender.policy, packed, inf, patient)
+    return Guarded(contender.name, contender.policy, packed, inf, no_time_limit)
 
 
 def _job(arrival: Arrival, signature: str, now: float) -> Job:

@@ -8,7 +8,7 @@ from math import inf
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.job import Job
 from gpuq.policies.lists import backfill, order
-from gpuq.policies.lists.list_scheduler import listed
+from gpuq.policies.lists.list_scheduler import list_scheduler
 from gpuq.policies.lists.preemption import ByAttained, ByLeft, Preempting
 from gpuq.sim.candidate import Contender
 from gpuq.sim.forecaster import Oracle
@@ -34,7 +34,7 @@ def fifo(world: World, limits: Limits) -> Contender:  # noqa: ARG001 - every riv
 
     Ours with `fifo` and one resident per device.
     """
-    return Contender("exclusive-fifo", listed(order.ARRIVAL, backfill.strict), exclusive(limits))
+    return Contender("exclusive-fifo", list_scheduler(order.ARRIVAL, backfill.strict), exclusive(limits))
 
 
 def shortest_backfill(world: World, limits: Limits) -> Contender:  # noqa: ARG001 - every rival is made like this
@@ -42,7 +42,7 @@ def shortest_backfill(world: World, limits: Limits) -> Contender:  # noqa: ARG00
 
     It forecasts from the same history as ours here; theirs is a model of users and job names. No age: ours bounds overtaking.
     """
-    return Contender("exclusive-shortest-backfill", listed(order.least_left()), exclusive(limits))
+    return Contender("exclusive-shortest-backfill", list_scheduler(order.least_left()), exclusive(limits))
 
 
 def least_attained(world: World, limits: Limits) -> Contender:  # noqa: ARG001 - every rival is made like this
@@ -52,12 +52,12 @@ def least_attained(world: World, limits: Limits) -> Contender:  # noqa: ARG001 -
     lose what the world says that a restart costs.
     """
     stops = Preempting(lambda context: ByAttained(context, THRESHOLDS_S))
-    policy = listed(order.least_attained(THRESHOLDS_S), preemption=stops)
+    policy = list_scheduler(order.least_attained(THRESHOLDS_S), preemption=stops)
     return Contender("least-attained-preemptive", policy, exclusive(limits), submit=preemptible)
 
 
 def shortest_remaining(world: World, limits: Limits) -> Contender:
     """A bound, not a rival: the least device-time left first, by the true durations, and any job is stopped for a shorter one."""
-    policy = listed(order.least_left(), preemption=Preempting(ByLeft))
+    policy = list_scheduler(order.least_left(), preemption=Preempting(ByLeft))
     name = "oracle-shortest-remaining-first"
     return Contender(name, policy, exclusive(limits), lambda _: Oracle(world), submit=preemptible)

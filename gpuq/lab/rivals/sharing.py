@@ -12,8 +12,8 @@ from statistics import mean
 from gpuq.core.scheduling.limits import Limits
 from gpuq.lab.rivals.views import Rule, any_two, by_rule, memory_of, utilization_of
 from gpuq.policies.lists import order
-from gpuq.policies.lists.list_scheduler import listed
-from gpuq.policies.lists.order import Order
+from gpuq.policies.lists.list_scheduler import list_scheduler
+from gpuq.policies.lists.order import QueueOrder
 from gpuq.policies.lists.packed import make
 from gpuq.settings import Scheduling
 from gpuq.sim.candidate import Contender
@@ -86,14 +86,14 @@ def _sharing(
     limits: Limits,
     rule: Rule,
     *,
-    first: Order = order.ARRIVAL,
+    first: QueueOrder = order.ARRIVAL,
     memory: Callable[[str], int] | None = None,
 ) -> Contender:
     own = replace(
         limits, residents_per_device=2, memory_headroom=0.0, patience_s=inf, objective="slowdown",
         candidates_per_job=len(world.devices),
     )  # fmt: skip
-    return Contender(name, listed(first), own, by_rule(rule, memory or memory_of(world)))
+    return Contender(name, list_scheduler(first), own, by_rule(rule, memory or memory_of(world)))
 
 
 def _classes(world: World) -> dict[str, int]:

@@ -26,8 +26,8 @@ from gpuq.core.state.job import Job, KindId
 from gpuq.core.state.state import State, apply
 from gpuq.learn.interference.law import slowdown
 from gpuq.policies.planners.batch import Batch
+from gpuq.policies.planners.batch_builder import build_batch, foremost
 from gpuq.policies.planners.pairing import PairBook
-from gpuq.policies.planners.partial_plan import draft, foremost
 from gpuq.sim.forecaster import Oracle
 from gpuq.sim.scenario_builder import Scenario, Stage, staged
 from gpuq.sim.traces.requests import Asked, imported
@@ -66,7 +66,7 @@ def queue(scenario: Scenario, seed: int, most: int, limits: Limits = LIMITS) -> 
 def batch_of(scenario: Scenario, seed: int, most: int, limits: Limits = LIMITS) -> Batch:
     """The batch of that queue."""
     context, book = queue(scenario, seed, most, limits)
-    return draft(context, foremost(context.waiting, most), context.snapshots, book)
+    return build_batch(context, foremost(context.waiting, most), context.snapshots, book)
 
 
 def made_up(seed: int) -> Batch:
