@@ -106,12 +106,12 @@ ELSEWHERE = {
     "workers/gpuq_workers/hook/": "tests/workers/hook/test_counting.py",
     # Parts of the shim, which is only run as a process.
     "workers/gpuq_workers/shim/child.py": "tests/workers/shim/test_main.py",
-    "workers/gpuq_workers/shim/text.py": "tests/workers/shim/test_end.py",
+    "workers/gpuq_workers/shim/output_tail.py": "tests/workers/shim/test_classify.py",
     "workers/gpuq_workers/shim/record.py": "tests/workers/shim/test_main.py",
     "workers/gpuq_workers/shim/tree.py": "tests/workers/shim/test_main.py",
     "workers/gpuq_workers/shim/mps.py": "tests/workers/test_mps.py",
     "workers/gpuq_workers/shim_pool.py": "tests/workers/test_serve_orders.py",
-    "workers/gpuq_workers/measuring/watch.py": "tests/workers/test_serve.py",
+    "workers/gpuq_workers/measuring/sampler_thread.py": "tests/workers/test_serve.py",
 }
 _LOGIC = (
     ast.If,

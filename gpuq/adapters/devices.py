@@ -15,7 +15,7 @@ from gpuq.core.state.device import Device, DeviceId, Reading
 
 
 @dataclass(frozen=True, slots=True)
-class Resident:
+class ResidentProcess:
     """An attempt on this host: the root of its process tree (the shim) and its devices."""
 
     attempt: AttemptId
@@ -24,7 +24,7 @@ class Resident:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class ResidentUsage:
     """What one attempt uses now of one device, in bytes and percent: of its devices the highest, where they are told apart.
 
     Energy is that of the time since the look before, over all its devices; `idle_joules` is the part of it that they would have
@@ -46,7 +46,7 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class DriverFault:
     """The driver reported this error of a device. `xid` is NVIDIA's number for it."""
 
     device: DeviceId
@@ -58,7 +58,7 @@ class Snapshot:
     """One look at everything."""
 
     readings: Mapping[DeviceId, Reading]
-    usage: Mapping[AttemptId, Usage]
+    usage: Mapping[AttemptId, ResidentUsage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +76,11 @@ class Backend(Protocol):
         """The devices of this host, in a stable order."""
         ...
 
-    def read(self, now: float, residents: Sequence[Resident]) -> Snapshot:
+    def read(self, now: float, residents: Sequence[ResidentProcess]) -> Snapshot:
         """One look; called about once a second."""
         ...
 
-    def faults(self) -> Sequence[Fault]:
+    def faults(self) -> Sequence[DriverFault]:
         """What was reported since this was last asked; () where devices report nothing."""
         ...
 

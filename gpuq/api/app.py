@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from aiohttp import web
 
-from gpuq.api.context import CONTEXT, Context, Parts
+from gpuq.api.context import CONTEXT, ApiContext, ApiDependencies
 from gpuq.api.contract import openapi
 from gpuq.api.contract.problem import problems
 from gpuq.api.contract.routes import ROUTES
@@ -33,10 +33,10 @@ _HEADERS = {
 }
 
 
-def make_app(parts: Parts, token: str) -> web.Application:
+def make_app(parts: ApiDependencies, token: str) -> web.Application:
     """The whole endpoint. `token` is what TCP callers must show."""
     app = web.Application(middlewares=[problems, identify], client_max_size=MAX_BODY)
-    context = Context(parts, token)
+    context = ApiContext(parts, token)
     context.openapi = openapi.document()
     app[CONTEXT] = context
     for route in ROUTES:

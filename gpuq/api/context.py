@@ -36,7 +36,7 @@ Describe = Callable[[Submission, str], tuple[str, str, dict[str, Any]]]
 READ_THREADS = 4
 
 
-class Stream(Protocol):
+class DispatcherLink(Protocol):
     """What the API needs of Redis. Every call raises `gpuq.errors.Unreachable` when Redis does not answer."""
 
     async def view(self) -> bytes | None:
@@ -73,22 +73,22 @@ class Models(Protocol):
 
 
 @dataclass(frozen=True)
-class Parts:
+class ApiDependencies:
     """What the endpoint is made of."""
 
     settings: Settings
     store: Store
-    stream: Stream
+    stream: DispatcherLink
     describe: Describe
     models: Models | None = None
     clock: Callable[[], float] = time.time
 
 
 @dataclass
-class Context:
+class ApiContext:
     """The parts, and what one running process adds to them."""
 
-    parts: Parts
+    parts: ApiDependencies
     token: str
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     training: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -125,9 +125,9 @@ class Context:
         self.ringer.ring()
 
 
-CONTEXT = web.AppKey("context", Context)
+CONTEXT = web.AppKey("context", ApiContext)
 
 
-def context_of(request: web.Request) -> Context:
+def context_of(request: web.Request) -> ApiContext:
     """The context of the application that serves this request."""
     return request.app[CONTEXT]

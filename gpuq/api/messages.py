@@ -6,10 +6,9 @@ seen are shown by their name, so a new rule needs no change here to be readable.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from gpuq.core.state.job import JobState
 from gpuq.core.state.verdict import Rule
+from gpuq.format import duration, gib
 
 Value = float | int | str | None
 
@@ -77,45 +76,9 @@ def quantity(name: str, value: Value) -> str:
     if isinstance(value, str):
         return value
     if name.endswith("_bytes"):
-        return memory(value)
+        return gib(value)
     if name.endswith("_pct"):
         return f"{value:.0f}%"
     if name.endswith("_s"):
         return duration(value)
     return f"{value:.2f}" if isinstance(value, float) else str(value)
-
-
-def memory(value: float | None) -> str:
-    """Bytes on a screen: 1.5 GiB."""
-    if value is None:
-        return "–"
-    amount = float(value)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(amount) < 1024:
-            return f"{amount:.0f} {unit}" if unit in ("B", "KiB") or amount >= 100 else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} TiB"
-
-
-def duration(seconds: float | None) -> str:
-    """Seconds on a screen: 45 s, 12:05 min, 3:02:11 h."""
-    if seconds is None:
-        return "–"
-    whole = max(0, int(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    minutes, second = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes}:{second:02d} min"
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02d}:{second:02d} h"
-
-
-def rfc3339(unix: float) -> str:
-    """A moment in UTC, to the millisecond."""
-    return datetime.fromtimestamp(unix, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def rfc3339_or_none(unix: float | None) -> str | None:
-    """The same for a moment that may be unknown."""
-    return None if unix is None else rfc3339(unix)

@@ -14,7 +14,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 import gpuq
-from gpuq.api.context import Context
+from gpuq.api.context import ApiContext
 from gpuq.api.live import Live, LiveDevice, LiveDrift, LiveDrifts, LiveView
 from gpuq.core.state.device import Vitals
 from gpuq.core.state.job import ENDED, JobState
@@ -22,7 +22,7 @@ from gpuq.core.state.job import ENDED, JobState
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 
 
-def render(counts: Mapping[JobState, int], live: Live, context: Context) -> bytes:
+def render(counts: Mapping[JobState, int], live: Live, context: ApiContext) -> bytes:
     """Everything known today."""
     registry = CollectorRegistry()
     registry.register(_Snapshot(counts, live, context))
@@ -30,7 +30,7 @@ def render(counts: Mapping[JobState, int], live: Live, context: Context) -> byte
 
 
 class _Snapshot(Collector):
-    def __init__(self, counts: Mapping[JobState, int], live: Live, context: Context) -> None:
+    def __init__(self, counts: Mapping[JobState, int], live: Live, context: ApiContext) -> None:
         self._counts = counts
         self._live = live
         self._rings_failed = context.ringer.failed

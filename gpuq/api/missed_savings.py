@@ -31,7 +31,7 @@ DEFINITION = (
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class LoneRun:
     """One attempt that ran alone, from start to end in Unix seconds."""
 
     kind: str
@@ -46,12 +46,12 @@ class Ran:
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class SharingEffect:
     """What one chance would have come to. Device-seconds saved; seconds of delay; seconds of waiting avoided."""
 
     chance: Chance
-    newcomer: Ran
-    resident: Ran
+    newcomer: LoneRun
+    resident: LoneRun
     together_s: float
     saved_s: float
     newcomer_delay_s: float
@@ -60,7 +60,7 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PairSavings:
     """All effects of one kind beside another. Slowdowns are time together / time alone."""
 
     newcomer: str
@@ -74,7 +74,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Regret:
+class MissedSavings:
     """The sums. Hours are device-hours; slowdowns are of whole jobs: (time alone + delay) / time alone. None: of nobody."""
 
     ran_h: float
@@ -88,17 +88,17 @@ class Regret:
     slowdown_worst: float | None
     upper_worst: float | None
     delay_sum_h: float
-    pairs: tuple[Pair, ...]
+    pairs: tuple[PairSavings, ...]
 
 
-def effect(chance: Chance, newcomer: Ran, resident: Ran, until: float | None = None) -> Effect | None:
+def effect(chance: Chance, newcomer: LoneRun, resident: LoneRun, until: float | None = None) -> SharingEffect | None:
     """The arithmetic above; `until` is when another would have joined. None where a slowdown was not foretold."""
     x, y = chance.newcomer, chance.resident
     if x is None or y is None:
         return None
     left_s = max(0.0, resident.ended_at - chance.at)
     together_s = min(newcomer.duration_s * x, left_s * y, *(() if until is None else (until - chance.at,)))
-    return Effect(
+    return SharingEffect(
         chance=chance,
         newcomer=newcomer,
         resident=resident,
@@ -110,10 +110,10 @@ def effect(chance: Chance, newcomer: Ran, resident: Ran, until: float | None = N
     )
 
 
-def regret(chances: Sequence[Chance], finished: Iterable[tuple[JobRow, AttemptRow]]) -> Regret:
+def missed_savings(chances: Sequence[Chance], finished: Iterable[tuple[JobRow, AttemptRow]]) -> MissedSavings:
     """Everything. `finished` are the attempts that ended since the first of the chances; chances are oldest first."""
     ran = {AttemptId(row.job, row.number): found for job, row in finished if (found := _ran(job, row)) is not None}
-    by_job: dict[JobId, list[Ran]] = defaultdict(list)
+    by_job: dict[JobId, list[LoneRun]] = defaultdict(list)
     for attempt, found in sorted(ran.items()):
         by_job[attempt.job].append(found)
     known = [chance for chance in chances if chance.beside in ran and _after(by_job, chance) is not None]
@@ -126,7 +126,7 @@ def regret(chances: Sequence[Chance], finished: Iterable[tuple[JobRow, AttemptRo
         if upper is not None
     ]
     waits = [one.wait_s for one in effects]
-    return Regret(
+    return MissedSavings(
         ran_h=sum(found.duration_s * found.devices for found in ran.values()) / HOUR_S,
         counted=len(effects),
         open=len(chances) - len(known),
@@ -142,20 +142,20 @@ def regret(chances: Sequence[Chance], finished: Iterable[tuple[JobRow, AttemptRo
     )
 
 
-def _ran(job: JobRow, row: AttemptRow) -> Ran | None:
+def _ran(job: JobRow, row: AttemptRow) -> LoneRun | None:
     if row.started_at is None or row.ended_at is None or row.ended_at <= row.started_at:
         return None
-    return Ran(job.record.kind, row.started_at, row.ended_at, len(row.devices))
+    return LoneRun(job.record.kind, row.started_at, row.ended_at, len(row.devices))
 
 
-def _after(by_job: Mapping[JobId, Sequence[Ran]], chance: Chance) -> Ran | None:
+def _after(by_job: Mapping[JobId, Sequence[LoneRun]], chance: Chance) -> LoneRun | None:
     """The attempt that really ran in place of the one that would have joined."""
     return next((found for found in by_job.get(chance.job, ()) if found.started_at >= chance.at), None)
 
 
 def _effects(
-    chances: Sequence[Chance], ran: Mapping[AttemptId, Ran], by_job: Mapping[JobId, Sequence[Ran]]
-) -> Iterator[Effect]:
+    chances: Sequence[Chance], ran: Mapping[AttemptId, LoneRun], by_job: Mapping[JobId, Sequence[LoneRun]]
+) -> Iterator[SharingEffect]:
     next_at: dict[AttemptId, float] = {}
     # From the latest on, so that each knows when the next would have joined.
     for chance in reversed(chances):
@@ -166,7 +166,7 @@ def _effects(
             yield found
 
 
-def _slowdowns(effects: Iterable[Effect]) -> Iterator[float]:
+def _slowdowns(effects: Iterable[SharingEffect]) -> Iterator[float]:
     """Of each job that would have shared; a resident may have had several partners one after the other."""
     delays: dict[tuple[JobId, float], float] = defaultdict(float)
     for one in effects:
@@ -176,13 +176,13 @@ def _slowdowns(effects: Iterable[Effect]) -> Iterator[float]:
         yield (alone_s + delay_s) / alone_s
 
 
-def _pairs(effects: Iterable[Effect]) -> list[Pair]:
+def _pairs(effects: Iterable[SharingEffect]) -> list[PairSavings]:
     """The pairs of kinds, those that would have saved most first."""
-    found: dict[tuple[str, str], list[Effect]] = defaultdict(list)
+    found: dict[tuple[str, str], list[SharingEffect]] = defaultdict(list)
     for one in effects:
         found[one.newcomer.kind, one.resident.kind].append(one)
     pairs = [
-        Pair(
+        PairSavings(
             newcomer=newcomer,
             resident=resident,
             times=len(of),

@@ -13,13 +13,13 @@ from typing import Any, Final
 import msgspec
 
 from gpuq.adapters.supervise import python_module
-from gpuq.api.context import Context
+from gpuq.api.context import ApiContext
 from gpuq.errors import Conflict, Failure
 
 MODULE: Final = "gpuq.programs.retrain"
 
 
-async def retrain(context: Context, *arguments: str) -> Any:
+async def retrain(context: ApiContext, *arguments: str) -> Any:
     """Run the trainer. Raises Conflict while another run of it is under way."""
     if context.training.locked():
         raise Conflict(

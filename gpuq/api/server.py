@@ -79,7 +79,7 @@ def open_unix(path: Path) -> socket.socket:
 
 
 @dataclass
-class Front:
+class SocketOwner:
     """The lock's holder: owns the Unix socket and `http.json`."""
 
     home: Home
@@ -139,7 +139,7 @@ async def serve(
         max_line_size=_MAX_ADDRESS,
     )
     await runner.setup()
-    front = Front(home, runner, settings.host, port)
+    front = SocketOwner(home, runner, settings.host, port)
     waiting = None
     try:
         if not await front.take():

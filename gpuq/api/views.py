@@ -22,10 +22,11 @@ from gpuq.api.contract.schema import (
     VerdictView,
 )
 from gpuq.api.live import LiveDevice, LiveResident, LiveView
-from gpuq.api.messages import RULES, STATES, rfc3339, rfc3339_or_none, sentence
+from gpuq.api.messages import RULES, STATES, sentence
 from gpuq.core.state.device import Device, Vitals
 from gpuq.core.state.device_names import DeviceNames, natural_order
 from gpuq.core.state.job import ENDED, WAITING, JobState
+from gpuq.format import rfc3339, rfc3339_or_none
 
 _FORECAST_KEYS = ForecastView.__struct_fields__
 _ACTUAL: dict[str, Any] = {

@@ -1,16 +1,27 @@
-"""What all verbs share of argparse: the common options, errors with their fix, options that end at the script."""
+"""What all verbs share of argparse: the common options, errors with their fix, options that end at the script.
+
+An option of gpuq that is typed after the script belongs to the script. `warn_misplaced` warns where that is probably a mistake.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Iterable
+from pathlib import Path
 
-from gpuq.cli.format import terminal_width
+from gpuq.cli import console
 from gpuq.errors import BadInput
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import ast
     from typing import NoReturn
+
+    from gpuq.cli.client import Record
+
+# What scripts call their parsed options; `time.time` and `self.name` are none.
+_PARSED = frozenset({"args", "arg", "opt", "opts", "options", "cfg", "conf", "config", "flags", "hparams", "params"})
 
 
 class Parser(argparse.ArgumentParser):
@@ -113,7 +124,7 @@ class Parser(argparse.ArgumentParser):
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
     """argparse's own, told the width: to find it out itself it would import shutil and three compressors."""
-    return argparse.RawDescriptionHelpFormatter(prog, width=min(100, terminal_width()) - 2)
+    return argparse.RawDescriptionHelpFormatter(prog, width=min(100, console.terminal_width()) - 2)
 
 
 def add_ids(parser: Parser, *, optional: bool = False) -> None:
@@ -134,3 +145,75 @@ def one_id(word: str) -> int:
     if len(ids) != 1:
         raise BadInput(f"`{word}` names {len(ids)} jobs, and this takes one.", fix="Give one id.")
     return ids[0]
+
+
+# --- options of ours behind the script ------------------------------------------------------------------------------
+
+
+def warn_misplaced(options: Iterable[str], body: Record) -> None:
+    """Warn about gpuq's `options` that were typed after a script which does not define them: the script gets them there.
+
+    Python scripts only: a shell script may pass its arguments on to anything.
+    """
+    found = misplaced(options, body)
+    if found:
+        script = Path(body["script"]).name
+        names, them = " and ".join(f"`{option}`" for option in found), "it" if len(found) == 1 else "them"
+        goes = "goes" if len(found) == 1 else "go"
+        console.note(
+            f"gpuq: warning: {names} after {script} {goes} to the script, which does not seem to define {them}."
+        )
+        console.note(f"  If gpuq is meant, put {them} before {script}.")
+
+
+def misplaced(options: Iterable[str], body: Record) -> list[str]:
+    """Those of `options` among the script's arguments that neither the script nor a module imported from beside it
+    mentions, in the order typed."""
+    known = set(options)
+    typed = dict.fromkeys(option for word in _arguments(body) if (option := word.partition("=")[0]) in known)
+    if not typed:
+        return []
+    from gpuq.script.source import trees
+
+    found = trees(Path(body["script"]), Path(body["cwd"]))
+    return [option for option in typed if found and not any(_mentions(tree, option) for tree in found)]
+
+
+def _arguments(body: Record) -> list[str]:
+    """The words of the command after its script."""
+    command, name = list(body["command"]), Path(body.get("script") or "").name
+    place = next((i for i, word in enumerate(command) if name and Path(word).name == name), len(command))
+    return command[place + 1 :]
+
+
+def _mentions(tree: ast.Module, option: str) -> bool:
+    """Whether the source defines or reads the option: as a text `--gpu-mem` or `gpu_mem`, a parameter, a field, a setting of the
+    module, or `args.gpu_mem`. Libraries make options of all of them."""
+    import ast
+
+    name = option.removeprefix("--").replace("-", "_")
+    spelt = re.compile(rf"(?<![\w-])--{name.replace('_', '[-_]')}(?![\w-])")
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if text == name or spelt.search(text):
+                return True
+            case ast.arg(arg=parameter) if parameter == name:
+                return True
+            case ast.Attribute(attr=read, value=ast.Name(id=holder)) if read == name and holder.lower() in _PARSED:
+                return True
+            case ast.Module(body=body) | ast.ClassDef(body=body) if name in _assigned(body):
+                return True
+    return False
+
+
+def _assigned(body: Iterable[ast.stmt]) -> set[str]:
+    """The names that the statements of a module or a class set."""
+    import ast
+
+    found: set[str] = set()
+    for statement in body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if isinstance(statement, ast.AnnAssign):
+            targets = [statement.target]
+        found.update(target.id for target in targets if isinstance(target, ast.Name))
+    return found

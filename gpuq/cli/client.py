@@ -11,11 +11,11 @@ import http.client
 import json
 import os
 import socket
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from gpuq.cli import console
 from gpuq.errors import BadInput, Conflict, Failure, GpuqError, NeverFits, NotFound, NotPermitted, Unreachable
 from gpuq.home import Home
 
@@ -187,7 +187,7 @@ class Client:
             answer = jobs[0]
         if isinstance(answer, dict) and answer.get("dispatcher") in {"stale", "absent"} and not self._warned:
             self._warned = True
-            talk(
+            console.note(
                 "gpuq: the dispatcher gives no sign of life: jobs are kept and run on, but none starts until it is back.\n"
                 "  `gpuq doctor` checks each part."
             )
@@ -222,7 +222,7 @@ class Client:
                     raise _unreachable(self.address, error) from error
                 if away_s >= _SAY_AFTER_S and not said:
                     said = True
-                    talk(f"gpuq: the endpoint does not answer; waiting for it, up to {self._away_s:.0f} s.")
+                    console.note(f"gpuq: the endpoint does not answer; waiting for it, up to {self._away_s:.0f} s.")
                 time.sleep(_LOOK_EVERY_S)
             else:
                 return
@@ -281,16 +281,6 @@ def _is_held(lock: Path) -> bool:
 def new_key() -> str:
     """A fresh idempotency key."""
     return os.urandom(16).hex()
-
-
-def talk(text: str) -> None:
-    """Say something to the person; data goes to stdout, talk to stderr."""
-    print(text, file=sys.stderr, flush=True)
-
-
-def print_json(value: object) -> None:
-    """Print plain JSON for a program to read."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def with_query(path: str, query: Mapping[str, object]) -> str:

@@ -15,9 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpuq.cli import capture, piped
+from gpuq.cli import capture, console, piped
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import talk
 from gpuq.cli.quantities import parse_duration, parse_moment, parse_size, parse_slowdown, whole
 from gpuq.errors import BadInput
 
@@ -119,7 +118,7 @@ def submission(
 @cache
 def _warn(sentence: str) -> None:
     """Warn once, however many commands are submitted."""
-    talk(f"gpuq: warning: {sentence}.")
+    console.note(f"gpuq: warning: {sentence}.")
 
 
 def _provenance(script: Path | None, here: Path) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from gpuq.cli import format as fmt
+from gpuq import format as fmt
 from gpuq.cli.client import Record
 
 WHAT_HELPS = {

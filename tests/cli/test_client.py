@@ -153,7 +153,7 @@ def test_an_endpoint_that_is_away_is_waited_for_while_a_part_of_its_gpuq_lives(
     said: list[str] = []
     waits = threading.Event()
     monkeypatch.setattr("gpuq.cli.client._SAY_AFTER_S", 0.0)
-    monkeypatch.setattr("gpuq.cli.client.talk", lambda text: (said.append(text), waits.set()))
+    monkeypatch.setattr("gpuq.cli.console.note", lambda text: (said.append(text), waits.set()))
     lock, fake, answers = locked(home, part), FakeApi(home), []
     fake.on("GET", "/api/v1/gpus", samples.DEVICES)
     client = Client(environ={"GPUQ_HOME": str(home)}, away_s=20)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from gpuq_workers.attempts import EndFile, OrderFile
-from gpuq_workers.exit_classification import DEVICE_FAULTS, Seen, asked_bytes, read_xids, settle
+from gpuq_workers.exit_classification import DEVICE_FAULTS, HostObservation, asked_bytes, classify_exit, read_xids
 from gpuq_workers.measuring.sample import Sample
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,7 +47,7 @@ def end(
 
 def with_xids(folder: Path, *lines: str, ended: EndFile) -> tuple[Ending, str]:
     (folder / "xid").write_text("".join(f"{line}\n" for line in lines))
-    settled = settle(ended, US, order(), folder, None)
+    settled = classify_exit(ended, US, order(), folder, None)
     return settled.ending, settled.reason
 
 
@@ -87,13 +87,13 @@ def test_of_the_lines_those_that_make_no_sense_are_passed_over(tmp_path: Path) -
 def test_a_device_that_did_not_answer_when_a_job_failed_ended_it(tmp_path: Path) -> None:
     other = Device(DeviceId("GPU-2"), GPU.host, "nvml", GPU.type, GPU.total_memory)
     reading = Reading(999.0, None, None, None)
-    lost, well = (Seen((GPU, other), Sample(((one.id, reading),), ()), {}) for one in (other, GPU))
-    failed = settle(end(), US, order(), tmp_path, lost)
+    lost, well = (HostObservation((GPU, other), Sample(((one.id, reading),), ()), {}) for one in (other, GPU))
+    failed = classify_exit(end(), US, order(), tmp_path, lost)
     assert (failed.ending, failed.unwell) == (Ending.DEVICE_FAILED, True)
     assert failed.reason == "the driver did not answer for GPU-1; ended with exit code 1"
-    assert settle(end(), US, order(), tmp_path, well).ending is Ending.EXITED
-    assert settle(end(code=0), US, order(), tmp_path, lost).ending is Ending.EXITED
-    assert settle(end(), US, order(), tmp_path, None).ending is Ending.EXITED
+    assert classify_exit(end(), US, order(), tmp_path, well).ending is Ending.EXITED
+    assert classify_exit(end(code=0), US, order(), tmp_path, lost).ending is Ending.EXITED
+    assert classify_exit(end(), US, order(), tmp_path, None).ending is Ending.EXITED
 
 
 # --- whose memory it was -------------------------------------------------------------------------------------------
@@ -105,8 +105,8 @@ def cause(
     """40 GiB were promised to us, 30 to the partner, of 80."""
     rows = tuple(ResidentReport(who, memory, None, None, None, None) for who, memory in ((US, own), (PARTNER, partner)))
     reading = Reading(999.0, None, None, foreign)
-    seen = Seen((GPU,), Sample(((GPU.id, reading),), rows), {US: 40 * GIB, PARTNER: 30 * GIB})
-    return settle(end(on, reason=f"out of memory: {asked}"), US, order(), Path("/nowhere"), seen).memory_cause
+    seen = HostObservation((GPU,), Sample(((GPU.id, reading),), rows), {US: 40 * GIB, PARTNER: 30 * GIB})
+    return classify_exit(end(on, reason=f"out of memory: {asked}"), US, order(), Path("/nowhere"), seen).memory_cause
 
 
 def test_who_is_beyond_the_promise_is_the_cause() -> None:
@@ -128,15 +128,15 @@ def test_a_foreign_process_is_the_cause_where_it_holds_what_was_promised() -> No
 
 def test_unknown_is_none() -> None:
     assert cause(None, None) is None
-    assert settle(end(Ending.OUT_OF_MEMORY), US, order(), Path("/nowhere"), None).memory_cause is None
-    assert settle(end(Ending.OUT_OF_MEMORY), US, None, Path("/nowhere"), None).memory_cause is None
+    assert classify_exit(end(Ending.OUT_OF_MEMORY), US, order(), Path("/nowhere"), None).memory_cause is None
+    assert classify_exit(end(Ending.OUT_OF_MEMORY), US, None, Path("/nowhere"), None).memory_cause is None
 
 
 def test_the_hosts_memory_is_the_devices_on_cores_only() -> None:
     assert cause(45 * GIB, 30 * GIB, on=Ending.HOST_OUT_OF_MEMORY) is None
     rows = (ResidentReport(US, 45 * GIB, None, None, None, None),)
-    seen = Seen((GPU,), Sample((), rows), {US: 40 * GIB})
-    settled = settle(end(Ending.HOST_OUT_OF_MEMORY), US, order(cores=(0,)), Path("/nowhere"), seen)
+    seen = HostObservation((GPU,), Sample((), rows), {US: 40 * GIB})
+    settled = classify_exit(end(Ending.HOST_OUT_OF_MEMORY), US, order(cores=(0,)), Path("/nowhere"), seen)
     assert (settled.memory_cause, settled.reason) == (MemoryCause.OWN, "ended with exit code 1; own growth")
 
 

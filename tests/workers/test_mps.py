@@ -97,7 +97,7 @@ def test_a_program_that_is_missing_or_fails_says_what_to_do(settings: Settings, 
 def test_only_clients_of_ours_are_parted_from_their_server(settings: Settings):
     mps.start(settings)
     (settings.home.mps_pipes / "clients").write_text("70 11\n70 12\n71 13\n")
-    shim_mps.part(client_environment(settings), [12, 13, 99])
+    shim_mps.disconnect(client_environment(settings), [12, 13, 99])
     assert [line for line in told(settings) if line.startswith("terminate")] == [
         "terminate_client 70 12",
         "terminate_client 71 13",
@@ -105,8 +105,8 @@ def test_only_clients_of_ours_are_parted_from_their_server(settings: Settings):
 
 
 def test_a_job_without_mps_or_a_daemon_that_is_gone_changes_nothing(settings: Settings):
-    shim_mps.part({"PATH": os.environ["PATH"]}, [1])
-    shim_mps.part(client_environment(settings), [1])
+    shim_mps.disconnect({"PATH": os.environ["PATH"]}, [1])
+    shim_mps.disconnect(client_environment(settings), [1])
     assert not settings.home.mps_pipes.exists()
 
 

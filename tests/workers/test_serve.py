@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from gpuq_workers import run_job, serve
 from gpuq_workers.attempts import AttemptFolder
-from gpuq_workers.measuring import watch
-from gpuq_workers.serve import Parts, WorkerService
+from gpuq_workers.measuring import sampler_thread
+from gpuq_workers.serve import WorkerDependencies, WorkerService
 
 from gpuq import codec
 from gpuq.adapters import process
@@ -51,7 +51,7 @@ async def serving(
     settings: Settings, inbox: Inbox, sampler: StillSampler | None = None, orders: ChildSpec | None = None
 ) -> AsyncIterator[WorkerService]:
     sampler = sampler or StillSampler()
-    service = WorkerService(Parts(settings, sampler.devices, sampler, inbox, orders))
+    service = WorkerService(WorkerDependencies(settings, sampler.devices, sampler, inbox, orders))
     stop = asyncio.Event()
     running = asyncio.create_task(service.run(stop))
     try:
@@ -140,7 +140,7 @@ async def test_while_redis_is_away_everything_waits_in_the_spool(settings: Setti
 
 async def test_a_driver_that_hangs_stops_no_event(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its devices have no reading then, so that nobody is admitted; ends are reported without a new measurement."""
-    monkeypatch.setattr(watch, "_FINISH_WITHIN_S", 0.2)
+    monkeypatch.setattr(sampler_thread, "_FINISH_WITHIN_S", 0.2)
     release = threading.Event()
 
     class Hanging(StillSampler):

@@ -80,7 +80,7 @@ class StillSampler:
     def pause(self, attempts: Sequence[AttemptId]) -> None:
         raise AssertionError("nobody asked for a blink")
 
-    go_on = note = pause  # type: ignore[assignment]
+    resume = note = pause  # type: ignore[assignment]
 
     def devices(self) -> tuple[Device, ...]:
         return (Device(DeviceId("cpu-0"), HostId("alpha"), "cpu", "cpu-2", 4 * GIB),)

@@ -29,7 +29,7 @@ import psutil
 
 from gpuq.adapters.cpu.rapl import Rapl
 from gpuq.adapters.cpu.trees import KERNEL_COUNTS_WAITING, Trees, read_proc
-from gpuq.adapters.devices import Fault, Placement, Resident, Snapshot, Usage
+from gpuq.adapters.devices import DriverFault, Placement, ResidentProcess, Snapshot, ResidentUsage
 from gpuq.core.measuring.measurement import HELD_BACK_LIMIT
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
@@ -71,14 +71,14 @@ def _share_out(cores: Sequence[int], asked: Devices) -> list[tuple[int, ...]]:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MachineMemory:
     """The machine's memory, or that of the tightest cgroup we are under: bytes in all, bytes still to be had."""
 
     total: int
     available: int
 
 
-class Ticks(NamedTuple):
+class CoreTicks(NamedTuple):
     """How a core spent its time since the machine started, in clock ticks. `stolen`: a hypervisor ran others on it."""
 
     busy: int
@@ -104,7 +104,7 @@ class _Look:
     """What one look saw, for the next to take differences from."""
 
     at: float
-    ticks: Mapping[int, Ticks]
+    ticks: Mapping[int, CoreTicks]
     joules: float | None = None
     cpu_seconds: dict[AttemptId, float] = field(default_factory=dict)
     residents: dict[DeviceId, frozenset[AttemptId]] = field(default_factory=dict)
@@ -119,7 +119,7 @@ class CpuBackend:
         cores: Mapping[Device, tuple[int, ...]],
         unpromised: int,
         clock: Callable[[], float] = time.monotonic,
-        memory: Callable[[], Memory] | None = None,
+        memory: Callable[[], MachineMemory] | None = None,
         energy: Callable[[], float | None] | None = None,
     ) -> None:
         self._devices = tuple(cores)
@@ -143,7 +143,7 @@ class CpuBackend:
         cores = sorted(core for device in devices for core in self._cores[device])
         return Placement({"CUDA_VISIBLE_DEVICES": ""}, tuple(cores))
 
-    def read(self, now: float, residents: Sequence[Resident]) -> Snapshot:
+    def read(self, now: float, residents: Sequence[ResidentProcess]) -> Snapshot:
         """One look; utilisation is None at the first, which has nothing to take a difference from."""
         look = _Look(self._clock(), _core_ticks(), self._energy())
         usage = {resident.attempt: self._usage(resident, look) for resident in residents}
@@ -165,27 +165,27 @@ class CpuBackend:
         self._last = look
         return Snapshot(readings, usage)
 
-    def faults(self) -> Sequence[Fault]:
+    def faults(self) -> Sequence[DriverFault]:
         """Nobody reports any."""
         return ()
 
     def close(self) -> None:
         """Nothing is held open."""
 
-    def _usage(self, resident: Resident, look: _Look) -> Usage:
+    def _usage(self, resident: ResidentProcess, look: _Look) -> ResidentUsage:
         tree = self._trees.read(resident.root_pid, look.at)
         if tree is None:
-            return Usage(None, None)
+            return ResidentUsage(None, None)
         # Of a job on several devices each has an even part. Without memory it is ending.
         memory = tree.memory_bytes // len(resident.devices) or None
         look.cpu_seconds[resident.attempt] = tree.cpu_seconds
         before = self._last.cpu_seconds.get(resident.attempt) if self._last else None
         cores = sum(len(self._cores.get(device, ())) for device in resident.devices)
         if self._last is None or before is None or look.at <= self._last.at or not cores:
-            return Usage(memory, None, memory_is_estimate=tree.memory_is_estimate)
+            return ResidentUsage(memory, None, memory_is_estimate=tree.memory_is_estimate)
         # A tree's time can fall: a child that nobody waits for takes its time with it.
         spent = max(0.0, look.cpu_seconds[resident.attempt] - before)
-        return Usage(
+        return ResidentUsage(
             memory,
             100 * spent / ((look.at - self._last.at) * cores),
             self._joules(spent, look),
@@ -212,7 +212,7 @@ class CpuBackend:
         part = max(0, others - self._unpromised) // len(self._devices)
         return {d.id: max(part, d.total_memory - own[d.id] - memory.available) for d in self._devices}
 
-    def _load(self, device: DeviceId, look: _Look, usage: Mapping[AttemptId, Usage]) -> _Load | None:
+    def _load(self, device: DeviceId, look: _Look, usage: Mapping[AttemptId, ResidentUsage]) -> _Load | None:
         """None at the first look, and when a core was taken offline."""
         if self._last is None:
             return None
@@ -248,8 +248,8 @@ class CpuBackend:
         return before + (now - before) * (1 - math.exp((self._last.at - look.at) / _FOREIGN_MEAN_S))
 
     def _with_foreign(
-        self, resident: Resident, usage: Usage, loads: Mapping[DeviceId, _Load | None], look: _Look
-    ) -> Usage:
+        self, resident: ResidentProcess, usage: ResidentUsage, loads: Mapping[DeviceId, _Load | None], look: _Look
+    ) -> ResidentUsage:
         """The usage with the foreign load on the resident's devices, and for which part of its time the job was held back.
 
         A job whose threads take turns loses all of their waiting; one whose threads run side by side loses what they waited
@@ -276,7 +276,7 @@ class CpuBackend:
         return replace(usage, foreign_load=sum(ran) + stolen, held_back=min(1.0, held_back))
 
 
-def _memory_of(residents: Sequence[Resident], usage: Mapping[AttemptId, Usage]) -> int | None:
+def _memory_of(residents: Sequence[ResidentProcess], usage: Mapping[AttemptId, ResidentUsage]) -> int | None:
     """The residents' bytes on one device; None if one cannot be read."""
     parts = [usage[resident.attempt].memory_bytes for resident in residents]
     known = [memory for memory in parts if memory is not None]
@@ -286,7 +286,7 @@ def _memory_of(residents: Sequence[Resident], usage: Mapping[AttemptId, Usage]) 
 # --- the machine ---------------------------------------------------------------------------------------------------
 
 
-def _core_ticks() -> dict[int, Ticks]:
+def _core_ticks() -> dict[int, CoreTicks]:
     """The ticks of each core. Not psutil's: its list has no core numbers and leaves offline ones out."""
     cores = {}
     for line in Path("/proc/stat").read_bytes().splitlines():
@@ -296,18 +296,18 @@ def _core_ticks() -> dict[int, Ticks]:
         if name != b"cpu":
             ticks = [int(value) for value in values[:8]]
             waiting, stolen, total = ticks[3] + ticks[4], ticks[7], sum(ticks)  # idle, and idle while a disk works
-            cores[int(name[3:])] = Ticks(total - waiting - stolen, stolen, total)
+            cores[int(name[3:])] = CoreTicks(total - waiting - stolen, stolen, total)
     return cores
 
 
-def machine_memory() -> Memory:
+def machine_memory() -> MachineMemory:
     """What this process could have: the machine's memory, or the cgroup's that leaves the least."""
     machine = psutil.virtual_memory()
     total, available = machine.total, machine.available
     for limit, used in _cgroup_memory():
         total = min(total, limit)
         available = min(available, max(0, limit - used))
-    return Memory(total, min(total, available))
+    return MachineMemory(total, min(total, available))
 
 
 def _cgroup_memory() -> Iterator[tuple[int, int]]:

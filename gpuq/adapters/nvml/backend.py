@@ -26,13 +26,13 @@ from typing import Any
 
 import pynvml
 
-from gpuq.adapters.devices import Fault, Placement, Resident, Snapshot
+from gpuq.adapters.devices import DriverFault, Placement, ResidentProcess, Snapshot
 from gpuq.adapters.nvml.calls import Failed, ask, wonder
 from gpuq.adapters.nvml.energy import DeviceEnergy
 from gpuq.adapters.nvml.faults import Events, Health, address
 from gpuq.adapters.nvml.gpm import Gpm
 from gpuq.adapters.nvml.processes import Processes, computing, numbers_are_the_hosts, owners
-from gpuq.adapters.nvml.sharing import Level, Seen, Share, usage_of
+from gpuq.adapters.nvml.sharing import Baseline, GpuObservation, GpuShares, usage_of
 from gpuq.adapters.nvml.vitals import read_vitals
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.device_names import label
@@ -87,7 +87,7 @@ class _Gpu:
     gpm: Gpm
     health: Health
     energy: DeviceEnergy = field(default_factory=DeviceEnergy)
-    level: Level | None = None
+    level: Baseline | None = None
     processes_visible: bool | None = None
     unseen_looks: int = 0
     failed: bool = False
@@ -97,7 +97,7 @@ class _Gpu:
         """The handle of the whole GPU."""
         return self.handle if self.parent is None else self.parent
 
-    def take(self, share: Share) -> None:
+    def take(self, share: GpuShares) -> None:
         """Remember of a look what later ones need."""
         self.level = share.level
         shown = share.shows_ours
@@ -179,24 +179,24 @@ class NvmlBackend:
         mps = {} if any(self._gpus[device].parent is not None for device in devices) else self._mps
         return Placement({**env, **mps}, None)
 
-    def faults(self) -> Sequence[Fault]:
+    def faults(self) -> Sequence[DriverFault]:
         """The driver's errors since this was last asked. One that names no slice is every slice's."""
         now, found = time.time(), []
         for whole, xid, instance in self._events.take():
             for gpu in self._gpus.values():
                 if address(gpu.whole) == whole and (instance is None or gpu.instance in (None, instance)):
                     gpu.health.note(xid, now)
-                    found.append(Fault(gpu.device.id, xid))
+                    found.append(DriverFault(gpu.device.id, xid))
         return found
 
-    def read(self, now: float, residents: Sequence[Resident]) -> Snapshot:
+    def read(self, now: float, residents: Sequence[ResidentProcess]) -> Snapshot:
         """One look at every GPU that answers."""
         seen = {device: look for device, gpu in self._gpus.items() if (look := _look(gpu, now)) is not None}
         found = owners({pid for look in seen.values() for pid in look.processes or ()}, residents)
         shares = {}
         for device, look in seen.items():
             gpu, here = self._gpus[device], [one.attempt for one in residents if device in one.devices]
-            share = shares[device] = Share(look, found, here, gpu.level)
+            share = shares[device] = GpuShares(look, found, here, gpu.level)
             share.settle()
             gpu.take(share)
         readings = {
@@ -219,7 +219,7 @@ class NvmlBackend:
 # --- one GPU -------------------------------------------------------------------------------------------------------
 
 
-def _look(gpu: _Gpu, now: float) -> Seen | None:
+def _look(gpu: _Gpu, now: float) -> GpuObservation | None:
     try:
         seen, sharing = _see(gpu, now)
     except Failed as error:
@@ -235,7 +235,7 @@ def _look(gpu: _Gpu, now: float) -> Seen | None:
     return seen
 
 
-def _see(gpu: _Gpu, now: float) -> tuple[Seen, str | None]:
+def _see(gpu: _Gpu, now: float) -> tuple[GpuObservation, str | None]:
     """What the GPU says, and how those on it share it. Raises Failed."""
     memory = _memory(gpu.handle)
     rates = None if gpu.parent is not None else ask(pynvml.nvmlDeviceGetUtilizationRates, gpu.handle)
@@ -245,7 +245,7 @@ def _see(gpu: _Gpu, now: float) -> tuple[Seen, str | None]:
     vitals = read_vitals(gpu.handle, gpu.parent, activity, None if rates is None else float(rates.memory))
     empty = processes is not None and processes.keys() <= found.servers
     spent = gpu.energy.look(now, vitals.energy_joules, vitals.power_watts, empty=empty)
-    return Seen(
+    return GpuObservation(
         used=None if memory is None else int(memory.used),
         utilization=activity.busy_pct if rates is None else float(rates.gpu),
         processes=processes,

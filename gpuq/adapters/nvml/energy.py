@@ -22,7 +22,7 @@ _LONGEST_MEAN_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class EnergyPart:
     """Joules that a device, or one party's part of it, took between two looks; `idle` is None where it is not known."""
 
     joules: float
@@ -38,7 +38,7 @@ class DeviceEnergy:
         self._power: float | None = None
         self._idle_watts: float | None = None
 
-    def look(self, at: float, counter_joules: float | None, power_watts: float | None, *, empty: bool) -> Spent | None:
+    def look(self, at: float, counter_joules: float | None, power_watts: float | None, *, empty: bool) -> EnergyPart | None:
         """What it took since the last look. `at` in seconds; None at the first look and where the device does not tell."""
         if empty and power_watts is not None:
             self._idle_watts = min(power_watts, self._idle_watts if self._idle_watts is not None else power_watts)
@@ -47,7 +47,7 @@ class DeviceEnergy:
         self._at, self._counter, self._power = at, counter_joules, power_watts
         if joules is None:
             return None
-        return Spent(joules, None if self._idle_watts is None else min(joules, self._idle_watts * seconds))
+        return EnergyPart(joules, None if self._idle_watts is None else min(joules, self._idle_watts * seconds))
 
     def _joules(self, at: float, counter: float | None, power: float | None) -> float | None:
         if counter is not None and self._counter is not None:
@@ -58,7 +58,7 @@ class DeviceEnergy:
         return (power + self._power) / 2 * (at - self._at)
 
 
-def share_out(spent: Spent, utilization: Mapping[Party, float | None]) -> dict[Party, Spent]:
+def share_out(spent: EnergyPart, utilization: Mapping[Party, float | None]) -> dict[Party, EnergyPart]:
     """Each party's part, by the rule above. `utilization` in percent has every party that is on the device."""
     if not utilization:
         return {}
@@ -69,6 +69,6 @@ def share_out(spent: Spent, utilization: Mapping[Party, float | None]) -> dict[P
     idle = spent.idle or 0.0
     parts = {party: known[party] / whole if by_use else even for party in utilization}
     return {
-        party: Spent((spent.joules - idle) * part + idle * even, None if spent.idle is None else idle * even)
+        party: EnergyPart((spent.joules - idle) * part + idle * even, None if spent.idle is None else idle * even)
         for party, part in parts.items()
     }

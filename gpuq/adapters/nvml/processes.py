@@ -15,7 +15,7 @@ from typing import Any
 
 import pynvml
 
-from gpuq.adapters.devices import Resident
+from gpuq.adapters.devices import ResidentProcess
 from gpuq.adapters.nvml.calls import ask, ask_newest
 from gpuq.core.state.attempt import AttemptId
 
@@ -119,7 +119,7 @@ class Processes:
         return {pid: share for pid, (_, share) in self._samples.items()}
 
 
-def owners(pids: Iterable[int], residents: Sequence[Resident]) -> Mapping[int, AttemptId | None]:
+def owners(pids: Iterable[int], residents: Sequence[ResidentProcess]) -> Mapping[int, AttemptId | None]:
     """The attempt of each process, None for one that stands under no resident's root.
 
     A process that cannot be looked at is left out. In a container with process numbers of its own, so is every one that is not

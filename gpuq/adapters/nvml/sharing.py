@@ -16,8 +16,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from gpuq.adapters.devices import Resident, Usage
-from gpuq.adapters.nvml.energy import Spent, share_out
+from gpuq.adapters.devices import ResidentProcess, ResidentUsage
+from gpuq.adapters.nvml.energy import EnergyPart, share_out
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import DeviceId, Reading, Vitals
 
@@ -25,7 +25,7 @@ N = TypeVar("N", int, float)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class GpuObservation:
     """What one GPU says now. `processes` gives bytes, None for one whose memory is not known; `shares` percent; `servers` are the
     MPS servers among them, which work for their clients and are nobody's own."""
 
@@ -34,13 +34,13 @@ class Seen:
     processes: Mapping[int, int | None] | None
     shares: Mapping[int, float] | None
     servers: frozenset[int]
-    spent: Spent | None
+    spent: EnergyPart | None
     vitals: Vitals
     unwell: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class Baseline:
     """What a GPU showed before our attempts came: bytes, percent, and the processes of others that could be looked at."""
 
     used: int | None
@@ -48,15 +48,15 @@ class Level:
     others: frozenset[int]
 
 
-class Share:
+class GpuShares:
     """One GPU's answers, shared out between our attempts and the others."""
 
     def __init__(
         self,
-        seen: Seen,
+        seen: GpuObservation,
         found: Mapping[int, AttemptId | None],
         residents: Sequence[AttemptId] = (),
-        before: Level | None = None,
+        before: Baseline | None = None,
     ) -> None:
         """`found`: the owner of each process that can be looked at, None for one that is not ours. `residents`: our attempts on
         this GPU. `before`: the level before they came, None if that is not known."""
@@ -67,10 +67,10 @@ class Share:
         self._hidden = bool(residents) and not self._ours and not self._others
         foreign = [pid for pid in pids if pid not in self._ours and pid not in seen.servers]
         self._foreign = [] if self._hidden else foreign
-        self._spent: Mapping[AttemptId | None, Spent] = {}
+        self._spent: Mapping[AttemptId | None, EnergyPart] = {}
 
     @property
-    def level(self) -> Level | None:
+    def level(self) -> Baseline | None:
         """The level that the next look is to be compared with.
 
         While our attempts' processes are not shown it only falls: shortly after a job's end the driver may still count its
@@ -78,10 +78,10 @@ class Share:
         """
         seen, before = self._seen, self._before
         if not self._residents:
-            return Level(seen.used, seen.utilization, self._others)
+            return Baseline(seen.used, seen.utilization, self._others)
         if before is None or not self._hidden:
             return before
-        return Level(_lower(before.used, seen.used), _lower(before.utilization, seen.utilization), before.others)
+        return Baseline(_lower(before.used, seen.used), _lower(before.utilization, seen.utilization), before.others)
 
     @property
     def shows_ours(self) -> bool | None:
@@ -139,7 +139,7 @@ class Share:
             return 0 if self._others <= self._before.others else None
         return max(now - before, 0) if len(self._residents) == 1 else None
 
-    def spent_by(self, attempt: AttemptId) -> Spent | None:
+    def spent_by(self, attempt: AttemptId) -> EnergyPart | None:
         """One attempt's part of what was spent here."""
         return self._spent.get(attempt)
 
@@ -172,13 +172,13 @@ class Share:
         return min(100.0, sum(shares.get(pid, 0.0) for pid in pids))
 
 
-def usage_of(resident: Resident, shares: Mapping[DeviceId, Share]) -> Usage:
+def usage_of(resident: ResidentProcess, shares: Mapping[DeviceId, GpuShares]) -> ResidentUsage:
     """Bytes and percent on the device where each is highest: promises and budgets are per device. None if one does not answer."""
     here = [shares[device] for device in resident.devices if device in shares]
     if not here or len(here) < len(resident.devices):
-        return Usage(None, None)
+        return ResidentUsage(None, None)
     spent = [share.spent_by(resident.attempt) for share in here]
-    return Usage(
+    return ResidentUsage(
         _highest_known([share.memory_of(resident.attempt) for share in here]),
         _highest_known([share.utilization_of(resident.attempt) for share in here]),
         _sum_known([None if one is None else one.joules for one in spent]),

@@ -27,7 +27,7 @@ FAILURE_TTL_S = 600
 TASK_TIMEOUT_S = 60
 
 
-class Bell(Protocol):
+class OrderSender(Protocol):
     """Tells a host to look at an order. Blocks; daemons call it from a thread."""
 
     def ring(self, order: wire.Order, key: str) -> None:
@@ -39,7 +39,7 @@ class Bell(Protocol):
         ...
 
 
-class RqBell:
+class RqOrderSender:
     """The real one. Safe to share between threads."""
 
     def __init__(self, url: str) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, select, union_all, update
 
-from gpuq.adapters.store import journal, submit, turn
+from gpuq.adapters.store import cycle, journal, submit
 from gpuq.adapters.store.contract import (
     AttemptRow,
     Chance,
@@ -119,7 +119,7 @@ class SqlStore:
         if ids is None:
             return self._read_jobs([query.limit(limit)])
         wanted = sorted({job for job in ids if _is_id(job)}, reverse=newest_first)
-        return self._read_jobs([query.where(jobs.c.id.in_(chunk)) for chunk in turn.chunks(wanted)])[:limit]
+        return self._read_jobs([query.where(jobs.c.id.in_(chunk)) for chunk in cycle.chunks(wanted)])[:limit]
 
     def count_by_state(self) -> dict[JobState, int]:
         """How many jobs there are of each state; states without a job are left out."""
@@ -157,7 +157,7 @@ class SqlStore:
     def commit(self, commit: Commit) -> None:
         """All of it or nothing. A journal number already taken raises Conflict: another dispatcher runs."""
         with self._database.writing() as connection:
-            turn.write(connection, commit)
+            cycle.write(connection, commit)
 
     def live_attempts(self) -> list[AttemptRow]:
         """Attempts without an end."""

@@ -21,7 +21,7 @@ from gpuq.errors import BadInput, Failure, GpuqError, NotFound, NotPermitted
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 MEDIA_TYPE: Final = "application/problem+json"
-_log = logging.getLogger("gpuq.api")
+_log = logging.getLogger(__name__)
 
 
 class Unauthenticated(NotPermitted):

@@ -15,7 +15,7 @@ import msgspec
 from aiohttp import web
 
 from gpuq.adapters.store.contract import Selection
-from gpuq.api.context import Context, context_of
+from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
 from gpuq.api.contract.parameters import JobsBody, WaitQuery, Where
 from gpuq.api.contract.schema import Asked, AskedMany, Refused
@@ -108,7 +108,7 @@ def _selection(verb: Verb, where: Where, caller: Caller) -> Selection:
     )
 
 
-def _missing(context: Context, selection: Selection) -> list[tuple[int, int]]:
+def _missing(context: ApiContext, selection: Selection) -> list[tuple[int, int]]:
     """The parts of the named ranges in which there is no job. Blocks."""
     if selection.ids is None:
         return []
@@ -153,7 +153,7 @@ def _by_state(states: States) -> dict[JobState, list[int]]:
     return found
 
 
-async def _wait_for_changes(context: Context, before: States, seconds: int) -> States:
+async def _wait_for_changes(context: ApiContext, before: States, seconds: int) -> States:
     """The states of these jobs after at most `seconds`, earlier when each has changed."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds

@@ -20,7 +20,7 @@ from aiohttp import web
 from aiohttp_sse import EventSourceResponse
 
 from gpuq.adapters.store.contract import Entry, Store
-from gpuq.api.context import Context, context_of
+from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
 from gpuq.api.contract.parameters import EventsHeaders, EventsQuery
 from gpuq.api.contract.problem import break_off
@@ -36,7 +36,7 @@ REWOUND = "Rewound"
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class EventCursor:
     """The last entry that a caller has seen; `moment` in microseconds, None where only the number is known."""
 
     seq: int
@@ -71,7 +71,7 @@ async def events(request: web.Request) -> web.StreamResponse:
     return answer
 
 
-def _seen(request: web.Request, query: EventsQuery) -> Seen | None:
+def _seen(request: web.Request, query: EventsQuery) -> EventCursor | None:
     """The last event that the caller has seen; None where none is named."""
     text = params.given(params.headers(request, EventsHeaders).last_event_id) or params.given(query.after)
     if text is None:
@@ -82,10 +82,10 @@ def _seen(request: web.Request, query: EventsQuery) -> Seen | None:
             f"{params.shown(text)} is not the id of an event.",
             fix="Give the `id` of the last one that came, or its number; 0 is the beginning.",
         )
-    return Seen(int(found[1]), None if found[2] is None else int(found[2]))
+    return EventCursor(int(found[1]), None if found[2] is None else int(found[2]))
 
 
-async def _where_to_go_on(context: Context, answer: EventSourceResponse, seen: Seen) -> int:
+async def _where_to_go_on(context: ApiContext, answer: EventSourceResponse, seen: EventCursor) -> int:
     """The number to go on behind, once the record answers; who comes from another past is told."""
     while answer.is_connected() and not context.stopping.is_set():
         try:
@@ -102,24 +102,26 @@ async def _where_to_go_on(context: Context, answer: EventSourceResponse, seen: S
     return seen.seq
 
 
-def _newest_if_rewound(store: Store, seen: Seen) -> Seen | None:
+def _newest_if_rewound(store: Store, seen: EventCursor) -> EventCursor | None:
     """What is newest in the journal, where that does not hold what was seen; None where it does. Blocks."""
     last = store.last_seq()
     if seen.seq <= last and (seen.moment is None or _found(store, seen.seq) == seen):
         return None
-    return _found(store, last) or Seen(last)
+    return _found(store, last) or EventCursor(last)
 
 
-def _found(store: Store, seq: int) -> Seen | None:
+def _found(store: Store, seq: int) -> EventCursor | None:
     entries = store.journal(after=seq - 1, limit=1)
     return _named(entries[0]) if entries and entries[0].seq == seq else None
 
 
-def _named(entry: Entry) -> Seen:
-    return Seen(entry.seq, round(entry.at * 1e6))
+def _named(entry: Entry) -> EventCursor:
+    return EventCursor(entry.seq, round(entry.at * 1e6))
 
 
-async def _send(context: Context, answer: EventSourceResponse, after: int, *, only_jobs: bool, job: int | None) -> None:
+async def _send(
+    context: ApiContext, answer: EventSourceResponse, after: int, *, only_jobs: bool, job: int | None
+) -> None:
     while answer.is_connected() and not context.stopping.is_set():
         entries = await _entries(context, after, only_jobs=only_jobs, job=job)
         for entry in entries:
@@ -129,12 +131,12 @@ async def _send(context: Context, answer: EventSourceResponse, after: int, *, on
             await _sleep_unless(context.stopping, _LOOK_EVERY_S)
 
 
-async def _tell(answer: EventSourceResponse, entry: Entry, name: Seen) -> None:
+async def _tell(answer: EventSourceResponse, entry: Entry, name: EventCursor) -> None:
     body = msgspec.json.encode(event_view(entry)).decode()
     await answer.send(body, id=name.id, event=entry.name)
 
 
-async def _entries(context: Context, after: int, *, only_jobs: bool, job: int | None) -> list[Entry]:
+async def _entries(context: ApiContext, after: int, *, only_jobs: bool, job: int | None) -> list[Entry]:
     """What came after; nothing while the record is away, it is asked again."""
     wanted = None if job is None else JobId(job)
     try:

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
 from gpuq.api import views
-from gpuq.api.context import Context, context_of
+from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
 from gpuq.api.contract.parameters import ListQuery
 from gpuq.api.contract.schema import Explanation, JobList, JobView
@@ -101,7 +101,7 @@ async def explain(request: web.Request) -> web.Response:
 # --- shared with the logs and the page -----------------------------------------------------------------------------
 
 
-async def find(context: Context, text: str) -> tuple[JobRow, list[AttemptRow]]:
+async def find(context: ApiContext, text: str) -> tuple[JobRow, list[AttemptRow]]:
     """The job of that id with its attempts. Raises NotFound."""
     job = params.job_id(text)
     row, attempts = await context.read(_job_with_attempts, context, job)
@@ -110,7 +110,7 @@ async def find(context: Context, text: str) -> tuple[JobRow, list[AttemptRow]]:
     return row, attempts
 
 
-async def waiting_order(context: Context) -> list[int]:
+async def waiting_order(context: ApiContext) -> list[int]:
     """The waiting jobs' ids in order; empty when Redis does not answer."""
     try:
         return list(await context.parts.stream.waiting())
@@ -123,7 +123,7 @@ def position(order: Sequence[int], job: JobId) -> int | None:
     return order.index(job) + 1 if job in order else None
 
 
-async def device_names(context: Context, live: LiveView | None) -> DeviceNames:
+async def device_names(context: ApiContext, live: LiveView | None) -> DeviceNames:
     """The names of all known devices."""
     return DeviceNames(await context.read(context.devices.get), live.reported if live else ())
 
@@ -132,13 +132,13 @@ async def device_names(context: Context, live: LiveView | None) -> DeviceNames:
 
 
 async def _view(
-    context: Context, row: JobRow, attempts: Sequence[AttemptRow], live: LiveView | None, order: Sequence[int]
+    context: ApiContext, row: JobRow, attempts: Sequence[AttemptRow], live: LiveView | None, order: Sequence[int]
 ) -> JobView:
     names, forecast = await device_names(context, live), await _forecast(context, row)
     return views.job_view(row, attempts, live, names, position(order, row.id), forecast)
 
 
-def _page(context: Context, filters: dict[str, Any]) -> tuple[list[JobRow], dict[JobId, AttemptRow]]:
+def _page(context: ApiContext, filters: dict[str, Any]) -> tuple[list[JobRow], dict[JobId, AttemptRow]]:
     """Rows and their last attempts: the live ones in one call, an ended job's by its id."""
     rows = context.store.jobs(**filters)
     last = {row.job: row for row in context.store.live_attempts()}
@@ -154,19 +154,19 @@ def last_attempt(store: Store, row: JobRow) -> AttemptRow | None:
     return attempts[-1] if attempts else None
 
 
-def _job_with_attempts(context: Context, job: JobId) -> tuple[JobRow | None, list[AttemptRow]]:
+def _job_with_attempts(context: ApiContext, job: JobId) -> tuple[JobRow | None, list[AttemptRow]]:
     row = context.store.job(job)
     return row, (context.store.attempts(job) if row is not None and row.attempt else [])
 
 
-async def _forecast(context: Context, row: JobRow) -> dict[str, Any] | None:
+async def _forecast(context: ApiContext, row: JobRow) -> dict[str, Any] | None:
     models = context.parts.models
     if models is None or row.state not in WAITING:
         return None
     return await context.read(models.forecast, row.record)
 
 
-async def _forecasts(context: Context, rows: Sequence[JobRow]) -> dict[str, dict[str, Any]]:
+async def _forecasts(context: ApiContext, rows: Sequence[JobRow]) -> dict[str, dict[str, Any]]:
     """Signature -> the forecast of now, of the waiting jobs among these."""
     waiting = [row.record for row in rows if row.state in WAITING]
     if context.parts.models is None or not waiting:

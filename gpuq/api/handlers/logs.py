@@ -14,7 +14,7 @@ from aiohttp import web
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.api import logs
-from gpuq.api.context import Context, context_of
+from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
 from gpuq.api.contract.parameters import LogsQuery
 from gpuq.api.contract.problem import break_off
@@ -51,7 +51,7 @@ async def output(request: web.Request) -> web.StreamResponse:
     return await _piece(context, row.id, last, offset, limit)
 
 
-async def _check_there(context: Context, row: JobRow, attempts: list[AttemptRow], number: int) -> None:
+async def _check_there(context: ApiContext, row: JobRow, attempts: list[AttemptRow], number: int) -> None:
     """A job that started here has a log, if only an empty one. Raises NotFound where it is gone, or on another host."""
     started = [attempt for attempt in attempts if attempt.number == number and attempt.started_at is not None]
     if not started or await context.read(logs.exists, context.settings.home.attempts, row.id, number):
@@ -67,7 +67,7 @@ async def _check_there(context: Context, row: JobRow, attempts: list[AttemptRow]
     )
 
 
-async def _piece(context: Context, job: int, number: int, offset: int, limit: int) -> web.Response:
+async def _piece(context: ApiContext, job: int, number: int, offset: int, limit: int) -> web.Response:
     parts: list[bytes] = []
     position, left = offset, limit
     while left > 0:
@@ -85,7 +85,7 @@ async def _piece(context: Context, job: int, number: int, offset: int, limit: in
 class _Sender:
     """One caller who reads one job's output, to where it is now or until the job has ended."""
 
-    context: Context
+    context: ApiContext
     request: web.Request
     job: int
     number: int

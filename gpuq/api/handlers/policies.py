@@ -14,12 +14,12 @@ import msgspec
 from aiohttp import web
 
 from gpuq.adapters.supervise import python_module
-from gpuq.api.context import Context, context_of
+from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract.schema import Policies, PolicyFault, PolicyView
 from gpuq.api.live import LivePolicy
-from gpuq.api.messages import rfc3339_or_none
 from gpuq.api.reply import reply
 from gpuq.errors import Failure
+from gpuq.format import rfc3339_or_none
 
 MODULE: Final = "gpuq.policies"
 _WITHIN_S = 60.0
@@ -51,7 +51,7 @@ def _fault(live: LivePolicy) -> PolicyFault | None:
     return None if live.fault is None else PolicyFault(reason=live.fault.reason, at=rfc3339_or_none(live.fault.at))
 
 
-async def _catalogue(context: Context) -> _Catalogue:
+async def _catalogue(context: ApiContext) -> _Catalogue:
     child = await asyncio.create_subprocess_exec(
         *python_module(MODULE),
         stdin=asyncio.subprocess.DEVNULL,

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from gpuq.api import fits
-from gpuq.api.context import Context, context_of
+from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
 from gpuq.api.contract.parameters import SubmitHeaders
 from gpuq.api.contract.schema import Submitted, SubmittedMany
@@ -45,7 +45,7 @@ async def submit(request: web.Request) -> web.Response:
     return answer
 
 
-async def _dispatcher(context: Context) -> DispatcherSign | None:
+async def _dispatcher(context: ApiContext) -> DispatcherSign | None:
     """Whether the dispatcher gives signs of life; None where Redis does not say so at once: what is committed is answered."""
     try:
         return (await asyncio.wait_for(context.live.read(), _LOOK_WITHIN_S)).dispatcher
@@ -53,7 +53,7 @@ async def _dispatcher(context: Context) -> DispatcherSign | None:
         return None
 
 
-async def _check_fit(context: Context, wanted: Sequence[Submission]) -> None:
+async def _check_fit(context: ApiContext, wanted: Sequence[Submission]) -> None:
     if not any(fits.needs_devices(one) for one in wanted):
         return
     devices = await context.read(context.devices.get)
@@ -61,7 +61,7 @@ async def _check_fit(context: Context, wanted: Sequence[Submission]) -> None:
         fits.check(one, devices)
 
 
-def records(context: Context, caller: Caller, wanted: Sequence[Submission], key: str | None) -> list[JobRecord]:
+def records(context: ApiContext, caller: Caller, wanted: Sequence[Submission], key: str | None) -> list[JobRecord]:
     """What is made of these submissions, as the record would keep it. All but the first get a key of their own."""
     now = context.now()
     made = []

@@ -13,7 +13,7 @@ from aiohttp import web
 import gpuq
 from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.api import metrics, views
-from gpuq.api.context import Context, context_of
+from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract.schema import DeviceView, Queue, Ready, Version
 from gpuq.api.handlers.jobs import device_names
 from gpuq.api.live import LiveView
@@ -101,7 +101,7 @@ async def prometheus(request: web.Request) -> web.Response:
     return web.Response(body=body, headers={"Content-Type": metrics.MEDIA_TYPE})
 
 
-async def device_list(context: Context, live: LiveView | None) -> list[DeviceView]:
+async def device_list(context: ApiContext, live: LiveView | None) -> list[DeviceView]:
     """Every device with its residents' names and forecasts."""
     known = await context.read(context.devices.get)
     attempts, rows = await context.read(_live_jobs, context)
@@ -109,13 +109,13 @@ async def device_list(context: Context, live: LiveView | None) -> list[DeviceVie
     return views.device_views(known, live, await device_names(context, live), names, attempts)
 
 
-def _live_jobs(context: Context) -> tuple[dict[int, AttemptRow], list[JobRow]]:
+def _live_jobs(context: ApiContext) -> tuple[dict[int, AttemptRow], list[JobRow]]:
     attempts = {int(row.job): row for row in context.store.live_attempts()}
     ids = [row.job for row in attempts.values()]
     return attempts, context.store.jobs(ids=ids) if ids else []
 
 
-async def _database_word(context: Context) -> str:
+async def _database_word(context: ApiContext) -> str:
     try:
         await context.read(context.store.last_seq)
     except GpuqError as error:

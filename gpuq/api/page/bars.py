@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuq.api.contract.schema import DeviceView
-from gpuq.api.messages import memory
+from gpuq.format import gib
 
 _COLOURS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
+class DeviceBar:
     """One bar: what it shows now in words, the picture, and a note under it."""
 
     now: str
@@ -33,7 +33,7 @@ def shades(device: DeviceView) -> list[str]:
     return [f"c{number}" for number in taken]
 
 
-def utilization_bar(device: DeviceView) -> Bar:
+def utilization_bar(device: DeviceView) -> DeviceBar:
     """Load now, stacked by job; the ghost is the sum of the predicted peaks."""
     used = device.utilization_pct
     parts = [(shade, r.utilization_pct or 0.0) for r, shade in zip(device.residents, shades(device), strict=True)]
@@ -44,10 +44,10 @@ def utilization_bar(device: DeviceView) -> Bar:
     peak = None if not peaks or None in peaks else sum(p for p in peaks if p is not None)
     now = "unknown" if used is None else f"{used:.0f}%"
     note = "" if not peaks else "peaks not known yet" if peak is None else f"predicted peaks together {peak:.0f}%"
-    return Bar(now, _svg(f"Utilisation {now}", parts, peak), note)
+    return DeviceBar(now, _svg(f"Utilisation {now}", parts, peak), note)
 
 
-def memory_bar(device: DeviceView) -> Bar:
+def memory_bar(device: DeviceView) -> DeviceBar:
     """Memory now, stacked by job; the ghost is what is promised."""
     total = device.total_memory_bytes
     sizes = [r.memory_bytes or 0 for r in device.residents]
@@ -58,11 +58,11 @@ def memory_bar(device: DeviceView) -> Bar:
         parts.append(("other", 100 * (used - known) / total))
     promised = device.promised_memory_bytes
     ghost = None if not promised or not total else 100 * promised / total
-    now = f"{'unknown' if used is None else memory(used)} of {memory(total)}"
-    note = f"{memory(promised)} promised" if promised else ""
+    now = f"{'unknown' if used is None else gib(used)} of {gib(total)}"
+    note = f"{gib(promised)} promised" if promised else ""
     if device.foreign_memory_bytes:
-        note = ", ".join(filter(None, (note, f"{memory(device.foreign_memory_bytes)} foreign")))
-    return Bar(now, _svg(f"Memory {now}", parts, ghost), note)
+        note = ", ".join(filter(None, (note, f"{gib(device.foreign_memory_bytes)} foreign")))
+    return DeviceBar(now, _svg(f"Memory {now}", parts, ghost), note)
 
 
 def _svg(label: str, parts: list[tuple[str, float]], ghost: float | None) -> str:

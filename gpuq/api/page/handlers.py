@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 from aiohttp import web
 
 from gpuq.adapters.store.contract import JobRow
-from gpuq.api.context import Context, context_of
+from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract.problem import Unauthenticated
 from gpuq.api.contract.schema import JobLine
 from gpuq.api.handlers.jobs import device_names, last_attempt, waiting_order
@@ -77,7 +77,7 @@ def _with_cookie(answer: web.Response, token: str) -> web.Response:
     return answer
 
 
-async def _collect(context: Context) -> Page:
+async def _collect(context: ApiContext) -> Page:
     live = await context.live.read()
     order = (await waiting_order(context))[:_WAITING_SHOWN]
     names = await device_names(context, live.view)
@@ -93,7 +93,7 @@ async def _collect(context: Context) -> Page:
 
 
 def _rows(
-    context: Context, names: DeviceNames, order: list[JobId]
+    context: ApiContext, names: DeviceNames, order: list[JobId]
 ) -> tuple[list[JobRow], list[JobLine], dict[JobState, int]]:
     """Waiting jobs in the dispatcher's order, held ones behind them; jobs that ended lately; how many there are."""
     store = context.store

@@ -13,9 +13,9 @@ from typing import Any
 
 from gpuq.api.contract.schema import DeviceView, ForecastView, JobLine, ResidentView
 from gpuq.api.live import Live
-from gpuq.api.messages import duration, memory
-from gpuq.api.page.bars import Bar, memory_bar, shades, utilization_bar
+from gpuq.api.page.bars import DeviceBar, memory_bar, shades, utilization_bar
 from gpuq.core.state.job import ACTIVE, ENDED, JobState
+from gpuq.format import duration, gib, percent
 
 _HEAD = """<!doctype html>
 <html lang="en">
@@ -163,7 +163,7 @@ def _idle(device: DeviceView) -> str:
     return "Nobody is here." if device.read_at else "Nobody reports this device now."
 
 
-def _meter(name: str, bar: Bar) -> str:
+def _meter(name: str, bar: DeviceBar) -> str:
     return (
         f'<div class="meter"><span class="name">{name}</span><span class="now">{escape(bar.now)}</span>{bar.svg}'
         f'<span class="note">{escape(bar.note)}</span></div>'
@@ -172,7 +172,7 @@ def _meter(name: str, bar: Bar) -> str:
 
 def _resident(resident: ResidentView, shade: str) -> str:
     forecast = resident.forecast or ForecastView()
-    facts = _fact("memory", memory(resident.memory_bytes), f"{memory(forecast.peak_memory_bytes)} predicted")
+    facts = _fact("memory", gib(resident.memory_bytes), f"{gib(forecast.peak_memory_bytes)} predicted")
     facts += _fact("load", percent(resident.utilization_pct), f"{percent(forecast.peak_utilization_pct)} predicted")
     rate = "–" if resident.rate is None else f"{resident.rate:.1f}/s"
     facts += _fact("steps", rate, "" if resident.steps is None else f"{resident.steps:,} done")
@@ -223,7 +223,7 @@ def _recent(page: Page) -> str:
             escape(line.device_name or "–"),
             duration(_lasted(line)),
             _believed(percent, line, "peak_utilization_pct"),
-            _believed(memory, line, "peak_memory_bytes"),
+            _believed(gib, line, "peak_memory_bytes"),
             _believed(_slowdown, line, "slowdown", "expected_slowdown"),
         )
         for line in page.recent
@@ -263,11 +263,6 @@ def _believed(write: Any, line: JobLine, measured: str, predicted: str | None = 
     """What was measured over what had been predicted."""
     believed = getattr(line.forecast, predicted or measured) if line.forecast else None
     return f'{write(line.actual.get(measured))}<span class="of">{write(believed)}</span>'
-
-
-def percent(value: float | None) -> str:
-    """A share on a screen."""
-    return "–" if value is None else f"{value:.0f}%"
 
 
 def _slowdown(value: float | None) -> str:

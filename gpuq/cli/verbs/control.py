@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
+from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record, print_json, talk
+from gpuq.cli.client import Client, Record
 from gpuq.cli.quantities import parse_ranges
 from gpuq.errors import BadInput, Conflict, NotFound
 
@@ -34,7 +35,7 @@ def control(verb: str, done: str, summary: str, words: list[str]) -> int:
     answer: Record = Client.of(options).post(f"/api/v1/jobs/{verb}", body)
     missing = sum(last - first + 1 for first, last in answer["missing"])
     if options.json:
-        print_json(answer)
+        console.print_json(answer)
     elif _size(answer["jobs"]) + _refused(answer) + missing > _LINES or options.dry_run:
         _summarize(verb, done, answer, missing)
     else:
@@ -73,16 +74,16 @@ def _list(verb: str, done: str, answer: Record) -> None:
     after = {job: state for state, ids in answer["now"].items() for job in ids}
     for state, ids in answer["jobs"].items():
         for job in ids:
-            talk(_sentence(job, after.get(job, state), state, done))
+            console.note(_sentence(job, after.get(job, state), state, done))
     for refused in answer["refused"]:
         for job in refused["ids"]:
-            talk(f"gpuq: Job {job} {refused['why']}.")
+            console.note(f"gpuq: Job {job} {refused['why']}.")
     for first, last in answer["missing"]:
         for job in range(first, last + 1):
-            talk(f"gpuq: There is no job {job}.")
+            console.note(f"gpuq: There is no job {job}.")
     _fixes(answer)
     if not any((answer["jobs"], answer["refused"], answer["missing"])):
-        talk(f"No jobs to {verb}.")
+        console.note(f"No jobs to {verb}.")
 
 
 def _sentence(job: int, state: str, before: str, done: str) -> str:
@@ -97,26 +98,26 @@ def _summarize(verb: str, done: str, answer: Record, missing: int) -> None:
     states = ", ".join(f"{len(ids):,} {_STATES.get(state, state)}" for state, ids in answer["jobs"].items())
     number = f"{size:,} job{'' if size == 1 else 's'}"
     if answer["dry_run"]:
-        talk(f"Would {verb} {number}{f': {states}' if states else ''}.")
+        console.note(f"Would {verb} {number}{f': {states}' if states else ''}.")
     elif answer["now"] and not _changed(answer):
-        talk(f"{number} will be {done} in a moment: {states}.")
+        console.note(f"{number} will be {done} in a moment: {states}.")
     elif size:
-        talk(f"{done.capitalize()} {number}: {states}.")
+        console.note(f"{done.capitalize()} {number}: {states}.")
     if refused := _refused(answer):
         by_state = ", ".join(f"{len(one['ids']):,} {one['state']}" for one in answer["refused"])
         ids = [job for one in answer["refused"] for job in one["ids"]]
-        talk(f"gpuq: {refused:,} could not be {done}: {by_state} ({_few(sorted(ids))}).")
+        console.note(f"gpuq: {refused:,} could not be {done}: {by_state} ({_few(sorted(ids))}).")
     if missing:
         spans = [str(first) if first == last else f"{first}-{last}" for first, last in answer["missing"]]
-        talk(f"gpuq: of {missing:,} of the ids there is no job ({_few(spans)}).")
+        console.note(f"gpuq: of {missing:,} of the ids there is no job ({_few(spans)}).")
     _fixes(answer)
 
 
 def _fixes(answer: Record) -> None:
     if answer["refused"]:
-        talk(f"  {Conflict.fix}")
+        console.note(f"  {Conflict.fix}")
     if answer["missing"]:
-        talk(f"  {NotFound.fix}")
+        console.note(f"  {NotFound.fix}")
 
 
 def _changed(answer: Record) -> bool:

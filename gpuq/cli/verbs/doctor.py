@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gpuq.cli import format as fmt
+from gpuq import format as fmt
+from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record, print_json
+from gpuq.cli.client import Client, Record
 from gpuq.errors import BadSettings, GpuqError, NotFound
 from gpuq.home import Home
 
@@ -49,11 +50,11 @@ def run(words: list[str]) -> int:
     client = Client.of(options, away_s=0)
     checks = [*local_checks(Home.from_environment(), _backends(client)), *daemon_checks(client)]
     if options.json:
-        print_json(
+        console.print_json(
             {"ok": all(check.status != BROKEN for check in checks), "checks": [asdict(check) for check in checks]}
         )
     else:
-        print("\n".join(screen(checks, fmt.terminal_width(), fmt.coloured(options.no_color))))
+        print("\n".join(screen(checks, console.terminal_width(), console.coloured(options.no_color))))
     return int(any(check.status == BROKEN for check in checks))
 
 
@@ -62,11 +63,13 @@ def screen(checks: list[Check], width: int, colour: bool) -> list[str]:
     styles = {OK: "32", NOTE: "33", BROKEN: "31"}
     lines = []
     for check in checks:
-        found = fmt.wrapped(fmt.clean(check.found), width - 24)
-        lines.append(f"{fmt.paint(f'{check.status:<6}', styles[check.status], colour)}  {check.part:<14}  {found[0]}")
+        found = console.wrapped(fmt.clean(check.found), width - 24)
+        lines.append(
+            f"{console.paint(f'{check.status:<6}', styles[check.status], colour)}  {check.part:<14}  {found[0]}"
+        )
         lines += [" " * 24 + part for part in found[1:]]
         if check.fix and check.status != OK:
-            lines += [" " * 24 + part for part in fmt.wrapped(f"→ {check.fix}", width - 24)]
+            lines += [" " * 24 + part for part in console.wrapped(f"→ {check.fix}", width - 24)]
     return lines
 
 

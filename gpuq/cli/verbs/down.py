@@ -9,8 +9,9 @@ import select
 import signal
 from pathlib import Path
 
+from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Record, print_json, talk
+from gpuq.cli.client import Record
 from gpuq.errors import Unreachable
 from gpuq.home import Home
 
@@ -36,7 +37,7 @@ def run(words: list[str]) -> int:
     try:
         signal.pidfd_send_signal(supervisor, signal.SIGUSR1 if options.stop_jobs else signal.SIGTERM)
         if not _ended(supervisor, _SAY_AFTER_S):
-            talk(f"Still ending; {home.logs / 'up.log'} may say why it takes long.")
+            console.note(f"Still ending; {home.logs / 'up.log'} may say why it takes long.")
             _ended(supervisor, None)
     except ProcessLookupError:  # it has just ended by itself
         pass
@@ -44,7 +45,7 @@ def run(words: list[str]) -> int:
         os.close(supervisor)
     left: Record = _note(home).get("left") or {"running": [], "waiting": 0}
     if options.json:
-        print_json(left)
+        console.print_json(left)
         return 0
     print("gpuq has ended.")
     if left["running"]:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import time
 
-from gpuq.cli import format as fmt
-from gpuq.cli import messages
+from gpuq import format as fmt
+from gpuq.cli import console, messages
 from gpuq.cli.arguments import Parser, add_id, one_id
-from gpuq.cli.client import Client, Record, print_json
-from gpuq.cli.sections import forecast_facts, section
+from gpuq.cli.client import Client, Record
 
 _WAITING = frozenset({"PENDING", "HELD"})
 
@@ -20,19 +19,19 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     told: Record = Client.of(options).get(f"/api/v1/jobs/{one_id(options.id)}/explanation")
     if options.json:
-        print_json(told)
+        console.print_json(told)
     else:
-        print("\n".join(screen(told, fmt.terminal_width(), fmt.coloured(options.no_color))))
+        print("\n".join(screen(told, console.terminal_width(), console.coloured(options.no_color))))
     return 0
 
 
 def screen(told: Record, width: int, colour: bool) -> list[str]:
     """The answer first, then what it rests on."""
     headline = f"job {told['id']} {_headline(told)}"
-    lines = [part for line in _answer(told, headline) for part in fmt.wrapped(line, width)]
+    lines = [part for line in _answer(told, headline) for part in console.wrapped(line, width)]
     if lines[0].startswith(headline):
-        lines[0] = fmt.paint(headline, "1", colour) + lines[0][len(headline) :]
-    return [*lines, *section("expected of it", forecast_facts(told.get("forecast"), width), colour)]
+        lines[0] = console.paint(headline, "1", colour) + lines[0][len(headline) :]
+    return [*lines, *console.section("expected of it", console.forecast_facts(told.get("forecast"), width), colour)]
 
 
 def _answer(told: Record, headline: str) -> list[str]:

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from gpuq.cli import reasons
-from gpuq.cli.client import Client, Record, talk
+from gpuq.cli import console, job_labels
+from gpuq.cli.client import Client, Record
 from gpuq.errors import NotFound, Unreachable
 
 T = TypeVar("T")
@@ -47,9 +47,9 @@ def say_end(job: Record) -> None:
         return
     failed = job["state"] == "FAILED" and job.get("exit_code") is not None
     code = f" with exit code {job['exit_code']}" if failed else ""
-    more = reasons.whole(job)
+    more = job_labels.full_reason(job)
     reason = f" ({more})" if more else ""
-    talk(f"gpuq: job {job['id']} ended {job['state']}{code}{reason}.")
+    console.note(f"gpuq: job {job['id']} ended {job['state']}{code}{reason}.")
 
 
 def wait(client: Client, ids: Sequence[int], timeout_s: float | None = None) -> list[Record] | None:
@@ -123,9 +123,9 @@ class _Copy:
         """Copy what the attempt has written and will write, until it ends or the daemon goes away."""
         if attempt != self._attempt:
             if self._attempt:
-                talk(f"gpuq: job {self._job} starts again (attempt {attempt}).")
+                console.note(f"gpuq: job {self._job} starts again (attempt {attempt}).")
             elif attempt > 1:
-                talk(
+                console.note(
                     f"gpuq: this is attempt {attempt}; `gpuq logs {self._job} --all-attempts` prints the earlier ones too."
                 )
             self._attempt, self._offset = attempt, 0
@@ -141,7 +141,7 @@ class _Copy:
         except NotFound as error:
             # The job may well run where its log cannot be read from here: say so once and wait for its end.
             if self._told != error.message:
-                talk(f"gpuq: {error.message}\n  {error.fix}")
+                console.note(f"gpuq: {error.message}\n  {error.fix}")
             self._told = error.message
         except Unreachable:
             # The daemon restarts: the caller waits for it, and asks again from here.
@@ -170,7 +170,7 @@ class _Patient:
                     raise
                 if away_since is None:
                     away_since = time.monotonic()
-                    talk("gpuq: the daemon does not answer; waiting for it. Jobs go on meanwhile.")
+                    console.note("gpuq: the daemon does not answer; waiting for it. Jobs go on meanwhile.")
                 if time.monotonic() - away_since > _AWAY_S:
                     raise
                 time.sleep(0.3)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator
 
+from gpuq.cli import console
 from gpuq.cli.arguments import Parser, add_id, one_id
-from gpuq.cli.client import Client, Record, print_json, talk
+from gpuq.cli.client import Client, Record
 from gpuq.cli.quantities import whole
 from gpuq.cli.verbs.submit import follow_or_leave
 from gpuq.errors import BadInput, NotFound
@@ -53,12 +54,12 @@ def _one_attempt(client: Client, job_id: int, attempt: int | None, lines: int | 
         job: Record = client.get(f"/api/v1/jobs/{job_id}")
         text = _text(log.pieces(lines))
         state = {"id": job_id, "state": job["state"], "exit_code": job.get("exit_code")}
-        print_json({**state, "attempt": log.attempt, "log": text})
+        console.print_json({**state, "attempt": log.attempt, "log": text})
         return 0
     _copy(log.pieces(lines))
     if attempt is None and (log.attempt or 0) > 1:
         rest = f"`gpuq logs {job_id} --all-attempts` prints the earlier ones too"
-        talk(f"gpuq: this was attempt {log.attempt} of job {job_id}; {rest}.")
+        console.note(f"gpuq: this was attempt {log.attempt} of job {job_id}; {rest}.")
     return 0
 
 
@@ -79,12 +80,12 @@ def _all_attempts(client: Client, job_id: int, lines: int | None, *, as_json: bo
                 _copy(pieces)
         except NotFound as error:
             code = error.exit_code
-            talk(f"gpuq: {error.message}\n  {error.fix}")
+            console.note(f"gpuq: {error.message}\n  {error.fix}")
         found.append({"attempt": number, "ending": attempt.get("ending"), "log": text})
     if as_json:
-        print_json({"id": job_id, "state": job["state"], "attempts": found})
+        console.print_json({"id": job_id, "state": job["state"], "attempts": found})
     elif not job["attempts"]:
-        talk(f"gpuq: job {job_id} has not started yet, so there is no output.")
+        console.note(f"gpuq: job {job_id} has not started yet, so there is no output.")
     return code
 
 

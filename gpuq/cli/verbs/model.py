@@ -5,10 +5,10 @@ The last two become a process of their own, which may import the learning code, 
 
 from __future__ import annotations
 
-from gpuq.cli import format as fmt
+from gpuq import format as fmt
+from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record, print_json, talk
-from gpuq.cli.sections import facts
+from gpuq.cli.client import Client, Record
 from gpuq.cli.verbs.up import become_module
 from gpuq.errors import BadInput
 
@@ -53,18 +53,18 @@ def run(words: list[str]) -> int:
         answer = client.get("/api/v1/models")
     else:
         if options.action == "train":
-            talk("gpuq: training; this takes a while.")
+            console.note("gpuq: training; this takes a while.")
         answer = client.post(f"/api/v1/models/{options.action}", {}, patient=True)
-    width = fmt.terminal_width()
+    width = console.terminal_width()
     if options.json:
-        print_json(answer)
+        console.print_json(answer)
     elif options.action == "status":
         print("\n".join(_status(answer, width)))
     else:
         details = ["", *screen(answer, width)] if options.verbose else []
-        print("\n".join([*fmt.wrapped(_outcome(answer), width), *details]))
+        print("\n".join([*console.wrapped(_outcome(answer), width), *details]))
         if not options.verbose:
-            talk("gpuq: -v shows how it was judged.")
+            console.note("gpuq: -v shows how it was judged.")
     return 0
 
 
@@ -109,13 +109,13 @@ def drift_lines(drift: object, width: int) -> list[str]:
         return []
     overall, kinds = drift["overall"], [one for one in drift.get("kinds") or [] if isinstance(one, dict)]
     if not overall.get("attempts"):
-        return ["", "drift:", *facts([("", "no attempt has ended yet that was foretold")], width)]
+        return ["", "drift:", *console.facts([("", "no attempt has ended yet that was foretold")], width)]
     held = (
         f"{_percent(overall.get('memory_coverage'))} of the latest attempts; {_percent(drift.get('promised'))} promised"
     )
     alarms = f"{drift.get('kinds_in_alarm', 0)} of {drift.get('kinds_watched', 0)} kinds fail more often than promised"
     points = overall.get("utilization_error_pct")
-    lines = facts(
+    lines = console.facts(
         [
             ("bounds held", held),
             ("memory error", _percent(overall.get("memory_error"))),
@@ -128,7 +128,7 @@ def drift_lines(drift: object, width: int) -> list[str]:
         ],
         width,
     )
-    columns = [fmt.Column(name, least=5) for name in ("RUNS", "HELD", "UTIL.", "SLOWD.", "BOUND", "TYPE", "KIND")]
+    columns = [console.Column(name, least=5) for name in ("RUNS", "HELD", "UTIL.", "SLOWD.", "BOUND", "TYPE", "KIND")]
     rows = [
         [
             _text(one.get("attempts")),
@@ -141,7 +141,7 @@ def drift_lines(drift: object, width: int) -> list[str]:
         ]
         for one in kinds
     ]
-    return ["", "drift:", *lines, "", *("  " + line for line in fmt.table(columns, rows, width - 2))]
+    return ["", "drift:", *lines, "", *("  " + line for line in console.table(columns, rows, width - 2))]
 
 
 def _percent(share: object) -> str:
@@ -181,7 +181,7 @@ def screen(value: object, width: int) -> list[str]:
     if not isinstance(value, dict):
         return [_text(value)]
     plain = [(_label(name), _text(part, name)) for name, part in value.items() if not isinstance(part, dict | list)]
-    lines = facts([(label, text) for label, text in plain], width)
+    lines = console.facts([(label, text) for label, text in plain], width)
     for name, part in value.items():
         if isinstance(part, dict) and part:
             lines += ["", f"{_label(name)}:", *screen(part, width)]
@@ -192,13 +192,13 @@ def screen(value: object, width: int) -> list[str]:
 
 def _list(items: list[object], width: int) -> list[str]:
     if not all(isinstance(item, dict) for item in items):
-        return facts([("", ", ".join(map(_text, items)))], width)
+        return console.facts([("", ", ".join(map(_text, items)))], width)
     rows = [item for item in items if isinstance(item, dict)]
     names = [name for name in rows[0] if not isinstance(rows[0][name], dict | list)]
-    columns = [fmt.Column(_label(name).upper(), least=6) for name in names]
+    columns = [console.Column(_label(name).upper(), least=6) for name in names]
     return [
         "  " + line
-        for line in fmt.table(columns, [[_text(row.get(name), name) for name in names] for row in rows], width - 2)
+        for line in console.table(columns, [[_text(row.get(name), name) for name in names] for row in rows], width - 2)
     ]
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 
+from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import print_json, talk
 from gpuq.cli.verbs.url import page_address
 from gpuq.home import Home, write_private
 
@@ -23,11 +23,11 @@ def run(words: list[str]) -> int:
     address = page_address(options)
     opened = _open(address)
     if options.json:
-        print_json({"url": address, "opened": opened})
+        console.print_json({"url": address, "opened": opened})
     elif opened:
-        talk("If the browser does not show the page, open the address that `gpuq url` prints.")
+        console.note("If the browser does not show the page, open the address that `gpuq url` prints.")
     else:
-        talk("There is no browser to open here; open this address where there is one:")
+        console.note("There is no browser to open here; open this address where there is one:")
         print(address)
     return 0
 

@@ -9,10 +9,10 @@ import json
 import os
 import sys
 
-from gpuq.cli import format as fmt
+from gpuq import format as fmt
+from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record, print_json, talk
-from gpuq.cli.sections import facts
+from gpuq.cli.client import Client, Record
 from gpuq.errors import BadInput, Failure, NotFound, Unreachable
 
 TYPE_CHECKING = False
@@ -31,12 +31,12 @@ def run(words: list[str]) -> int:
     found = _ask(options)
     shown = found if options.action == "list" else _one(found, options.name or found["chosen"])
     if options.json:
-        print_json(shown)
+        console.print_json(shown)
         return 0
-    width = fmt.terminal_width()
+    width = console.terminal_width()
     print("\n".join(listing(found, width) if options.action == "list" else one(shown, found, width)))
     for line in _fault(found):
-        talk(line)
+        console.note(line)
     return 0
 
 
@@ -46,7 +46,7 @@ def _ask(options: Namespace) -> Record:
     except Unreachable:
         if options.host is not None or os.environ.get("GPUQ_HOST"):
             raise
-        talk("gpuq: no daemon answers; this is what is installed here.")
+        console.note("gpuq: no daemon answers; this is what is installed here.")
         return {"serving": None, "fault": None, **_look()}
     return answer
 
@@ -82,7 +82,7 @@ def listing(found: Record, width: int) -> list[str]:
     lines = []
     for head, text in zip(heads, texts, strict=True):
         left = " ".join(cell.ljust(width) for cell, width in zip(head, widths, strict=True))
-        first, *more = fmt.wrapped(text, width - len(left) - 2)
+        first, *more = console.wrapped(text, width - len(left) - 2)
         lines += [f"{left}  {first}".rstrip(), *(" " * (len(left) + 2) + line for line in more)]
     return lines
 
@@ -90,7 +90,7 @@ def listing(found: Record, width: int) -> list[str]:
 def one(policy: Record, found: Record, width: int) -> list[str]:
     """All facts about one policy."""
     settings = [f"{name} = {json.dumps(value)}" for name, value in (policy["settings"] or {}).items()]
-    return facts(
+    return console.facts(
         [
             ("policy", fmt.clean(policy["name"])),
             ("what it does", fmt.clean(policy["summary"]) if policy["summary"] else None),

@@ -6,8 +6,8 @@ import json
 import os
 from pathlib import Path
 
-from gpuq.cli import job_options, misplaced
-from gpuq.cli.arguments import Parser
+from gpuq.cli import job_options
+from gpuq.cli.arguments import Parser, warn_misplaced
 from gpuq.cli.quantities import parse_duration
 from gpuq.cli.verbs.up import become_module
 from gpuq.errors import BadInput
@@ -39,7 +39,7 @@ def run(words: list[str]) -> int:
     own, verbatim, command = parser.split(words)
     options = parser.parse_args(own)
     body = job_options.submission(options, command, verbatim)
-    misplaced.warn(parser.long_options(), body)
+    warn_misplaced(parser.long_options(), body)
     if "stdin" in body:
         raise BadInput("a script on standard input cannot be profiled.", fix="Save it in a file, and profile that.")
     text = json.dumps({name: body[name] for name in _NAMES if name in body})

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuq.cli import format as fmt
+from gpuq import format as fmt
+from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record, print_json
+from gpuq.cli.client import Client, Record
 from gpuq.errors import BadInput
 
 _MOST_PAIRS = 12
@@ -25,20 +26,20 @@ def run(words: list[str]) -> int:
         raise BadInput(f"--days `{options.days}` is not a whole number from 1 to 3660.")
     told: Record = Client.of(options).get("/api/v1/report/shadow", days=int(options.days))
     if options.json:
-        print_json(told)
+        console.print_json(told)
     else:
-        print("\n".join(screen(told, fmt.terminal_width())))
+        print("\n".join(screen(told, console.terminal_width())))
     return 0
 
 
 def screen(told: Record, width: int) -> list[str]:
     """What would have been saved, what it would have cost, pair by pair, and how that is counted."""
     if not told["chances"]:
-        return [line for sentence in _nothing(told) for line in fmt.wrapped(sentence, width)]
-    lines = [line for sentence in _sentences(told) for line in fmt.wrapped(sentence, width)]
+        return [line for sentence in _nothing(told) for line in console.wrapped(sentence, width)]
+    lines = [line for sentence in _sentences(told) for line in console.wrapped(sentence, width)]
     if told["pairs"]:
         lines += ["", *_pairs(told["pairs"], width)]
-    return [*lines, "", *fmt.wrapped(told["definition"], width)]
+    return [*lines, "", *console.wrapped(told["definition"], width)]
 
 
 def _nothing(told: Record) -> Iterator[str]:
@@ -58,8 +59,8 @@ def _sentences(told: Record) -> Iterator[str]:
     yield f"The last {_days(told)}, in which every job ran alone:" if told["on"] else _OFF
     if told["counted"]:
         saved, ran = told["gpu_hours_saved"], told["gpu_hours_run"]
-        part = f" of {_hours(ran)}, {saved / ran:.0%}" if ran and saved <= ran else ""
-        yield f"Sharing would have saved {_hours(saved)} GPU-hours{part}."
+        part = f" of {fmt.hours(ran)}, {saved / ran:.0%}" if ran and saved <= ran else ""
+        yield f"Sharing would have saved {fmt.hours(saved)} GPU-hours{part}."
         waits = f"{fmt.about(told['wait_avoided_mean_s'])} in the mean, {fmt.about(3600 * told['wait_avoided_hours'])} together"
         yield f"{told['counted']} jobs would have started earlier: {waits}."
         worst, upper = fmt.slowdown(told["slowdown_worst"]), fmt.slowdown(told["slowdown_upper_worst"])
@@ -81,21 +82,21 @@ def _sentences(told: Record) -> Iterator[str]:
 
 def _pairs(pairs: list[Record], width: int) -> list[str]:
     columns = [
-        fmt.Column("NEWCOMER", least=10),
-        fmt.Column("BESIDE", least=10),
-        fmt.Column("TIMES", right=True),
-        fmt.Column("SAVED H", right=True),
-        fmt.Column("SLOWED", right=True),
-        fmt.Column("BESIDE", right=True),
-        fmt.Column("WAITED", right=True, give_up=2),
-        fmt.Column("EVIDENCE", least=8, give_up=1),
+        console.Column("NEWCOMER", least=10),
+        console.Column("BESIDE", least=10),
+        console.Column("TIMES", right=True),
+        console.Column("SAVED H", right=True),
+        console.Column("SLOWED", right=True),
+        console.Column("BESIDE", right=True),
+        console.Column("WAITED", right=True, give_up=2),
+        console.Column("EVIDENCE", least=8, give_up=1),
     ]
     rows = [
         (
             fmt.clean(pair["newcomer"]),
             fmt.clean(pair["beside"]),
             str(pair["times"]),
-            _hours(pair["gpu_hours_saved"]),
+            fmt.hours(pair["gpu_hours_saved"]),
             fmt.slowdown(pair["newcomer_slowdown"]),
             fmt.slowdown(pair["beside_slowdown"]),
             fmt.about(pair["wait_avoided_mean_s"]),
@@ -104,12 +105,8 @@ def _pairs(pairs: list[Record], width: int) -> list[str]:
         for pair in pairs[:_MOST_PAIRS]
     ]
     more = len(pairs) - len(rows)
-    return [*fmt.table(columns, rows, width), *([f"and {more} more pairs: --json has them"] if more else [])]
+    return [*console.table(columns, rows, width), *([f"and {more} more pairs: --json has them"] if more else [])]
 
 
 def _days(told: Record) -> str:
     return "day" if told["days"] == 1 else f"{told['days']} days"
-
-
-def _hours(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"

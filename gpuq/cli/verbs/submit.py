@@ -11,12 +11,12 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from gpuq.cli import job_options, misplaced
-from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record, new_key, print_json, talk
-from gpuq.cli.format import clean
+from gpuq.cli import console, job_options
+from gpuq.cli.arguments import Parser, warn_misplaced
+from gpuq.cli.client import Client, Record, new_key
 from gpuq.cli.verbs import follow
 from gpuq.errors import BadInput, GpuqError
+from gpuq.format import clean
 
 # What one request carries at most, so that its answer comes soon and its body stays far below the API's limit.
 _BATCH_JOBS = 500
@@ -33,7 +33,7 @@ def run(words: list[str]) -> int:
     if options.stdin:
         return _submit_lines(options, command)
     body = job_options.submission(options, command, verbatim)
-    misplaced.warn(parser.long_options(), body)
+    warn_misplaced(parser.long_options(), body)
     if options.dry_run:
         from gpuq.cli.verbs.predict import foretell
 
@@ -57,7 +57,9 @@ def follow_or_leave(client: Client, job_id: int) -> int:
     try:
         return follow.follow(client, job_id)
     except KeyboardInterrupt:
-        talk(f"\ngpuq: job {job_id} goes on. `gpuq logs -f {job_id}` follows it, `gpuq cancel {job_id}` ends it.")
+        console.note(
+            f"\ngpuq: job {job_id} goes on. `gpuq logs -f {job_id}` follows it, `gpuq cancel {job_id}` ends it."
+        )
         raise
 
 
@@ -79,14 +81,14 @@ def _parser() -> Parser:
 
 def _report(options: argparse.Namespace, job_id: int, body: Record) -> None:
     if options.json:
-        print_json({"id": job_id})
+        console.print_json({"id": job_id})
     elif options.parsable or not (sys.stdout.isatty() or options.follow):
         print(job_id, flush=True)
     else:
         held = (
             f"Held; `gpuq release {job_id}` lets it start." if options.hold else f"`gpuq logs -f {job_id}` follows it."
         )
-        talk(f"Submitted job {job_id} ({clean(body['name'])}). {held}")
+        console.note(f"Submitted job {job_id} ({clean(body['name'])}). {held}")
 
 
 def _wait(client: Client, ids: list[int]) -> int:
@@ -119,7 +121,9 @@ def _submit_lines(options: argparse.Namespace, command: list[str]) -> int:
             ids += client.post("/api/v1/jobs", batch, key=new_key())["ids"]
     except GpuqError:
         if ids:
-            talk(f"gpuq: {len(ids)} of {len(bodies)} commands were queued before this; their ids are on stdout.")
+            console.note(
+                f"gpuq: {len(ids)} of {len(bodies)} commands were queued before this; their ids are on stdout."
+            )
         _print_ids(options, ids)
         raise
     _print_ids(options, ids)
@@ -173,9 +177,9 @@ def _no_script() -> str:
 
 def _print_ids(options: argparse.Namespace, ids: list[int]) -> None:
     if options.json:
-        print_json({"ids": ids})
+        console.print_json({"ids": ids})
         return
     for job_id in ids:
         print(job_id)
     if ids and sys.stdout.isatty():
-        talk(f"Submitted {len(ids)} jobs.")
+        console.note(f"Submitted {len(ids)} jobs.")

@@ -7,8 +7,8 @@ import json
 import os
 from pathlib import Path
 
+from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import print_json
 from gpuq.errors import BadInput, NotPermitted, Unreachable
 from gpuq.home import Home
 
@@ -23,7 +23,7 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     address = page_address(options)
     if options.json:
-        print_json({"url": address})
+        console.print_json({"url": address})
     else:
         print(address)
     return 0

@@ -20,7 +20,7 @@ import msgspec
 from gpuq_workers.measuring.prealloc import AS_NEEDED
 from gpuq_workers.measuring.progress import hook_environment, read_progress
 from gpuq_workers.shim import mps
-from gpuq_workers.shim.end import Ending, Evidence, classify
+from gpuq_workers.shim.classify import JobEnd, Evidence, classify
 
 from gpuq.adapters.devices import Placement
 from gpuq.adapters.process import Identity, descendants, identify, identities, kill_tree, send_signal, with_environment
@@ -55,7 +55,7 @@ class Child:
             self.marks.clear()  # it began to count for itself, or anew
         self.marks.append(Mark(found.last_step_at, found.steps))
 
-    def ending(self, oom_kill_s: float | None = None, has_gpu: bool | None = None) -> Ending | None:
+    def ending(self, oom_kill_s: float | None = None, has_gpu: bool | None = None) -> JobEnd | None:
         """How it ended, as `shim.end` calls it; None while it runs. The arguments are those of its `Evidence`."""
         code = self.process.poll()
         if code is None:

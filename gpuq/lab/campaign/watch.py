@@ -16,10 +16,10 @@ from gpuq_workers.measuring.measure import WINDOW_S, Look, Meter
 from gpuq_workers.measuring.prealloc import asked_by
 from gpuq_workers.measuring.progress import read_progress
 from gpuq_workers.shim.oom import OomWatch
-from gpuq_workers.shim.words import HOST_OUT_OF_MEMORY
-from gpuq_workers.shim.words import OUT_OF_MEMORY as DEVICE_OUT_OF_MEMORY
+from gpuq_workers.shim.error_patterns import HOST_OUT_OF_MEMORY
+from gpuq_workers.shim.error_patterns import OUT_OF_MEMORY as DEVICE_OUT_OF_MEMORY
 
-from gpuq.adapters.devices import Backend, Placement, Resident, Usage
+from gpuq.adapters.devices import Backend, Placement, ResidentProcess, ResidentUsage
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Reading
 from gpuq.core.state.job import JobId
@@ -176,18 +176,18 @@ class Watch:
     def _sample(self, now: float) -> None:
         self._oom.look()
         device = self.place.device.id
-        residents = [Resident(one.attempt, one.child.identity.pid, (device,)) for one in self.watched]
+        residents = [ResidentProcess(one.attempt, one.child.identity.pid, (device,)) for one in self.watched]
         snapshot = self._backend.read(time.time(), residents)
         reading = snapshot.readings.get(device)
         if reading is not None:
             self.foreign_pct = reading.foreign_utilization_pct
         for one in self.watched:
-            one.meter.look(self._seen(one, snapshot.usage.get(one.attempt, Usage(None, None)), reading, now))
+            one.meter.look(self._seen(one, snapshot.usage.get(one.attempt, ResidentUsage(None, None)), reading, now))
             if reading is not None and reading.vitals is not None and one.child.marks:
                 one.powers.append(reading.vitals.power_watts)
                 one.bandwidths.append(reading.vitals.memory_bandwidth_pct)
 
-    def _seen(self, one: Watched, usage: Usage, reading: Reading | None, now: float) -> Look:
+    def _seen(self, one: Watched, usage: ResidentUsage, reading: Reading | None, now: float) -> Look:
         return Look(
             at=time.time(),
             clock=now,

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from gpuq.format import count, hours, share, two_places
 from gpuq.sim.report.figures import Figures
-from gpuq.sim.report.labels import count, duration, hours, share
 
 
 def headline(main: Figures, baseline: Figures, budget: float) -> list[str]:
@@ -39,9 +39,9 @@ def _completion(main: Figures, baseline: Figures) -> Iterator[str]:
     ours, theirs = main.completion_mean_s, baseline.completion_mean_s
     if ours is None or theirs is None or main.policy == baseline.policy:
         return
-    instead = f"{duration(ours)} under {main.policy} instead of {duration(theirs)} under {baseline.policy}"
-    if duration(ours) == duration(theirs):
-        yield f"A job would have been done in the same mean time, {duration(ours)}."
+    instead = f"{two_places(ours)} under {main.policy} instead of {two_places(theirs)} under {baseline.policy}"
+    if two_places(ours) == two_places(theirs):
+        yield f"A job would have been done in the same mean time, {two_places(ours)}."
     elif ours < theirs:
         yield f"A job would have been done {instead}, in the mean."
     else:

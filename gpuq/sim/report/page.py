@@ -9,9 +9,10 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
+from gpuq.format import UNKNOWN, share, two_places
+from gpuq.format import ratio as written
 from gpuq.sim.report.figures import MEASURED, Figures
-from gpuq.sim.report.labels import BY_UNIT, UNKNOWN, duration, share
-from gpuq.sim.report.labels import ratio as written
+from gpuq.sim.report.labels import BY_UNIT
 from gpuq.sim.report.plots import Colours, frontier, gantts, slowdowns, times
 from gpuq.sim.report.report import Report, Step
 from gpuq.sim.report.summary import Summary, ratio
@@ -58,10 +59,10 @@ def _cards(report: Report) -> str:
     beside = "" if ours.policy == theirs.policy else " instead of {}"
     cards = [
         (
-            duration(ours.completion_mean_s),
-            "mean time to completion" + beside.format(duration(theirs.completion_mean_s)),
+            two_places(ours.completion_mean_s),
+            "mean time to completion" + beside.format(two_places(theirs.completion_mean_s)),
         ),
-        (duration(ours.wait_mean_s), "mean waiting" + beside.format(duration(theirs.wait_mean_s))),
+        (two_places(ours.wait_mean_s), "mean waiting" + beside.format(two_places(theirs.wait_mean_s))),
         (_value(ours, "gpu_hours_saved"), f"GPU-hours saved, {share(ours.packing_saving)} of the work"),
         (written(ours.slowdown_p95), f"slowdown that 95% of jobs stay under; the worst {written(ours.slowdown_worst)}"),
     ]

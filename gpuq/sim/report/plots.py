@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from gpuq.format import share, two_places
 from gpuq.sim.report import svg
-from gpuq.sim.report.labels import duration, share
 from gpuq.sim.report.plot_data import POINTS, Row, Sketch
 from gpuq.sim.report.summary import Summary
 
@@ -64,7 +64,7 @@ def _gantt(found: Sketch, until: float, colours: Mapping[str, str]) -> str:
         parts += _device(row, x, 6 + place * height, height - 5, colours)
     shared = sum(bar.end - bar.start for row in found.rows for bar in row.bars if bar.shared)
     total = sum(bar.end - bar.start for row in found.rows for bar in row.bars)
-    says = f"{found.policy}: {len(found.rows)} devices over {duration(until)}"
+    says = f"{found.policy}: {len(found.rows)} devices over {two_places(until)}"
     says += f"; {share(shared / total if total else None)} of the jobs' time beside a partner."
     legend = _legend([*((kind, colour, "") for kind, colour in colours.items()), ("other kinds", _REST, "")], base + 34)
     return _figured(svg.svg(_WIDTH, int(base + 24 + legend[1]), [*parts, *legend[0]], says), says)
@@ -79,7 +79,7 @@ def _device(row: Row, x: svg.Scale, top: float, height: float, colours: Mapping[
         lanes = row.lanes if bar.shared else 1
         lane_height = height / lanes
         offset = bar.lane * lane_height if bar.shared else 0.0
-        words = f"job {bar.job}, {bar.kind}, {duration(bar.end - bar.start)}"
+        words = f"job {bar.job}, {bar.kind}, {two_places(bar.end - bar.start)}"
         colour = colours.get(bar.kind, _REST)
         parts.append(
             svg.rect(x(bar.start), top + offset, x(bar.end) - x(bar.start) - 0.5, lane_height - 0.5, colour, words)
@@ -97,7 +97,7 @@ def times(found: Sequence[Sketch], what: str, colours: Colours) -> str:
     x = svg.Scale(low, high, _LEFT, _WIDTH - 16, log=True)
     axis = svg.bottom_axis(x, svg.time_ticks(low, high, log=True), _TOP, _BASE, svg.write_time)
     word = {"completions": "completion", "waits": "waiting"}[what]
-    medians = ", ".join(f"{name} {duration(points[POINTS // 2])}" for name, points in lines)
+    medians = ", ".join(f"{name} {two_places(points[POINTS // 2])}" for name, points in lines)
     return _distribution(lines, x, axis, f"Share of jobs with at most this {word} time. Medians: {medians}.", colours)
 
 

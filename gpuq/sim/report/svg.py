@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from gpuq.sim.report.labels import duration
+from gpuq.format import two_places
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,4 +119,4 @@ def write_time(seconds: float) -> str:
     for unit, letter in ((86_400, "d"), (3600, "h"), (60, "m")):
         if seconds >= unit and seconds % unit == 0:
             return f"{seconds / unit:.0f}{letter}"
-    return f"{seconds // 60:.0f}m{seconds % 60:02.0f}" if seconds > 60 else duration(seconds)
+    return f"{seconds // 60:.0f}m{seconds % 60:02.0f}" if seconds > 60 else two_places(seconds)

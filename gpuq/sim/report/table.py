@@ -7,8 +7,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gpuq.sim.report.labels import UNKNOWN, count, duration, share
-from gpuq.sim.report.labels import ratio as written
+from gpuq.format import UNKNOWN, count, share, two_places
+from gpuq.format import ratio as written
 from gpuq.sim.report.report import Report, Step
 from gpuq.sim.report.summary import Summary, ratio
 
@@ -58,16 +58,16 @@ def _cells(summary: Summary, compared: Summary) -> list[str]:
     against = ratio(found.completion_mean_s, compared.median.completion_mean_s)
     return [
         summary.policy,
-        duration(found.completion_mean_s),
+        two_places(found.completion_mean_s),
         UNKNOWN if against is None else f"x{against:.2f}",
-        duration(found.wait_mean_s),
-        duration(found.wait_p99_s),
+        two_places(found.wait_mean_s),
+        two_places(found.wait_p99_s),
         written(found.slowdown_p95),
         written(found.slowdown_worst),
         share(found.over_budget),
         share(found.packing_saving),
         count(found.ooms),
-        duration(found.decision_median_s),
+        two_places(found.decision_median_s),
     ]
 
 

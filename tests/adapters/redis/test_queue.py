@@ -17,7 +17,7 @@ from rq.registry import FailedJobRegistry, StartedJobRegistry
 from rq.serializers import JSONSerializer
 
 from gpuq import wire
-from gpuq.adapters.redis.queue import ORDER_TTL_S, MemoryBell, RqBell
+from gpuq.adapters.redis.queue import ORDER_TTL_S, MemoryBell, RqOrderSender
 from gpuq.errors import Unreachable
 
 KEY = "the key of this gpuq"
@@ -31,7 +31,7 @@ def order(ring=1, job=42, host=HOST, verb=wire.Verb.LAUNCH):
 class RealPlace:
     def __init__(self, server):
         self.server = server
-        self.bell = RqBell(server.url)
+        self.bell = RqOrderSender(server.url)
 
     def heard(self, host):
         """(RQ id, arguments) of what waits for a host, as an RQ worker would read it."""
@@ -107,7 +107,7 @@ def client(redis_server):
 
 @pytest.fixture
 def bell(redis_server):
-    one = RqBell(redis_server.url)
+    one = RqOrderSender(redis_server.url)
     yield one
     one.close()
 

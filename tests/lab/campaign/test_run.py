@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gpuq.adapters.devices import Placement, Resident, Snapshot, Usage
+from gpuq.adapters.devices import Placement, ResidentProcess, ResidentUsage, Snapshot
 from gpuq.adapters.process import with_environment
 from gpuq.core.state.device import Reading
 from gpuq.lab.campaign.ledger import DISTURBED, FAILED, MEASURED, OUT_OF_MEMORY
@@ -32,14 +32,14 @@ class Twin:
 
     def __init__(self) -> None:
         self.foreign = 0.0
-        self.residents: list[Resident] = []
+        self.residents: list[ResidentProcess] = []
 
     def devices(self):
         return (DEVICE,)
 
-    def read(self, now: float, residents: Sequence[Resident]) -> Snapshot:
+    def read(self, now: float, residents: Sequence[ResidentProcess]) -> Snapshot:
         self.residents = list(residents)
-        usage = {one.attempt: Usage(2**20, 37.0) for one in residents}
+        usage = {one.attempt: ResidentUsage(2**20, 37.0) for one in residents}
         return Snapshot({DEVICE.id: Reading(now, 2**21, 50.0, 0, self.foreign)}, usage)
 
     def placement(self, devices) -> Placement:

@@ -114,7 +114,7 @@ class World:
     async def pause(self, attempts: Sequence[AttemptId]) -> None:
         self.told.append("pause")
 
-    async def go_on(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
+    async def resume(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
         self.told.append("go on")
         if measured is not None:
             self.measured.append(measured)
@@ -126,7 +126,7 @@ class World:
         async def turns() -> None:
             until = self.now + seconds
             while self.now < until:
-                await blinker.turn()
+                await blinker.poll()
                 self.pass_time(4.0)
 
         asyncio.run(turns())

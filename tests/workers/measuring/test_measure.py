@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from gpuq_workers.measuring.measure import Look, Meter, State
+from gpuq_workers.measuring.measure import Look, Meter, MeterState
 from gpuq_workers.measuring.progress import Progress
 
 from gpuq.core.measuring.measurement import Measurement, Segment
@@ -116,8 +116,8 @@ def test_partners_have_segments_of_their_own_and_the_slowdown_follows():
 
 def test_the_window_in_which_partners_change_is_in_no_segment():
     life = Life().go(28, rate=20)
-    for turn in range(20):
-        life.go(2, rate=5, partners=(PARTNER,) if turn % 2 else (OTHER,))
+    for poll in range(20):
+        life.go(2, rate=5, partners=(PARTNER,) if poll % 2 else (OTHER,))
     assert [segment.partners for segment in life.measured.segments] == [()]
     assert alone(life.measured).rate_sum / alone(life.measured).windows == pytest.approx(20)
 
@@ -330,7 +330,7 @@ def test_a_job_too_short_for_a_window_is_judged_by_its_looks():
 
 def test_foreign_load_is_kept_over_a_restart():
     life = Life().go(31, rate=20, utilization=40, foreign=1.0, held_back=0.5)
-    kept = msgspec.json.decode(msgspec.json.encode(life.meter.state), type=State)
+    kept = msgspec.json.decode(msgspec.json.encode(life.meter.state), type=MeterState)
     assert Meter(kept).measurement() == life.measured
 
 
@@ -340,7 +340,7 @@ def test_foreign_load_is_kept_over_a_restart():
 def test_a_restarted_service_goes_on_and_attributes_the_gap_to_no_one():
     first = Life().go(31, rate=20, utilization=70, memory=9000)
     before = first.measured
-    kept = msgspec.json.decode(msgspec.json.encode(first.meter.state), type=State)
+    kept = msgspec.json.decode(msgspec.json.encode(first.meter.state), type=MeterState)
     second = Life(Meter(kept))
     second.clock, second.made, second.first, second.last = (
         first.clock + 60,
@@ -367,7 +367,7 @@ def test_no_window_spans_a_pause_neither_of_the_one_nor_of_the_other():
         life.go(40, rate=20, partners=(PARTNER,))
         life.meter.pause()
         life.go(2, rate=within, partners=(PARTNER,))
-        life.meter.go_on()
+        life.meter.resume()
         life.go(40, rate=20, partners=(PARTNER,))
         shared = beside(life.measured, PARTNER)
         assert shared.rate_sum / shared.windows == pytest.approx(20)
@@ -379,7 +379,7 @@ def test_what_a_pause_does_to_utilisation_and_memory_does_not_count():
     life = Life().go(30, rate=20, utilization=50.0, partners=(PARTNER,))
     life.meter.pause()
     life.go(30, rate=20, utilization=100.0, memory=9999, partners=(PARTNER,))
-    life.meter.go_on()
+    life.meter.resume()
     measured = life.go(30, rate=20, utilization=50.0, partners=(PARTNER,)).measured
     assert measured.peak_utilization_pct == 50.0
     assert measured.peak_memory_bytes == 1000
@@ -395,5 +395,5 @@ def test_steps_made_while_the_partner_stood_still_are_a_segment_of_their_own():
     assert found is not None
     assert found.value == pytest.approx(42 / 20)
     assert life.measured.blink == "2 times"
-    again = Meter(msgspec.json.decode(msgspec.json.encode(life.meter.state), type=State))
+    again = Meter(msgspec.json.decode(msgspec.json.encode(life.meter.state), type=MeterState))
     assert again.measurement().blink == "2 times", "after a restart of the worker service too"

@@ -16,7 +16,7 @@ from gpuq_workers.backend import open_backend
 from gpuq_workers.measuring.progress import hook_environment
 from gpuq_workers.measuring.sample import AloneSteps, Sampler, WatchedResident, read_measurement
 
-from gpuq.adapters.devices import Fault, Placement, Resident, Snapshot, Usage
+from gpuq.adapters.devices import DriverFault, Placement, ResidentProcess, ResidentUsage, Snapshot
 from gpuq.core.measuring.measurement import Measurement, Segment
 from gpuq.core.measuring.slowdown import rates
 from gpuq.core.state.attempt import AttemptId
@@ -32,21 +32,21 @@ class Twin:
     """A backend whose answers are set by hand."""
 
     def __init__(self) -> None:
-        self.usage: dict[AttemptId, Usage] = {}
+        self.usage: dict[AttemptId, ResidentUsage] = {}
         self.missing: set[DeviceId] = set()
-        self.asked: list[Resident] = []
+        self.asked: list[ResidentProcess] = []
         self.closed = False
-        self.told: list[Fault] = []
+        self.told: list[DriverFault] = []
 
     def devices(self) -> tuple[Device, ...]:
         return tuple(Device(device, HostId("here"), "cpu", "cpu-1", 1000) for device in (DEVICE, SECOND))
 
-    def read(self, now: float, residents: Sequence[Resident]) -> Snapshot:
+    def read(self, now: float, residents: Sequence[ResidentProcess]) -> Snapshot:
         self.asked = list(residents)
         here = {DEVICE, SECOND} - self.missing
         return Snapshot({device: Reading(now, 1, 50.0, 0) for device in sorted(here)}, self.usage)
 
-    def faults(self) -> Sequence[Fault]:
+    def faults(self) -> Sequence[DriverFault]:
         told, self.told = self.told, []
         return told
 
@@ -68,7 +68,7 @@ class Bench:
     def resident(self, job: int, *devices: DeviceId) -> WatchedResident:
         folder = self.root / f"{job}-1"
         folder.mkdir(exist_ok=True)
-        self.twin.usage[AttemptId(JobId(job), 1)] = Usage(job * 100, 40.0)
+        self.twin.usage[AttemptId(JobId(job), 1)] = ResidentUsage(job * 100, 40.0)
         return WatchedResident(AttemptId(JobId(job), 1), 1000 + job, devices, folder, 5.0)
 
     def go(self, seconds: int, *residents: WatchedResident):
@@ -90,7 +90,7 @@ def test_a_sample_has_every_device_and_every_resident(bench: Bench):
     assert (first.attempt, first.memory_bytes, first.utilization_pct) == (AttemptId(JobId(1), 1), 100, 40.0)
     assert (first.steps, first.rate, first.started_at) == (None, None, 5.0)
     assert second.memory_bytes == 200
-    assert bench.twin.asked[0] == Resident(AttemptId(JobId(1), 1), 1001, (DEVICE,))
+    assert bench.twin.asked[0] == ResidentProcess(AttemptId(JobId(1), 1), 1001, (DEVICE,))
 
 
 def test_a_job_without_steps_says_why_while_it_runs_and_after(bench: Bench):
@@ -130,7 +130,7 @@ def test_the_measurement_is_kept_on_disk_for_its_owner_alone(bench: Bench):
 
 def test_a_new_sampler_takes_up_what_the_last_one_kept(bench: Bench, tmp_path: Path):
     one = bench.resident(1, DEVICE)
-    bench.twin.usage[one.attempt] = Usage(900, 80.0)
+    bench.twin.usage[one.attempt] = ResidentUsage(900, 80.0)
     bench.go(12, one)
     bench.sampler.close()
     assert bench.twin.closed
@@ -143,11 +143,11 @@ def test_a_new_sampler_takes_up_what_the_last_one_kept(bench: Bench, tmp_path: P
 
 def test_energy_adds_up_over_looks_and_restarts_and_is_none_where_none_was_told(bench: Bench, tmp_path: Path):
     one, two = bench.resident(1, DEVICE), bench.resident(2, SECOND)
-    bench.twin.usage[one.attempt] = Usage(900, 80.0, 50.0, 20.0)
+    bench.twin.usage[one.attempt] = ResidentUsage(900, 80.0, 50.0, 20.0)
     bench.go(10, one, two)
     bench.sampler.close()
     again = Bench(tmp_path)
-    again.twin.usage[one.attempt] = Usage(900, 80.0, 50.0, None)
+    again.twin.usage[one.attempt] = ResidentUsage(900, 80.0, 50.0, None)
     again.go(2, one)
     measured = again.sampler.finish(one.attempt)
     assert (measured.energy_joules, measured.idle_joules) == (600, 200)
@@ -156,16 +156,16 @@ def test_energy_adds_up_over_looks_and_restarts_and_is_none_where_none_was_told(
 
 def test_an_error_of_a_device_is_noted_for_whoever_is_on_it_until_it_has_ended(bench: Bench):
     one, two = bench.resident(1, DEVICE), bench.resident(2, SECOND)
-    bench.twin.told = [Fault(DEVICE, 31)]
+    bench.twin.told = [DriverFault(DEVICE, 31)]
     bench.go(1, one, two)
-    bench.twin.told = [Fault(DEVICE, 79), Fault(SECOND, 13)]
+    bench.twin.told = [DriverFault(DEVICE, 79), DriverFault(SECOND, 13)]
     bench.sampler.finish(one.attempt)
     lines = [line.split() for line in (one.folder / "xid").read_text().splitlines()]
     assert [number for number, _ in lines] == ["31", "79"]
     assert float(lines[0][1]) == 1e6 + 101
     assert (two.folder / "xid").read_text().split()[0] == "13"
     assert stat.S_IMODE((one.folder / "xid").stat().st_mode) == 0o600
-    bench.twin.told = [Fault(DEVICE, 43)]
+    bench.twin.told = [DriverFault(DEVICE, 43)]
     bench.go(1, two)
     assert len((one.folder / "xid").read_text().splitlines()) == 2
 
@@ -178,7 +178,7 @@ def test_memory_that_a_framework_took_in_advance_is_a_bound_on_a_gpu_only(
         monkeypatch.setattr(bench.twin, "devices", lambda device=device: (device,))
         one = bench.resident(len(backend), DEVICE)
         for memory in (20, 760, 770):
-            bench.twin.usage[one.attempt] = Usage(memory, 1.0)
+            bench.twin.usage[one.attempt] = ResidentUsage(memory, 1.0)
             bench.go(1, one)
         measured = bench.sampler.finish(one.attempt)
         assert (measured.peak_memory_bytes, measured.peak_memory_is_bound) == (770, expected)
@@ -194,7 +194,7 @@ def test_what_the_order_has_a_framework_take_is_a_bound_from_the_first_reading_o
             (one.folder / "order.json").write_text('{"env": 3}')
         else:
             Attempt(one.folder).order("train", env=env)
-        bench.twin.usage[one.attempt] = Usage(960, 1.0)
+        bench.twin.usage[one.attempt] = ResidentUsage(960, 1.0)
         bench.go(2, one)
         assert bench.sampler.finish(one.attempt).peak_memory_is_bound is expected
 
@@ -346,7 +346,7 @@ def test_a_pause_is_told_to_the_meters_of_both_and_what_was_measured_to_one(benc
     bench.sampler.note(one.attempt, "its partner has peers")
     assert bench.go(1, one, two).residents[0].blink == "never so far, since its partner has peers"
     bench.sampler.pause([one.attempt, two.attempt])
-    bench.sampler.go_on([one.attempt, two.attempt], AloneSteps(one.attempt, (two.attempt,), 30, 0.75))
+    bench.sampler.resume([one.attempt, two.attempt], AloneSteps(one.attempt, (two.attempt,), 30, 0.75))
     bench.sampler.note(one.attempt, "no longer of interest")
     assert bench.go(1, one, two).residents[0].blink == "once"
     measured, other = bench.sampler.finish(one.attempt), bench.sampler.finish(two.attempt)

@@ -186,7 +186,7 @@ def test_what_its_user_stopped_stays_stopped(attempt: Blinked) -> None:
     pids = generous(attempt, *python(FAMILY)).pids()
     os.kill(pids[0], signal.SIGSTOP)
     wait_for(lambda: b"T" in states(pids[:1]))
-    assert attempt.ask(0.1).answer()["why_not"] == "somebody else has stopped it"
+    assert attempt.ask(0.1).answer()["why_not"] == "another program has stopped it"
     assert states(pids[:1]) == {b"T"}
     os.kill(pids[0], signal.SIGCONT)
 
@@ -196,7 +196,7 @@ def test_what_its_user_stops_in_the_pause_stays_stopped(attempt: Blinked) -> Non
     attempt.ask(5.0)
     wait_for(lambda: states(pids) == {b"T"}, what="both stopped")
     os.kill(pids[0], signal.SIGSTOP)
-    assert attempt.answer()["why_not"] == "somebody else stopped the job meanwhile"
+    assert attempt.answer()["why_not"] == "another program stopped the job meanwhile"
     wait_for(lambda: states(pids[1:]) != {b"T"}, what="the other one going on")
     helper_gone = wait_for(lambda: not _children_but(attempt, pids), what="the helper's end")
     assert helper_gone
@@ -246,7 +246,7 @@ def test_at_no_moment_have_pauses_taken_one_percent(pauses: list[tuple[float, fl
 )
 def test_a_request_that_makes_no_sense_is_none(tmp_path: Path, asked: str) -> None:
     (tmp_path / "blink.json").write_text(asked)
-    Blinks(str(tmp_path), True, 1).turn(True)
+    Blinks(str(tmp_path), True, 1).poll(True)
     assert not (tmp_path / "blinked.json").exists()
 
 
@@ -259,7 +259,7 @@ def test_a_pause_that_cannot_be_begun_is_said_and_costs_the_job_nothing(
     monkeypatch.setattr(blink, "EARN", 0.0)
     monkeypatch.setattr(blink.os, "pipe2", full)
     (tmp_path / "blink.json").write_text(json.dumps({"id": 1, "seconds": 1.0, "until": time.monotonic() + 60}))
-    Blinks(str(tmp_path), True, 1).turn(True)
+    Blinks(str(tmp_path), True, 1).poll(True)
     assert "could be started" in json.loads((tmp_path / "blinked.json").read_text())["why_not"]
 
 
@@ -272,7 +272,7 @@ def test_the_shim_holds_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for number in range(600):
         clock[0] += 1.0
         (tmp_path / "blink.json").write_text(json.dumps({"id": number, "seconds": 1.0, "until": clock[0] + 2}))
-        blinks.turn(True)
+        blinks.poll(True)
     assert granted[0] >= EARN
     assert 3 < len(granted) < 0.01 * clock[0]
 

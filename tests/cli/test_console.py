@@ -1,4 +1,4 @@
-"""Values on the screen, and tables that fit."""
+"""Tables that fit the terminal, and what the verbs show in them."""
 
 from __future__ import annotations
 
@@ -8,54 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.cli import format as fmt
-from gpuq.cli import messages
+from gpuq import format as fmt
+from gpuq.cli import console, messages
 from gpuq.cli.verbs import gpus, queue
 from tests.cli import samples
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(None, "-"), (0, "0:00"), (42.9, "0:42"), (3723, "1:02:03"), (2 * 86400 + 61, "2-00:01:01")]
-)
-def test_durations_look_like_slurms(seconds: float | None, text: str) -> None:
-    assert fmt.duration(seconds) == text
-
-
-@pytest.mark.parametrize(("seconds", "text"), [(12, "12s"), (2870, "48m"), (6000, "1h40m"), (51 * 3600, "2d3h")])
-def test_estimates_are_told_roughly(seconds: float, text: str) -> None:
-    assert fmt.about(seconds) == text
-
-
-def test_unknown_is_a_dash_and_never_a_zero() -> None:
-    assert {fmt.gib(None), fmt.percent(None), fmt.slowdown(None), fmt.rate(None), fmt.local_time(None)} == {"-"}
-    assert fmt.gib(0) == "0 MiB"
-
-
-def test_memory_is_told_in_gib_and_small_memory_in_mib() -> None:
-    assert fmt.gib(int(9.1 * 2**30)) == "9.1 GiB"
-    assert fmt.gib(50 * 2**20) == "50 MiB"
-    assert fmt.gib(141 * 2**30, "G") == "141G"
-
-
-def test_a_slowdown_below_one_is_shown_as_measured() -> None:
-    assert fmt.slowdown(1.04) == "4%"
-    assert fmt.slowdown(0.97) == "-3%"
-    assert fmt.slowdown(0.999) == "0%"
-
-
-@given(st.text())
-def test_no_name_can_move_the_cursor(name: str) -> None:
-    assert fmt.clean(name).isprintable()
-
-
-def test_a_lone_surrogate_in_a_name_is_escaped() -> None:
-    assert fmt.clean("a\udc80\x1b[2J") == "a\\udc80\\x1b[2J"
-
-
 @given(st.lists(st.tuples(st.text(max_size=40), st.text(max_size=60)), max_size=5), st.integers(40, 200))
 def test_a_table_fits_its_width(cells: list[tuple[str, str]], width: int) -> None:
-    columns = [fmt.Column("NAME", least=8), fmt.Column("REASON", least=10)]
-    lines = fmt.table(columns, cells, width)
+    columns = [console.Column("NAME", least=8), console.Column("REASON", least=10)]
+    lines = console.table(columns, cells, width)
     assert len(lines) == len(cells) + 1
     assert all(len(line) <= width for line in lines)
 
@@ -228,13 +190,13 @@ def test_several_hosts_are_in_the_headings() -> None:
 
 
 def test_a_bar_has_the_length_of_its_share() -> None:
-    assert fmt.bar(0.5, 8) == "████    "
-    assert fmt.bar(7.0, 4) == "████"
-    assert fmt.bar(None, 4) == "····"
+    assert console.bar(0.5, 8) == "████    "
+    assert console.bar(7.0, 4) == "████"
+    assert console.bar(None, 4) == "····"
 
 
 def test_wrapping_keeps_a_number_with_its_unit() -> None:
-    assert fmt.wrapped("aaaaaaaaaaaaaaaaa 80.0 GiB", 22) == ["aaaaaaaaaaaaaaaaa", "80.0 GiB"]
+    assert console.wrapped("aaaaaaaaaaaaaaaaa 80.0 GiB", 22) == ["aaaaaaaaaaaaaaaaa", "80.0 GiB"]
 
 
 def test_an_expected_start_is_told_from_now() -> None:

@@ -1,17 +1,17 @@
-"""What a program's output ends with: its last bytes arrive, the exceptions it ended with and its last lines leave.
+"""What a program's output ends with: the exceptions it ended with, and its last lines.
 
-A traceback that was printed and lived through is not how the program ended: what counts is the last chain of exceptions, of
-each rank where lines are marked with ranks, unless more was printed after it than programs print on their way out. Where the
-last exception only reports another process's failure, all of them count. Standard library only: this is part of the shim.
+A traceback that was printed and handled is not how the program ended. So only the last chain of exceptions counts, of each rank
+where lines are marked with ranks, and only if no more was printed after it than programs print on their way out. Where the last
+exception only reports another process's failure, all exceptions count. Standard library only, as all of the shim.
 """
 
 from __future__ import annotations
 
 import re
 
-from gpuq_workers.shim.words import MESSENGERS
+from gpuq_workers.shim.error_patterns import FORWARDERS
 
-# Printed after an uncaught exception: by loggers at exit, launchers, or the interpreter itself.
+# At most so many lines are printed after an uncaught exception, by loggers at exit, launchers or the interpreter itself.
 _MOST_AFTER, _LAST_LINES, _LONGEST_TEXT = 12, 8, 120
 
 _NEW_LINE = re.compile(rb"\r\n|\n|\r")
@@ -27,21 +27,22 @@ _SAME_CHAIN = re.compile(
     rb"direct cause of the following exception|another exception occurred|terminated with the following (?:error|exception)"
     rb"|Original Traceback|RemoteTraceback|^\"\"\"$"
 )
-# Python's own complaints on its way out: nobody ended by them.
+# Exceptions that Python reports at exit and ignores: no program ends by them.
 _NOT_AN_END = re.compile(rb"^Exception ignored |^Error in atexit|^Exception ignored in atexit")
-# What says nothing of how it ended: a dump of threads or of C++ frames, warnings, a shell's last word, a logger's farewell.
+# Lines that do not say how a program ended: dumps of threads or C++ frames, warnings, a shell's or a logger's last line.
 _ASIDE = re.compile(
     rb"^\s*$|^  File |^(?:Current t|T)hread 0x|^Extension modules:|^Fatal Python error|<no Python frame>|^wandb:|^srun: |^make: "
     rb"|^frame #\d+: |^Exception raised from |^(?:\d[\d:. -]{9,30} [WI]|\[?[WI]\d{4}|\[[WI]) "
     rb"|^\s*\[\d+\] |^(?:.{0,80}: line \d+: .{0,40})?(?:Aborted|Killed|Terminated|Segmentation fault|Bus error)\b"
 )
-# What a library's threads still say about an end that has come.
+# What a library's threads still log after the program has failed.
 _ECHO = re.compile(rb"^(?:\d[\d:. -]{9,30} E|\[?E\d{4}|\[E) ")
 
 
-class Said:
-    """`raised`: the exceptions it ended with, each with what follows it, the last first; `lines`: its last lines, the last
-    first; `after`: how many lines came after the last exception, 0 without one."""
+class OutputTail:
+    """`raised`: the exceptions that the program ended with, each with the text after it, the last first. `lines`: its last lines,
+    the last first, empty where it raised. `after`: the number of lines after the last exception, 0 without one.
+    """
 
     def __init__(self, raised: list[bytes], lines: list[bytes], after: int) -> None:
         self.raised = raised
@@ -50,7 +51,7 @@ class Said:
 
 
 class _Raised:
-    """One traceback and its exception. `at` is the number of the exception's line, `joined` that it goes on from the last one."""
+    """One traceback with its exception. `at` is the line number of the exception; `joined`: it continues the chain before it."""
 
     def __init__(self, joined: bool, ignored: bool) -> None:
         self.joined = joined
@@ -59,8 +60,8 @@ class _Raised:
         self.text: list[bytes] = []
 
 
-def read(tail: bytes) -> Said:
-    """Read the end of an output. Never raises, whatever the bytes are."""
+def read(tail: bytes) -> OutputTail:
+    """Parse the end of an output. Never raises, whatever the bytes are."""
     lines = [_COLOUR.sub(b"", line) for line in _NEW_LINE.split(tail)]
     streams: dict[bytes, list[tuple[int, bytes]]] = {}
     for number, line in enumerate(lines):
@@ -68,15 +69,15 @@ def read(tail: bytes) -> Said:
         tag, text = (rank.group(1), line[rank.end() :]) if rank else (b"", line)
         streams.setdefault(tag, []).append((number, text))
     chains = {tag: _chains(stream) for tag, stream in streams.items()}
-    final = [chain for tag, found in chains.items() for chain in found[-1:] if tag or not _left_behind(chain, lines)]
+    final = [chain for tag, found in chains.items() for chain in found[-1:] if tag or not _was_handled(chain, lines)]
     final.sort(key=lambda chain: chain[-1].at)
-    if any(re.search(MESSENGERS, _text(one)) for chain in final for one in chain):
+    if any(re.search(FORWARDERS, _text(one)) for chain in final for one in chain):
         final = sorted((chain for found in chains.values() for chain in found), key=lambda chain: chain[-1].at)
     raised = [_text(one) for chain in reversed(final) for one in reversed(chain)]
     after = _count_after(final[-1][-1].at, lines) if final else 0
     last = [text for _, text in _merged(streams) if not _ASIDE.match(text)][-_LAST_LINES:]
     # Beside an exception the last lines are what followed it, and part of its text.
-    return Said(raised, [] if final else last[::-1], after)
+    return OutputTail(raised, [] if final else last[::-1], after)
 
 
 def _merged(streams: dict[bytes, list[tuple[int, bytes]]]) -> list[tuple[int, bytes]]:
@@ -84,7 +85,7 @@ def _merged(streams: dict[bytes, list[tuple[int, bytes]]]) -> list[tuple[int, by
 
 
 def _chains(stream: list[tuple[int, bytes]]) -> list[list[_Raised]]:
-    """The tracebacks of one process, those that came of one another together; without what nobody ended by."""
+    """The tracebacks of one process, chained ones together, without those that Python ignored."""
     found: list[_Raised] = []
     open_one: _Raised | None = None
     before = b""
@@ -117,11 +118,11 @@ def _text(one: _Raised) -> bytes:
     return b"\n".join(one.text)
 
 
-def _left_behind(chain: list[_Raised], lines: list[bytes]) -> bool:
-    """Whether so much was printed after it that the program must have gone on."""
+def _was_handled(chain: list[_Raised], lines: list[bytes]) -> bool:
+    """Whether so many lines follow the exception that the program must have handled it."""
     return _count_after(chain[-1].at, lines) > _MOST_AFTER
 
 
 def _count_after(at: int, lines: list[bytes]) -> int:
-    """Lines after the exception's own that are not indented: what is, is part of some message."""
+    """Lines after the exception that are not indented, because indented ones continue a message."""
     return sum(not (_ASIDE.match(line) or _ECHO.match(line) or line[:1].isspace()) for line in lines[at + 1 :])

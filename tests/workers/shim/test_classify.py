@@ -6,8 +6,8 @@ import re
 import signal
 
 import pytest
-from gpuq_workers.shim import text, words
-from gpuq_workers.shim.end import Evidence, classify
+from gpuq_workers.shim import error_patterns, output_tail
+from gpuq_workers.shim.classify import Evidence, classify
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -171,7 +171,7 @@ def test_any_output_gets_one_of_the_words(
 def test_a_last_word_of_its_own_settles_it(before: bytes) -> None:
     """Whatever was caught and logged before, the exception that ended it is the last."""
     tail = before + b"\n" * 2 + b"step\n" + traceback("KeyError: 'loss'").encode()
-    messenger = re.search(words.MESSENGERS, before)
+    messenger = re.search(error_patterns.FORWARDERS, before)
     rank = any(tag in before for tag in (b"[rank", b"0: ", b"pid="))
     if not messenger and not rank:
         assert classify(Evidence(1, tail)).ending == ERROR
@@ -181,7 +181,7 @@ def test_a_last_word_of_its_own_settles_it(before: bytes) -> None:
 
 
 def test_the_words_of_the_shim_are_those_of_the_core() -> None:
-    ours = {value for name, value in vars(words).items() if name in Ending.__members__}
+    ours = {value for name, value in vars(error_patterns).items() if name in Ending.__members__}
     assert ours == {str(ending) for ending in Ending}
 
 
@@ -192,11 +192,11 @@ def test_every_row_of_the_table_has_a_case_of_its_own() -> None:
         for group in (GPU_MEMORY, HOST_MEMORY, DRIVER_FAULTS, DEVICE_FAULTS)
         for text in group.values()
     ]
-    said = [text.read(case) for case in (*cases, *(one.encode() for one in (CHILD, RANK, SPAWNED)))]
+    said = [output_tail.read(case) for case in (*cases, *(one.encode() for one in (CHILD, RANK, SPAWNED)))]
     shown = [
         pattern
-        for _, _, pattern, _ in words.WORDS
+        for _, _, pattern, _ in error_patterns.PATTERNS
         if any(re.search(pattern, text, re.MULTILINE) for one in said for text in (*one.raised, *one.lines))
     ]
-    missing = [source for _, _, pattern, source in words.WORDS if pattern not in shown]
+    missing = [source for _, _, pattern, source in error_patterns.PATTERNS if pattern not in shown]
     assert missing == []

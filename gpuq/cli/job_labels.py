@@ -1,25 +1,34 @@
-"""What tells jobs of one script apart in a list: the script, and the arguments in which they differ.
+"""What names and explains a job in one cell of a table: its label and its reason.
 
-A name given with `--name` stands before the arguments instead of the script. Scripts of one name get as much of their folder as
-it takes (`mnist/main.py`, `imagenet/main.py`).
+The label is the script and the arguments in which jobs of that script differ; a name given with `--name` stands in place of
+the script. Scripts of one name get as much of their folder as tells them apart (`mnist/main.py`, `imagenet/main.py`). The
+reason is the rule that keeps a job waiting, or for one that failed the exit code and the exception.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-from gpuq.cli import format as fmt
+from gpuq import format as fmt
+from gpuq.cli import console
 from gpuq.cli.client import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+# Values of options longer than this are cut to the last part of their path.
 _LONG_VALUE = 16
+_EXIT = re.compile(r"^ended with exit code (\d+)(?:, as `timeout` gives it)?(?:: )?")
+_SIGNAL = re.compile(r"^ended by (signal \d+ \(\w+\))(?:: )?")
+# `[enforce fail at alloc_cpu.cpp:117] . ` names a line of PyTorch, and stands before what one wants to read.
+_NOISE = re.compile(r"\[enforce fail at [^\]]*\]\s*\.?\s*")
+_ASKED = re.compile(r"(?:tried|trying) to allocate [\d.,]+\s?\w+", re.IGNORECASE)
 
 
-def labels(jobs: Sequence[Record]) -> list[fmt.Cell]:
+def labels(jobs: Sequence[Record]) -> list[console.Cell]:
     """A label for each job, with shorter forms: long paths cut to their last part, then left out."""
     split = [split_command(job["command"]) for job in jobs]
     shown = _script_names({script for script, _ in split})
@@ -27,7 +36,7 @@ def labels(jobs: Sequence[Record]) -> list[fmt.Cell]:
     groups: dict[str, list[int]] = defaultdict(list)
     for number, head in enumerate(heads):
         groups[head].append(number)
-    found: dict[int, fmt.Cell] = {}
+    found: dict[int, console.Cell] = {}
     for head, numbers in groups.items():
         units = [list(_units(split[number][1])) for number in numbers]
         common = set(units[0]).intersection(*units[1:])
@@ -38,7 +47,7 @@ def labels(jobs: Sequence[Record]) -> list[fmt.Cell]:
             kept = ([] if named else own) if alike else [unit for unit in own if unit not in common]
             plain = [unit for unit in kept if _shortened(unit) == unit]
             forms = (_text(head, some) for some in (kept, [_shortened(unit) for unit in kept], plain or kept))
-            found[number] = fmt.Cell.of(*forms)
+            found[number] = console.Cell.of(*forms)
     return [found[number] for number in range(len(jobs))]
 
 
@@ -108,3 +117,27 @@ def _shortened(unit: str) -> str:
 
 def _text(head: str, arguments: Sequence[str]) -> str:
     return fmt.clean(" ".join((head, *arguments)))
+
+
+# --- reasons ---------------------------------------------------------------------------------------------------------
+
+
+def short_reason(job: Record) -> console.Cell:
+    """The reason for a cell of a table, with a shorter form where there is one; empty for a job that completed."""
+    text = fmt.clean(job.get("reason") or "")
+    if job["state"] == "COMPLETED":
+        return console.Cell("")
+    if job["state"] == "FAILED":
+        return console.Cell(_SIGNAL.sub(r"\1: ", _EXIT.sub(r"exit \1: ", text)).removesuffix(": "))
+    if job["state"] == "OUT_OF_MEMORY":
+        text = _NOISE.sub("", re.sub(r"^(host )?out of memory: ", "", text))
+        asked = _ASKED.search(text)
+        return console.Cell.of(text, *([asked[0].lower()] if asked else []))
+    return console.Cell(text)
+
+
+def full_reason(job: Record) -> str | None:
+    """The reason without the exit code and the state, which are shown beside it; None if nothing is left."""
+    if job["state"] == "COMPLETED" or not job.get("reason"):
+        return None
+    return _EXIT.sub("", fmt.clean(job["reason"])) or None

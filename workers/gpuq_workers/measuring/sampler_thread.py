@@ -1,7 +1,7 @@
-"""Sampling off the event loop: residents go in, the newest sample and final measurements come out.
+"""Run the sampler in a thread of its own, off the event loop.
 
-A driver may hang in a call. So it is asked from one thread of its own, and whoever waits for it waits only so long: then
-readings are missing (missing readings admit nobody), but starts and ends are still reported.
+A driver may hang in a call. So it is called from one thread only, and the event loop waits for a limited time: then readings
+are missing, which keeps jobs off the devices, but starts and ends are still reported.
 """
 
 from __future__ import annotations
@@ -20,38 +20,38 @@ from gpuq.core.state.device import Device
 from gpuq_workers.attempts import AttemptFolder
 from gpuq_workers.measuring.sample import AloneSteps, Sample, WatchedResident, read_measurement
 
-log = logging.getLogger("gpuq.watch")
+log = logging.getLogger(__name__)
 
 _FINISH_WITHIN_S = 5.0
 _SAMPLES_A_READING_LIVES = 3.0
 
 
 class SamplerLike(Protocol):
-    """`gpuq_workers.measuring.sample.Sampler`, or its stand-in in tests."""
+    """What this needs of `gpuq_workers.measuring.sample.Sampler`; tests pass their own."""
 
     def sample(self, now: float, residents: Sequence[WatchedResident]) -> Sample:
-        """One look at all devices and residents."""
+        """Take one sample of all devices and residents."""
         ...
 
     def finish(self, attempt: AttemptId, folder: Path | None = None) -> Measurement:
-        """The final measurement of an attempt; it is forgotten then."""
+        """The final measurement of an attempt, which is forgotten then."""
         ...
 
     def pause(self, attempts: Sequence[AttemptId]) -> None:
-        """One of these is about to be paused: until `go_on` nothing that they do counts."""
+        """Count nothing of these attempts until `resume`."""
         ...
 
-    def go_on(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
-        """The pause is over, and this was measured in it."""
+    def resume(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
+        """Count these attempts again; `measured` is what was measured in the pause."""
         ...
 
     def note(self, attempt: AttemptId, why_not: str) -> None:
-        """Why nobody is paused to measure this attempt."""
+        """Record why no partner is paused to measure this attempt."""
         ...
 
 
-class Watch:
-    """The sampler in its thread."""
+class SamplerThread:
+    """A sampler in its thread, and its newest sample."""
 
     def __init__(self, sampler: SamplerLike, list_devices: Callable[[], tuple[Device, ...]], every_s: float) -> None:
         self._sampler, self._list_devices, self._every_s = sampler, list_devices, every_s
@@ -61,19 +61,19 @@ class Watch:
 
     @property
     def sample(self) -> Sample | None:
-        """The newest sample; None while there is none that is fresh."""
+        """The newest sample; None if it is older than three sampling periods."""
         if self._newest is None:
             return None
         taken, sample = self._newest
         return sample if time.monotonic() - taken < max(_SAMPLES_A_READING_LIVES * self._every_s, 1.0) else None
 
     def looked(self) -> tuple[Sequence[Device], Sample] | None:
-        """The devices and the newest sample; None while there is none that is fresh."""
+        """The devices and the newest sample; None as for `sample`."""
         sample = self.sample
         return None if sample is None else (self.devices, sample)
 
     async def look(self, residents: Sequence[WatchedResident]) -> None:
-        """Take one sample; returns when it is there."""
+        """Take one sample; returns when it is taken."""
         loop = asyncio.get_running_loop()
         self._newest = await loop.run_in_executor(self._thread, self._take, residents)
 
@@ -82,27 +82,30 @@ class Watch:
         return time.monotonic(), self._sampler.sample(time.time(), residents)
 
     async def finish(self, folder: AttemptFolder) -> Measurement:
-        """The final measurement of an attempt; what earlier processes measured, or nothing, if it cannot be had now."""
+        """The final measurement of an attempt. If the sampler hangs, the one last saved in its folder, or an empty one."""
         loop = asyncio.get_running_loop()
         work = loop.run_in_executor(self._thread, self._sampler.finish, folder.attempt, folder.path)
         try:
             return await asyncio.wait_for(work, _FINISH_WITHIN_S)
         except TimeoutError:
-            log.warning("attempt %s: the sampler does not answer; its last saved measurement counts", folder.attempt)
+            log.warning(
+                "the sampler hangs; the last saved measurement counts",
+                extra={"action": "finish", "attempt": str(folder.attempt)},
+            )
             return read_measurement(folder.path) or Measurement()
 
     async def pause(self, attempts: Sequence[AttemptId]) -> None:
-        """As the sampler's; what comes back is after its look of this moment."""
+        """`Sampler.pause`; returns after a sample that is being taken."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._sampler.pause, attempts)
 
-    async def go_on(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
-        """As the sampler's."""
-        await asyncio.get_running_loop().run_in_executor(self._thread, self._sampler.go_on, attempts, measured)
+    async def resume(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
+        """`Sampler.resume` or `Sampler.note`, in the thread."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._sampler.resume, attempts, measured)
 
     async def note(self, attempt: AttemptId, why_not: str) -> None:
-        """As the sampler's."""
+        """`Sampler.resume` or `Sampler.note`, in the thread."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._sampler.note, attempt, why_not)
 
     def close(self) -> None:
-        """Let go of the thread, also if it hangs."""
+        """End the thread without waiting for a call that hangs."""
         self._thread.shutdown(wait=False, cancel_futures=True)
