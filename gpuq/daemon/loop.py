@@ -199,12 +199,12 @@ class Dispatcher:
     def _pass(self, now: float) -> list[Action]:
         """What to do now. Should even the default fail, then nothing starts, but what ended is archived and what was cancelled
         is stopped: a queue that cannot schedule must still obey."""
-        state, known, limits, cause = self.state, self._cache, self.parts.limits, self.journal.seq
+        state, known, limits = self.state, self._cache, self.parts.limits
         try:
-            return decide(state, known, limits, self._policy, now, cause)
+            return decide(state, known, limits, self._policy, now)
         except Exception as error:  # noqa: BLE001 - see above; it is logged and shown
             self.parts.policy.default_failed(error, now)
-            return decide(state, known, limits, propose_nothing, now, cause)
+            return decide(state, known, limits, propose_nothing, now)
 
     def _answer(self, now: float) -> None:
         while questions := needed_forecasts(self.state, self._cache, self.parts.limits, now):

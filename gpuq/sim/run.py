@@ -263,7 +263,7 @@ class Simulation:
         started = time.perf_counter()
         while questions := needed_forecasts(self.state, self._known, self._limits, self.now):
             self._known.update(self._beliefs.answer(questions))
-        actions = decide(self.state, self._known, self._limits, self._policy, self.now, cause=0)
+        actions = decide(self.state, self._known, self._limits, self._policy, self.now)
         self.run.pass_seconds.append(time.perf_counter() - started)
         self._passed_at = self.now
         self.run.replacements += self._policy.fault is not None

@@ -109,7 +109,7 @@ def _zoo(chance: Generator) -> Zoo:
 
 
 def _start(state: State, oracle: Oracle, limits: Limits, proposals: Sequence[Proposal]) -> None:
-    for action in decide(state, _answers(state, oracle, limits), limits, lambda _: iter(proposals), _NOW, cause=0):
+    for action in decide(state, _answers(state, oracle, limits), limits, lambda _: iter(proposals), _NOW):
         if isinstance(action, Launch):
             apply(state, action, _NOW)
             apply(state, Started(action.attempt.id, _NOW, 1, ""), _NOW)
