@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.policy import Policy
 from gpuq.core.state.job import Job
-from gpuq.sim.forecaster import Beliefs
+from gpuq.sim.forecaster import Forecaster
 
 
-def _as_they_are(beliefs: Beliefs) -> Beliefs:
-    return beliefs
+def _as_they_are(forecaster: Forecaster) -> Forecaster:
+    return forecaster
 
 
 def _as_it_is(job: Job) -> Job:
@@ -20,8 +20,8 @@ def _as_it_is(job: Job) -> Job:
 
 
 @dataclass(frozen=True)
-class Contender:
-    """`believe` stands between the forecasts and the core: a rival that looks at less, or trusts more, is made there.
+class Candidate:
+    """`wrap_forecaster` stands between the forecasts and the core: a rival that looks at less, or trusts more, is made there.
 
     `submit` is what its users have to say of a job beyond what the trace does, as that it may be stopped.
     """
@@ -29,5 +29,5 @@ class Contender:
     name: str
     policy: Policy
     limits: Limits = field(default_factory=Limits)
-    believe: Callable[[Beliefs], Beliefs] = _as_they_are
+    wrap_forecaster: Callable[[Forecaster], Forecaster] = _as_they_are
     submit: Callable[[Job], Job] = _as_it_is

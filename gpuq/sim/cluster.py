@@ -13,19 +13,19 @@ from dataclasses import dataclass
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.sim.energy import Energy
 from gpuq.sim.memory import STARTING_S, STARTING_SHARE, peak_memory
-from gpuq.sim.record import AttemptRun, Stretch
+from gpuq.sim.record import SimulatedAttempt, Stretch
 from gpuq.sim.world import World
 
 
 @dataclass(slots=True, eq=False)
-class Resident:
+class RunningAttempt:
     """An attempt that runs: how much work is left, and since when it has had its present partners.
 
     `pace` is how many seconds a second of work takes: its `slowdown` beside its partners, over its speed alone. `turn` counts the
     changes of pace: an end foreseen before the last one is void.
     """
 
-    run: AttemptRun
+    run: SimulatedAttempt
     left_s: float
     since: float
     alone_speed: float
@@ -43,23 +43,23 @@ class Resident:
         return self.run.arrival.kind
 
 
-class Floor:
+class SimulatedCluster:
     """See the module's own words."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.energy = Energy(world)
         self.devices: dict[DeviceId, Device] = {device.id: device for device in world.devices}
-        self.on: dict[DeviceId, list[Resident]] = {device.id: [] for device in world.devices}
+        self.on: dict[DeviceId, list[RunningAttempt]] = {device.id: [] for device in world.devices}
         self._slowdowns: dict[tuple[str, tuple[str, ...]], float] = {}
         self.has_memory = any(workload.memory_bytes is not None for workload in world.workloads.values())
         self._can_run_out = self.has_memory or any(map(math.isinf, world.pairs.values()))
 
-    def start(self, run: AttemptRun, left_s: float, now: float) -> Resident:
+    def start(self, run: SimulatedAttempt, left_s: float, now: float) -> RunningAttempt:
         """It runs from now on."""
         arrival = run.arrival
         speed = self.world.speed(arrival.kind, run.device_type, len(run.devices), arrival.devices)
-        resident = Resident(run, left_s, now, speed)
+        resident = RunningAttempt(run, left_s, now, speed)
         resident.peak_bytes = peak_memory(self.world, arrival)
         if resident.peak_bytes is not None:
             resident.held_bytes = run.memory_bytes = round(resident.peak_bytes * STARTING_SHARE)
@@ -67,12 +67,12 @@ class Floor:
             self.on[device].append(resident)
         return resident
 
-    def end(self, resident: Resident) -> None:
+    def end(self, resident: RunningAttempt) -> None:
         """It is gone; whoever was beside it is to be reconsidered."""
         for device in resident.run.devices:
             self.on[device].remove(resident)
 
-    def settle(self, resident: Resident, now: float) -> None:
+    def settle(self, resident: RunningAttempt, now: float) -> None:
         """Account for the time since the last change."""
         seconds, resident.since = now - resident.since, now
         if seconds <= 0:
@@ -86,7 +86,7 @@ class Floor:
         else:
             stretches.append(Stretch(resident.beside, seconds, work, resident.slowdown))
 
-    def reconsider(self, devices: Iterable[DeviceId], now: float) -> list[Resident]:
+    def reconsider(self, devices: Iterable[DeviceId], now: float) -> list[RunningAttempt]:
         """Who was on these devices all the time, or came, goes on at another pace from now on; those whose pace is new."""
         found = dict.fromkeys(resident for device in devices for resident in self.on[device])
         changed = [resident for resident in found if self._repace(resident, now)]
@@ -96,11 +96,11 @@ class Floor:
                 self.energy.set(self.devices[device], [(r.kind, r.slowdown) for r in self.on[device]], now)
         return changed
 
-    def starting_s(self, resident: Resident) -> float | None:
+    def starting_s(self, resident: RunningAttempt) -> float | None:
         """How long it loads until it needs all of its memory; None where nobody can run out of it."""
         return min(STARTING_S, resident.left_s / 2) * resident.pace if self._can_run_out else None
 
-    def grow(self, resident: Resident) -> bool:
+    def grow(self, resident: RunningAttempt) -> bool:
         """It needs its peak from now on. Whether there is room on each of its devices."""
         resident.grown = True
         before, resident.held_bytes = resident.held_bytes, resident.peak_bytes
@@ -110,7 +110,7 @@ class Floor:
         resident.held_bytes = before
         return False
 
-    def has_room(self, resident: Resident) -> bool:
+    def has_room(self, resident: RunningAttempt) -> bool:
         """Whether what is held on its devices is there, and nobody is beside it whom it cannot be with."""
         return all(
             sum(other.held_bytes or 0 for other in self.on[device]) <= self.devices[device].total_memory
@@ -129,7 +129,7 @@ class Floor:
             found = self._slowdowns[kind, beside] = self.world.slowdown(kind, beside)
         return found
 
-    def _clash(self, resident: Resident, other: Resident) -> bool:
+    def _clash(self, resident: RunningAttempt, other: RunningAttempt) -> bool:
         return (
             other is not resident
             and resident.grown
@@ -139,7 +139,7 @@ class Floor:
             )
         )
 
-    def _repace(self, resident: Resident, now: float) -> bool:
+    def _repace(self, resident: RunningAttempt, now: float) -> bool:
         """A gang is as slow as on its slowest device. Whether its end is to be foreseen anew."""
         slowest = 0.0
         beside: tuple[str, ...] = ()

@@ -19,13 +19,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gpuq.errors import BadInput, Failure, GpuqError
-from gpuq.lab.sim.bound import can_be_computed
 from gpuq.settings import GROUPS, Settings, load
-from gpuq.sim.compare import Asked, Played, check, compare
+from gpuq.sim.bound import can_be_computed
+from gpuq.sim.compare import ComparedRun, Comparison, check, compare
 from gpuq.sim.named import rivals, usual
 from gpuq.sim.report.figures import BUDGET
 from gpuq.sim.report.page import page
-from gpuq.sim.report.report import Report, to_json
+from gpuq.sim.report.report import SimulationReport, to_json
 from gpuq.sim.report.summary import summarise
 from gpuq.sim.report.table import show
 
@@ -67,22 +67,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def report_of(asked: Asked, played: Sequence[Played]) -> Report:
+def report_of(asked: Comparison, played: Sequence[ComparedRun]) -> SimulationReport:
     """The report of what was played."""
     summaries = summarise(one.figures for one in played)
-    return Report(
+    return SimulationReport(
         title=f"{played[0].figures.trace}; world: {played[0].figures.world}",
         main=asked.main,
         baseline=asked.baseline,
         chain=asked.chain,
         budget=asked.budget,
         summaries=tuple(summaries),
-        sketches=tuple(one.sketch for one in played if one.figures.seeds == asked.seeds[:1]),
+        plot_data=tuple(one.plot_data for one in played if one.figures.seeds == asked.seeds[:1]),
         notes=(*_told(asked), *dict.fromkeys(note for one in played for note in one.notes)),
     )
 
 
-def _told(asked: Asked) -> Iterator[str]:
+def _told(asked: Comparison) -> Iterator[str]:
     from gpuq.sim.learned import can_train
 
     untrained = asked.forecasts == "learned" and not can_train()
@@ -93,14 +93,14 @@ def _told(asked: Asked) -> Iterator[str]:
         yield f"the most that sharing could save is not computed: that needs SciPy ({_TRAIN_EXTRA})"
 
 
-def _asked(options: argparse.Namespace) -> Asked:
+def _asked(options: argparse.Namespace) -> Comparison:
     settings = load({**os.environ, **overrides(options.set)})
     if options.trace == HISTORY:
         _check_record(settings)
     names = [name for part in options.policy for name in part.split(",") if name]
     names = names or list(usual(settings.scheduling.policy))
-    return Asked(
-        contenders=tuple(dict.fromkeys([*names, *(rivals() if options.rivals else ())])),
+    return Comparison(
+        candidates=tuple(dict.fromkeys([*names, *(rivals() if options.rivals else ())])),
         settings=settings,
         source=options.trace,
         world=options.world,
@@ -139,7 +139,7 @@ def overrides(asked: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _played(asked: Asked) -> list[Played]:
+def _played(asked: Comparison) -> list[ComparedRun]:
     with _bar(len(asked.tasks)) as tell:
         return compare(asked, progress=tell)
 
@@ -166,7 +166,7 @@ def _bar(runs: int) -> Iterator[Callable[[Sequence[float]], None] | None]:
         yield tell
 
 
-def _write(report: Report, options: argparse.Namespace) -> Path | None:
+def _write(report: SimulationReport, options: argparse.Namespace) -> Path | None:
     """The page, where it was asked for or nothing else was."""
     path: Path | None = options.html or (None if options.json else _PAGE)
     if path is None:
@@ -182,7 +182,7 @@ def _write(report: Report, options: argparse.Namespace) -> Path | None:
     return path
 
 
-def _show(report: Report, as_json: bool) -> None:
+def _show(report: SimulationReport, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps(to_json(report), allow_nan=False, indent=2) + "\n")
     else:

@@ -21,14 +21,15 @@ from typing import Any, Literal
 
 from gpuq.core.scheduling.limits import Limits
 from gpuq.errors import Failure
-from gpuq.lab.sim.bound import possible_saving
 from gpuq.settings import Settings
-from gpuq.sim.forecaster import Beliefs, Cold, Oracle
-from gpuq.sim.named import contender_named, usual
-from gpuq.sim.report.figures import Figures, figures
-from gpuq.sim.report.plot_data import Sketch, sketch
+from gpuq.sim.bound import possible_saving
+from gpuq.sim.forecaster import Cold, Forecaster, Oracle
+from gpuq.sim.named import candidate_named, usual
+from gpuq.sim.report.figures import RunFigures, figures
+from gpuq.sim.report.plot_data import PlotData, plot_data
 from gpuq.sim.run import Simulation
-from gpuq.sim.scenario import Scenario, open_scenario
+from gpuq.sim.scenario import open_scenario
+from gpuq.sim.scenario_builder import Scenario
 
 Forecasts = Literal["learned", "oracle", "cold"]
 _LOOK_EVERY_S = 0.1
@@ -36,10 +37,10 @@ Progress = Callable[[Sequence[float]], None]
 
 
 @dataclass(frozen=True)
-class Asked:
+class Comparison:
     """What is to be played. None is the scenario's own default. `tried` are settings as they were asked for, to be told."""
 
-    contenders: tuple[str, ...]
+    candidates: tuple[str, ...]
     settings: Settings
     source: str = "history"
     world: str | None = None
@@ -54,37 +55,37 @@ class Asked:
     @property
     def baseline(self) -> str:
         """The contender that the others are compared with."""
-        return self.contenders[0]
+        return self.candidates[0]
 
     @property
     def main(self) -> str:
         """The contender that the report is about: the one that the settings name, else the last."""
         chosen = self.settings.scheduling.policy
-        return chosen if chosen in self.contenders else self.contenders[-1]
+        return chosen if chosen in self.candidates else self.candidates[-1]
 
     @property
     def chain(self) -> tuple[tuple[str, str], ...]:
         """From a queue that shares nothing to the contender that the report is about: names, and what each adds; empty unless
         all of them play."""
         steps = usual(self.main)
-        return tuple(steps.items()) if set(steps) <= set(self.contenders) else ()
+        return tuple(steps.items()) if set(steps) <= set(self.candidates) else ()
 
     @property
     def tasks(self) -> list[tuple[str, int]]:
         """(contender, seed) of each run, in the order in which they are reported."""
-        return list(product(self.contenders, self.seeds))
+        return list(product(self.candidates, self.seeds))
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
+class ComparedRun:
     """One run, as far as the report needs it."""
 
-    figures: Figures
-    sketch: Sketch
+    figures: RunFigures
+    plot_data: PlotData
     notes: tuple[str, ...]
 
 
-def compare(asked: Asked, *, processes: int | None = None, progress: Progress | None = None) -> list[Played]:
+def compare(asked: Comparison, *, processes: int | None = None, progress: Progress | None = None) -> list[ComparedRun]:
     """All runs. `progress` is told now and then the share done of each. Raises what making or playing a scenario raises."""
     tasks = asked.tasks
     many = min(len(tasks), processes or len(os.sched_getaffinity(0)))
@@ -93,18 +94,18 @@ def compare(asked: Asked, *, processes: int | None = None, progress: Progress | 
     return _side_by_side(asked, tasks, many, progress)
 
 
-def play(asked: Asked, name: str, seed: int, progress: Callable[[float], None] | None = None) -> Played:
+def play(asked: Comparison, name: str, seed: int, progress: Callable[[float], None] | None = None) -> ComparedRun:
     """One contender on one seed."""
     scenario = _scenario(asked, seed)
-    contender = contender_named(name, asked.settings, scenario.world)
-    run = Simulation(scenario.trace, scenario.world, _beliefs(asked, scenario, seed), contender, seed=seed).play(
+    candidate = candidate_named(name, asked.settings, scenario.world)
+    run = Simulation(scenario.trace, scenario.world, _forecaster(asked, scenario, seed), candidate, seed=seed).play(
         progress
     )
     found = figures(run, budget=asked.budget, prices=asked.settings.scheduling)
-    return Played(replace(found, possible_saving=_possible(asked, seed)), sketch(run), tuple(run.notes))
+    return ComparedRun(replace(found, possible_saving=_possible(asked, seed)), plot_data(run), tuple(run.notes))
 
 
-def _beliefs(asked: Asked, scenario: Scenario, seed: int) -> Beliefs:
+def _forecaster(asked: Comparison, scenario: Scenario, seed: int) -> Forecaster:
     match asked.forecasts:
         case "oracle":
             return Oracle(scenario.world)
@@ -126,20 +127,22 @@ def _bound(source: str, options: tuple[tuple[str, Any], ...], limits: Limits) ->
     return possible_saving(_opened(source, options), limits)
 
 
-def _scenario(asked: Asked, seed: int) -> Scenario:
+def _scenario(asked: Comparison, seed: int) -> Scenario:
     return _opened(asked.source, _options(asked, seed))
 
 
-def _possible(asked: Asked, seed: int) -> float | None:
+def _possible(asked: Comparison, seed: int) -> float | None:
     """It is the scenario's, the same for all contenders."""
     return _bound(asked.source, _options(asked, seed), asked.settings.admission)
 
 
-def _options(asked: Asked, seed: int) -> tuple[tuple[str, Any], ...]:
+def _options(asked: Comparison, seed: int) -> tuple[tuple[str, Any], ...]:
     return (("world", asked.world), ("gpus", asked.gpus), ("load", asked.load), ("jobs", asked.jobs), ("seed", seed))
 
 
-def _one_by_one(asked: Asked, tasks: Sequence[tuple[str, int]], progress: Progress | None) -> Iterator[Played]:
+def _one_by_one(
+    asked: Comparison, tasks: Sequence[tuple[str, int]], progress: Progress | None
+) -> Iterator[ComparedRun]:
     shares = [0.0] * len(tasks)
 
     def tell(place: int, share: float) -> None:
@@ -156,7 +159,9 @@ def _one_by_one(asked: Asked, tasks: Sequence[tuple[str, int]], progress: Progre
 _shares: Any = None
 
 
-def _side_by_side(asked: Asked, tasks: Sequence[tuple[str, int]], many: int, progress: Progress | None) -> list[Played]:
+def _side_by_side(
+    asked: Comparison, tasks: Sequence[tuple[str, int]], many: int, progress: Progress | None
+) -> list[ComparedRun]:
     # Spawned, not forked: a library of the parent may have threads by now.
     context = multiprocessing.get_context("spawn")
     shares = context.Array(c_double, len(tasks), lock=False)
@@ -177,7 +182,7 @@ def _side_by_side(asked: Asked, tasks: Sequence[tuple[str, int]], many: int, pro
             process.terminate()
 
 
-def _watch(futures: Sequence[Future[Played]], shares: Any, progress: Progress | None) -> None:
+def _watch(futures: Sequence[Future[ComparedRun]], shares: Any, progress: Progress | None) -> None:
     """Until all have ended, or one has failed."""
     while True:
         done, running = wait(futures, _LOOK_EVERY_S)
@@ -194,7 +199,7 @@ def _begin(shares: Any) -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _play_there(asked: Asked, place: int, name: str, seed: int) -> Played:
+def _play_there(asked: Comparison, place: int, name: str, seed: int) -> ComparedRun:
     told_at = 0.0
 
     def tell(share: float) -> None:
@@ -205,10 +210,10 @@ def _play_there(asked: Asked, place: int, name: str, seed: int) -> Played:
     return play(asked, name, seed, tell)
 
 
-def check(asked: Asked) -> None:
+def check(asked: Comparison) -> None:
     """Raises BadInput before anything is played, where a contender or the scenario cannot be made."""
     scenario = _scenario(asked, asked.seeds[0])
     if not scenario.trace.arrivals:
         raise Failure("There is no job to simulate.")
-    for name in asked.contenders:
-        contender_named(name, asked.settings, scenario.world)
+    for name in asked.candidates:
+        candidate_named(name, asked.settings, scenario.world)

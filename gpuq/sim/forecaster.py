@@ -12,25 +12,25 @@ from typing import NamedTuple, Protocol
 from gpuq.core.state.forecast import UNKNOWN, Forecast, PairCost, Question
 from gpuq.core.state.job import KindId
 from gpuq.sim.memory import peak_memory
-from gpuq.sim.record import AttemptRun
-from gpuq.sim.trace import Arrival
+from gpuq.sim.record import SimulatedAttempt
+from gpuq.sim.trace import JobArrival
 from gpuq.sim.world import World
 
 # What a job is seen to use in a world that says nothing of memory: so little that memory keeps nobody apart.
 UNSEEN_MEMORY_BYTES = 2**30
 
 
-class Taught(NamedTuple):
+class TrainingResult(NamedTuple):
     """What came of a nightly training, and why."""
 
     published: bool
     reason: str
 
 
-class Beliefs(Protocol):
+class Forecaster(Protocol):
     """Where forecasts come from."""
 
-    def signature(self, arrival: Arrival) -> str:
+    def signature(self, arrival: JobArrival) -> str:
         """The signature that the job is submitted with; jobs of one signature get one forecast."""
         ...
 
@@ -38,11 +38,11 @@ class Beliefs(Protocol):
         """A forecast for each question."""
         ...
 
-    def learn(self, attempt: AttemptRun, now: float) -> bool:
+    def learn(self, attempt: SimulatedAttempt, now: float) -> bool:
         """An attempt ended. Returns whether that may change any forecast."""
         ...
 
-    def night(self, now: float) -> Taught | None:
+    def train(self, now: float) -> TrainingResult | None:
         """It is time for the nightly training; None where there is none."""
         ...
 
@@ -50,7 +50,7 @@ class Beliefs(Protocol):
 class Cold:
     """Knows nothing and learns nothing: every job runs alone."""
 
-    def signature(self, arrival: Arrival) -> str:
+    def signature(self, arrival: JobArrival) -> str:
         """By kind."""
         return arrival.kind
 
@@ -58,11 +58,11 @@ class Cold:
         """Unknown, all of them."""
         return dict.fromkeys(questions, UNKNOWN)
 
-    def learn(self, attempt: AttemptRun, now: float) -> bool:  # noqa: ARG002 - it is a Beliefs
+    def learn(self, attempt: SimulatedAttempt, now: float) -> bool:  # noqa: ARG002 - it is a Beliefs
         """Ignored."""
         return False
 
-    def night(self, now: float) -> None:
+    def train(self, now: float) -> None:
         """Ignored."""
 
 
@@ -71,9 +71,9 @@ class Oracle:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._arrivals: dict[str, Arrival] = {}
+        self._arrivals: dict[str, JobArrival] = {}
 
-    def signature(self, arrival: Arrival) -> str:
+    def signature(self, arrival: JobArrival) -> str:
         """One for each job, since each one's duration is known."""
         signature = f"{arrival.kind}#{arrival.job}"
         self._arrivals[signature] = arrival
@@ -83,11 +83,11 @@ class Oracle:
         """The truth."""
         return {question: self._truth(question) for question in questions}
 
-    def learn(self, attempt: AttemptRun, now: float) -> bool:  # noqa: ARG002 - it is a Beliefs
+    def learn(self, attempt: SimulatedAttempt, now: float) -> bool:  # noqa: ARG002 - it is a Beliefs
         """There is nothing to learn."""
         return False
 
-    def night(self, now: float) -> None:
+    def train(self, now: float) -> None:
         """There is nothing to learn."""
 
     def _truth(self, question: Question) -> Forecast:

@@ -10,16 +10,16 @@ from collections.abc import Iterator
 
 from gpuq.core.state.device import Device, HostId, Reading
 from gpuq.core.state.events import HostReported, ResidentReport
-from gpuq.sim.cluster import Floor
+from gpuq.sim.cluster import SimulatedCluster
 
 
 class Hosts:
     """The hosts of a world, all up at first."""
 
-    def __init__(self, floor: Floor) -> None:
-        self._floor = floor
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
         self._devices: dict[HostId, tuple[Device, ...]] = {}
-        for device in floor.world.devices:
+        for device in cluster.world.devices:
             self._devices[device.host] = (*self._devices.get(device.host, ()), device)
         self._boots = dict.fromkeys(self._devices, 1)
         self._gone: set[HostId] = set()
@@ -33,8 +33,8 @@ class Hosts:
         devices = self._devices[host]
         if host in self._gone:
             return HostReported(host, self._boot(host), now, devices, (), ())
-        readings = tuple((d.id, Reading(now, self._floor.used_memory(d.id), 0.0, 0, 0.0)) for d in devices)
-        there = dict.fromkeys(resident for device in devices for resident in self._floor.on[device.id])
+        readings = tuple((d.id, Reading(now, self._cluster.used_memory(d.id), 0.0, 0, 0.0)) for d in devices)
+        there = dict.fromkeys(resident for device in devices for resident in self._cluster.on[device.id])
         residents = (ResidentReport(r.run.id, r.held_bytes, None, None, None, r.run.started_at) for r in there)
         return HostReported(host, self._boot(host), now, devices, readings, tuple(residents))
 
@@ -46,14 +46,14 @@ class Hosts:
         """It is gone; nobody is left there."""
         self._gone.add(host)
         for device in self._devices[host]:
-            self._floor.energy.set(device, (), now, on=False)
+            self._cluster.energy.set(device, (), now, on=False)
 
     def take_back(self, host: HostId, now: float) -> None:
         """It is there again, booted anew."""
         self._gone.discard(host)
         self._boots[host] += 1
         for device in self._devices[host]:
-            self._floor.energy.set(device, (), now)
+            self._cluster.energy.set(device, (), now)
 
     def _boot(self, host: HostId) -> str:
         return f"boot {self._boots[host]}"

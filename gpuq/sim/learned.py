@@ -27,10 +27,10 @@ from gpuq.learn.serving.model import Model
 from gpuq.learn.serving.predictor import Predictor
 from gpuq.learn.training import nightly
 from gpuq.settings import Learning
-from gpuq.sim.forecaster import UNSEEN_MEMORY_BYTES, Taught
+from gpuq.sim.forecaster import UNSEEN_MEMORY_BYTES, TrainingResult
 from gpuq.sim.noise import repeated
-from gpuq.sim.record import AttemptRun, Stretch
-from gpuq.sim.trace import Arrival
+from gpuq.sim.record import SimulatedAttempt, Stretch
+from gpuq.sim.trace import JobArrival
 from gpuq.sim.world import World
 from gpuq.submission import Submission
 
@@ -98,7 +98,7 @@ class Learned:
         self._versions = 0
         self.predictor = Predictor(History(), None, self._learning)
 
-    def signature(self, arrival: Arrival) -> str:
+    def signature(self, arrival: JobArrival) -> str:
         """As a submission of this work would have it: what the command shows of the model and the batch counts."""
         signature, features = self._describe(arrival)
         self.predictor.register(signature, features, arrival.kind)
@@ -108,7 +108,7 @@ class Learned:
         """The daemon's own predictor answers."""
         return self.predictor.answer(questions)
 
-    def learn(self, attempt: AttemptRun, now: float) -> bool:
+    def learn(self, attempt: SimulatedAttempt, now: float) -> bool:
         """It counts at once."""
         outcome = self._measured(attempt, now)
         if outcome is None:
@@ -117,7 +117,7 @@ class Learned:
         self.predictor.learn(outcome)
         return True
 
-    def night(self, now: float) -> Taught | None:  # noqa: ARG002 - the attempts have their own times
+    def train(self, now: float) -> TrainingResult | None:  # noqa: ARG002 - the attempts have their own times
         """The daemon's own training; what is better serves from now on.
 
         None where hardly an attempt ended since the last: the daemon would train, to no effect.
@@ -126,21 +126,21 @@ class Learned:
             return None
         self._taught = len(self._outcomes)
         if not can_train():
-            return Taught(False, f"not trained: {' or '.join(_TRAINED_WITH)} is not installed")
+            return TrainingResult(False, f"not trained: {' or '.join(_TRAINED_WITH)} is not installed")
         attempts = Teachable(tuple(self._outcomes), {})
         obstacle = nightly.obstacle(attempts, self._learning)
         if obstacle is not None:
-            return Taught(False, obstacle)
+            return TrainingResult(False, obstacle)
         trained = nightly.train(attempts, self._model, self._learning, self._limits)
         if trained.judgement.better:
             self._versions += 1
             self._model = structs.replace(trained.candidate, version=f"v{self._versions:04}")
             self.predictor.use(self._model)
-        return Taught(trained.judgement.better, trained.judgement.reason)
+        return TrainingResult(trained.judgement.better, trained.judgement.reason)
 
     # --- what is seen ----------------------------------------------------------------------------------------------
 
-    def _describe(self, arrival: Arrival) -> _Described:
+    def _describe(self, arrival: JobArrival) -> _Described:
         key = (arrival.kind, arrival.owner, arrival.devices)
         found = self._described.get(key)
         if found is None:
@@ -148,7 +148,7 @@ class Learned:
             found = self._described[key] = signature, features
         return found
 
-    def _measured(self, run: AttemptRun, now: float) -> Outcome | None:
+    def _measured(self, run: SimulatedAttempt, now: float) -> Outcome | None:
         """What the record would say of it; None where it was over before anything was measured."""
         seen = _seen(run)
         if run.started_at == run.ended_at or not run.stretches:
@@ -182,7 +182,7 @@ class Learned:
             sharing=self._sharing[DeviceId(run.devices[0])] if seen.partners else None,
         )
 
-    def _slowdowns(self, run: AttemptRun, seen: _Seen) -> Iterator[tuple[str, float, None, None]]:
+    def _slowdowns(self, run: SimulatedAttempt, seen: _Seen) -> Iterator[tuple[str, float, None, None]]:
         """Against its own rate alone, or its kind's where that is known; without an interval, as a single repeated run is."""
         alone = self._world.speed(run.arrival.kind, run.device_type, len(run.devices), run.arrival.devices)
         if (run.arrival.kind, run.device_type) not in self._rates_alone:
@@ -191,7 +191,7 @@ class Learned:
             if progress.rate is not None:
                 yield kind, alone / progress.rate * self._noise(run, f"slowdown beside {kind}"), None, None
 
-    def _peak_utilization(self, run: AttemptRun) -> float | None:
+    def _peak_utilization(self, run: SimulatedAttempt) -> float | None:
         """Of the time alone. Beside others a job uses less, the more they slow it; and where they all want more than the device
         has, what it uses says nothing."""
         own = self._world.workload(run.arrival.kind).utilization_pct
@@ -207,14 +207,14 @@ class Learned:
     def _wanted(self, own: float, stretch: Stretch) -> float:
         return own + sum(self._world.workload(kind).utilization_pct for kind in stretch.beside)
 
-    def _percent(self, value: float, run: AttemptRun) -> float:
+    def _percent(self, value: float, run: SimulatedAttempt) -> float:
         return min(100.0, value * self._noise(run, "utilisation"))
 
-    def _noise(self, run: AttemptRun, what: str) -> float:
+    def _noise(self, run: SimulatedAttempt, what: str) -> float:
         return repeated(f"{what} of attempt {run.id}, seed {self._seed}")
 
 
-def _submission(world: World, arrival: Arrival) -> Submission:
+def _submission(world: World, arrival: JobArrival) -> Submission:
     """A command that shows what commands usually show: the model and the batch, as arguments of one script per kind."""
     workload = world.workload(arrival.kind)
     batch = () if workload.batch_size is None else ("--batch-size", f"{workload.batch_size:g}")
@@ -227,7 +227,7 @@ def _submission(world: World, arrival: Arrival) -> Submission:
     )
 
 
-def _seen(run: AttemptRun) -> _Seen:
+def _seen(run: SimulatedAttempt) -> _Seen:
     seen = _Seen()
     for stretch in run.stretches:
         seen.partners.update(stretch.beside)

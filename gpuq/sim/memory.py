@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from gpuq.learn.bounds import SAME_KIND_MEMORY
 from gpuq.sim.noise import repeated
-from gpuq.sim.trace import Arrival
+from gpuq.sim.trace import JobArrival
 from gpuq.sim.world import World
 
 # A choice: a framework's own context and the first tensors, until the first step is done.
@@ -16,7 +16,7 @@ STARTING_SHARE = 0.25
 STARTING_S = 60.0
 
 
-def peak_memory(world: World, arrival: Arrival) -> int | None:
+def peak_memory(world: World, arrival: JobArrival) -> int | None:
     """Bytes that this job needs on each device; None in a world without memory."""
     usual = world.workload(arrival.kind).memory_bytes
     if usual is None:

@@ -13,7 +13,7 @@ from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import JobState
 from gpuq.core.state.verdict import Rule
-from gpuq.sim.trace import Arrival
+from gpuq.sim.trace import JobArrival
 
 
 @dataclass(slots=True)
@@ -31,7 +31,7 @@ class Stretch:
 
 
 @dataclass(slots=True)
-class AttemptRun:
+class SimulatedAttempt:
     """One attempt from its start to its end.
 
     `promised`: bytes on each device. `memory_bytes`: the most it really had on each; None in a world without memory. `lost_s`:
@@ -39,7 +39,7 @@ class AttemptRun:
     """
 
     id: AttemptId
-    arrival: Arrival
+    arrival: JobArrival
     devices: tuple[DeviceId, ...]
     device_type: str
     started_at: float
@@ -65,15 +65,15 @@ class AttemptRun:
 
 
 @dataclass(slots=True)
-class JobRun:
+class SimulatedJob:
     """One job from its submission to its end. `ended_at` is None for one that never ended; one whose `state` is not COMPLETED
     ended without its work done (it ran out of memory alone, say)."""
 
-    arrival: Arrival
+    arrival: JobArrival
     state: JobState = JobState.PENDING
     first_started_at: float | None = None
     ended_at: float | None = None
-    attempts: list[AttemptRun] = field(default_factory=list)
+    attempts: list[SimulatedAttempt] = field(default_factory=list)
 
     @property
     def completion_s(self) -> float | None:
@@ -90,13 +90,13 @@ class JobRun:
 
     @property
     def slowdown(self) -> float | None:
-        """Time taken / time alone on the same devices, over all its attempts; what `Run.max_slowdown` is a budget of."""
+        """Time taken / time alone on the same devices, over all its attempts; what `SimulationRun.max_slowdown` is a budget of."""
         return _slowdown([stretch for attempt in self.attempts for stretch in attempt.stretches])
 
 
 @dataclass(slots=True)
-class Admissions:
-    """Decisions about sharing, against the truth and `Run.max_slowdown`.
+class AdmissionCounts:
+    """Decisions about sharing, against the truth and `SimulationRun.max_slowdown`.
 
     `shared`: starts beside a partner; of them `wrongly_shared`: somebody there is slowed beyond the budget, or they cannot be
     together at all. `refused`: jobs refused for load, slowdown, memory or an unsafe pair, once for each job and each set of kinds
@@ -110,7 +110,7 @@ class Admissions:
 
 
 @dataclass(frozen=True, slots=True)
-class Night:
+class NightlyTraining:
     """One nightly training. `seconds` are real ones; `published`: another model serves from then on."""
 
     at: float
@@ -129,7 +129,7 @@ class HostLoss:
 
 
 @dataclass(slots=True)
-class Run:
+class SimulationRun:
     """One simulation. `pass_seconds` are real seconds of `ask`, the answers and `decide`, one per pass.
 
     `max_slowdown` is the budget of jobs that name none. `energy_kwh` is what all devices drew up to `ended_at`, of it
@@ -144,11 +144,11 @@ class Run:
     device_count: int
     devices: tuple[Device, ...] = ()
     max_slowdown: float = 1.15
-    jobs: list[JobRun] = field(default_factory=list)
+    jobs: list[SimulatedJob] = field(default_factory=list)
     pass_seconds: list[float] = field(default_factory=list)
-    nights: list[Night] = field(default_factory=list)
+    trainings: list[NightlyTraining] = field(default_factory=list)
     losses: list[HostLoss] = field(default_factory=list)
-    admissions: Admissions = field(default_factory=Admissions)
+    admissions: AdmissionCounts = field(default_factory=AdmissionCounts)
     energy_kwh: float | None = None
     idle_energy_kwh: float | None = None
     replacements: int = 0

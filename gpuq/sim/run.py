@@ -27,13 +27,13 @@ from gpuq.policies.alarm import patient
 from gpuq.policies.guard import Guarded
 from gpuq.policies.lists.packed import packed
 from gpuq.sim.audit import Audit
-from gpuq.sim.candidate import Contender
-from gpuq.sim.cluster import Floor, Resident
+from gpuq.sim.candidate import Candidate
+from gpuq.sim.cluster import RunningAttempt, SimulatedCluster
 from gpuq.sim.failures import NONE
-from gpuq.sim.forecaster import Beliefs
+from gpuq.sim.forecaster import Forecaster
 from gpuq.sim.hosts import Hosts
-from gpuq.sim.record import AttemptRun, HostLoss, JobRun, Night, Run, Stretch
-from gpuq.sim.trace import Arrival, Trace
+from gpuq.sim.record import HostLoss, NightlyTraining, SimulatedAttempt, SimulatedJob, SimulationRun, Stretch
+from gpuq.sim.trace import JobArrival, Trace
 from gpuq.sim.world import World
 
 DAY_S = 86_400.0
@@ -55,8 +55,8 @@ class Simulation:
         self,
         trace: Trace,
         world: World,
-        beliefs: Beliefs,
-        contender: Contender,
+        forecaster: Forecaster,
+        candidate: Candidate,
         *,
         seed: int = 0,
         losses: Sequence[HostLoss] = NONE,
@@ -64,23 +64,23 @@ class Simulation:
     ) -> None:
         self.now = 0.0
         self.state = State()
-        self.run = Run(
-            trace.name, world.name, contender.name, seed, len(world.devices), world.devices,
-            contender.limits.max_slowdown, losses=list(losses), notes=[*trace.notes, *world.notes],
+        self.run = SimulationRun(
+            trace.name, world.name, candidate.name, seed, len(world.devices), world.devices,
+            candidate.limits.max_slowdown, losses=list(losses), notes=[*trace.notes, *world.notes],
         )  # fmt: skip
         self._world = world
-        self._beliefs = contender.believe(beliefs)
-        self._policy = _guarded(contender)
-        self._as_submitted = contender.submit
+        self._forecaster = candidate.wrap_forecaster(forecaster)
+        self._policy = _guarded(candidate)
+        self._as_submitted = candidate.submit
         # Readings and residents are reported when they change, not every second: silence is no sign of anything.
-        self._limits = replace(contender.limits, stale_after_s=inf, start_grace_s=inf)
+        self._limits = replace(candidate.limits, stale_after_s=inf, start_grace_s=inf)
         self._known = PassCache()
-        self._floor = Floor(world)
-        self._audit = Audit(self._floor, contender.limits.max_slowdown)
-        self._hosts = Hosts(self._floor)
-        self._jobs: dict[JobId, JobRun] = {}
+        self._cluster = SimulatedCluster(world)
+        self._audit = Audit(self._cluster, candidate.limits.max_slowdown)
+        self._hosts = Hosts(self._cluster)
+        self._jobs: dict[JobId, SimulatedJob] = {}
         self._left: dict[JobId, float] = {}
-        self._residents: dict[AttemptId, Resident] = {}
+        self._residents: dict[AttemptId, RunningAttempt] = {}
         self._watch = watch
         self._heap: list[tuple[float, int, bool, Callable[[], None]]] = []
         self._order = count()
@@ -95,10 +95,10 @@ class Simulation:
             self._at(arrival.submit_s, lambda arrival=arrival: self._submit(arrival))  # type: ignore[misc]
         for loss in losses:
             self._at(loss.at, lambda loss=loss: self._lose(loss), awaited=False)  # type: ignore[misc]
-        self._at(DAY_S, self._night, awaited=False)
+        self._at(DAY_S, self._train, awaited=False)
         self._at(_WAKE_S, self._wake, awaited=False)
 
-    def play(self, progress: Progress | None = None) -> Run:
+    def play(self, progress: Progress | None = None) -> SimulationRun:
         """All of it, until nobody waits or runs; `progress` is told the share of jobs that have ended."""
         total, ended = len(self._heap) - 2 - len(self.run.losses), 0
         while self._goes_on():
@@ -119,7 +119,7 @@ class Simulation:
         """Jobs may wait for ever though nothing runs, as those too large for the world."""
         return self._awaited > 0 or (bool(self._left) and self.now - self._told_at < _GIVE_UP_S)
 
-    def _finish(self) -> Run:
+    def _finish(self) -> SimulationRun:
         run = self.run
         run.jobs = list(self._jobs.values())
         run.ended_at = max((job.ended_at or 0.0 for job in run.jobs), default=0.0)
@@ -131,7 +131,7 @@ class Simulation:
             run.notes.append(f"{len(self._left)} jobs never ended: nothing could start them")
         if (fault := self._policy.fault) is not None:
             run.notes.append(f"the policy was replaced by the default from {fault.at} s on: {fault.reason}")
-        run.energy_kwh, run.idle_energy_kwh = self._floor.energy.total_kwh(run.ended_at)
+        run.energy_kwh, run.idle_energy_kwh = self._cluster.energy.total_kwh(run.ended_at)
         run.admissions = self._audit.counts
         return run
 
@@ -141,21 +141,21 @@ class Simulation:
 
     # --- what happens ----------------------------------------------------------------------------------------------
 
-    def _submit(self, arrival: Arrival) -> None:
-        job = _job(arrival, self._beliefs.signature(arrival), self.now)
-        self._jobs[job.id] = JobRun(arrival)
+    def _submit(self, arrival: JobArrival) -> None:
+        job = _job(arrival, self._forecaster.signature(arrival), self.now)
+        self._jobs[job.id] = SimulatedJob(arrival)
         self._left[job.id] = arrival.duration_s
         self._tell(Submitted(self._as_submitted(job)))
 
-    def _end(self, resident: Resident, turn: int) -> None:
+    def _end(self, resident: RunningAttempt, turn: int) -> None:
         if resident.turn == turn and resident.run.ended_at is None:
             self._exit(resident, Ending.EXITED, 0)
 
-    def _grow(self, resident: Resident) -> None:
+    def _grow(self, resident: RunningAttempt) -> None:
         """It has loaded: there is room for all that it needs from now on, or it ends."""
         if resident.run.ended_at is not None:
             return
-        if self._floor.grow(resident):
+        if self._cluster.grow(resident):
             self._report(resident)
         else:
             self._exit(resident, Ending.OUT_OF_MEMORY, 1)
@@ -165,23 +165,23 @@ class Simulation:
         if resident is not None and resident.run.ended_at is None:
             self._exit(resident, Ending.STOPPED, None)
 
-    def _exit(self, resident: Resident, ending: Ending, exit_code: int | None) -> None:
+    def _exit(self, resident: RunningAttempt, ending: Ending, exit_code: int | None) -> None:
         self._leave(resident, ending, exit_code)
         self._tell_exit(resident)
         self._report(resident)
 
-    def _leave(self, resident: Resident, ending: Ending, exit_code: int | None) -> None:
+    def _leave(self, resident: RunningAttempt, ending: Ending, exit_code: int | None) -> None:
         """It is gone from its devices, with what it saved."""
         run = resident.run
-        self._floor.settle(resident, self.now)
+        self._cluster.settle(resident, self.now)
         if not run.stretches:
             run.stretches.append(Stretch(resident.beside, 0.0, 0.0, resident.slowdown))
-        self._floor.end(resident)
+        self._cluster.end(resident)
         run.ended_at, run.ending, run.exit_code = self.now, ending, exit_code
         self._save(resident)
         self._foresee(run.devices)
 
-    def _save(self, resident: Resident) -> None:
+    def _save(self, resident: RunningAttempt) -> None:
         """What is left of the job. Only who ends, or is told to stop and can save its work, has come any further."""
         run, job = resident.run, resident.run.arrival.job
         before = self._left[job]
@@ -193,26 +193,26 @@ class Simulation:
             self._left[job] = min(before, resident.left_s)
         run.lost_s = max(0.0, run.work_s - (before - self._left[job]))
 
-    def _tell_exit(self, resident: Resident) -> None:
+    def _tell_exit(self, resident: RunningAttempt) -> None:
         run, job = resident.run, self._jobs[resident.run.arrival.job]
         del self._residents[run.id]
         if run.ending is Ending.EXITED:
             job.ended_at = self.now
             del self._left[run.arrival.job]
-        if self._beliefs.learn(run, self.now):
+        if self._forecaster.learn(run, self.now):
             self._known.forget()
         self._tell(Exited(run.id, self.now, run.ending or Ending.LOST, run.exit_code, "", Measurement()))
         job.state = self.state.jobs[run.arrival.job].state
 
-    def _night(self) -> None:
+    def _train(self) -> None:
         started = time.perf_counter()
-        taught = self._beliefs.night(self.now)
+        taught = self._forecaster.train(self.now)
         if taught is not None:
             seconds = time.perf_counter() - started
-            self.run.nights.append(Night(self.now, seconds, taught.published, taught.reason))
+            self.run.trainings.append(NightlyTraining(self.now, seconds, taught.published, taught.reason))
             self._changed |= taught.published
             self._known.forget()
-        self._at(self.now + DAY_S, self._night, awaited=False)
+        self._at(self.now + DAY_S, self._train, awaited=False)
 
     def _wake(self) -> None:
         """A pass because time has passed, if there was none for other reasons."""
@@ -232,19 +232,19 @@ class Simulation:
         self._changed = True
         self._at(loss.back_at, lambda: self._return(loss.host, gone))
 
-    def _return(self, host: HostId, gone: Sequence[Resident]) -> None:
+    def _return(self, host: HostId, gone: Sequence[RunningAttempt]) -> None:
         self._hosts.take_back(host, self.now)
         for resident in gone:
             self._tell_exit(resident)
         self._tell(self._hosts.report(host, self.now))
         self._changed = True
 
-    def _host_of(self, resident: Resident) -> HostId:
-        return self._floor.devices[resident.run.devices[0]].host
+    def _host_of(self, resident: RunningAttempt) -> HostId:
+        return self._cluster.devices[resident.run.devices[0]].host
 
-    def _report(self, resident: Resident) -> None:
+    def _report(self, resident: RunningAttempt) -> None:
         """Its host says what is used there now; in a world without memory nobody needs to hear it."""
-        if self._floor.has_memory:
+        if self._cluster.has_memory:
             self._tell(self._hosts.report(self._host_of(resident), self.now))
 
     # --- what is done ----------------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ class Simulation:
     def _pass(self) -> None:
         started = time.perf_counter()
         while questions := needed_forecasts(self.state, self._known, self._limits, self.now):
-            self._known.update(self._beliefs.answer(questions))
+            self._known.update(self._forecaster.answer(questions))
         actions = decide(self.state, self._known, self._limits, self._policy, self.now, cause=0)
         self.run.pass_seconds.append(time.perf_counter() - started)
         self._passed_at = self.now
@@ -290,7 +290,7 @@ class Simulation:
             case Requeue(job=job):
                 self._jobs[job].state = JobState.PENDING
 
-    def _close(self, job: JobRun) -> None:
+    def _close(self, job: SimulatedJob) -> None:
         """It ended for good, with its work done or not."""
         if job.ended_at is None:
             job.ended_at = job.attempts[-1].ended_at if job.attempts else self.now
@@ -298,8 +298,8 @@ class Simulation:
 
     def _launch(self, action: Launch) -> None:
         attempt, job = action.attempt, self._jobs[action.attempt.id.job]
-        device_type = self._floor.devices[attempt.devices[0]].type
-        run = AttemptRun(
+        device_type = self._cluster.devices[attempt.devices[0]].type
+        run = SimulatedAttempt(
             attempt.id, job.arrival, attempt.devices, device_type, self.now,
             attempt.forecast, action.verdict.rule, attempt.promised,
         )  # fmt: skip
@@ -308,33 +308,33 @@ class Simulation:
             job.first_started_at = self.now
         left = self._left[job.arrival.job]
         resumed = self._world.restart_s if left < job.arrival.duration_s else 0.0
-        resident = self._residents[attempt.id] = self._floor.start(run, left + resumed, self.now)
+        resident = self._residents[attempt.id] = self._cluster.start(run, left + resumed, self.now)
         self._audit.start(resident)
         self._tell(Started(attempt.id, self.now, 1, ""))
         job.state = JobState.RUNNING
         self._foresee(attempt.devices)
-        if not self._floor.has_room(resident):
+        if not self._cluster.has_room(resident):
             self._exit(resident, Ending.OUT_OF_MEMORY, 1)
-        elif (after := self._floor.starting_s(resident)) is not None:
+        elif (after := self._cluster.starting_s(resident)) is not None:
             self._at(self.now + after, lambda: self._grow(resident))
 
     def _foresee(self, devices: tuple[DeviceId, ...]) -> None:
         """When those on these devices will end, at their new pace."""
-        for resident in self._floor.reconsider(devices, self.now):
+        for resident in self._cluster.reconsider(devices, self.now):
             self._at(self.now + resident.left_s * resident.pace, self._ender(resident, resident.turn))
 
-    def _ender(self, resident: Resident, turn: int) -> Callable[[], None]:
+    def _ender(self, resident: RunningAttempt, turn: int) -> Callable[[], None]:
         return lambda: self._end(resident, turn)
 
 
-def _guarded(contender: Contender) -> Guarded:
+def _guarded(candidate: Candidate) -> Guarded:
     """As in the daemon, but without a limit on time: what comes of a run must not depend on the machine."""
-    if isinstance(contender.policy, Guarded):
-        return contender.policy
-    return Guarded(contender.name, contender.policy, packed, inf, patient)
+    if isinstance(candidate.policy, Guarded):
+        return candidate.policy
+    return Guarded(candidate.name, candidate.policy, packed, inf, patient)
 
 
-def _job(arrival: Arrival, signature: str, now: float) -> Job:
+def _job(arrival: JobArrival, signature: str, now: float) -> Job:
     """What the core is told of a job: never how long it runs."""
     return Job(
         id=arrival.job,
@@ -356,12 +356,12 @@ def _job(arrival: Arrival, signature: str, now: float) -> Job:
 def simulate(  # noqa: PLR0913 - what is simulated, and what may go wrong there
     trace: Trace,
     world: World,
-    beliefs: Beliefs,
-    contender: Contender,
+    forecaster: Forecaster,
+    candidate: Candidate,
     *,
     seed: int = 0,
     losses: Sequence[HostLoss] = NONE,
     progress: Progress | None = None,
-) -> Run:
+) -> SimulationRun:
     """One simulation from its first arrival to its last end."""
-    return Simulation(trace, world, beliefs, contender, seed=seed, losses=losses).play(progress)
+    return Simulation(trace, world, forecaster, candidate, seed=seed, losses=losses).play(progress)

@@ -12,7 +12,7 @@ from gpuq.core.state.job import JobId
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class JobArrival:
     """One job. `duration_s` is how long it runs with its `devices` to itself; the core never sees it.
 
     `deadline_s` counts from the trace's start too. `declared_memory` is bytes on each device, as its submitter said.
@@ -36,5 +36,5 @@ class Trace:
     """Arrivals in the order of their submission; `notes` say, for people, how they came about and what was left out."""
 
     name: str
-    arrivals: tuple[Arrival, ...]
+    arrivals: tuple[JobArrival, ...]
     notes: tuple[str, ...] = ()

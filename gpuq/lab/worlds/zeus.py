@@ -20,7 +20,7 @@ from typing import NamedTuple
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import JobId
 from gpuq.lab.public import rows
-from gpuq.sim.trace import Arrival, Trace
+from gpuq.sim.trace import JobArrival, Trace
 from gpuq.sim.world import Workload, World
 
 # The fastest first, in the order of devices and of their ids, so that whoever takes the first idle GPU takes a good one.
@@ -87,7 +87,7 @@ def zeus(data: Path, *, gpus: int, jobs: int, load: float, seed: int) -> tuple[T
         kinds[kind] = name
         best = duration / max(training.workload.speeds.values())
         arrivals.append(
-            Arrival(
+            JobArrival(
                 job=JobId(number),
                 submit_s=now,
                 duration_s=duration,

@@ -1,6 +1,6 @@
 """The figures of one run, each with its unit and its definition. What is not known is None, never 0.
 
-Arrives: a `Run`, and the slowdown budget to hold its jobs to. Leaves: frozen `Figures`. A definition stands once, in the field's
+Arrives: a `SimulationRun`, and the slowdown budget to hold its jobs to. Leaves: frozen `RunFigures`. A definition stands once, in the field's
 metadata, and is what the page prints.
 """
 
@@ -18,7 +18,7 @@ from gpuq.core.measuring.slowdown import packing_saving
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.job import JobState
 from gpuq.settings import Scheduling
-from gpuq.sim.record import JobRun, Run
+from gpuq.sim.record import SimulatedJob, SimulationRun
 from gpuq.sim.report.occupancy import Demand, occupancy, spans
 
 HOUR_S = 3600.0
@@ -33,7 +33,7 @@ def _figure(label: str, unit: str, says: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class RunFigures:
     """What came of one contender in one run, or the median of several. Units: `s`, `h` (device-hours), `share`, `kWh`."""
 
     policy: str
@@ -146,14 +146,14 @@ class Figures:
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
-MEASURED = tuple(one for one in fields(Figures) if one.metadata)
+MEASURED = tuple(one for one in fields(RunFigures) if one.metadata)
 """The fields that are figures, in the order in which they are shown; `metadata` has label, unit and says."""
 
 
-def figures(run: Run, *, budget: float = BUDGET, prices: Scheduling | None = None) -> Figures:
+def figures(run: SimulationRun, *, budget: float = BUDGET, prices: Scheduling | None = None) -> RunFigures:
     """All figures of one run. Without `prices` the settings' defaults count."""
     ended = [job for job in run.jobs if job.ended_at is not None]
-    return Figures(
+    return RunFigures(
         policy=run.policy,
         trace=run.trace,
         world=run.world,
@@ -177,7 +177,7 @@ def figures(run: Run, *, budget: float = BUDGET, prices: Scheduling | None = Non
     )
 
 
-def _times(ended: Sequence[JobRun]) -> dict[str, float | None]:
+def _times(ended: Sequence[SimulatedJob]) -> dict[str, float | None]:
     completions = [job.completion_s for job in ended if job.completion_s is not None]
     waits = [job.wait_s for job in ended if job.wait_s is not None]
     return {
@@ -191,13 +191,13 @@ def _times(ended: Sequence[JobRun]) -> dict[str, float | None]:
     }
 
 
-def _makespan(ended: Sequence[JobRun]) -> float | None:
+def _makespan(ended: Sequence[SimulatedJob]) -> float | None:
     if not ended:
         return None
     return max(job.ended_at or 0.0 for job in ended) - min(job.arrival.submit_s for job in ended)
 
 
-def _slowdowns(jobs: Sequence[JobRun], budget: float) -> dict[str, float | None]:
+def _slowdowns(jobs: Sequence[SimulatedJob], budget: float) -> dict[str, float | None]:
     ran = [(job, found) for job in jobs if (found := job.slowdown) is not None]
     values = [value for _, value in ran]
     # A hair above the budget is what floating point makes of exactly the budget.
@@ -212,7 +212,7 @@ def _slowdowns(jobs: Sequence[JobRun], budget: float) -> dict[str, float | None]
     }
 
 
-def _device_time(run: Run, ended: Sequence[JobRun]) -> dict[str, float | None]:
+def _device_time(run: SimulationRun, ended: Sequence[SimulatedJob]) -> dict[str, float | None]:
     makespan = _makespan(ended)
     if makespan is None:
         return {}
@@ -228,7 +228,7 @@ def _device_time(run: Run, ended: Sequence[JobRun]) -> dict[str, float | None]:
     }
 
 
-def _exclusive_s(job: JobRun) -> float:
+def _exclusive_s(job: SimulatedJob) -> float:
     """Device-seconds that the work done of a job takes alone; work lost does not count."""
     if job.state is JobState.COMPLETED:
         return job.arrival.duration_s * job.arrival.devices
@@ -236,12 +236,12 @@ def _exclusive_s(job: JobRun) -> float:
     return min(job.arrival.duration_s, max(0.0, useful_s)) * job.arrival.devices
 
 
-def _memory(jobs: Sequence[JobRun]) -> dict[str, float | None]:
+def _memory(jobs: Sequence[SimulatedJob]) -> dict[str, float | None]:
     ooms = sum(attempt.ending is Ending.OUT_OF_MEMORY for job in jobs for attempt in job.attempts)
     return {"ooms": ooms, "ooms_per_1000": 1000 * ooms / len(jobs) if jobs else None}
 
 
-def _admissions(run: Run) -> dict[str, float | None]:
+def _admissions(run: SimulationRun) -> dict[str, float | None]:
     found = run.admissions
     return {
         "wrongly_shared": _share(found.wrongly_shared, found.shared),
@@ -249,7 +249,7 @@ def _admissions(run: Run) -> dict[str, float | None]:
     }
 
 
-def _fairness(ended: Sequence[JobRun], run: Run) -> dict[str, float | None]:
+def _fairness(ended: Sequence[SimulatedJob], run: SimulationRun) -> dict[str, float | None]:
     by_owner: dict[str, list[float]] = defaultdict(list)
     for job in ended:
         by_owner[job.arrival.owner].append((job.completion_s or 0.0) / max(job.arrival.duration_s, _SHORTEST_S))
@@ -262,7 +262,7 @@ def _fairness(ended: Sequence[JobRun], run: Run) -> dict[str, float | None]:
     }
 
 
-def _finish_time_fairness(job: JobRun, demand: Demand, devices: int) -> float | None:
+def _finish_time_fairness(job: SimulatedJob, demand: Demand, devices: int) -> float | None:
     if job.ended_at is None or job.ended_at <= job.arrival.submit_s or job.arrival.duration_s <= 0:
         return None
     contention = max(1.0, demand.mean(job.arrival.submit_s, job.ended_at) / devices)
@@ -275,12 +275,12 @@ def _jain(values: Sequence[float]) -> float | None:
     return sum(values) ** 2 / (len(values) * squares) if len(values) > 1 and squares > 0 else None
 
 
-def _late(ended: Iterable[JobRun]) -> float | None:
+def _late(ended: Iterable[SimulatedJob]) -> float | None:
     bound = [job for job in ended if job.arrival.deadline_s is not None]
     return _share(sum((job.ended_at or 0.0) > (job.arrival.deadline_s or 0.0) for job in bound), len(bound))
 
 
-def _cost(energy_kwh: float | None, ended: Iterable[JobRun], prices: Scheduling) -> float | None:
+def _cost(energy_kwh: float | None, ended: Iterable[SimulatedJob], prices: Scheduling) -> float | None:
     if energy_kwh is None:
         return None
     late = (

@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuq.sim.report.figures import Figures
+from gpuq.sim.report.figures import RunFigures
 from gpuq.sim.report.labels import count, duration, hours, share
 
 
-def headline(main: Figures, baseline: Figures, budget: float) -> list[str]:
+def headline(main: RunFigures, baseline: RunFigures, budget: float) -> list[str]:
     """The sentences."""
     return [*_saved(main), *_completion(main, baseline), *_slowed(main, budget), *_ended(main, baseline)]
 
 
-def _saved(main: Figures) -> Iterator[str]:
+def _saved(main: RunFigures) -> Iterator[str]:
     if not main.sharing_jobs:
         yield f"Under {main.policy} no two jobs would have shared a device."
     elif main.gpu_hours_saved is not None and main.gpu_hours_used is not None:
@@ -28,14 +28,14 @@ def _saved(main: Figures) -> Iterator[str]:
             yield "Sharing would have saved no GPU-hours."
 
 
-def _of_possible(main: Figures) -> str:
+def _of_possible(main: RunFigures) -> str:
     """What could be had at most: whether little was saved because little can be."""
     if main.possible_saving is None:
         return ""
     return f"; pairs within the limits of the settings could save {share(main.possible_saving)} at most"
 
 
-def _completion(main: Figures, baseline: Figures) -> Iterator[str]:
+def _completion(main: RunFigures, baseline: RunFigures) -> Iterator[str]:
     ours, theirs = main.completion_mean_s, baseline.completion_mean_s
     if ours is None or theirs is None or main.policy == baseline.policy:
         return
@@ -48,7 +48,7 @@ def _completion(main: Figures, baseline: Figures) -> Iterator[str]:
         yield f"A job would have taken longer, in the mean: {instead}."
 
 
-def _slowed(main: Figures, budget: float) -> Iterator[str]:
+def _slowed(main: RunFigures, budget: float) -> Iterator[str]:
     worst, over = main.slowdown_worst, main.over_budget
     if not main.sharing_jobs or worst is None or over is None:
         return
@@ -62,7 +62,7 @@ def _slowed(main: Figures, budget: float) -> Iterator[str]:
         )
 
 
-def _ended(main: Figures, baseline: Figures) -> Iterator[str]:
+def _ended(main: RunFigures, baseline: RunFigures) -> Iterator[str]:
     for one in (main, baseline):
         if one.unfinished:
             yield f"Under {one.policy}, {count(one.unfinished)} of {count(one.jobs)} jobs never ended: figures are of the others."

@@ -1,6 +1,6 @@
 """The report as one HTML file that needs nothing else: no script, no link, no network; light or dark as the reader has it.
 
-Arrives: a `Report`. Leaves: the page. Every text of the data is escaped; the same report gives the same bytes.
+Arrives: a `SimulationReport`. Leaves: the page. Every text of the data is escaped; the same report gives the same bytes.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
-from gpuq.sim.report.figures import MEASURED, Figures
+from gpuq.sim.report.figures import MEASURED, RunFigures
 from gpuq.sim.report.labels import BY_UNIT, UNKNOWN, duration, share
 from gpuq.sim.report.labels import ratio as written
 from gpuq.sim.report.plots import Colours, frontier, gantts, slowdowns, times
-from gpuq.sim.report.report import Report, Step
+from gpuq.sim.report.report import ChainStep, SimulationReport
 from gpuq.sim.report.summary import Summary, ratio
 
 _STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
@@ -29,7 +29,7 @@ _TITLES = {
 }  # fmt: skip
 
 
-def page(report: Report) -> str:
+def page(report: SimulationReport) -> str:
     """The whole page."""
     says = "".join(f'<p class="says">{escape(sentence)}</p>' for sentence in report.headline)
     body = [
@@ -53,7 +53,7 @@ def page(report: Report) -> str:
     )
 
 
-def _cards(report: Report) -> str:
+def _cards(report: SimulationReport) -> str:
     ours, theirs = report.summary(report.main).median, report.summary(report.baseline).median
     beside = "" if ours.policy == theirs.policy else " instead of {}"
     cards = [
@@ -71,7 +71,7 @@ def _cards(report: Report) -> str:
     return f'<div class="cards">{inside}</div>'
 
 
-def _side_by_side(report: Report) -> str:
+def _side_by_side(report: SimulationReport) -> str:
     compared = report.summary(report.baseline).median
     head = "".join(f'<th scope="col">{escape(_TITLES[name])}</th>' for name in _FIRST)
     rows = []
@@ -91,7 +91,7 @@ def _ranged(summary: Summary, name: str) -> str:
     return value if low == high else f"{value}<small>{low} – {high}</small>"
 
 
-def _steps(report: Report) -> str:
+def _steps(report: SimulationReport) -> str:
     if not report.steps:
         return ""
     rows = [(step.policy, _step(step)) for step in report.steps]
@@ -100,17 +100,17 @@ def _steps(report: Report) -> str:
     return "<h2>What each step brings</h2>" + _table(head, rows, report.main)
 
 
-def _step(step: Step) -> list[str]:
+def _step(step: ChainStep) -> list[str]:
     return [escape(step.adds), escape(step.before), f"x{written(step.completion)}", f"x{written(step.wait)}"]
 
 
-def _pictures(report: Report) -> str:
+def _pictures(report: SimulationReport) -> str:
     names = [summary.policy for summary in report.summaries]
     colours = Colours.of_all(names, report.main, report.baseline)
-    sketches = {found.policy: found for found in report.sketches}
-    shown = [sketches[name] for name in dict.fromkeys((report.baseline, report.main)) if name in sketches]
+    plot_data = {found.policy: found for found in report.plot_data}
+    shown = [plot_data[name] for name in dict.fromkeys((report.baseline, report.main)) if name in plot_data]
     parts = ["<h2>Who had which device</h2>", *gantts(shown)]
-    ordered = [sketches[name] for name in names if name in sketches]
+    ordered = [plot_data[name] for name in names if name in plot_data]
     for what, title in (("completions", "Completion"), ("waits", "Waiting")):
         if drawn := times(ordered, what, colours):
             parts += [f"<h2>{title}</h2>", drawn]
@@ -121,7 +121,7 @@ def _pictures(report: Report) -> str:
     return "\n".join(parts)
 
 
-def _all(report: Report) -> str:
+def _all(report: SimulationReport) -> str:
     """Every figure that somebody knows, a line each."""
     head = "".join(f'<th scope="col">{escape(summary.policy)}</th>' for summary in report.summaries)
     rows, group = [], ""
@@ -135,7 +135,7 @@ def _all(report: Report) -> str:
     return _table(head, rows, "")
 
 
-def _definitions(report: Report) -> str:
+def _definitions(report: SimulationReport) -> str:
     listed = "".join(
         f"<dt>{escape(one.metadata['label'])} <small>{one.name}, {escape(one.metadata['unit'])}</small></dt>"
         f"<dd>{escape(one.metadata['says'])}</dd>"
@@ -151,7 +151,7 @@ def _definitions(report: Report) -> str:
     )
 
 
-def _value(found: Figures, name: str) -> str:
+def _value(found: RunFigures, name: str) -> str:
     return BY_UNIT[_BY_NAME[name].metadata["unit"]](getattr(found, name))
 
 

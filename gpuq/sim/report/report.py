@@ -1,6 +1,6 @@
 """Everything that the table, the JSON and the page are made from.
 
-Arrives: the figures and sketches of all runs. Leaves: a `Report`, and it as JSON.
+Arrives: the figures and sketches of all runs. Leaves: a `SimulationReport`, and it as JSON.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from typing import Any
 
 from gpuq.sim.report.figures import MEASURED
 from gpuq.sim.report.headline import headline
-from gpuq.sim.report.plot_data import Sketch
+from gpuq.sim.report.plot_data import PlotData
 from gpuq.sim.report.summary import Summary, ratio
 
 
 @dataclass(frozen=True)
-class Report:
+class SimulationReport:
     """One comparison. `main` is the contender that it is about, `baseline` what the others are compared with; `chain` leads from
-    the one to the other: names, and what each adds to the one before it. `sketches` are of the first seed."""
+    the one to the other: names, and what each adds to the one before it. `plot_data` are of the first seed."""
 
     title: str
     main: str
     baseline: str
     budget: float
     summaries: tuple[Summary, ...]
-    sketches: tuple[Sketch, ...]
+    plot_data: tuple[PlotData, ...]
     chain: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -40,13 +40,13 @@ class Report:
         return headline(self.summary(self.main).median, self.summary(self.baseline).median, self.budget)
 
     @property
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[ChainStep]:
         """What each link of the chain brought."""
         return steps([(self.summary(name), adds) for name, adds in self.chain])
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class ChainStep:
     """What one contender has beyond the one before it: its mean completion and waiting against that one's, as ratios."""
 
     policy: str
@@ -56,10 +56,10 @@ class Step:
     wait: float | None
 
 
-def steps(chain: Sequence[tuple[Summary, str]]) -> list[Step]:
+def steps(chain: Sequence[tuple[Summary, str]]) -> list[ChainStep]:
     """One step for each contender after the first."""
     return [
-        Step(
+        ChainStep(
             after.policy,
             before.policy,
             adds,
@@ -70,7 +70,7 @@ def steps(chain: Sequence[tuple[Summary, str]]) -> list[Step]:
     ]
 
 
-def to_json(report: Report) -> dict[str, Any]:
+def to_json(report: SimulationReport) -> dict[str, Any]:
     """As JSON types: figures by name with their definitions, for each contender medians, ranges and every run."""
     return {
         "title": report.title,

@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from gpuq.sim.report.figures import MEASURED, Figures
+from gpuq.sim.report.figures import MEASURED, RunFigures
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
     """One contender: the median of each figure over its seeds, the lowest and the highest. None where no seed knew it."""
 
-    median: Figures
-    low: Figures
-    high: Figures
-    runs: tuple[Figures, ...]
+    median: RunFigures
+    low: RunFigures
+    high: RunFigures
+    runs: tuple[RunFigures, ...]
 
     @property
     def policy(self) -> str:
@@ -39,9 +39,9 @@ class Summary:
         }
 
 
-def summarise(runs: Iterable[Figures]) -> list[Summary]:
+def summarise(runs: Iterable[RunFigures]) -> list[Summary]:
     """One summary per contender, in the order in which contenders first appear."""
-    by_policy: dict[str, list[Figures]] = {}
+    by_policy: dict[str, list[RunFigures]] = {}
     for run in runs:
         by_policy.setdefault(run.policy, []).append(run)
     return [
@@ -50,7 +50,7 @@ def summarise(runs: Iterable[Figures]) -> list[Summary]:
     ]
 
 
-def _over(runs: Sequence[Figures], take: Any) -> Figures:
+def _over(runs: Sequence[RunFigures], take: Any) -> RunFigures:
     values: dict[str, Any] = {}
     for one in MEASURED:
         known = [value for run in runs if (value := getattr(run, one.name)) is not None]

@@ -14,7 +14,7 @@ from gpuq.sim.report.labels import duration
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class AxisScale:
     """From values to pixels; `log` scales want values above 0 and draw smaller ones at the edge."""
 
     low: float
@@ -69,13 +69,17 @@ def dot(x: float, y: float, colour: str, title: str) -> str:
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5.5" style="fill:{colour}"><title>{escape(title)}</title></circle>'
 
 
-def bottom_axis(x: Scale, ticks: Sequence[float], top: float, base: float, write: Callable[[float], str]) -> list[str]:
+def bottom_axis(
+    x: AxisScale, ticks: Sequence[float], top: float, base: float, write: Callable[[float], str]
+) -> list[str]:
     """Ticks under the picture, with grid lines up to its top."""
     marks = [line(x(tick), top, x(tick), base) for tick in ticks]
     return [*marks, *(text(x(tick), base + 16, write(tick), anchor="middle", cls="soft") for tick in ticks)]
 
 
-def left_axis(y: Scale, ticks: Sequence[float], left: float, right: float, write: Callable[[float], str]) -> list[str]:
+def left_axis(
+    y: AxisScale, ticks: Sequence[float], left: float, right: float, write: Callable[[float], str]
+) -> list[str]:
     """Ticks beside the picture, with grid lines to its right end."""
     marks = [line(left, y(tick), right, y(tick)) for tick in ticks]
     return [*marks, *(text(left - 7, y(tick) + 4, write(tick), anchor="end", cls="soft") for tick in ticks)]

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from gpuq.sim.report.labels import UNKNOWN, count, duration, share
 from gpuq.sim.report.labels import ratio as written
-from gpuq.sim.report.report import Report, Step
+from gpuq.sim.report.report import ChainStep, SimulationReport
 from gpuq.sim.report.summary import Summary, ratio
 
 # Several seeds have several times as many notes; the page has them all.
@@ -23,7 +23,7 @@ _HEAD = (
 _ROOMY = 92
 
 
-def show(report: Report, console: Console) -> None:
+def show(report: SimulationReport, console: Console) -> None:
     """Print it."""
     for sentence in report.headline:
         console.print(Text(sentence, style="bold"))
@@ -38,7 +38,7 @@ def show(report: Report, console: Console) -> None:
             console.print(Text(f"· {note}", style="dim"))
 
 
-def _table(report: Report, *, roomy: bool) -> Table:
+def _table(report: SimulationReport, *, roomy: bool) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if roomy else 0, 0, 0), show_edge=False)
     columns = len(_HEAD) if roomy else len(_HEAD) - 1
     for place, title in enumerate(_HEAD[:columns]):
@@ -71,7 +71,7 @@ def _cells(summary: Summary, compared: Summary) -> list[str]:
     ]
 
 
-def said(step: Step) -> str:
+def said(step: ChainStep) -> str:
     """A step in a sentence."""
     against = f"{step.policy} against {step.before}"
     return f"{step.adds}: completion x{written(step.completion)}, waiting x{written(step.wait)} ({against})"

@@ -12,11 +12,11 @@ from dataclasses import replace
 from gpuq.adapters.store import open_store
 from gpuq.core.state.device import Device
 from gpuq.settings import load
-from gpuq.sim.scenario_builder import RESTART_S, Scenario, Stage, staged, timed_trace
+from gpuq.sim.scenario_builder import RESTART_S, Scenario, ScenarioOptions, build_scenario, timed_trace
 from gpuq.sim.traces.past import Past, past
 from gpuq.sim.worlds.machines import machines
 from gpuq.sim.worlds.measured import measured_world
-from gpuq.sim.worlds.workload_set import Zoo
+from gpuq.sim.worlds.workload_set import WorkloadSet
 
 
 def read_past(environ: Mapping[str, str] | None = None) -> Past:
@@ -31,12 +31,12 @@ def read_past(environ: Mapping[str, str] | None = None) -> Past:
         store.close()
 
 
-def of_past(found: Past, stage: Stage, zoo: Zoo | None) -> Scenario:
+def of_past(found: Past, options: ScenarioOptions, workload_set: WorkloadSet | None) -> Scenario:
     """In the world as it was measured here, or with a zoo's workloads behind the kinds. No GPUs named: as many as there are."""
-    devices = found.devices if stage.gpus is None else _like(found.devices, stage.gpus)
-    counted = replace(stage, gpus=len(devices), per_host=max(Counter(device.host for device in devices).values()))
-    if zoo is not None:
-        return staged(found.trace, zoo, counted)
+    devices = found.devices if options.gpus is None else _like(found.devices, options.gpus)
+    counted = replace(options, gpus=len(devices), per_host=max(Counter(device.host for device in devices).values()))
+    if workload_set is not None:
+        return build_scenario(found.trace, workload_set, counted)
     trace, jobs = timed_trace(found.trace, counted)
     return Scenario(trace, measured_world([job.kind or "" for job in jobs], found.outcomes, devices, RESTART_S))
 

@@ -16,7 +16,7 @@ from gpuq.core.state.attempt import Ending
 from gpuq.core.state.device import Device
 from gpuq.learn.history.history import History, place_of
 from gpuq.learn.history.outcome import Outcome, outcome_from_rows
-from gpuq.sim.traces.requests import Asked, Imported, imported
+from gpuq.sim.traces.requests import ImportedTrace, TraceJob, imported
 
 Ended = Sequence[tuple[JobRow, AttemptRow]]
 # What ended by itself; what was stopped, lost or ran out of memory says nothing of how long the job would have run.
@@ -29,7 +29,7 @@ class Past:
 
     devices: tuple[Device, ...]
     outcomes: tuple[Outcome, ...]
-    trace: Imported
+    trace: ImportedTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +74,10 @@ def past(devices: Iterable[Device], ended: Ended) -> Past:
     return Past(found, tuple(outcomes), imported("history", jobs, notes))
 
 
-def _asked(run: _Run, duration_s: float) -> Asked:
+def _asked(run: _Run, duration_s: float) -> TraceJob:
     """As it asked, but for the devices: those that it had, of which its duration speaks."""
     record, asked = run.job.record, run.job.record.submission
-    return Asked(
+    return TraceJob(
         record.submitted_at, duration_s, len(run.attempt.devices) or 1, record.owner,
         owner=record.owner, kind=record.kind, priority=asked.priority, deadline_s=asked.deadline_at,
         declared_memory=asked.gpu_memory, preemptible=asked.preemptible,

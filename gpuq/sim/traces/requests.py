@@ -23,7 +23,7 @@ _BURST_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TraceJob:
     """One job. Seconds from the trace's start; `group` is its virtual cluster, or what else keeps users apart.
 
     `share_pct` is the part of a device that it asked for, or keeps busy, where the trace says so. `preemptible` None is as
@@ -49,23 +49,23 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Imported:
+class ImportedTrace:
     """What an importer gives: jobs, first come first, and what people should know of them."""
 
     name: str
-    jobs: tuple[Asked, ...]
+    jobs: tuple[TraceJob, ...]
     notes: tuple[str, ...] = ()
 
 
-def imported(name: str, jobs: Iterable[Asked], notes: Sequence[str]) -> Imported:
+def imported(name: str, jobs: Iterable[TraceJob], notes: Sequence[str]) -> ImportedTrace:
     """In the order of submission. Raises BadInput for none."""
     found = tuple(sorted(jobs, key=lambda job: job.submit_s))
     if not found:
         raise BadInput(f"{name}: there is no job to play.", fix="Name a trace with jobs that ran on a device.")
-    return Imported(name, found, tuple(notes))
+    return ImportedTrace(name, found, tuple(notes))
 
 
-def narrow(jobs: Sequence[Asked], most_devices: int) -> tuple[list[Asked], list[str]]:
+def narrow(jobs: Sequence[TraceJob], most_devices: int) -> tuple[list[TraceJob], list[str]]:
     """Those of no more devices than a host has, and what was left out. Raises BadInput where that leaves none."""
     kept = [job for job in jobs if job.devices <= most_devices]
     if not kept:
@@ -74,13 +74,13 @@ def narrow(jobs: Sequence[Asked], most_devices: int) -> tuple[list[Asked], list[
     return kept, [f"left out: {of(wide, jobs)} want more than the {most_devices} devices of a host"] if wide else []
 
 
-def of(some: Sequence[Asked], everyone: Sequence[Asked]) -> str:
+def of(some: Sequence[TraceJob], everyone: Sequence[TraceJob]) -> str:
     """How many these are of all, in words."""
     time = sum(job.work_s for job in some) / sum(job.work_s for job in everyone)
     return f"{len(some)} jobs ({len(some) / len(everyone):.2%}, {time:.0%} of device time)"
 
 
-def consecutive(jobs: Sequence[Asked], count: int, chance: Generator) -> tuple[list[Asked], list[str]]:
+def consecutive(jobs: Sequence[TraceJob], count: int, chance: Generator) -> tuple[list[TraceJob], list[str]]:
     """So many jobs in a row, from a drawn start; all where there are no more."""
     if count >= len(jobs):
         return list(jobs), []
@@ -88,7 +88,7 @@ def consecutive(jobs: Sequence[Asked], count: int, chance: Generator) -> tuple[l
     return list(jobs[first : first + count]), [f"jobs {first + 1} to {first + count} of {len(jobs)}: a drawn start"]
 
 
-def from_zero(jobs: Sequence[Asked], factor: float = 1.0) -> list[Asked]:
+def from_zero(jobs: Sequence[TraceJob], factor: float = 1.0) -> list[TraceJob]:
     """Submissions counted from the first one, and multiplied; deadlines keep their distance from the submission."""
     first = jobs[0].submit_s
     moved = []
@@ -99,13 +99,13 @@ def from_zero(jobs: Sequence[Asked], factor: float = 1.0) -> list[Asked]:
     return moved
 
 
-def load_of(jobs: Sequence[Asked], devices: int) -> float | None:
+def load_of(jobs: Sequence[TraceJob], devices: int) -> float | None:
     """Work asked for / what the devices can do from the first submission to the last; None for jobs of one moment."""
     span = jobs[-1].submit_s - jobs[0].submit_s
     return sum(job.work_s for job in jobs) / (devices * span) if span > 0 else None
 
 
-def scaled(jobs: Sequence[Asked], devices: int, load: float) -> tuple[list[Asked], str]:
+def scaled(jobs: Sequence[TraceJob], devices: int, load: float) -> tuple[list[TraceJob], str]:
     """Submissions stretched (or pressed) so that the load is this one, and that in words."""
     as_is = load_of(jobs, devices)
     found = from_zero(jobs, 1.0 if as_is is None else as_is / load)
@@ -117,7 +117,7 @@ def scaled(jobs: Sequence[Asked], devices: int, load: float) -> tuple[list[Asked
     )
 
 
-def owned(jobs: Sequence[Asked], chance: Generator) -> list[Asked]:
+def owned(jobs: Sequence[TraceJob], chance: Generator) -> list[TraceJob]:
     """Each job with an owner of its group and a kind, where it has none: owner, decade of duration, device count, share.
 
     A group has an owner per hundred jobs. What a group submits less than five minutes apart with one device count is one
@@ -137,7 +137,7 @@ def owned(jobs: Sequence[Asked], chance: Generator) -> list[Asked]:
     return found
 
 
-def _kind(owner: str, job: Asked) -> str:
+def _kind(owner: str, job: TraceJob) -> str:
     """A decade of duration is wide: p90 / p50 is then 1.2 to 1.5 in the median of Philly's kinds.
 
     Within user and group of PAI's production jobs it is 1.6, in the five groups of the sample that have five instances.
@@ -147,7 +147,7 @@ def _kind(owner: str, job: Asked) -> str:
     return f"{owner} {decade}s x{job.devices}{share}"
 
 
-def about_kinds(before: Sequence[Asked], after: Sequence[Asked]) -> list[str]:
+def about_kinds(before: Sequence[TraceJob], after: Sequence[TraceJob]) -> list[str]:
     """How owners and kinds came about, and how far durations within a kind lie apart."""
     owners, kinds = len({job.owner for job in after}), Counter(job.kind for job in after)
     apart, often = spread(after)
@@ -167,7 +167,7 @@ def about_kinds(before: Sequence[Asked], after: Sequence[Asked]) -> list[str]:
     return told
 
 
-def spread(jobs: Sequence[Asked]) -> tuple[float | None, float]:
+def spread(jobs: Sequence[TraceJob]) -> tuple[float | None, float]:
     """(p90 / p50 of the durations of a kind, the median over kinds of five jobs or more; the share of jobs in those)."""
     kinds: dict[str | None, list[float]] = defaultdict(list)
     for job in jobs:

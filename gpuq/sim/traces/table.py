@@ -10,14 +10,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpuq.learn.history.rows import Row, read_rows
-from gpuq.sim.traces.requests import Asked, Imported, imported
+from gpuq.sim.traces.requests import ImportedTrace, TraceJob, imported
 
 COLUMNS = ("submit_s", "duration_s", "num_gpus", "kind", "user", "deadline_s", "priority")
 _MOST_PRIORITY = 1000
 _NOBODY = "somebody"
 
 
-def read(path: Path) -> Imported:
+def read(path: Path) -> ImportedTrace:
     """The jobs of the file. Jobs without a duration are left out, and counted."""
     found, endless = [], 0
     for row in read_rows(path, ("submit_s", "duration_s"), described_in="docs/simulate.md"):
@@ -30,7 +30,7 @@ def read(path: Path) -> Imported:
     return imported(path.name, found, notes)
 
 
-def _asked(row: Row) -> Asked | None:
+def _asked(row: Row) -> TraceJob | None:
     submit, duration = row.moment("submit_s"), row.above_zero("duration_s")
     if submit is None:
         raise row.wrong("submit_s is blank", "Write seconds, on any clock, or a time such as 2026-11-21T14:30:00Z.")
@@ -43,7 +43,7 @@ def _asked(row: Row) -> Asked | None:
     user = row.text("user") or _NOBODY
     if duration is None:
         return None
-    return Asked(
+    return TraceJob(
         submit, duration, devices, user,
         owner=user, kind=row.text("kind") or None, share_pct=share, deadline_s=deadline, priority=_priority(row),
     )  # fmt: skip

@@ -19,7 +19,7 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.forecast import PairCost
 from gpuq.core.state.job import KindId
 from gpuq.sim.memory import peak_memory
-from gpuq.sim.scenario import Scenario
+from gpuq.sim.scenario_builder import Scenario
 from gpuq.sim.world import World
 
 # Of more pairs the program below takes longer than a person wants to wait for one figure.
