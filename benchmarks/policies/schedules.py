@@ -2,7 +2,7 @@
 
 Philly arrivals on 64 devices, scaled to 70, 90 and 110% of exclusive capacity; what the jobs are made of comes from the measured
 pairs of `alnair_mps_pairs` and from Gavel's of the P100. Every seed is another stretch of arrivals and deals the workloads anew.
-All contenders whose forecasts matter learn from nothing, night by night, as the daemon does; the bounds know everything. The
+All candidates whose forecasts matter learn from nothing, night by night, as the daemon does; the bounds know everything. The
 slowdown budget is 1.2 for all who look at one.
 
 Writes `build/bench-policies-runs.jsonl`: every figure of every run, a line for each as it ends. What is broken off goes on there:
@@ -153,7 +153,7 @@ def rows(played: Sequence[Played]) -> Iterator[Row]:
         yield from _against_rivals(f"{world} {load:.0%}", of)
         yield from _for_saving(f"{world} {load:.0%}", of)
     slowest = max(played, key=lambda one: one.seconds)
-    note = f"slowest: {slowest.task.contender} in {slowest.task.world} at {slowest.task.load:.0%}, seed {slowest.task.seed}"
+    note = f"slowest: {slowest.task.candidate} in {slowest.task.world} at {slowest.task.load:.0%}, seed {slowest.task.seed}"
     yield Row("one simulation, median", median(one.seconds for one in played), "s", note=note)
 
 

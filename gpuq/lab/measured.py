@@ -1,8 +1,8 @@
 """Jobs measured alone and in pairs, as tables that anybody can bring: the nouns, and their CSV form.
 
 Arrives: two CSV files with the columns of `SINGLES` and `PAIRS`, in any order; a blank cell is unknown, and so is a column that
-is not there. Both may have `measured_at`, singles also `family`. Leaves: `SingleMeasurement` and `PairMeasurement` rows. Raises `BadInput` with the
-line and what to write there; other columns are ignored.
+is not there. Both may have `measured_at`, singles also `family`. Leaves: `SingleMeasurement` and `PairMeasurement` rows. Raises
+`BadInput` with the line and what to write there; other columns are ignored.
 """
 
 from __future__ import annotations

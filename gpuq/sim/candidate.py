@@ -1,4 +1,4 @@
-"""What is simulated and compared: a policy, the limits that admission is held to, and what it makes of the forecasts."""
+"""A candidate: what is simulated and compared, that is a policy, its limits, and what it makes of the forecasts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,11 @@ def _as_it_is(job: Job) -> Job:
 
 @dataclass(frozen=True)
 class Candidate:
-    """`wrap_forecaster` stands between the forecasts and the core: a rival that looks at less, or trusts more, is made there.
+    """A policy with its limits, under the name that reports show.
 
-    `submit` is what its users have to say of a job beyond what the trace does, as that it may be stopped.
+    `wrap_forecaster` may replace the forecaster by one that looks at less, or trusts more: so a rival needs no branch in the
+    core. `submit` may change each job as it is submitted, for a queue whose users must say more than the trace does (for
+    example that every job may be stopped).
     """
 
     name: str

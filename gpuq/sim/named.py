@@ -73,7 +73,9 @@ def rivals() -> tuple[str, ...]:
 
 
 def exclusive_fifo(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every candidate is made like this
-    """task-spooler and pueue with one job per GPU: first come, first served; a job that cannot start yet holds up all others."""
+    """task-spooler and pueue with one job per GPU: first come, first served; a job that cannot start yet holds up all
+    others.
+    """
     return Candidate(BASELINE, listed(order.ARRIVAL, backfill.strict), exclusive(limits))
 
 

@@ -1,8 +1,8 @@
 """Opens a scenario by the name of its source: gpuq's own `history`, a CSV file, or a trace that another package adds.
 
-A scenario is a trace and the world that it is played in. The same arguments give the same scenario, and its notes name everything
-that was drawn or left out. History and CSV files are the product's own; public traces and measured worlds come in through
-`gpuq.sim.extensions`.
+A scenario is a trace and the world that it is played in. The same arguments give the same scenario, and its notes name
+everything that was drawn or left out. History and CSV files are the product's own; public traces and measured worlds come in
+through `gpuq.sim.extensions`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Putting an imported trace on options: so many jobs, at such a load, on so many devices, in a world of measured workloads.
+"""Builds a scenario from an imported trace: so many of its jobs, at a load, on a number of devices, with a workload for each
+kind.
 
-Arrives: imported jobs, a workload set, the options. Leaves: a `Scenario`, whose every kind has a workload and whose notes say every rule.
+Every rule that is applied is written to the scenario's notes, so that a report can show what its figures rest on.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from gpuq.sim.worlds.machines import machines
 from gpuq.sim.worlds.workload_set import WorkloadSet
 
 HOST_DEVICES = 8
-# A choice: nobody measured it for these jobs. A minute is a framework's start, and a checkpoint read back.
+# A choice, not measured: the time that a framework needs to start and to read a checkpoint back.
 RESTART_S = 60.0
 
 
@@ -35,16 +36,16 @@ class Scenario:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """All that people should know of how it was made."""
+        """How it was made, in sentences for people."""
         return (*self.trace.notes, *self.world.notes)
 
 
 @dataclass(frozen=True)
 class ScenarioOptions:
-    """How an imported trace is played. What is None is as it was: times, and the number of jobs.
+    """How an imported trace is played. None: submission times, or the number of jobs, as they were.
 
-    `load` is a share of what `gpus` can do, each job alone; hosts have `per_host` of them. `preemptible` is what jobs are of
-    which the trace does not say it.
+    `load` is the work asked for as a share of what `gpus` do with each job alone. Hosts have `per_host` GPUs. `preemptible`
+    holds for jobs of which the trace does not say it.
     """
 
     gpus: int | None
@@ -56,32 +57,34 @@ class ScenarioOptions:
 
     @property
     def devices(self) -> int:
-        """How many. Raises BadInput where nobody said."""
+        """The number of GPUs. Raises BadInput where neither the trace nor the caller gives one."""
         if self.gpus is None:
             raise BadInput("The trace does not say how many GPUs there are.", fix="Say so, as in `--gpus 8`.")
         return self.gpus
 
 
 def build_scenario(found: ImportedTrace, workload_set: WorkloadSet, options: ScenarioOptions) -> Scenario:
-    """The scenario. The same arguments give the same one; owners, kinds and jobs are the same at every load and in every workload set."""
+    """The same arguments give the same scenario; owners, kinds and jobs are the same at every load and with every workload
+    set.
+    """
     trace, jobs = timed_trace(found, options)
     return Scenario(trace, build_world(workload_set, jobs, options))
 
 
 def timed_trace(found: ImportedTrace, options: ScenarioOptions) -> tuple[Trace, list[TraceJob]]:
-    """The jobs that fit, so many, with owners and kinds, at the load; as a trace, and as they are."""
-    kept, told = narrow(found.jobs, min(options.per_host, options.devices))
-    notes = [f"seed {options.seed}", *found.notes, *told]
+    """The jobs that fit on a host, with owners and kinds, at the load: as a trace, and as they were imported."""
+    kept, left_out = narrow(found.jobs, min(options.per_host, options.devices))
+    notes = [f"seed {options.seed}", *found.notes, *left_out]
     if options.jobs is not None:
-        kept, told = consecutive(kept, options.jobs, _chance(options.seed, 0))
-        notes += told
-    whole = owned(kept, _chance(options.seed, 1))
+        kept, drawn = consecutive(kept, options.jobs, _random(options.seed, 0))
+        notes += drawn
+    whole = owned(kept, _random(options.seed, 1))
     if options.load is None:
         timed = from_zero(whole)
         notes.append(f"submission times as they are, over {timed[-1].submit_s / 86_400:.1f} days")
     else:
-        timed, said = scaled(whole, options.devices, options.load)
-        notes.append(said)
+        timed, scaling = scaled(whole, options.devices, options.load)
+        notes.append(scaling)
     trace = Trace(
         found.name if options.load is None else f"{found.name}, {options.load:.0%} load",
         tuple(_arrival(number, job, options) for number, job in enumerate(timed, 1)),
@@ -91,32 +94,36 @@ def timed_trace(found: ImportedTrace, options: ScenarioOptions) -> tuple[Trace, 
 
 
 def build_world(workload_set: WorkloadSet, jobs: Sequence[TraceJob], options: ScenarioOptions) -> World:
-    """The workload set's workloads behind these jobs' kinds, on hosts of its devices."""
-    workload_of, rule = deal_workloads(jobs, workload_set, _chance(options.seed, 2))
+    """A world of the set's devices in which each kind of these jobs has one of the set's workloads."""
+    workload_of, rule = deal_workloads(jobs, workload_set, _random(options.seed, 2))
     return World(
         workload_set.name,
-        machines(options.devices, workload_set.device_type, workload_set.device_memory, workload_set.sharing, per_host=options.per_host),
+        machines(
+            options.devices, workload_set.device_type, workload_set.device_memory, workload_set.sharing,
+            per_host=options.per_host,
+        ),
         workload_set.workloads, workload_of, workload_set.pairs,
         restart_s=RESTART_S,
         notes=(
-            f"world {workload_set.name}: {len(workload_set.workloads)} workloads", *workload_set.notes, *_of_memory(workload_set), rule,
+            f"world {workload_set.name}: {len(workload_set.workloads)} workloads",
+            *workload_set.notes, *_memory_notes(workload_set), rule,
             f"{RESTART_S:g} s are lost at each start after a job's first (a choice)",
         ),
     )  # fmt: skip
 
 
-def _of_memory(workload_set: WorkloadSet) -> list[str]:
+def _memory_notes(workload_set: WorkloadSet) -> list[str]:
     known = any(workload.memory_bytes is not None for workload in workload_set.workloads.values())
-    return [] if known else ["memory was not measured: nobody runs out of it, save pairs that did not run together"]
+    return [] if known else ["memory was not measured: no job runs out of it, save pairs that did not run together"]
 
 
 def deal_workloads(
-    jobs: Sequence[TraceJob], workload_set: WorkloadSet, chance: Generator
+    jobs: Sequence[TraceJob], workload_set: WorkloadSet, random: Generator
 ) -> tuple[Mapping[str, str], str]:
-    """A workload for each kind, and the rule in words.
+    """The workload of each kind by name, and the rule in words.
 
-    A kind whose jobs say what part of a device they want gets a workload with the nearest utilisation, drawn among equals.
-    The others are dealt from shuffled decks, so that none comes up much more often than another.
+    A kind whose jobs ask for a part of a device gets a workload with the nearest utilisation, drawn among equals. The others
+    are dealt from shuffled decks, so that no workload is used much more often than another.
     """
     work: dict[str, float] = defaultdict(float)
     shares: dict[str, list[float]] = defaultdict(list)
@@ -130,9 +137,9 @@ def deal_workloads(
     deck: list[str] = []
     for kind in sorted(work, key=lambda kind: (-work[kind], kind)):
         if kind in shares:
-            found[kind] = _nearest(workload_set, names, median(shares[kind]), chance)
+            found[kind] = _nearest(workload_set, names, median(shares[kind]), random)
         else:
-            deck = deck or [names[place] for place in chance.permutation(len(names))]
+            deck = deck or [names[place] for place in random.permutation(len(names))]
             found[kind] = deck.pop()
     rules = {
         f"{len(shares)} kinds get a workload with the nearest utilisation, drawn among equals": len(shares),
@@ -142,10 +149,10 @@ def deal_workloads(
     return found, "; ".join(rule for rule, count in rules.items() if count)
 
 
-def _nearest(workload_set: WorkloadSet, names: Sequence[str], share_pct: float, chance: Generator) -> str:
+def _nearest(workload_set: WorkloadSet, names: Sequence[str], share_pct: float, random: Generator) -> str:
     off = {name: abs(workload_set.workloads[name].utilization_pct - share_pct) for name in names}
     nearest = [name for name in names if off[name] == min(off.values())]
-    return nearest[int(chance.integers(len(nearest)))]
+    return nearest[int(random.integers(len(nearest)))]
 
 
 def _arrival(number: int, job: TraceJob, options: ScenarioOptions) -> JobArrival:
@@ -156,6 +163,6 @@ def _arrival(number: int, job: TraceJob, options: ScenarioOptions) -> JobArrival
     )  # fmt: skip
 
 
-def _chance(seed: int, what: int) -> Generator:
-    """Its own chance for each thing that is drawn: one more draw here changes nothing there."""
+def _random(seed: int, what: int) -> Generator:
+    """A random generator of its own for each thing that is drawn, so that a further draw of one changes no other."""
     return np.random.default_rng([seed, what])

@@ -1,4 +1,4 @@
-"""Contenders by name, held to the settings."""
+"""Candidates by name, held to the settings."""
 
 from __future__ import annotations
 

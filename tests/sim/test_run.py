@@ -122,7 +122,7 @@ def test_nobody_is_stopped_who_did_not_allow_it() -> None:
     assert ends(simulate(come, world(), Cold(), URGENT_FIRST)) == [100, 200]
 
 
-def test_what_a_contenders_users_allow_counts_as_if_the_trace_said_it() -> None:
+def test_what_a_candidates_users_allow_counts_as_if_the_trace_said_it() -> None:
     come = trace(arrival(1, "light"), arrival(2, "heavy", at=40, priority=1))
     allow = replace(URGENT_FIRST, submit=lambda job: replace(job, preemptible=True))
     assert ends(simulate(come, world(), Cold(), allow)) == [200, 140]

@@ -60,10 +60,10 @@ def _sentences(report: Record) -> Iterator[str]:
         saved, ran = report["gpu_hours_saved"], report["gpu_hours_run"]
         part = f" of {_hours(ran)}, {saved / ran:.0%}" if ran and saved <= ran else ""
         yield f"Sharing would have saved {_hours(saved)} GPU-hours{part}."
-        waits = f"{fmt.about(report['wait_avoided_mean_s'])} in the mean, {fmt.about(3600 * report['wait_avoided_hours'])} together"
-        yield f"{report['counted']} jobs would have started earlier: {waits}."
+        mean_wait, all_waits = fmt.about(report["wait_avoided_mean_s"]), fmt.about(3600 * report["wait_avoided_hours"])
+        yield f"{report['counted']} jobs would have started earlier: {mean_wait} in the mean, {all_waits} together."
         worst, upper = fmt.slowdown(report["slowdown_worst"]), fmt.slowdown(report["slowdown_upper_worst"])
-        bound = f"; foretold to stay under {upper}" if upper != fmt.UNKNOWN else ""
+        bound = f"; predicted to stay under {upper}" if upper != fmt.UNKNOWN else ""
         mean = fmt.slowdown(report["slowdown_mean"])
         yield f"Jobs that shared would have been slowed by {mean} in the mean, {worst} at most{bound}."
     rest = [
@@ -71,7 +71,7 @@ def _sentences(report: Record) -> Iterator[str]:
         for name, words in (
             ("open", "still wait or run"),
             ("never_ran", "ended before they ran"),
-            ("slowdown_unknown", "have no foretold slowdown"),
+            ("slowdown_unknown", "have no predicted slowdown"),
         )
         if report[name]
     ]

@@ -1,7 +1,7 @@
 """One start of a campaign: what is left of the list is measured, run by run, until all is done or the time is over.
 
-Arrives: an `Aim`, the bench that measures, the ledger. Leaves: each run in the ledger, and tables that follow it, before the next
-run begins. No run is begun that would end too late, as far as earlier ones tell.
+Arrives: an `Aim`, the bench that measures, the ledger. Leaves: each run in the ledger, and tables that follow it, before the
+next run begins. No run is begun that would end too late, as far as earlier ones tell.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One process of a workload, and all below it: start, pin, pause, go on, end; and its step counter.
 
-Arrives: a `WorkloadJob`, a folder of its own and a `Placement`. Leaves: marks of its counter, and how it ended. The environment is the
-caller's, without gpuq's own variables, with the hook in front: what a job under gpuq has.
+Arrives: a `WorkloadJob`, a folder of its own and a `Placement`. Leaves: marks of its counter, and how it ended. The environment
+is the caller's, without gpuq's own variables, with the hook in front: what a job under gpuq has.
 """
 
 from __future__ import annotations

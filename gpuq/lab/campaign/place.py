@@ -1,9 +1,9 @@
 """On which device a campaign measures, and how its two jobs share it.
 
-Arrives: the settings and what the person asked for. Leaves: an open backend, a `MeasuringDevice` and the way of sharing, for as long as
-they are needed. A CPU device is a core (`--cores`: so many); both jobs of a pair are pinned to it, the kernel slices its time,
-and the second may warm up on the next device's cores. For MPS a control daemon of the campaign's own is started in `folder`,
-and ended with it. Raises BadInput or NotFound where there is no such device.
+Arrives: the settings and what the person asked for. Leaves: an open backend, a `MeasuringDevice` and the way of sharing, for as
+long as they are needed. A CPU device is a core (`--cores`: so many); both jobs of a pair are pinned to it, the kernel slices
+its time, and the second may warm up on the next device's cores. For MPS a control daemon of the campaign's own is started in
+`folder`, and ended with it. Raises BadInput or NotFound where there is no such device.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a campaign measures next. Pure.
 
 Arrives: the jobs of the list, the runs so far on this type of device under this way of sharing, and what is wanted. Leaves: the
-jobs of the next run, None when all is done; and how many runs are left. So nothing of a campaign is remembered but its runs: one
-that was killed goes on, and a list that has grown gets what it lacks.
+jobs of the next run, None when all is done; and how many runs are left. So nothing of a campaign is remembered but its runs:
+one that was killed goes on, and a list that has grown gets what it lacks.
 
 First every job alone, in the order of the list. Then pairs: those first whose jobs met nobody yet, for a job without any
 pair is foretold by the rule alone; of them the one that is least like any pair measured so far (the greedy k-centre of
@@ -33,7 +33,9 @@ Item = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Wanted:
-    """`pairs`: how many, None for all. `repeats`: runs of one item at most. `tight`: the half-width that needs no further run."""
+    """`pairs`: how many, None for all. `repeats`: runs of one item at most. `tight`: the half-width that needs no further
+    run.
+    """
 
     pairs: int | None = None
     repeats: int = 3
@@ -55,8 +57,9 @@ class Left(NamedTuple):
 
 
 class CampaignPlan:
-    """What is left, given these runs, of which the first `before` are of earlier starts: what was disturbed then is tried again,
-    and with `retry_failed` what failed too."""
+    """What is left, given these runs, of which the first `before` are of earlier starts: what was disturbed then is tried
+    again, and with `retry_failed` what failed too.
+    """
 
     def __init__(
         self, jobs: Sequence[WorkloadJob], runs: Sequence[MeasuredRun], wanted: Wanted, before: int = 0

@@ -1,11 +1,11 @@
 """One run on one device, with real processes: a job alone, or two together.
 
-Arrives: jobs. Leaves: a `MeasuredRun` for the ledger, whatever became of it; what a caller's `check` raises (no time left, Ctrl-C) passes
-through, and nothing is left running. Alone, a job runs until its rate is steady and tight. Two are started at once, each on
-cores of its own where there are some to spare, until both are steady; then they are brought together, and cycles follow: the
-first with the second paused, the second with the first paused, both. So each slowdown comes from rates that lie seconds apart,
-and a machine that drifts slows both alike. The order turns round from cycle to cycle, and the first moments of a phase do not
-count.
+Arrives: jobs. Leaves: a `MeasuredRun` for the ledger, whatever became of it; what a caller's `check` raises (no time left,
+Ctrl-C) passes through, and nothing is left running. Alone, a job runs until its rate is steady and tight. Two are started at
+once, each on cores of its own where there are some to spare, until both are steady; then they are brought together, and cycles
+follow: the first with the second paused, the second with the first paused, both. So each slowdown comes from rates that lie
+seconds apart, and a machine that drifts slows both alike. The order turns round from cycle to cycle, and the first moments of a
+phase do not count.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """The processes of one run, from their start to their end: looked at all the while.
 
-Arrives: jobs to start, a `MeasuringDevice` and a backend that reads it. Leaves: a `MonitoredJob` for each, with what the looks found, and its
-`MeasuredJob` for the ledger. Raises `Ended` as soon as one of them is over, and whatever a caller's `check` raises.
+Arrives: jobs to start, a `MeasuringDevice` and a backend that reads it. Leaves: a `MonitoredJob` for each, with what the looks
+found, and its `MeasuredJob` for the ledger. Raises `Ended` as soon as one of them is over, and whatever a caller's `check`
+raises.
 """
 
 from __future__ import annotations
@@ -86,8 +87,9 @@ class MonitoredJob:
 
 
 class RunMonitor:
-    """Over the processes of a run, one run after the other. `folder` is for what they write; `check` is called all the time, may
-    raise."""
+    """Over the processes of a run, one run after the other. `folder` is for what they write; `check` is called all the time,
+    may raise.
+    """
 
     def __init__(
         self,

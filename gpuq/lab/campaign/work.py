@@ -1,7 +1,7 @@
 """The list of a campaign: workloads, and the batch sizes that each is measured at.
 
-Arrives: a TOML file (docs/characterize.md). Leaves: one `WorkloadJob` per workload and batch size, in the file's order. Raises BadInput
-with what to write instead. `{python}` and `{batch_size}` in a command are replaced; it never passes through a shell.
+Arrives: a TOML file (docs/characterize.md). Leaves: one `WorkloadJob` per workload and batch size, in the file's order. Raises
+BadInput with what to write instead. `{python}` and `{batch_size}` in a command are replaced; it never passes through a shell.
 """
 
 from __future__ import annotations

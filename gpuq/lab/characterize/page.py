@@ -1,7 +1,7 @@
 """The report as one HTML file that needs nothing else: no script, no link, pictures inside.
 
-Arrives: a `CharacterizationReport` and its plots. Leaves: the page. Every text of the data is escaped; the same report gives the same
-bytes.
+Arrives: a `CharacterizationReport` and its plots. Leaves: the page. Every text of the data is escaped; the same report gives
+the same bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The report as pictures: PNG, light background. Arrives: a `CharacterizationReport`. Leaves: named plots; same report, same bytes.
+"""The report as pictures: PNG, light background. Arrives: a `CharacterizationReport`. Leaves: named plots; same report, same
+bytes.
 
 Needs matplotlib (the `train` extra). Figures are drawn straight to memory: no display, no global state left behind.
 """

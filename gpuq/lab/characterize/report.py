@@ -1,6 +1,7 @@
 """The whole characterisation, as plain data that goes to JSON.
 
-Arrives: `Data`. Leaves: a `CharacterizationReport`; the same data give the same report. Types of device, and ways of sharing, stay apart.
+Arrives: `Data`. Leaves: a `CharacterizationReport`; the same data give the same report. Types of device, and ways of sharing,
+stay apart.
 """
 
 from __future__ import annotations

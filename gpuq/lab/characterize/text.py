@@ -1,4 +1,6 @@
-"""The report for a person at a terminal. Arrives: a `CharacterizationReport`. Leaves: lines of text; unknown is a dash, never 0."""
+"""The report for a person at a terminal. Arrives: a `CharacterizationReport`. Leaves: lines of text; unknown is a dash, never
+0.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Two tables as people bring them, made consistent, and every step said.
 
-Arrives: singles and pairs as read. Leaves: a `CleanTables` whose names agree, and notes for the person who brought it. Nothing is left
-out without a note. Ignores when a row was measured: repeats are combined only after what is held out is taken away.
+Arrives: singles and pairs as read. Leaves: a `CleanTables` whose names agree, and notes for the person who brought it. Nothing
+is left out without a note. Ignores when a row was measured: repeats are combined only after what is held out is taken away.
 """
 
 from __future__ import annotations

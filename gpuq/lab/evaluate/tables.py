@@ -1,7 +1,7 @@
 """Tables of measured jobs and pairs in the form that `gpuq.learn.interference` is fitted to.
 
-Types of device, and ways of sharing, are kept apart: a slowdown under MPS says nothing about time-slicing. A direction of a pair
-that was not measured gives no row.
+Types of device, and ways of sharing, are kept apart: a slowdown under MPS says nothing about time-slicing. A direction of a
+pair that was not measured gives no row.
 """
 
 from __future__ import annotations

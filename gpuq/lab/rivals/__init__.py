@@ -1,7 +1,7 @@
 """What gpuq is compared with, in the same core and the same world, named for what it does.
 
-A rival is an order, a backfill, a placement, limits, and a view of the forecasts. Each is made from the world, of which some know
-more than gpuq does, and from the limits that gpuq itself is held to. Make one for each simulation: some remember.
+A rival is an order, a backfill, a placement, limits, and a view of the forecasts. Each is made from the world, of which some
+know more than gpuq does, and from the limits that gpuq itself is held to. Make one for each simulation: some remember.
 """
 
 from __future__ import annotations

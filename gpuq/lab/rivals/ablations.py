@@ -13,12 +13,12 @@ from gpuq.sim.forecaster import Oracle
 from gpuq.sim.world import World
 
 
-def whole(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every contender is made like this
+def whole(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every candidate is made like this
     """Nothing taken out."""
     return Candidate("packed", make(Scheduling()), limits)
 
 
-def without_sharing(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every contender is made like this
+def without_sharing(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every candidate is made like this
     """The same order and backfill, one job on a device."""
     return Candidate("packed-exclusive", make(Scheduling()), replace(limits, residents_per_device=1))
 
@@ -29,7 +29,7 @@ def needs_known(world: World, limits: Limits) -> Candidate:
     return Candidate("packed-needs-known", make(Scheduling()), limits, lambda under: NeedsKnown(under, Oracle(world)))
 
 
-def for_saving(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every contender is made like this
+def for_saving(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every candidate is made like this
     """The same with the objective `saving`: two share where that saves enough device time, however much it slows them."""
     return Candidate("packed-saving", make(Scheduling()), replace(limits, objective="saving"))
 
@@ -41,16 +41,16 @@ def blind(world: World, limits: Limits) -> Candidate:
     return Candidate("packed-blind", make(Scheduling()), own, wrap_forecaster)
 
 
-def first_come(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every contender is made like this
+def first_come(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every candidate is made like this
     """The same backfill and sharing, first come first served."""
     return Candidate("packed-arrival-order", make(Scheduling(order="arrival")), limits)
 
 
-def strictly(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every contender is made like this
+def strictly(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every candidate is made like this
     """The same order and sharing; who cannot start yet holds up all others."""
     return Candidate("packed-strict", make(Scheduling(backfill="strict")), limits)
 
 
-def reserving(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every contender is made like this
+def reserving(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every candidate is made like this
     """The same order and sharing; the first that cannot start gets a reservation, gang or not."""
     return Candidate("packed-easy", make(Scheduling(backfill="easy")), limits)

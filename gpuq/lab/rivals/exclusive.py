@@ -44,7 +44,9 @@ def least_attained(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 -
 
 
 def shortest_remaining(world: World, limits: Limits) -> Candidate:
-    """A bound, not a rival: the least device-time left first, by the true durations, and any job is stopped for a shorter one."""
+    """A bound, not a rival: the least device-time left first, by the true durations, and any job is stopped for a shorter
+    one.
+    """
     policy = listed(order.least_left(), preemption=Preempting(ByLeft))
     name = "oracle-shortest-remaining-first"
     return Candidate(name, policy, exclusive(limits), lambda _: Oracle(world), submit=preemptible)

@@ -1,5 +1,5 @@
-"""Rivals that let two jobs share a device, each by its own rule. All of them know each kind's true memory beforehand, or count a
-third of the device in worlds that do not say; none keeps memory free beyond that, and none keeps devices for who waited long.
+"""Rivals that let two jobs share a device, each by its own rule. All of them know each kind's true memory beforehand, or count
+a third of the device in worlds that do not say; none keeps memory free beyond that, and none keeps devices for who waited long.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What a rival makes of the forecasts: it looks at less than gpuq, or trusts more.
 
-A view stands between the forecasts and the core (`Contender.wrap_forecaster`). What a rival admits beside whom is said in the forecast
-of the pair: unsafe where it would not, and nothing against it where it would. So the core needs no branch for any rival.
+A view stands between the forecasts and the core (`Candidate.wrap_forecaster`). What a rival admits beside whom is said in the
+forecast of the pair: unsafe where it would not, and nothing against it where it would. So the core needs no branch for any
+rival.
 """
 
 from __future__ import annotations

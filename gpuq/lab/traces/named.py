@@ -9,7 +9,7 @@ from gpuq.errors import BadInput
 from gpuq.lab.public import folder
 from gpuq.lab.traces import alibaba, muri, philly
 from gpuq.sim.scenario import PUBLIC_GPUS, PUBLIC_JOBS, PUBLIC_LOAD, find_workloads
-from gpuq.sim.scenario_builder import Scenario, ScenarioOptions, build_scenario
+from gpuq.sim.scenario_builder import HOST_DEVICES, Scenario, ScenarioOptions, build_scenario
 from gpuq.sim.traces.requests import ImportedTrace
 
 
@@ -36,7 +36,7 @@ def philly_scenario(  # noqa: PLR0913 - what people choose
 
     The same seed gives the same jobs at every load and in every world. Raises BadInput, and OSError without the data.
     """
-    found = philly.stretch(data, jobs, min(ScenarioOptions.per_host, gpus), seed)
+    found = philly.stretch(data, jobs, min(HOST_DEVICES, gpus), seed)
     workload_set = find_workloads(pairs, {"GPUQ_DATA": str(data)})
     return build_scenario(found, workload_set, ScenarioOptions(gpus, load, None, seed, preemptible))
 

@@ -1,6 +1,7 @@
 """How much memory a world's workloads need, where what gave their pairs does not say: from other measurements, by stated rules.
 
-Arrives: a `WorkloadSet` and the data folder. Leaves: the workload set with memory and its devices' memory, and notes on each rule.
+Arrives: a `WorkloadSet` and the data folder. Leaves: the workload set with memory and its devices' memory, and notes on each
+rule.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def agreed(workload_set: WorkloadSet, data: Path, device_memory: int) -> Workloa
     """Memory that agrees with which pairs fitted: every pair that ran fits on the device, none of those that did not.
 
     From SchedTune's measurements where the network is the same and 2 GiB elsewhere, each pair that disagrees is moved, both
-    jobs by the same amount, until none does (projections onto the pairs' half spaces). The workload set as it is where none agree.
+    jobs by the same amount, until none does (projections onto the pairs' half spaces). The workload set as it is where none
+    agree.
     """
     line = {name: _line(_schedtune(data, model)) for name, model in _SCHEDTUNE.items()}
     names = sorted(workload_set.workloads)

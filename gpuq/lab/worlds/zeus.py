@@ -62,7 +62,8 @@ class _Training:
 
 
 def zeus(data: Path, *, gpus: int, jobs: int, load: float, seed: int) -> tuple[Trace, World]:
-    """A world of `gpus` GPUs in hosts of four, as many of each type, and Poisson arrivals that ask for `load` of what it can do.
+    """A world of `gpus` GPUs in hosts of four, as many of each type, and Poisson arrivals that ask for `load` of what it can
+    do.
 
     Each job draws a training evenly (network first, then batch size), one of the measured runs' epochs, GPUs, priority and
     deadline. It may be given up to four GPUs, where more than one were measured. The same seed gives the same jobs whatever

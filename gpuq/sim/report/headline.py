@@ -1,7 +1,4 @@
-"""What a simulation says, in sentences that are only said where they are true.
-
-Arrives: the contender that a page is about, and the one it is compared with. Leaves: sentences, the weightiest first.
-"""
+"""The result of a simulation in sentences, the most important first. Each appears only where it is true."""
 
 from __future__ import annotations
 
@@ -12,7 +9,7 @@ from gpuq.sim.report.labels import count, duration, hours, share
 
 
 def headline(main: RunFigures, baseline: RunFigures, budget: float) -> list[str]:
-    """The sentences."""
+    """The sentences about `main` compared with `baseline`; `budget` is the slowdown that counts as too much."""
     return [*_saved(main), *_completion(main, baseline), *_slowed(main, budget), *_ended(main, baseline)]
 
 
@@ -29,7 +26,7 @@ def _saved(main: RunFigures) -> Iterator[str]:
 
 
 def _of_possible(main: RunFigures) -> str:
-    """What could be had at most: whether little was saved because little can be."""
+    """The bound on saving, which shows whether little was saved because little could be."""
     if main.possible_saving is None:
         return ""
     return f"; pairs within the limits of the settings could save {share(main.possible_saving)} at most"
@@ -53,9 +50,9 @@ def _slowed(main: RunFigures, budget: float) -> Iterator[str]:
     if not main.sharing_jobs or worst is None or over is None:
         return
     if worst < 1.0005:
-        yield "Nobody would have been slowed."
+        yield "No job would have been slowed."
     elif over == 0:
-        yield f"Nobody would have been slowed by more than {share(worst - 1)}."
+        yield f"No job would have been slowed by more than {share(worst - 1)}."
     else:
         yield (
             f"{share(over)} of the jobs would have been slowed by more than {share(budget - 1)}, the worst {worst:.2f} times."

@@ -1,4 +1,4 @@
-"""Figures as people read them. Unknown is `-`, never 0."""
+"""Figures as text for people. Unknown is `-`, never 0."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ UNKNOWN = "-"
 
 
 def duration(seconds: float | None) -> str:
-    """`850ms`, `42s`, `12m`, `3h20`, `2d04h`: to two places, as nobody compares more."""
+    """`850ms`, `42s`, `12m`, `3h20`, `2d04h`: at most two units, which is enough to compare."""
     if seconds is None:
         return UNKNOWN
     if seconds < 0.9995:

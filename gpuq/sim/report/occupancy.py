@@ -1,7 +1,4 @@
-"""Who had which device when: device-seconds that were busy, shared or idle, and how contended a time was.
-
-Arrives: the jobs of a run. Leaves: sums over devices and time. Ignores what the jobs were made of.
-"""
+"""Which attempts had which device when, and the sums of it: busy and shared device-seconds, and how contended a time was."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from gpuq.sim.record import SimulatedAttempt, SimulatedJob
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """Device-seconds: with somebody there, and with more than one."""
+    """Device-seconds: busy with at least one attempt, and shared by more than one."""
 
     busy_s: float
     shared_s: float
@@ -33,7 +30,7 @@ class DeviceSpan:
 
 
 def spans(jobs: Iterable[SimulatedJob], until: float) -> dict[DeviceId, list[DeviceSpan]]:
-    """Each device's attempts by their start; one that still runs lasts `until` the end of the simulation."""
+    """Each device's attempts in order of start; one that never ended lasts `until` the end of the simulation."""
     found: dict[DeviceId, list[DeviceSpan]] = defaultdict(list)
     for job in jobs:
         for attempt in job.attempts:
@@ -46,7 +43,7 @@ def spans(jobs: Iterable[SimulatedJob], until: float) -> dict[DeviceId, list[Dev
 
 
 def occupancy(by_device: Iterable[Sequence[DeviceSpan]]) -> Occupancy:
-    """The sums over all devices."""
+    """The sums over these devices."""
     busy = shared = 0.0
     for on_device in by_device:
         for start, end, count in _steps((span.start, span.end, 1) for span in on_device):

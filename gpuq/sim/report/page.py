@@ -1,6 +1,7 @@
-"""The report as one HTML file that needs nothing else: no script, no link, no network; light or dark as the reader has it.
+"""The report as one HTML file that needs nothing else: no script, no link, no network; light or dark as the reader's system is.
 
-Arrives: a `SimulationReport`. Leaves: the page. Every text of the data is escaped; the same report gives the same bytes.
+All text from the data is escaped, and the same report gives the same bytes. HTML and SVG are written by hand, so that the page
+needs no library: `gpuq simulate` promises it with the plain installation.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _TITLES = {
 
 
 def page(report: SimulationReport) -> str:
-    """The whole page."""
+    """The page as HTML text."""
     says = "".join(f'<p class="says">{escape(sentence)}</p>' for sentence in report.headline)
     body = [
         f"<h1>{escape(report.title)}</h1>",
@@ -85,7 +86,7 @@ def _side_by_side(report: SimulationReport) -> str:
 
 
 def _ranged(summary: Summary, name: str) -> str:
-    """The median, and the range over seeds where there are several."""
+    """The median as HTML, with the range over seeds below it where there are several."""
     value = escape(_value(summary.median, name))
     low, high = (escape(_value(end, name)) for end in (summary.low, summary.high))
     return value if low == high else f"{value}<small>{low} – {high}</small>"
@@ -122,7 +123,7 @@ def _pictures(report: SimulationReport) -> str:
 
 
 def _all(report: SimulationReport) -> str:
-    """Every figure that somebody knows, a line each."""
+    """A table with a line for every figure that at least one candidate has."""
     head = "".join(f'<th scope="col">{escape(summary.policy)}</th>' for summary in report.summaries)
     rows, group = [], ""
     for one in MEASURED:
@@ -156,7 +157,7 @@ def _value(found: RunFigures, name: str) -> str:
 
 
 def _table(head: str, rows: Iterable[tuple[str, Sequence[str]]], chosen: str) -> str:
-    """`head` and cells are HTML; the names of the rows are text."""
+    """An HTML table. `head` and cells are HTML already; the names of the rows are text."""
     body = "".join(
         f'<tr{" class=chosen" if name == chosen else ""}><th scope="row">{escape(name)}</th>'
         + "".join(f"<td>{cell}</td>" for cell in cells)

@@ -1,7 +1,6 @@
-"""What the plots need of a run, thinned, so that it is small beside the run itself: distributions, and a few devices' time.
+"""What the plots need of a run, thinned: distributions at fixed quantiles, and the time of the first devices.
 
-Arrives: a `SimulationRun`. Leaves: a `PlotData`. A run of 80,000 jobs is too much for a page; a hundred points of a distribution look the
-same.
+A run of 80,000 jobs is too much for a page and for sending it between processes; 201 points of a distribution look the same.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ _BARS = 3000
 
 @dataclass(frozen=True, slots=True)
 class TimelineBar:
-    """An attempt on a device, in its lane: partners lie side by side. Seconds from the start of the trace."""
+    """An attempt on a device; partners lie in lanes side by side. Seconds from the start of the trace."""
 
     job: int
     kind: str
@@ -33,7 +32,7 @@ class TimelineBar:
 
 @dataclass(frozen=True, slots=True)
 class DeviceTimeline:
-    """One device and who was on it."""
+    """One device and the attempts that it had."""
 
     device: str
     lanes: int
@@ -42,7 +41,7 @@ class DeviceTimeline:
 
 @dataclass(frozen=True, slots=True)
 class PlotData:
-    """Distributions at `POINTS` even quantiles from 0 to 1, and the first devices' time."""
+    """Distributions at `POINTS` even quantiles from 0 to 1, and the timelines of the first devices."""
 
     policy: str
     seed: int
@@ -73,13 +72,13 @@ def _points(values: Sequence[float]) -> tuple[float, ...]:
 
 
 def _row(device: str, on_device: Sequence[DeviceSpan]) -> DeviceTimeline:
-    """Each attempt in the first lane that is free at its start."""
+    """The device's timeline, with each attempt in the first lane that is free at its start."""
     free_at: list[float] = []
     bars = []
-    for place, span in enumerate(on_device[:_BARS]):
+    for index, span in enumerate(on_device[:_BARS]):
         lane = next((lane for lane, at in enumerate(free_at) if at <= span.start), len(free_at))
         free_at[lane : lane + 1] = [span.end]
-        near = on_device[max(0, place - 8) : place + 16]
+        near = on_device[max(0, index - 8) : index + 16]
         shared = any(other is not span and other.start < span.end and span.start < other.end for other in near)
         arrival = span.attempt.arrival
         bars.append(TimelineBar(arrival.job, arrival.kind, span.start, span.end, lane, shared))

@@ -1,7 +1,4 @@
-"""The page's pictures: devices over time with partners side by side, distributions, slowdown against saving.
-
-Arrives: summaries and sketches. Leaves: figures of HTML, each with a sentence that says what it shows.
-"""
+"""The page's pictures as HTML figures: devices over time, distributions, and slowdown against saving; each with a caption."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ _COLOURS = 8
 _LANE = 11
 # The frame of a distribution.
 _LEFT, _TOP, _BASE = 46, 10, 270
-# Below this nobody was slowed: what is left is floating point.
+# Below this no job was slowed: the rest is floating point.
 _NONE = 1.0005
 _REST = "var(--rest)"
 _DASHES = ("", "7 4", "2 3")
@@ -29,17 +26,17 @@ _LETTER = 7.0
 
 @dataclass(frozen=True, slots=True)
 class Colours:
-    """The page's variable for each contender: the one that the page is about stands out, the one compared with is grey."""
+    """The CSS variable and dash of each candidate's colour: `main` stands out, the baseline is grey."""
 
     of: Mapping[str, str]
     dash: Mapping[str, str]
 
     @classmethod
     def of_all(cls, names: Sequence[str], main: str, baseline: str) -> Colours:
-        """Colours that stay with a name through all pictures."""
+        """Colours by name, the same in all pictures."""
         others = [name for name in names if name not in (main, baseline)]
         of = {name: f"var(--c{1 + place % (_COLOURS - 1)})" for place, name in enumerate(others)}
-        # Where colours come round again, lines are broken.
+        # Lines are dashed where colours repeat.
         dash = {name: _DASHES[min(place // (_COLOURS - 1), len(_DASHES) - 1)] for place, name in enumerate(others)}
         return cls({**of, baseline: "var(--other)", main: "var(--c0)"}, dash)
 
@@ -53,7 +50,7 @@ def gantts(found: Sequence[PlotData]) -> list[str]:
 
 
 def _gantt(found: PlotData, until: float, colours: Mapping[str, str]) -> str:
-    """One row for each device, as many lanes as it had jobs at once."""
+    """One row for each device, with as many lanes as it had jobs at once."""
     left = 12 + _LETTER * max((len(_short(row.device)) for row in found.rows), default=4)
     x = svg.AxisScale(0.0, until, left, _WIDTH - 20)
     lanes = max((row.lanes for row in found.rows), default=1)
@@ -102,7 +99,7 @@ def times(found: Sequence[PlotData], what: str, colours: Colours) -> str:
 
 
 def slowdowns(found: Sequence[PlotData], budget: float, colours: Colours) -> str:
-    """The share of jobs that were slowed at most this much, by those who let jobs share."""
+    """The share of jobs that were slowed at most this much; only for candidates that let jobs share."""
     lines = [(name, points) for name, points in _lines(found, "slowdowns") if points[-1] > _NONE]
     if not lines:
         return ""
@@ -135,7 +132,7 @@ def _distribution(
 
 
 def frontier(found: Sequence[Summary], colours: Colours) -> str:
-    """Each contender by what it cost its jobs (95th percentile of slowdowns) and what it saved of device time."""
+    """Each candidate by what it cost its jobs (95th percentile of slowdowns) and what it saved of device time."""
     known = [
         (one.policy, one.median.slowdown_p95, one.median.packing_saving)
         for one in found
@@ -167,12 +164,15 @@ def frontier(found: Sequence[Summary], colours: Colours) -> str:
         svg.text((x.start + x.end) / 2, height - 6, "slowdown, 95th percentile of jobs", anchor="middle", cls="soft")
     )
     names = ", ".join(name for name, _, _ in best)
-    says = f"Device time saved against exclusive running, and the slowdown that it cost. Nobody saved more for less than {names}."
+    says = (
+        "Device time saved against exclusive running, and the slowdown that it cost. No candidate saved more for less than "
+        f"{names}."
+    )
     return _figured(svg.svg(_WIDTH, height, parts, says), says)
 
 
 def _pareto(points: Sequence[tuple[str, float, float]]) -> list[tuple[str, float, float]]:
-    """Those that nobody beats in both: least slowdown first, each saving more than all before it."""
+    """The Pareto front: least slowdown first, each saving more than all before it."""
     best: list[tuple[str, float, float]] = []
     for point in sorted(points, key=lambda one: (one[1], -one[2], one[0])):
         if not best or point[2] > best[-1][2] + 1e-12:
@@ -185,7 +185,7 @@ def _front(colours: Colours) -> set[str]:
 
 
 def _legend(entries: Sequence[tuple[str, str, str]], top: float) -> tuple[list[str], float]:
-    """Names with their colours, in rows; and how deep they are."""
+    """(SVG of names with their colours, in rows; their height)."""
     parts, x, y = [], 12.0, top + 10
     for name, colour, dash in entries:
         wide = 34 + _LETTER * len(name)
@@ -198,7 +198,7 @@ def _legend(entries: Sequence[tuple[str, str, str]], top: float) -> tuple[list[s
 
 
 def _longest(rows: Sequence[DeviceTimeline]) -> list[str]:
-    """Kinds by the time they had on these devices, most first."""
+    """Kinds by their time on these devices, most first."""
     times: dict[str, float] = {}
     for bar in (bar for row in rows for bar in row.bars):
         times[bar.kind] = times.get(bar.kind, 0.0) + bar.end - bar.start
@@ -206,7 +206,7 @@ def _longest(rows: Sequence[DeviceTimeline]) -> list[str]:
 
 
 def _short(device: str) -> str:
-    """The end of a device's name; a GPU's UUID by its first eight."""
+    """The end of a device's name; of a GPU's UUID the first eight digits."""
     name = device.rpartition("GPU-")[2]
     return name[:8] if name != device else device if len(device) <= 16 else "…" + device[-15:]
 

@@ -1,7 +1,4 @@
-"""Everything that the table, the JSON and the page are made from.
-
-Arrives: the figures and sketches of all runs. Leaves: a `SimulationReport`, and it as JSON.
-"""
+"""Everything that the table, the JSON and the page are made from."""
 
 from __future__ import annotations
 
@@ -18,8 +15,9 @@ from gpuq.sim.report.summary import Summary, ratio
 
 @dataclass(frozen=True)
 class SimulationReport:
-    """One comparison. `main` is the contender that it is about, `baseline` what the others are compared with; `chain` leads from
-    the one to the other: names, and what each adds to the one before it. `plot_data` are of the first seed."""
+    """One comparison. `main` is the candidate that it is about, `baseline` what the others are compared with; `chain` leads
+    from the one to the other: names, and what each adds to the one before it. `plot_data` are of the first seed.
+    """
 
     title: str
     main: str
@@ -31,23 +29,23 @@ class SimulationReport:
     notes: tuple[str, ...] = ()
 
     def summary(self, policy: str) -> Summary:
-        """The summary of one contender."""
+        """The summary of one candidate."""
         return next(one for one in self.summaries if one.policy == policy)
 
     @property
     def headline(self) -> list[str]:
-        """What it says, in sentences."""
+        """The result in sentences."""
         return headline(self.summary(self.main).median, self.summary(self.baseline).median, self.budget)
 
     @property
     def steps(self) -> list[ChainStep]:
-        """What each link of the chain brought."""
+        """What each step of the chain brought."""
         return steps([(self.summary(name), adds) for name, adds in self.chain])
 
 
 @dataclass(frozen=True, slots=True)
 class ChainStep:
-    """What one contender has beyond the one before it: its mean completion and waiting against that one's, as ratios."""
+    """One candidate against the one before it in the chain: mean completion and waiting as ratios, None if not known."""
 
     policy: str
     before: str
@@ -57,7 +55,7 @@ class ChainStep:
 
 
 def steps(chain: Sequence[tuple[Summary, str]]) -> list[ChainStep]:
-    """One step for each contender after the first."""
+    """One step for each candidate after the first."""
     return [
         ChainStep(
             after.policy,
@@ -71,7 +69,7 @@ def steps(chain: Sequence[tuple[Summary, str]]) -> list[ChainStep]:
 
 
 def to_json(report: SimulationReport) -> dict[str, Any]:
-    """As JSON types: figures by name with their definitions, for each contender medians, ranges and every run."""
+    """As JSON types: for each candidate medians, ranges and every run; and the definition of each figure."""
     return {
         "title": report.title,
         "headline": report.headline,

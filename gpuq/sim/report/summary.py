@@ -1,8 +1,4 @@
-"""Several seeds of each contender as one: medians and ranges, and what order and packing each brought.
-
-Arrives: the figures of each run. Leaves: one `Summary` per contender, in the order in which they were named, the first being
-what the others are compared with.
-"""
+"""Several seeds of each candidate as one: the median and range of each figure."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from gpuq.sim.report.figures import MEASURED, RunFigures
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One contender: the median of each figure over its seeds, the lowest and the highest. None where no seed knew it."""
+    """One candidate: median, lowest and highest of each figure over its seeds. None where no seed has the figure."""
 
     median: RunFigures
     low: RunFigures
@@ -25,7 +21,7 @@ class Summary:
 
     @property
     def policy(self) -> str:
-        """The contender's name."""
+        """The candidate's name."""
         return self.median.policy
 
     def to_json(self) -> dict[str, Any]:
@@ -40,7 +36,7 @@ class Summary:
 
 
 def summarise(runs: Iterable[RunFigures]) -> list[Summary]:
-    """One summary per contender, in the order in which contenders first appear."""
+    """One summary per candidate, in the order in which candidates first appear."""
     by_policy: dict[str, list[RunFigures]] = {}
     for run in runs:
         by_policy.setdefault(run.policy, []).append(run)
@@ -59,5 +55,5 @@ def _over(runs: Sequence[RunFigures], take: Any) -> RunFigures:
 
 
 def ratio(of: float | None, to: float | None) -> float | None:
-    """The first against the second; None where either is not known, or the second is 0."""
+    """`of` / `to`; None where either is not known, or `to` is 0."""
     return of / to if of is not None and to else None

@@ -1,4 +1,4 @@
-"""The report in a terminal: what it says, one table of all contenders that fits 80 columns, and what each step brought."""
+"""The report in a terminal: headline, one table of all candidates that fits 80 columns, and what each step brought."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from gpuq.sim.report.labels import ratio as written
 from gpuq.sim.report.report import ChainStep, SimulationReport
 from gpuq.sim.report.summary import Summary, ratio
 
-# Several seeds have several times as many notes; the page has them all.
+# With several seeds there are several times as many notes: then only the page has them.
 _MOST_NOTES = 12
 _HEAD = (
     "policy", "done: mean", "", "waits: mean", "p99", "slow: p95", "worst", "over", "saved", "OOM", "pass"
 )  # fmt: skip
 
 
-# With gaps of two columns and the time of a pass, as wide as the usual policies' names make it.
+# The width of the table with wider gaps and the time of a pass, for the usual policies' names.
 _ROOMY = 92
 
 
 def show(report: SimulationReport, console: Console) -> None:
-    """Print it."""
+    """Print the report."""
     for sentence in report.headline:
         console.print(Text(sentence, style="bold"))
     console.print(_table(report, roomy=console.width >= _ROOMY))
     if report.steps:
         console.print(Text("\nWhat each brings:"))
     for step in report.steps:
-        console.print(Text(f"  {said(step)}"))
+        console.print(Text(f"  {step_sentence(step)}"))
     if len(report.notes) <= _MOST_NOTES:
         console.print(Text("\nWhat this rests on:"))
         for note in report.notes:
@@ -71,7 +71,7 @@ def _cells(summary: Summary, compared: Summary) -> list[str]:
     ]
 
 
-def said(step: ChainStep) -> str:
-    """A step in a sentence."""
+def step_sentence(step: ChainStep) -> str:
+    """A step of the chain in a sentence."""
     against = f"{step.policy} against {step.before}"
     return f"{step.adds}: completion x{written(step.completion)}, waiting x{written(step.wait)} ({against})"

@@ -1,7 +1,7 @@
 """The workloads that stand behind a trace's kinds: what each needs, and how much each pair slows each other.
 
-A trace says when jobs come and how long they run, seldom what they are made of. A `WorkloadSet` supplies that; the scenario builder
-assigns each kind one of its workloads. `law_workloads` is the set that needs no measured data.
+A trace says when jobs come and how long they run, seldom what they are made of. A `WorkloadSet` supplies that; the scenario
+builder assigns each kind one of its workloads. `law_workloads` is the set that needs no measured data.
 """
 
 from __future__ import annotations

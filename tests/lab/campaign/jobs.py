@@ -9,7 +9,7 @@ from gpuq.lab.campaign.ledger import MEASURED, MeasuredJob, MeasuredRun
 from gpuq.lab.campaign.work import WorkloadJob
 
 # Steps take so long; twice as long while somebody else beats in the same folder. So a pair costs each a slowdown of 2.
-_CONTENDER = """
+_CONTENDING = """
 import os, sys, time
 from pathlib import Path
 import gpuq
@@ -29,7 +29,7 @@ _SHORT = "import gpuq; gpuq.step(); print('{\"steps\": 1}')"
 
 def contending(folder: Path, seconds: float = 0.004, model: str = "contender", size: int = 1) -> WorkloadJob:
     folder.mkdir(exist_ok=True)
-    return _job(model, size, _CONTENDER, str(folder), str(seconds))
+    return _job(model, size, _CONTENDING, str(folder), str(seconds))
 
 
 def crashing() -> WorkloadJob:

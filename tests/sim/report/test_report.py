@@ -62,7 +62,7 @@ def test_the_headline_says_what_was_saved_how_much_sooner_and_who_was_slowed() -
     assert a_report().headline == [
         "Sharing would have saved 0.75 GPU-hours, 38% of 2.",
         "A job would have been done 75m under packed instead of 90m under exclusive-fifo, in the mean.",
-        "Nobody would have been slowed by more than 25%.",
+        "No job would have been slowed by more than 25%.",
     ]
 
 
