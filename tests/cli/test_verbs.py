@@ -278,7 +278,7 @@ def test_report_shadow(gpuq: Command, api: FakeApi) -> None:
     assert api.requests[-1].query["days"] == "30"
     assert "Sharing would have saved 12.3 GPU-hours of 160, 8%." in out
     assert "3 jobs would have started earlier: 34m in the mean, 1h42m together." in out
-    assert "slowed by 6% in the mean, 14% at most; foretold to stay under 22%" in out
+    assert "slowed by 6% in the mean, 14% at most; predicted to stay under 22%" in out
     assert "1 still wait or run and 1 ended before they ran" in out
     assert "\x1b" not in shown
     assert shown.endswith("Each job joins another.\n")

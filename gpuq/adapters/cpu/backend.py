@@ -29,7 +29,7 @@ import psutil
 
 from gpuq.adapters.cpu.rapl import Rapl
 from gpuq.adapters.cpu.trees import KERNEL_COUNTS_WAITING, Trees, read_proc
-from gpuq.adapters.devices import DriverFault, Placement, ResidentProcess, Snapshot, ResidentUsage
+from gpuq.adapters.devices import DriverFault, Placement, ResidentProcess, ResidentUsage, Snapshot
 from gpuq.core.measuring.measurement import HELD_BACK_LIMIT
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading

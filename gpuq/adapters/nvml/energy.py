@@ -38,7 +38,9 @@ class DeviceEnergy:
         self._power: float | None = None
         self._idle_watts: float | None = None
 
-    def look(self, at: float, counter_joules: float | None, power_watts: float | None, *, empty: bool) -> EnergyPart | None:
+    def look(
+        self, at: float, counter_joules: float | None, power_watts: float | None, *, empty: bool
+    ) -> EnergyPart | None:
         """What it took since the last look. `at` in seconds; None at the first look and where the device does not tell."""
         if empty and power_watts is not None:
             self._idle_watts = min(power_watts, self._idle_watts if self._idle_watts is not None else power_watts)

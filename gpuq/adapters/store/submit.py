@@ -13,9 +13,9 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from gpuq.adapters.store.cycle import CHUNK
 from gpuq.adapters.store.rows import to_json
 from gpuq.adapters.store.schema import job_records, jobs, numbers, requests
-from gpuq.adapters.store.cycle import CHUNK
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import NotFound
 from gpuq.submission import JobRecord

@@ -1,15 +1,14 @@
-"""`gpuq model status|train|rollback|characterize|evaluate`: which model serves, train one now, go back; describe jobs; judge.
+"""`gpuq model status|train|rollback|characterize|evaluate`: the prediction model and its evaluation.
 
-The last two become a process of their own, which may import the learning code, and need no daemon.
+The first three ask the daemon. `characterize` and `evaluate` are the laboratory's: they replace this process and need no daemon.
 """
 
 from __future__ import annotations
 
 from gpuq import format as fmt
-from gpuq.cli import console
+from gpuq.cli import console, laboratory
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Client, Record
-from gpuq.cli.verbs.up import become_module
 from gpuq.errors import BadInput
 
 TYPE_CHECKING = False
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def run(words: list[str]) -> int:
-    """Look at the model, or change it."""
+    """Show the model, or change it."""
     parser = Parser("model", "The prediction model: what serves, train, go back; what measured jobs say.")
     parser.add_argument(
         "action",
@@ -109,7 +108,7 @@ def drift_lines(drift: object, width: int) -> list[str]:
         return []
     overall, kinds = drift["overall"], [one for one in drift.get("kinds") or [] if isinstance(one, dict)]
     if not overall.get("attempts"):
-        return ["", "drift:", *console.facts([("", "no attempt has ended yet that was foretold")], width)]
+        return ["", "drift:", *console.facts([("", "no attempt with a forecast has ended yet")], width)]
     held = (
         f"{_percent(overall.get('memory_coverage'))} of the latest attempts; {_percent(drift.get('promised'))} promised"
     )
@@ -153,31 +152,32 @@ def _points(value: object) -> str:
 
 
 def _characterize(options: Namespace) -> int:
-    """Become the process that does it: a client loads no library for that."""
     if options.host is not None:
         raise BadInput(
             "`characterize` reads the record on this machine, not another gpuq's.",
             fix="Leave out --host, or run it there.",
         )
-    command = ["gpuq.lab.characterize.command", *(["--json"] if options.json else [])]
+    command = ["--json"] if options.json else []
     for name, value in (("--data", options.data), ("--out", options.out)):
         command += [] if value is None else [f"{name}={value}"]
-    become_module(command)
+    laboratory.become(
+        "model-characterize", command, needs=("scipy", "sklearn", *(("matplotlib",) if options.out else ()))
+    )
     return 1
 
 
 def _evaluate(options: Namespace) -> int:
-    """Become the process that judges forecasts on the user's own tables. It asks no daemon, so --host says nothing to it."""
-    command = ["gpuq.lab.evaluate", *(["--json"] if options.json else [])]
+    # It reads the user's own tables only, so --host has no meaning here and is ignored.
+    command = ["--json"] if options.json else []
     for name in ("singles", "pairs", "holdout"):
         value = getattr(options, name)
         command += [] if value is None else [f"--{name}={value}"]
-    become_module(command)
+    laboratory.become("model-evaluate", command, needs=("scipy", "sklearn"))
     return 1
 
 
 def screen(value: object, width: int) -> list[str]:
-    """Whatever the shelf says, as facts: its keys are the model's own and grow with it."""
+    """Any JSON value of the models endpoint as lines of facts and tables: models bring keys of their own."""
     if not isinstance(value, dict):
         return [_text(value)]
     plain = [(_label(name), _text(part, name)) for name, part in value.items() if not isinstance(part, dict | list)]

@@ -1,4 +1,4 @@
-"""`gpuq profile`: where a job's time goes, op by op. This process is replaced: nothing heavy is imported here."""
+"""`gpuq profile`: where a job's time goes, op by op. `gpuq.programs.profile` replaces this process."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _MOST_TEXT = 131_000
 
 
 def run(words: list[str]) -> int:
-    """Replace this process by the one that profiles."""
+    """Check the options and the command, then become the process that profiles it."""
     parser = Parser(
         "profile",
         "Run a job here until some of its training steps are recorded, and show where\n"
         "their time goes. PyTorch, and Keras on TensorFlow; no change to the script.\n"
-        "The profile is kept, and lets gpuq foretell how long this kind takes on types\n"
+        "The profile is kept, and lets gpuq predict how long this kind takes on types\n"
         "of device that it never ran on.",
         usage=job_options.USAGE.format(verb="profile"),
         epilog=job_options.EPILOG,

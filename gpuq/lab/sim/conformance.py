@@ -33,8 +33,8 @@ from gpuq.lab.sim.exercises import Exercise, exercises
 from gpuq.policies import registry
 from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
-from gpuq.sim.candidate import Contender
-from gpuq.sim.record import Run
+from gpuq.sim.candidate import Candidate
+from gpuq.sim.record import SimulationRun
 from gpuq.sim.run import Simulation
 
 BOUND = 20
@@ -51,7 +51,7 @@ class _Circle(Exception):
 
 
 @dataclass
-class Watch:
+class PolicyObserver:
     """Stands between the core and a policy, and notes what it does. `findings` holds each once."""
 
     policy: Policy
@@ -132,12 +132,12 @@ def _findings(spec: PolicySpec, exercise: Exercise, clock: Clock) -> Iterator[st
     yield from _unfinished(spec, exercise, run)
 
 
-def _play(spec: PolicySpec, exercise: Exercise, clock: Clock) -> tuple[Watch, Run | None]:
-    watch = Watch(spec.make(exercise.scheduling), spec, exercise.scheduling, clock)
-    contender = Contender("under test", watch, exercise.limits)
+def _play(spec: PolicySpec, exercise: Exercise, clock: Clock) -> tuple[PolicyObserver, SimulationRun | None]:
+    watch = PolicyObserver(spec.make(exercise.scheduling), spec, exercise.scheduling, clock)
+    candidate = Candidate("under test", watch, exercise.limits)
     try:
         played = Simulation(
-            exercise.trace, exercise.world, exercise.beliefs(), contender, seed=1,
+            exercise.trace, exercise.world, exercise.forecaster(), candidate, seed=1,
             watch=lambda item, now, state: validate(state),  # noqa: ARG005 - a watcher
         )  # fmt: skip
         return watch, played.play()
@@ -146,7 +146,7 @@ def _play(spec: PolicySpec, exercise: Exercise, clock: Clock) -> tuple[Watch, Ru
     return watch, None
 
 
-def _unfinished(spec: PolicySpec, exercise: Exercise, run: Run) -> Iterator[str]:
+def _unfinished(spec: PolicySpec, exercise: Exercise, run: SimulationRun) -> Iterator[str]:
     for job in run.jobs:
         name = job.arrival.job
         if name in exercise.never:
@@ -160,7 +160,7 @@ def _unfinished(spec: PolicySpec, exercise: Exercise, run: Run) -> Iterator[str]
                 yield f"it claims to starve nobody, and job {name} waited {waited:.0f} s while others went first"
 
 
-def _starts(run: Run) -> list[tuple[object, ...]]:
+def _starts(run: SimulationRun) -> list[tuple[object, ...]]:
     return [(a.id, a.devices, a.started_at) for job in run.jobs for a in job.attempts]
 
 

@@ -1,8 +1,8 @@
 """`python -m gpuq.lab.sim.train_policy FILE`: trains the network of `reinforcement`, by PPO and by DQN, and keeps the better.
 
-Arrives: how many steps, which seed. Leaves: the network as JSON, and on the screen how both did on worlds that they never saw. It
-trains on made-up worlds alone (`gpuq.lab.sim.queued.made_up`) of the seeds `TRAINED_ON`; `HELD_OUT` decides which is kept. Needs
-Stable-Baselines3: `pip install 'gpuq-daemon[reinforcement]'`.
+Arrives: how many steps, which seed. Leaves: the network as JSON, and on the screen how both did on worlds that they never saw.
+It trains on made-up worlds alone (`gpuq.lab.sim.queued.made_up`) of the seeds `TRAINED_ON`; `HELD_OUT` decides which is kept.
+Needs Stable-Baselines3: `pip install 'gpuq-daemon[reinforcement]'`.
 """
 
 from __future__ import annotations
