@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuq.errors import BadInput
-from gpuq.lab.measured import PAIRS, SINGLES, Pair, Single, read_pairs, read_singles
+from gpuq.lab.measured import PAIRS, SINGLES, PairMeasurement, SingleMeasurement, read_pairs, read_singles
 
 
 @pytest.fixture
@@ -25,16 +25,18 @@ def table(tmp_path: Path):
 
 def test_all_columns_of_both_tables_are_read(table) -> None:
     singles = table(",".join((*SINGLES, "measured_at")) + "\nV100,a:32,ResNet-50,32,91.5,40,5120,210,7.5,1700000000\n")
-    assert read_singles(singles) == [Single("V100", "a:32", "ResNet-50", 32, 91.5, 40, 5120, 210, 7.5, 1700000000)]
+    assert read_singles(singles) == [
+        SingleMeasurement("V100", "a:32", "ResNet-50", 32, 91.5, 40, 5120, 210, 7.5, 1700000000)
+    ]
     pairs = table(",".join((*PAIRS, "measured_at")) + "\nV100,mps,a:32,b,1.2,1.05,1700000000\n")
-    assert read_pairs(pairs) == [Pair("V100", "mps", "a:32", "b", 1.2, 1.05, 1700000000)]
+    assert read_pairs(pairs) == [PairMeasurement("V100", "mps", "a:32", "b", 1.2, 1.05, 1700000000)]
 
 
 def test_blank_cells_and_missing_columns_are_unknown_and_never_zero(table) -> None:
     (single,) = read_singles(table("job,device_type,utilization_pct,peak_memory_mib\na,V100,,\n"))
-    assert single == Single("V100", "a", "a")
+    assert single == SingleMeasurement("V100", "a", "a")
     (pair,) = read_pairs(table("job_a,job_b,slowdown_a\na,b,n/a\n"))
-    assert pair == Pair("", None, "a", "b", None, None)
+    assert pair == PairMeasurement("", None, "a", "b", None, None)
 
 
 def test_what_spreadsheets_make_of_a_table_is_read_too(table) -> None:

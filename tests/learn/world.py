@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+import msgspec
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.core.state.job import JobId, JobState
 from gpuq.learn.features.kind import describe
 from gpuq.learn.history.outcome import Outcome
+from gpuq.messages.outcome import AttemptOutcome, outcome_from_json
 from gpuq.submission import JobRecord, Submission
 
 GIB = 2**30
@@ -65,6 +69,11 @@ def run(work: Work, number: int, chance: random.Random, **changes: object) -> Ou
     return Outcome(**{**values, **changes})  # type: ignore[arg-type]
 
 
+def recorded(actual: Mapping[str, Any]) -> AttemptOutcome | None:
+    """These values as the record gives them back, damaged ones among them."""
+    return outcome_from_json(msgspec.json.encode(actual))
+
+
 def rows(
     work: Work,
     number: int,
@@ -94,5 +103,5 @@ def rows(
     return job, AttemptRow(
         job=JobId(number), number=1, host="h", devices=("h/0",), launched_at=at, launch={}, features=features,
         model_version=None, started_at=at, ended_at=at + lasts, ending="exited", exit_code=0,
-        actual={**measured, **actual},
+        actual=recorded({**measured, **actual}),
     )  # fmt: skip

@@ -21,8 +21,8 @@ from gpuq.core.state.forecast import MEASURED, Forecast, PairCost, Question
 from gpuq.core.state.job import Job
 from gpuq.core.state.state import State, apply
 from gpuq.policies.planners.batch import Batch
+from gpuq.policies.planners.batch_builder import build_batch, foremost
 from gpuq.policies.planners.pairing import PairBook
-from gpuq.policies.planners.partial_plan import draft, foremost
 from tests.support.nouns import GIB, a_job, a_reading
 
 NOW = 1000.0
@@ -68,7 +68,7 @@ class Shop:
 
     def play(self, policy: Policy, now: float = NOW) -> list[Action]:
         """One pass of the core with this policy, applied."""
-        actions = decide(self.state, self._answers(), self.limits, policy, now, cause=0)
+        actions = decide(self.state, self._answers(), self.limits, policy, now)
         for action in actions:
             apply(self.state, action, now)
             if isinstance(action, Launch):
@@ -80,7 +80,7 @@ class Shop:
 
     def batch(self, book: PairBook | None = None) -> Batch:
         context = self.context()
-        return draft(context, foremost(context.waiting, 200), context.snapshots, book or self.book())
+        return build_batch(context, foremost(context.waiting, 200), context.snapshots, book or self.book())
 
     def book(self) -> PairBook:
         """All pairs are known."""
@@ -125,7 +125,7 @@ def best_of_all(batch: Batch) -> float:
                 best = max(best, float(batch.value[option]) + search(index + 1, after))
         return best
 
-    return search(0, batch.room)
+    return search(0, batch.capacity)
 
 
 def _foretold(question: Question) -> Forecast:

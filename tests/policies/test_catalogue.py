@@ -11,7 +11,7 @@ from gpuq.core.scheduling.policy import Policy, propose_nothing
 from gpuq.errors import BadInput
 from gpuq.policies import registry
 from gpuq.policies.catalogue import catalogue
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 
@@ -29,9 +29,9 @@ def _leaves(scheduling: Scheduling) -> Policy:
     sys.exit(3)
 
 
-SOUND = Recipe("does nothing", _looks, starvation_free=False)
-LACKING = Recipe("would plan", _lacks, extra="train")
-LEAVING = Recipe("leaves", _leaves)
+SOUND = PolicySpec("does nothing", _looks, starvation_free=False)
+LACKING = PolicySpec("would plan", _lacks, extra="train")
+LEAVING = PolicySpec("leaves", _leaves)
 
 
 def test_each_is_told_with_what_is_wrong_with_it(monkeypatch: pytest.MonkeyPatch) -> None:

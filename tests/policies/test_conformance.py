@@ -15,7 +15,7 @@ from gpuq.lab.sim.conformance import conformance, main
 from gpuq.lab.sim.exercises import Exercise, exercises
 from gpuq.policies import registry
 from gpuq.policies.lists.packed import packed
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 
 EXERCISES = {exercise.name: exercise for exercise in exercises()}
 
@@ -32,9 +32,9 @@ PART = ("a mixture", "a mixture with preemption")
 
 
 def keeps(name: str, only: list[Exercise] | None) -> None:
-    recipe = registry.recipe(name)
+    spec = registry.spec(name)
     try:
-        found = conformance(recipe, clock=frozen, only=only)
+        found = conformance(spec, clock=frozen, only=only)
     except BadInput as missing:
         pytest.skip(f"{name}: {missing.message}")
     assert found == []
@@ -52,8 +52,8 @@ def test_every_policy_that_is_offered_through_all_of_it(name: str) -> None:
 
 
 def findings(policy: Callable[[], Policy], exercise: str = "a mixture", **claims: bool) -> str:
-    recipe = Recipe("under test", lambda scheduling: policy(), **claims)
-    return "\n".join(conformance(recipe, clock=frozen, only=[EXERCISES[exercise]]))
+    spec = PolicySpec("under test", lambda scheduling: policy(), **claims)
+    return "\n".join(conformance(spec, clock=frozen, only=[EXERCISES[exercise]]))
 
 
 def test_one_that_does_nothing_is_found() -> None:
@@ -123,10 +123,10 @@ def test_one_that_starves_is_found_unless_it_owns_up() -> None:
 
 def test_one_that_takes_too_long_is_found() -> None:
     ticks = iter(range(0, 10**9, 3))
-    recipe = Recipe("slow", lambda scheduling: packed)
+    spec = PolicySpec("slow", lambda scheduling: packed)
 
     assert any(
-        "took 3.0 s" in found for found in conformance(recipe, clock=lambda: next(ticks), only=[EXERCISES["a mixture"]])
+        "took 3.0 s" in found for found in conformance(spec, clock=lambda: next(ticks), only=[EXERCISES["a mixture"]])
     )
 
 

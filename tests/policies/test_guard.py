@@ -21,10 +21,10 @@ from gpuq.core.state.events import Submitted
 from gpuq.core.state.job import JobId
 from gpuq.errors import BadInput
 from gpuq.policies import registry
-from gpuq.policies.alarm import TookTooLong, patient
 from gpuq.policies.guard import Guarded, guard
 from gpuq.policies.lists.packed import packed
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
+from gpuq.policies.time_limit import TimeLimitExceeded, no_time_limit
 from gpuq.settings import Scheduling
 from tests.support.nouns import GIB, a_device, a_job, a_report
 from tests.support.playbook import Playbook
@@ -38,7 +38,7 @@ def a_queue(jobs: int = 3, devices: int = 3) -> Playbook:
 
 
 def one_pass(play: Playbook, policy: Policy) -> list[Action]:
-    return decide(play.state, {}, play.limits, policy, play.now, cause=1)
+    return decide(play.state, {}, play.limits, policy, play.now)
 
 
 def started(actions: list[Action]) -> list[int]:
@@ -241,11 +241,11 @@ def test_the_time_of_a_pass_is_added_up_and_the_cores_own_does_not_count() -> No
             yield Proposal(job, (snapshot.device,))
 
     # Its call and its four steps take a second each by that clock; four seconds are over with the last step.
-    within = guarded(one_by_one, limit_s=5, alarm=patient, clock=clock)
+    within = guarded(one_by_one, limit_s=5, alarm=no_time_limit, clock=clock)
     assert started(one_pass(play, within)) == [1, 2, 3]
     assert within.fault is None
 
-    beyond = guarded(one_by_one, limit_s=4, alarm=patient, clock=clock)
+    beyond = guarded(one_by_one, limit_s=4, alarm=no_time_limit, clock=clock)
     assert started(one_pass(play, beyond)) == [1, 2, 3]
     assert beyond.fault is not None
 
@@ -257,7 +257,7 @@ def test_each_step_gets_what_is_left_of_the_time() -> None:
     def alarm(work: Callable[[], Any], seconds: float) -> Any:
         given_s.append(seconds)
         if seconds <= 8:
-            raise TookTooLong
+            raise TimeLimitExceeded
         return work()
 
     policy = guarded(first_only, limit_s=10, alarm=alarm, clock=clock)
@@ -296,9 +296,9 @@ def test_whatever_fails_and_when_every_job_that_fits_starts(policies: list[Calla
 # --- from the settings ---------------------------------------------------------------------------------------------
 
 
-def offer(monkeypatch: pytest.MonkeyPatch, **recipes: str) -> None:
-    points = [EntryPoint(name, f"{__name__}:{value}", registry.GROUP) for name, value in recipes.items()]
-    points.append(EntryPoint("packed", "gpuq.policies.lists.packed:RECIPE", registry.GROUP))
+def offer(monkeypatch: pytest.MonkeyPatch, **specs: str) -> None:
+    points = [EntryPoint(name, f"{__name__}:{value}", registry.GROUP) for name, value in specs.items()]
+    points.append(EntryPoint("packed", "gpuq.policies.lists.packed:SPEC", registry.GROUP))
     monkeypatch.setattr(registry, "entry_points", lambda group: points)
 
 
@@ -310,9 +310,9 @@ def _leaving(scheduling: Scheduling) -> Policy:
     sys.exit(9)
 
 
-SOUND = Recipe("the first job only", lambda scheduling: first_only)
-LACKING = Recipe("needs what is not there", _lacking)
-LEAVING = Recipe("does not want to be made", _leaving)
+SOUND = PolicySpec("the first job only", lambda scheduling: first_only)
+LACKING = PolicySpec("needs what is not there", _lacking)
+LEAVING = PolicySpec("does not want to be made", _leaving)
 
 
 def test_the_policy_is_the_settings_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,11 @@ import pytest
 from gpuq.core.scheduling.policy import propose_nothing
 from gpuq.errors import BadInput
 from gpuq.policies import registry
-from gpuq.policies.lists.packed import RECIPE
-from gpuq.policies.spec import Recipe
+from gpuq.policies.lists.packed import SPEC
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
-LAZY = Recipe("never starts anything", lambda scheduling: propose_nothing)
+LAZY = PolicySpec("never starts anything", lambda scheduling: propose_nothing)
 
 
 def offer(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
@@ -21,7 +21,7 @@ def offer(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
 
 def test_the_default_is_packed() -> None:
     assert registry.DEFAULT in registry.names()
-    assert registry.recipe(Scheduling().policy) is RECIPE
+    assert registry.spec(Scheduling().policy) is SPEC
 
 
 def test_a_site_can_add_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,15 +33,15 @@ def test_a_site_can_add_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("no.such.module:RECIPE", "cannot be loaded: ModuleNotFoundError"),
+        ("no.such.module:SPEC", "cannot be loaded: ModuleNotFoundError"),
         (f"{__name__}:GONE", "cannot be loaded: AttributeError"),
-        (f"{__name__}:offer", "is no Recipe"),
+        (f"{__name__}:offer", "is no PolicySpec"),
     ],
 )
 def test_what_cannot_be_loaded_is_told(monkeypatch: pytest.MonkeyPatch, value: str, words: str) -> None:
     offer(monkeypatch, value)
     with pytest.raises(BadInput, match=words):
-        registry.recipe("lazy")
+        registry.spec("lazy")
 
 
 def test_an_unknown_name_is_told() -> None:

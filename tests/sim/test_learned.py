@@ -14,19 +14,21 @@ from gpuq.core.state.job import KindId
 from gpuq.core.state.verdict import Rule
 from gpuq.sim.learned import Learned
 from gpuq.sim.noise import repeated
-from gpuq.sim.record import AttemptRun, Stretch
+from gpuq.sim.record import SimulatedAttempt, Stretch
 from gpuq.sim.run import simulate
-from gpuq.sim.trace import Arrival
+from gpuq.sim.trace import JobArrival
 from gpuq.sim.world import Workload, World
 from tests.sim.small import GIB, HEAVY, LIGHT, PACKED, arrival, trace, world
 
 SMALL = world()
 
 
-def ran(come: Arrival, *stretches: Stretch, ending: Ending = Ending.EXITED, memory: int | None = None) -> AttemptRun:
+def ran(
+    come: JobArrival, *stretches: Stretch, ending: Ending = Ending.EXITED, memory: int | None = None
+) -> SimulatedAttempt:
     """An attempt that began at 0 and is over."""
     (device,) = SMALL.devices
-    return AttemptRun(
+    return SimulatedAttempt(
         AttemptId(come.job, 1), come, (device.id,), device.type, 0.0, UNKNOWN, Rule.IDLE, memory_bytes=memory,
         ended_at=sum(stretch.seconds for stretch in stretches), ending=ending,
         exit_code=0 if ending is Ending.EXITED else None, stretches=list(stretches),
@@ -41,7 +43,7 @@ def beside(kind: str, seconds: float, slowdown: float) -> Stretch:
     return Stretch((kind,), seconds, seconds / slowdown, slowdown)
 
 
-def foretold(learned: Learned, come: Arrival, *others: str) -> Forecast:
+def foretold(learned: Learned, come: JobArrival, *others: str) -> Forecast:
     kinds = tuple(KindId(other) for other in others)
     asked = Question(learned.signature(come), KindId(come.kind), "P100", kinds, "mps" if others else None)
     return learned.answer([asked])[asked]
@@ -111,7 +113,7 @@ def test_noise_is_that_of_repeated_runs_and_the_same_for_the_same_name() -> None
     assert repeated("one") == repeated("one") != repeated("other")
 
 
-def zoo(kinds: int) -> World:
+def workload_set(kinds: int) -> World:
     """Kinds of two families, each in its own batch size; those that want more than a device has slow each other."""
     made = [Workload(f"resnet-{n}", "resnet50", 2.0 ** (n / 4), 10.0 + n, GIB + n * GIB // 32) for n in range(kinds)]
     made += [Workload(f"bert-{n}", "bert", 2.0 ** (n / 4), 50.0 + n, 5 * GIB + n * GIB // 16) for n in range(kinds)]
@@ -123,7 +125,7 @@ def zoo(kinds: int) -> World:
     )  # fmt: skip
 
 
-def days(of: World, jobs: int, seed: int = 1) -> Sequence[Arrival]:
+def days(of: World, jobs: int, seed: int = 1) -> Sequence[JobArrival]:
     chance = random.Random(seed)
     at = 0.0
     made = []
@@ -135,26 +137,26 @@ def days(of: World, jobs: int, seed: int = 1) -> Sequence[Arrival]:
 
 
 def test_after_some_nights_a_model_serves_and_pairs_share() -> None:
-    of = zoo(30)
+    of = workload_set(30)
     come = trace(*days(of, 90))
     learned = Learned(of, limits=PACKED.limits)
     run = simulate(come, of, learned, PACKED)
-    assert run.nights
-    assert any(night.published for night in run.nights)
-    assert all(night.reason for night in run.nights)
+    assert run.trainings
+    assert any(train.published for train in run.trainings)
+    assert all(train.reason for train in run.trainings)
     assert learned.predictor.version is not None
     assert run.admissions.shared > 0
     again = simulate(come, of, Learned(of, limits=PACKED.limits), PACKED)
-    assert replace(again, pass_seconds=[], nights=[]) == replace(run, pass_seconds=[], nights=[])
+    assert replace(again, pass_seconds=[], trainings=[]) == replace(run, pass_seconds=[], trainings=[])
 
 
 def test_a_night_before_which_hardly_anything_ended_trains_nothing() -> None:
     learned = Learned(world(light=LIGHT, heavy=HEAVY))
-    assert learned.night(0.0) is None
+    assert learned.train(0.0) is None
     for number in range(1, 9):
-        assert learned.night(number * 86_400.0) is None
+        assert learned.train(number * 86_400.0) is None
         learned.learn(ran(arrival(number, "light"), alone(100)), number * 86_400.0)
-    taught = learned.night(9 * 86_400.0)
+    taught = learned.train(9 * 86_400.0)
     assert taught is not None
     assert not taught.published
-    assert learned.night(10 * 86_400.0) is None
+    assert learned.train(10 * 86_400.0) is None

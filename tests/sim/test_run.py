@@ -11,7 +11,7 @@ from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Eviction, Proposal
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.job import JobState
-from gpuq.sim.candidate import Contender
+from gpuq.sim.candidate import Candidate
 from gpuq.sim.forecaster import Cold, Oracle
 from gpuq.sim.run import simulate
 from tests.sim.small import LIGHT, PACKED, arrival, arrivals, ends, trace, world
@@ -70,7 +70,7 @@ def test_more_devices_than_asked_for_are_faster_as_the_world_says() -> None:
         for job in context.waiting:
             yield Proposal(job, tuple(place.device for place in context.places)[: job.counts[-1]])
 
-    run = simulate(trace(arrival(1, "light", most_devices=2)), wide, Oracle(wide), Contender("widest", widest))
+    run = simulate(trace(arrival(1, "light", most_devices=2)), wide, Oracle(wide), Candidate("widest", widest))
     assert ends(run) == [62.5]
 
 
@@ -91,7 +91,7 @@ def urgent_first(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
                 yield Eviction(place.residents[0].id, job)
 
 
-URGENT_FIRST = Contender("urgent first", urgent_first)
+URGENT_FIRST = Candidate("urgent first", urgent_first)
 
 
 def test_who_makes_room_keeps_what_it_saved_and_pays_for_coming_back() -> None:
@@ -122,7 +122,7 @@ def test_nobody_is_stopped_who_did_not_allow_it() -> None:
     assert ends(simulate(come, world(), Cold(), URGENT_FIRST)) == [100, 200]
 
 
-def test_what_a_contenders_users_allow_counts_as_if_the_trace_said_it() -> None:
+def test_what_a_candidates_users_allow_counts_as_if_the_trace_said_it() -> None:
     come = trace(arrival(1, "light"), arrival(2, "heavy", at=40, priority=1))
     allow = replace(URGENT_FIRST, submit=lambda job: replace(job, preemptible=True))
     assert ends(simulate(come, world(), Cold(), allow)) == [200, 140]
@@ -133,14 +133,14 @@ def test_a_policy_that_waits_for_a_moment_of_its_own_gets_a_pass_then() -> None:
         for job in context.waiting if context.now >= 3600 else ():
             yield Proposal(job, (next(iter(context.places)).device,))
 
-    assert ends(simulate(arrivals("light"), world(), Cold(), Contender("late", after_an_hour))) == [3700]
+    assert ends(simulate(arrivals("light"), world(), Cold(), Candidate("late", after_an_hour))) == [3700]
 
 
 def test_a_policy_that_fails_is_replaced_and_the_run_notes_it() -> None:
     def fails(context: SchedulingContext) -> Iterator[Proposal]:
         raise ZeroDivisionError("on purpose")
 
-    run = simulate(arrivals("light", "light"), world(), Cold(), Contender("failing", fails))
+    run = simulate(arrivals("light", "light"), world(), Cold(), Candidate("failing", fails))
     assert ends(run) == [100, 200]
     assert run.replacements > 0
     assert "ZeroDivisionError: on purpose" in run.notes[-1]

@@ -15,7 +15,7 @@ from gpuq.core.state.events import HostReported
 from gpuq.core.state.forecast import Forecast, Question
 from gpuq.core.state.job import JobState
 from gpuq.sim import failures
-from gpuq.sim.candidate import Contender
+from gpuq.sim.candidate import Candidate
 from gpuq.sim.forecaster import Cold, Oracle
 from gpuq.sim.memory import STARTING_SHARE, peak_memory
 from gpuq.sim.run import Simulation, simulate
@@ -172,7 +172,7 @@ def test_one_power_unknown_makes_the_energy_unknown() -> None:
 
 
 def test_a_pair_beyond_the_budget_is_wrongly_shared() -> None:
-    strict = Contender("packed", PACKED.policy, Limits(max_slowdown=1.05))
+    strict = Candidate("packed", PACKED.policy, Limits(max_slowdown=1.05))
     run = simulate(arrivals("light", "light"), world(), Mistaken(world(), **TRUSTING), strict)
     assert (run.admissions.shared, run.admissions.wrongly_shared) == (1, 1)
     assert run.max_slowdown == 1.05

@@ -103,7 +103,10 @@ def cause(
     own: int | None, partner: int | None, *, foreign: int = 0, asked: str = "", on: Ending = Ending.OUT_OF_MEMORY
 ) -> str | None:
     """40 GiB were promised to us, 30 to the partner, of 80."""
-    rows = tuple(ResidentReport(who, memory, None, None, None, None) for who, memory in ((US, own), (PARTNER, partner)))
+    rows = tuple(
+        ResidentReport(attempt=who, memory_bytes=memory, started_at=None)
+        for who, memory in ((US, own), (PARTNER, partner))
+    )
     reading = Reading(999.0, None, None, foreign)
     seen = HostObservation((GPU,), Sample(((GPU.id, reading),), rows), {US: 40 * GIB, PARTNER: 30 * GIB})
     return classify_exit(end(on, reason=f"out of memory: {asked}"), US, order(), Path("/nowhere"), seen).memory_cause
@@ -134,7 +137,7 @@ def test_memory_cause_is_none_without_readings() -> None:
 
 def test_host_memory_has_a_cause_on_cpu_devices_only() -> None:
     assert cause(45 * GIB, 30 * GIB, on=Ending.HOST_OUT_OF_MEMORY) is None
-    rows = (ResidentReport(US, 45 * GIB, None, None, None, None),)
+    rows = (ResidentReport(attempt=US, memory_bytes=45 * GIB, started_at=None),)
     seen = HostObservation((GPU,), Sample((), rows), {US: 40 * GIB})
     settled = classify_exit(end(Ending.HOST_OUT_OF_MEMORY), US, order(cores=(0,)), Path("/nowhere"), seen)
     assert (settled.memory_cause, settled.reason) == (MemoryCause.OWN, "ended with exit code 1; own growth")

@@ -262,7 +262,7 @@ def _lasted(line: JobLine) -> float | None:
 def _measured_over_predicted(write: Any, line: JobLine, measured: str, predicted: str | None = None) -> str:
     """A cell: the measured value, and below it the predicted one."""
     prediction = getattr(line.forecast, predicted or measured) if line.forecast else None
-    return f'{write(line.actual.get(measured))}<span class="of">{write(prediction)}</span>'
+    return f'{write(getattr(line.actual, measured))}<span class="of">{write(prediction)}</span>'
 
 
 def _slowdown(value: float | None) -> str:

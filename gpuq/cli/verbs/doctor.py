@@ -228,10 +228,13 @@ def _open_to_others(path: Path) -> bool:
 def _settings(home: Home) -> Check:
     from gpuq.settings import GROUPS, load, unknown_variables
 
+    removed: list[str] = []
     try:
-        load()
+        load(warn=removed.append)
     except BadSettings as error:
         return Check("settings", BROKEN, error.message, error.fix)
+    if removed:
+        return Check("settings", NOTE, " ".join(removed), "Remove what is named there.")
     unknown = unknown_variables(os.environ)
     if unknown:
         return Check(

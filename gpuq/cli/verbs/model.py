@@ -1,16 +1,14 @@
-"""`gpuq model status|train|rollback|characterize|evaluate`: the serving model, training and rollback; describe and evaluate
-measured jobs.
+"""`gpuq model status|train|rollback|characterize|evaluate`: the prediction model and its evaluation.
 
-`characterize` and `evaluate` become a process of their own, which may import the learning code and needs no daemon.
+The first three ask the daemon. `characterize` and `evaluate` are the laboratory's: they replace this process and need no daemon.
 """
 
 from __future__ import annotations
 
 from gpuq import format as fmt
-from gpuq.cli import console
+from gpuq.cli import console, laboratory
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Client, Record
-from gpuq.cli.verbs.up import become_module
 from gpuq.errors import BadInput
 
 TYPE_CHECKING = False
@@ -154,31 +152,32 @@ def _points(value: object) -> str:
 
 
 def _characterize(options: Namespace) -> int:
-    """Become the process that characterises jobs."""
     if options.host is not None:
         raise BadInput(
             "`characterize` reads the record on this machine, not another gpuq's.",
             fix="Leave out --host, or run it there.",
         )
-    command = ["gpuq.lab.characterize.command", *(["--json"] if options.json else [])]
+    command = ["--json"] if options.json else []
     for name, value in (("--data", options.data), ("--out", options.out)):
         command += [] if value is None else [f"{name}={value}"]
-    become_module(command)
+    laboratory.become(
+        "model-characterize", command, needs=("scipy", "sklearn", *(("matplotlib",) if options.out else ()))
+    )
     return 1
 
 
 def _evaluate(options: Namespace) -> int:
-    """Become the process that evaluates forecasts on the user's tables. It needs no daemon, so --host has no effect."""
-    command = ["gpuq.lab.evaluate", *(["--json"] if options.json else [])]
+    # It reads the user's own tables only, so --host has no meaning here and is ignored.
+    command = ["--json"] if options.json else []
     for name in ("singles", "pairs", "holdout"):
         value = getattr(options, name)
         command += [] if value is None else [f"--{name}={value}"]
-    become_module(command)
+    laboratory.become("model-evaluate", command, needs=("scipy", "sklearn"))
     return 1
 
 
 def screen(value: object, width: int) -> list[str]:
-    """Any JSON as labelled facts: the keys come from the model and change with it."""
+    """Any JSON value of the models endpoint as lines of facts and tables: models bring keys of their own."""
     if not isinstance(value, dict):
         return [_text(value)]
     plain = [(_label(name), _text(part, name)) for name, part in value.items() if not isinstance(part, dict | list)]

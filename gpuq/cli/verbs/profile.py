@@ -1,4 +1,4 @@
-"""`gpuq profile`: where a job's time goes, op by op. Becomes the process that profiles, so nothing heavy is imported here."""
+"""`gpuq profile`: where a job's time goes, op by op. `gpuq.programs.profile` replaces this process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_TEXT = 131_000
 
 
 def run(words: list[str]) -> int:
-    """Check the options, then become the process that profiles."""
+    """Check the options and the command, then become the process that profiles it."""
     parser = Parser(
         "profile",
         "Run a job here until some of its training steps are recorded, and show where\n"

@@ -62,8 +62,7 @@ def _sentences(report: Record) -> Iterator[str]:
         part = f" of {fmt.hours(ran)}, {saved / ran:.0%}" if ran and saved <= ran else ""
         yield f"Sharing would have saved {fmt.hours(saved)} GPU-hours{part}."
         mean_wait, all_waits = fmt.about(report["wait_avoided_mean_s"]), fmt.about(3600 * report["wait_avoided_hours"])
-        waits = f"{mean_wait} in the mean, {all_waits} together"
-        yield f"{report['counted']} jobs would have started earlier: {waits}."
+        yield f"{report['counted']} jobs would have started earlier: {mean_wait} in the mean, {all_waits} together."
         worst, upper = fmt.slowdown(report["slowdown_worst"]), fmt.slowdown(report["slowdown_upper_worst"])
         bound = f"; predicted to stay under {upper}" if upper != fmt.UNKNOWN else ""
         mean = fmt.slowdown(report["slowdown_mean"])

@@ -1,4 +1,7 @@
-"""`gpuq simulate`: what sharing, or another policy, would have done to your jobs. Becomes another process; needs no daemon."""
+"""`gpuq simulate`: what sharing, or another policy, would have done to your jobs. Needs no daemon.
+
+The simulator (`gpuq.sim`) replaces this process.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ would have run it, as its policy would have without sharing, and with sharing.
   gpuq simulate jobs.csv --world philly --seeds 5   a trace (docs/simulate.md)
   gpuq simulate --set admission.max_slowdown=1.3    with another setting
 """
-# option -> (metavar, help). Each is passed on unchanged.
+# option -> (metavar, help); each is passed on unchanged.
 _VALUES = {
     "--policy": (
         "NAMES",
@@ -72,7 +75,7 @@ def run(words: list[str]) -> int:
 
 
 def _check(name: str, value: str) -> None:
-    """Raise BadInput for an invalid number, before the other process starts."""
+    """Raises BadInput for a value that the simulator would refuse later."""
     if name in _WHOLE and not (value.isdecimal() and int(value) >= _WHOLE[name]):
         raise BadInput(f"{name} `{value}` is not a whole number from {_WHOLE[name]} on.")
     if name in _ABOVE:

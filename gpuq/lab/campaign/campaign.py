@@ -1,7 +1,7 @@
 """One start of a campaign: what is left of the list is measured, run by run, until all is done or the time is over.
 
-Arrives: an `Aim`, the bench that measures, the ledger. Leaves: each run in the ledger, and tables that follow it, before the next
-run begins. No run is begun that would end too late, as far as earlier ones tell.
+Arrives: an `Aim`, the bench that measures, the ledger. Leaves: each run in the ledger, and tables that follow it, before the
+next run begins. No run is begun that would end too late, as far as earlier ones tell.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from pathlib import Path
 from statistics import fmean
 
 from gpuq.lab.campaign.files import write_tables
-from gpuq.lab.campaign.ledger import MEASURED, Ledger, Run
-from gpuq.lab.campaign.plan import Left, Plan, Wanted
+from gpuq.lab.campaign.ledger import MEASURED, Ledger, MeasuredRun
+from gpuq.lab.campaign.plan import CampaignPlan, Left, Wanted
 from gpuq.lab.campaign.run import Bench
 from gpuq.lab.campaign.tell import telling
-from gpuq.lab.campaign.work import Job
+from gpuq.lab.campaign.work import WorkloadJob
 
 # How long a run takes before one was made: a framework's import, a warm-up, and the measurement.
 _USUAL_S = {1: 20.0, 2: 40.0}
@@ -37,7 +37,7 @@ def check_time(deadline: float | None) -> None:
 class Aim:
     """What is measured, and on what."""
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[WorkloadJob, ...]
     wanted: Wanted
     device_type: str
     sharing: str
@@ -54,7 +54,7 @@ class Campaign:
         self._deadline = deadline
         self._before = len(self.runs())
 
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[MeasuredRun]:
         """Those so far on this type of device, under this way of sharing."""
         mine = (self._aim.device_type, self._aim.sharing)
         return [run for run in self._ledger.runs if (run.device_type, run.sharing) == mine]
@@ -88,13 +88,13 @@ class Campaign:
     def _write(self) -> None:
         write_tables(self._aim.out, self._aim.jobs, self._ledger.runs, self._ledger.sessions)
 
-    def _measure(self, jobs: Sequence[Job]) -> Run:
+    def _measure(self, jobs: Sequence[WorkloadJob]) -> MeasuredRun:
         if len(jobs) == 1:
             return self._bench.alone(jobs[0], self._aim.sharing)
         return self._bench.pair(jobs[0], jobs[1], self._aim.sharing)
 
-    def _plan(self) -> Plan:
-        return Plan(self._aim.jobs, self.runs(), self._aim.wanted, self._before)
+    def _plan(self) -> CampaignPlan:
+        return CampaignPlan(self._aim.jobs, self.runs(), self._aim.wanted, self._before)
 
     def _time_for(self, jobs: int) -> bool:
         return self._deadline is None or time.monotonic() + self._usual_s(jobs) < self._deadline

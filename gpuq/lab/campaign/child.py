@@ -1,7 +1,7 @@
 """One process of a workload, and all below it: start, pin, pause, go on, end; and its step counter.
 
-Arrives: a `Job`, a folder of its own and a `Placement`. Leaves: marks of its counter, and how it ended. The environment is the
-caller's, without gpuq's own variables, with the hook in front: what a job under gpuq has.
+Arrives: a `WorkloadJob`, a folder of its own and a `Placement`. Leaves: marks of its counter, and how it ended. The environment
+is the caller's, without gpuq's own variables, with the hook in front: what a job under gpuq has.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from gpuq.adapters.devices import Placement
 from gpuq.adapters.process import Identity, descendants, identify, identities, kill_tree, send_signal, with_environment
 from gpuq.errors import BadInput
 from gpuq.lab.campaign.steady import Mark
-from gpuq.lab.campaign.work import Job
+from gpuq.lab.campaign.work import WorkloadJob
 
 _TAIL_BYTES = 65536
 _LOOK_EVERY_S = 0.02
@@ -38,7 +38,7 @@ _DEFAULTS = {"PYTHONUNBUFFERED": "1", **AS_NEEDED}
 class Child:
     """A workload that was started. For one thread."""
 
-    job: Job
+    job: WorkloadJob
     folder: Path
     process: subprocess.Popen[bytes]
     identity: Identity
@@ -92,7 +92,7 @@ class Child:
     def ask_to_end(self) -> None:
         """Let it run, and ask it to end; under MPS its work on the GPU is given up first."""
         self.go_on()
-        mps.part(self.env, [one.pid for one in self._tree()])
+        mps.disconnect(self.env, [one.pid for one in self._tree()])
         send_signal(self.identity, signal.SIGTERM)
 
     def end(self, grace_s: float) -> None:
@@ -115,7 +115,7 @@ class Child:
 
 
 def start(
-    job: Job, folder: Path, placement: Placement, environ: Mapping[str, str], clock: Callable[[], float]
+    job: WorkloadJob, folder: Path, placement: Placement, environ: Mapping[str, str], clock: Callable[[], float]
 ) -> Child:
     """Start the job in a session of its own; what it writes goes into `folder`. Raises BadInput where it cannot start."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -33,8 +33,8 @@ from gpuq.lab.campaign.plan import Wanted
 from gpuq.lab.campaign.run import Bench
 from gpuq.lab.campaign.tell import say, told
 from gpuq.lab.campaign.timing import Timing
-from gpuq.lab.campaign.watch import Watch
-from gpuq.lab.campaign.work import Job, read_list
+from gpuq.lab.campaign.watch import RunMonitor
+from gpuq.lab.campaign.work import WorkloadJob, read_list
 from gpuq.settings import load
 
 
@@ -70,7 +70,7 @@ def _campaign(asked: argparse.Namespace, words: Sequence[str]) -> int:
         closing(Ledger(asked.out / "runs.jsonl")) as ledger,
     ):
         deadline = None if asked.time is None else time.monotonic() + asked.time
-        bench = Bench(Watch(backend, place, scratch, os.environ, _timing(asked), lambda: check_time(deadline)))
+        bench = Bench(RunMonitor(backend, place, scratch, os.environ, _timing(asked), lambda: check_time(deadline)))
         campaign = Campaign(Aim(jobs, wanted, place.device.type, sharing, asked.out), bench, ledger, deadline)
         if asked.plan:
             return _show_plan(campaign, asked.json)
@@ -119,7 +119,7 @@ def _print(value: object) -> None:
     sys.stdout.flush()
 
 
-def _chosen(jobs: tuple[Job, ...], only: Sequence[str]) -> tuple[Job, ...]:
+def _chosen(jobs: tuple[WorkloadJob, ...], only: Sequence[str]) -> tuple[WorkloadJob, ...]:
     names = {job.model for job in jobs} | {job.name for job in jobs}
     unknown = next((name for name in only if name not in names), None)
     if unknown is not None:

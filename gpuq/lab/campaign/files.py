@@ -19,10 +19,10 @@ import msgspec
 
 from gpuq.core.measuring.slowdown import packing_saving
 from gpuq.errors import Failure
-from gpuq.lab.campaign.ledger import MEASURED, OUT_OF_MEMORY, Part, Run
+from gpuq.lab.campaign.ledger import MEASURED, OUT_OF_MEMORY, MeasuredJob, MeasuredRun
 from gpuq.lab.campaign.made import Session
 from gpuq.lab.campaign.plan import looseness
-from gpuq.lab.campaign.work import Job
+from gpuq.lab.campaign.work import WorkloadJob
 from gpuq.lab.measured import PAIRS, SINGLES
 
 _MIB = 2**20
@@ -39,7 +39,9 @@ PAIRS_MORE = (
 )
 
 
-def write_tables(folder: Path, jobs: Sequence[Job], runs: Sequence[Run], sessions: Sequence[Session]) -> None:
+def write_tables(
+    folder: Path, jobs: Sequence[WorkloadJob], runs: Sequence[MeasuredRun], sessions: Sequence[Session]
+) -> None:
     """Write all three. Raises Failure where the folder cannot be written to."""
     listed = {job.digest: job for job in jobs}
     mine = [run for run in runs if set(run.jobs) <= listed.keys()]
@@ -54,9 +56,9 @@ def write_tables(folder: Path, jobs: Sequence[Job], runs: Sequence[Run], session
         ) from error
 
 
-def singles(listed: Mapping[str, Job], runs: Iterable[Run]) -> list[dict[str, object]]:
+def singles(listed: Mapping[str, WorkloadJob], runs: Iterable[MeasuredRun]) -> list[dict[str, object]]:
     """A row for each job that was measured alone, in the order of the list."""
-    found: dict[tuple[str, str], list[Run]] = defaultdict(list)
+    found: dict[tuple[str, str], list[MeasuredRun]] = defaultdict(list)
     for run in runs:
         if len(run.parts) == 1 and run.outcome == MEASURED:
             found[run.device_type, run.jobs[0]].append(run)
@@ -65,7 +67,7 @@ def singles(listed: Mapping[str, Job], runs: Iterable[Run]) -> list[dict[str, ob
     return [_single(listed[digest], measured) for (_, digest), measured in rows]
 
 
-def pairs(runs: Iterable[Run]) -> list[dict[str, object]]:
+def pairs(runs: Iterable[MeasuredRun]) -> list[dict[str, object]]:
     """A row for each run of two that were measured together, or did not fit."""
     return [_pair(run) for run in runs if len(run.parts) == 2 and run.outcome in (MEASURED, OUT_OF_MEMORY)]
 
@@ -80,7 +82,7 @@ def equal_work_saving(one: float, other: float) -> float:
     return packing_saving(quick + 1 - quick / slow, (1.0, 1.0)) or 0.0
 
 
-def _single(job: Job, runs: Sequence[Run]) -> dict[str, object]:
+def _single(job: WorkloadJob, runs: Sequence[MeasuredRun]) -> dict[str, object]:
     parts = [run.parts[0] for run in runs]
     memory = [part.peak_memory_bytes for part in parts if part.peak_memory_bytes and not part.peak_memory_is_bound]
     return {
@@ -101,7 +103,7 @@ def _single(job: Job, runs: Sequence[Run]) -> dict[str, object]:
     }
 
 
-def _pair(run: Run) -> dict[str, object]:
+def _pair(run: MeasuredRun) -> dict[str, object]:
     a, b = run.parts
     row: dict[str, object] = {
         "device_type": run.device_type,
@@ -121,7 +123,7 @@ def _pair(run: Run) -> dict[str, object]:
     return row
 
 
-def _rates(part: Part, side: str) -> dict[str, object]:
+def _rates(part: MeasuredJob, side: str) -> dict[str, object]:
     return {
         f"slowdown_{side}": part.slowdown,
         f"alone_rate_{side}": part.alone_rate,

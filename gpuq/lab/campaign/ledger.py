@@ -23,7 +23,7 @@ FAILED = "failed"
 DISTURBED = "disturbed"
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class MeasuredJob(msgspec.Struct, frozen=True, kw_only=True):
     """What one run says of one job. Rates in steps per second; half-widths are 95%, as a share of their mean.
 
     `alone_rate` was measured with nobody else running: in a run of its own, or in a pair while the other was paused.
@@ -51,7 +51,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     summary: dict[str, Any] | None = None
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True, tag="run"):
+class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True, tag="run"):
     """One run: a job alone, or two together. `at` is Unix seconds, `values` how many windows or cycles its rates rest on.
 
     `steady` is False where the time for it ran out before the rate was steady or tight: what was seen is noted all the same.
@@ -63,7 +63,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, tag="run"):
     at: float
     seconds: float
     outcome: str
-    parts: tuple[Part, ...]
+    parts: tuple[MeasuredJob, ...]
     reason: str | None = None
     steady: bool = False
     values: int = 0
@@ -80,7 +80,7 @@ class Ledger:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.runs: list[Run] = []
+        self.runs: list[MeasuredRun] = []
         self.sessions: list[Session] = []
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ class Ledger:
             os.close(self._file)
             raise
 
-    def add(self, entry: Run | Session) -> None:
+    def add(self, entry: MeasuredRun | Session) -> None:
         """Write one line, and force it to the disk."""
         line = msgspec.json.encode(entry) + b"\n"
         try:
@@ -119,15 +119,15 @@ class Ledger:
     def _take(self, lines: Iterable[bytes]) -> None:
         for number, line in enumerate(lines, start=1):
             try:
-                self._keep(msgspec.json.decode(line, type=Run | Session))
+                self._keep(msgspec.json.decode(line, type=MeasuredRun | Session))
             except msgspec.MsgspecError as error:
                 raise BadInput(
                     f"{self.path}, line {number} is no line of a campaign: {error}.",
                     fix="Name another folder with --out, or remove that line.",
                 ) from error
 
-    def _keep(self, entry: Run | Session) -> None:
-        if isinstance(entry, Run):
+    def _keep(self, entry: MeasuredRun | Session) -> None:
+        if isinstance(entry, MeasuredRun):
             self.runs.append(entry)
         else:
             self.sessions.append(entry)

@@ -1,9 +1,9 @@
 """On which device a campaign measures, and how its two jobs share it.
 
-Arrives: the settings and what the person asked for. Leaves: an open backend, a `Place` and the way of sharing, for as long as
-they are needed. A CPU device is a core (`--cores`: so many); both jobs of a pair are pinned to it, the kernel slices its time,
-and the second may warm up on the next device's cores. For MPS a control daemon of the campaign's own is started in `folder`,
-and ended with it. Raises BadInput or NotFound where there is no such device.
+Arrives: the settings and what the person asked for. Leaves: an open backend, a `MeasuringDevice` and the way of sharing, for as
+long as they are needed. A CPU device is a core (`--cores`: so many); both jobs of a pair are pinned to it, the kernel slices
+its time, and the second may warm up on the next device's cores. For MPS a control daemon of the campaign's own is started in
+`folder`, and ended with it. Raises BadInput or NotFound where there is no such device.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ TIME_SLICING, MPS = SHARING_MODES
 
 
 @dataclass(frozen=True)
-class Place:
+class MeasuringDevice:
     """The device, how a job is put on it, and on which other cores a second one may warm up (None: on the device itself)."""
 
     device: Device
@@ -50,7 +50,7 @@ class Choice:
 
 
 @contextmanager
-def opened(settings: Settings, choice: Choice, folder: Path) -> Iterator[tuple[Backend, Place, str]]:
+def opened(settings: Settings, choice: Choice, folder: Path) -> Iterator[tuple[Backend, MeasuringDevice, str]]:
     """The backend, the place, and how jobs share it as the tables name it."""
     count = len(os.sched_getaffinity(0)) // choice.cores
     if count < 1:
@@ -79,12 +79,12 @@ def opened(settings: Settings, choice: Choice, folder: Path) -> Iterator[tuple[B
         backend.close()
 
 
-def _place(backend: Backend, named: str | None) -> Place:
+def _place(backend: Backend, named: str | None) -> MeasuringDevice:
     device = _find(backend, named)
     placement = backend.placement([device.id])
     others = [one for one in backend.devices() if one.id != device.id]
     spare = backend.placement([others[0].id]).cores if placement.cores is not None and others else None
-    return Place(device, placement, spare)
+    return MeasuringDevice(device, placement, spare)
 
 
 def _find(backend: Backend, named: str | None) -> Device:
@@ -102,7 +102,7 @@ def _find(backend: Backend, named: str | None) -> Device:
     )
 
 
-def _sharing(place: Place, asked: str | None) -> str:
+def _sharing(place: MeasuringDevice, asked: str | None) -> str:
     if PIPES in place.placement.env:
         return MPS
     if asked == MPS:

@@ -1,8 +1,8 @@
 """What a campaign measures next. Pure.
 
 Arrives: the jobs of the list, the runs so far on this type of device under this way of sharing, and what is wanted. Leaves: the
-jobs of the next run, None when all is done; and how many runs are left. So nothing of a campaign is remembered but its runs: one
-that was killed goes on, and a list that has grown gets what it lacks.
+jobs of the next run, None when all is done; and how many runs are left. So nothing of a campaign is remembered but its runs:
+one that was killed goes on, and a list that has grown gets what it lacks.
 
 First every job alone, in the order of the list. Then pairs: those first whose jobs met nobody yet, for a job without any
 pair is foretold by the rule alone; of them the one that is least like any pair measured so far (the greedy k-centre of
@@ -21,9 +21,9 @@ from functools import cache
 from itertools import combinations_with_replacement
 from typing import NamedTuple
 
-from gpuq.lab.campaign.ledger import DISTURBED, MEASURED, Part, Run
+from gpuq.lab.campaign.ledger import DISTURBED, MEASURED, MeasuredJob, MeasuredRun
 from gpuq.lab.campaign.steady import Interval, interval, ratio_interval
-from gpuq.lab.campaign.work import Job
+from gpuq.lab.campaign.work import WorkloadJob
 
 MOST_DISTURBED = 3
 _OTHER_MODEL = 0.5
@@ -33,7 +33,9 @@ Item = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Wanted:
-    """`pairs`: how many, None for all. `repeats`: runs of one item at most. `tight`: the half-width that needs no further run."""
+    """`pairs`: how many, None for all. `repeats`: runs of one item at most. `tight`: the half-width that needs no further
+    run.
+    """
 
     pairs: int | None = None
     repeats: int = 3
@@ -54,14 +56,17 @@ class Left(NamedTuple):
         return sum(self)
 
 
-class Plan:
-    """What is left, given these runs, of which the first `before` are of earlier starts: what was disturbed then is tried again,
-    and with `retry_failed` what failed too."""
+class CampaignPlan:
+    """What is left, given these runs, of which the first `before` are of earlier starts: what was disturbed then is tried
+    again, and with `retry_failed` what failed too.
+    """
 
-    def __init__(self, jobs: Sequence[Job], runs: Sequence[Run], wanted: Wanted, before: int = 0) -> None:
+    def __init__(
+        self, jobs: Sequence[WorkloadJob], runs: Sequence[MeasuredRun], wanted: Wanted, before: int = 0
+    ) -> None:
         self._jobs = {job.digest: job for job in jobs}
         self._wanted = wanted
-        self._done: dict[Item, list[Run]] = defaultdict(list)
+        self._done: dict[Item, list[MeasuredRun]] = defaultdict(list)
         self._disturbed: Counter[Item] = Counter()
         for index, run in enumerate(runs):
             item = item_of(run.jobs)
@@ -73,7 +78,7 @@ class Plan:
                 self._done[item].append(run)
         self._order = {digest: place for place, digest in enumerate(self._jobs)}
 
-    def next(self) -> tuple[Job, ...] | None:
+    def next(self) -> tuple[WorkloadJob, ...] | None:
         """The jobs of the next run: one, or two; None when all is done."""
         item = self._next_alone() or self._next_pair() or self._next_again()
         return None if item is None else tuple(self._jobs[digest] for digest in item)
@@ -175,7 +180,7 @@ def item_of(jobs: Iterable[str]) -> Item:
     return tuple(sorted(jobs))
 
 
-def looseness(runs: Sequence[Run]) -> float:
+def looseness(runs: Sequence[MeasuredRun]) -> float:
     """The 95% half-width of what these measured runs of one item say, as a share; infinite where it is not known."""
     if not runs:
         return math.inf
@@ -183,7 +188,7 @@ def looseness(runs: Sequence[Run]) -> float:
     return max((math.inf if width is None else width for width in widths), default=math.inf)
 
 
-def _said(runs: Sequence[Run], place: int) -> Interval:
+def _said(runs: Sequence[MeasuredRun], place: int) -> Interval:
     """Of one job of an item: what a single run says of itself, else what the runs say together."""
     parts = [_in_order(run)[place] for run in runs]
     alone = len(runs[0].parts) == 1
@@ -194,11 +199,11 @@ def _said(runs: Sequence[Run], place: int) -> Interval:
     return ratio_interval([part.slowdown for part in parts if part.slowdown])
 
 
-def _in_order(run: Run) -> list[Part]:
+def _in_order(run: MeasuredRun) -> list[MeasuredJob]:
     return sorted(run.parts, key=lambda part: part.digest)
 
 
-def _measured(runs: Iterable[Run]) -> list[Run]:
+def _measured(runs: Iterable[MeasuredRun]) -> list[MeasuredRun]:
     return [run for run in runs if run.outcome == MEASURED]
 
 
@@ -208,7 +213,7 @@ def _apart(item: Item, other: Item, apart: Callable[[str, str], float]) -> float
     return min(apart(a, c) + apart(b, d), apart(a, d) + apart(b, c))
 
 
-def _shown(runs: Sequence[Run]) -> tuple[float | None, ...]:
+def _shown(runs: Sequence[MeasuredRun]) -> tuple[float | None, ...]:
     """What a job showed alone, on scales where equal steps matter alike."""
     part = runs[-1].parts[0]
     logs = (part.peak_memory_bytes, part.alone_rate)

@@ -1,11 +1,11 @@
 """One run on one device, with real processes: a job alone, or two together.
 
-Arrives: jobs. Leaves: a `Run` for the ledger, whatever became of it; what a caller's `check` raises (no time left, Ctrl-C) passes
-through, and nothing is left running. Alone, a job runs until its rate is steady and tight. Two are started at once, each on
-cores of its own where there are some to spare, until both are steady; then they are brought together, and cycles follow: the
-first with the second paused, the second with the first paused, both. So each slowdown comes from rates that lie seconds apart,
-and a machine that drifts slows both alike. The order turns round from cycle to cycle, and the first moments of a phase do not
-count.
+Arrives: jobs. Leaves: a `MeasuredRun` for the ledger, whatever became of it; what a caller's `check` raises (no time left,
+Ctrl-C) passes through, and nothing is left running. Alone, a job runs until its rate is steady and tight. Two are started at
+once, each on cores of its own where there are some to spare, until both are steady; then they are brought together, and cycles
+follow: the first with the second paused, the second with the first paused, both. So each slowdown comes from rates that lie
+seconds apart, and a machine that drifts slows both alike. The order turns round from cycle to cycle, and the first moments of a
+phase do not count.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import time
 from collections.abc import Callable, Sequence
 
 from gpuq.errors import BadInput
-from gpuq.lab.campaign.ledger import DISTURBED, FAILED, MEASURED, Part, Run
+from gpuq.lab.campaign.ledger import DISTURBED, FAILED, MEASURED, MeasuredJob, MeasuredRun
 from gpuq.lab.campaign.steady import Steady, later_half, rate_between, steady
-from gpuq.lab.campaign.watch import Ended, Watch, Watched
-from gpuq.lab.campaign.work import Job
+from gpuq.lab.campaign.watch import Ended, MonitoredJob, RunMonitor
+from gpuq.lab.campaign.work import WorkloadJob
 
 
 class Bench:
     """Runs jobs on one device, a run at a time; the watch is over their processes."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: RunMonitor) -> None:
         self._place = watch.place
         self._timing = watch.timing
         self._watch = watch
@@ -33,15 +33,17 @@ class Bench:
         """End what a campaign that was killed left running; how many processes there were."""
         return self._watch.clear()
 
-    def alone(self, job: Job, sharing: str | None) -> Run:
+    def alone(self, job: WorkloadJob, sharing: str | None) -> MeasuredRun:
         """The job alone on the device."""
         return self._run((job,), sharing, self._measure_alone)
 
-    def pair(self, one: Job, other: Job, sharing: str | None) -> Run:
+    def pair(self, one: WorkloadJob, other: WorkloadJob, sharing: str | None) -> MeasuredRun:
         """Both on the device."""
         return self._run((one, other), sharing, self._measure_pair)
 
-    def _run(self, jobs: Sequence[Job], sharing: str | None, measure: Callable[[], tuple[bool, int]]) -> Run:
+    def _run(
+        self, jobs: Sequence[WorkloadJob], sharing: str | None, measure: Callable[[], tuple[bool, int]]
+    ) -> MeasuredRun:
         at, began, watch = time.time(), time.monotonic(), self._watch
         watch.begin()
         outcome, reason, good, values = MEASURED, None, False, 0
@@ -58,8 +60,8 @@ class Bench:
         finally:
             watch.end()
         parts = [one.part() for one in watch.watched]
-        parts += [Part(job=job.name, digest=job.digest) for job in jobs[len(parts) :]]
-        return Run(
+        parts += [MeasuredJob(job=job.name, digest=job.digest) for job in jobs[len(parts) :]]
+        return MeasuredRun(
             device=self._place.device.id,
             device_type=self._place.device.type,
             sharing=sharing,
@@ -83,7 +85,7 @@ class Bench:
         one.alone, one.since, one.windows = [found.rate], found.since, found.interval
         return good, found.interval.values
 
-    def _steady(self, one: Watched) -> tuple[Steady | None, bool]:
+    def _steady(self, one: MonitoredJob) -> tuple[Steady | None, bool]:
         """The steady state of a job, once it is tight; when the time is over, of what there is, and False."""
         self._watch.wait_for_steps()
         deadline = time.monotonic() + self._timing.most_s
@@ -122,13 +124,13 @@ class Bench:
     def _cycle(self, *, backwards: bool) -> None:
         """A phase for each alone, and one for both."""
         one, other = self._watch.watched
-        phases: list[list[Watched]] = [[one], [other], [one, other]]
+        phases: list[list[MonitoredJob]] = [[one], [other], [one, other]]
         for running in reversed(phases) if backwards else phases:
             rates = self._phase(running)
             for watched, rate in zip(running, rates, strict=True):
                 (watched.alone if len(running) == 1 else watched.shared).append(rate)
 
-    def _phase(self, running: Sequence[Watched]) -> list[float]:
+    def _phase(self, running: Sequence[MonitoredJob]) -> list[float]:
         """The rates of these while all others are paused: at least so long, and until each made enough steps."""
         timing = self._timing
         for one in self._watch.watched:
@@ -149,7 +151,7 @@ class Bench:
                 raise Ended(FAILED, f"{slow.child.job.name}: {few}")
             self._watch.let_pass(timing.poll_s)
 
-    def _rate_since(self, begin: float, one: Watched) -> float | None:
+    def _rate_since(self, begin: float, one: MonitoredJob) -> float | None:
         """Its steps per second since then; None until it has made enough of them."""
         found = rate_between(one.child.marks, begin, math.inf)
         return None if found is None or found[1] < self._timing.least_steps else found[0]

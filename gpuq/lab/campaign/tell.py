@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-from gpuq.lab.campaign.ledger import MEASURED, Run
+from gpuq.lab.campaign.ledger import MEASURED, MeasuredRun
 from gpuq.lab.campaign.plan import Left
 
-Tell = Callable[[Run | None, int, float], None]
+Tell = Callable[[MeasuredRun | None, int, float], None]
 """Called with the run that was made (None: before the first), how many runs are left, and how many seconds they will take."""
 
 
@@ -28,7 +28,7 @@ def telling() -> Iterator[Tell]:
         task = shown.add_task("measuring", total=None, left="")
         made = 0
 
-        def tell(run: Run | None, left: int, seconds_left: float) -> None:
+        def tell(run: MeasuredRun | None, left: int, seconds_left: float) -> None:
             nonlocal made
             if run is not None:
                 made += 1
@@ -38,12 +38,12 @@ def telling() -> Iterator[Tell]:
         yield tell
 
 
-def _plain_lines(run: Run | None, left: int, seconds_left: float) -> None:
+def _plain_lines(run: MeasuredRun | None, left: int, seconds_left: float) -> None:
     if run is not None:
         say(f"{_describe(run)}; {left} left, about {seconds_left / 60:.0f} min")
 
 
-def _describe(run: Run) -> str:
+def _describe(run: MeasuredRun) -> str:
     names = " + ".join(part.job for part in run.parts)
     if run.outcome != MEASURED:
         return f"{names}: {run.outcome}: {run.reason}"

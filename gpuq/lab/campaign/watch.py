@@ -1,7 +1,8 @@
 """The processes of one run, from their start to their end: looked at all the while.
 
-Arrives: jobs to start, a `Place` and a backend that reads it. Leaves: a `Watched` for each, with what the looks found, and its
-`Part` for the ledger. Raises `Ended` as soon as one of them is over, and whatever a caller's `check` raises.
+Arrives: jobs to start, a `MeasuringDevice` and a backend that reads it. Leaves: a `MonitoredJob` for each, with what the looks
+found, and its `MeasuredJob` for the ledger. Raises `Ended` as soon as one of them is over, and whatever a caller's `check`
+raises.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Reading
 from gpuq.core.state.job import JobId
 from gpuq.lab.campaign.child import Child, end_leftovers, signals_held_back, start
-from gpuq.lab.campaign.ledger import FAILED, OUT_OF_MEMORY, Part
-from gpuq.lab.campaign.place import Place
+from gpuq.lab.campaign.ledger import FAILED, OUT_OF_MEMORY, MeasuredJob
+from gpuq.lab.campaign.place import MeasuringDevice
 from gpuq.lab.campaign.steady import Interval, interval, ratio_interval
 from gpuq.lab.campaign.timing import Timing
-from gpuq.lab.campaign.work import Job
+from gpuq.lab.campaign.work import WorkloadJob
 
 
 class Ended(Exception):
@@ -41,7 +42,7 @@ class Ended(Exception):
 
 
 @dataclass
-class Watched:
+class MonitoredJob:
     """A child, what the backend said of it, and its rates: alone and shared, one for each cycle."""
 
     child: Child
@@ -58,14 +59,14 @@ class Watched:
         """Of its cycles so far, of which there is one at least."""
         return ratio_interval(alone / shared for alone, shared in zip(self.alone, self.shared, strict=True))
 
-    def part(self) -> Part:
+    def part(self) -> MeasuredJob:
         """What the run says of this job."""
         child, measured = self.child, self.meter.measurement()
         ending = child.ending()
         slowed = self.slowdown() if self.shared and len(self.shared) == len(self.alone) else None
         alone = interval(self.alone) if self.alone else None
         half_width = self.windows.half_width if self.windows else alone.half_width if alone else None
-        return Part(
+        return MeasuredJob(
             job=child.job.name,
             digest=child.job.digest,
             alone_rate=None if alone is None else _rounded(alone.mean),
@@ -85,14 +86,15 @@ class Watched:
         )
 
 
-class Watch:
-    """Over the processes of a run, one run after the other. `folder` is for what they write; `check` is called all the time, may
-    raise."""
+class RunMonitor:
+    """Over the processes of a run, one run after the other. `folder` is for what they write; `check` is called all the time,
+    may raise.
+    """
 
     def __init__(
         self,
         backend: Backend,
-        place: Place,
+        place: MeasuringDevice,
         folder: Path,
         environ: Mapping[str, str],
         timing: Timing,
@@ -107,7 +109,7 @@ class Watch:
         self._oom = OomWatch()
         self._sampled_at = 0.0
         self._started = 0
-        self.watched: list[Watched] = []
+        self.watched: list[MonitoredJob] = []
         self.foreign_pct: float | None = None
         """The share of the device that others used at the last look."""
 
@@ -119,7 +121,7 @@ class Watch:
         """Forget the last run."""
         self.watched, self.foreign_pct, self._oom = [], None, OomWatch()
 
-    def start(self, job: Job) -> None:
+    def start(self, job: WorkloadJob) -> None:
         """Start one more job: the first on the place's cores, a second where it may warm up."""
         index, placement = len(self.watched), self.place.placement
         if index and self.place.warm_cores is not None:
@@ -128,7 +130,7 @@ class Watch:
         with signals_held_back():
             child = start(job, self._folder / str(index), placement, self._environ, time.monotonic)
             meter = Meter(None, WINDOW_S, asked_by(child.env))
-            self.watched.append(Watched(child, meter, AttemptId(JobId(self._started), 1)))
+            self.watched.append(MonitoredJob(child, meter, AttemptId(JobId(self._started), 1)))
 
     def end(self) -> None:
         """End all. They are asked first, so that they end side by side."""
@@ -187,7 +189,7 @@ class Watch:
                 one.powers.append(reading.vitals.power_watts)
                 one.bandwidths.append(reading.vitals.memory_bandwidth_pct)
 
-    def _seen(self, one: Watched, usage: ResidentUsage, reading: Reading | None, now: float) -> Look:
+    def _seen(self, one: MonitoredJob, usage: ResidentUsage, reading: Reading | None, now: float) -> Look:
         return Look(
             at=time.time(),
             clock=now,

@@ -1,7 +1,7 @@
 """The list of a campaign: workloads, and the batch sizes that each is measured at.
 
-Arrives: a TOML file (docs/characterize.md). Leaves: one `Job` per workload and batch size, in the file's order. Raises BadInput
-with what to write instead. `{python}` and `{batch_size}` in a command are replaced; it never passes through a shell.
+Arrives: a TOML file (docs/characterize.md). Leaves: one `WorkloadJob` per workload and batch size, in the file's order. Raises
+BadInput with what to write instead. `{python}` and `{batch_size}` in a command are replaced; it never passes through a shell.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _List(msgspec.Struct, forbid_unknown_fields=True):
 
 
 @dataclass(frozen=True)
-class Job:
+class WorkloadJob:
     """A workload at one batch size. `command` still has its `{python}`, so that it names the same work on any machine."""
 
     model: str
@@ -62,7 +62,7 @@ class Job:
         return tuple(word.replace("{python}", sys.executable) for word in self.command)
 
 
-def read_list(path: Path) -> tuple[Job, ...]:
+def read_list(path: Path) -> tuple[WorkloadJob, ...]:
     """The jobs of this file. Raises BadInput."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -80,9 +80,9 @@ def read_list(path: Path) -> tuple[Job, ...]:
     return jobs
 
 
-def _job(workload: _Workload, size: int) -> Job:
+def _job(workload: _Workload, size: int) -> WorkloadJob:
     command = tuple(word.replace("{batch_size}", str(size)) for word in workload.command)
-    return Job(workload.name, size, command, workload.family, tuple(sorted(workload.env.items())))
+    return WorkloadJob(workload.name, size, command, workload.family, tuple(sorted(workload.env.items())))
 
 
 def _sizes(path: Path, workload: _Workload) -> tuple[int, ...]:

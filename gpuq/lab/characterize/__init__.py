@@ -7,6 +7,6 @@ of "AI Workloads resource utilization characterization" (github.com/CentaurusInf
 Nothing here is used while jobs are served; it needs the `train` extra.
 """
 
-from gpuq.lab.characterize.report import Report, characterize
+from gpuq.lab.characterize.report import CharacterizationReport, characterize
 
-__all__ = ["Report", "characterize"]
+__all__ = ["CharacterizationReport", "characterize"]

@@ -12,13 +12,12 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from gpuq.errors import BadInput, Failure, GpuqError
 from gpuq.lab.characterize.page import page
 from gpuq.lab.characterize.plots import plots
-from gpuq.lab.characterize.report import Report, characterize, to_json
+from gpuq.lab.characterize.report import CharacterizationReport, characterize, to_json
 from gpuq.lab.characterize.source import from_outcomes, read_folder
 from gpuq.lab.characterize.table import Data
 from gpuq.lab.characterize.text import text
@@ -31,7 +30,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Describe; the process's exit code."""
     asked = _parse(arguments)
     try:
-        _check_libraries(asked.out is not None)
         report = characterize(_record() if asked.data is None else read_folder(asked.data))
         shown = to_json(report) + b"\n" if asked.json else text(report).encode()
         written = [] if asked.out is None else write(report, asked.out)
@@ -55,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def write(report: Report, folder: Path) -> list[Path]:
+def write(report: CharacterizationReport, folder: Path) -> list[Path]:
     """Write JSON, plots and page into this folder, made if need be. The same report gives the same bytes."""
     drawn = plots(report)
     files = {f"{_NAME}.json": to_json(report) + b"\n", f"{_NAME}.html": page(report, drawn).encode()}
@@ -92,13 +90,6 @@ def _record() -> Data:
     if not data.tables and not data.pairs:
         raise nothing
     return data
-
-
-def _check_libraries(draws: bool) -> None:
-    needed = ["scipy", "sklearn", *(["matplotlib"] if draws else [])]
-    missing = [name for name in needed if find_spec(name) is None]
-    if missing:
-        raise Failure(f"{', '.join(missing)} is not installed.", fix="Run `pip install 'gpuq-daemon[train]'`.")
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -14,14 +14,14 @@ import msgspec
 import numpy as np
 
 from gpuq.lab.characterize.synthetic import SyntheticRow
-from gpuq.lab.characterize.table import Table, usable
+from gpuq.lab.characterize.table import FeatureTable, usable
 from gpuq.learn.training.kmeans import Points, group
 
 # A column that fewer rows than this share know is not worth losing the other rows for.
 _LEAST_SHARE = 0.8
 
 
-class Member(msgspec.Struct, frozen=True):
+class GroupMember(msgspec.Struct, frozen=True):
     """A row in a cluster. `synthetic` rows were interpolated, the others measured."""
 
     job: str
@@ -36,7 +36,7 @@ class Group(msgspec.Struct, frozen=True):
 
     number: int
     centre: dict[str, float]
-    members: tuple[Member, ...]
+    members: tuple[GroupMember, ...]
 
 
 class Groups(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +49,7 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class Standardisation:
     """How values become standardised coordinates."""
 
     columns: tuple[str, ...]
@@ -58,7 +58,7 @@ class Scale:
     spread: Points
 
     @classmethod
-    def of(cls, rows: Sequence[Mapping[str, float]], columns: Sequence[str], batch: str) -> Scale:
+    def of(cls, rows: Sequence[Mapping[str, float]], columns: Sequence[str], batch: str) -> Standardisation:
         """From the rows to be clustered; a column that is constant among them does not count."""
         raw = _coordinates(rows, columns, batch)
         varied = [index for index in range(len(columns)) if np.ptp(raw[:, index]) > 0]
@@ -71,11 +71,11 @@ class Scale:
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
+class Clustering:
     """The clusters, and what it takes to place a job that is not among their rows."""
 
     found: Groups
-    scale: Scale
+    scale: Standardisation
     centres: Points
 
     def cluster(self, profile: Mapping[str, float]) -> int | None:
@@ -86,23 +86,23 @@ class Placing:
         return int(np.argmin(away)) + 1
 
 
-def cluster(table: Table, synthetic: Sequence[SyntheticRow], columns: Sequence[str]) -> Placing | None:
+def cluster(table: FeatureTable, synthetic: Sequence[SyntheticRow], columns: Sequence[str]) -> Clustering | None:
     """The clusters over these columns, as far as enough rows know them; None where no row does."""
     columns = [name for name in columns if sum(table.known(name)) >= max(1.0, _LEAST_SHARE * len(table.rows))]
     collected = [
-        Member(row.job, row.series, row.batch_size, False, {name: row.values[name] for name in columns})  # type: ignore[misc]
+        GroupMember(row.job, row.series, row.batch_size, False, {name: row.values[name] for name in columns})  # type: ignore[misc]
         for row in table.rows
         if all(usable(row.values.get(name)) for name in columns)
     ]
     made = [
-        Member(f"{row.series} {row.batch_size:g}", row.series, row.batch_size, True, _only(row.values, columns))
+        GroupMember(f"{row.series} {row.batch_size:g}", row.series, row.batch_size, True, _only(row.values, columns))
         for row in synthetic
         if all(name in row.values for name in columns)
     ]
     members = [*collected, *made]
     if not columns or not members:
         return None
-    scale = Scale.of([member.values for member in members], columns, table.batch)
+    scale = Standardisation.of([member.values for member in members], columns, table.batch)
     if not scale.columns:
         return None
     result = group(scale.points([member.values for member in members]))
@@ -117,10 +117,10 @@ def cluster(table: Table, synthetic: Sequence[SyntheticRow], columns: Sequence[s
         distortions=result.distortions,
         left_out=len(table.rows) - len(collected),
     )
-    return Placing(found, scale, result.centres[order])
+    return Clustering(found, scale, result.centres[order])
 
 
-def _order(members: Sequence[Member], labels: Sequence[int], by: str) -> list[int]:
+def _order(members: Sequence[GroupMember], labels: Sequence[int], by: str) -> list[int]:
     """The labels, least mean of this column first."""
     means = {
         label: np.mean([member.values[by] for member, its in zip(members, labels, strict=True) if its == label])
@@ -129,7 +129,7 @@ def _order(members: Sequence[Member], labels: Sequence[int], by: str) -> list[in
     return sorted(means, key=lambda label: (float(means[label]), label))
 
 
-def _group(number: int, members: Sequence[Member]) -> Group:
+def _group(number: int, members: Sequence[GroupMember]) -> Group:
     centre = {name: float(np.mean([member.values[name] for member in members])) for name in members[0].values}
     return Group(number, centre, tuple(members))
 

@@ -14,7 +14,7 @@ from statistics import fmean, median
 import msgspec
 
 from gpuq.core.measuring.slowdown import packing_saving
-from gpuq.lab.characterize.table import Together, usable
+from gpuq.lab.characterize.table import MeasuredPair, usable
 from gpuq.learn.bounds import order_statistic
 
 # Printed and computed values may differ by rounding of either.
@@ -27,7 +27,7 @@ _REPEAT_SLACK = 0.25
 Place = tuple[str, float | None]
 
 
-class PairCost(msgspec.Struct, frozen=True, kw_only=True):
+class MeasuredPairCost(msgspec.Struct, frozen=True, kw_only=True):
     """One pair. Slowdowns are time together / time alone; `packing_saving` is 1 - time together / sum of times alone.
 
     Where only slowdowns are known the saving is that of any time while both run. `clusters` are ours, `theirs` those
@@ -62,16 +62,16 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     packing_saving_median: float | None
 
 
-def costs(pairs: Sequence[Together], cluster_of: Callable[[Place], int | None]) -> tuple[PairCost, ...]:
+def costs(pairs: Sequence[MeasuredPair], cluster_of: Callable[[Place], int | None]) -> tuple[MeasuredPairCost, ...]:
     """Each pair with its costs, its clusters and what speaks against it, in the order of the data."""
     repeated = _repeated(pairs)
     return tuple(_cost(pair, cluster_of, repeated) for pair in pairs)
 
 
-def summarise(found: Iterable[PairCost]) -> tuple[Cost, ...]:
+def summarise(found: Iterable[MeasuredPairCost]) -> tuple[Cost, ...]:
     """All pairs; then, for our clusters and for theirs, within and across them, and cluster by cluster."""
     sound = [pair for pair in found if not pair.against]
-    sorts: dict[tuple[str, str], list[PairCost]] = defaultdict(list)
+    sorts: dict[tuple[str, str], list[MeasuredPairCost]] = defaultdict(list)
     for pair in sound:
         sorts["all", "all"].append(pair)
         for grouping, (a, b) in (("ours", pair.clusters), ("theirs", pair.theirs or (None, None))):
@@ -84,9 +84,11 @@ def summarise(found: Iterable[PairCost]) -> tuple[Cost, ...]:
     return tuple(_summary(grouping, where, sorts[grouping, where]) for grouping, where in keys)
 
 
-def _cost(pair: Together, cluster_of: Callable[[Place], int | None], repeated: dict[Directed, list[float]]) -> PairCost:
+def _cost(
+    pair: MeasuredPair, cluster_of: Callable[[Place], int | None], repeated: dict[Directed, list[float]]
+) -> MeasuredPairCost:
     a, b, saving = _figures(pair)
-    return PairCost(
+    return MeasuredPairCost(
         job_a=pair.job_a,
         job_b=pair.job_b,
         sharing=pair.sharing,
@@ -99,7 +101,7 @@ def _cost(pair: Together, cluster_of: Callable[[Place], int | None], repeated: d
     )
 
 
-def _figures(pair: Together) -> tuple[float | None, float | None, float | None]:
+def _figures(pair: MeasuredPair) -> tuple[float | None, float | None, float | None]:
     """Slowdown of a, of b, and packing saving. From the times where there are some, else from the slowdowns.
 
     While both run, a second together does 1 / slowdown seconds of each one's work alone.
@@ -115,7 +117,7 @@ def _figures(pair: Together) -> tuple[float | None, float | None, float | None]:
 
 
 def _objections(
-    pair: Together,
+    pair: MeasuredPair,
     slowdowns: tuple[float | None, float | None],
     saving: float | None,
     repeated: dict[Directed, list[float]],
@@ -141,7 +143,7 @@ def _objections(
 Directed = tuple[str, str | None, str, str]
 
 
-def _repeated(pairs: Sequence[Together]) -> dict[Directed, list[float]]:
+def _repeated(pairs: Sequence[MeasuredPair]) -> dict[Directed, list[float]]:
     """(device type, sharing, job, its partner) -> every slowdown measured of it, where there are several."""
     found: dict[Directed, list[float]] = defaultdict(list)
     for pair in pairs:
@@ -153,7 +155,7 @@ def _repeated(pairs: Sequence[Together]) -> dict[Directed, list[float]]:
     return {key: values for key, values in found.items() if len(values) > 1}
 
 
-def _summary(grouping: str, where: str, pairs: Sequence[PairCost]) -> Cost:
+def _summary(grouping: str, where: str, pairs: Sequence[MeasuredPairCost]) -> Cost:
     """Each pair once: what was measured of it several times, or from both sides, counts by its median."""
     slowed: dict[tuple[str, str], list[float]] = defaultdict(list)
     saved: dict[tuple[str, ...], list[float]] = defaultdict(list)
@@ -177,7 +179,7 @@ def _summary(grouping: str, where: str, pairs: Sequence[PairCost]) -> Cost:
     )
 
 
-def _directed(pair: PairCost) -> list[tuple[str, str, float]]:
+def _directed(pair: MeasuredPairCost) -> list[tuple[str, str, float]]:
     """(job, its partner, its slowdown), where that is known."""
     both = ((pair.job_a, pair.job_b, pair.slowdown_a), (pair.job_b, pair.job_a, pair.slowdown_b))
     return [(job, partner, value) for job, partner, value in both if value is not None]

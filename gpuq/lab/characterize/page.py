@@ -1,7 +1,7 @@
 """The report as one HTML file that needs nothing else: no script, no link, pictures inside.
 
-Arrives: a `Report` and its plots. Leaves: the page. Every text of the data is escaped; the same report gives the same
-bytes.
+Arrives: a `CharacterizationReport` and its plots. Leaves: the page. Every text of the data is escaped; the same report gives
+the same bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from gpuq.lab.characterize.groups import Groups
 from gpuq.lab.characterize.packing import Cost
 from gpuq.lab.characterize.plots import Plot
 from gpuq.lab.characterize.relevance import RULE, Coefficient, Ranking
-from gpuq.lab.characterize.report import Characterization, Packing, Report
+from gpuq.lab.characterize.report import Characterization, CharacterizationReport, Packing
 from gpuq.lab.characterize.synthetic import Quality
 from gpuq.lab.characterize.text import UNKNOWN, errors, number, percent, printable
 
@@ -35,7 +35,7 @@ tr.chosen td, tr.chosen th { background: #eaf3fc; } thead th { border-bottom: 2p
 """
 
 
-def page(report: Report, plots: Sequence[Plot]) -> str:
+def page(report: CharacterizationReport, plots: Sequence[Plot]) -> str:
     """The whole page."""
     parts = [_table(found, _of(plots, found.device_type, pairs=False)) for found in report.tables]
     parts += [_packing(packing, _of(plots, packing.title, pairs=True)) for packing in report.packing]

@@ -1,4 +1,5 @@
-"""The report as pictures: PNG, light background. Arrives: a `Report`. Leaves: named plots; same report, same bytes.
+"""The report as pictures: PNG, light background. Arrives: a `CharacterizationReport`. Leaves: named plots; same report, same
+bytes.
 
 Needs matplotlib (the `train` extra). Figures are drawn straight to memory: no display, no global state left behind.
 """
@@ -13,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from gpuq.lab.characterize.groups import Groups, Member
-from gpuq.lab.characterize.packing import PairCost
+from gpuq.lab.characterize.groups import GroupMember, Groups
+from gpuq.lab.characterize.packing import MeasuredPairCost
 from gpuq.lab.characterize.relevance import Ranking
-from gpuq.lab.characterize.report import Characterization, Packing, Report
+from gpuq.lab.characterize.report import Characterization, CharacterizationReport, Packing
 from gpuq.lab.characterize.synthetic import METHODS, Errors, Quality
 from gpuq.lab.characterize.text import number, printable
 
@@ -63,7 +64,7 @@ class Plot:
     png: bytes
 
 
-def plots(report: Report) -> list[Plot]:
+def plots(report: CharacterizationReport) -> list[Plot]:
     """Every picture that the report has something for."""
     import matplotlib
 
@@ -220,7 +221,7 @@ def _synthetic(found: Characterization) -> Drawn:
     return "synthetic", "Collected and synthetic rows along batch size", says, _png(figure)
 
 
-def _points(members: Sequence[Member], target: str) -> tuple[list[float], list[float]]:
+def _points(members: Sequence[GroupMember], target: str) -> tuple[list[float], list[float]]:
     return [member.batch_size or np.nan for member in members], [member.values[target] for member in members]
 
 
@@ -331,7 +332,7 @@ def _matrix(packing: Packing) -> tuple[str, str, bytes]:
     return "Slowdown of each pair", says + (f" {more} more jobs are not drawn." if more else ""), _png(figure)
 
 
-def _jobs(pairs: Sequence[PairCost]) -> list[str]:
+def _jobs(pairs: Sequence[MeasuredPairCost]) -> list[str]:
     """The jobs measured in most pairs, by cluster and name."""
     counts: dict[str, int] = {}
     clusters: dict[str, int] = {}

@@ -1,6 +1,7 @@
 """The whole characterisation, as plain data that goes to JSON.
 
-Arrives: `Data`. Leaves: a `Report`; the same data give the same report. Types of device, and ways of sharing, stay apart.
+Arrives: `Data`. Leaves: a `CharacterizationReport`; the same data give the same report. Types of device, and ways of sharing,
+stay apart.
 """
 
 from __future__ import annotations
@@ -10,11 +11,11 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from gpuq.lab.characterize.groups import Groups, Placing, cluster
-from gpuq.lab.characterize.packing import Cost, PairCost, Place, costs, summarise
+from gpuq.lab.characterize.groups import Clustering, Groups, cluster
+from gpuq.lab.characterize.packing import Cost, MeasuredPairCost, Place, costs, summarise
 from gpuq.lab.characterize.relevance import Ranking, rank
 from gpuq.lab.characterize.synthetic import Quality, SyntheticRow, by_series, judge, profile, synthesise
-from gpuq.lab.characterize.table import Data, Table, Together
+from gpuq.lab.characterize.table import Data, FeatureTable, MeasuredPair
 
 
 class Characterization(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +40,7 @@ class Packing(msgspec.Struct, frozen=True, kw_only=True):
     device_type: str
     sharing: str | None
     clusters_from: str | None
-    pairs: tuple[PairCost, ...]
+    pairs: tuple[MeasuredPairCost, ...]
     costs: tuple[Cost, ...]
 
     @property
@@ -48,7 +49,7 @@ class Packing(msgspec.Struct, frozen=True, kw_only=True):
         return self.device_type if self.sharing is None else f"{self.device_type}, {self.sharing}"
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class CharacterizationReport(msgspec.Struct, frozen=True, kw_only=True):
     """See the module's own words."""
 
     format: int = 1
@@ -58,14 +59,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-def characterize(data: Data) -> Report:
+def characterize(data: Data) -> CharacterizationReport:
     """Everything the data say. A table without rows, or data without pairs, give empty parts, never an error."""
     described = [_describe(table) for table in data.tables]
     places = [place for _, place in described]
-    sorts: dict[tuple[str, str], list[Together]] = defaultdict(list)
+    sorts: dict[tuple[str, str], list[MeasuredPair]] = defaultdict(list)
     for pair in data.pairs:
         sorts[pair.device_type, pair.sharing or ""].append(pair)
-    return Report(
+    return CharacterizationReport(
         source=data.source,
         tables=tuple(found for found, _ in described),
         packing=tuple(_packing(pairs, places) for _, pairs in sorted(sorts.items())),
@@ -73,7 +74,7 @@ def characterize(data: Data) -> Report:
     )
 
 
-def to_json(report: Report) -> bytes:
+def to_json(report: CharacterizationReport) -> bytes:
     """Readable JSON; the same report gives the same bytes."""
     return msgspec.json.format(msgspec.json.encode(report, order="deterministic"), indent=1)
 
@@ -81,7 +82,7 @@ def to_json(report: Report) -> bytes:
 class _Places:
     """Tells the cluster of a job at a batch size, among the clusters of one table."""
 
-    def __init__(self, table: Table, placing: Placing | None, used: Mapping[str, str]) -> None:
+    def __init__(self, table: FeatureTable, placing: Clustering | None, used: Mapping[str, str]) -> None:
         self.device_type = table.device_type
         self._batch = table.batch
         self._placing = placing
@@ -103,7 +104,7 @@ class _Places:
         return self._placing.cluster({**profile(self._collected[series], size, self._used), self._batch: size})
 
 
-def _describe(table: Table) -> tuple[Characterization, _Places]:
+def _describe(table: FeatureTable) -> tuple[Characterization, _Places]:
     rankings = tuple(rank(table, target) for target in table.targets)
     attributes = tuple(dict.fromkeys([*table.targets, *(name for ranking in rankings for name in ranking.chosen)]))
     judged = [judge(table, table.column(name)) for name in attributes if name != table.batch]
@@ -126,7 +127,7 @@ def _describe(table: Table) -> tuple[Characterization, _Places]:
     return found, _Places(table, placing, used)
 
 
-def _notes(table: Table, placing: Placing | None) -> list[str]:
+def _notes(table: FeatureTable, placing: Clustering | None) -> list[str]:
     notes = []
     alone = sum(len({size for size, _ in rows}) == 1 for rows in by_series(table).values())
     if alone:
@@ -142,7 +143,7 @@ def _notes(table: Table, placing: Placing | None) -> list[str]:
     return notes
 
 
-def _packing(pairs: Sequence[Together], places: Sequence[_Places]) -> Packing:
+def _packing(pairs: Sequence[MeasuredPair], places: Sequence[_Places]) -> Packing:
     """Clusters are those of the pairs' own type of device; of the only table there is, where it is of another type."""
     device_type = pairs[0].device_type
     own = [one for one in places if one.device_type == device_type]

@@ -13,8 +13,8 @@ from statistics import median
 from typing import Any
 
 from gpuq.errors import BadInput
-from gpuq.lab.characterize.table import Column, Data, Row, Table, Together
-from gpuq.lab.measured import Pair, Single, read_pairs, read_singles
+from gpuq.lab.characterize.table import Data, FeatureColumn, FeatureTable, MeasuredPair, MeasuredRow
+from gpuq.lab.measured import PairMeasurement, SingleMeasurement, read_pairs, read_singles
 from gpuq.lab.public import alnair, number
 from gpuq.learn.history.outcome import Outcome
 
@@ -23,12 +23,12 @@ MOST_ROWS = 2000
 _UNNAMED = "not stated"
 
 _SINGLES = (
-    Column("utilization_pct", most=100.0),
-    Column("peak_memory_mib"),
-    Column("batch_size", before=True),
-    Column("memory_utilization_pct", most=100.0),
-    Column("power_w"),
-    Column("steps_per_s"),
+    FeatureColumn("utilization_pct", most=100.0),
+    FeatureColumn("peak_memory_mib"),
+    FeatureColumn("batch_size", before=True),
+    FeatureColumn("memory_utilization_pct", most=100.0),
+    FeatureColumn("power_w"),
+    FeatureColumn("steps_per_s"),
 )
 
 
@@ -54,19 +54,19 @@ def read_folder(folder: Path) -> Data:
     return data
 
 
-def from_singles(source: str, singles: Sequence[Single], pairs: Sequence[Pair]) -> Data:
+def from_singles(source: str, singles: Sequence[SingleMeasurement], pairs: Sequence[PairMeasurement]) -> Data:
     """The data of documented tables. A job of a pair is looked up among the singles of its type of device."""
     places = {(single.device_type, single.job): (single.model, single.batch_size) for single in singles}
-    found: dict[str, list[Row]] = defaultdict(list)
+    found: dict[str, list[MeasuredRow]] = defaultdict(list)
     for single in singles:
         values = {column.name: getattr(single, column.name) for column in _SINGLES}
-        found[single.device_type or _UNNAMED].append(Row(single.job, single.model, single.batch_size, values))
+        found[single.device_type or _UNNAMED].append(MeasuredRow(single.job, single.model, single.batch_size, values))
     tables = tuple(
-        Table(device_type, _SINGLES, tuple(rows), "utilization_pct", "peak_memory_mib", "batch_size")
+        FeatureTable(device_type, _SINGLES, tuple(rows), "utilization_pct", "peak_memory_mib", "batch_size")
         for device_type, rows in sorted(found.items())
     )
     together = tuple(
-        Together(
+        MeasuredPair(
             device_type=pair.device_type or _UNNAMED,
             sharing=pair.sharing,
             job_a=pair.job_a,
@@ -98,21 +98,21 @@ def from_outcomes(source: str, outcomes: Sequence[Outcome]) -> Data:
     return Data(source, tuple(tables), _site_pairs(outcomes))
 
 
-def _site_table(device_type: str, rows: Sequence[Row], signatures: int) -> Table:
+def _site_table(device_type: str, rows: Sequence[MeasuredRow], signatures: int) -> FeatureTable:
     measured = ("peak_utilization_pct", "peak_memory_bytes", "duration_s", "alone_rate")
     before = sorted({name for row in rows for name in row.values} - set(measured))
     columns = (
-        Column("peak_utilization_pct", most=100.0),
-        *(Column(name) for name in measured[1:]),
-        *(Column(name, before=True) for name in before),
+        FeatureColumn("peak_utilization_pct", most=100.0),
+        *(FeatureColumn(name) for name in measured[1:]),
+        *(FeatureColumn(name, before=True) for name in before),
     )
     notes = (f"The latest {MOST_ROWS} of {signatures} kinds of work.",) if signatures > MOST_ROWS else ()
-    return Table(
+    return FeatureTable(
         device_type, columns, tuple(rows), "peak_utilization_pct", "peak_memory_bytes", "batch_size", notes=notes
     )
 
 
-def _pooled(runs: Sequence[Outcome]) -> Row:
+def _pooled(runs: Sequence[Outcome]) -> MeasuredRow:
     features = runs[-1].features
     # Of the same number, the logarithm says nothing new.
     values: dict[str, float | None] = {
@@ -124,7 +124,7 @@ def _pooled(runs: Sequence[Outcome]) -> Row:
     for name in ("peak_utilization_pct", "peak_memory_bytes", "duration_s", "alone_rate"):
         known = [value for run in runs if (value := getattr(run, name)) is not None]
         values[name] = float(median(known)) if known else None
-    return Row(runs[-1].kind, _work(features, runs[-1].kind), values["batch_size"], values)
+    return MeasuredRow(runs[-1].kind, _work(features, runs[-1].kind), values["batch_size"], values)
 
 
 def _work(features: Mapping[str, Any], kind: str) -> str:
@@ -135,7 +135,7 @@ def _work(features: Mapping[str, Any], kind: str) -> str:
     return " ".join(parts) or kind
 
 
-def _site_pairs(outcomes: Iterable[Outcome]) -> tuple[Together, ...]:
+def _site_pairs(outcomes: Iterable[Outcome]) -> tuple[MeasuredPair, ...]:
     """A pair for each two kinds that one was measured beside: the median slowdown of each."""
     places: dict[str, tuple[str, float | None]] = {}
     slowed: dict[tuple[str, str | None, str, str], list[float]] = defaultdict(list)
@@ -146,7 +146,7 @@ def _site_pairs(outcomes: Iterable[Outcome]) -> tuple[Together, ...]:
             slowed[one.device_type, one.sharing, one.kind, partner].append(value)
     sorts = {(device_type, sharing, min(pair), max(pair)) for device_type, sharing, *pair in slowed}
     return tuple(
-        Together(
+        MeasuredPair(
             device_type=device_type,
             sharing=sharing,
             job_a=a,
@@ -178,12 +178,12 @@ def _alnair(folder: Path) -> Data | None:
     return Data("Alnair: AI workloads resource utilization characterization", tables, together, notes)
 
 
-def _alnair_table(path: Path) -> Table:
+def _alnair_table(path: Path) -> FeatureTable:
     rows = list(alnair.workload_rows(path))
     names = [name for name in rows[0] if name not in ("series",)] if rows else []
     texts = tuple(name for name in names if not all(_is_number(row[name]) for row in rows))
     columns = tuple(
-        Column(
+        FeatureColumn(
             name,
             before=name in ("BS", "Epoch"),
             shut_out=alnair.workload_leak(name),
@@ -193,7 +193,7 @@ def _alnair_table(path: Path) -> Table:
         if name not in texts
     )
     found = tuple(
-        Row(
+        MeasuredRow(
             f"{row['series']} {row['BS']}",
             row["series"],
             number(row["BS"]),
@@ -201,14 +201,14 @@ def _alnair_table(path: Path) -> Table:
         )
         for row in rows
     )
-    return Table(alnair.WORKLOADS_DEVICE, columns, found, "MGUP", "MGMAP", "BS", texts=texts)
+    return FeatureTable(alnair.WORKLOADS_DEVICE, columns, found, "MGUP", "MGMAP", "BS", texts=texts)
 
 
-def _seed_pairs(path: Path) -> Iterable[Together]:
+def _seed_pairs(path: Path) -> Iterable[MeasuredPair]:
     for text, value in alnair.seed_pair_rows(path):
         a, b = text["job_a"], text["job_b"]
         saving = value["published_packing_saving_pct"]
-        yield Together(
+        yield MeasuredPair(
             device_type=alnair.SEED_PAIRS_DEVICE,
             sharing=None,
             job_a=f"{a} {value['bs_a']:g}",

@@ -27,14 +27,14 @@ from statistics import fmean
 import msgspec
 import numpy as np
 
-from gpuq.lab.characterize.table import Column, Row, Table, usable
+from gpuq.lab.characterize.table import FeatureColumn, FeatureTable, MeasuredRow, usable
 
 # Places between two collected rows where a curve is checked for impossible values.
 _CHECKS_PER_GAP = 8
 
 Values = np.ndarray[tuple[int], np.dtype[np.float64]]
 Function = Callable[[Values], Values]
-Sized = tuple[float, Row]
+Sized = tuple[float, MeasuredRow]
 
 
 class Errors(msgspec.Struct, frozen=True):
@@ -97,7 +97,7 @@ def curve(method: str, batch_sizes: Sequence[float], values: Sequence[float]) ->
         return Curve(sizes, METHODS[method](np.log2(sizes), means) if len(sizes) > 1 else _constant(means[0]))
 
 
-def judge(table: Table, column: Column) -> tuple[Quality, ...]:
+def judge(table: FeatureTable, column: FeatureColumn) -> tuple[Quality, ...]:
     """The quality of every method for this column, pooled over all series; exactly one is `used`."""
     series = _series(table, column.name)
     least = 0.0 if all((values >= 0).all() for _, values in series) else -math.inf
@@ -113,7 +113,7 @@ def judge(table: Table, column: Column) -> tuple[Quality, ...]:
     )
 
 
-def synthesise(table: Table, used: Mapping[str, str]) -> tuple[SyntheticRow, ...]:
+def synthesise(table: FeatureTable, used: Mapping[str, str]) -> tuple[SyntheticRow, ...]:
     """A row in the middle of every gap between two collected batch sizes, for each series.
 
     `used`: column -> method. A column that a series has at fewer than two batch sizes is missing from its rows.
@@ -145,7 +145,7 @@ def middles(batch_sizes: Sequence[float]) -> list[float]:
     return [float(middle) for low, middle, high in rounded if low < middle < high]
 
 
-def by_series(table: Table) -> dict[str, tuple[Sized, ...]]:
+def by_series(table: FeatureTable) -> dict[str, tuple[Sized, ...]]:
     """The (batch size, row) of each series, smallest first; rows without a batch size above zero are passed over."""
     found: dict[str, list[Sized]] = defaultdict(list)
     for row in table.rows:
@@ -154,7 +154,7 @@ def by_series(table: Table) -> dict[str, tuple[Sized, ...]]:
     return {name: tuple(sorted(rows, key=lambda sized: sized[0])) for name, rows in found.items()}
 
 
-def _series(table: Table, name: str) -> list[tuple[Values, Values]]:
+def _series(table: FeatureTable, name: str) -> list[tuple[Values, Values]]:
     """(log2 of the batch sizes, values) of each series that has this column at two batch sizes or more."""
     found = []
     for collected in by_series(table).values():

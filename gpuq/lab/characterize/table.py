@@ -1,6 +1,6 @@
 """The nouns of a characterisation: columns, measured jobs, and jobs measured together.
 
-A `Table` holds jobs that ran alone on one type of device; tables of different types never mix. Unknown is None.
+A `FeatureTable` holds jobs that ran alone on one type of device; tables of different types never mix. Unknown is None.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class FeatureColumn:
     """One number that was noted of every job.
 
     `before` tells whether it is known before the job runs. `shut_out` is the reason why it must not be a feature: a
@@ -25,7 +25,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MeasuredRow:
     """One job that ran alone. `series` names the work; jobs of one series differ in batch size. Column -> value."""
 
     job: str
@@ -35,7 +35,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class FeatureTable:
     """Measured jobs of one type of device.
 
     `utilization` and `memory` name the columns of the two targets, peak utilisation and peak memory; `batch` that of
@@ -43,8 +43,8 @@ class Table:
     """
 
     device_type: str
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    columns: tuple[FeatureColumn, ...]
+    rows: tuple[MeasuredRow, ...]
     utilization: str
     memory: str
     batch: str
@@ -57,11 +57,11 @@ class Table:
         return tuple(name for name in (self.utilization, self.memory) if any(self.known(name)))
 
     @property
-    def features(self) -> tuple[Column, ...]:
+    def features(self) -> tuple[FeatureColumn, ...]:
         """All columns but the targets."""
         return tuple(column for column in self.columns if column.name not in (self.utilization, self.memory))
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> FeatureColumn:
         """The column of that name. Raises KeyError."""
         return next(column for column in self.columns if column.name == name)
 
@@ -71,7 +71,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class MeasuredPair:
     """Two jobs that ran together. Times in seconds; a slowdown is time together / time alone.
 
     A job is a series at a batch size. What was printed beside the measurement (`printed_…`: slowdowns, share of time
@@ -98,8 +98,8 @@ class Data:
     """Everything that one source holds: a table for each type of device, and the pairs."""
 
     source: str
-    tables: tuple[Table, ...]
-    pairs: tuple[Together, ...] = ()
+    tables: tuple[FeatureTable, ...]
+    pairs: tuple[MeasuredPair, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
 

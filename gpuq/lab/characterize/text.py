@@ -1,13 +1,15 @@
-"""The report for a person at a terminal. Arrives: a `Report`. Leaves: lines of text; unknown is a dash, never 0."""
+"""The report for a person at a terminal. Arrives: a `CharacterizationReport`. Leaves: lines of text; unknown is a dash, never
+0.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from gpuq.lab.characterize.groups import Groups
-from gpuq.lab.characterize.packing import PairCost
+from gpuq.lab.characterize.packing import MeasuredPairCost
 from gpuq.lab.characterize.relevance import Ranking
-from gpuq.lab.characterize.report import Characterization, Packing, Report
+from gpuq.lab.characterize.report import Characterization, CharacterizationReport, Packing
 from gpuq.lab.characterize.synthetic import Errors, Quality
 
 UNKNOWN = "-"
@@ -16,7 +18,7 @@ _MOST_LINES = 12
 _MOST_NAMES = 4
 
 
-def text(report: Report) -> str:
+def text(report: CharacterizationReport) -> str:
     """The whole summary; ends with a line break."""
     lines = [printable(report.source)]
     for found in report.tables:
@@ -181,7 +183,7 @@ def _packing(packing: Packing) -> list[str]:
     return lines + ([f"  and {len(flagged) - _MOST_LINES} more"] if len(flagged) > _MOST_LINES else [])
 
 
-def against(pair: PairCost) -> str:
+def against(pair: MeasuredPairCost) -> str:
     """Why this pair is not believed."""
     return f"{printable(pair.job_a)} + {printable(pair.job_b)}: {printable('; '.join(pair.against))}"
 

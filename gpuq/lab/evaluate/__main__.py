@@ -19,7 +19,6 @@ from gpuq.lab.evaluate.report import evaluate, lines
 from gpuq.lab.measured import read_pairs, read_singles
 
 _REPORT = "Please report this; set GPUQ_DEBUG=1 for the traceback."
-_INSTALL = "Install gpuq with its `train` extra: pip install 'gpuq-daemon[train]'."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,8 +32,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 "there is nothing to judge.", fix="Give --singles FILE, --pairs FILE, or both, with rows in them."
             )
         told = evaluate(singles, pairs, asked.holdout)
-    except ImportError as error:
-        return _complain(Failure(f"{error.name or error} is not installed.", fix=_INSTALL))
     except GpuqError as error:
         return _complain(error)
     except KeyboardInterrupt:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuq.lab.evaluate.figures import Flags, Numbers
-from gpuq.lab.measured import Single
+from gpuq.lab.measured import SingleMeasurement
 from gpuq.learn.bounds import conformal_rank
 
 # The budget the issue of sharing is judged under: the worse of the two may take 15% longer.
@@ -24,8 +24,8 @@ QUANTILE = 0.95
 class Directed:
     """One measured slowdown: that of `job` beside `beside`, each with what was measured of it alone."""
 
-    job: Single
-    beside: Single
+    job: SingleMeasurement
+    beside: SingleMeasurement
     slowdown: float
 
 
@@ -52,11 +52,11 @@ class Slowdowns:
         return cls(point, upper, point, point < budget)
 
 
-AnswerPairs = Callable[[Sequence[tuple[Single, Single]]], Slowdowns]
-AnswerSingles = Callable[[Sequence[Single]], Expected]
+AnswerPairs = Callable[[Sequence[tuple[SingleMeasurement, SingleMeasurement]]], Slowdowns]
+AnswerSingles = Callable[[Sequence[SingleMeasurement]], Expected]
 FitPairs = Callable[[Sequence[Directed]], AnswerPairs]
 # The target of each single that is known, in the singles' order.
-FitSingles = Callable[[Sequence[Single], Numbers], AnswerSingles]
+FitSingles = Callable[[Sequence[SingleMeasurement], Numbers], AnswerSingles]
 
 
 def unknown(count: int) -> Numbers:

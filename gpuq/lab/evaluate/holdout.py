@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from gpuq.errors import BadInput
-from gpuq.lab.evaluate.tidy import Measurement, Table, work
-from gpuq.lab.measured import Single
+from gpuq.lab.evaluate.clean import CleanTables, JoinedPair, work
+from gpuq.lab.measured import SingleMeasurement
 
 WAYS = ("model", "pair", "time")
 SEED = 0
@@ -36,16 +36,16 @@ Key = TypeVar("Key", bound=Hashable)
 class PairSplit:
     """Pairs to learn from, and pairs to foretell."""
 
-    known: tuple[Measurement, ...]
-    asked: tuple[Measurement, ...]
+    known: tuple[JoinedPair, ...]
+    asked: tuple[JoinedPair, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SingleSplit:
     """Singles to learn from, and singles to foretell."""
 
-    known: tuple[Single, ...]
-    asked: tuple[Single, ...]
+    known: tuple[SingleMeasurement, ...]
+    asked: tuple[SingleMeasurement, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +58,12 @@ class Holdout:
     singles: tuple[SingleSplit, ...]
 
 
-def hold_out(table: Table, way: str, seed: int = SEED) -> Holdout:
+def hold_out(table: CleanTables, way: str, seed: int = SEED) -> Holdout:
     """The splits of one of `WAYS`."""
     return {"model": by_model, "pair": by_pair, "time": by_time}[way](table, seed)
 
 
-def by_model(table: Table, seed: int = SEED) -> Holdout:
+def by_model(table: CleanTables, seed: int = SEED) -> Holdout:
     """Each model in turn: every single and every pair that involves it."""
     models = sorted(
         {single.model for single in table.singles} | {model for pair in table.pairs for model in pair.models}
@@ -80,7 +80,7 @@ def by_model(table: Table, seed: int = SEED) -> Holdout:
     )
 
 
-def by_pair(table: Table, seed: int = SEED) -> Holdout:
+def by_pair(table: CleanTables, seed: int = SEED) -> Holdout:
     """A fifth of the pairs in turn, both directions and all repeats together; of singles one job in turn."""
     pairs = _folds(sorted({pair.key for pair in table.pairs}, key=str), PAIR_FOLDS, seed)
     works = _folds(sorted({work(single) for single in table.singles}, key=str), 2 * MOST_FOLDS, seed)
@@ -93,7 +93,7 @@ def by_pair(table: Table, seed: int = SEED) -> Holdout:
     )
 
 
-def by_time(table: Table, seed: int = SEED) -> Holdout:
+def by_time(table: CleanTables, seed: int = SEED) -> Holdout:
     """The later half from the earlier half. Raises BadInput where times are not there, or all the same."""
     del seed  # nothing is drawn
     pairs_cut = _middle_time([pair.measured_at for pair in table.pairs], "pairs")
@@ -108,7 +108,7 @@ def by_time(table: Table, seed: int = SEED) -> Holdout:
     )
 
 
-def few_pairs(table: Table, seed: int = SEED) -> Holdout:
+def few_pairs(table: CleanTables, seed: int = SEED) -> Holdout:
     """A fifth of the pairs known, the rest asked; several draws."""
     keys = sorted({pair.key for pair in table.pairs}, key=str)
     folds = (
@@ -118,7 +118,7 @@ def few_pairs(table: Table, seed: int = SEED) -> Holdout:
     return Holdout("pair", f"with 20% of the pairs known ({_DRAWS} draws)", splits, ())
 
 
-def few_of_a_job(table: Table, seed: int = SEED, count: int = 3) -> Holdout:
+def few_of_a_job(table: CleanTables, seed: int = SEED, count: int = 3) -> Holdout:
     """One job held out but for a few of its pairs: for each job with more than those, or so many of them drawn."""
     draw = random.Random(seed)  # noqa: S311  a reproducible draw, no secret
     own: dict[tuple[str, str | None, str], set[_PairKey]] = defaultdict(set)
@@ -134,7 +134,7 @@ def few_of_a_job(table: Table, seed: int = SEED, count: int = 3) -> Holdout:
     return Holdout("pair", how, tuple(splits), ())
 
 
-def _at(row: Measurement | Single) -> float:
+def _at(row: JoinedPair | SingleMeasurement) -> float:
     return -math.inf if row.measured_at is None else row.measured_at
 
 
@@ -160,11 +160,11 @@ def _folds(keys: Sequence[Key], most: int, seed: int) -> list[frozenset[Key]]:
     return [frozenset(dealt[start::count]) for start in range(count)]
 
 
-def _split_pairs(pairs: Sequence[Measurement], held: Sequence[bool]) -> PairSplit:
+def _split_pairs(pairs: Sequence[JoinedPair], held: Sequence[bool]) -> PairSplit:
     return PairSplit(*_parted(pairs, held))
 
 
-def _split_singles(singles: Sequence[Single], held: Sequence[bool]) -> SingleSplit:
+def _split_singles(singles: Sequence[SingleMeasurement], held: Sequence[bool]) -> SingleSplit:
     return SingleSplit(*_parted(singles, held))
 
 

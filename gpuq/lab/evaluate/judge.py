@@ -14,10 +14,10 @@ import numpy as np
 
 from gpuq.lab.evaluate import figures
 from gpuq.lab.evaluate.answers import BUDGET, Directed, FitPairs, FitSingles, Slowdowns
+from gpuq.lab.evaluate.clean import JoinedPair, combined, combined_pairs
 from gpuq.lab.evaluate.figures import Flags, Numbers
 from gpuq.lab.evaluate.holdout import PairSplit, SingleSplit
-from gpuq.lab.evaluate.tidy import Measurement, combined, combined_pairs
-from gpuq.lab.measured import Single
+from gpuq.lab.measured import SingleMeasurement
 
 Group = tuple[str, str | None]
 TARGETS = ("utilization", "memory")
@@ -156,26 +156,26 @@ def peak_figures(point: Numbers, upper: Numbers, measured: Numbers, target: str)
     )
 
 
-def before_it_runs(single: Single) -> Single:
+def before_it_runs(single: SingleMeasurement) -> SingleMeasurement:
     """What is known of a job that never ran: nothing measured."""
-    return Single(single.device_type, single.job, single.model, single.batch_size, family=single.family)
+    return SingleMeasurement(single.device_type, single.job, single.model, single.batch_size, family=single.family)
 
 
-def _groups(split: PairSplit) -> Iterator[tuple[Group, list[Measurement], list[Measurement]]]:
-    known: Mapping[Group, list[Measurement]] = _grouped(split.known)
+def _groups(split: PairSplit) -> Iterator[tuple[Group, list[JoinedPair], list[JoinedPair]]]:
+    known: Mapping[Group, list[JoinedPair]] = _grouped(split.known)
     for group, asked in _grouped(split.asked).items():
         yield group, combined_pairs(known.get(group, ())), combined_pairs(asked)
 
 
-def _grouped(pairs: Sequence[Measurement]) -> dict[Group, list[Measurement]]:
-    groups: dict[Group, list[Measurement]] = defaultdict(list)
+def _grouped(pairs: Sequence[JoinedPair]) -> dict[Group, list[JoinedPair]]:
+    groups: dict[Group, list[JoinedPair]] = defaultdict(list)
     for pair in pairs:
         groups[pair.group].append(pair)
     return groups
 
 
 def _ask(
-    asked: _Asked, group: Group, known: Sequence[Measurement], pairs: Sequence[Measurement], methods: Sequence[Method]
+    asked: _Asked, group: Group, known: Sequence[JoinedPair], pairs: Sequence[JoinedPair], methods: Sequence[Method]
 ) -> None:
     evidence: list[Directed] = [row for pair in known for row in pair.directed()]
     questions = [question for pair in pairs for question in ((pair.a, pair.b), (pair.b, pair.a))]
@@ -187,8 +187,8 @@ def _ask(
             asked.answers[method.name].append(method.pairs(evidence)(questions))
 
 
-def _by_device(split: SingleSplit, target: str) -> Iterator[tuple[list[Single], list[Single]]]:
-    def of(rows: Sequence[Single], device_type: str) -> list[Single]:
+def _by_device(split: SingleSplit, target: str) -> Iterator[tuple[list[SingleMeasurement], list[SingleMeasurement]]]:
+    def of(rows: Sequence[SingleMeasurement], device_type: str) -> list[SingleMeasurement]:
         here = [row for row in rows if row.device_type == device_type]
         return [row for row in combined(here) if _measured(row, target) is not None]
 
@@ -198,11 +198,11 @@ def _by_device(split: SingleSplit, target: str) -> Iterator[tuple[list[Single], 
             yield of(split.known, device_type), asked
 
 
-def _measured(single: Single, target: str) -> float | None:
+def _measured(single: SingleMeasurement, target: str) -> float | None:
     return single.utilization_pct if target == "utilization" else single.peak_memory_mib
 
 
-def _target(single: Single, target: str) -> float:
+def _target(single: SingleMeasurement, target: str) -> float:
     found = _measured(single, target)
     assert found is not None
     return found

@@ -33,10 +33,11 @@ from gpuq.lab.evaluate.answers import (
 )
 from gpuq.lab.evaluate.figures import Numbers
 from gpuq.lab.evaluate.judge import Method
-from gpuq.lab.measured import Single
+from gpuq.lab.evaluate.tables import profile_of
+from gpuq.lab.measured import SingleMeasurement
 from gpuq.learn.features.kind import describe
 from gpuq.learn.history.history import History, Outcome
-from gpuq.learn.interference import Profile, profile_of
+from gpuq.learn.interference import Profile
 from gpuq.learn.interference.fit import fit
 from gpuq.learn.serving.predictor import Predictor
 from gpuq.learn.training import train
@@ -59,7 +60,7 @@ def slowdowns(known: Sequence[Directed]) -> AnswerPairs:
     profiles = {single.job: profile_of(single) for row in known for single in (row.job, row.beside)}
     learned = fit(profiles, measured, QUANTILE)
 
-    def answer(questions: Sequence[tuple[Single, Single]]) -> Slowdowns:
+    def answer(questions: Sequence[tuple[SingleMeasurement, SingleMeasurement]]) -> Slowdowns:
         if learned is None or not questions:
             return Slowdowns.of(unknown(len(questions)), unknown(len(questions)))
         ones, besides = ([profile_of(question[side]) for question in questions] for side in (0, 1))
@@ -93,11 +94,11 @@ def peaks(of: Callable[[Forecast], tuple[float | None, float | None]], unit: flo
     """One target of the served forecast of a kind without runs: (expected, bound), and how many of its units make one of the
     table's."""
 
-    def fit_target(known: Sequence[Single], measured: Numbers) -> AnswerSingles:
+    def fit_target(known: Sequence[SingleMeasurement], measured: Numbers) -> AnswerSingles:
         del measured  # the singles hold it
         predictor = _predictor(tuple(known))
 
-        def answer(questions: Sequence[Single]) -> Expected:
+        def answer(questions: Sequence[SingleMeasurement]) -> Expected:
             found = [of(_forecast(predictor, single)) for single in questions]
             pairs = np.array(found, dtype=np.float64).reshape(len(questions), 2)
             return Expected(pairs[:, 0] / unit, pairs[:, 1] / unit)
@@ -108,18 +109,18 @@ def peaks(of: Callable[[Forecast], tuple[float | None, float | None]], unit: flo
 
 
 @lru_cache(maxsize=64)
-def _predictor(known: tuple[Single, ...]) -> Predictor:
+def _predictor(known: tuple[SingleMeasurement, ...]) -> Predictor:
     """What is trained on these singles, with no history beside the model: what is asked is of kinds without runs."""
     learning = Learning(quantile=QUANTILE)
     return Predictor(History(), train.fit([_outcome(single) for single in known], learning), learning)
 
 
-def _forecast(predictor: Predictor, single: Single) -> Forecast:
+def _forecast(predictor: Predictor, single: SingleMeasurement) -> Forecast:
     kind, _, features = describe(_submission(single), _OWNER)
     return predictor.forecast_for(kind, features, single.device_type)
 
 
-def _outcome(single: Single) -> Outcome:
+def _outcome(single: SingleMeasurement) -> Outcome:
     kind, signature, features = describe(_submission(single), _OWNER)
     memory = single.peak_memory_mib
     return Outcome(
@@ -140,7 +141,7 @@ def _outcome(single: Single) -> Outcome:
     )
 
 
-def _submission(single: Single) -> Submission:
+def _submission(single: SingleMeasurement) -> Submission:
     size = [] if single.batch_size is None else ["--batch-size", f"{single.batch_size:g}"]
     # As a person would have to write it on a command line.
     model = _ODD.sub("_", single.model).strip("-_.") or "model"

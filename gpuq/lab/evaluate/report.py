@@ -11,11 +11,11 @@ from dataclasses import asdict
 from typing import Any
 
 from gpuq.lab.evaluate.baselines import PAIR_BASELINES, SINGLE_BASELINES
+from gpuq.lab.evaluate.clean import CleanTables, clean
 from gpuq.lab.evaluate.holdout import SEED, few_of_a_job, few_pairs, hold_out
 from gpuq.lab.evaluate.judge import TARGETS, Method, PeakFigures, SlowdownFigures, judge_pairs, judge_singles
 from gpuq.lab.evaluate.ours import OURS
-from gpuq.lab.evaluate.tidy import Table, tidy
-from gpuq.lab.measured import Pair, Single
+from gpuq.lab.measured import PairMeasurement, SingleMeasurement
 
 Plain = dict[str, Any]
 BASELINES: tuple[Method, ...] = (
@@ -52,14 +52,14 @@ _LEVEL = 0.01
 
 
 def evaluate(
-    singles: Sequence[Single],
-    pairs: Sequence[Pair],
+    singles: Sequence[SingleMeasurement],
+    pairs: Sequence[PairMeasurement],
     way: str,
     methods: Sequence[Method] = (OURS, *BASELINES),
     seed: int = SEED,
 ) -> Plain:
     """Refit without what is held out and judge. The first method is ours. Raises BadInput where `way` lacks its column."""
-    table = tidy(singles, pairs)
+    table = clean(singles, pairs)
     held = hold_out(table, way, seed)
     by_group = judge_pairs(held.pairs, methods)
     peaks = {target: judge_singles(held.singles, methods, target) for target in TARGETS}
@@ -148,14 +148,14 @@ def _groups(methods: Sequence[Method], by_group: Mapping[Any, Mapping[str, Slowd
             yield {"device_type": group[0], "sharing": group[1], **_of_each(methods, found, {})}
 
 
-def _sparse(methods: Sequence[Method], table: Table, seed: int) -> Iterator[Plain]:
+def _sparse(methods: Sequence[Method], table: CleanTables, seed: int) -> Iterator[Plain]:
     """What few measured pairs are worth: a fifth of all, and three of one job."""
     for held in (few_pairs(table, seed), few_of_a_job(table, seed)):
         if held.pairs:
             yield {"how": held.how, **_of_each(methods, judge_pairs(held.pairs, methods)[None], {})}
 
 
-def _not_judged(table: Table, pairs: Mapping[str, SlowdownFigures]) -> Iterator[str]:
+def _not_judged(table: CleanTables, pairs: Mapping[str, SlowdownFigures]) -> Iterator[str]:
     """Why a figure is missing."""
     if not table.pairs:
         yield "no pairs: slowdowns are not judged"

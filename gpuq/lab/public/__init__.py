@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 
-def folder(environ: dict[str, str] | None = None) -> Path | None:
+def folder(environ: Mapping[str, str] | None = None) -> Path | None:
     """Where the data lies: `$GPUQ_DATA`, else `../shared/data` beside the checkout; None if that is no folder."""
     named = (os.environ if environ is None else environ).get("GPUQ_DATA")
     found = Path(named) if named else Path(__file__).parents[4] / "shared" / "data"

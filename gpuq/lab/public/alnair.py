@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuq.lab.measured import Pair, Single
+from gpuq.lab.measured import PairMeasurement, SingleMeasurement
 from gpuq.lab.public import number, rows
 from gpuq.learn.features.architectures import find
 from gpuq.learn.features.compute import PASSES
@@ -149,10 +149,10 @@ def seed_pair_rows(path: Path) -> Iterator[tuple[dict[str, str], dict[str, float
         )
 
 
-def workload_singles(path: Path) -> list[Single]:
+def workload_singles(path: Path) -> list[SingleMeasurement]:
     """The workloads as singles: MGUP is the utilisation, MGMAP of 16 GiB the memory, GTSAMP the memory's utilisation."""
     return [
-        Single(
+        SingleMeasurement(
             device_type=WORKLOADS_DEVICE,
             job=f"{row['series']} {row['BS']} #{row['ID']}",
             model=row["Model"],
@@ -166,10 +166,10 @@ def workload_singles(path: Path) -> list[Single]:
     ]
 
 
-def seed_pairs(path: Path) -> list[Pair]:
+def seed_pairs(path: Path) -> list[PairMeasurement]:
     """The seed's own pairs, without the two rows whose print contradicts itself. How they shared is not said."""
     return [
-        Pair(
+        PairMeasurement(
             device_type=SEED_PAIRS_DEVICE,
             sharing=None,
             job_a=f"{row['job_a']}:{row['bs_a']}",

@@ -16,7 +16,7 @@ from gpuq.submission import Submission
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainedNetwork:
     """One network trained alone at one batch size. Sizes in MiB; activations and input are those of the whole batch."""
 
     device_type: str
@@ -28,10 +28,10 @@ class Trained:
     peak_memory_mib: float
 
 
-def trained(data: Path) -> list[Trained]:
+def trained(data: Path) -> list[TrainedNetwork]:
     """The file's rows. Raises OSError where it cannot be read, ValueError for a cell that is no number."""
     return [
-        Trained(
+        TrainedNetwork(
             device_type=row["gpu"],
             model=row["model"],
             batch_size=float(row["batch_size"]),
@@ -49,7 +49,7 @@ def outcomes(data: Path) -> list[Outcome]:
     return [_outcome(place, row) for place, row in enumerate(trained(data))]
 
 
-def _outcome(place: int, row: Trained) -> Outcome:
+def _outcome(place: int, row: TrainedNetwork) -> Outcome:
     sizes = ("--model", row.model, "--batch-size", f"{row.batch_size:.0f}", "--image-size", "224")
     submission = Submission(command=("python", "train.py", *sizes), cwd="/schedtune", script="train.py")
     kind, signature, features = describe(submission, "schedtune")

@@ -1,7 +1,8 @@
 """What a rival makes of the forecasts: it looks at less than gpuq, or trusts more.
 
-A view stands between the forecasts and the core (`Contender.believe`). What a rival admits beside whom is said in the forecast
-of the pair: unsafe where it would not, and nothing against it where it would. So the core needs no branch for any rival.
+A view stands between the forecasts and the core (`Candidate.wrap_forecaster`). What a rival admits beside whom is said in the
+forecast of the pair: unsafe where it would not, and nothing against it where it would. So the core needs no branch for any
+rival.
 """
 
 from __future__ import annotations
@@ -11,20 +12,20 @@ from dataclasses import dataclass, field, replace
 
 from gpuq.core.state.forecast import RULE, Forecast, PairCost, Question
 from gpuq.core.state.job import KindId
-from gpuq.sim.forecaster import Beliefs, Oracle, Taught
-from gpuq.sim.record import AttemptRun
-from gpuq.sim.trace import Arrival
+from gpuq.sim.forecaster import Forecaster, Oracle, TrainingResult
+from gpuq.sim.record import SimulatedAttempt
+from gpuq.sim.trace import JobArrival
 from gpuq.sim.world import World
 
 
 @dataclass(frozen=True)
-class View:
+class FilteredForecaster:
     """The beliefs under it, each forecast as `seen`. Learning goes on underneath."""
 
-    under: Beliefs
+    under: Forecaster
     seen: Callable[[Question, Forecast], Forecast]
 
-    def signature(self, arrival: Arrival) -> str:
+    def signature(self, arrival: JobArrival) -> str:
         """As underneath."""
         return self.under.signature(arrival)
 
@@ -32,25 +33,25 @@ class View:
         """The forecasts underneath, as this one sees them."""
         return {question: self.seen(question, found) for question, found in self.under.answer(questions).items()}
 
-    def learn(self, attempt: AttemptRun, now: float) -> bool:
+    def learn(self, attempt: SimulatedAttempt, now: float) -> bool:
         """As underneath."""
         return self.under.learn(attempt, now)
 
-    def night(self, now: float) -> Taught | None:
+    def train(self, now: float) -> TrainingResult | None:
         """As underneath."""
-        return self.under.night(now)
+        return self.under.train(now)
 
 
 @dataclass(frozen=True)
 class NeedsKnown:
     """What each job uses and what each pair costs as it is in truth; durations as they are foretold underneath."""
 
-    under: Beliefs
+    under: Forecaster
     truth: Oracle
     own: dict[str, str] = field(default_factory=dict)
     """The signature that a job has underneath, by the one it has here."""
 
-    def signature(self, arrival: Arrival) -> str:
+    def signature(self, arrival: JobArrival) -> str:
         """One for each job, since each one's memory is known."""
         signature = self.truth.signature(arrival)
         self.own[signature] = self.under.signature(arrival)
@@ -62,13 +63,13 @@ class NeedsKnown:
         truth, foretold = self.truth.answer(asked), self.under.answer(asked.values())
         return {question: _lasting(truth[question], foretold[below]) for question, below in asked.items()}
 
-    def learn(self, attempt: AttemptRun, now: float) -> bool:
+    def learn(self, attempt: SimulatedAttempt, now: float) -> bool:
         """As underneath."""
         return self.under.learn(attempt, now)
 
-    def night(self, now: float) -> Taught | None:
+    def train(self, now: float) -> TrainingResult | None:
         """As underneath."""
-        return self.under.night(now)
+        return self.under.train(now)
 
 
 # From the newcomer's kind and the resident's: how bad it holds the two together to be, 0 is not at all; None keeps them apart.
@@ -80,7 +81,7 @@ def any_two(newcomer: str, resident: str) -> float | None:  # noqa: ARG001 - it 
     return 0.0
 
 
-def by_rule(rule: Rule, memory: Callable[[str], int]) -> Callable[[Beliefs], Beliefs]:
+def by_rule(rule: Rule, memory: Callable[[str], int]) -> Callable[[Forecaster], Forecaster]:
     """A rival that lets two kinds share by a rule of its own and by memory, whatever else is foretold.
 
     It knows the `memory` of each kind in bytes, so it needs no first run. Durations stay as foretold.
@@ -101,7 +102,7 @@ def by_rule(rule: Rule, memory: Callable[[str], int]) -> Callable[[Beliefs], Bel
             pairs_known=False,
         )
 
-    return lambda beliefs: View(beliefs, seen)
+    return lambda forecaster: FilteredForecaster(forecaster, seen)
 
 
 def memory_of(world: World) -> Callable[[str], int]:

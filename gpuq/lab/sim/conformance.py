@@ -1,6 +1,6 @@
-"""`python -m gpuq.lab.sim.conformance NAME`: does a policy keep what every policy must, and what its recipe claims?
+"""`python -m gpuq.lab.sim.conformance NAME`: does a policy keep what every policy must, and what its spec claims?
 
-Arrives: the name of a policy, or its recipe. Leaves: findings, one sentence each; none is a pass. It plays small worlds with
+Arrives: the name of a policy, or its spec. Leaves: findings, one sentence each; none is a pass. It plays small worlds with
 gangs, priorities, preemptible jobs, jobs that nobody knows or that fit nowhere, and streams that never let up, and watches:
 
 - the state holds after each event and action (`validate`): memory is never promised twice, a job never runs twice;
@@ -31,10 +31,10 @@ from gpuq.core.state.validate import validate
 from gpuq.errors import GpuqError
 from gpuq.lab.sim.exercises import Exercise, exercises
 from gpuq.policies import registry
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
-from gpuq.sim.candidate import Contender
-from gpuq.sim.record import Run
+from gpuq.sim.candidate import Candidate
+from gpuq.sim.record import SimulationRun
 from gpuq.sim.run import Simulation
 
 BOUND = 20
@@ -51,11 +51,11 @@ class _Circle(Exception):
 
 
 @dataclass
-class Watch:
+class PolicyObserver:
     """Stands between the core and a policy, and notes what it does. `findings` holds each once."""
 
     policy: Policy
-    recipe: Recipe
+    spec: PolicySpec
     scheduling: Scheduling
     clock: Clock
     findings: dict[str, None] = field(default_factory=dict)
@@ -81,7 +81,7 @@ class Watch:
         took = self.clock() - began
         if took > self.scheduling.policy_time_limit_s:
             self.find(f"a pass over {len(context.waiting)} waiting jobs took {took:.1f} s")
-        if self.recipe.work_conserving:
+        if self.spec.work_conserving:
             self._judge_idleness(context)
 
     def find(self, what: str) -> None:
@@ -111,33 +111,33 @@ class Watch:
 
 
 def conformance(
-    recipe: Recipe, *, clock: Clock = time.perf_counter, only: Iterable[Exercise] | None = None
+    spec: PolicySpec, *, clock: Clock = time.perf_counter, only: Iterable[Exercise] | None = None
 ) -> list[str]:
-    """All findings on this policy, in order, from all exercises or `only` these. Raises what `recipe.make` raises."""
+    """All findings on this policy, in order, from all exercises or `only` these. Raises what `spec.make` raises."""
     found: dict[str, None] = {}
     for exercise in exercises() if only is None else only:
-        found.update(dict.fromkeys(f"{exercise.name}: {what}" for what in _findings(recipe, exercise, clock)))
+        found.update(dict.fromkeys(f"{exercise.name}: {what}" for what in _findings(spec, exercise, clock)))
     return list(found)
 
 
-def _findings(recipe: Recipe, exercise: Exercise, clock: Clock) -> Iterator[str]:
-    watch, run = _play(recipe, exercise, clock)
+def _findings(spec: PolicySpec, exercise: Exercise, clock: Clock) -> Iterator[str]:
+    watch, run = _play(spec, exercise, clock)
     yield from watch.findings
     if run is None:
         return
     if not exercise.victims:
-        again = _play(recipe, exercise, clock)[1]
+        again = _play(spec, exercise, clock)[1]
         if again is None or _starts(run) != _starts(again):
             yield "the same seed does not give the same starts"
-    yield from _unfinished(recipe, exercise, run)
+    yield from _unfinished(spec, exercise, run)
 
 
-def _play(recipe: Recipe, exercise: Exercise, clock: Clock) -> tuple[Watch, Run | None]:
-    watch = Watch(recipe.make(exercise.scheduling), recipe, exercise.scheduling, clock)
-    contender = Contender("under test", watch, exercise.limits)
+def _play(spec: PolicySpec, exercise: Exercise, clock: Clock) -> tuple[PolicyObserver, SimulationRun | None]:
+    watch = PolicyObserver(spec.make(exercise.scheduling), spec, exercise.scheduling, clock)
+    candidate = Candidate("under test", watch, exercise.limits)
     try:
         played = Simulation(
-            exercise.trace, exercise.world, exercise.beliefs(), contender, seed=1,
+            exercise.trace, exercise.world, exercise.forecaster(), candidate, seed=1,
             watch=lambda item, now, state: validate(state),  # noqa: ARG005 - a watcher
         )  # fmt: skip
         return watch, played.play()
@@ -146,7 +146,7 @@ def _play(recipe: Recipe, exercise: Exercise, clock: Clock) -> tuple[Watch, Run 
     return watch, None
 
 
-def _unfinished(recipe: Recipe, exercise: Exercise, run: Run) -> Iterator[str]:
+def _unfinished(spec: PolicySpec, exercise: Exercise, run: SimulationRun) -> Iterator[str]:
     for job in run.jobs:
         name = job.arrival.job
         if name in exercise.never:
@@ -154,13 +154,13 @@ def _unfinished(recipe: Recipe, exercise: Exercise, run: Run) -> Iterator[str]:
                 yield f"job {name} fits nowhere and was started"
         elif job.ended_at is None:
             yield f"job {name} fits and never ended though all others had gone"
-        elif name in exercise.victims and recipe.starvation_free:
+        elif name in exercise.victims and spec.starvation_free:
             waited = (job.first_started_at or 0.0) - job.arrival.submit_s
             if waited > BOUND * exercise.limits.patience_s:
                 yield f"it claims to starve nobody, and job {name} waited {waited:.0f} s while others went first"
 
 
-def _starts(run: Run) -> list[tuple[object, ...]]:
+def _starts(run: SimulationRun) -> list[tuple[object, ...]]:
     return [(a.id, a.devices, a.started_at) for job in run.jobs for a in job.attempts]
 
 
@@ -180,7 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m gpuq.lab.sim.conformance", description="Put a policy to the test.")
     parser.add_argument("name", help="of a policy: `gpuq policy list`")
     try:
-        found = conformance(registry.recipe(parser.parse_args(arguments).name))
+        found = conformance(registry.spec(parser.parse_args(arguments).name))
     except GpuqError as error:
         sys.stderr.write(f"gpuq: {error.message}\n  {error.fix}\n")
         return error.exit_code

@@ -1,10 +1,10 @@
 """The game of planning a batch, as a Gymnasium environment, so that any library of reinforcement learning can train on it.
 
-An episode is one batch, drawn from those given. An action is one of the game's: which of the choices starts the job whose turn it
-is, or that it is put aside; `info["action_mask"]` says which are allowed. An action that names no choice takes the first.
+An episode is one batch, drawn from those given. An action is one of the game's: which of the choices starts the job whose turn
+it is, or that it is put aside; `info["action_mask"]` says which are allowed. An action that names no choice takes the first.
 
-The reward of a step is what it changed in the worth of the plan as greed would complete it, in parts of the greedy plan's worth.
-So an episode returns what the plan is worth against the greedy one, less 1; to play greedily earns nothing.
+The reward of a step is what it changed in the worth of the plan as greed would complete it, in parts of the greedy plan's
+worth. So an episode returns what the plan is worth against the greedy one, less 1; to play greedily earns nothing.
 """
 
 from __future__ import annotations

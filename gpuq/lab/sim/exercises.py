@@ -13,10 +13,10 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.forecast import UNKNOWN
 from gpuq.core.state.job import JobId
-from gpuq.lab.rivals.views import View
+from gpuq.lab.rivals.views import FilteredForecaster
 from gpuq.settings import Scheduling
-from gpuq.sim.forecaster import Beliefs, Cold, Oracle
-from gpuq.sim.trace import Arrival, Trace
+from gpuq.sim.forecaster import Cold, Forecaster, Oracle
+from gpuq.sim.trace import JobArrival, Trace
 from gpuq.sim.world import Workload, World
 
 _GIB = 2**30
@@ -36,7 +36,7 @@ class Exercise:
     name: str
     trace: Trace
     world: World
-    beliefs: Callable[[], Beliefs]
+    forecaster: Callable[[], Forecaster]
     limits: Limits = _LIMITS
     scheduling: Scheduling = _SCHEDULING
     victims: frozenset[JobId] = frozenset()
@@ -53,8 +53,8 @@ def _mixtures() -> Iterator[Exercise]:
     world, (trace, never) = _world(hosts=2, devices=4), _mixture(random.Random(1))  # noqa: S311 - no secret
     known = Exercise("a mixture", trace, world, lambda: Oracle(world), never=never)
     yield known
-    yield replace(known, name="a mixture that nobody knows", beliefs=Cold)
-    yield replace(known, name="a mixture half of which nobody knows", beliefs=lambda: _half_known(world))
+    yield replace(known, name="a mixture that nobody knows", forecaster=Cold)
+    yield replace(known, name="a mixture half of which nobody knows", forecaster=lambda: _half_known(world))
     yield replace(
         known, name="a mixture with preemption", scheduling=replace(_SCHEDULING, preemption=True)
     )  # fmt: skip
@@ -63,7 +63,7 @@ def _mixtures() -> Iterator[Exercise]:
 
 def _mixture(rng: random.Random) -> tuple[Trace, frozenset[JobId]]:
     arrivals = [
-        Arrival(
+        JobArrival(
             JobId(number),
             submit_s=number * 40.0 if number % 10 else (number - 1) * 40.0,
             duration_s=rng.choice([20.0, 100.0, 700.0]),
@@ -86,7 +86,7 @@ def _mixture(rng: random.Random) -> tuple[Trace, frozenset[JobId]]:
 def _streams() -> Iterator[Exercise]:
     """Twice what the devices can do alone, from before the victim comes until long after."""
     world = _world(hosts=1, devices=4)
-    single = Arrival(_VICTIM, _VICTIM_AT, _JOB_S, 1, "light", "ada")
+    single = JobArrival(_VICTIM, _VICTIM_AT, _JOB_S, 1, "light", "ada")
     victims = {
         "a gang beside single jobs": (replace(single, devices=4), {}),
         "a long job beside short ones": (replace(single, duration_s=4 * _JOB_S), {}),
@@ -99,14 +99,14 @@ def _streams() -> Iterator[Exercise]:
         known = Exercise(name, trace, world, lambda: Oracle(world), victims=frozenset({_VICTIM}))
         yield known
         if victim.devices > 1:
-            yield replace(known, name=f"{name}, that nobody knows", beliefs=Cold)
+            yield replace(known, name=f"{name}, that nobody knows", forecaster=Cold)
 
 
-def _stream(victim: Arrival, *, priority: int = 0, deadline: bool = False) -> Trace:
+def _stream(victim: JobArrival, *, priority: int = 0, deadline: bool = False) -> Trace:
     every = _JOB_S / 8
     times = [number * every for number in range(int(_STREAM_S / every))]
     others = [
-        Arrival(
+        JobArrival(
             JobId(number), at, _JOB_S, 1, "light", ("bob", "eve")[number % 2], priority,
             deadline_s=at + _JOB_S if deadline else None,
         )
@@ -115,9 +115,11 @@ def _stream(victim: Arrival, *, priority: int = 0, deadline: bool = False) -> Tr
     return Trace("a stream", tuple(sorted([victim, *others], key=lambda arrival: arrival.submit_s)))
 
 
-def _half_known(world: World) -> Beliefs:
+def _half_known(world: World) -> Forecaster:
     """Knows every second job."""
-    return View(Oracle(world), lambda question, found: UNKNOWN if int(question.signature.split("#")[1]) % 2 else found)
+    return FilteredForecaster(
+        Oracle(world), lambda question, found: UNKNOWN if int(question.signature.split("#")[1]) % 2 else found
+    )
 
 
 def _world(*, hosts: int, devices: int) -> World:

@@ -26,13 +26,13 @@ from gpuq.core.state.job import Job, KindId
 from gpuq.core.state.state import State, apply
 from gpuq.learn.interference.law import slowdown
 from gpuq.policies.planners.batch import Batch
+from gpuq.policies.planners.batch_builder import build_batch, foremost
 from gpuq.policies.planners.pairing import PairBook
-from gpuq.policies.planners.partial_plan import draft, foremost
 from gpuq.sim.forecaster import Oracle
-from gpuq.sim.scenario_builder import Scenario, Stage, staged
-from gpuq.sim.traces.requests import Asked, imported
+from gpuq.sim.scenario_builder import Scenario, ScenarioOptions, build_scenario
+from gpuq.sim.traces.requests import TraceJob, imported
 from gpuq.sim.world import Workload
-from gpuq.sim.worlds.workload_set import Zoo
+from gpuq.sim.worlds.workload_set import WorkloadSet
 
 LIMITS = Limits(max_slowdown=1.2)
 _NOW = 0.0
@@ -66,7 +66,7 @@ def queue(scenario: Scenario, seed: int, most: int, limits: Limits = LIMITS) -> 
 def batch_of(scenario: Scenario, seed: int, most: int, limits: Limits = LIMITS) -> Batch:
     """The batch of that queue."""
     context, book = queue(scenario, seed, most, limits)
-    return draft(context, foremost(context.waiting, most), context.snapshots, book)
+    return build_batch(context, foremost(context.waiting, most), context.snapshots, book)
 
 
 def made_up(seed: int) -> Batch:
@@ -79,15 +79,15 @@ def made_up(seed: int) -> Batch:
     gpus, per_host = int(chance.integers(2, 13)) * 2, int(chance.choice((4, 8)))
     most = int(gpus * chance.uniform(1, 8))
     trace = imported(f"made up {seed}", _jobs(chance, most + gpus, min(gpus, per_host)), ())
-    scenario = staged(trace, _zoo(chance), Stage(gpus, None, None, seed, per_host=per_host))
+    scenario = build_scenario(trace, _workload_set(chance), ScenarioOptions(gpus, None, None, seed, per_host=per_host))
     return batch_of(scenario, seed, most)
 
 
-def _jobs(chance: Generator, count: int, widest: int) -> list[Asked]:
+def _jobs(chance: Generator, count: int, widest: int) -> list[TraceJob]:
     spread = chance.uniform(0.7, 2.5)
     widths = [width for width in (2, 4, 8) if width <= widest] or [1]
     return [
-        Asked(
+        TraceJob(
             float(number), float(3600 * np.exp(spread * chance.standard_normal())),
             1 if chance.random() > 1 / 8 else int(chance.choice(widths)), "all", "all", f"kind {chance.integers(40)}",
         )
@@ -95,7 +95,7 @@ def _jobs(chance: Generator, count: int, widest: int) -> list[Asked]:
     ]  # fmt: skip
 
 
-def _zoo(chance: Generator) -> Zoo:
+def _workload_set(chance: Generator) -> WorkloadSet:
     levels = {f"w{number}": float(chance.uniform(5, 100)) for number in range(12)}
     sizes = {name: int(_GIB * math.exp(chance.uniform(math.log(0.5), math.log(14)))) for name in levels}
     noise = 0.05 * chance.standard_normal((len(levels), len(levels)))
@@ -105,11 +105,11 @@ def _zoo(chance: Generator) -> Zoo:
         for j, b in enumerate(levels)
     }
     workloads = {name: Workload(name, name, None, level, sizes[name]) for name, level in levels.items()}
-    return Zoo("made up", "any GPU", "mps", workloads, pairs, device_memory=16 * _GIB)
+    return WorkloadSet("made up", "any GPU", "mps", workloads, pairs, device_memory=16 * _GIB)
 
 
 def _start(state: State, oracle: Oracle, limits: Limits, proposals: Sequence[Proposal]) -> None:
-    for action in decide(state, _answers(state, oracle, limits), limits, lambda _: iter(proposals), _NOW, cause=0):
+    for action in decide(state, _answers(state, oracle, limits), limits, lambda _: iter(proposals), _NOW):
         if isinstance(action, Launch):
             apply(state, action, _NOW)
             apply(state, Started(action.attempt.id, _NOW, 1, ""), _NOW)

@@ -13,11 +13,11 @@ from gpuq.learn.history.history import History
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.serving.predictor import Predictor
 from gpuq.settings import Learning
-from gpuq.sim.record import AttemptRun
-from gpuq.sim.trace import Arrival
+from gpuq.sim.record import SimulatedAttempt
+from gpuq.sim.trace import JobArrival
 
 
-class Remembered:
+class RecordForecaster:
     """See the module's own words; a `Beliefs`."""
 
     def __init__(self, outcomes: Sequence[Outcome], learning: Learning) -> None:
@@ -28,7 +28,7 @@ class Remembered:
             self._predictor.learn(outcome)
             self._signatures[outcome.kind] = outcome.signature
 
-    def signature(self, arrival: Arrival) -> str:
+    def signature(self, arrival: JobArrival) -> str:
         """The latest that the record has of this kind; the kind itself for one that it does not have."""
         return self._signatures.get(arrival.kind, arrival.kind)
 
@@ -36,9 +36,9 @@ class Remembered:
         """What the record says of each."""
         return self._predictor.answer(questions)
 
-    def learn(self, attempt: AttemptRun, now: float) -> bool:  # noqa: ARG002 - it is a Beliefs
+    def learn(self, attempt: SimulatedAttempt, now: float) -> bool:  # noqa: ARG002 - it is a Beliefs
         """Ignored."""
         return False
 
-    def night(self, now: float) -> None:
+    def train(self, now: float) -> None:
         """Ignored."""

@@ -23,13 +23,13 @@ from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobId
-from gpuq.lab.sim.remembered import Remembered
+from gpuq.lab.sim.remembered import RecordForecaster
 from gpuq.policies.registry import make
 from gpuq.settings import Learning, Scheduling
-from gpuq.sim.candidate import Contender
-from gpuq.sim.record import JobRun, Run
+from gpuq.sim.candidate import Candidate
+from gpuq.sim.record import SimulatedJob, SimulationRun
 from gpuq.sim.run import simulate
-from gpuq.sim.trace import Arrival, Trace
+from gpuq.sim.trace import JobArrival, Trace
 from gpuq.sim.traces.past import past
 from gpuq.sim.worlds.measured import measured_world
 
@@ -100,14 +100,16 @@ def replay(recording: Recording) -> Replay:
     lived = sorted(recording.ended(judged=True), key=lambda row: row[0].record.submitted_at)
     start = lived[0][0].record.submitted_at
     arrivals = tuple(
-        Arrival(job.id, job.record.submitted_at - start, alone[job.record.kind], 1, job.record.kind, job.record.owner)
+        JobArrival(
+            job.id, job.record.submitted_at - start, alone[job.record.kind], 1, job.record.kind, job.record.owner
+        )
         for job, _ in lived
     )
     world = measured_world(sorted(alone), known.outcomes, recording.devices, restart_s=0.0)
     policy = make(Scheduling(policy=recording.policy))
     run = simulate(
-        Trace("recorded", arrivals), world, Remembered(known.outcomes, Learning()),
-        Contender(recording.policy, policy, recording.limits),
+        Trace("recorded", arrivals), world, RecordForecaster(known.outcomes, Learning()),
+        Candidate(recording.policy, policy, recording.limits),
     )  # fmt: skip
     return Replay(tuple(_both(job, attempt, start, alone, run) for job, attempt in lived))
 
@@ -126,12 +128,12 @@ def _alone(ended: Sequence[tuple[JobRow, AttemptRow]]) -> Mapping[str, float]:
     """Seconds from start to end of each kind's attempts that never had a partner and ended by themselves: the median."""
     found: dict[str, list[float]] = defaultdict(list)
     for job, attempt in ended:
-        if attempt.exit_code == 0 and not (attempt.actual or {}).get("partners"):
+        if attempt.exit_code == 0 and not (attempt.actual and attempt.actual.partners):
             found[job.record.kind].append(_seconds(attempt))
     return {kind: median(seconds) for kind, seconds in found.items()}
 
 
-def _both(job: JobRow, attempt: AttemptRow, start: float, alone: Mapping[str, float], run: Run) -> Both:
+def _both(job: JobRow, attempt: AttemptRow, start: float, alone: Mapping[str, float], run: SimulationRun) -> Both:
     kind = job.record.kind
     played = next(played for played in run.jobs if played.arrival.job == job.id)
     return Both(
@@ -145,5 +147,5 @@ def _seconds(attempt: AttemptRow) -> float:
     return (attempt.ended_at or 0.0) - (attempt.started_at or 0.0)
 
 
-def _simulated_seconds(played: JobRun) -> float:
+def _simulated_seconds(played: SimulatedJob) -> float:
     return sum((attempt.ended_at or 0.0) - attempt.started_at for attempt in played.attempts)

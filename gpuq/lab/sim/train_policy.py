@@ -1,8 +1,8 @@
 """`python -m gpuq.lab.sim.train_policy FILE`: trains the network of `reinforcement`, by PPO and by DQN, and keeps the better.
 
-Arrives: how many steps, which seed. Leaves: the network as JSON, and on the screen how both did on worlds that they never saw. It
-trains on made-up worlds alone (`gpuq.lab.sim.queued.made_up`) of the seeds `TRAINED_ON`; `HELD_OUT` decides which is kept. Needs
-Stable-Baselines3: `pip install 'gpuq-daemon[reinforcement]'`.
+Arrives: how many steps, which seed. Leaves: the network as JSON, and on the screen how both did on worlds that they never saw.
+It trains on made-up worlds alone (`gpuq.lab.sim.queued.made_up`) of the seeds `TRAINED_ON`; `HELD_OUT` decides which is kept.
+Needs Stable-Baselines3: `pip install 'gpuq-daemon[reinforcement]'`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpuq.errors import BadInput, GpuqError
 from gpuq.lab.sim.queued import made_up
 from gpuq.policies.planners.batch import Batch
 from gpuq.policies.planners.plan import greedy
-from gpuq.policies.planners.reinforced.network import Network, to_json
+from gpuq.policies.planners.reinforced.network import PolicyNetwork, to_json
 from gpuq.policies.planners.reinforcement import played
 
 METHODS = ("ppo", "dqn")
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def best_of(methods: Sequence[str], steps: int, seed: int) -> tuple[Network, str]:
+def best_of(methods: Sequence[str], steps: int, seed: int) -> tuple[PolicyNetwork, str]:
     """The network that did best on the worlds held out, and how each did, in words. Raises BadInput without the library."""
     _require_library()
     batches = [made_up(held_out) for held_out in HELD_OUT]
@@ -65,15 +65,15 @@ def best_of(methods: Sequence[str], steps: int, seed: int) -> tuple[Network, str
     results = {method: worth for method, (_, worth) in found.items()}
     about = f"mean of plan / greedy plan over made-up worlds {HELD_OUT[0]} to {HELD_OUT[-1]}"
     kept = {**network.trained, "held_out": {"what": about, **results}}
-    return Network(network.method, network.hidden, network.layers, kept), told
+    return PolicyNetwork(network.method, network.hidden, network.layers, kept), told
 
 
-def against_greedy(network: Network, batches: Sequence[Batch]) -> float:
+def against_greedy(network: PolicyNetwork, batches: Sequence[Batch]) -> float:
     """What its plans are worth against the greedy ones, in the mean."""
     return fmean(played(batch, network).value / greedy(batch).value for batch in batches)
 
 
-def train(method: str, steps: int, seed: int) -> Network:
+def train(method: str, steps: int, seed: int) -> PolicyNetwork:
     """The network that `ppo` or `dqn` comes to in so many steps; on one machine the same seed gives the same network."""
     model = _model(method, seed)
     import torch
@@ -83,7 +83,7 @@ def train(method: str, steps: int, seed: int) -> Network:
     return exported(method, model, {"steps": steps, "seed": seed})
 
 
-def exported(method: str, model: Any, about: dict[str, Any]) -> Network:
+def exported(method: str, model: Any, about: dict[str, Any]) -> PolicyNetwork:
     """What of a Stable-Baselines3 model decides, as arrays: the Q network of DQN, the policy network of PPO."""
     import torch
 
@@ -96,7 +96,7 @@ def exported(method: str, model: Any, about: dict[str, Any]) -> Network:
         "worlds": f"made up (gpuq.lab.sim.queued.made_up), seeds {TRAINED_ON[0]} to {TRAINED_ON[-1]}",
         "versions": {name: version(name) for name in ("gymnasium", "stable-baselines3", "torch", "numpy")},
     }
-    return Network(method, "relu", layers, trained)
+    return PolicyNetwork(method, "relu", layers, trained)
 
 
 def _model(method: str, seed: int) -> Any:

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpuq.lab.public import number, rows
-from gpuq.sim.traces.requests import Asked, Imported, imported
+from gpuq.sim.traces.requests import ImportedTrace, TraceJob, imported
 
 FILE = "alibaba2023_pods.csv"
 
 
-def pods(data: Path) -> Imported:
+def pods(data: Path) -> ImportedTrace:
     """Those that were scheduled on a GPU and ended. A pod's duration is from its start on a machine to its end."""
     found, no_gpu, pending, running, instant = [], 0, 0, 0, 0
     for row in rows(data / FILE):
@@ -39,7 +39,7 @@ def pods(data: Path) -> Imported:
     )  # fmt: skip
 
 
-def _asked(row: Mapping[str, str], duration_s: float) -> Asked:
+def _asked(row: Mapping[str, str], duration_s: float) -> TraceJob:
     count = int(row["num_gpu"])
     share = float(row["gpu_milli"]) / 10 if count == 1 else 100.0
-    return Asked(float(row["creation_time"]), duration_s, count, row["qos"] or "pod", share_pct=share)
+    return TraceJob(float(row["creation_time"]), duration_s, count, row["qos"] or "pod", share_pct=share)

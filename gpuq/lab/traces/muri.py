@@ -11,12 +11,12 @@ from statistics import median
 
 from gpuq.errors import BadInput
 from gpuq.lab.public import rows
-from gpuq.sim.traces.requests import Asked, Imported, imported
+from gpuq.sim.traces.requests import ImportedTrace, TraceJob, imported
 
 FILE, STAGES = "muri_traces.csv", "muri_stage_times.csv"
 
 
-def trace(data: Path, name: str) -> Imported:
+def trace(data: Path, name: str) -> ImportedTrace:
     """One of the file's traces, `trace1` to `trace4` or `cluster_trace`. Raises BadInput for another."""
     busy = _busy(data)
     found, names = [], set()
@@ -25,7 +25,7 @@ def trace(data: Path, name: str) -> Imported:
         if row["trace"] == name:
             kind = f"{row['model_name']}:{row['batch_size']}"
             found.append(
-                Asked(
+                TraceJob(
                     float(row["submit_s"]), float(row["duration_s"]), int(row["num_gpu"]), row["trace"],
                     kind=kind, share_pct=busy.get(kind),
                 )

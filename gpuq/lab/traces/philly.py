@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuq.errors import BadInput
 from gpuq.lab.public import rows
-from gpuq.sim.traces.requests import Asked, Imported, imported, narrow, of
+from gpuq.sim.traces.requests import ImportedTrace, TraceJob, imported, narrow, of
 
 FILE = "philly_jobs.csv"
 DAY_S = 86_400.0
@@ -28,16 +28,16 @@ LEAST_FELT = 0.85
 
 
 @lru_cache(maxsize=1)
-def jobs(data: Path) -> tuple[Asked, ...]:
+def jobs(data: Path) -> tuple[TraceJob, ...]:
     """All 82,247, first come first. Kept, as those who compare seeds read it again and again."""
     found = (
-        Asked(float(row["submit_s"]), float(row["duration_s"]), int(row["num_gpus"]), row["vc"])
+        TraceJob(float(row["submit_s"]), float(row["duration_s"]), int(row["num_gpus"]), row["vc"])
         for row in rows(data / FILE)
     )
     return tuple(sorted(found, key=lambda job: job.submit_s))
 
 
-def stretch(data: Path, count: int, most_devices: int, seed: int) -> Imported:
+def stretch(data: Path, count: int, most_devices: int, seed: int) -> ImportedTrace:
     """`count` consecutive jobs of those that fit on a host and end within a week. Raises BadInput where there are none."""
     everyone = jobs(data)
     fitting, left_out = narrow(everyone, most_devices)
@@ -48,7 +48,7 @@ def stretch(data: Path, count: int, most_devices: int, seed: int) -> Imported:
     return imported(f"philly seed {seed}", found, [*left_out, days, told])
 
 
-def _stretch(kept: Sequence[Asked], count: int, seed: int) -> tuple[list[Asked], str]:
+def _stretch(kept: Sequence[TraceJob], count: int, seed: int) -> tuple[list[TraceJob], str]:
     """The seed's own stretch: they do not overlap, and seeds take them in turn, in an order shuffled once for all."""
     starts = _starts(kept, count)
     if not starts:
@@ -63,7 +63,7 @@ def _stretch(kept: Sequence[Asked], count: int, seed: int) -> tuple[list[Asked],
     )
 
 
-def _starts(kept: Sequence[Asked], count: int) -> list[int]:
+def _starts(kept: Sequence[TraceJob], count: int) -> list[int]:
     submits = np.array([job.submit_s for job in kept])
     done = np.concatenate(([0.0], np.cumsum([job.work_s for job in kept])))
     enough = done[count:] - done[:-count] >= LEAST_HOURS * 3600 * count
@@ -75,7 +75,7 @@ def _starts(kept: Sequence[Asked], count: int) -> list[int]:
     return found
 
 
-def felt(jobs: Sequence[Asked]) -> float:
+def felt(jobs: Sequence[TraceJob]) -> float:
     """The share of the work that would be done by the last submission, at 90% of 64 devices, if each job started at once."""
     submits = np.array([job.submit_s - jobs[0].submit_s for job in jobs])
     durations = np.array([job.duration_s for job in jobs])
@@ -86,5 +86,5 @@ def felt(jobs: Sequence[Asked]) -> float:
     return float(np.minimum(durations, left) @ devices) / work
 
 
-def _hours(jobs: Sequence[Asked]) -> float:
+def _hours(jobs: Sequence[TraceJob]) -> float:
     return sum(job.work_s for job in jobs) / len(jobs) / 3600

@@ -20,7 +20,7 @@ from typing import NamedTuple
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import JobId
 from gpuq.lab.public import rows
-from gpuq.sim.trace import Arrival, Trace
+from gpuq.sim.trace import JobArrival, Trace
 from gpuq.sim.world import Workload, World
 
 # The fastest first, in the order of devices and of their ids, so that whoever takes the first idle GPU takes a good one.
@@ -62,7 +62,8 @@ class _Training:
 
 
 def zeus(data: Path, *, gpus: int, jobs: int, load: float, seed: int) -> tuple[Trace, World]:
-    """A world of `gpus` GPUs in hosts of four, as many of each type, and Poisson arrivals that ask for `load` of what it can do.
+    """A world of `gpus` GPUs in hosts of four, as many of each type, and Poisson arrivals that ask for `load` of what it can
+    do.
 
     Each job draws a training evenly (network first, then batch size), one of the measured runs' epochs, GPUs, priority and
     deadline. It may be given up to four GPUs, where more than one were measured. The same seed gives the same jobs whatever
@@ -87,7 +88,7 @@ def zeus(data: Path, *, gpus: int, jobs: int, load: float, seed: int) -> tuple[T
         kinds[kind] = name
         best = duration / max(training.workload.speeds.values())
         arrivals.append(
-            Arrival(
+            JobArrival(
                 job=JobId(number),
                 submit_s=now,
                 duration_s=duration,

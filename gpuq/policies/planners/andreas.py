@@ -22,8 +22,8 @@ from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.index import device_class
 from gpuq.core.state.job import Job
 from gpuq.core.state.verdict import Numbers, Rule, Verdict
-from gpuq.policies.planners.andreas_plan import Plan, Room, Start, Way, Work, plan
-from gpuq.policies.spec import Recipe
+from gpuq.policies.planners.andreas_plan import Configuration, HostTimeline, PlannedStart, TimedPlan, WaitingJob, plan
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 # Waiting jobs that one plan looks at, the first to be due; the others are looked at as these start.
@@ -74,11 +74,11 @@ class Andreas:
             elif any(way.count <= len(idle) for way in start.work.ways):
                 context.defer(start.work.job, _postponed(start, context.now))
 
-    def _plan(self, context: SchedulingContext, idle: Sequence[DeviceSnapshot]) -> Plan:
+    def _plan(self, context: SchedulingContext, idle: Sequence[DeviceSnapshot]) -> TimedPlan:
         works = sorted(self.works(context), key=lambda work: (not work.aged, work.due_at, work.job.id))[:_PLANNED]
         return plan(works, _rooms(context, idle), context.now, Random(f"{context.now}"))  # noqa: S311 - a search
 
-    def works(self, context: SchedulingContext) -> list[Work]:
+    def works(self, context: SchedulingContext) -> list[WaitingJob]:
         """Every waiting job with its ways. A job without a deadline is due as soon as it could have been done."""
         devices = {device_class(snapshot.device): snapshot.device for snapshot in context.snapshots}
         forecasts = {
@@ -93,11 +93,13 @@ class Andreas:
             shortest = min((way.duration_s for way in ways), default=0.0)
             due = job.submitted_at + shortest if job.deadline_at is None else job.deadline_at
             aged = context.now - max(job.deadline_at or 0.0, job.submitted_at) > _AGED * context.limits.patience_s
-            works.append(Work(job, due, self._prices.late_cost_per_s(job.priority), ways, aged))
+            works.append(WaitingJob(job, due, self._prices.late_cost_per_s(job.priority), ways, aged))
         return works
 
 
-def _ways(job: Job, forecasts: Sequence[tuple[Device, Forecast]], usual_s: float, prices: Prices) -> tuple[Way, ...]:
+def _ways(
+    job: Job, forecasts: Sequence[tuple[Device, Forecast]], usual_s: float, prices: Prices
+) -> tuple[Configuration, ...]:
     """On each type with each count that is known to help. A duration that is not known is that of the types where it is, or the
     usual one; a power likewise, and where none is known energy costs nothing, so that time alone decides."""
     durations = [f.duration_p50_s for _, f in forecasts if f.duration_p50_s is not None]
@@ -110,7 +112,7 @@ def _ways(job: Job, forecasts: Sequence[tuple[Device, Forecast]], usual_s: float
         for count, faster in _counts(job, forecast):
             seconds = p50 / faster
             spread = max(_SPREAD * seconds, (p90 - p50) / faster / _LN_9)
-            ways.append(Way(device.type, count, seconds, prices.energy_cost(count * watts, seconds), spread))
+            ways.append(Configuration(device.type, count, seconds, prices.energy_cost(count * watts, seconds), spread))
     return tuple(ways)
 
 
@@ -135,7 +137,7 @@ def _idle(context: SchedulingContext) -> list[DeviceSnapshot]:
     ]
 
 
-def _rooms(context: SchedulingContext, idle: Sequence[DeviceSnapshot]) -> list[Room]:
+def _rooms(context: SchedulingContext, idle: Sequence[DeviceSnapshot]) -> list[HostTimeline]:
     """Hosts with devices of one type each; what cannot be read is not there."""
     free = {snapshot.device.id: context.now for snapshot in idle}
     times: dict[tuple[HostId, str], list[float]] = {}
@@ -145,7 +147,7 @@ def _rooms(context: SchedulingContext, idle: Sequence[DeviceSnapshot]) -> list[R
         ends = [_end(context, attempt) for attempt in snapshot.residents]
         at = free.get(snapshot.device.id, max(ends, default=context.now))
         times.setdefault((snapshot.device.host, snapshot.device.type), []).append(at)
-    return [Room(host, kind, tuple(sorted(found))) for (host, kind), found in times.items()]
+    return [HostTimeline(host, kind, tuple(sorted(found))) for (host, kind), found in times.items()]
 
 
 def _end(context: SchedulingContext, attempt: Attempt) -> float:
@@ -167,7 +169,7 @@ def expected_s(job: Job, attempt: Attempt) -> float:
     return p50 * asked / now if asked and now else p50
 
 
-def _propose(context: SchedulingContext, start: Start, idle: Sequence[DeviceSnapshot]) -> Iterator[Proposal]:
+def _propose(context: SchedulingContext, start: PlannedStart, idle: Sequence[DeviceSnapshot]) -> Iterator[Proposal]:
     """The planned devices; where admission refuses them, the other choices that the job has."""
     job = start.work.job
     here = [
@@ -187,7 +189,7 @@ def _propose(context: SchedulingContext, start: Start, idle: Sequence[DeviceSnap
                 return
 
 
-def _postponed(start: Start, now: float) -> Verdict:
+def _postponed(start: PlannedStart, now: float) -> Verdict:
     numbers: Numbers = (
         ("device_type", start.way.device_type),
         ("devices", start.way.count),
@@ -201,4 +203,4 @@ def _make(scheduling: Scheduling) -> Policy:
     return Andreas(Prices(scheduling.energy_price_per_kwh, scheduling.late_price_per_hour))
 
 
-RECIPE = Recipe("the least cost of energy and lateness, over GPU types and counts", _make)
+SPEC = PolicySpec("the least cost of energy and lateness, over GPU types and counts", _make)

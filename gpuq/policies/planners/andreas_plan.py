@@ -30,7 +30,7 @@ _LOOK_AHEAD = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Configuration:
     """One way to do a job: on `count` devices of one host of this type. `energy_cost` is money; `spread_s` is the scale of the
     error in its end, that of a logistic distribution."""
 
@@ -42,19 +42,19 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class WaitingJob:
     """A waiting job. `late_cost_per_s` is money for each second after `due_at`. `aged` says that it waited too long: it goes
     first, and takes the earliest end there is."""
 
     job: Job
     due_at: float
     late_cost_per_s: float
-    ways: tuple[Way, ...]
+    ways: tuple[Configuration, ...]
     aged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class HostTimeline:
     """A host: the moments at which its devices come free, rising, one for each."""
 
     host: HostId
@@ -63,28 +63,28 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class PlannedStart:
     """A work of the plan, with how, where and when, and what it is expected to cost."""
 
-    work: Work
-    way: Way
+    work: WaitingJob
+    way: Configuration
     host: HostId
     at: float
     cost: float
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TimedPlan:
     """Starts in the order in which they were chosen; works that no host can take are left out of all plans alike."""
 
-    starts: tuple[Start, ...]
+    starts: tuple[PlannedStart, ...]
     cost: float
 
 
-def plan(works: Sequence[Work], rooms: Sequence[Room], now: float, chance: Random) -> Plan:
+def plan(works: Sequence[WaitingJob], rooms: Sequence[HostTimeline], now: float, chance: Random) -> TimedPlan:
     """The cheapest of several constructions; the first ones follow their rules strictly, so it is never dearer than these."""
     if not works:
-        return Plan((), 0.0)
+        return TimedPlan((), 0.0)
     orders = [_by_pressure(works, now), _by_worth(works, now)]
     tries = max(len(orders), min(CONSTRUCTIONS, _STEPS // (len(works) * len(rooms) or 1)))
     best = min((construct(order, rooms, now) for order in orders), key=lambda found: found.cost)
@@ -95,7 +95,9 @@ def plan(works: Sequence[Work], rooms: Sequence[Room], now: float, chance: Rando
     return best
 
 
-def construct(works: Sequence[Work], rooms: Sequence[Room], now: float, chance: Random | None = None) -> Plan:
+def construct(
+    works: Sequence[WaitingJob], rooms: Sequence[HostTimeline], now: float, chance: Random | None = None
+) -> TimedPlan:
     """Each work in turn takes the cheapest way that is left to it; with `chance`, at times the second cheapest or a later one."""
     hosts = _Hosts(rooms, now)
     starts = []
@@ -109,7 +111,7 @@ def construct(works: Sequence[Work], rooms: Sequence[Room], now: float, chance: 
             pick += 1
         hosts.take(found[pick])
         starts.append(found[pick])
-    return Plan(tuple(starts), sum(start.cost for start in starts))
+    return TimedPlan(tuple(starts), sum(start.cost for start in starts))
 
 
 def expected_lateness_s(late_s: float, spread_s: float) -> float:
@@ -126,15 +128,15 @@ def expected_lateness_s(late_s: float, spread_s: float) -> float:
 class _Hosts:
     """When devices come free, as works are given to them."""
 
-    def __init__(self, rooms: Sequence[Room], now: float) -> None:
+    def __init__(self, rooms: Sequence[HostTimeline], now: float) -> None:
         self._now = now
-        self._free = {room.host: list(room.free_at) for room in rooms}
+        self._free = {capacity.host: list(capacity.free_at) for capacity in rooms}
         self._of_type: dict[str, list[HostId]] = {}
-        for room in rooms:
-            self._of_type.setdefault(room.device_type, []).append(room.host)
+        for capacity in rooms:
+            self._of_type.setdefault(capacity.device_type, []).append(capacity.host)
         self._gaps: dict[HostId, list[float]] = {}
 
-    def earliest(self, work: Work, way: Way) -> Start | None:
+    def earliest(self, work: WaitingJob, way: Configuration) -> PlannedStart | None:
         """The first start on any host of the type; of equally early ones that on the fullest host."""
         best: tuple[float, int] | None = None
         where = None
@@ -150,9 +152,9 @@ class _Hosts:
             return None
         late = best[0] + way.duration_s - work.due_at
         cost = way.energy_cost + work.late_cost_per_s * expected_lateness_s(late, way.spread_s)
-        return Start(work, way, where, best[0], cost)
+        return PlannedStart(work, way, where, best[0], cost)
 
-    def take(self, start: Start) -> None:
+    def take(self, start: PlannedStart) -> None:
         """Devices that wait for others of a gang stay open until then, for works that are done by then."""
         host, count = start.host, start.way.count
         gaps = self._gaps.setdefault(host, [])
@@ -166,33 +168,33 @@ class _Hosts:
         free[:count] = [start.at + start.way.duration_s] * count
         free.sort()
 
-    def _fits_gap(self, host: HostId, way: Way) -> bool:
+    def _fits_gap(self, host: HostId, way: Configuration) -> bool:
         gaps = self._gaps.get(host)
         return bool(gaps) and sum(until >= self._now + way.duration_s for until in gaps) >= way.count  # type: ignore[union-attr]
 
 
-def _cheapest(start: Start) -> tuple[float, float]:
+def _cheapest(start: PlannedStart) -> tuple[float, float]:
     return (start.cost, start.at + start.way.duration_s)
 
 
-def _soonest(start: Start) -> tuple[float, float]:
+def _soonest(start: PlannedStart) -> tuple[float, float]:
     return (start.at + start.way.duration_s, start.cost)
 
 
-def _shortest(work: Work) -> float:
+def _shortest(work: WaitingJob) -> float:
     return min(way.duration_s for way in work.ways)
 
 
-def _by_pressure(works: Sequence[Work], now: float) -> list[Work]:
+def _by_pressure(works: Sequence[WaitingJob], now: float) -> list[WaitingJob]:
     """The paper's: the least time between the earliest possible end and the deadline first."""
     return sorted(works, key=lambda work: (not work.aged, work.due_at - now - _shortest(work), work.job.id))
 
 
-def _by_worth(works: Sequence[Work], now: float) -> list[Work]:
+def _by_worth(works: Sequence[WaitingJob], now: float) -> list[WaitingJob]:
     """The most lateness saved for each device-second first, discounted while there is slack: the ATC rule."""
     ahead = _LOOK_AHEAD * sum(map(_shortest, works)) / len(works)
 
-    def worth(work: Work) -> float:
+    def worth(work: WaitingJob) -> float:
         slack = max(0.0, work.due_at - now - _shortest(work))
         device_s = min(way.duration_s * way.count for way in work.ways)
         return work.late_cost_per_s / max(device_s, 1e-9) * math.exp(-slack / max(ahead, 1e-9))
@@ -200,6 +202,6 @@ def _by_worth(works: Sequence[Work], now: float) -> list[Work]:
     return sorted(works, key=lambda work: (not work.aged, -worth(work), work.job.id))
 
 
-def _stray(works: Sequence[Work], chance: Random) -> list[Work]:
+def _stray(works: Sequence[WaitingJob], chance: Random) -> list[WaitingJob]:
     snapshots = {work.job.id: snapshot + chance.expovariate(1 / _STRAY) for snapshot, work in enumerate(works)}
     return sorted(works, key=lambda work: (not work.aged, snapshots[work.job.id]))

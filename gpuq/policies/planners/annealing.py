@@ -13,7 +13,7 @@ import numpy as np
 from gpuq.core.scheduling.policy import Policy
 from gpuq.policies.planners.batch import Batch, Indices
 from gpuq.policies.planners.plan import SEED, Plan, better, complete, greedy, planner
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 _MOVES = 4_000
@@ -41,7 +41,7 @@ class _Walk:
     def __init__(self, batch: Batch, chosen: Indices) -> None:
         self._batch = batch
         self._value = batch.value.tolist()
-        self._left = batch.room.tolist()
+        self._left = batch.capacity.tolist()
         self._holders: list[list[int]] = [[] for _ in self._left]
         self._fillers: list[list[int]] = [[] for _ in self._left]
         self._uses = [
@@ -136,4 +136,4 @@ def _make(scheduling: Scheduling) -> Policy:
     return planner(solve_annealing, scheduling)
 
 
-RECIPE = Recipe("plans each pass by simulated annealing", _make, work_conserving=True, starvation_free=False)
+SPEC = PolicySpec("plans each pass by simulated annealing", _make, work_conserving=True, starvation_free=False)

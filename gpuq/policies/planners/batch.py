@@ -23,11 +23,11 @@ from gpuq.core.state.job import Job
 
 Numbers = NDArray[np.float64]
 Indices = NDArray[np.intp]
-NOBODY = -1
+NO_PARTNER = -1
 
 
 @dataclass(frozen=True)
-class Seat:
+class Slot:
     """Devices that options may ask for, so many of them: idle ones that are alike, those of them on one host, or a busy one."""
 
     devices: tuple[Device, ...]
@@ -42,15 +42,15 @@ class Batch:
     jobs brings, before what residents lose. `first` (m) and `second` (m) index `jobs`: who starts now, and who joins it in the
     next pass, or NOBODY. `devices` (m) counts the devices it takes. `rows` and `counts`
     (both m, w) say how much of which room it takes: a row below n is that job (room for one start), row n + k is seat k; unused
-    columns count 0. `room` (n + s) is how much there is.
+    columns count 0. `capacity` (n + s) is how much there is.
 
     For learners. `job_features` (n, 5): expected duration in seconds, peak utilisation in percent, memory needed in GiB, devices
-    wanted, seconds waited. `seat_features` (s, 3): devices, 1 if idle, percent of utilisation committed on the first of them.
+    wanted, seconds waited. `slot_features` (s, 3): devices, 1 if idle, percent of utilisation committed on the first of them.
     Unknown is NaN.
     """
 
     jobs: tuple[Job, ...]
-    seats: tuple[Seat, ...]
+    slots: tuple[Slot, ...]
     value: Numbers
     worth: Numbers
     first: Indices
@@ -58,10 +58,10 @@ class Batch:
     devices: Indices
     rows: Indices
     counts: Indices
-    room: Indices
+    capacity: Indices
     weight: Numbers
     job_features: Numbers
-    seat_features: Numbers
+    slot_features: Numbers
 
     @property
     def size(self) -> int:
@@ -72,7 +72,7 @@ class Batch:
     def open_devices(self) -> int:
         """How many devices the options are about."""
         used = np.unique(self.rows[self.counts > 0])
-        return len({d.id for row in used[used >= len(self.jobs)] for d in self.seats[row - len(self.jobs)].devices})
+        return len({d.id for row in used[used >= len(self.jobs)] for d in self.slots[row - len(self.jobs)].devices})
 
     @property
     def density(self) -> Numbers:
@@ -81,7 +81,7 @@ class Batch:
 
     def left(self, chosen: Indices) -> Indices:
         """The room (n + s) that these options leave; below zero where they do not fit."""
-        left = self.room.copy()
+        left = self.capacity.copy()
         np.subtract.at(left, self.rows[chosen], self.counts[chosen])
         return left
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuq.policies.planners.batch import NOBODY, Indices, Numbers
+from gpuq.policies.planners.batch import NO_PARTNER, Indices, Numbers
 
 
 @dataclass(frozen=True)
@@ -34,23 +34,23 @@ class Columns:
         self._pieces: list[Options] = []
         self._add(np.empty(0), np.empty((0, 2)), np.empty(0, np.intp), np.empty(0, np.intp), 0)
 
-    def add_alone(self, worth: Numbers, loss: float | Numbers, first: Indices, seat: int) -> None:
+    def add_alone(self, worth: Numbers, loss: float | Numbers, first: Indices, slot: int) -> None:
         """One job each, on one device of one seat."""
         both = np.zeros((len(worth), 2))
         both[:, 0] = worth
-        self._add(worth - loss, both, first, np.full(len(first), NOBODY, np.intp), seat)
+        self._add(worth - loss, both, first, np.full(len(first), NO_PARTNER, np.intp), slot)
 
-    def add_pairs(self, worth: Numbers, first: Indices, second: Indices, seat: int) -> None:
+    def add_pairs(self, worth: Numbers, first: Indices, second: Indices, slot: int) -> None:
         """Two jobs each, on one device of one seat."""
-        self._add(worth.sum(axis=1), worth, first, second, seat)
+        self._add(worth.sum(axis=1), worth, first, second, slot)
 
     def add_gang(self, worth: float, loss: float, job: int, devices: int, uses: Mapping[int, int]) -> None:
         """One job on several devices."""
         one = np.ones(1, dtype=np.intp)
-        rows = np.array([[job, *(self._jobs + seat for seat in uses)]], dtype=np.intp)
+        rows = np.array([[job, *(self._jobs + slot for slot in uses)]], dtype=np.intp)
         counts = np.array([[1, *uses.values()]], dtype=np.intp)
         value, parts = np.array([worth - loss]), np.array([[worth, 0.0]])
-        self._pieces.append(Options(value, parts, one * job, one * NOBODY, one * devices, rows, counts))
+        self._pieces.append(Options(value, parts, one * job, one * NO_PARTNER, one * devices, rows, counts))
 
     def whole(self) -> Options:
         """All pieces together."""
@@ -65,14 +65,14 @@ class Columns:
             counts=np.concatenate([_padded(piece.counts, width) for piece in self._pieces]),
         )
 
-    def _add(self, value: Numbers, worth: Numbers, first: Indices, second: Indices, seat: int) -> None:
+    def _add(self, value: Numbers, worth: Numbers, first: Indices, second: Indices, slot: int) -> None:
         m = len(value)
         if self._pieces and not m:
             return
         rows = np.empty((m, 3), dtype=np.intp)
-        rows[:, 0], rows[:, 1], rows[:, 2] = first, np.maximum(second, 0), self._jobs + seat
+        rows[:, 0], rows[:, 1], rows[:, 2] = first, np.maximum(second, 0), self._jobs + slot
         counts = np.ones((m, 3), dtype=np.intp)
-        counts[:, 1] = second != NOBODY
+        counts[:, 1] = second != NO_PARTNER
         self._pieces.append(Options(value, worth, first, second, np.ones(m, dtype=np.intp), rows, counts))
 
 

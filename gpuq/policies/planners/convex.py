@@ -23,12 +23,12 @@ from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.attempt import Attempt, served_s
 from gpuq.core.state.job import Job, JobState
-from gpuq.policies.planners.batch import NOBODY, Batch, Indices, Numbers
+from gpuq.policies.planners.batch import NO_PARTNER, Batch, Indices, Numbers
+from gpuq.policies.planners.batch_builder import build_batch, foremost
 from gpuq.policies.planners.pairing import PairBook
-from gpuq.policies.planners.partial_plan import draft, foremost
 from gpuq.policies.planners.plan import Plan, complete, dynamic, require_scipy
 from gpuq.policies.planners.relaxed import uses
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 _PARTNERS = 6
@@ -56,7 +56,7 @@ class Convex:
         if self._takes_turns and context.now - self._round_at >= self._round_s:
             self._round_at = context.now
             yield from self._turns(context)
-        batch = draft(context, foremost(context.waiting, self._most), context.snapshots, self._book)
+        batch = build_batch(context, foremost(context.waiting, self._most), context.snapshots, self._book)
         if batch.size:
             yield from by_priority(batch, context).proposals()
         yield from self._rest(context)
@@ -70,9 +70,9 @@ class Convex:
         if not running or not waiting:
             return
         foretold = {a.id.job: replace(a.forecast, pairs=()) for a in movable.values()}
-        batch = draft(context, [*running, *waiting], snapshots, self._book, foretold)
+        batch = build_batch(context, [*running, *waiting], snapshots, self._book, foretold)
         chosen = by_priority(batch, context).chosen
-        wanted = {int(job) for job in (*batch.first[chosen], *batch.second[chosen])} - {NOBODY}
+        wanted = {int(job) for job in (*batch.first[chosen], *batch.second[chosen])} - {NO_PARTNER}
         newcomers = [job for index, job in enumerate(batch.jobs) if index in wanted and index >= len(running)]
         for index, attempt in enumerate(movable.values()):
             if newcomers and index not in wanted:
@@ -82,7 +82,7 @@ class Convex:
 def by_priority(batch: Batch, context: SchedulingContext) -> Plan:
     """Options by share / time had, the highest first, as long as they fit."""
     had = np.array([_had(job, context) for job in batch.jobs])
-    both = np.where(batch.second == NOBODY, had[batch.first], (had[batch.first] + had[batch.second]) / 2)
+    both = np.where(batch.second == NO_PARTNER, had[batch.first], (had[batch.first] + had[batch.second]) / 2)
     priority = np.round(_STEPS * np.log(np.maximum(shares(batch), 1e-9) / (both + _LITTLE)))
     return Plan(batch, complete(batch, np.empty(0, dtype=np.intp), priority))
 
@@ -95,19 +95,19 @@ def shares(batch: Batch) -> Numbers:
     who = np.concatenate((batch.first[options], np.maximum(batch.second[options], 0)))
     both = _speeds(batch)[options].T.ravel()
     speed = coo_array((both, (who, np.tile(np.arange(len(options)), 2))), shape=(jobs, len(options))).tocsr()
-    room, whole = uses(batch)[:, options], np.zeros(batch.size)
-    found = _solve(batch, room, speed, np.tile(_COARSE, (jobs, 1)))
+    capacity, whole = uses(batch)[:, options], np.zeros(batch.size)
+    found = _solve(batch, capacity, speed, np.tile(_COARSE, (jobs, 1)))
     if found is not None:
         slowest = float(_COARSE[-1])
-        finer = _solve(batch, room, speed, np.maximum(speed @ found, slowest)[:, None] * _FINE)
+        finer = _solve(batch, capacity, speed, np.maximum(speed @ found, slowest)[:, None] * _FINE)
         whole[options] = found if finer is None else finer
     return whole
 
 
-def _solve(batch: Batch, room: Any, speed: Any, touched: Numbers) -> Numbers | None:
+def _solve(batch: Batch, capacity: Any, speed: Any, touched: Numbers) -> Numbers | None:
     """Shares of p options with the largest sum of utilities, where tangents touch at these speeds (n, k).
 
-    `room` (n + s, p) is what each option takes of it, `speed` (n, p) what each job gets of each option.
+    `capacity` (n + s, p) is what each option takes of it, `speed` (n, p) what each job gets of each option.
     """
     from scipy.optimize import linprog
     from scipy.sparse import block_array, csr_array, diags_array
@@ -118,8 +118,8 @@ def _solve(batch: Batch, room: Any, speed: Any, touched: Numbers) -> Numbers | N
     slopes = diags_array(1 / touched.ravel()) @ repeated @ speed
     found = linprog(
         np.concatenate((np.zeros(p), -batch.weight / batch.weight.max())),
-        A_ub=block_array([[room, None], [-slopes, repeated]], format="csc"),
-        b_ub=np.concatenate((batch.room, np.log(touched.ravel()) - 1)),
+        A_ub=block_array([[capacity, None], [-slopes, repeated]], format="csc"),
+        b_ub=np.concatenate((batch.capacity, np.log(touched.ravel()) - 1)),
         bounds=[(0, None)] * p + [(None, None)] * jobs,
         method="highs",
     )
@@ -130,7 +130,7 @@ def _speeds(batch: Batch) -> Numbers:
     """How fast each option's jobs (m, 2) are, against the best option that each has."""
     best = np.full(len(batch.jobs), 1e-12)
     np.maximum.at(best, batch.first, batch.worth[:, 0])
-    joins = batch.second != NOBODY
+    joins = batch.second != NO_PARTNER
     np.maximum.at(best, batch.second[joins], batch.worth[joins, 1])
     speeds: Numbers = batch.worth / np.column_stack((best[batch.first], best[np.maximum(batch.second, 0)]))
     return speeds
@@ -139,8 +139,8 @@ def _speeds(batch: Batch) -> Numbers:
 def _pool(batch: Batch) -> Indices:
     """All options of one job, and of each job the few partners with whom most work gets done."""
     speed = _speeds(batch).sum(axis=1)
-    alone = np.flatnonzero(batch.second == NOBODY)
-    pairs = np.flatnonzero(batch.second != NOBODY)
+    alone = np.flatnonzero(batch.second == NO_PARTNER)
+    pairs = np.flatnonzero(batch.second != NO_PARTNER)
     pairs = pairs[np.argsort(-speed[pairs], kind="stable")]
     seen = np.zeros(len(batch.jobs), dtype=np.intp)
     kept = []
@@ -179,7 +179,7 @@ def _make(scheduling: Scheduling) -> Policy:
     return Convex(scheduling)
 
 
-RECIPE = Recipe(
+SPEC = PolicySpec(
     "proportionally fair time shares, pairs included, as Gavel realises them; can stop preemptible jobs", _make,
     work_conserving=True, starvation_free=False, extra="train",
 )  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 from gpuq.core.scheduling.policy import Policy
 from gpuq.policies.planners.batch import Batch, Indices, Numbers
 from gpuq.policies.planners.plan import SEED, Plan, complete, greedy, planner
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 _POPULATION = 16
@@ -55,7 +55,7 @@ def _child(one: Plan, other: Plan, pool: Indices, rng: np.random.Generator) -> P
     genes = np.union1d(one.chosen, other.chosen)
     genes = genes[rng.random(len(genes)) >= _LOST]
     order = [rng.choice(pool), *genes[np.argsort(-_lucky(batch.density[genes], rng), kind="stable")]]
-    left, kept = batch.room.copy(), []
+    left, kept = batch.capacity.copy(), []
     for option in order:
         if (left[batch.rows[option]] >= batch.counts[option]).all():
             np.subtract.at(left, batch.rows[option], batch.counts[option])
@@ -83,4 +83,4 @@ def _make(scheduling: Scheduling) -> Policy:
     return planner(solve_genetic, scheduling)
 
 
-RECIPE = Recipe("plans each pass by a genetic algorithm", _make, work_conserving=True, starvation_free=False)
+SPEC = PolicySpec("plans each pass by a genetic algorithm", _make, work_conserving=True, starvation_free=False)

@@ -15,12 +15,12 @@ from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.job import Job, JobId
 from gpuq.policies.lists import placement
-from gpuq.policies.planners.batch import NOBODY
+from gpuq.policies.planners.batch import NO_PARTNER
+from gpuq.policies.planners.batch_builder import build_batch, foremost
 from gpuq.policies.planners.linear import solve_linear
 from gpuq.policies.planners.pairing import PairBook
-from gpuq.policies.planners.partial_plan import draft, foremost
 from gpuq.policies.planners.plan import Solve, dynamic, require_scipy
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 # Later waves start long after the plan is out of date.
@@ -77,12 +77,12 @@ class Hybrid:
         left = foremost(context.waiting, self._most)
         snapshots = [_emptied(snapshot) for snapshot in context.snapshots]
         for _ in range(_MOST_WAVES):
-            batch = draft(context, left, snapshots, self._book)
+            batch = build_batch(context, left, snapshots, self._book)
             if not batch.size:
                 break
             plan = self._solve(batch)
             chosen = sorted(plan.chosen, key=lambda option: -batch.density[option])
-            pairs = [option for option in chosen if batch.second[option] != NOBODY]
+            pairs = [option for option in chosen if batch.second[option] != NO_PARTNER]
             self._order += [batch.jobs[batch.first[option]].id for option in chosen]
             self._order += [batch.jobs[batch.second[option]].id for option in pairs]
             self._partner |= {batch.jobs[batch.second[o]].id: batch.jobs[batch.first[o]].id for o in pairs}
@@ -104,7 +104,7 @@ def _make(scheduling: Scheduling) -> Policy:
     return Hybrid(scheduling)
 
 
-RECIPE = Recipe(
+SPEC = PolicySpec(
     "a planner over the batch every few minutes, dynamic packing in between", _make,
     work_conserving=True, starvation_free=False, extra="train",
 )  # fmt: skip

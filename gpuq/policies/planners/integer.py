@@ -15,7 +15,7 @@ from gpuq.policies.planners.batch import Batch, Indices
 from gpuq.policies.planners.linear import rounded
 from gpuq.policies.planners.plan import Plan, better, complete, greedy, planner, require_scipy
 from gpuq.policies.planners.relaxed import relax, uses
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 # The rest is for drawing up the batch, for the linear program, and for what HiGHS does between two looks at the clock.
@@ -45,7 +45,7 @@ def _search(batch: Batch, options: Indices, time_limit_s: float) -> tuple[Indice
         return None, 0.0
     solution = milp(
         -batch.value[options],
-        constraints=LinearConstraint(uses(batch)[:, options], ub=batch.room),
+        constraints=LinearConstraint(uses(batch)[:, options], ub=batch.capacity),
         integrality=np.ones(len(options)),
         bounds=Bounds(0, 1),
         options={"time_limit": time_limit_s, "mip_rel_gap": 0.0},
@@ -60,7 +60,7 @@ def _make(scheduling: Scheduling) -> Policy:
     return planner(solve, scheduling)
 
 
-RECIPE = Recipe(
+SPEC = PolicySpec(
     "plans each pass as an integer program, solved as far as time allows", _make,
     work_conserving=True, starvation_free=False, extra="train",
 )  # fmt: skip

@@ -14,7 +14,7 @@ from gpuq.core.scheduling.policy import Policy
 from gpuq.policies.planners.batch import Batch, Numbers
 from gpuq.policies.planners.plan import Plan, better, complete, greedy, planner, require_scipy
 from gpuq.policies.planners.relaxed import relax
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 _NOTHING = 1e-6
@@ -31,7 +31,7 @@ def solve_linear(batch: Batch) -> Plan:
 
 def rounded(batch: Batch, shares: Numbers) -> Plan:
     """Options by their share (m), the largest first, equal ones by what they are worth per device; then what still fits."""
-    left, chosen = batch.room.copy(), []
+    left, chosen = batch.capacity.copy(), []
     for option in np.lexsort((-batch.density, -np.round(shares, 6))):
         if shares[option] <= _NOTHING:
             break
@@ -46,6 +46,6 @@ def _make(scheduling: Scheduling) -> Policy:
     return planner(solve_linear, scheduling)
 
 
-RECIPE = Recipe(
+SPEC = PolicySpec(
     "plans each pass as a linear program, rounded", _make, work_conserving=True, starvation_free=False, extra="train"
 )

@@ -17,10 +17,10 @@ from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.errors import BadInput
 from gpuq.policies.lists import order
-from gpuq.policies.lists.list_scheduler import listed
+from gpuq.policies.lists.list_scheduler import list_scheduler
 from gpuq.policies.planners.batch import Batch, Indices, Numbers
+from gpuq.policies.planners.batch_builder import build_batch, foremost
 from gpuq.policies.planners.pairing import PairBook
-from gpuq.policies.planners.partial_plan import draft, foremost
 from gpuq.settings import Scheduling
 
 # Everything here is repeatable: the same batch gives the same plan.
@@ -60,7 +60,7 @@ def planner(solve: Solve, scheduling: Scheduling) -> Policy:
     book, rest, most = PairBook(), dynamic(scheduling), scheduling.plan_jobs
 
     def policy(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
-        batch = draft(context, foremost(context.waiting, most), context.snapshots, book)
+        batch = build_batch(context, foremost(context.waiting, most), context.snapshots, book)
         if batch.size:
             # On a single device the option worth most is the best plan, whoever plans.
             yield from (solve if batch.open_devices > 1 else greedy)(batch).proposals()
@@ -72,7 +72,7 @@ def planner(solve: Solve, scheduling: Scheduling) -> Policy:
 def dynamic(scheduling: Scheduling) -> Policy:
     """Packing as the default does it, whatever order and backfill the settings name, and without stopping anybody: a planner
     that did not know for whom a device was freed could give it back to who was stopped."""
-    return listed(order.priority_first(order.shortest(scheduling.overtaking), scheduling.ageing_s))
+    return list_scheduler(order.priority_first(order.shortest(scheduling.overtaking), scheduling.ageing_s))
 
 
 def greedy(batch: Batch) -> Plan:
@@ -115,12 +115,12 @@ def _devices(batch: Batch, option: int, taken: set[DeviceId]) -> tuple[Device, .
     fewest left, so that hosts stay whole for gangs."""
     found: dict[DeviceId, Device] = {}
     uses = list(zip(batch.rows[option], batch.counts[option], strict=True))
-    seats = [
-        (batch.seats[row - len(batch.jobs)], int(count)) for row, count in uses if count and row >= len(batch.jobs)
+    slots = [
+        (batch.slots[row - len(batch.jobs)], int(count)) for row, count in uses if count and row >= len(batch.jobs)
     ]
-    for seat, count in sorted(seats, key=lambda use: len(use[0].devices)):
-        free = [device for device in seat.devices if device.id not in taken and device.id not in found]
-        already = sum(device.id in found for device in seat.devices)
+    for slot, count in sorted(slots, key=lambda use: len(use[0].devices)):
+        free = [device for device in slot.devices if device.id not in taken and device.id not in found]
+        already = sum(device.id in found for device in slot.devices)
         hosts = Counter(device.host for device in free)
         for device in sorted(free, key=lambda device: hosts[device.host])[: count - already]:
             found[device.id] = device

@@ -12,17 +12,17 @@ from gpuq.core.scheduling.policy import Policy
 from gpuq.policies.planners.batch import Batch
 from gpuq.policies.planners.plan import Plan, better, greedy, planner
 from gpuq.policies.planners.reinforced.game import Game
-from gpuq.policies.planners.reinforced.network import SHIPPED, Network, load
-from gpuq.policies.spec import Recipe
+from gpuq.policies.planners.reinforced.network import SHIPPED, PolicyNetwork, load
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 
-def solve_reinforcement(batch: Batch, network: Network) -> Plan:
+def solve_reinforcement(batch: Batch, network: PolicyNetwork) -> Plan:
     """The network's plan, or the greedy one where that is worth more: a network may err on what it never saw."""
     return better(played(batch, network), greedy(batch))
 
 
-def played(batch: Batch, network: Network) -> Plan:
+def played(batch: Batch, network: PolicyNetwork) -> Plan:
     """The network's plan, whatever it is worth."""
     game = Game(batch)
     while not game.over:
@@ -38,4 +38,4 @@ def _make(scheduling: Scheduling) -> Policy:
 
 # Not work conserving: a gang that could start beside residents, where that is worth less than it costs them, may be left waiting
 # beside idle devices.
-RECIPE = Recipe("plans each pass by a trained network", _make, starvation_free=False)
+SPEC = PolicySpec("plans each pass by a trained network", _make, starvation_free=False)

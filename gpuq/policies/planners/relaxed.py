@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuq.policies.planners.batch import NOBODY, Batch, Indices, Numbers
+from gpuq.policies.planners.batch import NO_PARTNER, Batch, Indices, Numbers
 
 _FIRST_PAIRS = 400
 _MORE_PAIRS = 400
@@ -49,7 +49,7 @@ def relax(batch: Batch, start: Indices) -> Relaxed | None:
             return None
         shares, prices = solution
         gains = batch.value - matrix.T @ prices
-        missing = np.flatnonzero((gains > _EXACT * max(1.0, float(batch.room @ prices))) & ~wanted)
+        missing = np.flatnonzero((gains > _EXACT * max(1.0, float(batch.capacity @ prices))) & ~wanted)
         if not len(missing):
             break
         wanted[missing[np.argsort(-gains[missing], kind="stable")[:_MORE_PAIRS]]] = True
@@ -63,13 +63,13 @@ def uses(batch: Batch) -> Any:
     from scipy.sparse import coo_array
 
     options = np.repeat(np.arange(batch.size), batch.rows.shape[1])
-    shape = (len(batch.room), batch.size)
+    shape = (len(batch.capacity), batch.size)
     return coo_array((batch.counts.ravel().astype(np.float64), (batch.rows.ravel(), options)), shape=shape).tocsc()
 
 
 def _first(batch: Batch, start: Indices) -> NDArray[np.bool_]:
     """All options of one job, and the pairs worth most."""
-    taken = batch.second == NOBODY
+    taken = batch.second == NO_PARTNER
     pairs = np.flatnonzero(~taken)
     taken[pairs[np.argsort(-batch.value[pairs], kind="stable")[:_FIRST_PAIRS]]] = True
     taken[start] = True
@@ -81,7 +81,7 @@ def _solve(batch: Batch, matrix: Any, taken: Indices) -> tuple[Numbers, Numbers]
     from scipy.optimize import linprog
 
     # A job starts once, so no share exceeds 1 anyway.
-    found = linprog(-batch.value[taken], A_ub=matrix[:, taken], b_ub=batch.room, bounds=(0, None), method="highs")
+    found = linprog(-batch.value[taken], A_ub=matrix[:, taken], b_ub=batch.capacity, bounds=(0, None), method="highs")
     return None if found.x is None else (found.x, -found.ineqlin.marginals)
 
 
@@ -89,6 +89,6 @@ def _settled(batch: Batch, shares: Numbers, prices: Numbers, gains: Numbers) -> 
     """Where pairs are still worth more than they cost, the price of who would start is raised by that: a bound all the same."""
     raised = np.zeros(len(batch.jobs))
     np.maximum.at(raised, batch.first, gains)
-    joins = batch.second != NOBODY
+    joins = batch.second != NO_PARTNER
     cheaper = gains - raised[batch.first] - np.where(joins, raised[np.maximum(batch.second, 0)], 0.0)
-    return Relaxed(shares, float(batch.room @ prices + raised.sum()), np.minimum(cheaper, 0.0))
+    return Relaxed(shares, float(batch.capacity @ prices + raised.sum()), np.minimum(cheaper, 0.0))

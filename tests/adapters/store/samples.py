@@ -59,7 +59,7 @@ def an_attempt(job: int, number: int = 1, host: str = "host") -> AttemptRow:
         host=host,
         devices=attempt.devices,
         launched_at=210.0,
-        launch=plain(Launch(attempt, ADMITTED, cause=7)),
+        launch=plain(Launch(attempt, ADMITTED)),
         features={"batch": 32},
         model_version="2026-11-20",
     )

@@ -135,6 +135,15 @@ def test_wrong_settings_are_broken_and_unknown_names_are_noted(gpuq: Command, he
     assert found["found"] == f"{said}; it must be a whole number of at least 1."
 
 
+def test_removed_setting_is_a_note(gpuq: Command, healthy: FakeApi) -> None:
+    (healthy.home / "config.toml").write_text("[scheduling]\novertaking = 20\n")
+    done = gpuq("doctor", "--json")
+    check = checks(done)["settings"]
+    assert check["status"] == "note"
+    assert f"`overtaking` under [scheduling] in {healthy.home}/config.toml is no setting any more" in check["found"]
+    assert done.err == ""
+
+
 def service(healthy: FakeApi, *, supervisor: int, crashes_s_ago: list[float], lives_s: float | None) -> None:
     """What the supervision of a worker has written down."""
     now = time.time()

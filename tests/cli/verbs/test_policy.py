@@ -57,7 +57,7 @@ def test_one_policy_with_its_claims_and_settings(gpuq: Command, api: FakeApi) ->
 
     shown = gpuq("policy", "show", "fair").out
     assert "half_life_s = 604800.0" in shown
-    assert "gpuq.policies.fair:RECIPE of gpuq-daemon 0.1.0" in shown
+    assert "gpuq.policies.fair:SPEC of gpuq-daemon 0.1.0" in shown
     shown = gpuq("policy", "show", "integer").out
     assert "not claimed: every job that fits" in shown
     assert "`integer` needs scipy." in shown

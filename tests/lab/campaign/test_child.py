@@ -11,12 +11,12 @@ import pytest
 
 from gpuq.adapters.devices import Placement
 from gpuq.lab.campaign.child import Child, end_leftovers, signals_held_back, start
-from tests.lab.campaign.jobs import contender, silent
+from tests.lab.campaign.jobs import contending, silent
 
 
 @pytest.fixture
 def child(tmp_path: Path):
-    own = start(contender(tmp_path / "beats"), tmp_path / "0", Placement({}, None), os.environ, lambda: 0.0)
+    own = start(contending(tmp_path / "beats"), tmp_path / "0", Placement({}, None), os.environ, lambda: 0.0)
     yield own
     own.ask_to_end()
     own.end(2.0)

@@ -15,7 +15,7 @@ import pytest
 from gpuq.adapters.lock import take_lock
 from gpuq.adapters.process import with_environment
 from gpuq.lab.measured import read_pairs, read_singles
-from tests.lab.campaign.jobs import as_list, contender, crashing, silent
+from tests.lab.campaign.jobs import as_list, contending, crashing, silent
 
 QUICK = [
     f"--timing={name}={value}"
@@ -33,7 +33,7 @@ class Campaign:
         self.out, self.list = folder / "out", folder / "list.toml"
         self.environ = {**os.environ, "GPUQ_HOME": str(folder / "home")}
         self.list.write_text(
-            as_list(contender(folder / "beats"), crashing(), contender(folder / "beats", model="other"))
+            as_list(contending(folder / "beats"), crashing(), contending(folder / "beats", model="other"))
         )
 
     def command(self, *words: str) -> list[str]:
@@ -122,7 +122,7 @@ def test_a_killed_campaign_goes_on_where_it_stopped_and_ends_what_was_left_runni
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_asked_to_stop_it_ends_what_runs_and_keeps_what_is_measured(campaign: Campaign, number: int):
-    campaign.list.write_text(as_list(contender(campaign.out.parent / "beats"), silent()))
+    campaign.list.write_text(as_list(contending(campaign.out.parent / "beats"), silent()))
     stopped = campaign.start()
     while len(campaign.runs()) < 1 or not campaign.left_over():
         assert stopped.poll() is None, stopped.stderr.read()
@@ -138,9 +138,9 @@ def test_asked_to_stop_it_ends_what_runs_and_keeps_what_is_measured(campaign: Ca
 
 def test_when_its_time_is_over_it_stops_cleanly_and_says_how_to_go_on(campaign: Campaign):
     beats = campaign.out.parent / "beats"
-    campaign.list.write_text(as_list(contender(beats)))
+    campaign.list.write_text(as_list(contending(beats)))
     campaign.run("--pairs=0")
-    campaign.list.write_text(as_list(contender(beats), silent()))
+    campaign.list.write_text(as_list(contending(beats), silent()))
     done = campaign.run("--pairs=0", "--for=3s")
     assert done.returncode == 0, done.stderr
     assert campaign.runs() == ["contender 1"]

@@ -109,14 +109,6 @@ def test_what_makes_no_sense_is_refused_by_the_client(tmp_path: Path, words: tup
     assert sentence in done.stderr
 
 
-def test_a_missing_library_is_told_with_the_command_that_brings_it(
-    monkeypatch: pytest.MonkeyPatch, capsys, tables: Path
-):
-    monkeypatch.setattr(command, "find_spec", lambda name: None if name == "scipy" else name)
-    assert command.main(["--data", str(tables)]) == 1
-    assert capsys.readouterr().err == "gpuq: scipy is not installed.\n  Run `pip install 'gpuq-daemon[train]'`.\n"
-
-
 def test_what_nobody_foresaw_is_a_sentence_too(monkeypatch: pytest.MonkeyPatch, capsys, tables: Path):
     def fail(data: object) -> None:
         raise ZeroDivisionError("so it is")

@@ -10,13 +10,15 @@ import pytest
 
 from gpuq.lab.evaluate import baselines
 from gpuq.lab.evaluate.answers import Directed
-from gpuq.lab.measured import Single
+from gpuq.lab.measured import SingleMeasurement
 
 DEVICE = "Test GPU"
 
 
-def single(job: str, model: str | None = None, batch: float | None = None, utilization: float | None = None) -> Single:
-    return Single(DEVICE, job, model or job, batch_size=batch, utilization_pct=utilization)
+def single(
+    job: str, model: str | None = None, batch: float | None = None, utilization: float | None = None
+) -> SingleMeasurement:
+    return SingleMeasurement(DEVICE, job, model or job, batch_size=batch, utilization_pct=utilization)
 
 
 def square(slowdown: dict[tuple[str, str], float], utilization: dict[str, float] | None = None) -> list[Directed]:
@@ -24,7 +26,7 @@ def square(slowdown: dict[tuple[str, str], float], utilization: dict[str, float]
     return [Directed(alone[a], alone[b], value) for (a, b), value in slowdown.items()]
 
 
-def asked(*names: str, utilization: Sequence[float | None] = ()) -> list[tuple[Single, Single]]:
+def asked(*names: str, utilization: Sequence[float | None] = ()) -> list[tuple[SingleMeasurement, SingleMeasurement]]:
     values = [*utilization, None, None][:2]
     return [(single(names[0], utilization=values[0]), single(names[1], utilization=values[1]))]
 

@@ -17,7 +17,7 @@ from gpuq.lab.evaluate.baselines import (
 )
 from gpuq.lab.evaluate.judge import Method
 from gpuq.lab.evaluate.report import Plain, evaluate, lines, verdict
-from gpuq.lab.measured import Single
+from gpuq.lab.measured import SingleMeasurement
 from tests.lab.evaluate import tables
 
 # A method in our seat that learns at once: what is told of it does not depend on what it is.
@@ -76,7 +76,7 @@ def test_singles_alone_do_too() -> None:
 
 
 def test_one_row_is_not_judged_and_it_is_said() -> None:
-    told = evaluate([Single("V100", "a", "m")], [], "model")
+    told = evaluate([SingleMeasurement("V100", "a", "m")], [], "model")
     assert told["verdict"].startswith("Nothing could be judged")
     assert any("not judged" in note for note in told["notes"])
 

@@ -7,7 +7,7 @@ import pytest
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.events import Submitted
 from gpuq.policies.lists.backfill import NAMED
-from gpuq.policies.lists.list_scheduler import listed
+from gpuq.policies.lists.list_scheduler import list_scheduler
 from gpuq.policies.lists.order import ARRIVAL
 from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_start
 from tests.support.playbook import Playbook
@@ -16,7 +16,7 @@ EXCLUSIVE = Limits(residents_per_device=1, patience_s=float("inf"))
 
 
 def a_gang_waits(backfill: str, *, devices: int = 2, known: bool = True) -> Playbook:
-    play = Playbook(EXCLUSIVE, listed(ARRIVAL, NAMED[backfill]))
+    play = Playbook(EXCLUSIVE, list_scheduler(ARRIVAL, NAMED[backfill]))
     for kind, seconds in (("hour", 3600), ("short", 600), ("long", 7200)):
         play.forecast(kind, a_forecast(duration_p50_s=seconds, duration_p90_s=seconds) if known else a_forecast())
     play.happen(a_report(*(a_device(f"gpu{n}") for n in range(devices))), Submitted(a_job(1, kind="hour"))).settle()
@@ -56,7 +56,7 @@ def test_a_reservation_without_an_end_in_sight_lets_nobody_in() -> None:
 
 
 def test_with_skipping_one_that_cannot_start_does_not_keep_others_from_sharing() -> None:
-    play = Playbook(Limits(patience_s=float("inf")), listed(ARRIVAL, NAMED["skip"]))
+    play = Playbook(Limits(patience_s=float("inf")), list_scheduler(ARRIVAL, NAMED["skip"]))
     play.forecast("light", a_forecast(20, 1)).forecast("heavy", a_forecast(98, 1)).happen(a_report(a_device()))
     for number, kind in ((1, "light"), (2, "heavy"), (3, "light")):
         play.happen(Submitted(a_job(number, kind=kind))).settle()
@@ -65,7 +65,7 @@ def test_with_skipping_one_that_cannot_start_does_not_keep_others_from_sharing()
 
 @pytest.mark.parametrize("backfill", ["strict", "easy"])
 def test_one_that_can_never_start_holds_up_nobody(backfill: str) -> None:
-    play = Playbook(EXCLUSIVE, listed(ARRIVAL, NAMED[backfill])).happen(a_report(a_device()))
+    play = Playbook(EXCLUSIVE, list_scheduler(ARRIVAL, NAMED[backfill])).happen(a_report(a_device()))
     play.happen(Submitted(a_job(1, device_count=9)), Submitted(a_job(2))).settle()
 
     assert play.launched() == {2: "gpu0"}

@@ -10,16 +10,16 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.events import Submitted
 from gpuq.core.state.job import Job
 from gpuq.policies.lists import order
-from gpuq.policies.lists.list_scheduler import listed
-from gpuq.policies.lists.order import Order
+from gpuq.policies.lists.list_scheduler import list_scheduler
+from gpuq.policies.lists.order import QueueOrder
 from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_start, an_exit
 from tests.support.playbook import Playbook
 
 EXCLUSIVE = Limits(residents_per_device=1, patience_s=float("inf"), stale_after_s=float("inf"))
 
 
-def playing(first: Order, *jobs: Job, at: float = 100.0, **durations: float | None) -> Playbook:
-    play = Playbook(EXCLUSIVE, listed(first))
+def playing(first: QueueOrder, *jobs: Job, at: float = 100.0, **durations: float | None) -> Playbook:
+    play = Playbook(EXCLUSIVE, list_scheduler(first))
     for signature, seconds in durations.items():
         play.forecast(signature, a_forecast(duration_p50_s=seconds, duration_p90_s=seconds))
     play.now = at

@@ -6,7 +6,7 @@ from gpuq.core.state.events import Submitted
 from gpuq.core.state.forecast import PairCost
 from gpuq.core.state.job import KindId
 from gpuq.policies.lists import placement
-from gpuq.policies.lists.list_scheduler import listed
+from gpuq.policies.lists.list_scheduler import list_scheduler
 from gpuq.policies.lists.order import ARRIVAL
 from gpuq.policies.lists.placement import Placement
 from tests.support.nouns import a_device, a_forecast, a_job, a_report
@@ -14,7 +14,7 @@ from tests.support.playbook import Playbook
 
 
 def two_busy(where: Placement, *spare: str) -> Playbook:
-    play = Playbook(policy=listed(ARRIVAL, placement=where))
+    play = Playbook(policy=list_scheduler(ARRIVAL, placement=where))
     play.forecast("a", a_forecast(50, 4)).forecast("b", a_forecast(30, 2)).forecast("new", a_forecast(20, 2))
     play.happen(a_report(a_device("gpu0"), a_device("gpu1")))
     play.happen(Submitted(a_job(1, kind="a")), Submitted(a_job(2, kind="b"))).settle()

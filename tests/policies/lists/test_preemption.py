@@ -88,4 +88,4 @@ def test_the_stopped_job_waits_again_and_does_not_stop_who_stopped_it() -> None:
 
 
 def test_nobody_stops_anybody_by_default() -> None:
-    assert preemption.for_priority(False) is preemption.nobody
+    assert preemption.for_priority(False) is preemption.no_preemption

@@ -8,16 +8,23 @@ from hypothesis import strategies as st
 
 from gpuq.core.state.device import HostId
 from gpuq.core.state.job import Job, JobId, KindId
-from gpuq.policies.planners.andreas_plan import Room, Way, Work, construct, expected_lateness_s, plan
+from gpuq.policies.planners.andreas_plan import (
+    Configuration,
+    HostTimeline,
+    WaitingJob,
+    construct,
+    expected_lateness_s,
+    plan,
+)
 
 HOUR = 3600.0
-FAST, SLOW = Way("fast", 1, HOUR, 0.3, 60.0), Way("slow", 1, 2 * HOUR, 0.2, 60.0)
-BOTH = [Room(HostId("f"), "fast", (0.0,)), Room(HostId("s"), "slow", (0.0,))]
+FAST, SLOW = Configuration("fast", 1, HOUR, 0.3, 60.0), Configuration("slow", 1, 2 * HOUR, 0.2, 60.0)
+BOTH = [HostTimeline(HostId("f"), "fast", (0.0,)), HostTimeline(HostId("s"), "slow", (0.0,))]
 
 
-def work(number: int, due_at: float, *ways: Way, price: float = 1 / HOUR, aged: bool = False) -> Work:
+def work(number: int, due_at: float, *ways: Configuration, price: float = 1 / HOUR, aged: bool = False) -> WaitingJob:
     job = Job(JobId(number), KindId("k"), "k", "ada", 0.0)
-    return Work(job, due_at, price, ways or (FAST, SLOW), aged)
+    return WaitingJob(job, due_at, price, ways or (FAST, SLOW), aged)
 
 
 def test_who_has_time_takes_the_cheap_device_and_who_has_not_the_fast_one() -> None:
@@ -26,34 +33,34 @@ def test_who_has_time_takes_the_cheap_device_and_who_has_not_the_fast_one() -> N
 
 
 def test_who_is_cheaper_later_elsewhere_waits() -> None:
-    rooms = [Room(HostId("f"), "fast", (0.0,)), Room(HostId("s"), "slow", (HOUR,))]
+    rooms = [HostTimeline(HostId("f"), "fast", (0.0,)), HostTimeline(HostId("s"), "slow", (HOUR,))]
     (start,) = plan([work(1, 9 * HOUR)], rooms, 0.0, Random(1)).starts
     assert (start.way.device_type, start.at) == ("slow", HOUR)
 
 
 def test_who_waited_too_long_takes_the_earliest_end() -> None:
-    rooms = [Room(HostId("f"), "fast", (0.0,)), Room(HostId("s"), "slow", (HOUR,))]
+    rooms = [HostTimeline(HostId("f"), "fast", (0.0,)), HostTimeline(HostId("s"), "slow", (HOUR,))]
     first = plan([work(1, 9 * HOUR, aged=True), work(2, HOUR)], rooms, 0.0, Random(1)).starts[0]
     assert (first.work.job.id, first.way.device_type) == (1, "fast")
 
 
 def test_more_devices_are_taken_only_where_time_presses() -> None:
-    one, two = Way("fast", 1, 2 * HOUR, 0.3, 60.0), Way("fast", 2, 1.2 * HOUR, 0.36, 60.0)
-    rooms = [Room(HostId("f"), "fast", (0.0, 0.0))]
+    one, two = Configuration("fast", 1, 2 * HOUR, 0.3, 60.0), Configuration("fast", 2, 1.2 * HOUR, 0.36, 60.0)
+    rooms = [HostTimeline(HostId("f"), "fast", (0.0, 0.0))]
     assert plan([work(1, 9 * HOUR, one, two)], rooms, 0.0, Random(1)).starts[0].way.count == 1
     assert plan([work(1, 1.5 * HOUR, one, two)], rooms, 0.0, Random(1)).starts[0].way.count == 2
 
 
 def test_devices_that_wait_for_a_gang_serve_what_is_done_by_then() -> None:
-    rooms = [Room(HostId("f"), "fast", (0.0, 2 * HOUR))]
-    gang = work(1, 0.0, Way("fast", 2, HOUR, 0.0, 60.0), price=9 / HOUR)
-    short, long = work(2, 20 * HOUR, FAST), work(3, 20 * HOUR, Way("fast", 1, 9 * HOUR, 0.3, 60.0))
+    rooms = [HostTimeline(HostId("f"), "fast", (0.0, 2 * HOUR))]
+    gang = work(1, 0.0, Configuration("fast", 2, HOUR, 0.0, 60.0), price=9 / HOUR)
+    short, long = work(2, 20 * HOUR, FAST), work(3, 20 * HOUR, Configuration("fast", 1, 9 * HOUR, 0.3, 60.0))
     at = {start.work.job.id: start.at for start in construct([gang, short, long], rooms, 0.0).starts}
     assert at == {1: 2 * HOUR, 2: 0.0, 3: 3 * HOUR}
 
 
 def test_what_no_host_can_hold_is_left_out() -> None:
-    assert not plan([work(1, 0.0, Way("fast", 4, HOUR, 0.0, 60.0))], BOTH, 0.0, Random(1)).starts
+    assert not plan([work(1, 0.0, Configuration("fast", 4, HOUR, 0.0, 60.0))], BOTH, 0.0, Random(1)).starts
     assert not plan([], BOTH, 0.0, Random(1)).starts
 
 
@@ -62,9 +69,9 @@ works = st.lists(
         lambda number, due, hours, price, energy, spread: work(
             number,
             due * HOUR,
-            Way("fast", 1, hours * HOUR, energy, spread),
-            Way("slow", 1, 2 * hours * HOUR, energy / 2, spread),
-            Way("slow", 2, 1.2 * hours * HOUR, energy, spread),
+            Configuration("fast", 1, hours * HOUR, energy, spread),
+            Configuration("slow", 1, 2 * hours * HOUR, energy / 2, spread),
+            Configuration("slow", 2, 1.2 * hours * HOUR, energy, spread),
             price=price / HOUR,
         ),
         st.integers(1, 10_000), st.floats(0, 50), st.floats(0.1, 20), st.floats(0.1, 8), st.floats(0, 2), st.floats(0, HOUR),
@@ -79,12 +86,12 @@ rooms = st.lists(
     ),
     min_size=1,
     max_size=4,
-).map(lambda found: [Room(HostId(str(number)), kind, times) for number, (kind, times) in enumerate(found)])
+).map(lambda found: [HostTimeline(HostId(str(number)), kind, times) for number, (kind, times) in enumerate(found)])
 
 
 @given(works, rooms, st.integers(0, 9))
 def test_a_plan_is_never_dearer_than_its_first_construction_and_always_the_same(
-    queue: list[Work], hosts: list[Room], seed: int
+    queue: list[WaitingJob], hosts: list[HostTimeline], seed: int
 ) -> None:
     pressed = sorted(queue, key=lambda w: (w.due_at - min(way.duration_s for way in w.ways), w.job.id))
     found = plan(queue, hosts, 0.0, Random(seed))
@@ -94,20 +101,20 @@ def test_a_plan_is_never_dearer_than_its_first_construction_and_always_the_same(
 
 
 @given(works, rooms)
-def test_a_device_is_given_to_one_at_a_time(queue: list[Work], hosts: list[Room]) -> None:
+def test_a_device_is_given_to_one_at_a_time(queue: list[WaitingJob], hosts: list[HostTimeline]) -> None:
     starts = plan(queue, hosts, 0.0, Random(1)).starts
     assert len({start.work.job.id for start in starts}) == len(starts)
-    for room in hosts:
-        here = [start for start in starts if start.host == room.host]
+    for capacity in hosts:
+        here = [start for start in starts if start.host == capacity.host]
         for moment in {start.at for start in here}:
             held = sum(s.way.count for s in here if s.at <= moment < s.at + s.way.duration_s)
-            assert held <= sum(free <= moment for free in room.free_at)
+            assert held <= sum(free <= moment for free in capacity.free_at)
 
 
 @given(st.lists(st.floats(0.1, 5), min_size=1, max_size=6))
 def test_deadlines_are_met_where_there_is_a_device_for_each(hours: list[float]) -> None:
-    queue = [work(n, h * HOUR * 1.5, Way("fast", 1, h * HOUR, 0.3, 1.0)) for n, h in enumerate(hours, 1)]
-    starts = plan(queue, [Room(HostId("f"), "fast", (0.0,) * len(hours))], 0.0, Random(1)).starts
+    queue = [work(n, h * HOUR * 1.5, Configuration("fast", 1, h * HOUR, 0.3, 1.0)) for n, h in enumerate(hours, 1)]
+    starts = plan(queue, [HostTimeline(HostId("f"), "fast", (0.0,) * len(hours))], 0.0, Random(1)).starts
     assert all(start.at + start.way.duration_s <= start.work.due_at for start in starts)
 
 

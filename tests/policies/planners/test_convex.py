@@ -47,9 +47,9 @@ def test_shares_fit_the_room_and_nobody_is_left_without(seed: int) -> None:
     if not batch.size:
         return
     found = shares(batch)
-    used = np.zeros(len(batch.room))
+    used = np.zeros(len(batch.capacity))
     np.add.at(used, batch.rows, batch.counts * found[:, None])
-    assert (used <= batch.room + 1e-6).all()
+    assert (used <= batch.capacity + 1e-6).all()
     able = set(batch.first.tolist()) | set(batch.second.tolist()) - {-1}
     assert all(used[job] > 0 for job in able)
 

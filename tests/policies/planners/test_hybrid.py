@@ -52,7 +52,7 @@ def test_the_plan_looks_at_all_devices_as_if_idle() -> None:
     shop.start(work(9, "heavy"), "h0/0")
     shop.submit(work(1, "heavy"))
     shop.play(Hybrid(Scheduling(), planner))
-    assert sum(seat.idle and len(seat.devices) for seat in planner.batches[0].seats) == 2
+    assert sum(slot.idle and len(slot.devices) for slot in planner.batches[0].slots) == 2
 
 
 def test_the_first_wave_goes_first_and_partners_find_each_other() -> None:

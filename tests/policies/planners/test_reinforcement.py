@@ -12,19 +12,19 @@ from gpuq.core.state.actions import Launch
 from gpuq.errors import BadInput
 from gpuq.policies.planners.plan import greedy
 from gpuq.policies.planners.reinforced.game import CHOICES, SIZE, SKIP
-from gpuq.policies.planners.reinforced.network import SHIPPED, Network, load, to_json
-from gpuq.policies.planners.reinforcement import RECIPE, played, solve_reinforcement
+from gpuq.policies.planners.reinforced.network import SHIPPED, PolicyNetwork, load, to_json
+from gpuq.policies.planners.reinforcement import SPEC, played, solve_reinforcement
 from gpuq.settings import Scheduling
 from tests.policies.shop import Shop, drawn, seeds, tried, work
 
 NETWORK = load(SHIPPED)
 
 
-def always(action: int) -> Network:
+def always(action: int) -> PolicyNetwork:
     """One that wants the same whatever it sees."""
     wants = np.zeros(CHOICES + 1, dtype=np.float32)
     wants[action] = 1
-    return Network("dqn", "relu", ((np.zeros((SIZE, CHOICES + 1), dtype=np.float32), wants),), {})
+    return PolicyNetwork("dqn", "relu", ((np.zeros((SIZE, CHOICES + 1), dtype=np.float32), wants),), {})
 
 
 @tried
@@ -51,10 +51,10 @@ def test_the_policy_starts_jobs_with_the_shipped_network_and_with_a_sites_own(tm
     for named in ("", str(path)):
         shop = Shop(2, 2)
         shop.submit(*(work(number, "middling", number) for number in range(1, 8)))
-        actions = shop.play(RECIPE.make(Scheduling(policy="reinforcement", reinforcement_file=named)))
+        actions = shop.play(SPEC.make(Scheduling(policy="reinforcement", reinforcement_file=named)))
         assert sum(isinstance(action, Launch) for action in actions) == 4
 
 
 def test_a_wrong_file_is_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cannot be read"):
-        RECIPE.make(Scheduling(reinforcement_file=str(tmp_path / "none.json")))
+        SPEC.make(Scheduling(reinforcement_file=str(tmp_path / "none.json")))

@@ -23,9 +23,9 @@ def test_the_bound_is_above_the_best_plan_and_shares_fit(seed: int) -> None:
     assert found is not None
     assert found.bound >= best_of_all(batch) * (1 - 1e-9)
     assert found.shares @ batch.value == pytest.approx(found.bound)
-    used = np.zeros(len(batch.room))
+    used = np.zeros(len(batch.capacity))
     np.add.at(used, batch.rows, batch.counts * found.shares[:, None])
-    assert (used <= batch.room + 1e-6).all()
+    assert (used <= batch.capacity + 1e-6).all()
 
 
 @tried

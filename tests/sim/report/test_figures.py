@@ -9,8 +9,8 @@ import pytest
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.job import JobState
 from gpuq.settings import Scheduling
-from gpuq.sim.record import Admissions
-from gpuq.sim.report.figures import MEASURED, Figures, figures
+from gpuq.sim.record import AdmissionCounts
+from gpuq.sim.report.figures import MEASURED, RunFigures, figures
 from tests.sim.report.samples import a_job, a_run, alone, together
 
 
@@ -99,7 +99,7 @@ def test_a_lone_job_on_an_idle_cluster_is_treated_fairly() -> None:
 
 
 def test_wrong_admissions_in_both_directions() -> None:
-    counts = Admissions(shared=4, wrongly_shared=1, refused=10, wrongly_refused=2)
+    counts = AdmissionCounts(shared=4, wrongly_shared=1, refused=10, wrongly_refused=2)
     found = figures(together(admissions=counts))
     assert (found.wrongly_shared, found.wrongly_refused) == (0.25, 0.2)
     assert figures(together()).wrongly_shared is None, "nothing was decided"
@@ -125,4 +125,4 @@ def test_every_figure_says_its_unit_and_what_it_is() -> None:
         assert one.metadata["label"]
         assert one.metadata["unit"] in {"s", "h", "share", "ratio", "count", "kWh", "money"}
         assert one.metadata["says"].endswith("."), one.name
-    assert len({one.name for one in MEASURED}) == len(fields(Figures)) - 5
+    assert len({one.name for one in MEASURED}) == len(fields(RunFigures)) - 5

@@ -12,12 +12,12 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from gpuq.sim.record import Run
+from gpuq.sim.record import SimulationRun
 from gpuq.sim.report.figures import figures
 from gpuq.sim.report.headline import headline
 from gpuq.sim.report.page import page
-from gpuq.sim.report.plot_data import POINTS, sketch
-from gpuq.sim.report.report import Report, to_json
+from gpuq.sim.report.plot_data import POINTS, plot_data
+from gpuq.sim.report.report import SimulationReport, to_json
 from gpuq.sim.report.summary import summarise
 from gpuq.sim.report.table import show
 from tests.sim.report.samples import a_job, a_run, alone, together
@@ -25,18 +25,18 @@ from tests.sim.report.samples import a_job, a_run, alone, together
 CHAIN = (("exclusive-fifo", ""), ("packed-exclusive", "order and backfill"), ("packed", "sharing"))
 
 
-def a_report(*runs: Run, **changes: object) -> Report:
+def a_report(*runs: SimulationRun, **changes: object) -> SimulationReport:
     played = runs or (alone(), alone(policy="packed-exclusive"), together())
     chain = CHAIN if not runs else ()
-    report = Report(
+    report = SimulationReport(
         title="told in small", main="packed", baseline="exclusive-fifo", budget=1.3, chain=chain,
         summaries=tuple(summarise(figures(run, budget=1.3) for run in played)),
-        sketches=tuple(map(sketch, played)), notes=("seed 1 <b>",),
+        plot_data=tuple(map(plot_data, played)), notes=("seed 1 <b>",),
     )  # fmt: skip
     return replace(report, **changes)  # type: ignore[arg-type]
 
 
-def told(report: Report, width: int = 100) -> str:
+def told(report: SimulationReport, width: int = 100) -> str:
     out = StringIO()
     show(report, Console(file=out, width=width, highlight=False))
     return out.getvalue()
@@ -62,7 +62,7 @@ def test_the_headline_says_what_was_saved_how_much_sooner_and_who_was_slowed() -
     assert a_report().headline == [
         "Sharing would have saved 0.75 GPU-hours, 38% of 2.",
         "A job would have been done 75m under packed instead of 90m under exclusive-fifo, in the mean.",
-        "Nobody would have been slowed by more than 25%.",
+        "No job would have been slowed by more than 25%.",
     ]
 
 
@@ -188,7 +188,7 @@ def test_the_same_report_gives_the_same_page() -> None:
 
 
 @pytest.mark.parametrize("runs", [(a_run(),), (a_run(a_job(1, 0, 0.0)),), (alone(policy="packed"),)])
-def test_little_to_say_is_said_without_failing(runs: tuple[Run, ...]) -> None:
+def test_little_to_say_is_said_without_failing(runs: tuple[SimulationRun, ...]) -> None:
     report = a_report(*runs, baseline="packed", chain=())
     assert "packed" in page(report)
     assert "packed" in told(report)
@@ -198,12 +198,12 @@ def test_little_to_say_is_said_without_failing(runs: tuple[Run, ...]) -> None:
 
 
 def test_partners_lie_side_by_side_and_those_alone_in_the_first_lane() -> None:
-    (row,) = sketch(a_run(a_job(1, 0, 100), a_job(2, 50, 150), a_job(3, 200, 300))).rows
+    (row,) = plot_data(a_run(a_job(1, 0, 100), a_job(2, 50, 150), a_job(3, 200, 300))).rows
     assert [(bar.job, bar.lane, bar.shared) for bar in row.bars] == [(1, 0, True), (2, 1, True), (3, 0, False)]
     assert row.lanes == 2
 
 
 def test_distributions_are_thinned_to_even_quantiles() -> None:
-    found = sketch(a_run(*(a_job(n, 0, n) for n in range(1, 1002))))
+    found = plot_data(a_run(*(a_job(n, 0, n) for n in range(1, 1002))))
     assert len(found.completions) == POINTS
     assert (found.completions[0], found.completions[POINTS // 2], found.completions[-1]) == (1, 501, 1001)

@@ -7,7 +7,7 @@ from gpuq.sim.report.summary import ratio, summarise
 from tests.sim.report.samples import alone, together
 
 
-def test_medians_and_ranges_over_seeds_in_the_order_in_which_contenders_came() -> None:
+def test_medians_and_ranges_over_seeds_in_the_order_in_which_candidates_came() -> None:
     runs = [alone(seed=1), alone(seed=2), *(together(s, seed=n) for n, s in enumerate((1.5, 1.1, 1.2), 1))]
     fifo, packed = summarise(map(figures, runs))
     assert [fifo.policy, packed.policy] == ["exclusive-fifo", "packed"]

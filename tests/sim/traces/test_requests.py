@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gpuq.errors import BadInput
 from gpuq.sim.traces.requests import (
-    Asked,
+    TraceJob,
     about_kinds,
     consecutive,
     from_zero,
@@ -20,8 +20,10 @@ from gpuq.sim.traces.requests import (
 )
 
 
-def job(submit_s: float = 0.0, duration_s: float = 100.0, devices: int = 1, group: str = "vc", **more: object) -> Asked:
-    return Asked(submit_s, duration_s, devices, group, **more)  # type: ignore[arg-type]
+def job(
+    submit_s: float = 0.0, duration_s: float = 100.0, devices: int = 1, group: str = "vc", **more: object
+) -> TraceJob:
+    return TraceJob(submit_s, duration_s, devices, group, **more)  # type: ignore[arg-type]
 
 
 def test_jobs_come_in_the_order_of_their_submission_and_a_trace_without_any_is_refused() -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuq.policies.planners.batch import NOBODY, Batch, Indices, Numbers
+from gpuq.policies.planners.batch import NO_PARTNER, Batch, Indices, Numbers
 from gpuq.policies.planners.plan import complete
 
 Observation = NDArray[np.float32]
@@ -44,7 +44,7 @@ class Game:
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
-        self._left = batch.room.copy()
+        self._left = batch.capacity.copy()
         self._chosen: list[int] = []
         self._alive = np.argsort(-batch.density, kind="stable")
         self._alone = _alone(batch)
@@ -100,7 +100,7 @@ class Game:
         self._job = int(batch.first[alive[0]])
         mine = alive[(batch.first[alive] == self._job) | (batch.second[alive] == self._job)]
         self._gangs = alive[batch.devices[alive] > 1]
-        paired = batch.second[mine] != NOBODY
+        paired = batch.second[mine] != NO_PARTNER
         alone = np.flatnonzero(~paired)[: max(CHOICES - _PAIRS, CHOICES - int(paired.sum()))]
         pairs = np.flatnonzero(paired)[: CHOICES - len(alone)]
         self._choices = mine[np.sort(np.concatenate((alone, pairs)))]
@@ -110,29 +110,29 @@ class Game:
         duration, load, memory, devices, _ = batch.job_features[job]
         best = batch.density[self._choices[0]]
         others = self._alive[batch.first[self._alive] != job]
-        room = self._left[n:]
-        waiting, open_devices = int((self._left[:n] > 0).sum()), max(int(room.sum()), 1)
+        capacity = self._left[n:]
+        waiting, open_devices = int((self._left[:n] > 0).sum()), max(int(capacity.sum()), 1)
         return [
             np.log1p(duration) / 12, load / 100, memory / 32, devices / 8,
-            np.log10(max(best, 1e-12) / self._usual) / 3, room.sum() / max(batch.room[n:].sum(), 1),
+            np.log10(max(best, 1e-12) / self._usual) / 3, capacity.sum() / max(batch.capacity[n:].sum(), 1),
             np.log10(waiting / open_devices) / 2, batch.density[others[0]] / best if others.size else 0.0,
         ]  # fmt: skip
 
     def _about(self, option: int) -> list[float]:
         batch, n = self._batch, len(self._batch.jobs)
         value, density, second = float(batch.value[option]), float(batch.density[option]), int(batch.second[option])
-        seat = self._seat(option)
-        room = int(self._left[n + seat])
-        _, idle, committed = batch.seat_features[seat]
-        rivals = self._rivals(seat, second)
+        slot = self._seat(option)
+        capacity = int(self._left[n + slot])
+        _, idle, committed = batch.slot_features[slot]
+        rivals = self._rivals(slot, second)
         # Both of a pair bring something: seen from whose turn it is, the other is the second.
-        other = NOBODY if second == NOBODY else int(batch.first[option]) if second == self._job else second
-        part = float(batch.worth[option, 0 if other == batch.first[option] else 1]) if other != NOBODY else 0.0
+        other = NO_PARTNER if second == NO_PARTNER else int(batch.first[option]) if second == self._job else second
+        part = float(batch.worth[option, 0 if other == batch.first[option] else 1]) if other != NO_PARTNER else 0.0
         return [
-            1.0, density / float(batch.density[self._choices[0]]), float(other != NOBODY), part / value,
-            idle, committed / 100, batch.devices[option] / 8, self._elsewhere(self._job, seat) / value,
-            self._elsewhere(other, seat) / value if other != NOBODY else 0.0,
-            _ranked(rivals, room) / density, _ranked(rivals, 2 * room) / density, room / 8,
+            1.0, density / float(batch.density[self._choices[0]]), float(other != NO_PARTNER), part / value,
+            idle, committed / 100, batch.devices[option] / 8, self._elsewhere(self._job, slot) / value,
+            self._elsewhere(other, slot) / value if other != NO_PARTNER else 0.0,
+            _ranked(rivals, capacity) / density, _ranked(rivals, 2 * capacity) / density, capacity / 8,
             self._displaced(option) / value,
         ]  # fmt: skip
 
@@ -142,11 +142,11 @@ class Game:
         rows = self._batch.rows[option][self._batch.counts[option] > 0]
         return int(rows[rows >= n][0]) - n
 
-    def _rivals(self, seat: int, second: int) -> Numbers:
+    def _rivals(self, slot: int, second: int) -> Numbers:
         """What each other job that waits is worth alone on the seat, the best first."""
-        there = np.where(self._left[: len(self._batch.jobs)] > 0, self._alone[:, seat], 0.0)
+        there = np.where(self._left[: len(self._batch.jobs)] > 0, self._alone[:, slot], 0.0)
         there[self._job] = 0.0
-        if second != NOBODY:
+        if second != NO_PARTNER:
             there[second] = 0.0
         return -np.sort(-there)
 
@@ -161,11 +161,11 @@ class Game:
         lost = others[~batch.fit(others, left)]
         return float(batch.value[lost].max(initial=0.0))
 
-    def _elsewhere(self, job: int, seat: int) -> float:
+    def _elsewhere(self, job: int, slot: int) -> float:
         """What the job is worth alone on the best other seat that has room."""
         n = len(self._batch.jobs)
         there = np.where(self._left[n:] > 0, self._alone[job], 0.0)
-        there[seat] = 0.0
+        there[slot] = 0.0
         return float(there.max())
 
 
@@ -176,9 +176,9 @@ def _ranked(rivals: Numbers, rank: int) -> float:
 
 def _alone(batch: Batch) -> Numbers:
     """(n, s) What each job is worth alone on one device of each seat; 0 where it may not, as a gang may nowhere."""
-    n, found = len(batch.jobs), np.zeros((len(batch.jobs), len(batch.seats)))
-    single = np.flatnonzero((batch.second == NOBODY) & (batch.devices == 1))
-    seats = np.where((batch.counts[single] > 0) & (batch.rows[single] >= n), batch.rows[single] - n, -1).max(axis=1)
-    usable = seats >= 0
-    np.maximum.at(found, (batch.first[single][usable], seats[usable]), batch.value[single][usable])
+    n, found = len(batch.jobs), np.zeros((len(batch.jobs), len(batch.slots)))
+    single = np.flatnonzero((batch.second == NO_PARTNER) & (batch.devices == 1))
+    slots = np.where((batch.counts[single] > 0) & (batch.rows[single] >= n), batch.rows[single] - n, -1).max(axis=1)
+    usable = slots >= 0
+    np.maximum.at(found, (batch.first[single][usable], slots[usable]), batch.value[single][usable])
     return found

@@ -40,7 +40,7 @@ Layer = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 
 @dataclass(frozen=True)
-class Network:
+class PolicyNetwork:
     """`layers` are (weights (in, out), bias (out)), the first of `SIZE` inputs, the last of `CHOICES + 1` outputs.
 
     `trained` says, for people, how and on what.
@@ -70,7 +70,7 @@ def game_sum() -> str:
     return hashlib.sha256(said.encode()).hexdigest()[:16]
 
 
-def to_json(network: Network) -> str:
+def to_json(network: PolicyNetwork) -> str:
     """As a file has it."""
     plain: dict[str, Any] = {
         "format": FORMAT,
@@ -86,7 +86,7 @@ def to_json(network: Network) -> str:
     return json.dumps({**plain, "sha256": _sum(plain)}, indent=1) + "\n"
 
 
-def load(path: Path) -> Network:
+def load(path: Path) -> PolicyNetwork:
     """The network of this file. Raises BadInput."""
     try:
         if path.stat().st_size > _MOST_BYTES:
@@ -100,7 +100,7 @@ def load(path: Path) -> Network:
         raise BadInput(f"{path} is no network of this policy: {error}.", fix=_FIX) from None
 
 
-def of_json(text: str) -> Network:
+def of_json(text: str) -> PolicyNetwork:
     """The network of this text. Raises ValueError, KeyError or TypeError for any other."""
     plain = json.loads(text)
     if plain.get("format") != FORMAT:
@@ -113,7 +113,7 @@ def of_json(text: str) -> Network:
         raise ValueError(f"there is no activation {plain['hidden']!r}")
     layers = tuple(_layer(layer) for layer in plain["layers"][: _MOST_LAYERS + 1])
     _check(layers)
-    return Network(str(plain["method"]), plain["hidden"], layers, dict(plain["trained"]))
+    return PolicyNetwork(str(plain["method"]), plain["hidden"], layers, dict(plain["trained"]))
 
 
 def _check(layers: Sequence[Layer]) -> None:

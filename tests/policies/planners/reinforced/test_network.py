@@ -12,16 +12,16 @@ import pytest
 from gpuq.errors import BadInput
 from gpuq.policies.planners.reinforced import network as module
 from gpuq.policies.planners.reinforced.game import CHOICES, SIZE
-from gpuq.policies.planners.reinforced.network import SHIPPED, Network, load, of_json, to_json
+from gpuq.policies.planners.reinforced.network import SHIPPED, PolicyNetwork, load, of_json, to_json
 
 RECORDED = Path(__file__).with_name("recorded.json")
 
 
-def small(hidden: str = "relu", inputs: int = SIZE, outputs: int = CHOICES + 1, width: int = 4) -> Network:
+def small(hidden: str = "relu", inputs: int = SIZE, outputs: int = CHOICES + 1, width: int = 4) -> PolicyNetwork:
     rng = np.random.default_rng(0)
     shapes = [(inputs, 4), (width, outputs)]
     layers = tuple((rng.normal(size=s).astype(np.float32), rng.normal(size=s[1]).astype(np.float32)) for s in shapes)
-    return Network("dqn", hidden, layers, {"seed": 0})
+    return PolicyNetwork("dqn", hidden, layers, {"seed": 0})
 
 
 def test_the_one_that_is_shipped_says_what_stable_baselines_said() -> None:

@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuq.core.scheduling.limits import Limits
-from gpuq.lab.sim.bound import possible_saving
+from gpuq.sim.bound import possible_saving
 from gpuq.sim.forecaster import Oracle
 from gpuq.sim.report.figures import figures
 from gpuq.sim.run import simulate
-from gpuq.sim.scenario import Scenario
+from gpuq.sim.scenario_builder import Scenario
 from gpuq.sim.world import World
 from tests.sim.small import GIB, HEAVY, LIGHT, NEVER_TOGETHER, PACKED, arrival, arrivals, trace, world
 

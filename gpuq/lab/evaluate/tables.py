@@ -1,7 +1,7 @@
-"""The same learning from tables that anybody can bring: singles and pairs as `gpuq.lab.measured` has them.
+"""Tables of measured jobs and pairs in the form that `gpuq.learn.interference` is fitted to.
 
-Arrives: `Single` and `Pair` rows. Leaves: one `Interference` per type of device and way of sharing. A direction that was not
-measured teaches nothing; a job without a single is known by its pairs alone.
+Types of device, and ways of sharing, are kept apart: a slowdown under MPS says nothing about time-slicing. A direction of a
+pair that was not measured gives no row.
 """
 
 from __future__ import annotations
@@ -9,27 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from gpuq.lab.measured import Pair, Single
-from gpuq.learn.interference.fit import fit
-from gpuq.learn.interference.learned import Interference
+from gpuq.lab.measured import PairMeasurement, SingleMeasurement
 from gpuq.learn.interference.profile import Profile
 
 Directed = dict[tuple[str, str], list[float]]
 
 
-def fit_tables(
-    singles: Sequence[Single], pairs: Sequence[Pair], quantile: float = 0.95
-) -> dict[tuple[str, str | None], Interference]:
-    """(device type, way of sharing) -> what its pairs teach."""
-    found: dict[tuple[str, str | None], Interference] = {}
-    for key, slowdowns in directed(pairs).items():
-        learned = fit(profiles(singles, key[0]), slowdowns, quantile)
-        if learned is not None:
-            found[key] = learned
-    return found
-
-
-def profile_of(single: Single) -> Profile:
+def profile_of(single: SingleMeasurement) -> Profile:
     """What a single says of its job before it was ever beside another."""
     return Profile(
         kind=single.job,
@@ -41,12 +27,12 @@ def profile_of(single: Single) -> Profile:
     )
 
 
-def profiles(singles: Sequence[Single], device_type: str) -> Mapping[str, Profile]:
+def profiles(singles: Sequence[SingleMeasurement], device_type: str) -> Mapping[str, Profile]:
     """Job -> its profile on this type of device."""
     return {single.job: profile_of(single) for single in singles if single.device_type == device_type}
 
 
-def directed(pairs: Sequence[Pair]) -> dict[tuple[str, str | None], Directed]:
+def directed(pairs: Sequence[PairMeasurement]) -> dict[tuple[str, str | None], Directed]:
     """(device type, way of sharing) -> (job, job beside it) -> slowdowns of the first. Each row gives both directions."""
     found: dict[tuple[str, str | None], Directed] = {}
     for pair in pairs:

@@ -6,15 +6,15 @@ from hypothesis import given
 
 from gpuq.core.scheduling.admit import admit
 from gpuq.core.scheduling.limits import Limits
-from gpuq.policies.planners.batch import NOBODY, Batch
+from gpuq.policies.planners.batch import NO_PARTNER, Batch
+from gpuq.policies.planners.batch_builder import build_batch, foremost
 from gpuq.policies.planners.pairing import USUAL_SLOWDOWN, PairBook
-from gpuq.policies.planners.partial_plan import draft, foremost
 from tests.policies.shop import Shop, drawn, seeds, slowdown, tried, work
 
 
 def told(batch: Batch) -> dict[tuple[int, ...], float]:
     """What options are worth, by the jobs that they start."""
-    who = ([a] if b == NOBODY else [a, b] for a, b in zip(batch.first, batch.second, strict=True))
+    who = ([a] if b == NO_PARTNER else [a, b] for a, b in zip(batch.first, batch.second, strict=True))
     return {tuple(int(batch.jobs[i].id) for i in ids): float(v) for ids, v in zip(who, batch.value, strict=True)}
 
 
@@ -110,8 +110,8 @@ def test_no_jobs_and_no_devices_make_an_empty_batch() -> None:
     shop = Shop(1)
     assert shop.batch().size == 0
     shop.submit(work(1))
-    assert draft(shop.context(), [], shop.context().snapshots, PairBook()).size == 0
-    assert draft(shop.context(), shop.context().waiting, [], PairBook()).size == 0
+    assert build_batch(shop.context(), [], shop.context().snapshots, PairBook()).size == 0
+    assert build_batch(shop.context(), shop.context().waiting, [], PairBook()).size == 0
 
 
 def test_where_devices_are_never_shared_there_are_no_pairs() -> None:
@@ -133,8 +133,8 @@ def test_features_are_what_is_foretold_and_unknown_is_not_a_number() -> None:
     assert np.isnan(batch.job_features[0, 0])
     assert list(batch.job_features[0, 1:]) == [20, 1, 1, 100]
     assert list(batch.job_features[1]) == [7200, 50, 4, 2, 0]
-    assert [1, 1, 0] in batch.seat_features.tolist()
-    assert [1, 0, 50] in batch.seat_features.tolist()
+    assert [1, 1, 0] in batch.slot_features.tolist()
+    assert [1, 0, 50] in batch.slot_features.tolist()
 
 
 @tried
@@ -147,7 +147,7 @@ def test_each_option_alone_is_admitted(seed: int) -> None:
         assert batch.allows(np.array([option]))
         assert batch.value[option] > 0
         rows = [r - len(batch.jobs) for r, c in zip(batch.rows[option], batch.counts[option], strict=True) if c]
-        busy = [batch.seats[row].devices[0] for row in rows if row >= 0 and not batch.seats[row].idle]
+        busy = [batch.slots[row].devices[0] for row in rows if row >= 0 and not batch.slots[row].idle]
         for device in busy:
             snapshot = context.snapshot(device.id)
             assert admit(job, context.forecast(job, snapshot), snapshot, context.limits).admitted

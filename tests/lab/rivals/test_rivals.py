@@ -10,9 +10,9 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.job import JobId
 from gpuq.lab.rivals import ABLATIONS, BOUNDS, RIVALS
 from gpuq.sim.forecaster import Cold, Oracle
-from gpuq.sim.record import Run
+from gpuq.sim.record import SimulationRun
 from gpuq.sim.run import simulate
-from gpuq.sim.trace import Arrival, Trace
+from gpuq.sim.trace import JobArrival, Trace
 from gpuq.sim.world import World
 from tests.sim.small import GIB, arrivals, ends, world
 
@@ -20,7 +20,7 @@ ALL = {**RIVALS, **BOUNDS, **ABLATIONS}
 LIMITS = Limits(max_slowdown=1.2)
 
 
-def play(name: str, trace: Trace, where: World, *, cold: bool = False) -> Run:
+def play(name: str, trace: Trace, where: World, *, cold: bool = False) -> SimulationRun:
     return simulate(trace, where, Cold() if cold else Oracle(where), ALL[name](where, LIMITS))
 
 
@@ -114,7 +114,7 @@ def test_known_needs_let_jobs_share_and_leave_the_order_to_what_is_foretold() ->
 
 
 def mixed(*durations: float, every_s: float = 0.0) -> Trace:
-    found = (Arrival(JobId(n), n * every_s, seconds, 1, "heavy", "ada") for n, seconds in enumerate(durations, 1))
+    found = (JobArrival(JobId(n), n * every_s, seconds, 1, "heavy", "ada") for n, seconds in enumerate(durations, 1))
     return Trace("told", tuple(found))
 
 

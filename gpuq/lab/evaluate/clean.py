@@ -1,7 +1,7 @@
 """Two tables as people bring them, made consistent, and every step said.
 
-Arrives: singles and pairs as read. Leaves: a `Table` whose names agree, and notes for the person who brought it. Nothing is left
-out without a note. Ignores when a row was measured: repeats are combined only after what is held out is taken away.
+Arrives: singles and pairs as read. Leaves: a `CleanTables` whose names agree, and notes for the person who brought it. Nothing
+is left out without a note. Ignores when a row was measured: repeats are combined only after what is held out is taken away.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from gpuq.lab.evaluate.answers import Directed
-from gpuq.lab.measured import Pair, Single
+from gpuq.lab.measured import PairMeasurement, SingleMeasurement
 
 UNNAMED = "unnamed device type"
 _JOINTS = re.compile(r"[\W_]+")
@@ -27,13 +27,13 @@ _SPEEDS_BELOW = 0.97
 
 
 @dataclass(frozen=True, slots=True)
-class Measurement:
+class JoinedPair:
     """One measured pair, each job with what was measured of it alone. One slowdown at least is known."""
 
     device_type: str
     sharing: str | None
-    a: Single
-    b: Single
+    a: SingleMeasurement
+    b: SingleMeasurement
     slowdown_a: float | None
     slowdown_b: float | None
     measured_at: float | None
@@ -60,15 +60,15 @@ class Measurement:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class CleanTables:
     """What there is to judge by. A single is one row as measured; a pair has its jobs in the order of their names."""
 
-    singles: tuple[Single, ...]
-    pairs: tuple[Measurement, ...]
+    singles: tuple[SingleMeasurement, ...]
+    pairs: tuple[JoinedPair, ...]
     notes: tuple[str, ...]
 
 
-def tidy(singles: Sequence[Single], pairs: Sequence[Pair]) -> Table:
+def clean(singles: Sequence[SingleMeasurement], pairs: Sequence[PairMeasurement]) -> CleanTables:
     """One spelling for each device type and model, percent for fractions, pairs with their jobs' profiles."""
     notes: list[str] = []
     device = _one_spelling([*(single.device_type for single in singles), *(pair.device_type for pair in pairs)])
@@ -87,25 +87,27 @@ def tidy(singles: Sequence[Single], pairs: Sequence[Pair]) -> Table:
             f"{_count(several, 'single')} with another batch size or model under a name that is taken: pairs use the median"
         )
     placed = _placed(named, pairs, device, model, notes)
-    return Table(tuple(named), tuple(placed), tuple(notes))
+    return CleanTables(tuple(named), tuple(placed), tuple(notes))
 
 
-def work(single: Single) -> tuple[str, str, str, float | None]:
+def work(single: SingleMeasurement) -> tuple[str, str, str, float | None]:
     """Which work this single measured: repeats of it have the same."""
     return single.device_type, single.job, single.model, single.batch_size
 
 
-def combined(singles: Iterable[Single], same: Callable[[Single], Hashable] = work) -> list[Single]:
+def combined(
+    singles: Iterable[SingleMeasurement], same: Callable[[SingleMeasurement], Hashable] = work
+) -> list[SingleMeasurement]:
     """One single for those that are the same: the median of what each measured."""
-    groups: dict[Hashable, list[Single]] = defaultdict(list)
+    groups: dict[Hashable, list[SingleMeasurement]] = defaultdict(list)
     for single in singles:
         groups[same(single)].append(single)
     return [found[0] if len(found) == 1 else _median(found) for found in groups.values()]
 
 
-def combined_pairs(pairs: Iterable[Measurement]) -> list[Measurement]:
+def combined_pairs(pairs: Iterable[JoinedPair]) -> list[JoinedPair]:
     """One measurement per pair: for each direction the median of its repeats."""
-    groups: dict[tuple[str, str | None, str, str], list[Measurement]] = defaultdict(list)
+    groups: dict[tuple[str, str | None, str, str], list[JoinedPair]] = defaultdict(list)
     for pair in pairs:
         groups[pair.key].append(pair)
     return [
@@ -137,7 +139,7 @@ def _plain(name: str) -> str:
     return ".".join(_JOINTS.sub("", part) for part in parts) or name
 
 
-def _in_percent(singles: list[Single], notes: list[str]) -> list[Single]:
+def _in_percent(singles: list[SingleMeasurement], notes: list[str]) -> list[SingleMeasurement]:
     if _are_fractions([single.utilization_pct for single in singles]):
         notes.append("utilization_pct is nowhere above 1: read as fractions, times 100")
         singles = [replace(single, utilization_pct=_times_100(single.utilization_pct)) for single in singles]
@@ -155,21 +157,21 @@ def _are_fractions(values: Sequence[float | None]) -> bool:
 
 
 def _placed(
-    singles: Sequence[Single],
-    pairs: Sequence[Pair],
+    singles: Sequence[SingleMeasurement],
+    pairs: Sequence[PairMeasurement],
     device: Callable[[str], str],
     model: Callable[[str], str],
     notes: list[str],
-) -> list[Measurement]:
+) -> list[JoinedPair]:
     profiles = {_place(single): single for single in combined(singles, _place)}
     elsewhere = {single.job: single.model for single in singles}
     missing: set[str] = set()
 
-    def profile(device_type: str, job: str) -> Single:
+    def profile(device_type: str, job: str) -> SingleMeasurement:
         found = profiles.get((device_type, job))
         if found is None:
             missing.add(f"{job} on {device_type}")
-            return Single(device_type, job, elsewhere.get(job) or model(_model_of("", job)))
+            return SingleMeasurement(device_type, job, elsewhere.get(job) or model(_model_of("", job)))
         return found
 
     placed, empty = [], 0
@@ -182,12 +184,12 @@ def _placed(
         values = (a, b, pair.slowdown_a, pair.slowdown_b)
         if b.job < a.job:
             values = (b, a, pair.slowdown_b, pair.slowdown_a)
-        placed.append(Measurement(device_type, pair.sharing, *values, pair.measured_at))
+        placed.append(JoinedPair(device_type, pair.sharing, *values, pair.measured_at))
     _note_pairs(placed, empty, sorted(missing), notes)
     return placed
 
 
-def _note_pairs(placed: Sequence[Measurement], empty: int, missing: Sequence[str], notes: list[str]) -> None:
+def _note_pairs(placed: Sequence[JoinedPair], empty: int, missing: Sequence[str], notes: list[str]) -> None:
     if empty:
         notes.append(f"{_count(empty, 'pair')} with both slowdowns blank: left out")
     if missing:
@@ -209,11 +211,11 @@ def _note_pairs(placed: Sequence[Measurement], empty: int, missing: Sequence[str
         )
 
 
-def _place(single: Single) -> tuple[str, str]:
+def _place(single: SingleMeasurement) -> tuple[str, str]:
     return single.device_type, single.job
 
 
-def _median(found: Sequence[Single]) -> Single:
+def _median(found: Sequence[SingleMeasurement]) -> SingleMeasurement:
     return replace(
         found[0],
         batch_size=_middle([single.batch_size for single in found]),

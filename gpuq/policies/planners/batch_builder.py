@@ -23,7 +23,7 @@ from gpuq.core.state.device import Device, HostId
 from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.index import DeviceClass, device_class
 from gpuq.core.state.job import Job, JobId
-from gpuq.policies.planners.batch import Batch, Indices, Numbers, Seat
+from gpuq.policies.planners.batch import Batch, Indices, Numbers, Slot
 from gpuq.policies.planners.columns import Columns
 from gpuq.policies.planners.pairing import USUAL_SLOWDOWN, Needs, Newcomer, PairBook, slowdown_beside, slowdown_of
 
@@ -38,7 +38,7 @@ _MOST_PAIRS = 20_000
 Foretold = Mapping[JobId, Forecast]
 
 
-def draft(
+def build_batch(
     context: SchedulingContext,
     jobs: Sequence[Job],
     snapshots: Iterable[DeviceSnapshot],
@@ -59,7 +59,7 @@ class _Offer:
     """A place for gangs: the seats that it is of, what each job brings there, and what residents lose by it (both n)."""
 
     snapshot: DeviceSnapshot
-    seats: tuple[int, ...]
+    slots: tuple[int, ...]
     brought: Numbers
     lost: Numbers
 
@@ -92,12 +92,12 @@ class _Draft:
         self._kinds = list(dict.fromkeys(job.kind for job in jobs))
         numbers = {kind: number for number, kind in enumerate(self._kinds)}
         self._kind = np.array([numbers[job.kind] for job in jobs], dtype=np.intp)
-        self._seats: list[Seat] = []
+        self._slots: list[Slot] = []
         self._capacity: list[int] = []
         self._columns = Columns(len(jobs))
 
     def batch(self) -> Batch:
-        groups = {key: self._add_seat(Seat(tuple(p.device for p in group), True)) for key, group in self._idle.items()}
+        groups = {key: self._add_slot(Slot(tuple(p.device for p in group), True)) for key, group in self._idle.items()}
         for key, group in self._idle.items():
             self._add_alone(group, groups[key])
         beside = [self._add_beside(snapshot) for snapshot in self._busy]
@@ -105,7 +105,7 @@ class _Draft:
         options = self._columns.whole()
         return Batch(
             jobs=tuple(self._jobs),
-            seats=tuple(self._seats),
+            slots=tuple(self._slots),
             value=options.value,
             worth=options.worth,
             first=options.first,
@@ -113,15 +113,15 @@ class _Draft:
             devices=options.devices,
             rows=options.rows,
             counts=options.counts,
-            room=np.array([1] * len(self._jobs) + self._capacity, dtype=np.intp),
+            capacity=np.array([1] * len(self._jobs) + self._capacity, dtype=np.intp),
             weight=np.array([self._weights[job.priority] for job in self._jobs], dtype=np.float64),
             job_features=self._job_features(),
-            seat_features=self._seat_features(),
+            slot_features=self._slot_features(),
         )
 
     # --- options --------------------------------------------------------------------------------------------------
 
-    def _add_alone(self, group: Sequence[DeviceSnapshot], seat: int) -> None:
+    def _add_alone(self, group: Sequence[DeviceSnapshot], slot: int) -> None:
         """Each single job alone on one of these idle devices, and each two of them together."""
         snapshot, sort = group[0], device_class(group[0].device)
         newcomers, rates = self._newcomers[sort], self._rates[sort]
@@ -130,10 +130,10 @@ class _Draft:
             [admit(n.job, n.forecast, snapshot, self._context.limits).admitted for n in kinds], dtype=np.bool_
         )
         alone = np.flatnonzero(self._single & allowed[kind_of]) if len(kinds) else np.empty(0, dtype=np.intp)
-        self._columns.add_alone(rates[alone], 0.0, alone, seat)
+        self._columns.add_alone(rates[alone], 0.0, alone, slot)
         sharing = np.array([newcomers[index].shares for index in alone], dtype=np.bool_)
         first, second, worth = self._pairs(alone[sharing], sort, snapshot)
-        self._columns.add_pairs(worth, first, second, seat)
+        self._columns.add_pairs(worth, first, second, slot)
 
     def _pairs(self, sharing: Indices, sort: DeviceClass, snapshot: DeviceSnapshot) -> tuple[Indices, Indices, Numbers]:
         """(who starts, who joins, what each brings) of each pair that is worth more than the better of the two alone."""
@@ -192,10 +192,10 @@ class _Draft:
             if found is not None:
                 speeds[index], losses[index] = found
         brought, lost = rates * speeds[kind_of], losses[kind_of]
-        seat = self._add_seat(Seat((snapshot.device,), False))
+        slot = self._add_slot(Slot((snapshot.device,), False))
         joining = np.flatnonzero(self._single & (brought > lost))
-        self._columns.add_alone(brought[joining], lost[joining], joining, seat)
-        return _Offer(snapshot, (seat,), brought, lost)
+        self._columns.add_alone(brought[joining], lost[joining], joining, slot)
+        return _Offer(snapshot, (slot,), brought, lost)
 
     def _join(self, job: Job, snapshot: DeviceSnapshot) -> tuple[float, float] | None:
         """(the newcomer's speed, what the residents lose) if admission allows it beside them."""
@@ -213,10 +213,10 @@ class _Draft:
         hosts: dict[HostId, list[_Offer]] = {}
         for key, group in self._idle.items():
             for host, snapshots in _by_host(group).items():
-                seat = self._add_seat(Seat(tuple(snapshot.device for snapshot in snapshots), True))
+                slot = self._add_slot(Slot(tuple(snapshot.device for snapshot in snapshots), True))
                 brought = self._rates[device_class(snapshots[0].device)]
                 offers = (
-                    _Offer(snapshot, (groups[key], seat), brought, np.zeros(len(brought))) for snapshot in snapshots
+                    _Offer(snapshot, (groups[key], slot), brought, np.zeros(len(brought))) for snapshot in snapshots
                 )
                 hosts.setdefault(host, []).extend(offers)
         for offer in beside:
@@ -235,7 +235,7 @@ class _Draft:
         lost = sum(float(offer.lost[index]) for offer in taken)
         if brought > lost:
             self._columns.add_gang(
-                brought, lost, index, count, Counter(seat for offer in taken for seat in offer.seats)
+                brought, lost, index, count, Counter(slot for offer in taken for slot in offer.slots)
             )
 
     def _gang_may(self, index: int, offer: _Offer) -> bool:
@@ -244,10 +244,10 @@ class _Draft:
         newcomer = self._newcomers[device_class(offer.snapshot.device)][index]
         return admit(newcomer.job, newcomer.forecast, offer.snapshot, self._context.limits).admitted
 
-    def _add_seat(self, seat: Seat) -> int:
-        self._seats.append(seat)
-        self._capacity.append(len(seat.devices))
-        return len(self._seats) - 1
+    def _add_slot(self, slot: Slot) -> int:
+        self._slots.append(slot)
+        self._capacity.append(len(slot.devices))
+        return len(self._slots) - 1
 
     # --- what they are worth --------------------------------------------------------------------------------------
 
@@ -269,10 +269,10 @@ class _Draft:
         rows = [(*_plain(n), n.job.device_count, self._context.now - n.job.submitted_at) for n in forecasts]
         return np.array(rows, dtype=np.float64).reshape(len(self._jobs), 5)
 
-    def _seat_features(self) -> Numbers:
-        committed = (self._context.snapshot(seat.devices[0].id).committed_utilization for seat in self._seats)
-        rows = [(len(seat.devices), seat.idle, load) for seat, load in zip(self._seats, committed, strict=True)]
-        return np.array(rows, dtype=np.float64).reshape(len(self._seats), 3)
+    def _slot_features(self) -> Numbers:
+        committed = (self._context.snapshot(slot.devices[0].id).committed_utilization for slot in self._slots)
+        rows = [(len(slot.devices), slot.idle, load) for slot, load in zip(self._slots, committed, strict=True)]
+        return np.array(rows, dtype=np.float64).reshape(len(self._slots), 3)
 
 
 def _joinable(snapshot: DeviceSnapshot, context: SchedulingContext) -> bool:

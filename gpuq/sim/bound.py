@@ -1,8 +1,8 @@
-"""The most that sharing could save: if all jobs were there at once, and free to change partners at any moment.
+"""An upper bound on what sharing can save, computed by a linear program.
 
-Arrives: a scenario, and the limits that pairs are held to. Leaves: a share of the device time that the jobs take run exclusively,
-an upper bound of the packing saving of any schedule whose pairs keep to the limits. Ignores who is there when, hosts, and what
-would have to be learned first: what is between this and what a policy saves is order and luck as well as knowledge.
+It assumes that all jobs are there at once and may change partners at any moment, so no schedule whose pairs keep to the limits
+saves more. It ignores arrival times, hosts, and what would have to be learned first: the gap to what a policy saves is due to
+order and luck as well as to knowledge.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.forecast import PairCost
 from gpuq.core.state.job import KindId
 from gpuq.sim.memory import peak_memory
-from gpuq.sim.scenario import Scenario
+from gpuq.sim.scenario_builder import Scenario
 from gpuq.sim.world import World
 
-# Of more pairs the program below takes longer than a person wants to wait for one figure.
+# With more pairs the linear program takes longer than a person wants to wait for one figure.
 _MOST_PAIRS = 200_000
 
 
 @dataclass(frozen=True)
 class _Pair:
-    """Two workloads by their places in a list, and the slowdown of each beside the other."""
+    """Two workloads by their indexes in a list, and the slowdown of each beside the other."""
 
     one: int
     other: int
@@ -36,21 +36,24 @@ class _Pair:
 
 
 def possible_saving(scenario: Scenario, limits: Limits) -> float | None:
-    """The bound: 0.5 would be two jobs on every device that do not disturb each other. None without SciPy, where more than
-    two may share a device, since no such slowdowns were measured, where devices differ in speed, and where kinds are too
-    many to pair."""
+    """The bound as a share of the device time that the jobs take exclusively; 0.5 would be two undisturbed jobs on every
+    device.
+
+    None without SciPy, where more than two may share a device (no such slowdowns were measured), where device types differ in
+    speed, and with too many workloads to pair.
+    """
     world = scenario.world
     if limits.residents_per_device < 2:
         return 0.0
     if limits.residents_per_device > 2 or len({device.type for device in world.devices}) > 1:
         return None
-    work, memory = _asked(scenario)
+    work, memory = _work_and_memory(scenario)
     names = sorted(work)
     if sum(work.values()) <= 0 or len(names) * (len(names) + 1) // 2 > _MOST_PAIRS:
         return None
     if not can_be_computed():
         return None
-    pairs = list(_suiting(world, names, memory, limits))
+    pairs = list(_allowed_pairs(world, names, memory, limits))
     return 1 - _least_device_time([work[name] for name in names], pairs) / sum(work.values())
 
 
@@ -59,8 +62,8 @@ def can_be_computed() -> bool:
     return find_spec("scipy") is not None
 
 
-def _asked(scenario: Scenario) -> tuple[Mapping[str, float], Mapping[str, int]]:
-    """Of each workload: device-seconds of all its jobs alone, and the bytes of the job that needs the fewest."""
+def _work_and_memory(scenario: Scenario) -> tuple[Mapping[str, float], Mapping[str, int]]:
+    """For each workload: device-seconds of all its jobs alone, and the bytes of the job that needs the fewest."""
     work: dict[str, float] = defaultdict(float)
     memory: dict[str, int] = {}
     for arrival in scenario.trace.arrivals:
@@ -71,8 +74,8 @@ def _asked(scenario: Scenario) -> tuple[Mapping[str, float], Mapping[str, int]]:
     return work, memory
 
 
-def _suiting(world: World, names: Sequence[str], memory: Mapping[str, int], limits: Limits) -> Iterator[_Pair]:
-    """The pairs that fit on a device and that the limits allow, by what they really cost."""
+def _allowed_pairs(world: World, names: Sequence[str], memory: Mapping[str, int], limits: Limits) -> Iterator[_Pair]:
+    """The pairs that fit on a device and that the limits allow, judged by their true slowdowns."""
     room = world.largest_memory - int(world.largest_memory * limits.memory_headroom)
     for one, other in combinations_with_replacement(range(len(names)), 2):
         a, b = names[one], names[other]
@@ -89,9 +92,9 @@ def _allowed(slowdowns: tuple[float, float], limits: Limits) -> bool:
 
 
 def _least_device_time(work: Sequence[float], pairs: Sequence[_Pair]) -> float:
-    """A linear program over the device time that each workload has alone and each pair has together: the least in which all
-    work gets done. In a second beside another a job does 1 / slowdown of what it does alone."""
-    # It takes a while to import, and only a report wants it.
+    """The least device time in which all work gets done: a linear program over the time of each workload alone and of each
+    pair together. In a second beside a partner a job does 1 / slowdown of what it does alone."""
+    # SciPy is slow to import and optional.
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
 

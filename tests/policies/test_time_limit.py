@@ -10,7 +10,7 @@ import time
 import pytest
 
 from gpuq.policies import alarm
-from gpuq.policies.alarm import Interrupting, TookTooLong
+from gpuq.policies.time_limit import SignalTimeLimit, TimeLimitExceeded
 
 LIMIT_S = 0.02
 
@@ -21,13 +21,13 @@ def for_ever() -> None:
 
 
 def test_an_endless_loop_is_broken_off() -> None:
-    with pytest.raises(TookTooLong):
-        Interrupting()(for_ever, LIMIT_S)
+    with pytest.raises(TimeLimitExceeded):
+        SignalTimeLimit()(for_ever, LIMIT_S)
 
 
 def test_sleep_is_broken_off_too() -> None:
-    with pytest.raises(TookTooLong):
-        Interrupting()(lambda: time.sleep(3600), LIMIT_S)
+    with pytest.raises(TimeLimitExceeded):
+        SignalTimeLimit()(lambda: time.sleep(3600), LIMIT_S)
 
 
 def test_work_that_swallows_every_exception_is_broken_off() -> None:
@@ -38,8 +38,8 @@ def test_work_that_swallows_every_exception_is_broken_off() -> None:
             except Exception:  # noqa: BLE001
                 continue
 
-    with pytest.raises(TookTooLong):
-        Interrupting()(stubborn, LIMIT_S)
+    with pytest.raises(TimeLimitExceeded):
+        SignalTimeLimit()(stubborn, LIMIT_S)
 
 
 def test_work_that_swallows_the_first_blow_gets_another() -> None:
@@ -52,8 +52,8 @@ def test_work_that_swallows_the_first_blow_gets_another() -> None:
             blows.append(blow)
         for_ever()
 
-    with pytest.raises(TookTooLong):
-        Interrupting()(thick_skinned, LIMIT_S)
+    with pytest.raises(TimeLimitExceeded):
+        SignalTimeLimit()(thick_skinned, LIMIT_S)
     assert len(blows) == 1
 
 
@@ -61,7 +61,7 @@ def test_work_in_time_gives_its_result_and_leaves_no_timer_behind() -> None:
     rung = []
     before = signal.signal(signal.SIGALRM, lambda *_: rung.append(True))
     try:
-        assert Interrupting()(lambda: 7, 60) == 7
+        assert SignalTimeLimit()(lambda: 7, 60) == 7
         assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
         signal.raise_signal(signal.SIGALRM)
         assert rung == [True], "the handler of before is back"
@@ -72,7 +72,7 @@ def test_work_in_time_gives_its_result_and_leaves_no_timer_behind() -> None:
 def test_a_timer_of_somebody_elses_goes_on() -> None:
     signal.setitimer(signal.ITIMER_REAL, 3600)
     try:
-        Interrupting()(lambda: 7, 60)
+        SignalTimeLimit()(lambda: 7, 60)
         assert signal.getitimer(signal.ITIMER_REAL)[0] > 3000
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -91,19 +91,19 @@ def test_code_of_a_spared_package_is_not_broken_off_in_the_middle() -> None:
     work = {"__name__": "somebody.elses", "spared": spared}
     exec("def work():\n    while True:\n        spared()\n        n = 0\n        while n < 10_000: n += 1\n", work)
 
-    with pytest.raises(TookTooLong):
-        Interrupting(spared=(__name__,))(work["work"], LIMIT_S)
+    with pytest.raises(TimeLimitExceeded):
+        SignalTimeLimit(spared=(__name__,))(work["work"], LIMIT_S)
     assert done
 
 
 def test_another_thread_gets_no_alarm_and_the_work_is_done() -> None:
     results: list[int] = []
-    thread = threading.Thread(target=lambda: results.append(Interrupting()(lambda: 7, LIMIT_S)))
+    thread = threading.Thread(target=lambda: results.append(SignalTimeLimit()(lambda: 7, LIMIT_S)))
     thread.start()
     thread.join()
     assert results == [7]
 
 
 def test_a_signal_that_comes_when_the_work_is_over_does_nothing() -> None:
-    Interrupting()._ring(signal.SIGALRM, sys._getframe())
+    SignalTimeLimit()._ring(signal.SIGALRM, sys._getframe())
     assert alarm.patient(lambda: 7, 0) == 7
