@@ -80,7 +80,7 @@ def test_other_handlers_get_the_record_as_it_was(log: logging.Logger) -> None:
     assert len(counted.getvalue().splitlines()) == 2
 
 
-def test_a_log_that_is_too_large_begins_anew_and_its_newest_part_is_kept(tmp_path: Path) -> None:
+def test_shorten_empties_a_large_log_and_keeps_its_newest_part(tmp_path: Path) -> None:
     file = tmp_path / "worker.log"
     with file.open("ab") as writer:
         writer.write(b"".join(b"line %06d\n" % number for number in range(1000)))
@@ -93,7 +93,7 @@ def test_a_log_that_is_too_large_begins_anew_and_its_newest_part_is_kept(tmp_pat
         shorten(file, most_bytes=12_000)
         writer.write(b"after\n")
 
-    assert file.read_bytes() == b"after\n", "who has it open for appending writes on"
+    assert file.read_bytes() == b"after\n", "a process that has it open for appending writes on"
     kept = (tmp_path / "worker.log.1").read_text().splitlines()
     assert (len(kept), kept[-1]) == (1000, "line 001000")
     shorten(tmp_path / "absent.log")

@@ -19,7 +19,7 @@ from gpuq.home import Home
 from gpuq.settings import Settings, load
 from tests.api.support import MemoryStore, MemoryStream, SmallModels, describe
 
-TOKEN = "a-token-of-the-test-that-nobody-knows"
+TOKEN = "a-token-of-the-test-that-is-secret"
 
 
 @dataclass

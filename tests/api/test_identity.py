@@ -1,4 +1,4 @@
-"""Nobody uses the endpoint without being known, and no other web page uses it at all."""
+"""The endpoint answers identified callers only, and no other web page."""
 
 from __future__ import annotations
 

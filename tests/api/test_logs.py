@@ -153,9 +153,9 @@ async def test_a_job_without_output_yet_has_an_empty_log(endpoint: Endpoint) -> 
 async def test_a_missing_log_is_404(endpoint: Endpoint, folder: Path) -> None:
     folder.rmdir()
     end(endpoint)
-    status, told = await endpoint.get("/api/v1/jobs/7/logs")
-    assert (status, told["exit_code"]) == (404, 3)
-    assert "rack-3" in told["hint"]
+    status, reply = await endpoint.get("/api/v1/jobs/7/logs")
+    assert (status, reply["exit_code"]) == (404, 3)
+    assert "rack-3" in reply["hint"]
     assert (await endpoint.get("/api/v1/jobs/7/logs?attempt=9"))[0] == 404
 
 

@@ -71,7 +71,7 @@ def test_a_resident_has_one_partner_at_a_time() -> None:
 def test_saving_and_delay_are_bounded_by_what_is_shared(
     x: float, y: float, ours: float, theirs: float, at: float
 ) -> None:
-    """Two on a device save at most the time together, and nobody is slowed beyond what was foretold."""
+    """Two on a device save at most the time together, and no job is slowed beyond what was predicted."""
     found = effect(a_chance(at=at, x=x, y=y), LoneRun("b", at, at + ours, 1), LoneRun("a", at - 1, at - 1 + theirs, 1))
     assert found is not None
     assert found.saved_s <= found.together_s + 1e-6

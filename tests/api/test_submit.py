@@ -231,17 +231,17 @@ async def test_predict_says_which_devices_would_take_it_now(endpoint: Endpoint) 
     afternoon(endpoint.store, endpoint.stream)
     names = [device.id for device in endpoint.store.known]
 
-    async def told(gpus: int = 1, **changes: Any) -> tuple[list[str], bool]:
+    async def reply(gpus: int = 1, **changes: Any) -> tuple[list[str], bool]:
         endpoint.stream.picture = picture(time.time(), *(live_device(name, 141, 3.0, **changes) for name in names[:2]))
         endpoint.context.live._last = None
         _, body = await endpoint.post("/api/v1/predict", submission(gpus=gpus))
         return body["free_devices"], body["expected_start"] is not None
 
-    assert await told() == await told(gpus=2) == (["gpu0", "gpu1"], True)
-    assert await told(gpus=3) == ([], False)
-    assert await told(unwell="XID 79") == ([], False)
-    assert await told(reserved=True) == ([], False), "it is kept free for a job that has waited long"
-    assert await told(used_memory_bytes=130 * GIB, foreign_memory_bytes=130 * GIB) == ([], False)
+    assert await reply() == await reply(gpus=2) == (["gpu0", "gpu1"], True)
+    assert await reply(gpus=3) == ([], False)
+    assert await reply(unwell="XID 79") == ([], False)
+    assert await reply(reserved=True) == ([], False), "it is kept free for a job that has waited long"
+    assert await reply(used_memory_bytes=130 * GIB, foreign_memory_bytes=130 * GIB) == ([], False)
 
 
 async def test_a_bound_ends_at_the_device(endpoint: Endpoint) -> None:

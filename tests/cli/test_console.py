@@ -171,7 +171,7 @@ def test_eight_equal_gpus_have_one_heading_and_a_line_each() -> None:
 
 
 def test_narrow_terminals_cut_names_before_residents() -> None:
-    name = "a-very-long-experiment-name-of-somebody.py"
+    name = "a-very-long-experiment-name-of-another.py"
     devices = [an_h100(0, (1001, name, 40), (1002, name, 20.5), (1003, name, 3))]
     for width in (80, 100):
         line = gpus.screen(devices, width, colour=False)[-1]
@@ -219,12 +219,12 @@ def test_a_job_on_several_devices_shows_the_first_and_how_many_more() -> None:
 
 
 def test_why_a_job_on_several_devices_waits() -> None:
-    def told(rule: str, **numbers: object) -> str:
+    def output(rule: str, **numbers: object) -> str:
         return messages.lines({"rule": rule, "admitted": False, "numbers": numbers, "device": None})[0]
 
-    waits = told("Resources", wanted_devices=2, devices=4, busy_devices=3)
+    waits = output("Resources", wanted_devices=2, devices=4, busy_devices=3)
     assert waits == "Resources: 2 devices of one host wanted; 3 of 4 are busy."
-    waits = told("Resources", wanted_devices=4, devices=4, busy_devices=0, unusable_devices=1)
+    waits = output("Resources", wanted_devices=4, devices=4, busy_devices=0, unusable_devices=1)
     assert waits == "Resources: 4 devices of one host wanted; 0 of 4 are busy, 1 unusable: `gpuq doctor` says why."
-    never = told("NeverFits", wanted_devices=8, devices_per_host=4)
+    never = output("NeverFits", wanted_devices=8, devices_per_host=4)
     assert never == "NeverFits: 8 devices of one host wanted; the most that there are is 4."

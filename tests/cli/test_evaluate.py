@@ -27,10 +27,10 @@ def test_figures_for_people_and_for_programs(gpuq: Command, pairs: Path) -> None
     done = gpuq("model", "evaluate", "--pairs", pairs.name, "--holdout", "model", GPUQ_HOME=gone)
     assert (done.code, done.err) == (0, "")
     assert "slowdown" in done.out
-    told = gpuq("model", "--json", "evaluate", "--pairs", str(pairs), "--holdout=model", GPUQ_HOME=gone).json
-    assert told["holdout"]["by"] == "model"
-    assert told["slowdown"]["n"] == 18
-    assert set(told["baselines"]["ridge"]["slowdown"]) == set(told["slowdown"])
+    output = gpuq("model", "--json", "evaluate", "--pairs", str(pairs), "--holdout=model", GPUQ_HOME=gone).json
+    assert output["holdout"]["by"] == "model"
+    assert output["slowdown"]["n"] == 18
+    assert set(output["baselines"]["ridge"]["slowdown"]) == set(output["slowdown"])
     assert not Path(gone).exists()
 
 

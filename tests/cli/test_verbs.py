@@ -264,7 +264,7 @@ def test_version_works_without_a_daemon(gpuq: Command) -> None:
 
 
 def test_report_shadow(gpuq: Command, api: FakeApi) -> None:
-    told = {
+    output = {
         "on": True, "days": 7, "since": "2026-11-14T00:00:00Z", "definition": "Each job joins another.", "chances": 5,
         "counted": 3, "open": 1, "never_ran": 1, "slowdown_unknown": 0, "gpu_hours_run": 160.0, "gpu_hours_saved": 12.3,
         "wait_avoided_mean_s": 2040.0, "wait_avoided_hours": 1.7, "slowdown_mean": 1.06, "slowdown_worst": 1.14,
@@ -274,7 +274,7 @@ def test_report_shadow(gpuq: Command, api: FakeApi) -> None:
             "beside_slowdown": 1.02, "wait_avoided_mean_s": 2040.0, "evidence": "learned",
         }],
     }  # fmt: skip
-    api.on("GET", "/api/v1/report/shadow", told)
+    api.on("GET", "/api/v1/report/shadow", output)
     shown = gpuq("report", "shadow", "--days", "30").out
     out = " ".join(shown.split())
     assert api.requests[-1].query["days"] == "30"
@@ -284,7 +284,7 @@ def test_report_shadow(gpuq: Command, api: FakeApi) -> None:
     assert "1 still wait or run and 1 ended before they ran" in out
     assert "\x1b" not in shown
     assert shown.endswith("Each job joins another.\n")
-    assert gpuq("report", "shadow", "--json").json == told
+    assert gpuq("report", "shadow", "--json").json == output
     for wrong in (("report",), ("report", "light"), ("report", "shadow", "--days", "0")):
         assert gpuq(*wrong).code == 2
 
@@ -299,8 +299,8 @@ def test_a_report_without_opportunities_says_why(gpuq: Command, api: FakeApi) ->
     assert "12 of the 40 runs that ended really shared a device" in out
     assert "shadow = true" in out
     api.on("GET", "/api/v1/report/shadow", {**nothing, "on": True, "days": 1, "attempts_shared": 0})
-    told = "No waiting job could have joined one that ran alone in the last day; 40 runs ended in that time."
-    assert " ".join(gpuq("report", "shadow").out.split()) == told
+    output = "No waiting job could have joined one that ran alone in the last day; 40 runs ended in that time."
+    assert " ".join(gpuq("report", "shadow").out.split()) == output
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
-"""NVIDIA's MPS through a stand-in for its control program: started, used, parted from, and ended when nobody needs it.
+"""NVIDIA's MPS through a stand-in for its control program: started, used, disconnected from, and ended without clients.
 
-The stand-in keeps in its folder of pipes: `daemon` while it runs, `clients` (`SERVER CLIENT` lines), and `told`, every command.
+The stand-in keeps in its folder of pipes: `daemon` while it runs, `clients` (`SERVER CLIENT` lines), and `reported`, every
+command.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if sys.argv[1:] == ["-d"]:
 if not (pipes / "daemon").exists():
     sys.exit("Cannot find MPS control daemon process")
 command = sys.stdin.read().split()
-with (pipes / "told").open("a") as file:
+with (pipes / "reported").open("a") as file:
     print(*command, file=file)
 pairs = [line.split() for line in (pipes / "clients").read_text().splitlines()] if (pipes / "clients").exists() else []
 if command == ["get_server_list"]:
@@ -60,8 +61,8 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     return replace(load({"GPUQ_HOME": str(home)}), devices=Devices(mps=True, mps_limit_memory=True))
 
 
-def told(settings: Settings) -> list[str]:
-    return (settings.home.mps_pipes / "told").read_text().splitlines()
+def reported(settings: Settings) -> list[str]:
+    return (settings.home.mps_pipes / "reported").read_text().splitlines()
 
 
 def client_environment(settings: Settings) -> dict[str, str]:
@@ -75,8 +76,8 @@ def test_the_mps_daemon_is_started_once_and_ended_without_clients(settings: Sett
     (settings.home.mps_pipes / "clients").write_text("70 4242\n")
     assert not mps.stop(settings)
     assert (settings.home.mps_pipes / "daemon").exists()
-    assert "quit" not in told(settings)
-    assert told(settings).count(f"start_server -uid {os.getuid()}") == 1
+    assert "quit" not in reported(settings)
+    assert reported(settings).count(f"start_server -uid {os.getuid()}") == 1
     (settings.home.mps_pipes / "clients").write_text("")
     assert mps.stop(settings)
     assert not (settings.home.mps_pipes / "daemon").exists()
@@ -98,7 +99,7 @@ def test_only_our_own_clients_are_disconnected(settings: Settings):
     mps.start(settings)
     (settings.home.mps_pipes / "clients").write_text("70 11\n70 12\n71 13\n")
     shim_mps.disconnect(client_environment(settings), [12, 13, 99])
-    assert [line for line in told(settings) if line.startswith("terminate")] == [
+    assert [line for line in reported(settings) if line.startswith("terminate")] == [
         "terminate_client 70 12",
         "terminate_client 71 13",
     ]
@@ -120,7 +121,7 @@ def test_mps_memory_limits_are_set_only_if_configured(settings: Settings):
     assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in environment(unlimited, launched, placement)
 
 
-HANDLES = "import signal, time; signal.signal(15, lambda *_: open({told!r}, 'a').write('heard\\n'))\n"
+HANDLES = "import signal, time; signal.signal(15, lambda *_: open({reported!r}, 'a').write('heard\\n'))\n"
 WAITS = "print('ready', flush=True)\nwhile True: time.sleep(0.05)"
 
 
@@ -131,7 +132,7 @@ def test_a_client_is_disconnected_before_its_final_signal(
     settings: Settings, attempt: Attempt, handles: bool, order: list[str]
 ):
     mps.start(settings)
-    code = (HANDLES.format(told=str(settings.home.mps_pipes / "told")) if handles else "import time\n") + WAITS
+    code = (HANDLES.format(reported=str(settings.home.mps_pipes / "reported")) if handles else "import time\n") + WAITS
     attempt.order(sys.executable, "-c", code, env=client_environment(settings)).start()
     pid = attempt.started()["pid"]
     log = attempt.folder / "output.log"
@@ -139,5 +140,5 @@ def test_a_client_is_disconnected_before_its_final_signal(
     (settings.home.mps_pipes / "clients").write_text(f"70 {pid}\n70 1\n")
     attempt.stop()
     assert attempt.end()["ending"] == "stopped"
-    found = [line for line in told(settings) if line.startswith(("heard", "terminate"))]
+    found = [line for line in reported(settings) if line.startswith(("heard", "terminate"))]
     assert found == [line.format(pid=pid) for line in order]

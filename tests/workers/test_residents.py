@@ -127,7 +127,7 @@ def test_a_job_survives_a_restart_and_its_end_is_reported(host: Host) -> None:
     assert len(host.events()) == 1, "nothing is said twice"
     assert list(host.residents.present()) == [attempt_id()]
     (host.attempts / "go").touch()
-    running.end()  # while nobody looks
+    running.end()  # while no service runs
     host.restart()
     assert [type(event).__name__ for event in host.settle(2)] == ["Started", "Exited"]
     assert host.events()[1].exit_code == 9

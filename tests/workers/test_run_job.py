@@ -1,4 +1,4 @@
-"""Orders: followed at most once, and never when they are forged, late, or for somebody else."""
+"""Orders: followed at most once, and never if they are forged, late, or for another host."""
 
 from __future__ import annotations
 
@@ -133,13 +133,13 @@ def test_a_stop_ends_a_running_attempt_long_before_its_own_end(settings: Setting
     assert folder.ended().ending == "stopped"  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(("asked", "told"), [(None, "SIGTERM"), ("SIGUSR1", "SIGUSR1")])
+@pytest.mark.parametrize(("asked", "reported"), [(None, "SIGTERM"), ("SIGUSR1", "SIGUSR1")])
 def test_a_preempted_job_gets_its_own_signal_and_may_save(
-    settings: Settings, folder: AttemptFolder, asked: str | None, told: str
+    settings: Settings, folder: AttemptFolder, asked: str | None, reported: str
 ) -> None:
     code = (
         "import signal, sys, time\n"
-        f"signal.signal(signal.{told}, lambda *_: (print('saved', flush=True), sys.exit(0)))\n"
+        f"signal.signal(signal.{reported}, lambda *_: (print('saved', flush=True), sys.exit(0)))\n"
         "print('ready', flush=True)\ntime.sleep(60)"
     )
     twins.context(settings, OneClaim(spec([sys.executable, "-c", code], preemptible=True, signal=asked)))

@@ -1,4 +1,4 @@
-"""The worker service as a whole: what ran is told to the dispatcher, whatever else fails around it."""
+"""The worker service as a whole: every start and end reaches the dispatcher, whatever else fails."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ async def test_events_wait_in_the_spool_while_redis_is_unreachable(settings: Set
 
 
 async def test_events_are_delivered_while_the_driver_hangs(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its devices have no reading then, so that nobody is admitted; ends are reported without a new measurement."""
+    """Its devices have no reading then, so that no job is admitted; ends are reported without a new measurement."""
     monkeypatch.setattr(sampler_thread, "_FINISH_WITHIN_S", 0.2)
     release = threading.Event()
 

@@ -83,7 +83,7 @@ class StillSampler:
         return Measurement(peak_memory_bytes=GIB, steps=7)
 
     def pause(self, attempts: Sequence[AttemptId]) -> None:
-        raise AssertionError("nobody asked for a blink")
+        raise AssertionError("no blink was requested")
 
     resume = note = pause  # type: ignore[assignment]
 
@@ -92,7 +92,7 @@ class StillSampler:
 
 
 class Inbox:
-    """The dispatcher's side: keeps what comes, acknowledges in order if it is told to."""
+    """The dispatcher's side: keeps what comes, acknowledges in order on request."""
 
     def __init__(self, *, acknowledges: bool = True) -> None:
         self.acknowledges, self.down = acknowledges, False

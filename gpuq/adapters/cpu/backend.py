@@ -89,7 +89,7 @@ class _Load:
     """What the cores of one device did between two looks, in percent; `stolen` is not part of `busy`.
 
     `foreign` is `busy` without gpuq's jobs: slightly negative where the two are measured at different moments, and None in the
-    second in which a job starts or ends, when they cannot be told apart.
+    second in which a job starts or ends, when they cannot be separated.
     """
 
     busy: float
@@ -227,8 +227,8 @@ class CpuBackend:
         busy_pct, stolen_pct = 100 * max(0, busy) / total, 100 * max(0, stolen) / total
         shares = [usage[attempt].utilization_pct for attempt in look.residents[device]]
         known = [share for share in shares if share is not None]
-        told_apart = self._last.residents[device] == look.residents[device] and len(known) == len(shares)
-        return _Load(busy_pct, stolen_pct, busy_pct - sum(known) if told_apart else None)
+        separable = self._last.residents[device] == look.residents[device] and len(known) == len(shares)
+        return _Load(busy_pct, stolen_pct, busy_pct - sum(known) if separable else None)
 
     def _smoothed_foreign(self, device: DeviceId, load: _Load | None, look: _Look) -> float | None:
         """Foreign utilisation as an exponential mean over 20 s, so that a command that runs for a moment blocks no start.

@@ -191,16 +191,16 @@ def test_a_busy_tree_uses_its_device(spawn: Callable[[str], int], code: str):
 def test_a_job_has_its_part_of_the_processors_energy_or_none(spawn: Callable[[str], int]):
     resident = ResidentProcess(attempt(1), spawn(BURN), (DEVICE,))
     cores = {Device(DEVICE, HostId("here"), "cpu", "cpu-1", GIB): (CORE,)}
-    told = CpuBackend(cores, unpromised=2 * GIB, energy=lambda: 10.0)
-    assert told.read(0.0, [resident]).usage[attempt(1)].energy_joules is None, "nothing to take a difference from"
-    seen = look_until(told, [resident], lambda snapshot: bool(snapshot.usage[attempt(1)].energy_joules))
+    with_energy = CpuBackend(cores, unpromised=2 * GIB, energy=lambda: 10.0)
+    assert with_energy.read(0.0, [resident]).usage[attempt(1)].energy_joules is None, "nothing to take a difference from"
+    seen = look_until(with_energy, [resident], lambda snapshot: bool(snapshot.usage[attempt(1)].energy_joules))
     part = seen.usage[attempt(1)].energy_joules
     assert part is not None
     assert 0 < part <= 10
-    untold = CpuBackend(cores, unpromised=2 * GIB, energy=lambda: None)
-    untold.read(0.0, [resident])
+    without_energy = CpuBackend(cores, unpromised=2 * GIB, energy=lambda: None)
+    without_energy.read(0.0, [resident])
     wait_for_ticks()
-    assert untold.read(1.0, [resident]).usage[attempt(1)].energy_joules is None
+    assert without_energy.read(1.0, [resident]).usage[attempt(1)].energy_joules is None
 
 
 def test_a_busy_foreign_process_is_foreign_load(spawn: Callable[[str], int]):

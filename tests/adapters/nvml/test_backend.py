@@ -102,7 +102,7 @@ def test_one_lost_gpu_does_not_hide_the_other(run: Callable[..., Ran]):
 # --- readings ------------------------------------------------------------------------------------------------------
 
 
-def test_two_residents_are_told_apart_by_their_samples(run: Callable[..., Ran]):
+def test_two_residents_are_distinguished_by_their_samples(run: Callable[..., Ran]):
     ran = run(
         "one, two = tree(), tree()\n"
         "state('device 0 used 9000', 'device 0 utilization 99', f'device 0 compute {one[1]} 3000',\n"
@@ -164,7 +164,7 @@ def test_without_process_list_a_lone_job_has_what_exceeds_the_baseline(run: Call
     assert empty == [500, 10, 500, 10], "nothing of it is ours"
     assert before == [0, 0], "the level falls with what the GPU shows"
     assert alone == [{"GPU-0": [3500, 64, 500, 4], "GPU-1": [0, 0, 0, 0]}, {"1-1": [3000, 60]}]
-    assert both[1] == {"1-1": [None, None], "2-1": [None, None]}, "whose is whose nobody can tell"
+    assert both[1] == {"1-1": [None, None], "2-1": [None, None]}, "the driver does not say whose they are"
     assert both[0]["GPU-0"] == [5500, 94, 500, 4]
 
 
@@ -223,14 +223,14 @@ def test_the_slow_graphics_call_is_made_once_in_ten_seconds(run: Callable[..., R
 
 def test_gpm_samples_are_subtracted_in_order(run: Callable[..., Ran]):
     ran = run(
-        "def told(now):\n"
+        "def reported(now):\n"
         "    r = backend.read(now, []).readings['GPU-0']\n"
         "    return r.utilization_pct, r.vitals.sm_activity_pct, r.vitals.memory_bandwidth_pct\n"
         "base = 'device 0 utilization 99', 'device 0 bus 44'\n"
-        "first = told(NOW); state(*base, 'device 0 gpm 70 55.5 20'); second = told(NOW + 1)\n"
-        "state(*base, 'device 0 gpm 100 60 -1'); third = told(NOW + 2)\n"
+        "first = reported(NOW); state(*base, 'device 0 gpm 70 55.5 20'); second = reported(NOW + 1)\n"
+        "state(*base, 'device 0 gpm 100 60 -1'); third = reported(NOW + 2)\n"
         f"state(*base, 'device 0 gpm 1 1 1', 'fail 0 nvmlGpmSampleGet {NO_PERMISSION}')\n"
-        "result = first, second, third, told(NOW + 3); backend.close()",
+        "result = first, second, third, reported(NOW + 3); backend.close()",
         start="device 0 utilization 99\ndevice 0 bus 44\ndevice 0 gpm 0 0 0",
     )
     assert ran.result == [[99, None, 44], [99, 55.5, 20], [99, pytest.approx(4.5), 44], [99, None, 44]]

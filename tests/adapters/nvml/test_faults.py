@@ -12,12 +12,12 @@ from tests.adapters.stand_in import (
 def test_a_program_error_is_counted_and_the_gpu_stays_well(run: Callable[..., Ran]):
     ran = run(
         "state('event 1 1 31 -1', 'event 2 1 13 -1', 'event 3 1 31 -1')\n"
-        "told = [[f.device, f.xid] for f in backend.faults()], list(backend.faults())\n"
+        "reported = [[f.device, f.xid] for f in backend.faults()], list(backend.faults())\n"
         "r = backend.read(NOW, []).readings\n"
-        "result = told, r['GPU-1'].unwell, r['GPU-1'].vitals.xids, r['GPU-0'].vitals.xids"
+        "result = reported, r['GPU-1'].unwell, r['GPU-1'].vitals.xids, r['GPU-0'].vitals.xids"
     )
-    told, unwell, mine, others = ran.result
-    assert told == [[["GPU-1", 31], ["GPU-1", 13], ["GPU-1", 31]], []], "each once"
+    reported, unwell, mine, others = ran.result
+    assert reported == [[["GPU-1", 31], ["GPU-1", 13], ["GPU-1", 31]], []], "each once"
     assert (unwell, mine, others) == (None, [[13, 1], [31, 2]], [])
 
 

@@ -41,8 +41,8 @@ def test_an_mps_server_belongs_to_no_attempt_and_may_hide_utilisation(run: Calla
         "first = f'device 0 mps {one[1]} 3000'; both = first, f'device 0 mps {two[1]} 6000'\n"
         "A_, B_ = ResidentProcess(A, one[0], ('GPU-0',)), ResidentProcess(B, two[0], ('GPU-0',))\n"
         "state(*base, first); alone = look(A_)\n"
-        "told = f'device 0 sample {one[1]} 999500000 60', f'device 0 sample {two[1]} 999500000 30'\n"
-        "state(*base, *both, *told); apart = look(A_, B_)[1]\n"
+        "reported = f'device 0 sample {one[1]} 999500000 60', f'device 0 sample {two[1]} 999500000 30'\n"
+        "state(*base, *both, *reported); apart = look(A_, B_)[1]\n"
         "state(*base, *both, f'device 0 sample {server} 999600000 90'); result = alone, apart, look(A_, B_)[1]"
     )
     (readings, usage), apart, hidden = ran.result

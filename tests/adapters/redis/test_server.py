@@ -136,7 +136,7 @@ async def test_a_loading_server_is_not_ready(redis_server):
 
 async def test_not_ready_names_the_log(tmp_path):
     with pytest.raises(Unreachable) as caught:
-        await wait_ready(f"unix://{tmp_path}/nobody.sock", 0.05)
+        await wait_ready(f"unix://{tmp_path}/absent.sock", 0.05)
     assert "redis.log" in caught.value.fix
 
 

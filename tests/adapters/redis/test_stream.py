@@ -373,7 +373,7 @@ async def test_a_hung_server_is_unreachable_in_seconds(redis_server, monkeypatch
 
 async def test_a_key_of_another_type_is_unreachable(redis_server, real):
     with redis_server.client() as client:
-        client.set(wire.INBOX, "somebody's string")
+        client.set(wire.INBOX, "a string of another program")
         client.set(wire.acknowledged_key("node"), "x")
         client.rpush(wire.WAITING, "x", "5")
     with pytest.raises(Unreachable, match="WRONGTYPE"):

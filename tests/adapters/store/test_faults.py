@@ -75,12 +75,12 @@ import sys
 from gpuq.adapters.store import open_store
 from gpuq.errors import GpuqError
 from tests.adapters.store.samples import a_record
-store, told = open_store(sys.argv[1]), []
+store, reported = open_store(sys.argv[1]), []
 try:
-    while len(told) < 100_000:
-        told += store.add_jobs([a_record() for _ in range(100)])
+    while len(reported) < 100_000:
+        reported += store.add_jobs([a_record() for _ in range(100)])
 except GpuqError as error:
-    print(type(error).__name__, len(told), error.message, sep="|")
+    print(type(error).__name__, len(reported), error.message, sep="|")
 """
 
 
@@ -100,12 +100,12 @@ def test_jobs_confirmed_before_the_disk_was_full_are_there(sqlite_url: str) -> N
         timeout=60,
         preexec_fn=limit,
     )
-    kind, told, message = done.stdout.strip().split("|")
+    kind, reported, message = done.stdout.strip().split("|")
     assert (kind, done.stderr) == ("Failure", "")
     assert "could not be read or written" in message
     with closing(open_store(sqlite_url)) as store:
-        assert [row.id for row in store.jobs()] == list(range(1, int(told) + 1))
-        assert int(told) > 0
+        assert [row.id for row in store.jobs()] == list(range(1, int(reported) + 1))
+        assert int(reported) > 0
 
 
 def test_a_read_only_sqlite_refuses(

@@ -165,10 +165,10 @@ def test_services_are_ordered_by_end(store: Store) -> None:
     one, two, never = (AttemptId(job, 1) for job in jobs)
     store.commit(Commit(started=[(each, 220.0, "/log") for each in (one, two)]))
     store.commit(Commit(ended=[(one, an_end(330.0)), (two, an_end(310.0)), (never, an_end(320.0))]))
-    told = store.services(since=0.0)
-    assert [(had.job, had.started_at, had.ended_at) for had in told] == [(2, 220.0, 310.0), (1, 220.0, 330.0)]
-    assert {had.owner for had in told} == {a_record().owner}
-    assert {had.devices for had in told} == {len(an_attempt(one.job).devices)}
+    reported = store.services(since=0.0)
+    assert [(had.job, had.started_at, had.ended_at) for had in reported] == [(2, 220.0, 310.0), (1, 220.0, 330.0)]
+    assert {had.owner for had in reported} == {a_record().owner}
+    assert {had.devices for had in reported} == {len(an_attempt(one.job).devices)}
     assert [had.job for had in store.services(since=320.0)] == [1]
 
 

@@ -60,16 +60,16 @@ def test_wait_looks_until_the_end_and_gives_the_jobs_code(gpuq: Command, api: Fa
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"),
+    ("reason", "shown"),
     [
         ("ended with exit code 9", ""),
         ("it printed no loss", " (it printed no loss)"),
         ("ended with exit code 9: OSError: disk full", " (OSError: disk full)"),
     ],
 )
-def test_an_end_is_reported_once(gpuq: Command, api: FakeApi, reason: str, told: str) -> None:
+def test_an_end_is_reported_once(gpuq: Command, api: FakeApi, reason: str, shown: str) -> None:
     api.on("GET", "/api/v1/jobs", listed({**samples.ended(42, "FAILED", 9), "reason": reason}))
-    assert gpuq("wait", "42").err == f"gpuq: job 42 ended FAILED with exit code 9{told}.\n"
+    assert gpuq("wait", "42").err == f"gpuq: job 42 ended FAILED with exit code 9{shown}.\n"
 
 
 def test_wait_for_several_gives_the_largest_code(gpuq: Command, api: FakeApi) -> None:
@@ -213,8 +213,8 @@ def test_json_logs_are_valid_json_whatever_the_job_wrote(gpuq: Command, api: Fak
     api.on("GET", "/api/v1/jobs/42", samples.ended(42, "COMPLETED", 0))
     headers = {"X-Gpuq-Next-Offset": "4", "X-Gpuq-Attempt": "1"}
     api.on("GET", LOGS, lambda r: Reply(raw=b"a\xff\x00\n"[int(r.query["offset"]) :], headers=headers))
-    told = gpuq("logs", "42", "--json").json
-    assert told == {"id": 42, "state": "COMPLETED", "exit_code": 0, "attempt": 1, "log": "a\ufffd\x00\n"}
+    shown = gpuq("logs", "42", "--json").json
+    assert shown == {"id": 42, "state": "COMPLETED", "exit_code": 0, "attempt": 1, "log": "a\ufffd\x00\n"}
 
 
 @pytest.fixture

@@ -90,7 +90,7 @@ def test_predict_prints_forecast_and_evidence(gpuq: Command, api: FakeApi) -> No
         "It may share a device, and could now.",
     ):
         assert part in done.out, part
-    assert "precision" not in done.out, "what is not known is not told as if it were"
+    assert "precision" not in done.out, "an unknown value is left out"
     assert gpuq("predict", "--json", "--", "true").json == PREDICTION
     assert all(len(line) <= 80 for line in gpuq("predict", "--", "true").out.splitlines())
 
@@ -150,8 +150,8 @@ def test_predict_exits_with_7_for_what_can_never_run(gpuq: Command, api: FakeApi
 
 
 def test_predict_says_now_only_where_a_device_would_take_it(gpuq: Command, api: FakeApi) -> None:
-    def starts(**told: object) -> str:
-        api.on("POST", "/api/v1/predict", {**PREDICTION, **told})
+    def starts(**output: object) -> str:
+        api.on("POST", "/api/v1/predict", {**PREDICTION, **output})
         out = gpuq("predict", "--", "true", COLUMNS="200").out
         return next((line.partition("starts")[2].strip() for line in out.splitlines() if "  starts " in line), "")
 

@@ -1,4 +1,4 @@
-"""`gpuq show`: what is told of one job."""
+"""`gpuq show`: everything about one job."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def test_show_says_what_foreign_load_has_spoiled(
     actual = {**samples.NO_ACTUAL, "peak_utilization_pct": 99.0, **spoiled}
     api.on("GET", "/api/v1/jobs/42", samples.ended(42, "COMPLETED", 0, actual=actual))
     out = gpuq("show", "42").out
-    told = " ".join(out.split())
-    assert f"other processes kept {much} busy" in told
-    assert "its utilisation is only known to be at most what is shown" in told
-    assert "at most 99%" in told
-    assert "4.2 steps/s" in told
+    output = " ".join(out.split())
+    assert f"other processes kept {much} busy" in output
+    assert "its utilisation is only known to be at most what is shown" in output
+    assert "at most 99%" in output
+    assert "4.2 steps/s" in output
     assert all(len(line) <= 80 for line in out.splitlines())
 
 

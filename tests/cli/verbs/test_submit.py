@@ -211,13 +211,13 @@ def test_a_folder_that_may_not_be_entered_is_refused_at_once(tmp_path: Path) -> 
     closed.chmod(0o600)
     try:
         for folder in (closed, closed / "inner"):
-            said = as_nobody(lambda folder=folder: job_options._working_folder(str(folder), tmp_path))
+            said = as_other_user(lambda folder=folder: job_options._working_folder(str(folder), tmp_path))
             assert said == f"you may not enter the folder {folder}."
     finally:
         closed.rmdir()
 
 
-def as_nobody(call: Callable[[], object]) -> str:
+def as_other_user(call: Callable[[], object]) -> str:
     """The error of `call` in a process that does not have root's rights; blank for none."""
     reading, writing = os.pipe()
     child = os.fork()

@@ -1,4 +1,4 @@
-"""Blinks seen from the worker service: when, of whom, what is measured, and when nobody is paused, on a made-up clock.
+"""Blinks from the worker service's side, on a made-up clock: when and of which job, what is measured, and when there is none.
 
 Jobs and their shims are played by `World`: it moves the counters and answers requests as time passes.
 """
@@ -42,7 +42,7 @@ class World:
         self.begun = dict.fromkeys((A, B), 1000.0)
         self.pauses: list[tuple[AttemptId, float, float]] = []
         self.answers = True
-        self.told: list[str] = []
+        self.calls: list[str] = []
         self.measured: list[AloneSteps] = []
         self.notes: dict[AttemptId, str] = {}
         self.peers: str | None = None
@@ -88,7 +88,7 @@ class World:
         if steps:
             record = struct.pack("<Qdd", steps, self.begun[resident.attempt], self.now)
             slot = bytes(1).ljust(16, b"\0") + record.ljust(48, b"\0")
-            # In place, as the hook does: to make the file anew each time would be slow.
+            # In place, as the hook does: creating the file each time would be slow.
             with (resident.folder / "progress").open("r+b") as file:
                 file.write(b"GPUQPRG1" + struct.pack("<I", 1).ljust(56, b"\0") + slot)
 
@@ -112,10 +112,10 @@ class World:
     # --- the meters ---
 
     async def pause(self, attempts: Sequence[AttemptId]) -> None:
-        self.told.append("pause")
+        self.calls.append("pause")
 
     async def resume(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
-        self.told.append("go on")
+        self.calls.append("go on")
         if measured is not None:
             self.measured.append(measured)
 
@@ -144,7 +144,7 @@ def test_both_partners_are_measured_while_the_other_is_paused(world: World) -> N
     assert {(one.attempt, one.partners) for one in world.measured} == {(A, (B,)), (B, (A,))}
     steps, seconds = sum(one.steps for one in world.measured), sum(one.seconds for one in world.measured)
     assert steps / seconds == pytest.approx(1 / world.step_s, rel=0.02), "as if the other were not there"
-    assert world.told == ["pause", "go on"] * (len(world.told) // 2)
+    assert world.calls == ["pause", "go on"] * (len(world.calls) // 2)
 
 
 def test_pauses_take_under_one_percent_of_each_jobs_time(world: World) -> None:
@@ -242,8 +242,8 @@ def test_a_silent_shim_only_loses_the_measurement(world: World) -> None:
     world.answers = False
     world.run(world.blinker(), 1000)
     assert not world.measured
-    assert world.told == ["pause", "go on"] * (len(world.told) // 2)
-    assert world.told
+    assert world.calls == ["pause", "go on"] * (len(world.calls) // 2)
+    assert world.calls
 
 
 def test_a_measurement_is_dropped_if_partners_changed_meanwhile(world: World, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_held_back_is_at_most_the_mean_load_even_if_waits_are_counted_late():
         ([gpu(20.0, visible=False)], 0.2),
         ([], None),
     ],
-    ids=["nobody", "one", "the worse of two", "there, but not read", "all hidden", "hidden, there before", "not read"],
+    ids=["none", "one", "the worse of two", "there, but not read", "all hidden", "hidden, there before", "not read"],
 )
 def test_on_a_gpu_a_job_is_held_back_for_as_long_as_others_use_it(readings: list[Reading], expected: float | None):
     assert foreign_load(UNKNOWN, readings, on_gpu=True) == (expected, expected)

@@ -1,4 +1,4 @@
-"""A job's life told in looks, one a second on a made-up clock: what is measured of it."""
+"""A job's life reported in looks, one a second on a made-up clock: what is measured of it."""
 
 from __future__ import annotations
 

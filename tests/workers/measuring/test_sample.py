@@ -36,7 +36,7 @@ class Twin:
         self.missing: set[DeviceId] = set()
         self.asked: list[ResidentProcess] = []
         self.closed = False
-        self.told: list[DriverFault] = []
+        self.pending_faults: list[DriverFault] = []
 
     def devices(self) -> tuple[Device, ...]:
         return tuple(Device(device, HostId("here"), "cpu", "cpu-1", 1000) for device in (DEVICE, SECOND))
@@ -47,8 +47,8 @@ class Twin:
         return Snapshot({device: Reading(now, 1, 50.0, 0) for device in sorted(here)}, self.usage)
 
     def faults(self) -> Sequence[DriverFault]:
-        told, self.told = self.told, []
-        return told
+        faults, self.pending_faults = self.pending_faults, []
+        return faults
 
     def placement(self, devices: Sequence[DeviceId]) -> Placement:
         return Placement({}, None)
@@ -156,16 +156,16 @@ def test_energy_is_summed_over_looks_and_restarts_and_none_if_unknown(bench: Ben
 
 def test_a_driver_error_is_written_to_the_folders_of_the_devices_attempts(bench: Bench):
     one, two = bench.resident(1, DEVICE), bench.resident(2, SECOND)
-    bench.twin.told = [DriverFault(DEVICE, 31)]
+    bench.twin.pending_faults = [DriverFault(DEVICE, 31)]
     bench.go(1, one, two)
-    bench.twin.told = [DriverFault(DEVICE, 79), DriverFault(SECOND, 13)]
+    bench.twin.pending_faults = [DriverFault(DEVICE, 79), DriverFault(SECOND, 13)]
     bench.sampler.finish(one.attempt)
     lines = [line.split() for line in (one.folder / "xid").read_text().splitlines()]
     assert [number for number, _ in lines] == ["31", "79"]
     assert float(lines[0][1]) == 1e6 + 101
     assert (two.folder / "xid").read_text().split()[0] == "13"
     assert stat.S_IMODE((one.folder / "xid").stat().st_mode) == 0o600
-    bench.twin.told = [DriverFault(DEVICE, 43)]
+    bench.twin.pending_faults = [DriverFault(DEVICE, 43)]
     bench.go(1, two)
     assert len((one.folder / "xid").read_text().splitlines()) == 2
 

@@ -1,4 +1,4 @@
-"""Blinks with real processes: who stands still, for how long, and that nobody's death leaves the job standing still."""
+"""Blinks with real processes: what stands still, for how long, and that the job is resumed whatever process dies."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class Blinked(Attempt):
         return self
 
     def answer(self) -> dict[str, Any]:
-        def told() -> dict[str, Any] | None:
+        def reported() -> dict[str, Any] | None:
             path = self.folder / "blinked.json"
             answer = self.read("blinked.json") if path.exists() else {"id": 0}
             return answer if answer["id"] == self.asked else None
 
-        answer: dict[str, Any] = wait_for(told, what="an answer")
+        answer: dict[str, Any] = wait_for(reported, what="an answer")
         return answer
 
     def pids(self, count: int = 2) -> list[int]:

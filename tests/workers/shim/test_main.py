@@ -186,7 +186,7 @@ def test_a_job_may_clean_up_within_the_grace(attempt: Attempt) -> None:
 
 # --- saving its work -----------------------------------------------------------------------------------------------
 
-# Told by USR1 it writes what it has and leaves with the code it was given; told by TERM it leaves at once with 9.
+# On USR1 it writes what it has and exits with the given code; on TERM it exits at once with 9.
 SAVES = """
 import os, signal, sys, time
 def save(*_):
@@ -206,7 +206,7 @@ def ready(attempt: Attempt, line: bytes = b"ready") -> None:
 def saving(attempt: Attempt, *command: str, grace_s: float = 60) -> Attempt:
     attempt.order(*command, checkpoint_signal=int(signal.SIGUSR1), save_grace_s=grace_s).start()
     ready(attempt)
-    attempt.stop("told to save its work and make room", save=True)
+    attempt.stop("reported to save its work and make room", save=True)
     return attempt
 
 
@@ -215,13 +215,13 @@ def test_a_job_that_exits_after_the_checkpoint_signal_was_stopped(attempt: Attem
     """Many scripts leave with 0 once they have saved; had they been done, their next start would say so at once."""
     end = saving(attempt, *python(SAVES), str(code)).end()
     assert (end["ending"], end["exit_code"]) == ("stopped", code)
-    assert end["reason"] == "told to save its work and make room"
+    assert end["reason"] == "reported to save its work and make room"
     assert attempt.log().count(b"saved") == 1
 
 
 def test_a_job_that_saves_too_long_is_ended_after_the_save_grace(attempt: Attempt) -> None:
     end = saving(attempt, *python(SAVES), grace_s=0.5).end()
-    assert (end["ending"], end["exit_code"]) == ("stopped", 9), "it was told politely a second time"
+    assert (end["ending"], end["exit_code"]) == ("stopped", 9), "it got SIGTERM after the checkpoint signal"
     assert attempt.log().count(b"saved") == 1
 
 
@@ -252,7 +252,7 @@ def test_repeated_preemptions_change_nothing_and_a_plain_stop_ends_it(attempt: A
     saving(attempt, *python(SAVES))
     ready(attempt, b"saved")
     assert attempt.shim is not None
-    attempt.stop("told to save its work and make room", save=True)
+    attempt.stop("reported to save its work and make room", save=True)
     attempt.shim.send_signal(signal.SIGTERM)
     assert not (attempt.folder / "exit.json").exists()
     attempt.stop("cancelled by bob")
@@ -283,7 +283,7 @@ def test_processes_left_by_the_main_process_are_ended(attempt: Attempt) -> None:
 
 
 def test_a_signalled_shim_without_stop_order_ends_the_attempt_as_lost(attempt: Attempt) -> None:
-    """So it is at a shutdown: the job did not fail and nobody cancelled it."""
+    """As at a shutdown of the machine: the job did not fail and was not cancelled."""
     attempt.order("sleep", "60").start()
     attempt.started()
     assert attempt.shim is not None

@@ -20,7 +20,7 @@ def test_an_increase_of_the_counter_is_noticed(tmp_path, monkeypatch) -> None:
 
 
 def test_a_failed_read_keeps_the_last_value(tmp_path, monkeypatch) -> None:
-    """Else a kill between that look and the next would be nobody's."""
+    """Otherwise a kill between that look and the next would be missed."""
     events = tmp_path / "memory.events"
     events.write_text("oom_kill 4\n")
     monkeypatch.setattr(oom, "_events_file", lambda: str(events))
