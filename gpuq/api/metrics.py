@@ -15,9 +15,10 @@ from prometheus_client.registry import Collector
 
 import gpuq
 from gpuq.api.context import Context
-from gpuq.api.live import Live, LiveDevice, LiveDrift, LiveDrifts, LiveView
+from gpuq.api.live import Live
 from gpuq.core.state.device import Vitals
 from gpuq.core.state.job import ENDED, JobState
+from gpuq.messages.live import DeviceStatus, DriftStatus, KindDrift, LiveView
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 
@@ -88,7 +89,7 @@ def _dispatcher(view: LiveView) -> Iterator[Metric]:
         )
 
 
-def _drift(drift: LiveDrifts) -> Iterator[Metric]:
+def _drift(drift: DriftStatus) -> Iterator[Metric]:
     """Blank labels stand for all kinds; of the kinds only those that deviate most are here, so there are never many."""
     for name, help_text, value in _DRIFT_GAUGES:
         rows = [
@@ -104,7 +105,7 @@ def _drift(drift: LiveDrifts) -> Iterator[Metric]:
     yield _gauge("gpuq_forecast_kinds_in_alarm", help_text, (), [((), float(drift.kinds_in_alarm))])
 
 
-def _devices(devices: Iterable[LiveDevice], now: float) -> Iterator[Metric]:
+def _devices(devices: Iterable[DeviceStatus], now: float) -> Iterator[Metric]:
     devices = list(devices)
     yield from _vitals(devices)
     for name, help_text, value in _DEVICE_GAUGES:
@@ -118,7 +119,7 @@ def _devices(devices: Iterable[LiveDevice], now: float) -> Iterator[Metric]:
     yield _gauge("gpuq_worker_heartbeat_age_seconds", "Since a host's last reading.", ("host",), ages)
 
 
-def _vitals(devices: Iterable[LiveDevice]) -> Iterator[Metric]:
+def _vitals(devices: Iterable[DeviceStatus]) -> Iterator[Metric]:
     """What each device says of itself; nothing of what it does not say."""
     energy = CounterMetricFamily(
         "gpuq_gpu_energy_joules", "Energy since the driver was loaded.", labels=("gpu", "host")
@@ -138,23 +139,23 @@ def _vitals(devices: Iterable[LiveDevice]) -> Iterator[Metric]:
     yield from (energy, xids, throttled)
 
 
-def _utilization(device: LiveDevice) -> float | None:
+def _utilization(device: DeviceStatus) -> float | None:
     return None if device.utilization_pct is None else device.utilization_pct / 100
 
 
-def _vital(name: str, scale: float = 1.0) -> Callable[[LiveDevice], float | None]:
-    def value(device: LiveDevice) -> float | None:
+def _vital(name: str, scale: float = 1.0) -> Callable[[DeviceStatus], float | None]:
+    def value(device: DeviceStatus) -> float | None:
         found: float | None = getattr(device.vitals, name, None)
         return None if found is None else found * scale
 
     return value
 
 
-def _is_unwell(device: LiveDevice) -> float | None:
+def _is_unwell(device: DeviceStatus) -> float | None:
     return None if device.read_at is None else float(device.unwell is not None)
 
 
-def _points(one: LiveDrift) -> float | None:
+def _points(one: KindDrift) -> float | None:
     return None if one.utilization_error_pct is None else one.utilization_error_pct / 100
 
 

@@ -1,7 +1,7 @@
-"""What one turn of the ring changes, gathered into one commit.
+"""Gathers what one cycle of the dispatcher changes into one commit.
 
-Arrives: each event and action right after it was applied, with the state. Leaves: rows as they are from now on. The
-features stored with a launch are those the forecast was made from; they are never computed again.
+The recorder is given each event and action right after it was applied, together with the state, and keeps the rows as they are
+from then on. The features stored with a launch are those that its forecast was made from; they are never computed again.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from gpuq.core.state.events import Event, Exited, HostReported, Started
 from gpuq.core.state.job import JobId
 from gpuq.core.state.state import State
 from gpuq.daemon.journal import jobs_of
+from gpuq.messages.outcome import AttemptOutcome
 
 
 class Recorder:
-    """Gathers one turn. `features_of` gives a job's features by its signature; `actual_of` an attempt's outcome."""
+    """Gathers one cycle. `features_of` gives a job's features by its signature; `outcome_of` what was measured of an attempt that
+    ended."""
 
     def __init__(
         self,
         features_of: Callable[[str], Mapping[str, Any]],
-        actual_of: Callable[[Exited, Attempt], dict[str, Any]],
+        outcome_of: Callable[[Exited, Attempt], AttemptOutcome],
     ) -> None:
         self._features_of = features_of
-        self._actual_of = actual_of
+        self._outcome_of = outcome_of
         self._devices: dict[DeviceId, Device] = {}
         self._reasons: dict[JobId, str] = {}
         self._leaving: Attempt | None = None
@@ -124,5 +126,5 @@ class Recorder:
             "exit_code": event.exit_code,
             "reason": event.reason,
             "measurement": plain(event.measurement),
-            "actual": self._actual_of(event, self._leaving) if self._leaving else None,
+            "actual": self._outcome_of(event, self._leaving) if self._leaving else None,
         }

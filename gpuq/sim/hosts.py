@@ -35,7 +35,9 @@ class Hosts:
             return HostReported(host, self._boot(host), now, devices, (), ())
         readings = tuple((d.id, Reading(now, self._floor.used_memory(d.id), 0.0, 0, 0.0)) for d in devices)
         there = dict.fromkeys(resident for device in devices for resident in self._floor.on[device.id])
-        residents = (ResidentReport(r.run.id, r.held_bytes, None, None, None, r.run.started_at) for r in there)
+        residents = (
+            ResidentReport(attempt=r.run.id, memory_bytes=r.held_bytes, started_at=r.run.started_at) for r in there
+        )
         return HostReported(host, self._boot(host), now, devices, readings, tuple(residents))
 
     def is_up(self, host: HostId) -> bool:

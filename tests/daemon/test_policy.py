@@ -232,8 +232,8 @@ async def test_a_gang_is_slowed_by_a_partner_on_one_of_its_devices_and_that_is_m
 
     actual = harness.store.attempts(gang)[0].actual
     assert actual is not None
-    assert actual["slowdown"] == pytest.approx(1.25)
-    assert actual["partners"] == [small]
+    assert actual.slowdown == pytest.approx(1.25)
+    assert actual.partners == (small,)
 
 
 @pytest.mark.parametrize("name", registry.names())

@@ -114,7 +114,7 @@ def test_poisoned_attempts_do_not_publish_a_model_that_promises_too_little(setti
     found = world()
     large = [pair for pair in found if "bert" in pair[0].record.kind]
     lies = [
-        (job, msgspec.structs.replace(a, actual={**(a.actual or {}), "peak_memory_bytes": GIB // 2}))
+        (job, msgspec.structs.replace(a, actual=msgspec.structs.replace(a.actual, peak_memory_bytes=GIB // 2)))
         for job, a in large
     ]
     chance = random.Random(9)

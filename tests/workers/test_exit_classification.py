@@ -103,7 +103,10 @@ def cause(
     own: int | None, partner: int | None, *, foreign: int = 0, asked: str = "", on: Ending = Ending.OUT_OF_MEMORY
 ) -> str | None:
     """40 GiB were promised to us, 30 to the partner, of 80."""
-    rows = tuple(ResidentReport(who, memory, None, None, None, None) for who, memory in ((US, own), (PARTNER, partner)))
+    rows = tuple(
+        ResidentReport(attempt=who, memory_bytes=memory, started_at=None)
+        for who, memory in ((US, own), (PARTNER, partner))
+    )
     reading = Reading(999.0, None, None, foreign)
     seen = Seen((GPU,), Sample(((GPU.id, reading),), rows), {US: 40 * GIB, PARTNER: 30 * GIB})
     return settle(end(on, reason=f"out of memory: {asked}"), US, order(), Path("/nowhere"), seen).memory_cause
@@ -134,7 +137,7 @@ def test_unknown_is_none() -> None:
 
 def test_the_hosts_memory_is_the_devices_on_cores_only() -> None:
     assert cause(45 * GIB, 30 * GIB, on=Ending.HOST_OUT_OF_MEMORY) is None
-    rows = (ResidentReport(US, 45 * GIB, None, None, None, None),)
+    rows = (ResidentReport(attempt=US, memory_bytes=45 * GIB, started_at=None),)
     seen = Seen((GPU,), Sample((), rows), {US: 40 * GIB})
     settled = settle(end(Ending.HOST_OUT_OF_MEMORY), US, order(cores=(0,)), Path("/nowhere"), seen)
     assert (settled.memory_cause, settled.reason) == (MemoryCause.OWN, "ended with exit code 1; own growth")

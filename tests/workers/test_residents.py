@@ -190,7 +190,7 @@ def test_a_device_that_failed_in_the_jobs_words_is_left_alone_for_a_while(host: 
 
 
 def test_whose_growth_left_no_memory_is_told_from_the_last_look(host: Host) -> None:
-    rows = tuple(ResidentReport(attempt_id(job), 3 * GIB, None, None, None, None) for job in (1, 2))
+    rows = tuple(ResidentReport(attempt=attempt_id(job), memory_bytes=3 * GIB, started_at=None) for job in (1, 2))
     host.residents.looked = lambda: (StillSampler().devices(), Sample((), rows))
     host.run("sleep", "60", job=2, GPUQ_GPU_MEM_BUDGET=str(2 * GIB))
     host.run("sh", "-c", "echo 'error: cudaErrorMemoryAllocation'; exit 1", GPUQ_GPU_MEM_BUDGET=str(4 * GIB))

@@ -71,7 +71,12 @@ class StillSampler:
 
     def sample(self, now: float, residents: Sequence[Any]) -> Sample:
         reading = Reading(now, GIB, 12.5, 0)
-        rows = tuple(ResidentReport(r.attempt, GIB, 50.0, 7, 1.5, r.started_at) for r in residents)
+        rows = tuple(
+            ResidentReport(
+                attempt=r.attempt, memory_bytes=GIB, utilization_pct=50.0, steps=7, rate=1.5, started_at=r.started_at
+            )
+            for r in residents
+        )
         return Sample(readings=((DeviceId("cpu-0"), reading),), residents=rows)
 
     def finish(self, attempt: AttemptId, folder: Path | None = None) -> Measurement:

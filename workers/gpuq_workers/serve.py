@@ -139,7 +139,7 @@ class WorkerService:
             devices=self._watch.devices,
             readings=self._readings(sample) if sample else (),
             residents=tuple(
-                rows.get(attempt) or ResidentReport(attempt, None, None, None, None, started_at)
+                rows.get(attempt) or ResidentReport(attempt=attempt, started_at=started_at)
                 for attempt, started_at in self._residents.present().items()
             ),
         )

@@ -14,6 +14,7 @@ import msgspec
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobId, JobState
+from gpuq.messages.outcome import AttemptOutcome
 from gpuq.submission import JobRecord
 
 
@@ -53,8 +54,7 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     reason: str | None = None
     measurement: dict[str, Any] | None = None
-    actual: dict[str, Any] | None = None
-    """What `gpuq show` calls `actual`: peaks, rates, slowdown with its interval, partners."""
+    actual: AttemptOutcome | None = None
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,12 +18,12 @@ from gpuq.api.contract import params
 from gpuq.api.contract.parameters import ListQuery
 from gpuq.api.contract.schema import Explanation, JobList, JobView
 from gpuq.api.identity import caller_of
-from gpuq.api.live import LiveView
 from gpuq.api.messages import STATES
 from gpuq.api.reply import reply
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.job import WAITING, JobId, JobState
 from gpuq.errors import NotFound, Unreachable
+from gpuq.messages.live import LiveView
 
 
 async def jobs(request: web.Request) -> web.Response:
@@ -93,7 +93,7 @@ async def explain(request: web.Request) -> web.Response:
             forecast=line.forecast,
             attempts=line.attempts,
             dispatcher=live.dispatcher,
-            blink=(line.live.blink if line.live else None) or line.actual["blink"],
+            blink=(line.live.blink if line.live else None) or line.actual.blink,
         )
     )
 

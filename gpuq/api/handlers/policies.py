@@ -16,10 +16,10 @@ from aiohttp import web
 from gpuq.adapters.supervise import python_module
 from gpuq.api.context import Context, context_of
 from gpuq.api.contract.schema import Policies, PolicyFault, PolicyView
-from gpuq.api.live import LivePolicy
 from gpuq.api.messages import rfc3339_or_none
 from gpuq.api.reply import reply
 from gpuq.errors import Failure
+from gpuq.messages.live import PolicyStatus
 
 MODULE: Final = "gpuq.policies"
 _WITHIN_S = 60.0
@@ -47,7 +47,7 @@ async def policies(request: web.Request) -> web.Response:
     )
 
 
-def _fault(live: LivePolicy) -> PolicyFault | None:
+def _fault(live: PolicyStatus) -> PolicyFault | None:
     return None if live.fault is None else PolicyFault(reason=live.fault.reason, at=rfc3339_or_none(live.fault.at))
 
 

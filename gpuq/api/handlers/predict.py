@@ -21,7 +21,6 @@ from gpuq.api.contract.parameters import PredictQuery
 from gpuq.api.contract.schema_predict import BesideView, EvidenceView, NearKind, PartnerView, Prediction, TypeForecast
 from gpuq.api.handlers.submit import records
 from gpuq.api.identity import caller_of
-from gpuq.api.live import LiveDevice, LiveView
 from gpuq.api.models import Belief
 from gpuq.api.reply import reply
 from gpuq.api.views import expected_start, forecast_view, verdict_view
@@ -34,6 +33,7 @@ from gpuq.core.state.forecast import UNKNOWN, Forecast
 from gpuq.core.state.job import JobId, KindId, Sharing
 from gpuq.core.state.verdict import Verdict
 from gpuq.errors import NeverFits, NotFound
+from gpuq.messages.live import DeviceStatus, LiveView
 from gpuq.submission import JobRecord, Submission, to_core
 
 # Busy devices that are looked at, the least loaded first.
@@ -131,7 +131,7 @@ def _evidence(belief: Belief) -> EvidenceView:
 
 
 def _would_take(
-    context: Context, record: JobRecord, idle: Sequence[LiveDevice], alone: Sequence[Belief], shared: Sequence[Device]
+    context: Context, record: JobRecord, idle: Sequence[DeviceStatus], alone: Sequence[Belief], shared: Sequence[Device]
 ) -> list[str]:
     """The devices that would take the job now: `shared`, and those of `idle` that admit it. None where they are too few for it
     on each host.
@@ -225,7 +225,7 @@ def _names(jobs: Mapping[JobId, JobRow], residents: Iterable[Attempt]) -> dict[i
     return {a.id.job: jobs[a.id.job].record.submission.name for a in residents if a.id.job in jobs}
 
 
-def _place(device: LiveDevice, residents: Iterable[Attempt]) -> DeviceSnapshot:
+def _place(device: DeviceStatus, residents: Iterable[Attempt]) -> DeviceSnapshot:
     reading = None
     if device.read_at is not None:
         reading = Reading(

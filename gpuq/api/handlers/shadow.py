@@ -38,7 +38,7 @@ def _read(store: Store, since: float) -> tuple[list[Chance], Regret, int, int, i
     ran = {row.id for row, _ in finished}
     rows = store.jobs(ids=[chance.job for chance in chances if chance.job not in ran], states=list(ENDED))
     gone = {row.id for row in rows}
-    shared = sum(bool((attempt.actual or {}).get("partners")) for _, attempt in finished)
+    shared = sum(bool(attempt.actual and attempt.actual.partners) for _, attempt in finished)
     found = regret([chance for chance in chances if chance.job not in gone], finished)
     return chances, found, len(gone), len(finished), shared
 

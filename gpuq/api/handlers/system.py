@@ -16,11 +16,11 @@ from gpuq.api import metrics, views
 from gpuq.api.context import Context, context_of
 from gpuq.api.contract.schema import DeviceView, Queue, Ready, Version
 from gpuq.api.handlers.jobs import device_names
-from gpuq.api.live import LiveView
 from gpuq.api.reply import reply
 from gpuq.api.retrain import retrain
 from gpuq.core.state.job import JobState
 from gpuq.errors import GpuqError, Unreachable
+from gpuq.messages.live import LiveView
 
 
 async def livez(_: web.Request) -> web.Response:

@@ -262,7 +262,7 @@ def _lasted(line: JobLine) -> float | None:
 def _believed(write: Any, line: JobLine, measured: str, predicted: str | None = None) -> str:
     """What was measured over what had been predicted."""
     believed = getattr(line.forecast, predicted or measured) if line.forecast else None
-    return f'{write(line.actual.get(measured))}<span class="of">{write(believed)}</span>'
+    return f'{write(getattr(line.actual, measured))}<span class="of">{write(believed)}</span>'
 
 
 def percent(value: float | None) -> str:

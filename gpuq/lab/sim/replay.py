@@ -126,7 +126,7 @@ def _alone(ended: Sequence[tuple[JobRow, AttemptRow]]) -> Mapping[str, float]:
     """Seconds from start to end of each kind's attempts that never had a partner and ended by themselves: the median."""
     found: dict[str, list[float]] = defaultdict(list)
     for job, attempt in ended:
-        if attempt.exit_code == 0 and not (attempt.actual or {}).get("partners"):
+        if attempt.exit_code == 0 and not (attempt.actual and attempt.actual.partners):
             found[job.record.kind].append(_seconds(attempt))
     return {kind: median(seconds) for kind, seconds in found.items()}
 
