@@ -9,8 +9,8 @@ from gpuq import format as fmt
 from gpuq.cli import console, job_options, messages
 from gpuq.cli.arguments import Parser, warn_misplaced
 from gpuq.cli.client import Client, Record
+from gpuq.errors import NeverFits
 
-_NEVER_FITS = 7
 _ORIGINS = {
     "argument": "from the command",
     "config file": "from its configuration file",
@@ -50,7 +50,7 @@ def foretell(
         console.print_json(told)
     else:
         print("\n".join(screen(told, console.terminal_width(), alone=body["share"] == "never", colour=colour)))
-    return _NEVER_FITS if told.get("never_fits") else 0
+    return NeverFits.exit_code if told.get("never_fits") else 0
 
 
 def screen(told: Record, width: int, *, alone: bool = False, colour: bool = False) -> list[str]:
