@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 
 from gpuq_workers.measuring.measure import WINDOW_S, Look, Meter
-from gpuq_workers.measuring.prealloc import asked_by
+from gpuq_workers.measuring.prealloc import requested_share
 from gpuq_workers.measuring.progress import read_progress
 from gpuq_workers.shim.error_patterns import HOST_OUT_OF_MEMORY
 from gpuq_workers.shim.error_patterns import OUT_OF_MEMORY as DEVICE_OUT_OF_MEMORY
@@ -129,7 +129,7 @@ class RunMonitor:
         self._started += 1  # a number of its own: the backend takes differences from look to look
         with signals_held_back():
             child = start(job, self._folder / str(index), placement, self._environ, time.monotonic)
-            meter = Meter(None, WINDOW_S, asked_by(child.env))
+            meter = Meter(None, WINDOW_S, requested_share(child.env))
             self.watched.append(MonitoredJob(child, meter, AttemptId(JobId(self._started), 1)))
 
     def end(self) -> None:
