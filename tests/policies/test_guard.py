@@ -241,11 +241,11 @@ def test_the_time_of_a_pass_is_added_up_and_the_cores_own_does_not_count() -> No
             yield Proposal(job, (snapshot.device,))
 
     # Its call and its four steps take a second each by that clock; four seconds are over with the last step.
-    within = guarded(one_by_one, limit_s=5, alarm=no_time_limit, clock=clock)
+    within = guarded(one_by_one, limit_s=5, time_limit=no_time_limit, clock=clock)
     assert started(one_pass(play, within)) == [1, 2, 3]
     assert within.fault is None
 
-    beyond = guarded(one_by_one, limit_s=4, alarm=no_time_limit, clock=clock)
+    beyond = guarded(one_by_one, limit_s=4, time_limit=no_time_limit, clock=clock)
     assert started(one_pass(play, beyond)) == [1, 2, 3]
     assert beyond.fault is not None
 
@@ -254,13 +254,13 @@ def test_each_step_gets_what_is_left_of_the_time() -> None:
     given_s: list[float] = []
     clock = iter(range(100)).__next__
 
-    def alarm(work: Callable[[], Any], seconds: float) -> Any:
+    def time_limit(work: Callable[[], Any], seconds: float) -> Any:
         given_s.append(seconds)
         if seconds <= 8:
             raise TimeLimitExceeded
         return work()
 
-    policy = guarded(first_only, limit_s=10, alarm=alarm, clock=clock)
+    policy = guarded(first_only, limit_s=10, time_limit=time_limit, clock=clock)
     one_pass(a_queue(), policy)
 
     assert given_s[:3] == [10, 9, 8]

@@ -17,9 +17,11 @@ class Seen:
 
     def __call__(self, context: SchedulingContext):
         self.sizes = Sizes(context)
-        self.left = {int(job.id): self.sizes.left(job) for job in context.waiting}
-        self.middle = {int(job.id): self.sizes.left_or_middle(job) for job in context.waiting}
-        self.running = {int(a.id.job): (self.sizes.left_of(a), self.sizes.ends_at(a)) for a in _running(context)}
+        self.left = {int(job.id): self.sizes.remaining(job) for job in context.waiting}
+        self.middle = {int(job.id): self.sizes.remaining_or_median(job) for job in context.waiting}
+        self.running = {
+            int(a.id.job): (self.sizes.remaining_of_attempt(a), self.sizes.ends_at(a)) for a in _running(context)
+        }
         return propose_nothing(context)
 
 

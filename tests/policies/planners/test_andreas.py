@@ -93,11 +93,11 @@ def test_the_same_seed_gives_the_same_run() -> None:
 
 
 def test_a_way_for_each_count_that_helps() -> None:
-    from gpuq.policies.planners.andreas import _ways
+    from gpuq.policies.planners.andreas import _configurations
 
     job = Job(JobId(1), KindId("k"), "k", "ada", 0.0, most_devices=4)
     device = Device(DeviceId("d"), HostId("h"), "sim", "fast", 2**34)
     forecast = Forecast(duration_p50_s=HOUR, power_w=100.0, speedups=((1, 1.0), (2, 1.5), (4, 1.4)))
-    ways = _ways(job, [(device, forecast)], HOUR, PRICES)
+    ways = _configurations(job, [(device, forecast)], HOUR, PRICES)
     assert [(way.count, way.duration_s) for way in ways] == [(1, HOUR), (2, HOUR / 1.5)]
     assert ways[0].energy_cost == 0.3 * 0.1

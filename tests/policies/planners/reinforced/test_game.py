@@ -68,7 +68,7 @@ def test_a_job_put_aside_gets_what_is_left() -> None:
 def test_what_nobody_knows_is_said_to_be_unknown() -> None:
     shop = Shop(1)
     shop.submit(work(1, "heavy", None))
-    assert Game(shop.batch()).observe()[ABOUT_TURN.index("log of the seconds foretold / 12")] == -1
+    assert Game(shop.batch()).observe()[ABOUT_TURN.index("log of the forecast seconds / 12")] == -1
 
 
 def test_of_many_pairs_room_is_kept_for_running_alone() -> None:
