@@ -90,7 +90,8 @@ def load(path: Path) -> PolicyNetwork:
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise BadInput(f"{path} is larger than {_MOST_BYTES >> 20} MiB: no network of this policy.", fix=_FIX)
-        with np.load(path, allow_pickle=False) as archive:
+        # Opened here, since np.load leaves a file open that begins like an archive and is none.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return _network(archive)
     except OSError as error:
         raise BadInput(f"the network {path} cannot be read: {error}.", fix=_FIX) from None
