@@ -1,4 +1,4 @@
-"""Whatever a policy does wrong, jobs go on: the default proposes from that moment, and everybody is told."""
+"""Whatever a policy does wrong, the default policy takes over at that moment and the fault is reported."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def first_only(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
     yield Proposal(job, (next(iter(context.snapshots)).device,))
 
 
-def test_a_sound_policy_has_its_way() -> None:
+def test_sound_policy_is_not_replaced() -> None:
     policy = guarded(first_only)
 
     assert started(one_pass(a_queue(), policy)) == [1]
@@ -152,7 +152,7 @@ FAULTS: list[tuple[Callable[[SchedulingContext], Any], str]] = [
 
 
 @pytest.mark.parametrize(("policy", "reason"), FAULTS, ids=lambda value: getattr(value, "__name__", ""))
-def test_a_fault_costs_the_policy_its_place_and_no_job_its_turn(
+def test_default_takes_over_after_any_fault_and_all_jobs_start(
     policy: Callable[[SchedulingContext], Any], reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     play, watched = (
@@ -172,7 +172,7 @@ def test_a_fault_costs_the_policy_its_place_and_no_job_its_turn(
     assert "restart the dispatcher" in line.getMessage()
 
 
-def test_what_was_admitted_before_the_fault_stands() -> None:
+def test_starts_before_the_fault_are_kept() -> None:
     play = a_queue()
     job = play.state.jobs[JobId(1)]
 
@@ -187,11 +187,11 @@ def test_what_was_admitted_before_the_fault_stands() -> None:
     assert set(placed) == {1, 2, 3}
 
 
-def test_the_default_goes_on_with_the_very_pass() -> None:
+def test_default_finishes_the_pass_of_the_fault() -> None:
     assert started(one_pass(a_queue(), guarded(at_once))) == [1, 2, 3]
 
 
-def test_a_plan_may_be_older_than_the_pass() -> None:
+def test_proposals_for_jobs_that_no_longer_wait_are_skipped() -> None:
     """Jobs that wait no more are passed over, and nobody's word on a job or a device counts but the state's."""
 
     def from_an_old_plan(context: SchedulingContext) -> Iterator[Proposal]:
@@ -207,7 +207,7 @@ def test_a_plan_may_be_older_than_the_pass() -> None:
     assert launch.attempt.promised == (a_device().total_memory,), "it is not known, so the whole device as it is"
 
 
-def test_proposals_for_jobs_that_wait_no_more_have_an_end_too() -> None:
+def test_endless_proposals_for_jobs_that_no_longer_wait_are_a_fault() -> None:
     def nobody(context: SchedulingContext) -> Iterator[Proposal]:
         while True:
             yield Proposal(a_job(77), (next(iter(context.snapshots)).device,))
@@ -217,7 +217,7 @@ def test_proposals_for_jobs_that_wait_no_more_have_an_end_too() -> None:
     assert policy.fault is not None
 
 
-def test_it_is_not_asked_again_after_its_fault() -> None:
+def test_policy_is_not_called_again_after_its_fault() -> None:
     asked = []
 
     def once(context: SchedulingContext) -> Iterator[Proposal]:
@@ -232,7 +232,7 @@ def test_it_is_not_asked_again_after_its_fault() -> None:
     assert len(asked) == 1
 
 
-def test_the_time_of_a_pass_is_added_up_and_the_cores_own_does_not_count() -> None:
+def test_only_the_policys_own_time_counts_and_adds_up() -> None:
     clock = iter(range(100)).__next__  # each look at the clock is a second later than the last
     play = a_queue(3)
 
@@ -250,7 +250,7 @@ def test_the_time_of_a_pass_is_added_up_and_the_cores_own_does_not_count() -> No
     assert beyond.fault is not None
 
 
-def test_each_step_gets_what_is_left_of_the_time() -> None:
+def test_each_step_has_the_rest_of_the_limit() -> None:
     given_s: list[float] = []
     clock = iter(range(100)).__next__
 
@@ -267,7 +267,7 @@ def test_each_step_gets_what_is_left_of_the_time() -> None:
     assert policy.fault is not None
 
 
-def test_ctrl_c_is_for_whoever_runs_the_process() -> None:
+def test_keyboard_interrupt_is_not_caught() -> None:
     def interrupted(context: SchedulingContext) -> Iterator[Proposal]:
         raise KeyboardInterrupt
         yield
@@ -284,7 +284,7 @@ def test_ctrl_c_is_for_whoever_runs_the_process() -> None:
         st.sampled_from([policy for policy, _ in FAULTS if not policy.__name__.startswith("for_ever")]), max_size=4
     )
 )
-def test_whatever_fails_and_when_every_job_that_fits_starts(policies: list[Callable[[SchedulingContext], Any]]) -> None:
+def test_all_jobs_that_fit_start_whatever_the_policies_do(policies: list[Callable[[SchedulingContext], Any]]) -> None:
     """The law: with a guard, no sequence of faults keeps a job from its device."""
     play = a_queue()
     for policy in policies:
@@ -315,14 +315,14 @@ LACKING = PolicySpec("needs what is not there", _lacking)
 LEAVING = PolicySpec("does not want to be made", _leaving)
 
 
-def test_the_policy_is_the_settings_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guard_makes_the_policy_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, sound="SOUND")
     policy = guard(Scheduling(policy="sound"))
     assert (policy.chosen, policy.serving) == ("sound", "sound")
     assert started(one_pass(a_queue(), policy)) == [1]
 
 
-def test_the_default_stands_under_no_limit() -> None:
+def test_default_has_no_time_limit() -> None:
     policy = guard(Scheduling(policy_time_limit_s=0.0))
     assert started(one_pass(a_queue(), policy)) == [1, 2, 3]
     assert policy.fault is None
@@ -337,7 +337,7 @@ def test_the_default_stands_under_no_limit() -> None:
         ("broken", "AttributeError"),
     ],
 )
-def test_a_policy_that_cannot_be_had_is_replaced_from_the_start(
+def test_policy_that_cannot_be_made_is_replaced_from_the_start(
     monkeypatch: pytest.MonkeyPatch, name: str, reason: str
 ) -> None:
     offer(monkeypatch, lacking="LACKING", leaving="LEAVING", broken="NOT_THERE")

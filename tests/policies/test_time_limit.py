@@ -1,4 +1,4 @@
-"""Work that does not end is ended, and what was there before the alarm is there after it."""
+"""Code under a time limit is interrupted, and the process is as before afterwards."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ def for_ever() -> None:
         pass
 
 
-def test_an_endless_loop_is_broken_off() -> None:
+def test_endless_loop_is_interrupted() -> None:
     with pytest.raises(TimeLimitExceeded):
         SignalTimeLimit()(for_ever, LIMIT_S)
 
 
-def test_sleep_is_broken_off_too() -> None:
+def test_sleep_is_interrupted() -> None:
     with pytest.raises(TimeLimitExceeded):
         SignalTimeLimit()(lambda: time.sleep(3600), LIMIT_S)
 
 
-def test_work_that_swallows_every_exception_is_broken_off() -> None:
+def test_work_that_catches_every_exception_is_interrupted() -> None:
     def stubborn() -> None:
         while True:
             try:
@@ -41,7 +41,7 @@ def test_work_that_swallows_every_exception_is_broken_off() -> None:
         SignalTimeLimit()(stubborn, LIMIT_S)
 
 
-def test_work_that_swallows_the_first_blow_gets_another() -> None:
+def test_work_that_catches_the_first_interrupt_gets_another() -> None:
     blows = []
 
     def thick_skinned() -> None:
@@ -56,7 +56,7 @@ def test_work_that_swallows_the_first_blow_gets_another() -> None:
     assert len(blows) == 1
 
 
-def test_work_in_time_gives_its_result_and_leaves_no_timer_behind() -> None:
+def test_work_within_the_limit_returns_its_result_and_leaves_no_timer() -> None:
     rung = []
     before = signal.signal(signal.SIGALRM, lambda *_: rung.append(True))
     try:
@@ -68,7 +68,7 @@ def test_work_in_time_gives_its_result_and_leaves_no_timer_behind() -> None:
         signal.signal(signal.SIGALRM, before)
 
 
-def test_a_timer_of_somebody_elses_goes_on() -> None:
+def test_earlier_timer_is_restored() -> None:
     signal.setitimer(signal.ITIMER_REAL, 3600)
     try:
         SignalTimeLimit()(lambda: 7, 60)
@@ -77,7 +77,7 @@ def test_a_timer_of_somebody_elses_goes_on() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def test_code_of_a_spared_package_is_not_broken_off_in_the_middle() -> None:
+def test_spared_package_is_not_interrupted() -> None:
     """This module plays the core: its loop runs to its end, and the blow falls right after it."""
     done = []
 
@@ -95,7 +95,7 @@ def test_code_of_a_spared_package_is_not_broken_off_in_the_middle() -> None:
     assert done
 
 
-def test_another_thread_gets_no_alarm_and_the_work_is_done() -> None:
+def test_work_in_another_thread_runs_to_its_end() -> None:
     results: list[int] = []
     thread = threading.Thread(target=lambda: results.append(SignalTimeLimit()(lambda: 7, LIMIT_S)))
     thread.start()
@@ -103,6 +103,6 @@ def test_another_thread_gets_no_alarm_and_the_work_is_done() -> None:
     assert results == [7]
 
 
-def test_a_signal_that_comes_when_the_work_is_over_does_nothing() -> None:
+def test_signal_after_the_work_does_nothing() -> None:
     SignalTimeLimit()._on_alarm(signal.SIGALRM, sys._getframe())
     assert no_time_limit(lambda: 7, 0) == 7

@@ -1,4 +1,4 @@
-"""How much a job has left, by what was foretold of it and what it has had."""
+"""Predicted remaining device-time of waiting and running jobs."""
 
 from __future__ import annotations
 
@@ -47,24 +47,24 @@ def lasting(p50: float, p90: float | None = None):
     [(0, 200), (150, 50), (250, 150), (400, 400)],
     ids=["new", "within its forecast", "one of the long ones", "beyond all that was foretold"],
 )
-def test_what_is_left_counts_devices_and_what_was_had(served: float, left: float) -> None:
+def test_remaining_counts_devices_and_earlier_service(served: float, left: float) -> None:
     told = seen(a_job(1, device_count=2, served_s=served), kind=lasting(100, 200))
 
     assert told.left == {1: left}
 
 
-def test_what_nobody_knows_is_not_nothing() -> None:
+def test_unknown_job_counts_as_the_median() -> None:
     told = seen(a_job(1, kind="a"), a_job(2, kind="b"), a_job(3, kind="c"), a=lasting(10), b=lasting(30))
 
     assert told.left[3] is None
     assert told.middle[3] == 20
 
 
-def test_with_nothing_known_all_are_alike() -> None:
+def test_without_forecasts_all_jobs_are_equal() -> None:
     assert set(seen(a_job(1), a_job(2, kind="other")).middle.values()) == {0.0}
 
 
-def test_one_that_runs_ends_when_nine_in_ten_would_have() -> None:
+def test_running_job_ends_at_its_90th_percentile() -> None:
     play = Playbook().forecast("kind", lasting(100, 200)).happen(a_report(a_device()), Submitted(a_job(1))).settle()
     play.happen(a_start(1, at=100.0), after=60.0)
     play.policy = told = Seen()

@@ -1,4 +1,4 @@
-"""The randomised greedy: cheap where there is time, fast where there is not, and never worse than its rules alone."""
+"""The randomised greedy: cheap with slack, fast under pressure, never more expensive than its deterministic orders."""
 
 from random import Random
 
@@ -29,7 +29,7 @@ def waiting_job(
     return WaitingJob(job, due_at, price, configurations or (FAST, SLOW), aged)
 
 
-def test_who_has_time_takes_the_cheap_device_and_who_has_not_the_fast_one() -> None:
+def test_slack_takes_the_cheap_device_and_pressure_the_fast_one() -> None:
     found = randomized_greedy([waiting_job(1, 5 * HOUR), waiting_job(2, 1.2 * HOUR)], BOTH, 0.0, Random(1))
     assert {start.waiting_job.job.id: start.configuration.device_type for start in found.starts} == {
         1: "slow",
@@ -37,13 +37,13 @@ def test_who_has_time_takes_the_cheap_device_and_who_has_not_the_fast_one() -> N
     }
 
 
-def test_who_is_cheaper_later_elsewhere_waits() -> None:
+def test_job_waits_where_a_later_start_is_cheaper() -> None:
     hosts = [HostTimeline(HostId("f"), "fast", (0.0,)), HostTimeline(HostId("s"), "slow", (HOUR,))]
     (start,) = randomized_greedy([waiting_job(1, 9 * HOUR)], hosts, 0.0, Random(1)).starts
     assert (start.configuration.device_type, start.at) == ("slow", HOUR)
 
 
-def test_who_waited_too_long_takes_the_earliest_end() -> None:
+def test_aged_job_goes_first_and_takes_the_earliest_end() -> None:
     hosts = [HostTimeline(HostId("f"), "fast", (0.0,)), HostTimeline(HostId("s"), "slow", (HOUR,))]
     first = randomized_greedy(
         [waiting_job(1, 9 * HOUR, aged=True), waiting_job(2, HOUR)], hosts, 0.0, Random(1)
@@ -51,7 +51,7 @@ def test_who_waited_too_long_takes_the_earliest_end() -> None:
     assert (first.waiting_job.job.id, first.configuration.device_type) == (1, "fast")
 
 
-def test_more_devices_are_taken_only_where_time_presses() -> None:
+def test_more_devices_are_used_only_under_pressure() -> None:
     one, two = Configuration("fast", 1, 2 * HOUR, 0.3, 60.0), Configuration("fast", 2, 1.2 * HOUR, 0.36, 60.0)
     hosts = [HostTimeline(HostId("f"), "fast", (0.0, 0.0))]
     assert (
@@ -64,7 +64,7 @@ def test_more_devices_are_taken_only_where_time_presses() -> None:
     )
 
 
-def test_devices_that_wait_for_a_gang_serve_what_is_done_by_then() -> None:
+def test_gap_before_a_gang_is_used_by_a_job_that_ends_within_it() -> None:
     hosts = [HostTimeline(HostId("f"), "fast", (0.0, 2 * HOUR))]
     gang = waiting_job(1, 0.0, Configuration("fast", 2, HOUR, 0.0, 60.0), price=9 / HOUR)
     short, long = (
@@ -75,7 +75,7 @@ def test_devices_that_wait_for_a_gang_serve_what_is_done_by_then() -> None:
     assert at == {1: 2 * HOUR, 2: 0.0, 3: 3 * HOUR}
 
 
-def test_what_no_host_can_hold_is_left_out() -> None:
+def test_job_that_fits_no_host_is_not_planned() -> None:
     assert not randomized_greedy(
         [waiting_job(1, 0.0, Configuration("fast", 4, HOUR, 0.0, 60.0))], BOTH, 0.0, Random(1)
     ).starts
@@ -108,7 +108,7 @@ hosts = st.lists(
 
 
 @given(waiting_jobs, hosts, st.integers(0, 9))
-def test_a_plan_is_never_dearer_than_its_first_construction_and_always_the_same(
+def test_plan_is_repeatable_and_no_more_expensive_than_the_first_construction(
     queue: list[WaitingJob], hosts: list[HostTimeline], seed: int
 ) -> None:
     pressed = sorted(
@@ -121,7 +121,7 @@ def test_a_plan_is_never_dearer_than_its_first_construction_and_always_the_same(
 
 
 @given(waiting_jobs, hosts)
-def test_a_device_is_given_to_one_at_a_time(queue: list[WaitingJob], hosts: list[HostTimeline]) -> None:
+def test_no_device_has_two_jobs_at_once(queue: list[WaitingJob], hosts: list[HostTimeline]) -> None:
     starts = randomized_greedy(queue, hosts, 0.0, Random(1)).starts
     assert len({start.waiting_job.job.id for start in starts}) == len(starts)
     for timeline in hosts:
@@ -132,7 +132,7 @@ def test_a_device_is_given_to_one_at_a_time(queue: list[WaitingJob], hosts: list
 
 
 @given(st.lists(st.floats(0.1, 5), min_size=1, max_size=6))
-def test_deadlines_are_met_where_there_is_a_device_for_each(hours: list[float]) -> None:
+def test_deadlines_are_met_with_a_device_for_each_job(hours: list[float]) -> None:
     queue = [
         waiting_job(n, h * HOUR * 1.5, Configuration("fast", 1, h * HOUR, 0.3, 1.0)) for n, h in enumerate(hours, 1)
     ]
@@ -141,7 +141,7 @@ def test_deadlines_are_met_where_there_is_a_device_for_each(hours: list[float]) 
 
 
 @given(st.floats(-1e5, 1e5), st.floats(0, 1e4))
-def test_expected_lateness_is_at_least_the_lateness_and_grows_with_the_doubt(late_s: float, spread_s: float) -> None:
+def test_expected_lateness_is_at_least_the_lateness_and_grows_with_the_spread(late_s: float, spread_s: float) -> None:
     expected = expected_lateness_s(late_s, spread_s)
     assert expected >= max(0.0, late_s) - 1e-6
     assert expected <= expected_lateness_s(late_s, spread_s + 1.0) + 1e-6

@@ -1,4 +1,4 @@
-"""A plan holds for some minutes; what comes in between is packed after it."""
+"""The plan holds for some minutes; jobs that are submitted meanwhile are packed after it."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def starts(actions: list[Any]) -> list[int]:
     return [action.attempt.id.job for action in actions if isinstance(action, Launch)]
 
 
-def test_it_plans_anew_only_when_the_plan_is_old() -> None:
+def test_replans_only_when_the_plan_is_old() -> None:
     shop, planner = shop_of(1), Watched()
     policy = Hybrid(Scheduling(plan_every_s=60), planner)
     shop.play(policy)
@@ -47,7 +47,7 @@ def test_it_plans_anew_only_when_the_plan_is_old() -> None:
     assert len(planner.batches) == 3
 
 
-def test_the_plan_looks_at_all_devices_as_if_idle() -> None:
+def test_plan_treats_all_devices_as_idle() -> None:
     shop, planner = shop_of(2), Watched()
     shop.start(work(9, "heavy"), "h0/0")
     shop.submit(work(1, "heavy"))
@@ -55,7 +55,7 @@ def test_the_plan_looks_at_all_devices_as_if_idle() -> None:
     assert sum(slot.idle and len(slot.devices) for slot in planner.batches[0].slots) == 2
 
 
-def test_the_first_wave_goes_first_and_partners_find_each_other() -> None:
+def test_first_wave_starts_first_and_partners_join() -> None:
     """Of four, the light ones would suit anybody, but `middling` has to be with a light one."""
     shop = shop_of(2, max_slowdown=1.08)
     shop.submit(work(1, "middling", 0.1), work(2, "heavy", 0.11), work(3, "light", 1), work(4, "light", 9))
@@ -66,7 +66,7 @@ def test_the_first_wave_goes_first_and_partners_find_each_other() -> None:
     assert {1, 3} in beside
 
 
-def test_who_came_after_the_plan_is_packed_where_there_is_room() -> None:
+def test_job_submitted_after_the_plan_is_packed() -> None:
     shop = shop_of(2)
     shop.submit(work(1, "heavy"))
     policy = Hybrid(Scheduling())
@@ -75,7 +75,7 @@ def test_who_came_after_the_plan_is_packed_where_there_is_room() -> None:
     assert starts(shop.play(policy, NOW + 1)) == [2]
 
 
-def test_a_planned_partner_that_has_gone_is_no_matter() -> None:
+def test_planned_partner_that_has_ended_is_ignored() -> None:
     shop = shop_of(1)
     shop.submit(work(1), work(2))
     policy = Hybrid(Scheduling())

@@ -1,4 +1,4 @@
-"""Two newcomers are foreseen as admission would judge them, once the first of them runs."""
+"""Predicted verdicts for pairs of waiting jobs equal those of admission once the first one runs."""
 
 import pytest
 
@@ -24,14 +24,14 @@ def seen(newcomer: float, resident: float, **changes: object) -> Forecast:
     return Forecast(pairs=(PairCost("b", newcomer, newcomer, resident, resident, **changes),))  # type: ignore[arg-type]
 
 
-def test_of_a_pair_nobody_saw_the_load_decides() -> None:
+def test_load_decides_about_an_unknown_pair() -> None:
     book = PairBook()
     assert book.expected("a", "b", SORT) is None  # type: ignore[arg-type]
     assert book.allows(newcomer("a"), newcomer("b"), PLACE, LIMITS)
     assert not book.allows(newcomer("a", 90), newcomer("b"), PLACE, LIMITS)
 
 
-def test_what_was_seen_counts_whoever_comes_first() -> None:
+def test_evidence_counts_in_both_directions() -> None:
     book = PairBook()
     book.note("a", SORT, seen(1.02, 1.05))  # type: ignore[arg-type]
     assert book.expected("a", "b", SORT) == (1.02, 1.05)  # type: ignore[arg-type]
@@ -40,7 +40,7 @@ def test_what_was_seen_counts_whoever_comes_first() -> None:
     assert book.allows(newcomer("b", 70), newcomer("a", 70), PLACE, LIMITS)
 
 
-def test_later_evidence_and_other_limits_change_the_answer() -> None:
+def test_new_evidence_and_other_limits_change_the_verdict() -> None:
     book, pair = PairBook(), (newcomer("a"), newcomer("b"))
     assert book.allows(*pair, PLACE, LIMITS)
     book.note("a", SORT, seen(1.5, 1.0, evidence=LEARNED))  # type: ignore[arg-type]
@@ -58,12 +58,12 @@ def test_later_evidence_and_other_limits_change_the_answer() -> None:
     ],
     ids=["too much memory", "never shares", "runs alone", "unknown"],
 )
-def test_who_may_not_share_has_no_partner(other: Newcomer) -> None:
+def test_job_that_may_not_share_has_no_partner(other: Newcomer) -> None:
     assert not PairBook().allows(newcomer("a"), other, PLACE, LIMITS)
     assert not PairBook().allows(other, newcomer("a"), PLACE, LIMITS)
 
 
-def test_each_partner_adds_its_part_to_a_slowdown() -> None:
+def test_slowdowns_of_several_partners_add_up() -> None:
     pairs = tuple(PairCost(k, v, v, 1.3, 1.3) for k, v in (("a", 1.1), ("b", 1.2)))  # type: ignore[arg-type]
     assert slowdown_beside(Forecast(pairs=pairs)) == pytest.approx(1.3)
     assert slowdown_beside(Forecast()) == USUAL_SLOWDOWN
