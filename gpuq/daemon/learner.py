@@ -1,7 +1,7 @@
-"""The daemon's side of learning: the predictor, kept up to date from the record as attempts end.
+"""Keeps the dispatcher's predictor up to date: from the record at its start, and from each attempt as it ends.
 
-Arrives: questions, finished attempts, a published model. Leaves: answers as plain data. Serving only: no scikit-learn, no
-TensorFlow.
+It only serves forecasts. Training runs in a process of its own, so scikit-learn and TensorFlow are not imported here and their
+memory does not count towards the dispatcher.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ from gpuq.learn.serving.shelf import Shelf
 from gpuq.settings import Learning
 from gpuq.submission import JobRecord
 
-# Outcomes read at start; older ones say little about today's code.
+# Attempts that are read at the start. What users run half a year later is mostly other code.
 _HISTORY_AT_START_S = 180 * 86_400.0
+# Latest attempts per kind and device type from which the usual progress is computed.
 _ALONE_RATES_KEPT = 16
 
 
 class Learner:
-    """Answers the core's questions; learns from each finished attempt at once."""
+    """Forecasts for the core, from the history of finished attempts and the current model."""
 
     def __init__(self, store: Store, shelf: Shelf, settings: Learning) -> None:
         self._store = store
@@ -44,20 +45,20 @@ class Learner:
         self.model_version: str | None = None
 
     def catch_up(self, now: float) -> None:
-        """Read the record and the current model. Blocks."""
+        """Read the finished attempts of the record and load the current model. Blocks."""
         types = self._device_types()
         for job_row, attempt_row in self._store.finished_attempts(since=now - _HISTORY_AT_START_S):
-            self._take_up(job_row, attempt_row, types)
+            self._learn_from(job_row, attempt_row, types)
         self.load_model()
 
     def register(self, job: JobId, record: JobRecord) -> None:
-        """Make a job's features known before it is asked about."""
+        """Register a job's features. Must come before the first question about it."""
         self.kinds[job] = KindId(record.kind)
         self._features[record.signature] = record.features
         self._predictor.register(record.signature, record.features, record.kind)
 
     def features_of(self, signature: str) -> Mapping[str, Any]:
-        """The features that forecasts for this signature are made from."""
+        """The features of the jobs with this signature; empty if none was registered."""
         return self._features.get(signature, {})
 
     def answer(self, questions: Iterable[Question]) -> dict[Question, Forecast]:
@@ -65,38 +66,39 @@ class Learner:
         return self._predictor.answer(questions)
 
     def alone_rate(self, kind: KindId, device_type: str) -> Rate | None:
-        """The kind's usual progress with no partner; None if never measured.
+        """Steps per second of the kind without a partner, over its latest attempts; None if never measured.
 
-        Over its latest attempts; from a single one, over that one's windows, so that even then the spread is known.
+        The spread is that between attempts. With a single attempt it is the one between the windows of its measurement.
         """
-        found = list(self._alone.get((kind, device_type), ()))
-        return found[0] if len(found) == 1 else Rate.of([rate.mean for rate in found])
+        measured = list(self._alone.get((kind, device_type), ()))
+        return measured[0] if len(measured) == 1 else Rate.of([rate.mean for rate in measured])
 
     def drift(self) -> dict[str, Any]:
-        """Whether forecasts still hold: figures over all, and the kinds that deviate most."""
+        """How well recent forecasts held, over all kinds and for those that deviate most, as plain JSON values."""
         return self._predictor.drift.report()
 
     def learn(self, attempt: AttemptId, end: Mapping[str, Any]) -> None:
-        """Take up a finished attempt: its launch from the record, its end as it is about to be recorded. Blocks."""
+        """Learn from a finished attempt. `end` are columns about to be committed, the rest is in the record. Blocks."""
         job_row = self._store.job(attempt.job)
         rows = [row for row in self._store.attempts(attempt.job) if row.number == attempt.number]
         if job_row is None or not rows:
             return
-        self._take_up(job_row, msgspec.structs.replace(rows[0], **end), self._device_types())
+        self._learn_from(job_row, msgspec.structs.replace(rows[0], **end), self._device_types())
 
     def load_model(self) -> None:
-        """Serve the shelf's current model from now on. Blocks."""
+        """Load the shelf's current model and forecast by it from now on. Blocks."""
         model = self._shelf.load_current()
         self._predictor.use(model)
         self.model_version = model.version if model else None
 
-    def _take_up(self, job_row: JobRow, attempt_row: AttemptRow, types: Mapping[str, str]) -> None:
+    def _learn_from(self, job_row: JobRow, attempt_row: AttemptRow, types: Mapping[str, str]) -> None:
         outcome = outcome_from_rows(job_row, attempt_row, types)
         if outcome is None:
             return
         self._predictor.learn(outcome)
-        seen = rates(noun(attempt_row.measurement, Measurement)) if attempt_row.measurement else None
-        alone = (seen.alone or seen.blinked) if seen else None
+        measured = rates(noun(attempt_row.measurement, Measurement)) if attempt_row.measurement else None
+        # A blink pauses the partners, so it measures the job alone too, if less precisely.
+        alone = (measured.alone or measured.blinked) if measured else None
         if alone is not None:
             key = (KindId(outcome.kind), outcome.device_type)
             self._alone.setdefault(key, deque(maxlen=_ALONE_RATES_KEPT)).append(alone)

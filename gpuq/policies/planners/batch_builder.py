@@ -160,9 +160,9 @@ class _BatchBuilder:
         known = np.zeros(costs.shape[:2], dtype=np.bool_)
         for a, kind in enumerate(self._kinds):
             for b, partner in enumerate(self._kinds):
-                found = self._book.expected(kind, partner, dclass)
-                if found is not None:
-                    costs[a, b], known[a, b] = found, True
+                slowdowns = self._book.expected(kind, partner, dclass)
+                if slowdowns is not None:
+                    costs[a, b], known[a, b] = slowdowns, True
         kinds = self._kind[first], self._kind[second]
         both = np.column_stack((rates[first], rates[second])) / costs[kinds]
         value = both.sum(axis=1)

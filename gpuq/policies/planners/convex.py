@@ -113,11 +113,11 @@ def shares(batch: Batch) -> Numbers:
     speeds = _speeds(batch)[options].T.ravel()
     speed = coo_array((speeds, (runs, np.tile(np.arange(len(options)), 2))), shape=(jobs, len(options))).tocsr()
     use, whole = uses(batch)[:, options], np.zeros(batch.size)
-    found = _solve(batch, use, speed, np.tile(_COARSE, (jobs, 1)))
-    if found is not None:
+    coarse = _solve(batch, use, speed, np.tile(_COARSE, (jobs, 1)))
+    if coarse is not None:
         slowest = float(_COARSE[-1])
-        finer = _solve(batch, use, speed, np.maximum(speed @ found, slowest)[:, None] * _FINE)
-        whole[options] = found if finer is None else finer
+        fine = _solve(batch, use, speed, np.maximum(speed @ coarse, slowest)[:, None] * _FINE)
+        whole[options] = coarse if fine is None else fine
     return whole
 
 
@@ -135,14 +135,14 @@ def _solve(batch: Batch, use: Any, speed: Any, touched: Numbers) -> Numbers | No
     # per job and tangent: utility - speed / t <= log(t) - 1.
     repeated = csr_array(np.repeat(np.eye(jobs), tangents, axis=0))
     slopes = diags_array(1 / touched.ravel()) @ repeated @ speed
-    found = linprog(
+    solution = linprog(
         np.concatenate((np.zeros(p), -batch.weight / batch.weight.max())),
         A_ub=block_array([[use, None], [-slopes, repeated]], format="csc"),
         b_ub=np.concatenate((batch.capacity, np.log(touched.ravel()) - 1)),
         bounds=[(0, None)] * p + [(None, None)] * jobs,
         method="highs",
     )
-    return None if found.x is None else np.asarray(found.x[:p], dtype=np.float64)
+    return None if solution.x is None else np.asarray(solution.x[:p], dtype=np.float64)
 
 
 def _speeds(batch: Batch) -> Numbers:

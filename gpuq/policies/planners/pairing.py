@@ -86,8 +86,8 @@ class PairBook:
 
     def _cost(self, newcomer: KindId, resident: KindId, dclass: DeviceClass) -> PairCost | None:
         """The known cost, also from evidence with the roles exchanged: who came first does not matter to a slowdown."""
-        found = self._costs.get((newcomer, resident, dclass))
-        if found is None and (mirrored := self._costs.get((resident, newcomer, dclass))) is not None:
+        cost = self._costs.get((newcomer, resident, dclass))
+        if cost is None and (mirrored := self._costs.get((resident, newcomer, dclass))) is not None:
             return replace(
                 mirrored,
                 beside=resident,
@@ -96,7 +96,7 @@ class PairBook:
                 resident=mirrored.newcomer,
                 resident_upper=mirrored.newcomer_upper,
             )
-        return found
+        return cost
 
 
 def slowdown_beside(forecast: Forecast) -> float:

@@ -178,9 +178,9 @@ def _ranked(rivals: Numbers, rank: int) -> float:
 
 def _alone(batch: Batch) -> Numbers:
     """The value of each job alone on one device of each slot (n, s); 0 where it may not run so, as a gang never may."""
-    n, found = len(batch.jobs), np.zeros((len(batch.jobs), len(batch.slots)))
+    n, values = len(batch.jobs), np.zeros((len(batch.jobs), len(batch.slots)))
     single = np.flatnonzero((batch.second == NO_PARTNER) & (batch.devices == 1))
     slots = np.where((batch.counts[single] > 0) & (batch.rows[single] >= n), batch.rows[single] - n, -1).max(axis=1)
     usable = slots >= 0
-    np.maximum.at(found, (batch.first[single][usable], slots[usable]), batch.value[single][usable])
-    return found
+    np.maximum.at(values, (batch.first[single][usable], slots[usable]), batch.value[single][usable])
+    return values
