@@ -81,10 +81,10 @@ def test_kit_finds_a_policy_that_invents_devices_jobs_and_attempts() -> None:
                     if not context.state.jobs[attempt.id.job].preemptible:
                         yield Proposal(proposal.job, (stranger,))
 
-    told = findings(lambda: inventing)
-    assert "it proposes jobs that do not wait" in told
-    assert "it stops jobs whose submitters did not allow it" in told
-    assert "it proposes devices that do not exist" in told
+    found = findings(lambda: inventing)
+    assert "it proposes jobs that do not wait" in found
+    assert "it stops jobs whose submitters did not allow it" in found
+    assert "it proposes devices that do not exist" in found
 
 
 def test_kit_finds_a_policy_that_stops_and_starts_the_same_jobs_for_ever() -> None:
@@ -131,5 +131,5 @@ def test_kit_finds_a_policy_that_takes_too_long() -> None:
 
 
 def test_command_prints_findings_and_exits_with_1(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["nobody"]) == 2
-    assert "there is no policy `nobody`" in capsys.readouterr().err
+    assert main(["missing"]) == 2
+    assert "there is no policy `missing`" in capsys.readouterr().err

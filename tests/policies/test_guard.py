@@ -50,7 +50,7 @@ def guarded(policy: Any, limit_s: float = LIMIT_S, **given: Any) -> Guarded:
 
 
 def first_only(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
-    """A sound policy: the first job on the first place, and no other."""
+    """A sound policy: the first job on the first device and no other."""
     job = next(iter(context.waiting))
     yield Proposal(job, (next(iter(context.snapshots)).device,))
 
@@ -192,7 +192,7 @@ def test_default_finishes_the_pass_of_the_fault() -> None:
 
 
 def test_proposals_for_jobs_that_no_longer_wait_are_skipped() -> None:
-    """Jobs that wait no more are passed over, and nobody's word on a job or a device counts but the state's."""
+    """And a job or device that the policy changed counts as the state has it."""
 
     def from_an_old_plan(context: SchedulingContext) -> Iterator[Proposal]:
         devices = [snapshot.device for snapshot in context.snapshots]
@@ -204,24 +204,26 @@ def test_proposals_for_jobs_that_no_longer_wait_are_skipped() -> None:
 
     assert policy.fault is None
     assert (launch.attempt.id.job, launch.attempt.devices) == (1, ("gpu1",))
-    assert launch.attempt.promised == (a_device().total_memory,), "it is not known, so the whole device as it is"
+    assert launch.attempt.promised == (a_device().total_memory,), (
+        "without a forecast it gets the whole device of the state"
+    )
 
 
 def test_endless_proposals_for_jobs_that_no_longer_wait_are_a_fault() -> None:
-    def nobody(context: SchedulingContext) -> Iterator[Proposal]:
+    def for_a_job_that_is_gone(context: SchedulingContext) -> Iterator[Proposal]:
         while True:
             yield Proposal(a_job(77), (next(iter(context.snapshots)).device,))
 
-    policy = guarded(nobody, limit_s=60)
+    policy = guarded(for_a_job_that_is_gone, limit_s=60)
     assert started(one_pass(a_queue(), policy)) == [1, 2, 3]
     assert policy.fault is not None
 
 
 def test_policy_is_not_called_again_after_its_fault() -> None:
-    asked = []
+    called_at = []
 
     def once(context: SchedulingContext) -> Iterator[Proposal]:
-        asked.append(context.now)
+        called_at.append(context.now)
         raise ValueError
         yield
 
@@ -229,18 +231,18 @@ def test_policy_is_not_called_again_after_its_fault() -> None:
     one_pass(play, policy)
     one_pass(play, policy)
 
-    assert len(asked) == 1
+    assert len(called_at) == 1
 
 
 def test_only_the_policys_own_time_counts_and_adds_up() -> None:
-    clock = iter(range(100)).__next__  # each look at the clock is a second later than the last
+    clock = iter(range(100)).__next__  # each reading is a second later than the last
     play = a_queue(3)
 
     def one_by_one(context: SchedulingContext) -> Iterator[Proposal]:
         for job, snapshot in zip(context.waiting, context.snapshots, strict=False):
             yield Proposal(job, (snapshot.device,))
 
-    # Its call and its four steps take a second each by that clock; four seconds are over with the last step.
+    # By that clock the call and each of the four steps take a second, so the last step ends after five.
     within = guarded(one_by_one, limit_s=5, time_limit=no_time_limit, clock=clock)
     assert started(one_pass(play, within)) == [1, 2, 3]
     assert within.fault is None
@@ -278,18 +280,18 @@ def test_keyboard_interrupt_is_not_caught() -> None:
     assert policy.fault is None
 
 
-@settings(deadline=None, max_examples=30)  # it logs each fault with its traceback, which takes its time
+@settings(deadline=None, max_examples=30)  # each fault is logged with its traceback, which is slow
 @given(
     st.lists(
         st.sampled_from([policy for policy, _ in FAULTS if not policy.__name__.startswith("for_ever")]), max_size=4
     )
 )
 def test_all_jobs_that_fit_start_whatever_the_policies_do(policies: list[Callable[[SchedulingContext], Any]]) -> None:
-    """The law: with a guard, no sequence of faults keeps a job from its device."""
+    """With a guard, no sequence of faults keeps a job from its device."""
     play = a_queue()
     for policy in policies:
         watched = guarded(policy, limit_s=60)
-        one_pass(play, watched)  # what it had refused in this pass stays refused in it
+        one_pass(play, watched)  # jobs that were refused for the policy stay refused in this pass
         assert started(one_pass(play, watched)) == [1, 2, 3]
 
 
@@ -311,8 +313,8 @@ def _leaving(scheduling: Scheduling) -> Policy:
 
 
 SOUND = PolicySpec("the first job only", lambda scheduling: first_only)
-LACKING = PolicySpec("needs what is not there", _lacking)
-LEAVING = PolicySpec("does not want to be made", _leaving)
+LACKING = PolicySpec("needs a library that is not installed", _lacking)
+LEAVING = PolicySpec("exits when it is made", _leaving)
 
 
 def test_guard_makes_the_policy_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -331,7 +333,7 @@ def test_default_has_no_time_limit() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("nobody", "there is no policy `nobody` (`gpuq policy list` names them)"),
+        ("missing", "there is no policy `missing` (`gpuq policy list` names them)"),
         ("lacking", "`lacking` needs scipy (Run `pip install 'gpuq-daemon[train]'`)"),
         ("leaving", "it cannot be made: SystemExit: 9"),
         ("broken", "AttributeError"),

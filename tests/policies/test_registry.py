@@ -45,5 +45,5 @@ def test_broken_entry_point_raises_bad_input(monkeypatch: pytest.MonkeyPatch, va
 
 
 def test_unknown_name_raises_bad_input() -> None:
-    with pytest.raises(BadInput, match="no policy `nobody`"):
-        registry.make(Scheduling(policy="nobody"))
+    with pytest.raises(BadInput, match="no policy `missing`"):
+        registry.make(Scheduling(policy="missing"))

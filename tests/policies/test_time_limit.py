@@ -42,28 +42,28 @@ def test_work_that_catches_every_exception_is_interrupted() -> None:
 
 
 def test_work_that_catches_the_first_interrupt_gets_another() -> None:
-    blows = []
+    caught = []
 
-    def thick_skinned() -> None:
+    def catches_once() -> None:
         try:
             for_ever()
-        except BaseException as blow:  # noqa: BLE001
-            blows.append(blow)
+        except BaseException as error:  # noqa: BLE001
+            caught.append(error)
         for_ever()
 
     with pytest.raises(TimeLimitExceeded):
-        SignalTimeLimit()(thick_skinned, LIMIT_S)
-    assert len(blows) == 1
+        SignalTimeLimit()(catches_once, LIMIT_S)
+    assert len(caught) == 1
 
 
 def test_work_within_the_limit_returns_its_result_and_leaves_no_timer() -> None:
-    rung = []
-    before = signal.signal(signal.SIGALRM, lambda *_: rung.append(True))
+    signals = []
+    before = signal.signal(signal.SIGALRM, lambda *_: signals.append(True))
     try:
         assert SignalTimeLimit()(lambda: 7, 60) == 7
         assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
         signal.raise_signal(signal.SIGALRM)
-        assert rung == [True], "the handler of before is back"
+        assert signals == [True], "the earlier handler is restored"
     finally:
         signal.signal(signal.SIGALRM, before)
 
@@ -78,7 +78,7 @@ def test_earlier_timer_is_restored() -> None:
 
 
 def test_spared_package_is_not_interrupted() -> None:
-    """This module plays the core: its loop runs to its end, and the blow falls right after it."""
+    """This module stands for the core: its loop runs to its end and the exception is raised right after it."""
     done = []
 
     def spared() -> None:
@@ -87,7 +87,7 @@ def test_spared_package_is_not_interrupted() -> None:
             pass
         done.append(True)
 
-    work = {"__name__": "somebody.elses", "spared": spared}
+    work = {"__name__": "a.policy", "spared": spared}
     exec("def work():\n    while True:\n        spared()\n        n = 0\n        while n < 10_000: n += 1\n", work)
 
     with pytest.raises(TimeLimitExceeded):

@@ -24,7 +24,7 @@ def test_one_refused_job_per_scheduling_class_is_tried() -> None:
     play.decide()
 
     assert tried == [1, 2]
-    assert play.reason(49) is not None, "the others are told why they wait all the same"
+    assert play.reason(49) is not None, "jobs that were not tried have a reason too"
 
 
 def test_first_come_order_ranks_only_the_heads_of_groups() -> None:

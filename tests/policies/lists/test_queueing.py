@@ -25,7 +25,7 @@ WORLD = World(
 def playing(limit_s: float, *arrivals: Arrival) -> Simulation:
     policy = Queueing(limit_s)
     contender = Contender("queueing", policy, Limits(residents_per_device=1, patience_s=1e9))
-    return Simulation(Trace("told", arrivals), WORLD, Oracle(WORLD), contender)
+    return Simulation(Trace("queueing", arrivals), WORLD, Oracle(WORLD), contender)
 
 
 def arrival(number: int, at: float = 0.0, hours: float = 1.0) -> Arrival:

@@ -33,13 +33,13 @@ def world(fast: int = 1, slow: int = 1, **changes: object) -> World:
 
 
 def arrival(number: int, hours: float = 1.0, due: float | None = None, **changes: object) -> Arrival:
-    told = Arrival(JobId(number), 0.0, hours * HOUR, 1, "w", "ada", deadline_s=None if due is None else due * HOUR)
-    return replace(told, **changes)  # type: ignore[arg-type]
+    usual = Arrival(JobId(number), 0.0, hours * HOUR, 1, "w", "ada", deadline_s=None if due is None else due * HOUR)
+    return replace(usual, **changes)  # type: ignore[arg-type]
 
 
 def play(here: World, *arrivals: Arrival, cold: bool = False) -> Run:
     beliefs = Cold() if cold else Oracle(here)
-    return simulate(Trace("told", arrivals), here, beliefs, Contender("andreas", Andreas(PRICES), ALONE))
+    return simulate(Trace("andreas", arrivals), here, beliefs, Contender("andreas", Andreas(PRICES), ALONE))
 
 
 def types(run: Run) -> list[str]:

@@ -12,16 +12,16 @@ from gpuq.policies.planners.pairing import USUAL_SLOWDOWN, PairBook
 from tests.policies.shop import Shop, drawn, seeds, slowdown, tried, work
 
 
-def told(batch: Batch) -> dict[tuple[int, ...], float]:
-    """What options are worth, by the jobs that they start."""
-    who = ([a] if b == NO_PARTNER else [a, b] for a, b in zip(batch.first, batch.second, strict=True))
-    return {tuple(int(batch.jobs[i].id) for i in ids): float(v) for ids, v in zip(who, batch.value, strict=True)}
+def values_by_jobs(batch: Batch) -> dict[tuple[int, ...], float]:
+    """The value of each option by the ids of the jobs that it starts."""
+    started = ([a] if b == NO_PARTNER else [a, b] for a, b in zip(batch.first, batch.second, strict=True))
+    return {tuple(int(batch.jobs[i].id) for i in ids): float(v) for ids, v in zip(started, batch.value, strict=True)}
 
 
 def test_job_on_idle_device_is_worth_its_completions_per_hour() -> None:
     shop = Shop(1)
     shop.submit(work(1, hours=0.5), work(2, hours=4))
-    worth = told(shop.batch(PairBook()))
+    worth = values_by_jobs(shop.batch(PairBook()))
     assert worth[1,] == 2
     assert worth[2,] == 0.25
 
@@ -29,15 +29,15 @@ def test_job_on_idle_device_is_worth_its_completions_per_hour() -> None:
 def test_pair_is_worth_both_jobs_minus_their_slowdowns() -> None:
     shop = Shop(1)
     shop.submit(work(1, hours=4), work(2, hours=0.5))
-    worth = told(shop.batch())
-    assert worth[2, 1] == pytest.approx((2 + 0.25) / slowdown("light", "light"))  # the better one starts
+    worth = values_by_jobs(shop.batch())
+    assert worth[2, 1] == pytest.approx((2 + 0.25) / slowdown("light", "light"))  # the one with the higher rate starts
 
 
 def test_unknown_pair_is_judged_by_load_with_the_usual_slowdown() -> None:
     """Light and heavy are 110% together, which the budget allows; heavy and middling 140%."""
     shop = Shop(1)
     shop.submit(work(1, "heavy"), work(2, "light"), work(3, "light"), work(4, "middling"))
-    worth = told(shop.batch(PairBook()))
+    worth = values_by_jobs(shop.batch(PairBook()))
     assert worth[2, 3] == worth[1, 2] == pytest.approx(2 / USUAL_SLOWDOWN)
     assert (1, 4) not in worth
     assert (4, 1) not in worth
@@ -46,7 +46,7 @@ def test_unknown_pair_is_judged_by_load_with_the_usual_slowdown() -> None:
 def test_pair_worth_less_than_one_of_its_jobs_is_no_option() -> None:
     shop = Shop(1)
     shop.submit(work(1, hours=0.1), work(2, hours=50))
-    assert set(told(shop.batch())) == {(1,), (2,)}
+    assert set(values_by_jobs(shop.batch())) == {(1,), (2,)}
 
 
 def test_residents_loss_is_subtracted() -> None:
@@ -55,7 +55,7 @@ def test_residents_loss_is_subtracted() -> None:
     shop.submit(work(1, hours=1))
     batch = shop.batch()
     cost = slowdown("light", "light")
-    assert told(batch)[1,] == pytest.approx(1 / cost - 0.5 * (1 - 1 / cost))
+    assert values_by_jobs(batch)[1,] == pytest.approx(1 / cost - 0.5 * (1 - 1 / cost))
     assert batch.worth[0, 0] == pytest.approx(1 / cost)
 
 
@@ -79,7 +79,7 @@ def test_gang_may_join_a_resident_on_one_of_its_devices() -> None:
     shop.start(work(9, hours=2), "h0/0")
     shop.submit(work(1, hours=1, device_count=2))
     cost = slowdown("light", "light")
-    assert told(shop.batch())[1,] == pytest.approx(1 / cost - 0.5 * (1 - 1 / cost))
+    assert values_by_jobs(shop.batch())[1,] == pytest.approx(1 / cost - 0.5 * (1 - 1 / cost))
 
 
 def test_gang_is_as_slow_as_on_its_slowest_device() -> None:
@@ -94,14 +94,14 @@ def test_gang_is_as_slow_as_on_its_slowest_device() -> None:
 def test_priority_weighs_ten_times_the_next_lower_one() -> None:
     shop = Shop(1)
     shop.submit(work(1, priority=3), work(2, priority=-1), work(3, priority=8))
-    worth = told(shop.batch())
+    worth = values_by_jobs(shop.batch())
     assert [worth[n,] for n in (2, 1, 3)] == pytest.approx([1, 10, 100])
 
 
 def test_unknown_duration_is_the_median_and_the_shortest_a_minute() -> None:
     shop = Shop(1)
     shop.submit(work(1, hours=None), work(2, hours=2), work(3, hours=0.0001))
-    worth = told(shop.batch())
+    worth = values_by_jobs(shop.batch())
     assert worth[3,] == pytest.approx(60)
     assert worth[1,] == pytest.approx(2 / 2.0001)
 
@@ -117,7 +117,7 @@ def test_without_jobs_or_devices_the_batch_is_empty() -> None:
 def test_exclusive_devices_have_no_pairs() -> None:
     shop = Shop(1, limits=Limits(residents_per_device=1))
     shop.submit(work(1), work(2))
-    assert set(told(shop.batch())) == {(1,), (2,)}
+    assert set(values_by_jobs(shop.batch())) == {(1,), (2,)}
 
 
 def test_foremost_orders_by_priority_then_by_waiting_time() -> None:

@@ -46,9 +46,9 @@ def test_shares_fit_the_capacity_and_every_job_has_one(seed: int) -> None:
     batch = drawn(seed).batch()
     if not batch.size:
         return
-    found = shares(batch)
+    share = shares(batch)
     used = np.zeros(len(batch.capacity))
-    np.add.at(used, batch.rows, batch.counts * found[:, None])
+    np.add.at(used, batch.rows, batch.counts * share[:, None])
     assert (used <= batch.capacity + 1e-6).all()
     able = set(batch.first.tolist()) | set(batch.second.tolist()) - {-1}
     assert all(used[job] > 0 for job in able)
@@ -61,13 +61,13 @@ def test_job_that_never_ran_comes_first() -> None:
     assert [plan.batch.jobs[plan.batch.first[option]].id for option in plan.chosen] == [2]
 
 
-def told(actions: list[Any]) -> tuple[list[int], list[int]]:
-    """(who starts, who is stopped)."""
+def starts_and_stops(actions: list[Any]) -> tuple[list[int], list[int]]:
+    """(ids of jobs that start, ids of jobs that are stopped)."""
     starts = [action.attempt.id.job for action in actions if isinstance(action, Launch)]
     return starts, [action.attempt.job for action in actions if isinstance(action, Stop)]
 
 
-def turns(preemption: bool = True) -> Any:
+def convex(preemption: bool = True) -> Any:
     return registry.make(Scheduling(policy="convex", preemption=preemption, plan_every_s=360.0))
 
 
@@ -78,28 +78,28 @@ def shop_with_a_long_job(**changes: Any) -> Shop:
 
 
 def test_preemptible_job_is_stopped_at_the_end_of_a_round() -> None:
-    shop, policy = shop_with_a_long_job(preemptible=True), turns()
-    assert told(shop.play(policy)) == ([], [])
+    shop, policy = shop_with_a_long_job(preemptible=True), convex()
+    assert starts_and_stops(shop.play(policy)) == ([], [])
     shop.submit(work(2, "heavy", submitted_at=NOW + 10))
-    assert told(shop.play(policy, NOW + 100)) == ([], [])  # the round is not over
-    assert told(shop.play(policy, NOW + 400)) == ([], [1])
+    assert starts_and_stops(shop.play(policy, NOW + 100)) == ([], [])  # the round is not over
+    assert starts_and_stops(shop.play(policy, NOW + 400)) == ([], [1])
     attempt = next(iter(shop.state.attempts))
     apply(shop.state, Exited(attempt, NOW + 401, Ending.STOPPED, None, "", Measurement()), NOW + 401)
     shop.play(policy, NOW + 401)
-    assert told(shop.play(policy, NOW + 402))[1] == []
+    assert starts_and_stops(shop.play(policy, NOW + 402))[1] == []
     assert {a.job for a in shop.state.attempts} == {2}
 
 
 @pytest.mark.parametrize(("preemptible", "preemption"), [(False, True), (True, False)])
 def test_no_stop_without_preemptible_job_or_setting(preemptible: bool, preemption: bool) -> None:
-    shop, policy = shop_with_a_long_job(preemptible=preemptible), turns(preemption)
+    shop, policy = shop_with_a_long_job(preemptible=preemptible), convex(preemption)
     shop.submit(work(2, "heavy", submitted_at=NOW + 10))
     for later in (0, 400, 800):
-        assert told(shop.play(policy, NOW + later)) == ([], [])
+        assert starts_and_stops(shop.play(policy, NOW + later)) == ([], [])
 
 
 def test_no_stop_for_a_job_that_fits_beside_the_residents() -> None:
-    shop, policy = Shop(2, limits=Limits(stale_after_s=float("inf"))), turns()
+    shop, policy = Shop(2, limits=Limits(stale_after_s=float("inf"))), convex()
     shop.start(work(1, "heavy", 50, submitted_at=NOW, preemptible=True), "h0/0")
     shop.submit(work(2, "heavy", submitted_at=NOW + 10))
-    assert told(shop.play(policy, NOW + 400)) == ([2], [])
+    assert starts_and_stops(shop.play(policy, NOW + 400)) == ([2], [])

@@ -15,8 +15,8 @@ from tests.policies.shop import NOW, Shop, work
 pytest.importorskip("scipy")
 
 
-class Watched:
-    """A planner that counts its plans."""
+class CountingPlanner:
+    """The greedy planner, with a list of the batches that it planned."""
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
@@ -35,10 +35,10 @@ def starts(actions: list[Any]) -> list[int]:
 
 
 def test_replans_only_when_the_plan_is_old() -> None:
-    shop, planner = shop_of(1), Watched()
+    shop, planner = shop_of(1), CountingPlanner()
     policy = Hybrid(Scheduling(plan_every_s=60), planner)
     shop.play(policy)
-    assert not planner.batches  # nobody waits
+    assert not planner.batches  # no job waits
     shop.submit(work(1, "heavy"), work(2, "heavy"))
     for later in (0, 1, 59):
         shop.play(policy, NOW + later)
@@ -48,7 +48,7 @@ def test_replans_only_when_the_plan_is_old() -> None:
 
 
 def test_plan_treats_all_devices_as_idle() -> None:
-    shop, planner = shop_of(2), Watched()
+    shop, planner = shop_of(2), CountingPlanner()
     shop.start(work(9, "heavy"), "h0/0")
     shop.submit(work(1, "heavy"))
     shop.play(Hybrid(Scheduling(), planner))
@@ -56,7 +56,7 @@ def test_plan_treats_all_devices_as_idle() -> None:
 
 
 def test_first_wave_starts_first_and_partners_join() -> None:
-    """Of four, the light ones would suit anybody, but `middling` has to be with a light one."""
+    """Under this budget `middling` may share with a light job only, and `heavy` with none."""
     shop = shop_of(2, max_slowdown=1.08)
     shop.submit(work(1, "middling", 0.1), work(2, "heavy", 0.11), work(3, "light", 1), work(4, "light", 9))
     policy = Hybrid(Scheduling())

@@ -24,7 +24,7 @@ def test_plan_fits_and_lies_between_greedy_and_bound(seed: int) -> None:
 
 
 def test_finds_pairs_that_greedy_misses() -> None:
-    """Only who uses little may join the heavy one; greedy gives it to the one worth most, and two are left without a partner."""
+    """Only light jobs may share with the heavy one. Greedy pairs them otherwise, which leaves two jobs without a partner."""
     shop = Shop(2, limits=Limits(max_slowdown=1.12))
     shop.submit(work(1, "light", 1.0), work(2, "light", 1.01), work(3, "heavy", 1.1), work(4, "middling", 1.02))
     batch = shop.batch()

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from gpuq.policies.planners.plan import greedy
-from gpuq.policies.planners.reinforced.game import ABOUT_TURN, BOUND, CHOICES, SIZE, SKIP, Game
+from gpuq.policies.planners.reinforced.game import ABOUT_CHOICE, ABOUT_TURN, BOUND, CHOICES, SIZE, SKIP, Game
 from tests.policies.shop import Shop, drawn, seeds, tried, work
 
 
@@ -59,7 +59,7 @@ def test_job_put_aside_gets_what_is_left() -> None:
     shop.submit(work(1, "heavy", 1), work(2, "heavy", 2))
     game = Game(shop.batch())
     game.act(SKIP)
-    assert not game.over, "now it is the other's turn"
+    assert not game.over, "the next turn is about the other job"
     game.act(SKIP)
     assert game.over
     assert len(game.plan) == 2
@@ -76,5 +76,5 @@ def test_choices_include_running_alone_beside_many_pairs() -> None:
     shop.submit(*(work(number, "light", number) for number in range(1, 15)))
     batch = shop.batch()
     game = Game(batch)
-    pair = 2 + len(ABOUT_TURN) + 12 * np.arange(CHOICES)
+    pair = len(ABOUT_TURN) + ABOUT_CHOICE.index("it is a pair") + len(ABOUT_CHOICE) * np.arange(CHOICES)
     assert 0 < game.observe()[pair].sum() < CHOICES
