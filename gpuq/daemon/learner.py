@@ -56,7 +56,7 @@ class Learner:
         self._served.predictor.register(record.signature, record.features, record.kind)
 
     def features_of(self, signature: str) -> Mapping[str, Any]:
-        """The features that forecasts for this signature are made from."""
+        """The features of the jobs with this signature; empty if none was registered."""
         return self._features.get(signature, {})
 
     def answer(self, questions: Iterable[Question]) -> dict[Question, Forecast]:
@@ -68,8 +68,8 @@ class Learner:
 
         Over its latest attempts. A single attempt gives its own windows instead, so that even then the spread is known.
         """
-        found = list(self._alone.get((kind, device_type), ()))
-        return found[0] if len(found) == 1 else Rate.of([rate.mean for rate in found])
+        measured = list(self._alone.get((kind, device_type), ()))
+        return measured[0] if len(measured) == 1 else Rate.of([rate.mean for rate in measured])
 
     def drift(self) -> dict[str, Any]:
         """Whether forecasts still hold: figures over all, and the kinds that deviate most."""

@@ -1,8 +1,7 @@
-"""`python -m gpuq.lab.sim.train_policy FILE`: trains the network of `reinforcement`, by PPO and by DQN, and keeps the better.
+"""`python -m gpuq.lab.sim.train_policy FILE` trains the network of the policy `reinforcement` and writes it to a file.
 
-Arrives: how many steps, which seed. Leaves: the network as JSON, and on the screen how both did on worlds that they never saw.
-It trains on made-up worlds alone (`gpuq.lab.sim.queued.made_up`) of the seeds `TRAINED_ON`; `HELD_OUT` decides which is kept.
-Needs Stable-Baselines3: `pip install 'gpuq-daemon[reinforcement]'`.
+It trains one network by PPO and one by DQN on generated batches (`gpuq.lab.sim.queued.made_up`, seeds `TRAINED_ON`) and keeps the
+one with the better plans on those of `HELD_OUT`. Needs Stable-Baselines3: `pip install 'gpuq-daemon[reinforcement]'`.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from gpuq.errors import BadInput, GpuqError
 from gpuq.lab.sim.queued import made_up
 from gpuq.policies.planners.batch import Batch
 from gpuq.policies.planners.plan import greedy
-from gpuq.policies.planners.reinforced.network import PolicyNetwork, to_json
+from gpuq.policies.planners.reinforced.network import PolicyNetwork, save
 from gpuq.policies.planners.reinforcement import played
 
 METHODS = ("ppo", "dqn")
@@ -48,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except GpuqError as error:
         print(f"{error.message} {error.fix}", file=sys.stderr)  # noqa: T201 - it is a command
         return error.exit_code
-    asked.file.write_text(to_json(network), encoding="utf-8")
+    save(network, asked.file)
     print(f"{told}\nkept {network.method}: {asked.file}")  # noqa: T201
     return 0
 
