@@ -34,13 +34,13 @@ from tests.sim.small import GIB, HEAVY, LIGHT, NEVER_TOGETHER, PAIRS, arrival, t
 def at_random(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
     """Proposes and evicts what it likes, the same at the same moment."""
     chance = random.Random(context.now)
-    places = list(context.places)
+    snapshots = list(context.snapshots)
     for job in context.waiting:
         running = list(context.state.attempts)
         if running and chance.random() < 0.2:
             yield Eviction(chance.choice(running), job)
         count = chance.choice(job.counts)
-        yield Proposal(job, tuple(place.device for place in chance.sample(places, min(count, len(places)))))
+        yield Proposal(job, tuple(one.device for one in chance.sample(snapshots, min(count, len(snapshots)))))
 
 
 class Rumours(Oracle):

@@ -51,8 +51,8 @@ def from_carma(workload_set: WorkloadSet, data: Path, device_memory: int) -> Wor
     }
     return _with(
         workload_set, found, device_memory,
-        f"memory of {len(found)} of {len(workload_set.workloads)} workloads: the like network in carma_memory, linear in the batch size "
-        f"({_range(found)} GiB); a device has {device_memory / _GIB:g} GiB",
+        f"memory of {len(found)} of {len(workload_set.workloads)} workloads: the like network in carma_memory, linear in the "
+        f"batch size ({_range(found)} GiB); a device has {device_memory / _GIB:g} GiB",
     )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpuq.lab.campaign.files import equal_work_saving, write_tables
 from gpuq.lab.campaign.ledger import DISTURBED, FAILED, OUT_OF_MEMORY
-from gpuq.lab.campaign.made import session
+from gpuq.lab.campaign.session import session
 from gpuq.lab.characterize.packing import costs
 from gpuq.lab.characterize.source import read_folder
 from gpuq.lab.measured import read_pairs, read_singles

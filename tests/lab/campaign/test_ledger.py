@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gpuq.errors import BadInput, Failure
 from gpuq.lab.campaign.ledger import Ledger
-from gpuq.lab.campaign.made import session
+from gpuq.lab.campaign.session import session
 from tests.lab.campaign.jobs import a_job, a_run
 from tests.support.nouns import a_device
 

@@ -12,11 +12,11 @@ import pytest
 from gpuq.adapters.devices import Placement, Resident, Snapshot, Usage
 from gpuq.adapters.process import with_environment
 from gpuq.core.state.device import Reading
+from gpuq.lab.campaign.device import MeasuringDevice
 from gpuq.lab.campaign.ledger import DISTURBED, FAILED, MEASURED, OUT_OF_MEMORY
-from gpuq.lab.campaign.place import MeasuringDevice
+from gpuq.lab.campaign.monitor import RunMonitor
 from gpuq.lab.campaign.run import Bench
 from gpuq.lab.campaign.timing import Timing
-from gpuq.lab.campaign.watch import RunMonitor
 from tests.lab.campaign.jobs import contending, crashing, hungry, short, silent
 from tests.support.nouns import a_device
 
@@ -64,8 +64,8 @@ def bench(tmp_path: Path, twin: Twin):
 
 
 def a_bench(folder: Path, twin: Twin, timing: Timing = QUICK, check=lambda: None) -> Bench:
-    place = MeasuringDevice(DEVICE, twin.placement((DEVICE.id,)))
-    return Bench(RunMonitor(twin, place, folder / "work", os.environ, timing, check))
+    target = MeasuringDevice(DEVICE, twin.placement((DEVICE.id,)))
+    return Bench(RunMonitor(twin, target, folder / "work", os.environ, timing, check))
 
 
 def left_in(folder: Path) -> list[object]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuq.errors import BadInput
-from gpuq.lab.campaign.work import read_list
+from gpuq.lab.campaign.workload_list import read_list
 
 LISTS = sorted((Path(__file__).parents[3] / "workloads").glob("campaign*.toml"))
 

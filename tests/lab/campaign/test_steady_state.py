@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.lab.campaign.steady import Mark, interval, later_half, rate_between, ratio_interval, steady, warm_up, windows
+from gpuq.lab.campaign.steady_state import (
+    Mark,
+    interval,
+    later_half,
+    rate_between,
+    ratio_interval,
+    steady,
+    warm_up,
+    windows,
+)
 
 
 def marks_of(rates: list[float], window_s: float = 1.0, per_window: int = 10) -> list[Mark]:
