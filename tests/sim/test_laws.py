@@ -116,7 +116,7 @@ def simulation(
 
 
 def without_clocks(run: SimulationRun) -> SimulationRun:
-    return replace(run, pass_seconds=[], nights=[])
+    return replace(run, pass_seconds=[], trainings=[])
 
 
 @settings(max_examples=40, deadline=None)

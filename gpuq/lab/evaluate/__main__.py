@@ -1,6 +1,6 @@
-"""`python -m gpuq.lab.evaluate --singles FILE --pairs FILE`: what `gpuq model evaluate` starts. Needs no daemon and no home.
+"""`python -m gpuq.lab.evaluate --singles FILE --pairs FILE`: what `gpuq model evaluate` becomes. Needs no daemon and no home.
 
-Exit code 0 where something was judged, 2 where the files or options make no sense, 1 where a library is missing.
+Exit code 0 where something was judged, 2 where files or options make no sense.
 """
 
 from __future__ import annotations

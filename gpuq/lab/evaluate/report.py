@@ -1,7 +1,6 @@
-"""What the judging found, for programs and for people: one plain dictionary, and the table and verdict made from it.
+"""The result of an evaluation: one plain dictionary for programs, and the table and verdict made from it for people.
 
-Arrives: tables as read, and what to hold out. Leaves: a dictionary of plain values (docs/learning.md lists its keys), and lines
-of text. Unknown is None in the one and `-` in the other.
+docs/learning.md lists the dictionary's keys. Unknown is None there and `-` in the table.
 """
 
 from __future__ import annotations
@@ -45,9 +44,9 @@ TITLES = {
     "utilization": "peak utilisation (error in points)",
     "memory": "peak memory (error in %)",
 }
-# What the verdict weighs; precision without recall says nothing, and the reverse.
+# The figures of the verdict. Precision and recall are left out: each alone says nothing.
 _WEIGHED = (("slowdown", "error_pct"), ("slowdown", "auc"), ("utilization", "error"), ("memory", "error"))
-# Figures that differ by less are level: a repeat of one measurement differs by more.
+# Figures within this share of each other count as equal: a repeated measurement differs by more.
 _LEVEL = 0.01
 
 
@@ -76,9 +75,9 @@ def evaluate(
 
 
 def verdict(told: Plain) -> str:
-    """One sentence: in which figures ours is best, level with the best, or behind, and behind what.
+    """One sentence: in which figures gpuq is best, level with the best, or behind, and behind which baseline.
 
-    A baseline with an answer to less than half of the questions that ours answered is no comparison.
+    A baseline that answered less than half of the questions that gpuq answered is not compared.
     """
     best, behind = [], []
     judged = 0
@@ -106,7 +105,7 @@ def verdict(told: Plain) -> str:
 
 
 def lines(told: Plain) -> list[str]:
-    """The same for people."""
+    """The dictionary of `evaluate` as lines of text."""
     text = [
         f"{told['singles']} singles, {told['pairs']} pairs. Held out: {told['holdout']['how']}.",
         "The best of each column is marked *. The bound is the 95% bound.",
@@ -149,14 +148,14 @@ def _groups(methods: Sequence[Method], by_group: Mapping[Any, Mapping[str, Slowd
 
 
 def _sparse(methods: Sequence[Method], table: CleanTables, seed: int) -> Iterator[Plain]:
-    """What few measured pairs are worth: a fifth of all, and three of one job."""
+    """Figures with few pairs known: a fifth of all, and three of one job."""
     for held in (few_pairs(table, seed), few_of_a_job(table, seed)):
         if held.pairs:
             yield {"how": held.how, **_of_each(methods, judge_pairs(held.pairs, methods)[None], {})}
 
 
 def _not_judged(table: CleanTables, pairs: Mapping[str, SlowdownFigures]) -> Iterator[str]:
-    """Why a figure is missing."""
+    """Notes on why figures are missing."""
     if not table.pairs:
         yield "no pairs: slowdowns are not judged"
     elif not any(found.n for found in pairs.values()):
