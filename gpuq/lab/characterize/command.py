@@ -41,7 +41,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:  # the user gets a sentence, not a traceback
         if os.environ.get("GPUQ_DEBUG"):
             raise
-        _print_error(f"gpuq: the data could not be described: {type(error).__name__}: {error}\n  GPUQ_DEBUG=1 shows where.")
+        _print_error(
+            f"gpuq: the data could not be described: {type(error).__name__}: {error}\n  GPUQ_DEBUG=1 shows where."
+        )
         return 1
     try:
         sys.stdout.buffer.write(shown)

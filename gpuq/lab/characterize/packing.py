@@ -61,7 +61,9 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     packing_saving_median: float | None
 
 
-def costs(pairs: Sequence[MeasuredPair], cluster_of: Callable[[SeriesAtBatch], int | None]) -> tuple[MeasuredPairCost, ...]:
+def costs(
+    pairs: Sequence[MeasuredPair], cluster_of: Callable[[SeriesAtBatch], int | None]
+) -> tuple[MeasuredPairCost, ...]:
     """Each pair with its costs, its clusters and the reasons against it, in the order of the data."""
     repeated = _repeated(pairs)
     return tuple(_cost(pair, cluster_of, repeated) for pair in pairs)
