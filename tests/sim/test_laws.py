@@ -121,7 +121,7 @@ def without_clocks(run: SimulationRun) -> SimulationRun:
 
 @settings(max_examples=40, deadline=None)
 @given(worlds(), traces(), candidates(), losses())
-def test_nothing_is_over_committed_and_no_work_is_lost_or_made(
+def test_no_device_is_overcommitted_and_work_is_conserved(
     of: World, come: Trace, who: Candidate, lost: Sequence[HostLoss]
 ) -> None:
     told: list[tuple[Any, float]] = []
@@ -189,7 +189,7 @@ def test_the_same_seed_gives_the_same_run(of: World, come: Trace, who: Candidate
 
 @settings(max_examples=15, deadline=None)
 @given(traces())
-def test_with_nobody_beside_them_jobs_take_as_long_as_in_the_trace(come: Trace) -> None:
+def test_jobs_alone_take_their_duration_in_the_trace(come: Trace) -> None:
     alone = Candidate("alone", packed, Limits(residents_per_device=1))
     of = world(devices=2)
     run = simulation(of, come, alone, (), Oracle(of)).play()

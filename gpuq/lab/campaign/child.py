@@ -160,8 +160,8 @@ def signals_held_back() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    for number in received:
-        signal.raise_signal(number)
+    for late in received:
+        signal.raise_signal(late)
 
 
 def end_leftovers(folder: Path) -> int:

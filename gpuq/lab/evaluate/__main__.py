@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise BadInput(
                 "there is nothing to judge.", fix="Give --singles FILE, --pairs FILE, or both, with rows in them."
             )
-        told = evaluate(singles, pairs, asked.holdout)
+        result = evaluate(singles, pairs, asked.holdout)
     except GpuqError as error:
         return _complain(error)
     except KeyboardInterrupt:
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get("GPUQ_DEBUG"):
             raise
         return _complain(Failure(f"something unexpected went wrong ({type(error).__name__}: {error}).", fix=_REPORT))
-    text = msgspec.json.format(msgspec.json.encode(told)).decode() if asked.json else "\n".join(lines(told))
+    text = msgspec.json.format(msgspec.json.encode(result)).decode() if asked.json else "\n".join(lines(result))
     sys.stdout.write(text + "\n")
     return 0
 

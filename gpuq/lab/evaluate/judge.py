@@ -90,9 +90,9 @@ def judge_pairs(
         group: np.array([found == group for found in asked.groups]) for group in sorted(set(asked.groups), key=str)
     }
     everywhere = np.ones(len(measured), dtype=bool)
-    told = {name: _joined(parts) for name, parts in asked.answers.items()}
+    answers = {name: _joined(parts) for name, parts in asked.answers.items()}
     return {
-        group: {name: slowdown_figures(_part(answer, place), measured[place]) for name, answer in told.items()}
+        group: {name: slowdown_figures(_part(answer, place), measured[place]) for name, answer in answers.items()}
         for group, place in [(None, everywhere), *places.items()]
     }
 

@@ -71,8 +71,8 @@ def slowdowns(known: Sequence[Directed]) -> AnswerPairs:
             PairCost(KindId(beside.kind), a, a_upper, b, b_upper, evidence=EVIDENCE[learned.known(one, beside)])
             for one, beside, (a, a_upper, b, b_upper) in zip(ones, besides, numbers, strict=True)
         ]
-        told = zip(ones, besides, costs, strict=True)
-        return Slowdowns(point, upper, point, np.array([_admits(one, beside, cost) for one, beside, cost in told]))
+        rows = zip(ones, besides, costs, strict=True)
+        return Slowdowns(point, upper, point, np.array([_admits(one, beside, cost) for one, beside, cost in rows]))
 
     return answer
 
@@ -155,6 +155,6 @@ def _submission(single: SingleMeasurement) -> Submission:
 OURS = Method(
     "gpuq",
     pairs=slowdowns,
-    utilization=peaks(lambda told: (told.expected_utilization_pct, told.peak_utilization_pct), 1.0),
-    memory=peaks(lambda told: (told.peak_memory_bytes, told.upper_memory_bytes), float(_MIB)),
+    utilization=peaks(lambda one: (one.expected_utilization_pct, one.peak_utilization_pct), 1.0),
+    memory=peaks(lambda one: (one.peak_memory_bytes, one.upper_memory_bytes), float(_MIB)),
 )

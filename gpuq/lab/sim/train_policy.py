@@ -61,12 +61,12 @@ def best_of(methods: Sequence[str], steps: int, seed: int) -> tuple[Network, str
     with ProcessPoolExecutor(len(methods), get_context("spawn")) as pool:
         networks = pool.map(partial(train, steps=steps, seed=seed), methods)
         found = {network.method: (network, against_greedy(network, batches)) for network in networks}
-    told = "; ".join(f"{method}: {worth:.4f} of greedy's worth" for method, (_, worth) in found.items())
+    sentence = "; ".join(f"{method}: {worth:.4f} of greedy's worth" for method, (_, worth) in found.items())
     network, _ = max(found.values(), key=lambda one: one[1])
     results = {method: worth for method, (_, worth) in found.items()}
     about = f"mean of plan / greedy plan over made-up worlds {HELD_OUT[0]} to {HELD_OUT[-1]}"
     kept = {**network.trained, "held_out": {"what": about, **results}}
-    return Network(network.method, network.hidden, network.layers, kept), told
+    return Network(network.method, network.hidden, network.layers, kept), sentence
 
 
 def against_greedy(network: Network, batches: Sequence[Batch]) -> float:

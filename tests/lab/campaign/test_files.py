@@ -74,7 +74,7 @@ def test_two_equal_jobs_save_by_the_time_until_the_second_ends(one: float, other
     assert equal_work_saving(2, 2) == 0
 
 
-def test_how_it_was_made_is_beside_them(folder: Path):
+def test_session_is_written_beside_the_tables(folder: Path):
     (made,) = json.loads((folder / "made.json").read_text())
     assert made["arguments"] == ["list.toml", "--out", "here"]
     assert made["at"].startswith("2001-")

@@ -32,7 +32,7 @@ def recording(*judged: Ended, slowdown: float = 1.1) -> Recording:
     )  # fmt: skip
 
 
-def test_what_went_as_measured_is_foretold_to_the_second() -> None:
+def test_run_that_went_as_measured_is_replayed_to_the_second() -> None:
     alone = [ended(10, "full", at=1000, lasts=30), ended(11, "full", at=1000, start=1030, lasts=30)]
     found = replay(recording(*alone))
     assert found.makespans == (60, pytest.approx(60))

@@ -22,7 +22,9 @@ trains = pytest.mark.skipif(
 
 
 @pytest.mark.skipif(HERE, reason="Stable-Baselines3 is installed here")
-def test_without_the_library_it_says_what_to_install(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_the_library_the_error_names_what_to_install(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([str(tmp_path / "mine.json"), "--steps", "10"]) == 2
     assert "pip install 'gpuq-daemon[reinforcement]'" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
@@ -30,7 +32,7 @@ def test_without_the_library_it_says_what_to_install(tmp_path: Path, capsys: pyt
 
 @trains
 @pytest.mark.parametrize("method", train_policy.METHODS)
-def test_what_is_exported_says_what_the_library_says(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exported_network_computes_what_the_library_does(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(train_policy, "made_up", lambda seed: drawn(seed).batch())
     model = train_policy._model(method, seed=0)
     model.learn(total_timesteps=200)
