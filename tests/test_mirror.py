@@ -24,9 +24,9 @@ ELSEWHERE = {
     "gpuq/api/": "tests/api/test_requests.py",
     # What only a run, or a start of the command, shows.
     "gpuq/lab/campaign/campaign.py": "tests/lab/campaign/test_command.py",
-    "gpuq/lab/campaign/tell.py": "tests/lab/campaign/test_command.py",
-    "gpuq/lab/campaign/watch.py": "tests/lab/campaign/test_run.py",
-    "gpuq/lab/campaign/made.py": "tests/lab/campaign/test_files.py",
+    "gpuq/lab/campaign/progress.py": "tests/lab/campaign/test_command.py",
+    "gpuq/lab/campaign/monitor.py": "tests/lab/campaign/test_run.py",
+    "gpuq/lab/campaign/session.py": "tests/lab/campaign/test_files.py",
     # Through the command, as people meet them.
     "gpuq/cli/": "tests/cli/test_verbs.py",
     "gpuq/codec.py": "tests/daemon/test_loop.py",

@@ -1,8 +1,8 @@
-"""Jobs measured alone and in pairs, as tables that anybody can bring: the nouns, and their CSV form.
+"""Jobs measured alone and in pairs, as tables that anyone can bring: the types, and the reader of their CSV form.
 
-Arrives: two CSV files with the columns of `SINGLES` and `PAIRS`, in any order; a blank cell is unknown, and so is a column that
-is not there. Both may have `measured_at`, singles also `family`. Leaves: `SingleMeasurement` and `PairMeasurement` rows. Raises
-`BadInput` with the line and what to write there; other columns are ignored.
+The columns are those of `SINGLES` and `PAIRS`, in any order; a blank cell or a missing column is unknown. Both files may have
+`measured_at`, singles also `family`; other columns are ignored. What cannot be read raises `BadInput` with its line and what to
+write there.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SPELLINGS = {
 class SingleMeasurement:
     """One job measured with the device to itself. Percent of the device, MiB, watts, steps per second, Unix seconds.
 
-    `family` is the sort of work that models of other names share, where somebody says it: `image_classification`.
+    `family` is a class of work that models of different names share, such as `image_classification`.
     """
 
     device_type: str

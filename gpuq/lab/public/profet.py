@@ -1,7 +1,7 @@
-"""PROFET's release (github.com/ddps-lab/profet): op times of CNN trainings on four GPU types, and their step times.
+"""Reads PROFET's release (github.com/ddps-lab/profet): op times of CNN trainings on four GPU types, and their step times.
 
-Arrives: `profet_ops.csv`: instance, model, pixels, batchsize, step_ms, then `Device_OP` and `Host_OP` in microseconds over
-a window of unknown length. Leaves: one `Measured` per anchor, of the workloads that ran on all types asked for.
+The columns of `profet_ops.csv` are instance, model, pixels, batchsize, step_ms, then `Device_OP` and `Host_OP` in microseconds
+over a window of unknown length.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ProfiledWorkload:
 
 
 def workloads(data: Path) -> list[ProfiledWorkload]:
-    """Every row, in the file's order. Raises OSError where it is not there."""
+    """Every row, in the file's order. Raises OSError where there is no file."""
     return [_workload(row) for row in rows(data / "profet_ops.csv")]
 
 
@@ -72,6 +72,6 @@ def _workload(row: Mapping[str, str]) -> ProfiledWorkload:
 
 
 def _times(row: Mapping[str, str], prefix: str) -> dict[str, float]:
-    """The ops that took any time; one that a job has not is no op of it."""
+    """Microseconds by op, without those that took no time: a job does not have them."""
     values = {name.removeprefix(prefix): number(text) for name, text in row.items() if name.startswith(prefix)}
     return {name: value for name, value in values.items() if value}
