@@ -39,7 +39,7 @@ from gpuq.learn.history.history import History
 from gpuq.learn.interference import LAW, Interference, PairCosts, Profile
 from gpuq.learn.interference.fit import fit, fit_shaped, tune
 from gpuq.learn.interference.law import slowdown
-from gpuq.learn.interference.tables import Directed, directed, profiles
+from gpuq.learn.interference.tables import DirectedSlowdowns, directed, profiles
 
 BUDGET = 1.15
 QUANTILE = 0.95
@@ -118,7 +118,12 @@ def _accuracy(name: str, said: Sequence[Said], *, reach: bool) -> Iterator[Row]:
 
 
 def _admission(
-    name: str, said: Sequence[Said], slowdowns: Directed, admitted: set[tuple[str, tuple[str, str]]], *, reach: bool
+    name: str,
+    said: Sequence[Said],
+    slowdowns: DirectedSlowdowns,
+    admitted: set[tuple[str, tuple[str, str]]],
+    *,
+    reach: bool,
 ) -> Iterator[Row]:
     """Over (fold, pair) where both directions were measured."""
     places = {(one.fold, _sorted(one.pair)) for one in said if one.pair[::-1] in slowdowns}
@@ -133,13 +138,15 @@ def _admission(
 
 
 def _held_out(
-    known: Profiles, slowdowns: Directed, groups: Mapping[str, set[str]]
+    known: Profiles, slowdowns: DirectedSlowdowns, groups: Mapping[str, set[str]]
 ) -> tuple[list[Said], set[tuple[str, tuple[str, str]]]]:
     parts = {name: {pair for pair in slowdowns if out.intersection(pair)} for name, out in groups.items()}
     return _foretold(known, slowdowns, parts)
 
 
-def _held_out_pairs(known: Profiles, slowdowns: Directed) -> tuple[list[Said], set[tuple[str, tuple[str, str]]]]:
+def _held_out_pairs(
+    known: Profiles, slowdowns: DirectedSlowdowns
+) -> tuple[list[Said], set[tuple[str, tuple[str, str]]]]:
     pairs = sorted({_sorted(pair) for pair in slowdowns})
     drawn = np.random.default_rng(0).permutation(len(pairs)).tolist()
     folds = {str(fold): {pairs[i] for i in drawn[fold::10]} for fold in range(10)}
@@ -148,7 +155,7 @@ def _held_out_pairs(known: Profiles, slowdowns: Directed) -> tuple[list[Said], s
 
 
 def _foretold(
-    known: Profiles, slowdowns: Directed, parts: Mapping[str, set[tuple[str, str]]]
+    known: Profiles, slowdowns: DirectedSlowdowns, parts: Mapping[str, set[tuple[str, str]]]
 ) -> tuple[list[Said], set[tuple[str, tuple[str, str]]]]:
     """What is said of each part from the rest, and the (fold, pair) that admission says yes to."""
     said: list[Said] = []
@@ -167,7 +174,7 @@ def _foretold(
     return said, admitted
 
 
-def _fitted(known: Profiles, slowdowns: Directed) -> Interference:
+def _fitted(known: Profiles, slowdowns: DirectedSlowdowns) -> Interference:
     return fit(known, slowdowns, QUANTILE) or LAW
 
 
@@ -220,11 +227,11 @@ def _gavel_bounds(gpu: str, known: Profiles, parts: Sequence[tuple[list[Pair], l
     yield Row(f"{name}: mean bound / truth", fmean(over), "", 1.35)
 
 
-Forecaster = Callable[[Directed, Sequence[tuple[str, str]]], Sequence[float]]
+Forecaster = Callable[[DirectedSlowdowns, Sequence[tuple[str, str]]], Sequence[float]]
 
 
 def _learned(known: Profiles) -> Forecaster:
-    def forecast(rest: Directed, asked: Sequence[tuple[str, str]]) -> Sequence[float]:
+    def forecast(rest: DirectedSlowdowns, asked: Sequence[tuple[str, str]]) -> Sequence[float]:
         learned = fit_shaped(known, rest, tune(known, rest))
         expected, _ = learned.expect_many([known[a] for a, _ in asked], [known[b] for _, b in asked])
         return [float(value) for value in expected]
@@ -232,7 +239,7 @@ def _learned(known: Profiles) -> Forecaster:
     return forecast
 
 
-def _ridge(rest: Directed, asked: Sequence[tuple[str, str]]) -> Sequence[float]:
+def _ridge(rest: DirectedSlowdowns, asked: Sequence[tuple[str, str]]) -> Sequence[float]:
     """log s = m + r_a + c_b; the penalty with the least squared error in five folds of the known pairs."""
     pairs = sorted({_sorted(pair) for pair in rest})
     drawn = np.random.default_rng(0).permutation(len(pairs)).tolist()
@@ -253,7 +260,7 @@ def _ridge(rest: Directed, asked: Sequence[tuple[str, str]]) -> Sequence[float]:
     return _additive(rest, asked, min(PENALTIES, key=loss))
 
 
-def _additive(rest: Directed, asked: Sequence[tuple[str, str]], penalty: float) -> Sequence[float]:
+def _additive(rest: DirectedSlowdowns, asked: Sequence[tuple[str, str]], penalty: float) -> Sequence[float]:
     kinds = sorted({kind for pair in (*rest, *asked) for kind in pair})
     index = {kind: i for i, kind in enumerate(kinds)}
     cells = [(pair, math.log(value)) for pair, values in rest.items() for value in values]
@@ -342,7 +349,7 @@ def _error(said: Sequence[Said]) -> float:
     return 100 * fmean(abs(one.expected / one.measured - 1) for one in said)
 
 
-def _one_place(pairs: Sequence[Pair]) -> Directed:
+def _one_place(pairs: Sequence[Pair]) -> DirectedSlowdowns:
     (table,) = directed(pairs).values()
     return table
 

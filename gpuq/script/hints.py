@@ -18,7 +18,7 @@ from gpuq.script.options import pairs
 from gpuq.script.settings import settings
 from gpuq.script.source import trees
 from gpuq.script.survey import Survey, survey
-from gpuq.script.tunables import tuned
+from gpuq.script.tunables import effective_settings
 from gpuq.script.values import Values
 
 
@@ -36,7 +36,7 @@ def _read(script: Path | None, words: Sequence[str], cwd: Path) -> dict[str, Any
         return None
     arguments = {name: value for name, value in pairs(words) if name is not None}
     values = Values(surveys, arguments, in_files)
-    ours = tuned(words, {}, entries(words, cwd), surveys, values)
+    ours = effective_settings(words, {}, entries(words, cwd), surveys, values)
     found = {
         "framework": framework(surveys),
         **network(surveys, values),

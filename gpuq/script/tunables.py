@@ -1,6 +1,6 @@
 """The settings that a command runs its script with, whatever way they reach it, as plain names with a number or a short word.
 
-Arrives: the words after the script, variables of the job, what configuration files hold, surveys of the script. Leaves: `Tuned`:
+Arrives: the words after the script, variables of the job, what configuration files hold, surveys of the script. Leaves: `EffectiveSettings`:
 effective values by plain name, and which of them were given and not left at what the script says. Two jobs are compared by it.
 Values of harmless and private names (see `meaning`) are left out; of a text that is no short word only a digest is kept.
 """
@@ -43,7 +43,7 @@ _SYSTEM = re.compile(
 
 
 @dataclass
-class Tuned:
+class EffectiveSettings:
     """Effective values by plain name; `given` names those that command, variables or a configuration file gave."""
 
     values: dict[str, Value] = field(default_factory=dict)
@@ -66,15 +66,15 @@ class Tuned:
             self.values[key] = found
 
 
-def tuned(
+def effective_settings(
     words: Sequence[str],
     env: Mapping[str, str],
     files: Iterable[tuple[tuple[str, ...], Any]] = (),
     surveys: Sequence[Survey] = (),
     values: Values | None = None,
-) -> Tuned:
+) -> EffectiveSettings:
     """The settings of one job: a command goes before variables, those before files, those before what the script says."""
-    found = Tuned()
+    found = EffectiveSettings()
     aliases = _aliases(surveys)
     _take_files(found, files)
     for variable, text in env.items():
@@ -171,7 +171,7 @@ def _named(words: Iterable[tuple[str | None, str | None]]) -> Iterator[tuple[str
         yield None, waiting
 
 
-def _take_files(found: Tuned, files: Iterable[tuple[tuple[str, ...], Any]]) -> None:
+def _take_files(found: EffectiveSettings, files: Iterable[tuple[tuple[str, ...], Any]]) -> None:
     """Entries by their last name; by the whole one where two of that last name differ."""
     entries = list(files)
     seen: dict[str, set[str]] = {}
@@ -182,7 +182,7 @@ def _take_files(found: Tuned, files: Iterable[tuple[tuple[str, ...], Any]]) -> N
         found.give(keys[-1] if alone else ".".join(keys), raw, whole=not alone)
 
 
-def _take_positional(found: Tuned, place: int, text: str) -> None:
+def _take_positional(found: EffectiveSettings, place: int, text: str) -> None:
     """A number or a word by its place. A path says nothing, but for a configuration file that could not be read."""
     if _CONFIG.search(text):
         if not found.given:

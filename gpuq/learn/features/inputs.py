@@ -1,6 +1,6 @@
 """What a regression of peaks knows of a job before it runs, as a few groups of words and a few numbers.
 
-Arrives: what is `Known` of a job, the same for training and for serving. Leaves: `Traits`. Ignores words it has no group
+Arrives: what is `JobFeatures` of a job, the same for training and for serving. Leaves: `JobInputs`. Ignores words it has no group
 for, and never raises on an odd one.
 """
 
@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gpuq.learn.history.history import Known
+from gpuq.learn.history.history import JobFeatures
 
 # The groups that likeness is told by, and which tokens (see `kind`) belong to each.
 GROUPS: dict[str, frozenset[str]] = {
@@ -23,7 +23,7 @@ GROUPS: dict[str, frozenset[str]] = {
 }
 # One more: the same owner with the very same words, which is one template of a command, whatever model it trains.
 TEMPLATE = "template"
-# The names of the numbers; `Traits.numbers` has them in this order.
+# The names of the numbers; `JobInputs.numbers` has them in this order.
 NUMBERS = ("batch", "size", "compute")
 _PLACE_OF = {prefix: place for place, prefixes in enumerate(GROUPS.values()) for prefix in prefixes}
 _NUMERAL = re.compile(r"\d+(?:\.\d+)?")
@@ -31,7 +31,7 @@ _LARGEST_LOG2 = 64.0
 
 
 @dataclass(frozen=True, slots=True)
-class Traits:
+class JobInputs:
     """`words` has the tokens of each group, in the order of `GROUPS`, then the template; numbers are log2, None unknown."""
 
     words: tuple[frozenset[str], ...]
@@ -58,13 +58,13 @@ class Traits:
         return self.words[3]
 
 
-def traits(known: Known) -> Traits:
+def job_inputs(known: JobFeatures) -> JobInputs:
     """The traits of a job."""
     return _traits(known.tokens, known.batch_log2, known.compute_log2)
 
 
 @lru_cache(maxsize=16_384)
-def _traits(tokens: tuple[str, ...], batch_log2: float | None, compute_log2: float | None) -> Traits:
+def _traits(tokens: tuple[str, ...], batch_log2: float | None, compute_log2: float | None) -> JobInputs:
     found: list[list[str]] = [[] for _ in GROUPS]
     for token in tokens:
         place = _place(token)
@@ -72,7 +72,7 @@ def _traits(tokens: tuple[str, ...], batch_log2: float | None, compute_log2: flo
             found[place].append(token)
     owner, _, model, _, words = found
     template = " ".join(sorted({*owner, *words}))
-    return Traits(
+    return JobInputs(
         (*map(frozenset, found), frozenset({template} if template else ())),
         (batch_log2, _size_log2(model), compute_log2),
     )

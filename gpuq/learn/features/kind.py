@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from gpuq.learn.features.arguments import Argument, kept, parse
 from gpuq.learn.features.families import family, parameters
 from gpuq.script.meaning import Meaning, meaning, plain
-from gpuq.script.tunables import Tuned, tuned
+from gpuq.script.tunables import EffectiveSettings, effective_settings
 from gpuq.submission import Hints, Submission
 
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
@@ -200,10 +200,10 @@ def _tunables(submission: Submission) -> dict[str, Json]:
     """`values`: the settings that this job is compared with others by; `given`: those that the script does not say itself."""
     hints = submission.hints
     if hints is None or not hints.values:
-        found = tuned(_target(submission)[1], submission.env)
+        found = effective_settings(_target(submission)[1], submission.env)
     else:
-        found = Tuned(dict(hints.values), set(hints.given))
-        for name, text in tuned((), submission.env).values.items():
+        found = EffectiveSettings(dict(hints.values), set(hints.given))
+        for name, text in effective_settings((), submission.env).values.items():
             if name not in found.given:
                 found.give(name, text)
     return {"values": dict(sorted(found.values.items())), "given": [*sorted(found.given)]}

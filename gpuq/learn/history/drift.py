@@ -48,7 +48,7 @@ class _Mean:
 
 
 @dataclass
-class Watched:
+class KindDrift:
     """The figures of one kind on one type of device, or of all. Ratios are truth / bound, before any widening."""
 
     half_life: float
@@ -82,8 +82,8 @@ class Drift:
         self._quantile = quantile
         self._newest = (0, 0)
         self._version: str | None = None
-        self._kinds: OrderedDict[tuple[str, str], Watched] = OrderedDict()
-        self._all = Watched(TOTAL_HALF_LIFE, 4 * _WINDOW)
+        self._kinds: OrderedDict[tuple[str, str], KindDrift] = OrderedDict()
+        self._all = KindDrift(TOTAL_HALF_LIFE, 4 * _WINDOW)
         self._report: dict[str, Any] | None = None
 
     def learn(self, outcome: Outcome) -> None:
@@ -95,7 +95,7 @@ class Drift:
         if outcome.attempt is None or outcome.attempt >= self._newest:
             self._newest, self._version = outcome.attempt or self._newest, forecast.model_version
         key = (outcome.kind, outcome.device_type)
-        watched = self._kinds.setdefault(key, Watched(KIND_HALF_LIFE, _WINDOW))
+        watched = self._kinds.setdefault(key, KindDrift(KIND_HALF_LIFE, _WINDOW))
         self._kinds.move_to_end(key)
         if len(self._kinds) > KINDS_KEPT:
             self._kinds.popitem(last=False)
@@ -141,17 +141,17 @@ class Drift:
             ],
         }
 
-    def _chance(self, watched: Watched) -> float:
+    def _chance(self, watched: KindDrift) -> float:
         """How likely as many failures are if the bound held as often as promised."""
         ratios = watched.ratios(self._version)
         return at_least(sum(ratio > 1 for ratio in ratios), len(ratios), 1 - self._quantile)
 
-    def _alarm(self, watched: Watched) -> bool:
+    def _alarm(self, watched: KindDrift) -> bool:
         """Whether the memory bound fails more often than promised, and not by chance."""
         return self._chance(watched) < _ALARM
 
     @staticmethod
-    def _figures(watched: Watched) -> dict[str, Any]:
+    def _figures(watched: KindDrift) -> dict[str, Any]:
         return {
             "attempts": watched.attempts,
             "memory_coverage": watched.covered.value,
@@ -162,7 +162,7 @@ class Drift:
         }
 
 
-def _score(watched: Watched, outcome: Outcome) -> None:
+def _score(watched: KindDrift, outcome: Outcome) -> None:
     forecast = outcome.forecast
     assert forecast is not None
     watched.attempts += 1
@@ -179,7 +179,7 @@ def _score(watched: Watched, outcome: Outcome) -> None:
     _score_slowdown(watched, outcome)
 
 
-def _score_slowdown(watched: Watched, outcome: Outcome) -> None:
+def _score_slowdown(watched: KindDrift, outcome: Outcome) -> None:
     """Only where the one partner it met is the one it was foretold beside."""
     forecast = outcome.forecast
     assert forecast is not None

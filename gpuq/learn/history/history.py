@@ -17,7 +17,7 @@ from gpuq.core.state.attempt import MemoryCause
 from gpuq.learn.bounds import order_statistic
 from gpuq.learn.features.compute import compute_log2
 from gpuq.learn.history.outcome import AttemptSide, JobSide, Outcome, outcome_from_rows
-from gpuq.learn.memory.footprint import Parts, parts_of
+from gpuq.learn.memory.footprint import LayerTerms, parts_of
 
 Value = float | str
 # Whose, which, on how many devices.
@@ -31,11 +31,11 @@ UTILIZATION_QUANTILE = 0.9
 KINDS_KEPT = 20_000
 SCRIPT_KINDS_KEPT = 24
 
-__all__ = ["History", "Known", "Outcome", "Run", "Slowdown", "outcome_from_rows", "place_of"]
+__all__ = ["History", "JobFeatures", "MeasuredRun", "MeasuredSlowdown", "Outcome", "outcome_from_rows", "place_of"]
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class JobFeatures:
     """What forecasts need of a job's features."""
 
     script_sha256: str | None = None
@@ -43,7 +43,7 @@ class Known:
     tokens: tuple[str, ...] = ()
     compute_log2: float | None = None
     """Multiply-adds per sample of a training step; None where nothing tells."""
-    layers: Parts | None = None
+    layers: LayerTerms | None = None
     """What its script says of its network's layers; None where that is too little to add up."""
     values: tuple[tuple[str, Value], ...] | None = None
     """The settings it runs with, by name (see `gpuq.script.tunables`); None where they were not looked for."""
@@ -54,7 +54,7 @@ class Known:
     """Whose script it is, which, and on how many devices; None where that is not known."""
 
     @classmethod
-    def of(cls, features: Mapping[str, Any]) -> Known:
+    def of(cls, features: Mapping[str, Any]) -> JobFeatures:
         """From a features dictionary as it was stored; what is odd in it is taken as unknown."""
         sha, batch, tokens = (features.get(name) for name in ("script_sha256", "batch_log2", "tokens"))
         return cls(
@@ -69,7 +69,7 @@ class Known:
             script=_script(features),
         )
 
-    def same_work(self, other: Known) -> bool:
+    def same_work(self, other: JobFeatures) -> bool:
         """Whether script, batch size and all settings are alike, as far as both are known."""
         return (
             _agree(self.script_sha256, other.script_sha256)
@@ -77,7 +77,7 @@ class Known:
             and not self.different(other)
         )
 
-    def different(self, run: Known) -> list[str]:
+    def different(self, run: JobFeatures) -> list[str]:
         """The names of the settings that differ from those of a run, sorted; none for a job whose settings are not known.
 
         One that only one of the two has counts where it was given to it.
@@ -90,10 +90,10 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class MeasuredRun:
     """One attempt, as far as peaks, durations and power go. Percent, bytes, seconds, watts."""
 
-    known: Known
+    known: JobFeatures
     peak_utilization_pct: float | None
     peak_memory_bytes: int | None
     duration_s: float | None
@@ -118,7 +118,7 @@ def place_of(device_type: str, sharing: str | None) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Slowdown:
+class MeasuredSlowdown:
     """A kind's measured slowdown beside another: time together / time alone, and its 95% interval where known."""
 
     value: float
@@ -136,12 +136,12 @@ class _Runs:
     __slots__ = ("_by_sort",)
 
     def __init__(self) -> None:
-        self._by_sort: dict[tuple[bool, ...], deque[Run]] = {}
+        self._by_sort: dict[tuple[bool, ...], deque[MeasuredRun]] = {}
 
-    def all(self) -> list[Run]:
+    def all(self) -> list[MeasuredRun]:
         return [run for runs in self._by_sort.values() for run in runs]
 
-    def add(self, run: Run) -> None:
+    def add(self, run: MeasuredRun) -> None:
         has_utilization, has_memory = run.peak_utilization_pct is not None, run.peak_memory_bytes is not None
         sort = (run.whole, has_utilization, has_memory, run.complete and run.shared)
         if sort not in self._by_sort:
@@ -156,7 +156,7 @@ class History:
         self._runs: OrderedDict[tuple[str, str], _Runs] = OrderedDict()
         # Script and type of device -> kinds of it with a run, the longest unseen first.
         self._kinds_of: dict[tuple[Script, str], OrderedDict[str, None]] = {}
-        self._slowdowns: OrderedDict[tuple[str, str, str], deque[Slowdown]] = OrderedDict()
+        self._slowdowns: OrderedDict[tuple[str, str, str], deque[MeasuredSlowdown]] = OrderedDict()
         self._places: set[str] = set()
         self._unsafe: set[tuple[str, str, str]] = set()
 
@@ -197,7 +197,7 @@ class History:
             if run.known.script is not None and (kinds := self._kinds_of.get((run.known.script, key[1]))):
                 kinds.pop(key[0], None)
 
-    def _learn_script(self, run: Run, key: tuple[str, str]) -> None:
+    def _learn_script(self, run: MeasuredRun, key: tuple[str, str]) -> None:
         if run.known.script is None:
             return
         kinds = self._kinds_of.setdefault((run.known.script, key[1]), OrderedDict())
@@ -211,7 +211,7 @@ class History:
             where = place_of(outcome.device_type, outcome.sharing)
             self._places.add(where)
             key = (outcome.kind, partner, where)
-            self._slowdowns.setdefault(key, deque(maxlen=PAIRS_KEPT)).append(Slowdown(value, low, high))
+            self._slowdowns.setdefault(key, deque(maxlen=PAIRS_KEPT)).append(MeasuredSlowdown(value, low, high))
             self._slowdowns.move_to_end(key)
         if len(self._slowdowns) > KINDS_KEPT:
             self._slowdowns.popitem(last=False)
@@ -223,18 +223,18 @@ class History:
                     (partner, outcome.kind, outcome.device_type),
                 }
 
-    def runs(self, kind: str, device_type: str) -> list[Run]:
+    def runs(self, kind: str, device_type: str) -> list[MeasuredRun]:
         """The kind's latest runs on this type of device: sort by sort, each oldest first."""
         runs = self._runs.get((kind, device_type))
         return [] if runs is None else runs.all()
 
-    def siblings(self, kind: str, device_type: str, known: Known) -> list[Run]:
+    def siblings(self, kind: str, device_type: str, known: JobFeatures) -> list[MeasuredRun]:
         """Finished runs of the kind and of other kinds of the same script, whatever their settings; its own last."""
         kinds = () if known.script is None else self._kinds_of.get((known.script, device_type), ())
         found = [run for other in kinds if other != kind for run in self.runs(other, device_type) if run.whole]
         return [*found, *(run for run in self.runs(kind, device_type) if run.whole)]
 
-    def comparable(self, kind: str, device_type: str, known: Known) -> tuple[list[Run], bool]:
+    def comparable(self, kind: str, device_type: str, known: JobFeatures) -> tuple[list[MeasuredRun], bool]:
         """The runs to predict a job from, and whether they are of the same work: script and settings alike.
 
         Where no run is, all of the kind's runs stand in; unfinished ones never do. Runs with both peaks go first.
@@ -244,7 +244,7 @@ class History:
         same = [run for run in usable if known.same_work(run.known)]
         return (same, True) if same and (_show_both(same) or not _show_both(usable)) else (usable, False)
 
-    def slowdowns(self, kind: str, beside: str, place: str) -> list[Slowdown]:
+    def slowdowns(self, kind: str, beside: str, place: str) -> list[MeasuredSlowdown]:
         """How much `kind` was slowed beside the other kind in this place, oldest first."""
         return list(self._slowdowns.get((kind, beside, place), ()))
 
@@ -268,13 +268,13 @@ class History:
         return iter(list(self._runs))
 
 
-def measured(runs: Iterable[Run], name: str) -> list[float]:
+def measured(runs: Iterable[MeasuredRun], name: str) -> list[float]:
     """What these runs showed of a field of theirs: those without a partner; where there is none, all."""
     known = [(run.shared, float(value)) for run in runs if (value := getattr(run, name)) is not None]
     return [value for shared, value in known if not shared] or [value for _, value in known]
 
 
-def peak_utilization(used: Sequence[Run], runs: Sequence[Run]) -> float | None:
+def peak_utilization(used: Sequence[MeasuredRun], runs: Sequence[MeasuredRun]) -> float | None:
     """An upper quantile of the runs alone; what a partner held down counts only where it was higher still."""
     values = measured(used, "peak_utilization_pct") or measured(used, "utilization_at_most")
     if not values:
@@ -285,9 +285,9 @@ def peak_utilization(used: Sequence[Run], runs: Sequence[Run]) -> float | None:
     return max(order_statistic(values, UTILIZATION_QUANTILE), floor)
 
 
-def _run(outcome: Outcome) -> Run:
-    return Run(
-        known=Known.of(outcome.features),
+def _run(outcome: Outcome) -> MeasuredRun:
+    return MeasuredRun(
+        known=JobFeatures.of(outcome.features),
         peak_utilization_pct=outcome.peak_utilization_pct,
         peak_memory_bytes=outcome.peak_memory_bytes,
         duration_s=outcome.duration_s,
@@ -302,7 +302,7 @@ def _run(outcome: Outcome) -> Run:
     )
 
 
-def _show_both(runs: list[Run]) -> bool:
+def _show_both(runs: list[MeasuredRun]) -> bool:
     """Whether these runs, taken together, show both peaks."""
     utilization = any(run.peak_utilization_pct is not None for run in runs)
     return utilization and any(run.peak_memory_bytes is not None for run in runs)

@@ -34,7 +34,7 @@ _MOST_SLIPS = 0.2
 
 
 @dataclass(frozen=True)
-class Teachable:
+class TrainingSet:
     """What may be learnt from, oldest end first; what may not, by reason; and whose clock was not believed."""
 
     outcomes: tuple[Outcome, ...]
@@ -66,12 +66,12 @@ class _Read:
         return self.outcome.attempt or (0, 0)
 
 
-def teachable(
+def select_training_set(
     rows: Iterable[tuple[JobSide, AttemptSide]],
     device_types: Mapping[str, str],
     memory: Mapping[str, int],
     now: float,
-) -> Teachable:
+) -> TrainingSet:
     """Sort the record's ended attempts into those that teach and those that do not.
 
     `device_types`: device id -> type. `memory`: device type -> the bytes that its largest device has. `now`: Unix seconds.
@@ -94,7 +94,7 @@ def teachable(
     ordered, misdated = _in_order(sorted(read.values(), key=lambda one: one.number), now)
     kept = _without_slips(ordered)
     left_out[FAR_BELOW] += len(ordered) - len(kept)
-    return Teachable(tuple(kept), {reason: count for reason, count in sorted(left_out.items()) if count}, misdated)
+    return TrainingSet(tuple(kept), {reason: count for reason, count in sorted(left_out.items()) if count}, misdated)
 
 
 def _fault(outcome: Outcome | None, attempt: AttemptSide, memory: Mapping[str, int]) -> str | None:

@@ -23,7 +23,7 @@ _HIGHEST_PCT = 101.0
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CsvRow:
     """One line of a file: its cells by column, and where it stands."""
 
     path: Path
@@ -91,7 +91,7 @@ class Row:
         return BadInput(f"{self.path}:{self.line}: {what}.", fix=fix)
 
 
-def read_rows(path: Path, needed: Sequence[str], described_in: str = "docs/learning.md") -> Iterator[Row]:
+def read_rows(path: Path, needed: Sequence[str], described_in: str = "docs/learning.md") -> Iterator[CsvRow]:
     """The lines that are not blank. `described_in` is where people find the columns. Raises BadInput."""
     lines = StringIO(_text(path), newline="")
     # Spreadsheets of many countries separate by semicolons or tabs, and call it CSV.
@@ -102,7 +102,7 @@ def read_rows(path: Path, needed: Sequence[str], described_in: str = "docs/learn
         header = ["_".join(name.lower().split()) for name in next(reader, [])]
         _check_header(path, header, needed, described_in)
         for cells in reader:
-            row = Row(path, reader.line_num, dict(zip(header, cells, strict=False)))
+            row = CsvRow(path, reader.line_num, dict(zip(header, cells, strict=False)))
             if any(cell.strip() for cell in cells[len(header) :]):
                 raise row.wrong(
                     f"there are {len(cells)} cells under {len(header)} columns", "Put a name with a comma in quotes."

@@ -22,7 +22,7 @@ import numpy as np
 from gpuq.learn.bounds import conformal_rank
 from gpuq.learn.interference.law import Floats, corner, slack
 from gpuq.learn.interference.learned import Factors, Interference, Shape, blend, covariance, finite, likeness
-from gpuq.learn.interference.profile import Profile, Trait, distances, numbers, same_kind, telling
+from gpuq.learn.interference.profile import Profile, SimilarityInput, distances, informative_inputs, numbers, same_kind
 
 Slowdowns = Mapping[tuple[str, str], Sequence[float]]
 """(kind, kind beside it) -> its measured slowdowns, oldest first."""
@@ -77,22 +77,22 @@ def tune(profiles: Mapping[str, Profile], slowdowns: Slowdowns) -> Shape:
     """The parameters with the highest evidence times prior."""
     from scipy.optimize import minimize  # a tenth of a second, for those who train only
 
-    traits = telling(_Table(profiles, slowdowns).kinds)
+    inputs = informative_inputs(_Table(profiles, slowdowns).kinds)
     table = _Table(profiles, _some(slowdowns, TUNED_ON))
-    same, far = same_kind(table.kinds, table.kinds), distances(table.kinds, table.kinds, traits)
-    middle = np.array([*_MIDDLE, *[_REACH_MIDDLE] * len(traits)])
-    spread = np.array([*_SPREAD, *[_REACH_SPREAD] * len(traits)])
+    same, far = same_kind(table.kinds, table.kinds), distances(table.kinds, table.kinds, inputs)
+    middle = np.array([*_MIDDLE, *[_REACH_MIDDLE] * len(inputs)])
+    spread = np.array([*_SPREAD, *[_REACH_SPREAD] * len(inputs)])
 
     def loss(point: Floats) -> float:
         if np.any(np.abs(point - middle) > 6 * spread):
             return math.inf
-        shape = _shape(point, traits)
+        shape = _shape(point, inputs)
         evidence = _posterior(table, _among(table, blend(same, far, shape), shape), shape)[1]
         return float(0.5 * np.sum(((point - middle) / spread) ** 2) - evidence)
 
     simplex = np.vstack([middle, middle + 0.6 * np.eye(len(middle))])
     options = {"maxfev": _STEPS, "xatol": 0.05, "fatol": 0.1, "initial_simplex": simplex}
-    return _shape(minimize(loss, middle, method="Nelder-Mead", options=options).x, traits)
+    return _shape(minimize(loss, middle, method="Nelder-Mead", options=options).x, inputs)
 
 
 def fit_shaped(profiles: Mapping[str, Profile], slowdowns: Slowdowns, shape: Shape) -> Interference:
@@ -244,7 +244,7 @@ def _newton(table: _Table, prior: Floats, weights: Floats, variance: float, shar
     return np.asarray(pull - scale * np.linalg.solve(system, scale * (prior @ pull)))
 
 
-def _shape(point: Floats, traits: tuple[Trait, ...]) -> Shape:
+def _shape(point: Floats, inputs: tuple[SimilarityInput, ...]) -> Shape:
     noise, sharpness, sensitivity, pressure, tie, alike, pair, *reaches = (float(value) for value in point)
     return Shape(
         noise=max(_LEAST_NOISE, math.exp(noise)),
@@ -254,6 +254,6 @@ def _shape(point: Floats, traits: tuple[Trait, ...]) -> Shape:
         tie=math.tanh(tie),
         alike=1 / (1 + math.exp(-alike)),
         pair=math.exp(pair),
-        traits=traits,
+        inputs=inputs,
         reaches=tuple(math.exp(reach) for reach in reaches),
     )

@@ -32,7 +32,7 @@ import numpy as np
 from msgspec import Meta
 
 from gpuq.learn.interference.law import SHARPNESS, Floats, corner, slack
-from gpuq.learn.interference.profile import Profile, Trait, distances, numbers, same_kind
+from gpuq.learn.interference.profile import Profile, SimilarityInput, distances, numbers, same_kind
 
 Positive = Annotated[float, Meta(gt=0)]
 # How far the common level of slowdowns may lie from the law before any was measured: log 1.65.
@@ -54,7 +54,7 @@ class Shape(msgspec.Struct, frozen=True):
     tie: Annotated[float, Meta(ge=-1, le=1)] = 0.0
     alike: Annotated[float, Meta(ge=0, le=1)] = 0.9
     pair: Positive = 0.2
-    traits: tuple[Trait, ...] = ()
+    inputs: tuple[SimilarityInput, ...] = msgspec.field(name="traits", default=())
     """What kinds are alike by."""
     reaches: tuple[Positive, ...] = ()
     """One per trait, in spreads: at this distance the likeness has fallen to 0.61."""
@@ -122,7 +122,7 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
     def likeness(self, profiles: Sequence[Profile]) -> Floats:
         """k of each of these kinds and each measured one: [profile, measured kind]."""
         table = likeness(profiles, self.kinds, self.shape)
-        if not self.kinds or any(trait.name in CARRIES for trait in self.shape.traits):
+        if not self.kinds or any(each.name in CARRIES for each in self.shape.inputs):
             return table
         for place, one in enumerate(profiles):
             if one.kind not in self._places and one.model not in self._models:
@@ -195,12 +195,12 @@ LAW = Interference((), (), Shape(sensitivity=0.25, pressure=0.25, pair=0.1), Fac
 
 def likeness(one: Sequence[Profile], other: Sequence[Profile], shape: Shape) -> Floats:
     """k of each of `one` and each of `other`; 1 for the same kind."""
-    return blend(same_kind(one, other), distances(one, other, shape.traits), shape)
+    return blend(same_kind(one, other), distances(one, other, shape.inputs), shape)
 
 
 def blend(same: Floats, far: Floats, shape: Shape) -> Floats:
     """k from whether two kinds are the same and their squared distances in each trait."""
-    if not shape.traits:
+    if not shape.inputs:
         return same
     near = np.exp(-0.5 * np.tensordot(1 / np.array(shape.reaches) ** 2, far, 1))
     return np.asarray(np.where(same > 0, 1.0, shape.alike * near))

@@ -13,7 +13,7 @@ from statistics import fmean, median
 from gpuq.core.state.forecast import LEARNED, MEASURED, PARTLY, RULE, PairCost
 from gpuq.core.state.job import KindId
 from gpuq.learn.bounds import REPEATED_RUN, Prior, predictive_bound
-from gpuq.learn.history.history import History, Slowdown
+from gpuq.learn.history.history import History, MeasuredSlowdown
 from gpuq.learn.interference.learned import LAW, Interference
 from gpuq.learn.interference.profile import Profile
 
@@ -114,7 +114,7 @@ def pair_cost(history: History, kind: str, place: str, quantile: float, foretold
     return PairCost(foretold.beside, *newcomer, *resident, unsafe=foretold.unsafe, evidence=MEASURED)
 
 
-def estimate(measured: Sequence[Slowdown], quantile: float) -> Estimate:
+def estimate(measured: Sequence[MeasuredSlowdown], quantile: float) -> Estimate:
     """(expected, upper): the median, and the predictive bound whose prior spread is the measured intervals' own."""
     if not measured:
         return _UNKNOWN
@@ -137,7 +137,7 @@ def combined(costs: Sequence[PairCost]) -> Estimate:
     )
 
 
-def _spread(slowdown: Slowdown) -> float:
+def _spread(slowdown: MeasuredSlowdown) -> float:
     """The standard deviation of the log of one measurement; that of a repeated run where no interval came with it."""
     if slowdown.high is None or slowdown.high <= slowdown.value:
         return REPEATED_RUN.scale

@@ -17,7 +17,7 @@ import numpy as np
 from msgspec import Meta
 
 from gpuq.learn.bounds import order_statistic
-from gpuq.learn.history.history import Known, Run
+from gpuq.learn.history.history import JobFeatures, MeasuredRun
 from gpuq.learn.interference.law import Floats
 
 NUMBERS = ("utilization_pct", "memory_utilization_pct", "batch_log2", "step_log")
@@ -38,10 +38,10 @@ class Profile(msgspec.Struct, frozen=True):
 
 
 def observed(
-    kind: str, runs: Sequence[Run], known: Known | None = None, utilization_pct: float | None = None
+    kind: str, runs: Sequence[MeasuredRun], known: JobFeatures | None = None, utilization_pct: float | None = None
 ) -> Profile:
     """The profile of a kind from its own runs; from what is known of a job of it, and foretold, where it has none."""
-    latest = runs[-1].known if runs else known or Known()
+    latest = runs[-1].known if runs else known or JobFeatures()
     rates = [run.alone_rate for run in runs if run.alone_rate]
     peaks = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None and not run.shared]
     peaks = peaks or [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
@@ -60,7 +60,7 @@ def numbers(profiles: Sequence[Profile]) -> Floats:
     return np.array(rows, dtype=np.float64).reshape(len(profiles), len(NUMBERS))
 
 
-class Trait(msgspec.Struct, frozen=True):
+class SimilarityInput(msgspec.Struct, frozen=True):
     """Something that kinds are alike by. The middle and the standard deviation of the kinds that were measured."""
 
     name: str
@@ -68,7 +68,7 @@ class Trait(msgspec.Struct, frozen=True):
     spread: Annotated[float, Meta(gt=0)] = 1.0
 
 
-def distances(one: Sequence[Profile], other: Sequence[Profile], traits: Sequence[Trait]) -> Floats:
+def distances(one: Sequence[Profile], other: Sequence[Profile], traits: Sequence[SimilarityInput]) -> Floats:
     """Squared distance of each of `one` to each of `other` in each trait, in spreads: [trait, one, other]."""
     left, right = numbers(one), numbers(other)
     tables = [
@@ -86,17 +86,17 @@ def same_kind(one: Sequence[Profile], other: Sequence[Profile]) -> Floats:
     return np.asarray(left[:, None] == right[None, :], dtype=np.float64).reshape(len(one), len(other))
 
 
-def telling(profiles: Sequence[Profile]) -> tuple[Trait, ...]:
+def informative_inputs(profiles: Sequence[Profile]) -> tuple[SimilarityInput, ...]:
     """The traits that tell these kinds apart, known of at least half of them."""
     table = numbers(profiles)
-    found: list[Trait] = []
+    found: list[SimilarityInput] = []
     models = [profile.model for profile in profiles if profile.model is not None]
     if len(set(models)) > 1 and 2 * len(models) >= len(profiles):
-        found.append(Trait("model"))
+        found.append(SimilarityInput("model"))
     for column, name in enumerate(NUMBERS):
         known = table[~np.isnan(table[:, column]), column]
         if len(known) >= 2 and 2 * len(known) >= len(profiles) and float(known.std()) > _LEAST_SPREAD:
-            found.append(Trait(name, round(float(known.mean()), 9), round(float(known.std()), 9)))
+            found.append(SimilarityInput(name, round(float(known.mean()), 9), round(float(known.std()), 9)))
     return tuple(found)
 
 
@@ -112,7 +112,7 @@ def _model_distance(one: Sequence[Profile], other: Sequence[Profile]) -> Floats:
     return np.asarray((left[:, None] != right[None, :]) | unknown[:, None], dtype=np.float64)
 
 
-def _number_distance(left: Floats, right: Floats, trait: Trait) -> Floats:
+def _number_distance(left: Floats, right: Floats, trait: SimilarityInput) -> Floats:
     one, other = ((np.nan_to_num(side - trait.middle) / trait.spread, np.isnan(side)) for side in (left, right))
     away: Floats = (one[0][:, None] - other[0][None, :]) ** 2
     return np.asarray(away + (one[1][:, None] != other[1][None, :]))

@@ -1,6 +1,6 @@
 """Which evidence there is for a kind that has no runs of its own, from the nearest to the farthest, in words.
 
-Arrives: the rows a regression rests on, the clusters, and what is known of a job. Leaves: a `Level`, or None where nothing
+Arrives: the rows a regression rests on, the clusters, and what is known of a job. Leaves: a `EvidenceTier`, or None where nothing
 is like it: such a job runs alone. The levels, first to last:
 
 - `sizes`: kinds of the same script and the same model (or none to be seen), so that only sizes and options differ;
@@ -17,18 +17,18 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
-from gpuq.learn.features.inputs import Traits, traits
-from gpuq.learn.history.history import Known
-from gpuq.learn.memory.regression import Row
-from gpuq.learn.training.clusters import Places
+from gpuq.learn.features.inputs import JobInputs, job_inputs
+from gpuq.learn.history.history import JobFeatures
+from gpuq.learn.memory.regression import KindRow
+from gpuq.learn.training.clusters import ClusterIndex
 
-LEVELS = ("sizes", "template", "owner", "cluster")
+TIERS = ("sizes", "template", "owner", "cluster")
 # So many kinds of one owner, or of one family, say something of a further one that shares nothing else.
 LEAST_ALIKE = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
+class EvidenceTier:
     """A level of evidence, and its evidence in words."""
 
     name: str
@@ -44,50 +44,50 @@ class _Tally:
         return f"{_count(self.runs, 'run')} of {_count(self.kinds, 'kind')}"
 
 
-class Levels:
+class EvidenceTiers:
     """The evidence of one type of device, made ready for quick look-ups."""
 
-    def __init__(self, rows: Sequence[Row], places: Places | None) -> None:
+    def __init__(self, rows: Sequence[KindRow], places: ClusterIndex | None) -> None:
         self._places = places
         self._tallies: dict[Hashable, _Tally] = {}
         for row in rows:
-            for key in filter(None, (*_keys_or_none(row.traits), row.traits.family)):
+            for key in filter(None, (*_keys_or_none(row.inputs), row.inputs.family)):
                 tally = self._tallies.setdefault(key, _Tally())
                 tally.kinds += 1
                 tally.runs += row.runs
 
-    def level(self, known: Known) -> Level | None:
+    def level(self, known: JobFeatures) -> EvidenceTier | None:
         """The level that a kind without runs is answered at."""
-        job = traits(known)
+        job = job_inputs(known)
         sizes, template, owner = (None if key is None else self._tallies.get(key) for key in _keys_or_none(job))
         if sizes is not None:
-            return Level("sizes", f"script template, {sizes}{', the same model' if job.model else ''}")
+            return EvidenceTier("sizes", f"script template, {sizes}{', the same model' if job.model else ''}")
         if template is not None:
-            return Level("template", f"script template, {template}")
+            return EvidenceTier("template", f"script template, {template}")
         if owner is not None and owner.kinds >= LEAST_ALIKE:
-            return Level("owner", f"{_who(job).replace(':', ' ', 1)}, {owner}")
+            return EvidenceTier("owner", f"{_who(job).replace(':', ' ', 1)}, {owner}")
         placed = None if self._places is None else self._places.place(known)
         if placed is None:
             return self._family(job)
         cluster = f"cluster of {_count(len(placed.cluster.members), 'kind')}"
-        return Level("cluster", f"{cluster}, nearest {placed.nearest.kind}, regressed in log batch")
+        return EvidenceTier("cluster", f"{cluster}, nearest {placed.nearest.kind}, regressed in log batch")
 
-    def _family(self, job: Traits) -> Level | None:
+    def _family(self, job: JobInputs) -> EvidenceTier | None:
         """Kinds whose models have all the words of their names in common with this one's."""
         tally = self._tallies.get(job.family) if job.family else None
         if tally is None or tally.kinds < LEAST_ALIKE:
             return None
         words = " ".join(sorted(word.partition(":")[2] for word in job.family))
-        return Level("cluster", f"{_count(tally.kinds, 'kind')} of the family {words}, regressed in log batch")
+        return EvidenceTier("cluster", f"{_count(tally.kinds, 'kind')} of the family {words}, regressed in log batch")
 
 
-def groups_left_out(rows: Sequence[Row], level: str) -> list[Hashable | None]:
+def groups_left_out(rows: Sequence[KindRow], level: str) -> list[Hashable | None]:
     """Per row the group without which it would have been answered at this level; None for one that then has nothing.
 
     A row is judged at `sizes` without itself; at `template` without its model; at `owner` without its script; at `cluster`
     without its owner, or its script where there is one owner only.
     """
-    keys = [_keys_or_none(row.traits) for row in rows]
+    keys = [_keys_or_none(row.inputs) for row in rows]
     own: list[Hashable] = list(range(len(rows)))
     script = [key[1] or place for place, key in zip(own, keys, strict=True)]
     who = [key[2] or place for place, key in zip(own, keys, strict=True)]
@@ -97,7 +97,7 @@ def groups_left_out(rows: Sequence[Row], level: str) -> list[Hashable | None]:
         "owner": script,
         "cluster": who if len(set(who)) > 1 else script,
     }[level]
-    within = [""] * len(rows) if level == "cluster" else [key[LEVELS.index(level)] for key in keys]
+    within = [""] * len(rows) if level == "cluster" else [key[TIERS.index(level)] for key in keys]
     together: dict[Hashable, set[Hashable]] = {}
     for inside, left in zip(within, group, strict=True):
         together.setdefault(inside, set()).add(left)
@@ -107,7 +107,7 @@ def groups_left_out(rows: Sequence[Row], level: str) -> list[Hashable | None]:
     ]
 
 
-def _keys_or_none(job: Traits) -> tuple[Hashable | None, Hashable | None, Hashable | None]:
+def _keys_or_none(job: JobInputs) -> tuple[Hashable | None, Hashable | None, Hashable | None]:
     """What kinds of the levels sizes, template and owner have in common with this job; None where it has no such thing."""
     who = _who(job)
     script = (who, job.script) if job.script else None
@@ -115,7 +115,7 @@ def _keys_or_none(job: Traits) -> tuple[Hashable | None, Hashable | None, Hashab
     return model, script, who or None
 
 
-def _who(job: Traits) -> str:
+def _who(job: JobInputs) -> str:
     """The project, or else the owner, as a token."""
     return max(job.owner, default="")  # "project:" comes after "owner:"
 

@@ -21,11 +21,11 @@ import msgspec
 import numpy as np
 
 from gpuq.learn.bounds import REPEATED_RUN, SAME_KIND_MEMORY, Prior
-from gpuq.learn.history.history import History, Run, measured
+from gpuq.learn.history.history import History, MeasuredRun, measured
 from gpuq.learn.memory.conformal import Margin, Residual, margins
-from gpuq.learn.memory.evidence_tiers import LEVELS, groups_left_out
-from gpuq.learn.memory.kernel import TERMS, Across, Matrix, Side
-from gpuq.learn.memory.regression import TARGETS, Link, Peaks, Regressed, Regression, Row, link_units
+from gpuq.learn.memory.evidence_tiers import TIERS, groups_left_out
+from gpuq.learn.memory.kernel import TERMS, CrossSimilarity, KernelInputs, Matrix
+from gpuq.learn.memory.regression import TARGETS, FittedRegression, KindRow, Link, Peaks, Regression, link_units
 
 # Kinds per type of device that a regression keeps: the work grows with its square when serving, its cube when training.
 MOST_ROWS = 300
@@ -61,7 +61,7 @@ _WILD = 25.0
 
 def fit_peaks(history: History, quantile: float) -> dict[str, Peaks]:
     """Device type -> its peaks, for each type with enough kinds."""
-    found: dict[str, list[tuple[Row, list[Run]]]] = defaultdict(list)
+    found: dict[str, list[tuple[KindRow, list[MeasuredRun]]]] = defaultdict(list)
     for kind, device_type in reversed(list(history.kinds())):
         runs = [run for run in history.runs(kind, device_type) if run.whole]
         if runs:
@@ -73,10 +73,10 @@ def fit_peaks(history: History, quantile: float) -> dict[str, Peaks]:
     }
 
 
-def _row(kind: str, runs: Sequence[Run]) -> Row:
+def _row(kind: str, runs: Sequence[MeasuredRun]) -> KindRow:
     known = runs[-1].known
     typical = {target: median(values) if (values := measured(runs, _FIELDS[target])) else None for target in TARGETS}
-    return Row(
+    return KindRow(
         kind=kind,
         tokens=known.tokens,
         batch_log2=known.batch_log2,
@@ -86,16 +86,16 @@ def _row(kind: str, runs: Sequence[Run]) -> Row:
     )
 
 
-def _fair(kinds: Sequence[tuple[Row, list[Run]]]) -> list[tuple[Row, list[Run]]]:
+def _fair(kinds: Sequence[tuple[KindRow, list[MeasuredRun]]]) -> list[tuple[KindRow, list[MeasuredRun]]]:
     """As many as are kept, the owners taking turns, each with its latest kinds; sorted by name."""
-    by_owner: dict[frozenset[str], list[tuple[Row, list[Run]]]] = defaultdict(list)
+    by_owner: dict[frozenset[str], list[tuple[KindRow, list[MeasuredRun]]]] = defaultdict(list)
     for row, runs in kinds:
-        by_owner[row.traits.owner].append((row, runs))
+        by_owner[row.inputs.owner].append((row, runs))
     turns = (kind for kind in chain.from_iterable(zip_longest(*by_owner.values())) if kind is not None)
     return sorted((kind for kind, _ in zip(turns, range(MOST_ROWS), strict=False)), key=lambda kind: kind[0].kind)
 
 
-def _fit(kinds: Sequence[tuple[Row, list[Run]]], quantile: float) -> Peaks:
+def _fit(kinds: Sequence[tuple[KindRow, list[MeasuredRun]]], quantile: float) -> Peaks:
     rows = tuple(row for row, _ in kinds)
     runs = [runs for _, runs in kinds]
     fitted = {
@@ -105,7 +105,9 @@ def _fit(kinds: Sequence[tuple[Row, list[Run]]], quantile: float) -> Peaks:
     return Peaks(rows=rows, **fitted)
 
 
-def _best_link(rows: Sequence[Row], runs: Sequence[Sequence[Run]], target: str, quantile: float) -> Regression | None:
+def _best_link(
+    rows: Sequence[KindRow], runs: Sequence[Sequence[MeasuredRun]], target: str, quantile: float
+) -> Regression | None:
     places = [place for place, row in enumerate(rows) if getattr(row, target) is not None]
     if len(places) < LEAST_ROWS:
         return None
@@ -120,12 +122,12 @@ def _best_link(rows: Sequence[Row], runs: Sequence[Sequence[Run]], target: str, 
 class _Problem:
     """The rows of one target, and what does not depend on the link."""
 
-    def __init__(self, rows: Sequence[Row], target: str, repeats: Sequence[Sequence[float]]) -> None:
+    def __init__(self, rows: Sequence[KindRow], target: str, repeats: Sequence[Sequence[float]]) -> None:
         self._rows, self._target, self._repeats = rows, target, repeats
         self._values = np.array([float(getattr(row, target)) for row in rows])
         self._runs = np.array([float(row.runs) for row in rows])
-        self._side = Side([row.traits for row in rows])
-        self._terms = _telling(Across(self._side, self._side).terms())
+        self._side = KernelInputs([row.inputs for row in rows])
+        self._terms = _telling(CrossSimilarity(self._side, self._side).terms())
 
     def solve(self, link: Link) -> Regression:
         """The regression under this link, without margins."""
@@ -150,20 +152,20 @@ class _Problem:
 
     def log_evidence(self, regression: Regression) -> float:
         """How likely the values are under it."""
-        return Regressed(self._rows, self._side, self._target, regression).log_evidence()
+        return FittedRegression(self._rows, self._side, self._target, regression).log_evidence()
 
     def with_margins(self, regression: Regression, quantile: float) -> Regression:
         """The same with a margin per level, from rows left out as that level would not have seen them."""
-        ready = Regressed(self._rows, self._side, self._target, regression)
-        levels = {level: self._residuals(ready, level) for level in LEVELS}
-        found: dict[str, Margin] = margins(levels, quantile, "added", dict.fromkeys(LEVELS, _PRIOR))
+        ready = FittedRegression(self._rows, self._side, self._target, regression)
+        levels = {level: self._residuals(ready, level) for level in TIERS}
+        found: dict[str, Margin] = margins(levels, quantile, "added", dict.fromkeys(TIERS, _PRIOR))
         if self._target == "memory":
             # Too wide costs some sharing, too narrow costs a job: few kinds that happen to be alike prove little.
             least = NormalDist().inv_cdf(quantile)
             found = {name: msgspec.structs.replace(one, amount=max(one.amount, least)) for name, one in found.items()}
         return msgspec.structs.replace(regression, margins=found)
 
-    def _residuals(self, ready: Regressed, level: str) -> list[Residual]:
+    def _residuals(self, ready: FittedRegression, level: str) -> list[Residual]:
         groups = groups_left_out(self._rows, level)
         numbers: dict[object, int] = {}
         places = [
@@ -271,5 +273,5 @@ def _telling(found: dict[str, Matrix]) -> dict[str, Matrix]:
     return kept
 
 
-def _owner(row: Row) -> str | None:
-    return max(row.traits.owner, default=None)
+def _owner(row: KindRow) -> str | None:
+    return max(row.inputs.owner, default=None)

@@ -1,6 +1,6 @@
 """Peak memory of a training job from first principles, where its script reveals enough: before it ever ran.
 
-Arrives: a job's features and a type of device. Leaves: a `Footprint`, point and upper bound in bytes; None where the network
+Arrives: a job's features and a type of device. Leaves: a `LayerForecast`, point and upper bound in bytes; None where the network
 or the batch size is not known. It is one input to a forecast and is never used alone: whatever was measured of the kind
 goes before it. Ignores data loaders, evaluation at other batch sizes, and whatever else a script holds on the device.
 
@@ -69,7 +69,7 @@ Numbers = np.ndarray[Any, np.dtype[np.float64]]
 
 
 @dataclass(frozen=True, slots=True)
-class Footprint:
+class LayerForecast:
     """Bytes: the highest typical peak, its upper bound; and what they rest on, for people."""
 
     point: int
@@ -94,7 +94,7 @@ class Coefficients(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class LayerTerms:
     """What the script says, on whatever device: the sum's terms without coefficients, in MiB, and what had to be assumed."""
 
     state: float
@@ -108,23 +108,23 @@ class Parts:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredPeak:
     """A job that ran alone: what its script says, and its peak."""
 
-    parts: Parts
+    parts: LayerTerms
     device_type: str
     peak_bytes: float
 
 
 def footprint(
     features: Mapping[str, Any], device_type: str, coefficients: Coefficients | None = None
-) -> Footprint | None:
+) -> LayerForecast | None:
     """What the script says this job will need on this type of device; None where it says too little. Never raises."""
     parts = parts_of(features)
     return None if parts is None else on_device(parts, device_type, coefficients)
 
 
-def on_device(parts: Parts, device_type: str, coefficients: Coefficients | None = None) -> Footprint:
+def on_device(parts: LayerTerms, device_type: str, coefficients: Coefficients | None = None) -> LayerForecast:
     """What these parts add up to on this type of device."""
     known = SHIPPED if coefficients is None else coefficients
     context = known.contexts.get(device_type)
@@ -139,10 +139,10 @@ def on_device(parts: Parts, device_type: str, coefficients: Coefficients | None 
 
     point = with_margin(known.typical, 1.0)
     upper = with_margin(known.bound, spread, 1.0 if parts.sized else _ACTIVATIONS_AT_WORST)
-    return Footprint(point, max(point, upper), _evidence(parts.name, assumed))
+    return LayerForecast(point, max(point, upper), _evidence(parts.name, assumed))
 
 
-def blended(guess: tuple[float, float], found: Footprint, off: float = 0.0) -> tuple[float, float]:
+def blended(guess: tuple[float, float], found: LayerForecast, off: float = 0.0) -> tuple[float, float]:
     """(point, upper bound) from a forecast by likeness and a footprint: each counts by how near its bound is to its point.
 
     A footprint counts no more than `off` allows, the log that such sums were off by here (see `usually_off`).
@@ -158,7 +158,7 @@ def blended(guess: tuple[float, float], found: Footprint, off: float = 0.0) -> t
     return math.exp(point), math.exp(max(point + math.sqrt(square), min(bounds)))
 
 
-def usually_off(measured: Iterable[Measured], quantile: float) -> float:
+def usually_off(measured: Iterable[MeasuredPeak], quantile: float) -> float:
     """The log that `quantile` of the sums that ship are off by at most, either way, as far as these rows show; one vote per
     network.
 
@@ -173,7 +173,7 @@ def usually_off(measured: Iterable[Measured], quantile: float) -> float:
     return round(NormalDist().inv_cdf(quantile) * math.sqrt(fmean(votes)), 6)
 
 
-def fit(measured: Iterable[Measured], quantile: float) -> Coefficients:
+def fit(measured: Iterable[MeasuredPeak], quantile: float) -> Coefficients:
     """The coefficients of these rows, and margins calibrated on sums each made without its own network.
 
     Passes over what steps (a step hides the slope), and peaks that are no size.
@@ -250,7 +250,7 @@ class _Solved:
         )
 
 
-def parts_of(features: Mapping[str, Any]) -> Parts | None:
+def parts_of(features: Mapping[str, Any]) -> LayerTerms | None:
     """What the features of a job, as `kind.describe` gives them, say of its layers; None where they say too little."""
     model = features.get("model")
     constructors = [name for name in _list(features.get("constructors")) if isinstance(name, str)]
@@ -267,7 +267,7 @@ def parts_of(features: Mapping[str, Any]) -> Parts | None:
         assumed = (*assumed, "mixed precision")
     activations = batch * (_MIXED_ACTIVATIONS if mixed else 1.0)
     steps = str(features.get("framework")).lower() in _STEPPING
-    return Parts(
+    return LayerTerms(
         state=architecture.parameters_mib * (_copies(features.get("optimizer")) + (_MIXED_COPY if mixed else 0.0)),
         saved=saved * activations,
         working=largest * activations,

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from gpuq.learn.features.inputs import GROUPS, NUMBERS, TEMPLATE, Traits
+from gpuq.learn.features.inputs import GROUPS, NUMBERS, TEMPLATE, JobInputs
 
 Matrix = np.ndarray[tuple[int, ...], np.dtype[np.float64]]
 Places = np.ndarray[tuple[int, ...], np.dtype[np.intp]]
 
-# The first group is everybody; the others are those of `Traits.words`.
+# The first group is everybody; the others are those of `JobInputs.words`.
 GROUP_NAMES = ("all", *GROUPS, TEMPLATE)
 SHAPES = ("level", "batch", "size", "compute", "walk")
 TERMS = tuple(f"{group}/{shape}" for group, shape in product(GROUP_NAMES, SHAPES))
@@ -36,10 +36,10 @@ _UNITS = np.array([4.0, 3.0, 4.0])
 _WALK_FROM, _WALK_UNIT = -1.0, 4.0
 
 
-class Side:
+class KernelInputs:
     """Jobs made ready for a kernel, as the rows or the columns of a covariance."""
 
-    def __init__(self, jobs: Sequence[Traits]) -> None:
+    def __init__(self, jobs: Sequence[JobInputs]) -> None:
         self.sets: list[list[frozenset[str]]] = []
         """Per group of words: the different sets of them."""
         self.which: list[Places] = []
@@ -87,13 +87,13 @@ class Side:
         return [{word: np.array(places, dtype=np.intp) for word, places in group.items()} for group in found]
 
 
-class Across:
+class CrossSimilarity:
     """What the jobs of one side share with those of the other, before it is said how much that counts.
 
     Serving does with single precision (`quick`): its 7 digits are more than anybody measured, and half the work.
     """
 
-    def __init__(self, one: Side, other: Side, *, quick: bool = False) -> None:
+    def __init__(self, one: KernelInputs, other: KernelInputs, *, quick: bool = False) -> None:
         number = np.float32 if quick else np.float64
         self._one, self._other = one.design.astype(number), other.design.astype(number)
         self._alike = [None, *(_alike(one, other, group, number) for group in range(len(GROUP_NAMES) - 1))]
@@ -127,13 +127,13 @@ def table(variances: Mapping[str, float]) -> Matrix:
     return np.array([[variances.get(f"{group}/{shape}", 0.0) for shape in SHAPES] for group in GROUP_NAMES])
 
 
-def diagonal(side: Side, variances: Matrix) -> Matrix:
+def diagonal(side: KernelInputs, variances: Matrix) -> Matrix:
     """The covariance of each job with itself."""
     shapes = np.concatenate([side.design**2, side.walked[:, None]], axis=1)
     return np.asarray(np.einsum("ij,ij->i", side.present, shapes @ variances.T))
 
 
-def _alike(one: Side, other: Side, group: int, number: type[np.floating[Any]]) -> Matrix:
+def _alike(one: KernelInputs, other: KernelInputs, group: int, number: type[np.floating[Any]]) -> Matrix:
     """The cosine of their sets of words: what they share over the geometric mean of how many each has."""
     shared: Matrix = np.zeros((len(one.sets[group]), len(other.sets[group])), dtype=number)
     where = other.where[group]

@@ -16,10 +16,10 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from gpuq.learn.features.inputs import Traits, traits
-from gpuq.learn.history.history import Known
+from gpuq.learn.features.inputs import JobInputs, job_inputs
+from gpuq.learn.history.history import JobFeatures
 from gpuq.learn.memory.conformal import Margin
-from gpuq.learn.memory.kernel import Across, Matrix, Side, diagonal, table
+from gpuq.learn.memory.kernel import CrossSimilarity, KernelInputs, Matrix, diagonal, table
 
 Link = Literal["plain", "root", "log", "ratio"]
 TARGETS = ("utilization", "memory", "duration")
@@ -49,7 +49,7 @@ _SLOPES: Mapping[str, Callable[[Matrix], Matrix]] = {
 }
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class KindRow(msgspec.Struct, frozen=True, kw_only=True):
     """One kind, how to recognise what is like it, and what its runs typically needed. Percent, bytes, seconds."""
 
     kind: str
@@ -62,9 +62,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     duration: float | None = None
 
     @property
-    def traits(self) -> Traits:
+    def inputs(self) -> JobInputs:
         """What the regression knows of it."""
-        return traits(Known(batch_log2=self.batch_log2, compute_log2=self.compute_log2, tokens=self.tokens))
+        return job_inputs(JobFeatures(batch_log2=self.batch_log2, compute_log2=self.compute_log2, tokens=self.tokens))
 
 
 class Regression(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,29 +90,29 @@ class Regression(msgspec.Struct, frozen=True, kw_only=True):
 class Peaks(msgspec.Struct, frozen=True, kw_only=True):
     """What the trainer found on one type of device: kinds, and a regression per target for which there were enough."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[KindRow, ...]
     utilization: Regression | None = None
     memory: Regression | None = None
     duration: Regression | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Belief:
+class Posterior:
     """What is expected of each job, and how much of its kind is not known (a variance). Units of the link, scaled."""
 
     mean: Matrix
     variance: Matrix
 
-    def of(self, which: Sequence[int]) -> Belief:
+    def of(self, which: Sequence[int]) -> Posterior:
         """The beliefs at these places."""
         places = np.array(which, dtype=np.intp)
-        return Belief(self.mean[places], self.variance[places])
+        return Posterior(self.mean[places], self.variance[places])
 
 
-class Regressed:
+class FittedRegression:
     """A regression made ready to answer."""
 
-    def __init__(self, rows: Sequence[Row], side: Side, target: str, regression: Regression) -> None:
+    def __init__(self, rows: Sequence[KindRow], side: KernelInputs, target: str, regression: Regression) -> None:
         """`side` is that of all rows; those without a value of the target do not count."""
         self.regression = regression
         self._variances = table(regression.variances)
@@ -123,7 +123,7 @@ class Regressed:
         runs = np.array([float(rows[place].runs) for place in places])
         self._units = self.units(values)
         self._noise = (regression.noise + regression.run_noise / runs) / np.array(regression.trust)
-        among = self._known(Across(side, side).covariance(self._variances))
+        among = self._known(CrossSimilarity(side, side).covariance(self._variances))
         among = (among if self._columns is None else among[self._columns]) + np.diag(self._noise)
         root = np.linalg.inv(np.linalg.cholesky(among))
         self._inverse = root.T @ root
@@ -141,13 +141,13 @@ class Regressed:
         found = _BACK[self.regression.link](units * self.regression.scale + self.regression.centre)
         return found if self.regression.most is None else np.minimum(found, self.regression.most)
 
-    def belief(self, jobs: Side, across: Across) -> Belief:
+    def belief(self, jobs: KernelInputs, across: CrossSimilarity) -> Posterior:
         """What is expected of these jobs, taken for kinds that have not run; `across` is from them to all rows."""
         shared = self._known(across.covariance(self._variances))
         through = shared @ self._root.astype(shared.dtype, copy=False)
         explained = np.einsum("ij,ij->i", through, through)
         unknown = np.maximum(diagonal(jobs, self._variances) - explained, 0.0)
-        return Belief(shared @ self._weights.astype(shared.dtype), unknown + self.regression.noise)
+        return Posterior(shared @ self._weights.astype(shared.dtype), unknown + self.regression.noise)
 
     def log_evidence(self) -> float:
         """How likely the values of the rows are under it (log density, percent, bytes or seconds); more is better.
@@ -163,7 +163,7 @@ class Regressed:
         place = self._places.get(kind)
         return None if place is None else (float(self._without.mean[place]), float(self._without.variance[place]))
 
-    def left_out(self, groups: Iterable[int]) -> Belief:
+    def left_out(self, groups: Iterable[int]) -> Posterior:
         """What would be believed of each row's kind, had no row of its group been there.
 
         In closed form from the inverse covariance (Rasmussen and Williams 2006, equations 5.10 to 5.12, by blocks).
@@ -175,16 +175,16 @@ class Regressed:
             block = np.linalg.inv(self._inverse[np.ix_(rows, rows)])
             mean[rows] = self._units[rows] - block @ self._weights[rows]
             variance[rows] = np.diag(block)
-        return Belief(mean, np.maximum(variance - self._noise, 0.0) + self.regression.noise)
+        return Posterior(mean, np.maximum(variance - self._noise, 0.0) + self.regression.noise)
 
     def _known(self, covariance: Matrix) -> Matrix:
         return covariance if self._columns is None else covariance[:, self._columns]
 
-    def point(self, belief: Belief) -> Matrix:
+    def point(self, belief: Posterior) -> Matrix:
         """The values expected."""
         return self.values(belief.mean)
 
-    def upper(self, belief: Belief, levels: Sequence[str]) -> Matrix:
+    def upper(self, belief: Posterior, levels: Sequence[str]) -> Matrix:
         """The bounds of each job's next run, by the margin of the level it is answered at."""
         amounts = np.array([self.regression.margins[level].amount for level in levels])
         return self.values(belief.mean + amounts * np.sqrt(belief.variance + self.regression.run_noise))

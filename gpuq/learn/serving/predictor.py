@@ -17,22 +17,22 @@ from gpuq.core.state.job import KindId
 from gpuq.learn.bounds import REPEATED_DURATION, SAME_KIND_MEMORY, Prior, order_statistic, predictive_bound, upper_bound
 from gpuq.learn.features import growth
 from gpuq.learn.history.drift import Drift
-from gpuq.learn.history.history import History, Known, Run, Script, measured, peak_utilization, place_of
+from gpuq.learn.history.history import History, JobFeatures, MeasuredRun, Script, measured, peak_utilization, place_of
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.interference.pair import PairCosts, combined
 from gpuq.learn.interference.profile import Profile, observed
 from gpuq.learn.memory.extend import extend
-from gpuq.learn.memory.footprint import Footprint, blended, on_device
-from gpuq.learn.memory.predict import Foreteller, Guess
+from gpuq.learn.memory.footprint import LayerForecast, blended, on_device
+from gpuq.learn.memory.predict import NewKindForecast, PeakPredictor
 from gpuq.learn.serving.model import Calibration, Model
-from gpuq.learn.training.clusters import NEIGHBOURS, Places
+from gpuq.learn.training.clusters import NEIGHBOURS, ClusterIndex
 from gpuq.learn.transfer.transfer import Transfer, Transfers
 from gpuq.settings import Learning
 
 # "The highest typical" memory: three of four runs stay at or under it.
 MEMORY_QUANTILE = 0.75
 _SIGNATURES_KEPT = 50_000
-_NO_FEATURES = Known()
+_NO_FEATURES = JobFeatures()
 # What the regressions of a model go along.
 _REGRESSED = frozenset({"batch-size", "model"})
 _BATCH = frozenset({"batch-size"})
@@ -40,7 +40,7 @@ _MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
-class Support:
+class ForecastSupport:
     """What there is to foretell a job from, whether it was needed or not.
 
     `runs`: finished runs of its own kind on that type of device; `nearest`: other kinds with their likeness, 0 to 1.
@@ -57,13 +57,13 @@ class Predictor:
         self.history = history
         self.drift = Drift(learning.quantile)
         self._learning = learning
-        self._known: dict[str, Known] = {}
+        self._known: dict[str, JobFeatures] = {}
         # Forecasts are kept per kind, so that a finished attempt only costs those of its own kind.
         self._answers: dict[str, dict[tuple[str, str], Forecast]] = {}
         self._pairs = PairCosts(history, learning.quantile)
         self._profiles: dict[tuple[str, str], Profile] = {}
         # Per script, since a finished attempt of any kind of it changes what the others may need.
-        self._siblings: dict[Script | None, dict[tuple[str, str], growth.Siblings]] = {}
+        self._siblings: dict[Script | None, dict[tuple[str, str], growth.ScriptRuns]] = {}
         self._kinds_of: dict[Script | None, set[str]] = {}
         self._kept = 0
         self.use(model)
@@ -81,10 +81,10 @@ class Predictor:
         self._prior = Prior(self._calibration.scale)
         self._layers = None if model is None else model.layers
         self._layers_off = {} if model is None else model.layers_off
-        self._places = {} if model is None else {name: Places(found) for name, found in model.clusters.items()}
+        self._places = {} if model is None else {name: ClusterIndex(found) for name, found in model.clusters.items()}
         self._transfers = Transfers(Transfer() if model is None else model.transfer)
         peaks = {} if model is None else model.peaks
-        self._foretellers = {name: Foreteller(found, self._places.get(name)) for name, found in peaks.items()}
+        self._foretellers = {name: PeakPredictor(found, self._places.get(name)) for name, found in peaks.items()}
         self._pairs.use({} if model is None else model.interference)
         self._answers.clear()
 
@@ -94,14 +94,14 @@ class Predictor:
             return
         if len(self._known) >= _SIGNATURES_KEPT:
             self._known.pop(next(iter(self._known)))
-        self._known[signature] = Known.of(features)
+        self._known[signature] = JobFeatures.of(features)
         self._answers.pop(kind, None)
 
     def learn(self, outcome: Outcome) -> None:
         """A finished attempt counts at once: as history, and for or against what was foretold of it."""
         if self.history.learn(outcome):
             self.drift.learn(outcome)
-            script = Known.of(outcome.features).script
+            script = JobFeatures.of(outcome.features).script
             for kind in {outcome.kind, *(() if script is None else self._kinds_of.pop(script, ()))}:
                 self._answers.pop(kind, None)
             self._siblings.pop(script, None)
@@ -127,16 +127,16 @@ class Predictor:
         sharing: str | None = None,
     ) -> Forecast:
         """The forecast for a job that is not submitted, as `gpuq predict` shows it."""
-        known = Known.of(features)
+        known = JobFeatures.of(features)
         (alone,) = self._alone([(kind, known)], device_type)
         question = Question(kind, KindId(kind), device_type, tuple(KindId(other) for other in beside), sharing)
         return self._beside(question, alone, known)
 
-    def support(self, kind: str, features: Mapping[str, Any], device_type: str) -> Support:
+    def support(self, kind: str, features: Mapping[str, Any], device_type: str) -> ForecastSupport:
         """What a forecast for this job may rest on, for people who ask how it is known."""
         places = self._places.get(device_type)
-        near = [] if places is None else places.nearest(Known.of(features), NEIGHBOURS + 1)
-        return Support(
+        near = [] if places is None else places.nearest(JobFeatures.of(features), NEIGHBOURS + 1)
+        return ForecastSupport(
             runs=sum(run.whole for run in self.history.runs(kind, device_type)),
             nearest=tuple((other, likeness) for other, likeness in near if other != kind)[:NEIGHBOURS],
         )
@@ -168,7 +168,7 @@ class Predictor:
                 kept.clear()
             self._kept = 0
 
-    def _beside(self, question: Question, alone: Forecast, known: Known | None = None) -> Forecast:
+    def _beside(self, question: Question, alone: Forecast, known: JobFeatures | None = None) -> Forecast:
         where = place_of(question.device_type, question.sharing)
         alone = replace(alone, pairs_known=True) if self._pairs.knows(where) else alone
         if not question.beside:
@@ -179,7 +179,7 @@ class Predictor:
         return replace(alone, expected_slowdown=expected, upper_slowdown=upper, pairs=costs)
 
     def _pair(
-        self, question: Question, alone: Forecast, other: str, known: Known | None = None
+        self, question: Question, alone: Forecast, other: str, known: JobFeatures | None = None
     ) -> tuple[Profile, Profile, str]:
         """(newcomer, resident, place) of a question, as `PairCosts` takes it."""
         known = known or self._known.get(question.signature, _NO_FEATURES)
@@ -188,7 +188,7 @@ class Predictor:
         return newcomer, resident, place_of(question.device_type, question.sharing)
 
     def _profile(
-        self, kind: str, device_type: str, known: Known | None = None, utilization_pct: float | None = None
+        self, kind: str, device_type: str, known: JobFeatures | None = None, utilization_pct: float | None = None
     ) -> Profile:
         """What is known of the kind alone: from its runs; those of a job without any from what was foretold of it."""
         found = self._profiles.get((kind, device_type))
@@ -199,7 +199,7 @@ class Predictor:
                 self._profiles[kind, device_type] = found
         return found
 
-    def _alone(self, jobs: Sequence[tuple[str, Known]], device_type: str) -> list[Forecast]:
+    def _alone(self, jobs: Sequence[tuple[str, JobFeatures]], device_type: str) -> list[Forecast]:
         """Forecasts of (kind, what is known of it) with the device to itself."""
         foreteller = self._foretellers.get(device_type)
         runs = [self.history.runs(kind, device_type) for kind, _ in jobs]
@@ -231,9 +231,9 @@ class Predictor:
     @staticmethod
     def _expect(
         found: list[Forecast],
-        jobs: Sequence[tuple[str, Known]],
+        jobs: Sequence[tuple[str, JobFeatures]],
         shown: Sequence[list[float]],
-        foreteller: Foreteller | None,
+        foreteller: PeakPredictor | None,
     ) -> None:
         """Set the utilisation expected of kinds with runs: what they showed, and what their like would."""
         own = [place for place, values in enumerate(shown) if values]
@@ -244,7 +244,7 @@ class Predictor:
         for place, value in zip(own, values, strict=True):
             found[place] = replace(found[place], expected_utilization_pct=value)
 
-    def _with_duration(self, found: Forecast, kind: str, known: Known, device_type: str) -> Forecast:
+    def _with_duration(self, found: Forecast, kind: str, known: JobFeatures, device_type: str) -> Forecast:
         """The forecast with the duration carried over from another type of device, where one can be."""
         carried = self._transfers.duration(self.history, kind, known, device_type)
         if carried is None:
@@ -266,7 +266,7 @@ class Predictor:
         evidence = f"{forecast.evidence}; bound widened x{factor:.2f}, recent runs needed more"
         return replace(forecast, upper_memory_bytes=upper, widened=factor, evidence=evidence)
 
-    def _comparable(self, kind: str, device_type: str, known: Known) -> tuple[Sequence[Run], bool]:
+    def _comparable(self, kind: str, device_type: str, known: JobFeatures) -> tuple[Sequence[MeasuredRun], bool]:
         """Runs of the same work and True: the kind's, else those of its script; without any all of its script and False."""
         used, same = self.history.comparable(kind, device_type, known)
         if same:
@@ -275,18 +275,18 @@ class Predictor:
         alike = siblings.alike(known)
         return (alike, True) if alike else (siblings.runs, False)
 
-    def _siblings_of(self, kind: str, known: Known, device_type: str) -> growth.Siblings:
+    def _siblings_of(self, kind: str, known: JobFeatures, device_type: str) -> growth.ScriptRuns:
         """Runs of the kind and of its script, made ready to be compared; kept until a further run of the script ends."""
         own = bool(self.history.runs(kind, device_type))
         if known.script is None:
-            return growth.Siblings(self.history.siblings(kind, device_type, known), device_type)
+            return growth.ScriptRuns(self.history.siblings(kind, device_type, known), device_type)
         kept = self._siblings.setdefault(known.script, {})
         key = (kind if own else "", device_type)
         if key not in kept:
-            kept[key] = growth.Siblings(self.history.siblings(kind, device_type, known), device_type)
+            kept[key] = growth.ScriptRuns(self.history.siblings(kind, device_type, known), device_type)
         return kept[key]
 
-    def _from_own(self, used: Sequence[Run], runs: list[Run]) -> Forecast:
+    def _from_own(self, used: Sequence[MeasuredRun], runs: list[MeasuredRun]) -> Forecast:
         """From runs of the same work."""
         memory = [run.peak_memory_bytes for run in used if run.peak_memory_bytes is not None]
         point, upper = None, None
@@ -305,7 +305,7 @@ class Predictor:
             power_w=order_statistic(powers, 0.5) if powers else None,
         )
 
-    def _from_changed(self, kind: str, runs: list[Run], known: Known, device_type: str) -> Forecast:
+    def _from_changed(self, kind: str, runs: list[MeasuredRun], known: JobFeatures, device_type: str) -> Forecast:
         """From runs of an earlier script, or of the same script with other settings; see `growth`."""
         siblings = self._siblings_of(kind, known, device_type)
         if not siblings.runs:
@@ -326,7 +326,7 @@ class Predictor:
         )
 
     def _changed_memory(
-        self, siblings: growth.Siblings, found: growth.Compared, runs: list[Run], known: Known
+        self, siblings: growth.ScriptRuns, found: growth.Comparison, runs: list[MeasuredRun], known: JobFeatures
     ) -> tuple[int | None, int | None, bool]:
         """(point, upper, whether the job is too far from what was measured for a bound)."""
         quantile, prior = self._learning.quantile, Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale))
@@ -340,11 +340,11 @@ class Predictor:
         noise = predictive_bound([1.0], quantile, prior) * self._calibration.changed
         return *_ordered(needs.usual, growth.bounded(needs, noise), runs, quantile), False
 
-    def _layers_of(self, known: Known, device_type: str) -> Footprint | None:
+    def _layers_of(self, known: JobFeatures, device_type: str) -> LayerForecast | None:
         return None if known.layers is None else on_device(known.layers, device_type, self._layers)
 
     def _from_guess(
-        self, guess: Guess, layers: Footprint | None, off: float, own: Forecast, runs: list[Run]
+        self, guess: NewKindForecast, layers: LayerForecast | None, off: float, own: Forecast, runs: list[MeasuredRun]
     ) -> Forecast:
         """A forecast from the like of a kind, and from its layers; what it has shown itself is the least it needs.
 
@@ -366,7 +366,7 @@ class Predictor:
         )
 
 
-def _ordered(point: float, upper: float, runs: list[Run], quantile: float) -> tuple[int, int]:
+def _ordered(point: float, upper: float, runs: list[MeasuredRun], quantile: float) -> tuple[int, int]:
     """(point, upper) in whole bytes: none below what an unfinished run needed, the bound never below the point."""
     partly = [run.peak_memory_bytes for run in runs if not run.whole and run.peak_memory_bytes is not None]
     if partly:
@@ -375,12 +375,12 @@ def _ordered(point: float, upper: float, runs: list[Run], quantile: float) -> tu
     return round(point), max(round(point), round(upper))
 
 
-def _regressed(known: Known, used: Sequence[Run]) -> bool:
+def _regressed(known: JobFeatures, used: Sequence[MeasuredRun]) -> bool:
     """Whether all that the job has differently from one of these runs is what a model's regression goes along."""
     return any({change.name for change in growth.changes(known, run.known)} <= _REGRESSED for run in used)
 
 
-def _with(changed: Sequence[growth.Change]) -> str:
+def _with(changed: Sequence[growth.SettingChange]) -> str:
     """What is different in these runs, in words."""
     if not changed:
         return "of an earlier script"
@@ -388,11 +388,11 @@ def _with(changed: Sequence[growth.Change]) -> str:
     return f"with another {names}{', …' if len(changed) > _MOST_NAMED else ''}"
 
 
-def _runs(used: Sequence[Run]) -> str:
+def _runs(used: Sequence[MeasuredRun]) -> str:
     return f"{len(used)} {'run' if len(used) == 1 else 'runs'}"
 
 
-def _beside_foreign_load(used: Sequence[Run]) -> str:
+def _beside_foreign_load(used: Sequence[MeasuredRun]) -> str:
     """Says so if these runs tell only what the job uses at most, because other processes kept the device busy."""
     only_bound = not measured(used, "peak_utilization_pct") and measured(used, "utilization_at_most")
     return "; utilisation at most, it only ran beside foreign load" if only_bound else ""

@@ -39,7 +39,7 @@ class CorruptModel(Failure):
 
 
 @dataclass(frozen=True)
-class Loaded:
+class ServingModel:
     """What may serve: the model and its version, both None without one.
 
     `problem` says why the current one was passed over.
@@ -107,21 +107,21 @@ class Shelf:
             log.warning("%s Serving %s instead.", loaded.problem, loaded.version or "no model")
         return loaded.model
 
-    def load_serving(self) -> Loaded:
+    def load_serving(self) -> ServingModel:
         """The current version; if it is corrupt, the newest sound one before it, with the problem.
 
         Without any: no model.
         """
         current = self.current()
         if current is None:
-            return Loaded(None, None)
+            return ServingModel(None, None)
         problem = None
         for version in [current, *self._before(current)]:
             try:
-                return Loaded(self.load(version), version, problem)
+                return ServingModel(self.load(version), version, problem)
             except CorruptModel as error:
                 problem = problem or error.message
-        return Loaded(None, None, problem)
+        return ServingModel(None, None, problem)
 
     def rollback(self) -> str | None:
         """Make the newest sound version before the current one current; None: no model serves.

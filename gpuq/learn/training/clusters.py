@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from gpuq.learn.history.history import Known
+from gpuq.learn.history.history import JobFeatures
 
 # Below this no kind is near. With the weights below: the same script with a model of the same family and up to twice
 # the
@@ -46,7 +46,7 @@ _SAYS_LITTLE = frozenset(f"script:{word}" for word in ("train", "main", "run", "
 _LITTLE = 0.5
 
 
-class Member(msgspec.Struct, frozen=True):
+class ClusterMember(msgspec.Struct, frozen=True):
     """One kind in a cluster: how to recognise what is like it, and what it needed. Percent, bytes."""
 
     kind: str
@@ -59,21 +59,21 @@ class Member(msgspec.Struct, frozen=True):
 class Cluster(msgspec.Struct, frozen=True):
     """Kinds with like profiles, and bounds for the next kind that belongs to them. Percent, bytes."""
 
-    members: tuple[Member, ...]
+    members: tuple[ClusterMember, ...]
     utilization_upper_pct: float
     memory_typical_bytes: int
     memory_upper_bytes: int
 
 
 @dataclass(frozen=True)
-class Placed:
+class ClusterMatch:
     """Where a new kind belongs: its cluster, and the nearest member of it."""
 
     cluster: Cluster
-    nearest: Member
+    nearest: ClusterMember
 
 
-class Places:
+class ClusterIndex:
     """The clusters of one type of device, made ready for quick look-ups."""
 
     def __init__(self, clusters: Sequence[Cluster]) -> None:
@@ -86,7 +86,7 @@ class Places:
                 postings.setdefault(token, []).append(place)
         self._postings = {token: np.array(places, dtype=np.intp) for token, places in postings.items()}
 
-    def place(self, known: Known) -> Placed | None:
+    def place(self, known: JobFeatures) -> ClusterMatch | None:
         """The cluster most of the nearest kinds' likeness speaks for."""
         if not self._members or not known.tokens:
             return None
@@ -100,9 +100,9 @@ class Places:
         winner = max(votes.values())
         best = next(i for i in near if votes[id(self._members[i][0])] == winner)
         cluster, nearest = self._members[best]
-        return Placed(cluster, nearest)
+        return ClusterMatch(cluster, nearest)
 
-    def nearest(self, known: Known, count: int) -> list[tuple[str, float]]:
+    def nearest(self, known: JobFeatures, count: int) -> list[tuple[str, float]]:
         """The kinds that are near enough to be evidence, the nearest first, with how alike they are (0 to 1)."""
         if not self._members or not known.tokens:
             return []
@@ -110,7 +110,7 @@ class Places:
         order = np.argsort(-likeness, kind="stable")[:count]
         return [(self._members[i][1].kind, float(likeness[i])) for i in order if likeness[i] >= NEAR_ENOUGH]
 
-    def _likeness(self, known: Known) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    def _likeness(self, known: JobFeatures) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
         """Shared weight over all weight (weighted Jaccard), less for every doubling between the batch sizes."""
         shared = np.zeros(len(self._members))
         for token in set(known.tokens):

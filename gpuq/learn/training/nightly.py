@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gpuq.core.scheduling.limits import Limits
 from gpuq.learn.history.outcome import Outcome
-from gpuq.learn.history.quarantine import Teachable
+from gpuq.learn.history.quarantine import TrainingSet
 from gpuq.learn.serving.model import Model
 from gpuq.learn.training.score import Judgement, judge
 from gpuq.learn.training.train import fit
@@ -27,7 +27,7 @@ _MOST_DAMAGED_SHARE = 0.5
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainingResult:
     """A candidate, what it was judged to be, and the attempts that judged it."""
 
     candidate: Model
@@ -36,17 +36,17 @@ class Trained:
 
 
 def train(
-    attempts: Teachable,
+    attempts: TrainingSet,
     serving: Model | None,
     learning: Learning,
     limits: Limits,
     profiles: Sequence[OpProfile] = (),
-) -> Trained:
+) -> TrainingResult:
     """Fit and judge. `attempts` must have no `obstacle`."""
     earlier, held_out = split(attempts.outcomes)
     candidate = fit(earlier, learning, profiles)
     rival = _rival(serving, candidate, earlier)
-    return Trained(candidate, judge(earlier, held_out, candidate, rival, learning, limits), held_out)
+    return TrainingResult(candidate, judge(earlier, held_out, candidate, rival, learning, limits), held_out)
 
 
 def split(outcomes: Sequence[Outcome]) -> tuple[Sequence[Outcome], Sequence[Outcome]]:
@@ -55,7 +55,7 @@ def split(outcomes: Sequence[Outcome]) -> tuple[Sequence[Outcome], Sequence[Outc
     return outcomes[:-count], outcomes[-count:]
 
 
-def obstacle(attempts: Teachable, learning: Learning) -> str | None:
+def obstacle(attempts: TrainingSet, learning: Learning) -> str | None:
     """Why this history cannot train a model; None if it can."""
     usable, damaged = len(attempts.outcomes), attempts.damaged
     if usable + damaged and damaged / (usable + damaged) > _MOST_DAMAGED_SHARE:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from statistics import fmean
 from typing import Any
 
-from gpuq.learn.training.score import Foretold
+from gpuq.learn.training.score import ScoredForecast
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 MOST_KINDS = 16
@@ -20,7 +20,7 @@ _INK, _ACCENT, _PALE = "#333333", "#2a6f97", "#c44536"
 _GIB = 2**30
 
 
-def draw(rows: Sequence[Foretold], quantile: float) -> dict[str, bytes]:
+def draw(rows: Sequence[ScoredForecast], quantile: float) -> dict[str, bytes]:
     """`memory.png`, `calibration.png`, `kinds.png`; nothing where no row has an answer. Raises ImportError."""
     answered = [row for row in rows if row.forecast.known and row.outcome.peak_memory_bytes]
     if not answered:
@@ -28,7 +28,7 @@ def draw(rows: Sequence[Foretold], quantile: float) -> dict[str, bytes]:
     return {name: _png(drawing, answered, quantile) for name, drawing in _DRAWINGS.items()}
 
 
-def coverage(rows: Sequence[Foretold], quantile: float) -> Iterator[tuple[float, float]]:
+def coverage(rows: Sequence[ScoredForecast], quantile: float) -> Iterator[tuple[float, float]]:
     """(level, share of the rows within the bound at that level).
 
     A bound is known at one level only. Others are its point stretched towards it by how far their Student quantiles lie.
@@ -40,12 +40,12 @@ def coverage(rows: Sequence[Foretold], quantile: float) -> Iterator[tuple[float,
         yield level, fmean(_memory(row) <= _bound(row, stretch) for row in rows)
 
 
-def _bound(row: Foretold, stretch: float) -> float:
+def _bound(row: ScoredForecast, stretch: float) -> float:
     point, upper = row.forecast.peak_memory_bytes or 1, row.forecast.upper_memory_bytes or 1
     return float(point * (upper / point) ** stretch)
 
 
-def _memory_plot(axes: Any, rows: Sequence[Foretold], quantile: float) -> None:
+def _memory_plot(axes: Any, rows: Sequence[ScoredForecast], quantile: float) -> None:
     measured = [_memory(row) / _GIB for row in rows]
     upper = [(row.forecast.upper_memory_bytes or 0) / _GIB for row in rows]
     ends = [min([*measured, *upper]) * 0.8, max([*measured, *upper]) * 1.25]
@@ -62,7 +62,7 @@ def _memory_plot(axes: Any, rows: Sequence[Foretold], quantile: float) -> None:
     axes.legend(frameon=False, loc="upper left")
 
 
-def _calibration_plot(axes: Any, rows: Sequence[Foretold], quantile: float) -> None:
+def _calibration_plot(axes: Any, rows: Sequence[ScoredForecast], quantile: float) -> None:
     levels, shares = zip(*coverage(rows, quantile), strict=True)
     axes.plot([45, 100], [45, 100], color=_INK, linewidth=0.8)
     axes.plot([100 * level for level in levels], [100 * share for share in shares], marker="o", color=_ACCENT)
@@ -76,7 +76,7 @@ def _calibration_plot(axes: Any, rows: Sequence[Foretold], quantile: float) -> N
     axes.set(title=f"Memory bounds: calibration on {len(rows)} attempts")
 
 
-def _kinds_plot(axes: Any, rows: Sequence[Foretold], quantile: float) -> None:
+def _kinds_plot(axes: Any, rows: Sequence[ScoredForecast], quantile: float) -> None:
     del quantile
     errors: dict[str, list[float]] = defaultdict(list)
     for row in rows:
@@ -93,7 +93,7 @@ def _kinds_plot(axes: Any, rows: Sequence[Foretold], quantile: float) -> None:
 _DRAWINGS = {"memory.png": _memory_plot, "calibration.png": _calibration_plot, "kinds.png": _kinds_plot}
 
 
-def _png(drawing: Any, rows: Sequence[Foretold], quantile: float) -> bytes:
+def _png(drawing: Any, rows: Sequence[ScoredForecast], quantile: float) -> bytes:
     from matplotlib.figure import Figure  # no window, no global state; half a second, for those who train only
 
     figure = Figure(figsize=(5.2, 4.2), dpi=96, layout="constrained")
@@ -105,7 +105,7 @@ def _png(drawing: Any, rows: Sequence[Foretold], quantile: float) -> bytes:
     return out.getvalue()
 
 
-def _memory(row: Foretold) -> int:
+def _memory(row: ScoredForecast) -> int:
     return row.outcome.peak_memory_bytes or 0
 
 

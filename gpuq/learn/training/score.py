@@ -41,7 +41,7 @@ _LEAST_UNITS = 4
 _QUARTERS = 4
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
+class ForecastFigures(msgspec.Struct, frozen=True, kw_only=True):
     """What a model reached on held-out attempts.
 
     Shares from 0 to 1, errors in points of utilisation or as a share; None: nothing to tell from. Each with its count.
@@ -96,7 +96,7 @@ class _Ceiling:
 
 
 @dataclass(frozen=True, slots=True)
-class Foretold:
+class ScoredForecast:
     """One held-out attempt, what was foretold of it, and what that costs.
 
     `admitted` tells whether the two would have shared; None where no slowdown beside one partner was measured.
@@ -120,13 +120,13 @@ class Judgement:
 
     better: bool
     reason: str
-    candidate: Figures
-    serving: Figures
+    candidate: ForecastFigures
+    serving: ForecastFigures
     guards: tuple[Guard, ...] = ()
-    rows: tuple[Foretold, ...] = ()
+    rows: tuple[ScoredForecast, ...] = ()
 
 
-Pairs = Sequence[tuple[Foretold, Foretold]]
+Pairs = Sequence[tuple[ScoredForecast, ScoredForecast]]
 
 
 def judge(
@@ -139,7 +139,7 @@ def judge(
 ) -> Judgement:
     """Compare the two on `held_out`, which ended after `earlier`. Needs no more than the outcomes and the models."""
     limits = limits or Limits()
-    new, old = (foretell(earlier, held_out, model, learning, limits) for model in (candidate, serving))
+    new, old = (score_forecasts(earlier, held_out, model, learning, limits) for model in (candidate, serving))
     reached = figures(new, limits), figures(old, limits)
     pairs = list(zip(new, old, strict=True))
     kinds = {row.outcome.kind: row.outcome for row in new}.values()
@@ -152,15 +152,15 @@ def judge(
     return Judgement(True, f"better on held-out attempts: {_losses(pairs)}", *reached, guards, tuple(new))
 
 
-def foretell(
+def score_forecasts(
     earlier: Sequence[Outcome], held_out: Sequence[Outcome], model: Model | None, learning: Learning, limits: Limits
-) -> list[Foretold]:
+) -> list[ScoredForecast]:
     """What this model says of each held-out attempt that counts, from what had ended before it."""
     predictor = Predictor(History.from_outcomes(earlier), model, learning)
     ceilings = _ceilings([*earlier, *held_out])
     counted = {id(outcome) for outcome in fair([outcome for outcome in held_out if _judges(outcome)])}
     latest = {outcome.kind: outcome for outcome in earlier}
-    rows: list[Foretold] = []
+    rows: list[ScoredForecast] = []
     for place, outcome in enumerate(held_out):
         beside = (outcome.slowdowns[0][0],) if outcome.slowdowns else ()
         asked = outcome.device_type, beside, outcome.sharing
@@ -168,7 +168,7 @@ def foretell(
         if id(outcome) in counted:
             partner = latest.get(beside[0]) if beside else None
             rows.append(
-                Foretold(
+                ScoredForecast(
                     outcome,
                     forecast,
                     _loss(outcome, forecast, ceilings[outcome.device_type], learning.quantile),
@@ -183,7 +183,7 @@ def foretell(
 
 def _without_history(
     outcomes: Iterable[Outcome], model: Model | None, learning: Learning, ceilings: dict[str, _Ceiling]
-) -> list[Foretold]:
+) -> list[ScoredForecast]:
     """What this model alone says of these: the next kind that nobody has seen rests on it, and seldom comes in one night."""
     predictor = Predictor(History(), model, learning)
     rows = []
@@ -191,7 +191,7 @@ def _without_history(
         alone = replace(outcome, slowdowns=())
         forecast = predictor.forecast_for(outcome.kind, outcome.features, outcome.device_type)
         loss = _loss(alone, forecast, ceilings[outcome.device_type], learning.quantile)
-        rows.append(Foretold(alone, forecast, loss, (outcome.kind, 0), None))
+        rows.append(ScoredForecast(alone, forecast, loss, (outcome.kind, 0), None))
     return rows
 
 
@@ -234,7 +234,7 @@ def _guards(pairs: Pairs, unseen: Pairs, learning: Learning, limits: Limits) -> 
 
 
 def _bound_guard(
-    name: str, pairs: Pairs, failed: Callable[[Foretold], bool | None], promise: float, least_chance: float
+    name: str, pairs: Pairs, failed: Callable[[ScoredForecast], bool | None], promise: float, least_chance: float
 ) -> Guard:
     """Against: the bound fails more often than promised, and than before, by more than chance gives (exact binomial)."""
     new = [value for value in (failed(row) for row, _ in pairs) if value is not None]
@@ -248,7 +248,7 @@ def _bound_guard(
     )  # fmt: skip
 
 
-def _error_guard(name: str, pairs: Pairs, error: Callable[[Foretold], float | None]) -> Guard:
+def _error_guard(name: str, pairs: Pairs, error: Callable[[ScoredForecast], float | None]) -> Guard:
     """Against: a larger error where both had an answer, by more than chance gives (sign flips, by unit)."""
     both = [(new, old) for new, old in pairs if error(new) is not None and error(old) is not None]
     new_mean, old_mean = (_mean([error(side[k]) or 0.0 for side in both]) for k in (0, 1))
@@ -258,7 +258,7 @@ def _error_guard(name: str, pairs: Pairs, error: Callable[[Foretold], float | No
     )
 
 
-def _mistake_guard(name: str, pairs: Pairs, mistaken: Callable[[Foretold], bool | None]) -> Guard:
+def _mistake_guard(name: str, pairs: Pairs, mistaken: Callable[[ScoredForecast], bool | None]) -> Guard:
     """Against: more mistakes than before among those only one of the two made, by more than chance gives (exact sign test)."""
     both = [(mistaken(new), mistaken(old)) for new, old in pairs if mistaken(new) is not None]
     only_new, only_old = (sum(bool(a) and not b for a, b in side) for side in (both, [(b, a) for a, b in both]))
@@ -267,7 +267,7 @@ def _mistake_guard(name: str, pairs: Pairs, mistaken: Callable[[Foretold], bool 
     return Guard(name=name, candidate=new, serving=old, count=len(both), chance=chance, vetoes=chance < _CHANCE)
 
 
-def _by_unit(pairs: Pairs, value: Callable[[Foretold, Foretold], float]) -> list[float]:
+def _by_unit(pairs: Pairs, value: Callable[[ScoredForecast, ScoredForecast], float]) -> list[float]:
     units: dict[tuple[str, int], list[float]] = defaultdict(list)
     for new, old in pairs:
         units[new.unit].append(value(new, old))
@@ -286,38 +286,38 @@ def _would_share(
     return would_share(outcome.kind, forecast, beside, resident, limits)
 
 
-def _memory_failed(row: Foretold) -> bool | None:
+def _memory_failed(row: ScoredForecast) -> bool | None:
     upper = row.forecast.upper_memory_bytes
     return None if upper is None else _memory(row.outcome) > upper
 
 
-def _utilization_error(row: Foretold) -> float | None:
+def _utilization_error(row: ScoredForecast) -> float | None:
     likeliest = row.forecast.likeliest_utilization_pct
     return None if likeliest is None else abs(likeliest - (row.outcome.peak_utilization_pct or 0.0))
 
 
-def _slowdown_error(row: Foretold) -> float | None:
+def _slowdown_error(row: ScoredForecast) -> float | None:
     expected = row.forecast.expected_slowdown
     return None if expected is None or row.slowdown is None else abs(expected - row.slowdown) / row.slowdown
 
 
-def _slowdown_failed(row: Foretold) -> bool | None:
+def _slowdown_failed(row: ScoredForecast) -> bool | None:
     upper = row.forecast.upper_slowdown
     return None if upper is None or row.slowdown is None else row.slowdown > upper
 
 
-def _mistake(row: Foretold, limits: Limits, *, admitted: bool) -> bool | None:
+def _mistake(row: ScoredForecast, limits: Limits, *, admitted: bool) -> bool | None:
     if row.admitted is None or row.slowdown is None:
         return None
     return row.admitted is admitted and (row.slowdown > limits.max_slowdown) is admitted
 
 
-def figures(rows: Sequence[Foretold], limits: Limits) -> Figures:
+def figures(rows: Sequence[ScoredForecast], limits: Limits) -> ForecastFigures:
     """What these forecasts amount to."""
     answered = [row for row in rows if row.forecast.known]
     slowdowns = [row for row in rows if _slowdown_error(row) is not None]
     pairs = [row for row in rows if row.admitted is not None]
-    return Figures(
+    return ForecastFigures(
         loss=_mean(_by_unit([(row, row) for row in rows], lambda row, _: row.loss)),
         scored=len(rows),
         answered_share=_mean([float(row.forecast.known) for row in rows]),

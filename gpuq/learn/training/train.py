@@ -15,17 +15,17 @@ from statistics import fmean
 import numpy as np
 
 from gpuq.learn.bounds import SAME_CLUSTER_MEMORY, SAME_KIND_MEMORY, conformal_rank, order_statistic, upper_bound
-from gpuq.learn.history.history import UTILIZATION_QUANTILE, History, Known, place_of
+from gpuq.learn.history.history import UTILIZATION_QUANTILE, History, JobFeatures, place_of
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.interference import Interference
 from gpuq.learn.interference import fit as interference
 from gpuq.learn.interference.profile import observed
 from gpuq.learn.memory.fit import fit_peaks
-from gpuq.learn.memory.footprint import LEAST_NETWORKS, Coefficients, Measured, usually_off
+from gpuq.learn.memory.footprint import LEAST_NETWORKS, Coefficients, MeasuredPeak, usually_off
 from gpuq.learn.memory.footprint import fit as fit_layers
 from gpuq.learn.serving.model import Calibration, Model, own_level
 from gpuq.learn.serving.predictor import MEMORY_QUANTILE, Predictor
-from gpuq.learn.training.clusters import Cluster, Member
+from gpuq.learn.training.clusters import Cluster, ClusterMember
 from gpuq.learn.training.fair import OWNER_SHARE, fair, within_share
 from gpuq.learn.training.kmeans import Points, group
 from gpuq.learn.transfer.profile import OpProfile
@@ -83,30 +83,30 @@ def fit_interference(history: History, outcomes: Sequence[Outcome], quantile: fl
     return found
 
 
-def _with_layers(history: History) -> dict[str, list[Measured]]:
+def _with_layers(history: History) -> dict[str, list[MeasuredPeak]]:
     """Device type -> the latest whole run of each kind whose script says what its layers add up to."""
-    found: dict[str, list[Measured]] = defaultdict(list)
+    found: dict[str, list[MeasuredPeak]] = defaultdict(list)
     for kind, device_type in sorted(history.kinds()):
         runs = [run for run in history.runs(kind, device_type) if run.whole and run.peak_memory_bytes]
         if runs and runs[-1].known.layers is not None:
-            measured = Measured(runs[-1].known.layers, device_type, float(runs[-1].peak_memory_bytes or 0))
+            measured = MeasuredPeak(runs[-1].known.layers, device_type, float(runs[-1].peak_memory_bytes or 0))
             found[device_type].append(measured)
     return found
 
 
-def _layers(rows: Mapping[str, Sequence[Measured]], quantile: float) -> Coefficients | None:
+def _layers(rows: Mapping[str, Sequence[MeasuredPeak]], quantile: float) -> Coefficients | None:
     """What layers cost here; None from fewer networks than say more than what ships."""
     found = [row for device_type in sorted(rows) for row in rows[device_type]]
     networks = {row.parts.name for row in found if not row.parts.steps}
     return fit_layers(found, quantile) if len(networks) >= LEAST_NETWORKS else None
 
 
-def _layers_off(rows: Mapping[str, Sequence[Measured]], quantile: float) -> dict[str, float]:
+def _layers_off(rows: Mapping[str, Sequence[MeasuredPeak]], quantile: float) -> dict[str, float]:
     """Device type -> how far what ships was off; a fit of our own has margins from networks left out, and needs none."""
     return {device_type: usually_off(found, quantile) for device_type, found in sorted(rows.items())}
 
 
-def fit_clusters(members: Sequence[Member], quantile: float) -> tuple[Cluster, ...]:
+def fit_clusters(members: Sequence[ClusterMember], quantile: float) -> tuple[Cluster, ...]:
     """K-means over the standardised profiles (peak utilisation, log memory) of these kinds; the count by the elbow."""
     if not members:
         return ()
@@ -117,10 +117,10 @@ def fit_clusters(members: Sequence[Member], quantile: float) -> tuple[Cluster, .
     return tuple(_cluster(group, quantile) for group in groups)
 
 
-def _members(history: History, outcomes: Sequence[Outcome]) -> dict[str, list[Member]]:
+def _members(history: History, outcomes: Sequence[Outcome]) -> dict[str, list[ClusterMember]]:
     """Device type -> the profile of each kind that was measured there, the latest kinds, sorted by name."""
     latest = {(outcome.kind, outcome.device_type): outcome for outcome in outcomes}
-    found: dict[str, list[Member]] = defaultdict(list)
+    found: dict[str, list[ClusterMember]] = defaultdict(list)
     kinds = [key for key in reversed(list(history.kinds())) if key in latest]
     for kind, device_type in within_share(kinds, lambda key: latest[key].owner, OWNER_SHARE):
         member = _member(history, latest[kind, device_type])
@@ -129,14 +129,14 @@ def _members(history: History, outcomes: Sequence[Outcome]) -> dict[str, list[Me
     return {device_type: sorted(members, key=lambda member: member.kind) for device_type, members in found.items()}
 
 
-def _member(history: History, outcome: Outcome) -> Member | None:
+def _member(history: History, outcome: Outcome) -> ClusterMember | None:
     runs = [run for run in history.runs(outcome.kind, outcome.device_type) if run.whole]
     memory = [run.peak_memory_bytes for run in runs if run.peak_memory_bytes is not None]
     utilization = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
     if not memory or not utilization:
         return None
-    known = Known.of(outcome.features)
-    return Member(
+    known = JobFeatures.of(outcome.features)
+    return ClusterMember(
         kind=outcome.kind,
         tokens=known.tokens,
         batch_log2=known.batch_log2,
@@ -145,13 +145,13 @@ def _member(history: History, outcome: Outcome) -> Member | None:
     )
 
 
-def _profiles(members: Sequence[Member]) -> Points:
+def _profiles(members: Sequence[ClusterMember]) -> Points:
     rows = [[member.utilization_pct, math.log(max(member.memory_bytes, 1))] for member in members]
     points = np.array(rows, dtype=np.float64)
     return np.asarray((points - points.mean(axis=0)) / np.maximum(points.std(axis=0), _LEAST_SPREAD))
 
 
-def _cluster(members: Sequence[Member], quantile: float) -> Cluster:
+def _cluster(members: Sequence[ClusterMember], quantile: float) -> Cluster:
     memory = [float(member.memory_bytes) for member in members]
     return Cluster(
         members=tuple(members),
@@ -173,7 +173,7 @@ def _calibrate(outcomes: Sequence[Outcome], learning: Learning) -> Calibration:
     for outcome in outcomes:
         if id(outcome) in counted and outcome.whole and outcome.peak_memory_bytes:
             forecast = predictor.forecast_for(outcome.kind, outcome.features, outcome.device_type)
-            known = Known.of(outcome.features)
+            known = JobFeatures.of(outcome.features)
             used, same = predictor.history.comparable(outcome.kind, outcome.device_type, known)
             if forecast.upper_memory_bytes:
                 level = own_level(len(used)) if same else "changed"

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from gpuq.learn.transfer.features import LEAST_MS, Column, Rows, op_ms, plain, scaled
-from gpuq.learn.transfer.members import Forest, Kernel, Linear, Network
+from gpuq.learn.transfer.members import DenseNetwork, Forest, Kernel, Linear
 from gpuq.learn.transfer.names import Groups
 from gpuq.learn.transfer.profile import OpProfile
 
@@ -33,7 +33,7 @@ _MOST_LOG_RATIO = np.log(100.0)
 class Notebook(msgspec.Struct, frozen=True):
     """The notebook's three members, each on milliseconds per step."""
 
-    network: Network
+    network: DenseNetwork
     forest: Forest
     linear: Linear
 

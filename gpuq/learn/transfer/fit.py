@@ -1,6 +1,6 @@
 """Trains a carrier from kinds that were profiled on the anchor type and timed on the target types.
 
-Arrives: `Measured` rows. Leaves: a `Carrier`. Which members are averaged, and how wide the bound is, come from
+Arrives: `ProfiledJobs` rows. Leaves: a `Carrier`. Which members are averaged, and how wide the bound is, come from
 cross-validation that leaves whole kinds out: a kind's other batch sizes would give the answer away. scikit-learn here,
 TensorFlow in `network`. The same rows give the same carrier.
 """
@@ -35,7 +35,7 @@ _NOISE = 0.01
 
 
 @dataclass(frozen=True)
-class Measured:
+class ProfiledJobs:
     """Jobs profiled on one type: a label that tells kinds apart, profile and seconds per step there, and on the targets.
 
     `target_profiles` may hold the same jobs' profiles on a target; with those of all targets, ops are carried one by one.
@@ -68,7 +68,7 @@ class _Table:
         return np.asarray(np.log(self.target_s / self.step_s[:, None]))
 
 
-def carrier(measured: Measured, *, quantile: float = 0.95, with_notebook: bool = False, seed: int = 0) -> Carrier:
+def carrier(measured: ProfiledJobs, *, quantile: float = 0.95, with_notebook: bool = False, seed: int = 0) -> Carrier:
     """The carrier that these rows give. Raises BadInput where there are fewer kinds than `LEAST_KINDS`.
 
     The notebook's median takes part only where asked for: it needs TensorFlow, and has not won yet (see the benchmark).
@@ -118,7 +118,7 @@ def notebook(table: _Table, seed: int) -> Notebook:
     )
 
 
-def table_of(measured: Measured) -> tuple[_Table, Groups]:
+def table_of(measured: ProfiledJobs) -> tuple[_Table, Groups]:
     """The rows as arrays, and the groups that the names of their ops are in."""
     everywhere = [measured.profiles, *measured.target_profiles.values()]
     names = {name for profiles in everywhere for profile in profiles for name in profile.shares()}
@@ -126,7 +126,7 @@ def table_of(measured: Measured) -> tuple[_Table, Groups]:
     return _table(measured, found), found
 
 
-def _table(measured: Measured, found: Groups) -> _Table:
+def _table(measured: ProfiledJobs, found: Groups) -> _Table:
     targets = list(measured.target_s)
     complete = all(target in measured.target_profiles for target in targets)
     on_targets = [

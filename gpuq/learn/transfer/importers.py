@@ -22,7 +22,7 @@ from typing import Any
 from gpuq.errors import BadInput
 from gpuq.learn.transfer import xplane
 from gpuq.learn.transfer.profile import IDLE, OpProfile, from_json
-from gpuq.learn.transfer.timeline import Span, summed
+from gpuq.learn.transfer.timeline import OpSpan, summed
 
 # A trace of some steps has some megabytes; what unpacks to more was not made by a profile of some steps.
 MOST_BYTES = 2**30
@@ -95,7 +95,7 @@ def _trace(events: Rows) -> OpProfile:
     return OpProfile(framework="tensorflow", **summed(list(_tensorflow_spans(whole, processes))))
 
 
-def _torch_spans(events: Rows) -> Iterator[Span]:
+def _torch_spans(events: Rows) -> Iterator[OpSpan]:
     """Host ops as they are; kernels under the op that launched them, which shares their external id."""
     launched_by = {
         event["args"]["External id"]: event["name"]
@@ -111,7 +111,7 @@ def _torch_spans(events: Rows) -> Iterator[Span]:
             yield _span(event, str(op), on_device=True)
 
 
-def _tensorflow_spans(events: Rows, processes: Mapping[Any, str]) -> Iterator[Span]:
+def _tensorflow_spans(events: Rows, processes: Mapping[Any, str]) -> Iterator[OpSpan]:
     for event in events:
         process = str(processes.get(event.get("pid"), ""))
         name, arguments = str(event.get("name", "")), event.get("args") or {}
@@ -125,9 +125,9 @@ def _tensorflow_spans(events: Rows, processes: Mapping[Any, str]) -> Iterator[Sp
                 yield _span(event, op, on_device=False)
 
 
-def _span(event: Mapping[str, Any], op: str, *, on_device: bool) -> Span:
+def _span(event: Mapping[str, Any], op: str, *, on_device: bool) -> OpSpan:
     line = (str(event.get("pid")), str(event.get("tid")))
-    return Span(op, on_device, line, _time(event["ts"]), _time(event.get("dur", 0.0)))
+    return OpSpan(op, on_device, line, _time(event["ts"]), _time(event.get("dur", 0.0)))
 
 
 # --- tables --------------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ class Layer(msgspec.Struct, frozen=True):
     biases: tuple[float, ...]
 
 
-class Network(msgspec.Struct, frozen=True, tag="network"):
+class DenseNetwork(msgspec.Struct, frozen=True, tag="network"):
     """Dense layers with rectifiers between; inputs standardised by `mean` and `scale`, outputs multiplied by `unit`."""
 
     mean: tuple[float, ...]

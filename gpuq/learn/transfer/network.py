@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from gpuq.learn.transfer.features import Rows
-from gpuq.learn.transfer.members import Layer, Network
+from gpuq.learn.transfer.members import DenseNetwork, Layer
 
 UNITS = (128, 64, 32, 16)
 BATCH = 16
 STEPS = 3600
 
 
-def fit(rows: Rows, targets: Rows, *, seed: int = 0, steps: int = STEPS) -> Network:
+def fit(rows: Rows, targets: Rows, *, seed: int = 0, steps: int = STEPS) -> DenseNetwork:
     """Train on (n, features) and (n, targets), all targets above 0. Needs TensorFlow."""
     chance = np.random.default_rng(seed)
     mean, scale, unit = rows.mean(axis=0), _nonzero(rows.std(axis=0)), np.median(targets, axis=0)
@@ -35,7 +35,7 @@ def fit(rows: Rows, targets: Rows, *, seed: int = 0, steps: int = STEPS) -> Netw
         Layer(tuple(tuple(map(float, row)) for row in weights[i]), tuple(map(float, weights[i + 1])))
         for i in range(0, len(weights), 2)
     ]
-    return Network(_plain(mean), _plain(scale), _plain(unit), tuple(layers))
+    return DenseNetwork(_plain(mean), _plain(scale), _plain(unit), tuple(layers))
 
 
 @lru_cache(maxsize=8)

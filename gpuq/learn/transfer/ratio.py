@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from gpuq.learn.bounds import student_quantile
-from gpuq.learn.history.history import History, Known, Run
+from gpuq.learn.history.history import History, JobFeatures, MeasuredRun
 
 # On PROFET's workloads the logs of target / anchor spread by 0.09, 0.15 and 0.28 around their median, from a T4 to an M60,
 # a K80 and a V100: their root mean square. Worth five kinds, as the other priors are.
@@ -65,26 +65,26 @@ def pooled(logs: Sequence[float], quantile: float) -> Ratio:
     return Ratio(max(-_MOST_LOG, min(_MOST_LOG, centre)), min(_MOST_LOG, wide), n)
 
 
-def paces(runs: Sequence[Run]) -> dict[Work, tuple[float | None, float | None]]:
+def paces(runs: Sequence[MeasuredRun]) -> dict[Work, tuple[float | None, float | None]]:
     """Script and batch size -> median (seconds per step alone, seconds per run alone) of the whole runs of it."""
-    grouped: dict[Work, list[Run]] = defaultdict(list)
+    grouped: dict[Work, list[MeasuredRun]] = defaultdict(list)
     for run in runs:
         if run.whole:
             grouped[work(run.known)].append(run)
     return {key: (_step_s(found), _duration_s(found)) for key, found in grouped.items()}
 
 
-def work(known: Known) -> Work:
+def work(known: JobFeatures) -> Work:
     """What must be alike for two runs to be compared."""
     return known.script_sha256, known.batch_log2
 
 
-def _step_s(runs: Sequence[Run]) -> float | None:
+def _step_s(runs: Sequence[MeasuredRun]) -> float | None:
     values = [1.0 / run.alone_rate for run in runs if run.alone_rate]
     return median(values) if values else None
 
 
-def _duration_s(runs: Sequence[Run]) -> float | None:
+def _duration_s(runs: Sequence[MeasuredRun]) -> float | None:
     values = [run.duration_s for run in runs if run.duration_s and not run.shared]
     return median(values) if values else None
 

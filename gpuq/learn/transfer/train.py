@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 
 from gpuq.learn.history.history import History
-from gpuq.learn.transfer.fit import LEAST_KINDS, Measured, carrier
+from gpuq.learn.transfer.fit import LEAST_KINDS, ProfiledJobs, carrier
 from gpuq.learn.transfer.profile import OpProfile
 from gpuq.learn.transfer.ratio import paces, ratios
 from gpuq.learn.transfer.transfer import Carriers, Transfer
@@ -28,7 +28,7 @@ def fit_transfer(history: History, profiles: Sequence[OpProfile], quantile: floa
     return Transfer(ratios=found, carriers=carriers, profiles=usable if carriers else ())
 
 
-def _measured(history: History, profiles: Sequence[OpProfile], anchor: str, target: str) -> Measured:
+def _measured(history: History, profiles: Sequence[OpProfile], anchor: str, target: str) -> ProfiledJobs:
     """The profiles on the anchor of work that was also timed on the target, of the framework that has the most."""
     rows: dict[str | None, list[tuple[OpProfile, float]]] = {}
     for profile in profiles:
@@ -37,7 +37,7 @@ def _measured(history: History, profiles: Sequence[OpProfile], anchor: str, targ
             if there is not None and there[0] is not None:
                 rows.setdefault(profile.framework, []).append((profile, there[0]))
     most = max(rows.values(), key=len, default=[])
-    return Measured(
+    return ProfiledJobs(
         kinds=[profile.kind or "" for profile, _ in most],
         profiles=[profile for profile, _ in most],
         step_s=[profile.step_s or math.nan for profile, _ in most],

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import msgspec
 
 from gpuq.learn.bounds import order_statistic
-from gpuq.learn.history.history import History, Known
+from gpuq.learn.history.history import History, JobFeatures
 from gpuq.learn.transfer.carrier import Carrier
 from gpuq.learn.transfer.profile import OpProfile
 from gpuq.learn.transfer.ratio import Ratio, Work, work
@@ -33,7 +33,7 @@ class Transfer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class TransferredDuration:
     """Seconds, and the type of device that they were measured on."""
 
     duration_p50_s: float
@@ -56,13 +56,15 @@ class Transfers:
             for target in targets:
                 self._anchors.setdefault(target, []).append(anchor)
 
-    def duration(self, history: History, kind: str, known: Known, device_type: str) -> Carried | None:
+    def duration(self, history: History, kind: str, known: JobFeatures, device_type: str) -> TransferredDuration | None:
         """The duration on `device_type`, carried from where the bound on it is the narrowest."""
         found = [self._from(history, kind, known, anchor, device_type) for anchor in self._anchors.get(device_type, ())]
         told = [one for one in found if one is not None]
         return min(told, key=lambda one: (one.duration_p90_s / one.duration_p50_s, one.anchor), default=None)
 
-    def _from(self, history: History, kind: str, known: Known, anchor: str, target: str) -> Carried | None:
+    def _from(
+        self, history: History, kind: str, known: JobFeatures, anchor: str, target: str
+    ) -> TransferredDuration | None:
         used, same = history.comparable(kind, anchor, known)
         durations = [run.duration_s for run in used if run.duration_s and not run.shared]
         if not same or not durations:
@@ -76,7 +78,9 @@ class Transfers:
             point, upper = math.exp(ratio.log), math.exp(ratio.log + ratio.margin)
         else:
             point, upper = by_profile
-        return Carried(order_statistic(durations, 0.5) * point, order_statistic(durations, 0.9) * upper, anchor)
+        return TransferredDuration(
+            order_statistic(durations, 0.5) * point, order_statistic(durations, 0.9) * upper, anchor
+        )
 
     def _by_profile(self, kind: str, what: Work, anchor: str, target: str) -> tuple[float, float] | None:
         """(expected, upper) ratio by the job's own profile; None without one, or without a carrier for it."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpuq.learn.transfer.timeline import Span
+from gpuq.learn.transfer.timeline import OpSpan
 
 # Field numbers of the message types XSpace, XPlane, XLine, XEvent, XEventMetadata, XStat and XStatMetadata.
 _SPACE_PLANES = 1
@@ -34,7 +34,7 @@ def op_type(name: str) -> str | None:
     return found[1] if found else None
 
 
-def spans(raw: bytes) -> Iterator[Span]:
+def spans(raw: bytes) -> Iterator[OpSpan]:
     """Every op's runs."""
     for plane in _messages(_message(raw), _SPACE_PLANES):
         name = _text(plane, _PLANE_NAME)
@@ -42,7 +42,7 @@ def spans(raw: bytes) -> Iterator[Span]:
             yield from _plane_spans(plane, on_device=name.startswith("/device:"))
 
 
-def _plane_spans(plane: Message, *, on_device: bool) -> Iterator[Span]:
+def _plane_spans(plane: Message, *, on_device: bool) -> Iterator[OpSpan]:
     stat_names = {key: _text(value, _NAMED) for key, value in _map(plane, _PLANE_STAT_NAMES)}
     events = dict(_map(plane, _PLANE_EVENT_NAMES))
     for number, line in enumerate(_messages(plane, _PLANE_LINES)):
@@ -54,7 +54,7 @@ def _plane_spans(plane: Message, *, on_device: bool) -> Iterator[Span]:
             op = _op_of(described, event, stat_names, on_device=on_device)
             if op is not None:
                 start = begins_us + _number(event, _EVENT_OFFSET_PS) / 1e6
-                yield Span(op, on_device, number, start, _number(event, _EVENT_LENGTH_PS) / 1e6)
+                yield OpSpan(op, on_device, number, start, _number(event, _EVENT_LENGTH_PS) / 1e6)
 
 
 def _op_of(described: Message, event: Message, stat_names: dict[int, str], *, on_device: bool) -> str | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from gpuq.learn.history.rows import Row, read_rows
+from gpuq.learn.history.rows import CsvRow, read_rows
 from gpuq.sim.traces.requests import Asked, Imported, imported
 
 COLUMNS = ("submit_s", "duration_s", "num_gpus", "kind", "user", "deadline_s", "priority")
@@ -30,7 +30,7 @@ def read(path: Path) -> Imported:
     return imported(path.name, found, notes)
 
 
-def _asked(row: Row) -> Asked | None:
+def _asked(row: CsvRow) -> Asked | None:
     submit, duration = row.moment("submit_s"), row.above_zero("duration_s")
     if submit is None:
         raise row.wrong("submit_s is blank", "Write seconds, on any clock, or a time such as 2026-11-21T14:30:00Z.")
@@ -49,7 +49,7 @@ def _asked(row: Row) -> Asked | None:
     )  # fmt: skip
 
 
-def _devices(row: Row) -> tuple[int, float | None]:
+def _devices(row: CsvRow) -> tuple[int, float | None]:
     """(how many, percent of one if it is less)."""
     count = row.above_zero("num_gpus") or 1.0
     if count < 1:
@@ -59,11 +59,11 @@ def _devices(row: Row) -> tuple[int, float | None]:
     return int(count), None
 
 
-def _priority(row: Row) -> int:
-    """`Row.number` knows no negative numbers, and priorities may be."""
+def _priority(row: CsvRow) -> int:
+    """`CsvRow.number` knows no negative numbers, and priorities may be."""
     text = row.text("priority")
     minus = text.startswith("-") and len(text) > 1
-    value = Row(row.path, row.line, {"priority": text.removeprefix("-")}).number("priority") if minus else None
+    value = CsvRow(row.path, row.line, {"priority": text.removeprefix("-")}).number("priority") if minus else None
     found = -value if value is not None else row.number("priority") or 0.0
     if found != int(found) or abs(found) > _MOST_PRIORITY:
         raise row.wrong(f"priority is {text}", f"Write a whole number from -{_MOST_PRIORITY} to {_MOST_PRIORITY}.")

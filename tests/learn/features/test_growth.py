@@ -8,30 +8,39 @@ from typing import Any
 import pytest
 
 from gpuq.learn.features import growth
-from gpuq.learn.features.growth import ANYTHING, Change, Compared, Siblings, bounded, busier, changes, seconds
-from gpuq.learn.history.history import Known, Run, Value
+from gpuq.learn.features.growth import (
+    ANYTHING,
+    Comparison,
+    ScriptRuns,
+    SettingChange,
+    bounded,
+    busier,
+    changes,
+    seconds,
+)
+from gpuq.learn.history.history import JobFeatures, MeasuredRun, Value
 
 GIB = 2**30
 GPU = "Test GPU"
 
 
-def known(framework: str | None = None, **values: Value) -> Known:
+def known(framework: str | None = None, **values: Value) -> JobFeatures:
     named = {name.replace("_", "-"): value for name, value in values.items()}
-    return Known(values=tuple(sorted(named.items())), framework=framework)
+    return JobFeatures(values=tuple(sorted(named.items())), framework=framework)
 
 
-def ran(gib: float, seconds_: float = 600.0, first_step_s: float | None = None, **values: Value) -> Run:
-    return Run(
+def ran(gib: float, seconds_: float = 600.0, first_step_s: float | None = None, **values: Value) -> MeasuredRun:
+    return MeasuredRun(
         known=known(**values), peak_utilization_pct=50.0, peak_memory_bytes=round(gib * GIB), duration_s=seconds_,
         alone_rate=None, whole=True, shared=False, attempt=None, first_step_s=first_step_s,
     )  # fmt: skip
 
 
-def compared(runs: list[Run], device_type: str = GPU, **values: Value) -> Compared:
-    return Siblings(runs, device_type).compared(known(**values))
+def compared(runs: list[MeasuredRun], device_type: str = GPU, **values: Value) -> Comparison:
+    return ScriptRuns(runs, device_type).compared(known(**values))
 
 
-def memory(runs: list[Run], **values: Value) -> tuple[float, float]:
+def memory(runs: list[MeasuredRun], **values: Value) -> tuple[float, float]:
     """(least, most) in GiB."""
     needs = compared(runs, **values).memory
     assert needs is not None
@@ -61,9 +70,9 @@ def test_twice_the_value_may_need_as_much_more_as_its_meaning_allows(setting: st
 
 
 def test_what_a_framework_takes_does_not_grow():
-    runs = [Run(known=known("keras", hidden=8.0), peak_utilization_pct=1.0, peak_memory_bytes=300 * 2**20, duration_s=9.0,
+    runs = [MeasuredRun(known=known("keras", hidden=8.0), peak_utilization_pct=1.0, peak_memory_bytes=300 * 2**20, duration_s=9.0,
                 alone_rate=None, whole=True, shared=False, attempt=None)]  # fmt: skip
-    needs = Siblings(runs, "cpu-1").compared(known("keras", hidden=32.0)).memory
+    needs = ScriptRuns(runs, "cpu-1").compared(known("keras", hidden=32.0)).memory
     assert needs is not None
     assert 300 * 2**20 < needs.most < 4 * 300 * 2**20
 
@@ -145,19 +154,19 @@ def test_a_run_of_a_second_shows_no_memory():
 def test_only_what_was_given_counts_where_the_other_does_not_know_it():
     plain, scripted = known(hidden=8.0), known(hidden=8.0, layers=2.0)
     assert changes(plain, scripted) == []
-    asked = Known(values=scripted.values, given=frozenset({"layers"}))
-    assert changes(asked, plain) == [Change("layers", None, 2.0)]
-    assert Siblings([ran(1.0, hidden=8.0)], GPU).compared(asked).memory is not None
-    needs = Siblings([ran(1.0, hidden=8.0)], GPU).compared(asked).memory
+    asked = JobFeatures(values=scripted.values, given=frozenset({"layers"}))
+    assert changes(asked, plain) == [SettingChange("layers", None, 2.0)]
+    assert ScriptRuns([ran(1.0, hidden=8.0)], GPU).compared(asked).memory is not None
+    needs = ScriptRuns([ran(1.0, hidden=8.0)], GPU).compared(asked).memory
     assert needs is not None
     assert needs.most == ANYTHING, "twice a default that is not known may be any number of times it"
 
 
 def test_a_job_whose_settings_are_not_known_differs_in_none():
     """Of a run that was recorded before settings were, a job that is given some differs in all of them."""
-    assert changes(Known(), known(hidden=8.0)) == []
-    asked = Known(values=known(hidden=8.0).values, given=frozenset({"hidden"}))
-    assert changes(asked, Known()) == [Change("hidden", None, 8.0)]
+    assert changes(JobFeatures(), known(hidden=8.0)) == []
+    asked = JobFeatures(values=known(hidden=8.0).values, given=frozenset({"hidden"}))
+    assert changes(asked, JobFeatures()) == [SettingChange("hidden", None, 8.0)]
 
 
 def test_a_device_with_more_to_do_is_busier_and_never_beyond_full():
@@ -168,8 +177,10 @@ def test_a_device_with_more_to_do_is_busier_and_never_beyond_full():
 
 
 def test_a_bound_allows_for_noise_beside_growth():
-    assert bounded(growth.Needs(1.0, 1.0, 1.0), 1.2) == pytest.approx(1.2)
-    assert bounded(growth.Needs(1.0, 1.0, 2.0), 1.2) == pytest.approx(math.exp(math.hypot(math.log(2), math.log(1.2))))
+    assert bounded(growth.NeedRange(1.0, 1.0, 1.0), 1.2) == pytest.approx(1.2)
+    assert bounded(growth.NeedRange(1.0, 1.0, 2.0), 1.2) == pytest.approx(
+        math.exp(math.hypot(math.log(2), math.log(1.2)))
+    )
 
 
 def test_the_comparison_is_bounded_however_many_settings_ran():
@@ -179,6 +190,6 @@ def test_the_comparison_is_bounded_however_many_settings_ran():
 
 def test_kinds_of_change_are_plain_data() -> None:
     values: dict[str, Any] = {"a": 1.0, "b": "x"}
-    assert Change("a", values["a"], 2.0).ratio == 2.0
-    assert Change("b", values["b"], 2.0).ratio is None
-    assert Change("a", 0.0, 2.0).ratio is None
+    assert SettingChange("a", values["a"], 2.0).ratio == 2.0
+    assert SettingChange("b", values["b"], 2.0).ratio is None
+    assert SettingChange("a", 0.0, 2.0).ratio is None

@@ -19,8 +19,8 @@ from gpuq.learn.history.quarantine import (
     IMPOSSIBLE,
     TOO_LARGE,
     UNREADABLE,
-    Teachable,
-    teachable,
+    TrainingSet,
+    select_training_set,
 )
 from tests.learn.world import GIB, Work, rows
 
@@ -34,11 +34,11 @@ def row(number: int, *, at: float | None = None, work: Work = WORK, **actual: An
     return rows(work, number, random.Random(number), at=60.0 * number if at is None else at, **actual)
 
 
-def sort(found: list[Row], memory: dict[str, int] | None = None, now: float = NOW) -> Teachable:
-    return teachable(found, {}, memory or {}, now)
+def sort(found: list[Row], memory: dict[str, int] | None = None, now: float = NOW) -> TrainingSet:
+    return select_training_set(found, {}, memory or {}, now)
 
 
-def numbers(result: Teachable) -> list[int]:
+def numbers(result: TrainingSet) -> list[int]:
     return [outcome.attempt[0] for outcome in result.outcomes if outcome.attempt]
 
 

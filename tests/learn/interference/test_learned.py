@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.learn.history.history import Known, Run
+from gpuq.learn.history.history import JobFeatures, MeasuredRun
 from gpuq.learn.interference import LAW, Interference, Profile
 from gpuq.learn.interference.fit import fit
 from gpuq.learn.interference.law import slowdown
 from gpuq.learn.interference.learned import Shape, likeness
-from gpuq.learn.interference.profile import observed, telling
+from gpuq.learn.interference.profile import informative_inputs, observed
 
 FLOATS = st.floats(0, 100)
 PROFILES = st.builds(
@@ -48,8 +48,8 @@ def test_without_evidence_the_law_alone_speaks(one, other):
 
 @given(st.lists(PROFILES, min_size=1, max_size=5, unique_by=lambda profile: profile.kind))
 def test_likeness_makes_a_covariance_whatever_is_unknown(profiles):
-    traits = telling(profiles)
-    shape = Shape(traits=traits, reaches=(1.0,) * len(traits), alike=0.9)
+    inputs = informative_inputs(profiles)
+    shape = Shape(inputs=inputs, reaches=(1.0,) * len(inputs), alike=0.9)
     table = likeness(profiles, profiles, shape)
 
     assert np.allclose(table, table.T)
@@ -83,9 +83,9 @@ def test_many_questions_are_answered_as_one_by_one():
         assert part.expect(one, beside) == pytest.approx((expected[place], upper[place]))
 
 
-def a_run(**changes: object) -> Run:
+def a_run(**changes: object) -> MeasuredRun:
     values: dict[str, object] = {
-        "known": Known(batch_log2=5.0, tokens=("model:bert", "script:train")),
+        "known": JobFeatures(batch_log2=5.0, tokens=("model:bert", "script:train")),
         "peak_utilization_pct": 60.0,
         "peak_memory_bytes": 1,
         "duration_s": 1.0,
@@ -94,7 +94,7 @@ def a_run(**changes: object) -> Run:
         "shared": False,
         "attempt": None,
     }
-    return Run(**{**values, **changes})  # type: ignore[arg-type]
+    return MeasuredRun(**{**values, **changes})  # type: ignore[arg-type]
 
 
 def test_a_profile_is_what_the_kind_showed_alone():
@@ -104,7 +104,7 @@ def test_a_profile_is_what_the_kind_showed_alone():
 
 
 def test_a_kind_without_runs_is_what_was_foretold_of_it():
-    profile = observed("kind", [], Known(batch_log2=3.0, tokens=("script:train", "folder:vision")), 70.0)
+    profile = observed("kind", [], JobFeatures(batch_log2=3.0, tokens=("script:train", "folder:vision")), 70.0)
 
     assert profile == Profile("kind", "folder:vision script:train", 70.0, None, 3.0, None)
 

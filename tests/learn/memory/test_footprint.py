@@ -23,8 +23,8 @@ from gpuq.learn.memory.footprint import (
     MIB,
     SHIPPED,
     Coefficients,
-    Footprint,
-    Measured,
+    LayerForecast,
+    MeasuredPeak,
     blended,
     fit,
     footprint,
@@ -42,13 +42,13 @@ V100 = "Tesla V100"
 RESNET: dict[str, Any] = {"constructors": ["resnet50"], "batch_size": 32, "image_size": 224}
 
 
-def answer(device_type: str = V100, coefficients: Coefficients | None = None, **changed: Any) -> Footprint:
+def answer(device_type: str = V100, coefficients: Coefficients | None = None, **changed: Any) -> LayerForecast:
     found = footprint(RESNET | changed, device_type, coefficients)
     assert found is not None
     return found
 
 
-def rows(slope: float = 1.0, context: float = 800.0, noise: float = 0.0) -> list[Measured]:
+def rows(slope: float = 1.0, context: float = 800.0, noise: float = 0.0) -> list[MeasuredPeak]:
     """Networks measured in a world of its own: activations cost `slope` times what the layers say."""
     chance = random.Random(1)
     found = []
@@ -63,10 +63,10 @@ def rows(slope: float = 1.0, context: float = 800.0, noise: float = 0.0) -> list
     return found
 
 
-def measured(features: dict[str, Any], peak_bytes: float, device_type: str = "A") -> Measured:
+def measured(features: dict[str, Any], peak_bytes: float, device_type: str = "A") -> MeasuredPeak:
     parts = parts_of(features)
     assert parts is not None
-    return Measured(parts, device_type, peak_bytes)
+    return MeasuredPeak(parts, device_type, peak_bytes)
 
 
 def test_a_script_that_constructs_resnet50_reveals_enough():
@@ -197,7 +197,7 @@ def test_a_larger_batch_never_needs_less(first: int, second: int, framework: str
 
 
 def test_two_forecasts_count_by_how_sure_they_are():
-    layers = Footprint(2_000_000_000, 2_300_000_000, "layers")
+    layers = LayerForecast(2_000_000_000, 2_300_000_000, "layers")
     point, upper = blended((4e9, 16e9), layers)
     assert 2.0e9 < point < 2.1e9, "a guess that allows a factor of four says little"
     assert 2.3e9 <= upper < 2.6e9
@@ -206,7 +206,7 @@ def test_two_forecasts_count_by_how_sure_they_are():
 
 
 def test_sums_that_were_off_here_count_less():
-    layers = Footprint(2_000_000_000, 2_300_000_000, "layers")
+    layers = LayerForecast(2_000_000_000, 2_300_000_000, "layers")
     near, far = (blended((4e9, 8e9), layers, off)[0] for off in (0.0, 2.0))
     assert near < 2.1e9
     assert far > 3.7e9
@@ -227,7 +227,7 @@ def test_a_size_that_had_to_be_assumed_may_be_twice_that():
 
 
 def test_two_forecasts_that_contradict_each_other_widen_the_bound():
-    point, upper = blended((4e9, 4.4e9), Footprint(2_000_000_000, 2_200_000_000, "layers"))
+    point, upper = blended((4e9, 4.4e9), LayerForecast(2_000_000_000, 2_200_000_000, "layers"))
     assert point == pytest.approx((2e9 * 4e9) ** 0.5, rel=1e-6)
     assert upper > 1.35 * point
 
@@ -235,7 +235,7 @@ def test_two_forecasts_that_contradict_each_other_widen_the_bound():
 @settings(deadline=None, max_examples=100)
 @given(st.floats(0, 1e12), st.floats(1, 50), st.integers(1, 10**12), st.floats(1, 50))
 def test_what_is_blended_lies_between_and_under_its_bound(guess: float, wide: float, point: int, wider: float):
-    found = Footprint(point, round(point * wider), "layers")
+    found = LayerForecast(point, round(point * wider), "layers")
     both, upper = blended((guess, guess * wide), found)
     assert min(guess, point) * (1 - 1e-9) <= both <= max(guess, point, 1.0) * (1 + 1e-9)
     assert upper >= both * (1 - 1e-9)

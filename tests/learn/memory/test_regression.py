@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 
 from gpuq.core.state.forecast import Forecast, Question
 from gpuq.core.state.job import KindId
-from gpuq.learn.features.inputs import traits
-from gpuq.learn.history.history import Known
+from gpuq.learn.features.inputs import job_inputs
+from gpuq.learn.history.history import JobFeatures
 from gpuq.learn.history.outcome import Outcome
-from gpuq.learn.memory.evidence_tiers import LEVELS, groups_left_out
+from gpuq.learn.memory.evidence_tiers import TIERS, groups_left_out
 from gpuq.learn.memory.fit import MOST_ROWS, fit_peaks
-from gpuq.learn.memory.kernel import Across, Side, diagonal, table
-from gpuq.learn.memory.predict import Foreteller, Guess
-from gpuq.learn.memory.regression import Peaks, Regressed
+from gpuq.learn.memory.kernel import CrossSimilarity, KernelInputs, diagonal, table
+from gpuq.learn.memory.predict import NewKindForecast, PeakPredictor
+from gpuq.learn.memory.regression import FittedRegression, Peaks
 from gpuq.learn.serving.model import Model, from_json, to_json
 from gpuq.learn.serving.predictor import Predictor
 from gpuq.settings import Learning
@@ -32,12 +32,12 @@ def fitted(outcomes: Sequence[Outcome]) -> Peaks:
     return fit_peaks(history(*outcomes), 0.95)[DEVICE]
 
 
-def known(attempt: Outcome) -> Known:
-    return Known.of(attempt.features)
+def known(attempt: Outcome) -> JobFeatures:
+    return JobFeatures.of(attempt.features)
 
 
-def guess(peaks: Peaks, attempt: Outcome) -> Guess:
-    (found,) = Foreteller(peaks, None).guesses([known(attempt)])
+def guess(peaks: Peaks, attempt: Outcome) -> NewKindForecast:
+    (found,) = PeakPredictor(peaks, None).guesses([known(attempt)])
     assert found is not None
     return found
 
@@ -103,7 +103,7 @@ def test_the_owner_speaks_for_a_script_of_theirs_and_nobody_for_a_stranger():
     assert found.level.evidence == "owner alice, 20 runs of 20 kinds"
     assert found.duration is None
     stranger = outcome(0, owner="bob", script="speech", model="wave")
-    assert Foreteller(lawful_peaks(), None).guesses([known(stranger)]) == [None]
+    assert PeakPredictor(lawful_peaks(), None).guesses([known(stranger)]) == [None]
 
 
 def test_whoever_trains_it_a_family_is_known_once_there_are_enough_of_it():
@@ -121,7 +121,7 @@ def test_the_duration_of_a_new_kind_comes_from_its_template():
 
 def test_all_at_once_are_answered_as_one_by_one():
     jobs = [known(outcome(0, model=f"net{letter}", batch=2**i)) for letter in "abxy" for i in range(9)]
-    foreteller = Foreteller(lawful_peaks(), None)
+    foreteller = PeakPredictor(lawful_peaks(), None)
     together = foreteller.guesses(jobs)
     for job, found in zip(jobs, together, strict=True):
         (alone,) = foreteller.guesses([job])
@@ -224,9 +224,9 @@ def test_a_forecast_is_cautious_where_admission_adds_up():
 def test_leaving_out_in_closed_form_is_leaving_out():
     peaks = lawful_peaks()
     assert peaks.memory is not None
-    side = Side([row.traits for row in peaks.rows])
-    ready = Regressed(peaks.rows, side, "memory", peaks.memory)
-    group = [traits(Known(tokens=row.tokens)).model for row in peaks.rows]
+    side = KernelInputs([row.inputs for row in peaks.rows])
+    ready = FittedRegression(peaks.rows, side, "memory", peaks.memory)
+    group = [job_inputs(JobFeatures(tokens=row.tokens)).model for row in peaks.rows]
     numbers = [sorted(map(str, set(group))).index(str(own)) for own in group]
     closed = ready.left_out(numbers)
     for number in set(numbers):
@@ -234,10 +234,10 @@ def test_leaving_out_in_closed_form_is_leaving_out():
         out = [i for i, own in enumerate(numbers) if own == number]
         fewer = replace_trust(peaks, rest)
         rows = [peaks.rows[i] for i in rest]
-        there = Side([row.traits for row in rows])
-        other = Regressed(rows, there, "memory", fewer)
-        asked = Side([peaks.rows[i].traits for i in out])
-        belief = other.belief(asked, Across(asked, there))
+        there = KernelInputs([row.inputs for row in rows])
+        other = FittedRegression(rows, there, "memory", fewer)
+        asked = KernelInputs([peaks.rows[i].inputs for i in out])
+        belief = other.belief(asked, CrossSimilarity(asked, there))
         assert belief.mean == pytest.approx(closed.mean[out], abs=1e-3)
         assert belief.variance == pytest.approx(closed.variance[out], rel=0.05, abs=1e-3)
 
@@ -255,7 +255,7 @@ def test_each_level_is_judged_without_what_it_would_not_have():
     by_model = groups_left_out(rows, "template")
     assert len(set(by_model)) == 4
     assert groups_left_out(rows, "owner") == [None] * 20
-    assert set(LEVELS) == set(lawful_peaks().utilization.margins)  # type: ignore[union-attr]
+    assert set(TIERS) == set(lawful_peaks().utilization.margins)  # type: ignore[union-attr]
 
 
 tokens = st.lists(
@@ -265,17 +265,17 @@ tokens = st.lists(
     unique=True,
 )
 jobs = st.builds(
-    lambda words, batch: Known(batch_log2=batch, tokens=tuple(words)), tokens, st.none() | st.floats(-3, 20)
+    lambda words, batch: JobFeatures(batch_log2=batch, tokens=tuple(words)), tokens, st.none() | st.floats(-3, 20)
 )
 
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(jobs, min_size=1, max_size=8))
-def test_a_covariance_is_one(found: list[Known]):
+def test_a_covariance_is_one(found: list[JobFeatures]):
     """Symmetric, no negative eigenvalue, and with the diagonal that is told beforehand: whatever the jobs."""
-    side = Side([traits(job) for job in found])
-    variances = table(dict.fromkeys(Across(side, side).terms(), 1.0))
-    among = Across(side, side).covariance(variances)
+    side = KernelInputs([job_inputs(job) for job in found])
+    variances = table(dict.fromkeys(CrossSimilarity(side, side).terms(), 1.0))
+    among = CrossSimilarity(side, side).covariance(variances)
     assert among == pytest.approx(among.T)
     assert np.linalg.eigvalsh(among).min() > -1e-6 * max(1.0, float(np.abs(among).max()))
     assert np.diag(among) == pytest.approx(diagonal(side, variances))
@@ -283,8 +283,8 @@ def test_a_covariance_is_one(found: list[Known]):
 
 @settings(deadline=None, max_examples=50)
 @given(jobs)
-def test_whatever_is_asked_bounds_are_in_order(job: Known):
-    (found,) = Foreteller(lawful_peaks(), None).guesses([job])
+def test_whatever_is_asked_bounds_are_in_order(job: JobFeatures):
+    (found,) = PeakPredictor(lawful_peaks(), None).guesses([job])
     if found is not None:
         assert found.utilization is not None
         assert 0 <= found.utilization[0] <= found.utilization[1] <= 100

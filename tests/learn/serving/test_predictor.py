@@ -19,7 +19,7 @@ from gpuq.learn.features.kind import describe
 from gpuq.learn.history.history import History
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.serving.model import Model
-from gpuq.learn.serving.predictor import Predictor, Support
+from gpuq.learn.serving.predictor import ForecastSupport, Predictor
 from gpuq.learn.training.train import fit
 from gpuq.script.hints import hints
 from gpuq.settings import Learning
@@ -275,7 +275,7 @@ def test_what_a_forecast_may_rest_on_is_told():
     assert support.runs == 3
     assert len(support.nearest) == 3
     assert all("mobilenet" in other and other != kind and 0.4 <= likeness <= 1 for other, likeness in support.nearest)
-    assert of.support("k", {}, DEVICE) == of.support("k", features, "another type") == Support(0, ())
+    assert of.support("k", {}, DEVICE) == of.support("k", features, "another type") == ForecastSupport(0, ())
 
 
 def test_a_kind_unlike_all_others_is_no_evidence():

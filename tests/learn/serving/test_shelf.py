@@ -12,11 +12,11 @@ import pytest
 from gpuq.errors import Conflict
 from gpuq.learn.serving.model import Model, from_json, to_json
 from gpuq.learn.serving.shelf import CorruptModel, Shelf
-from gpuq.learn.training.clusters import Cluster, Member
+from gpuq.learn.training.clusters import Cluster, ClusterMember
 
 
 def model(attempts: int = 8) -> Model:
-    member = Member("k", ("script:t",), 6.0, 50.0, 2**30)
+    member = ClusterMember("k", ("script:t",), 6.0, 50.0, 2**30)
     return Model(
         trained_until=1.0,
         attempts=attempts,

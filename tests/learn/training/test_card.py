@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from gpuq.learn.history.quarantine import Teachable
+from gpuq.learn.history.quarantine import TrainingSet
 from gpuq.learn.training.card import card, card_files
 from gpuq.learn.training.plots import coverage, draw
 from gpuq.learn.training.score import Judgement, judge
@@ -31,7 +31,7 @@ def made() -> tuple[dict[str, Any], Judgement]:
     earlier, held_out = outcomes[:14], outcomes[14:]
     model = fit(earlier, LEARNING)
     judgement = judge(earlier, held_out, model, None, LEARNING)
-    attempts = Teachable(tuple(outcomes), {"a copy of another attempt": 3}, misdated=2)
+    attempts = TrainingSet(tuple(outcomes), {"a copy of another attempt": 3}, misdated=2)
     return card(model, judgement, attempts, held_out=held_out, at=1e9, previous=None), judgement
 
 

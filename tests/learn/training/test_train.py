@@ -12,7 +12,7 @@ from gpuq.learn.history.history import History
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.serving.model import Calibration, Model, from_json, to_json
 from gpuq.learn.serving.predictor import Predictor
-from gpuq.learn.training.clusters import Member
+from gpuq.learn.training.clusters import ClusterMember
 from gpuq.learn.training.score import judge, pinball
 from gpuq.learn.training.train import fit, fit_clusters
 from gpuq.settings import Learning
@@ -21,8 +21,8 @@ from tests.learn.world import DEVICE, GIB, Work, run
 LEARNING = Learning()
 
 
-def member(name: str, utilization: float, memory: int) -> Member:
-    return Member(name, (f"model:{name}",), None, utilization, memory)
+def member(name: str, utilization: float, memory: int) -> ClusterMember:
+    return ClusterMember(name, (f"model:{name}",), None, utilization, memory)
 
 
 def test_like_profiles_form_one_cluster_each():

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 
 from gpuq.learn.transfer import fit
-from gpuq.learn.transfer.members import Forest, Kernel, Layer, Linear, Network
+from gpuq.learn.transfer.members import DenseNetwork, Forest, Kernel, Layer, Linear
 
 CHANCE = np.random.default_rng(1)
 ROWS, TARGETS = CHANCE.normal(size=(60, 4)), CHANCE.uniform(1, 5, size=(60, 2))
@@ -24,7 +24,9 @@ def test_the_forest_says_what_scikit_learn_says():
 
 
 def test_a_network_is_layers_with_rectifiers_between():
-    network = Network((0.0,), (1.0,), (2.0,), (Layer(((1.0, -1.0),), (0.0, 0.0)), Layer(((1.0,), (10.0,)), (0.5,))))
+    network = DenseNetwork(
+        (0.0,), (1.0,), (2.0,), (Layer(((1.0, -1.0),), (0.0, 0.0)), Layer(((1.0,), (10.0,)), (0.5,)))
+    )
     assert back(network).predict(np.array([[3.0], [-3.0]])).tolist() == [[7.0], [61.0]]
 
 
