@@ -15,13 +15,13 @@ import numpy as np
 
 from benchmarks.table import Row
 from gpuq.lab.public.schedtune import Trained, outcomes, trained
-from gpuq.learn.bounds import SAME_KIND_MEMORY
 from gpuq.learn.history.history import History
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.memory.conformal import held_out
 from gpuq.learn.memory.extend import extend
 from gpuq.learn.memory.footprint import MIB, MeasuredPeak, fit, footprint, parts_of
 from gpuq.learn.serving.predictor import Predictor
+from gpuq.learn.statistics import SAME_KIND_MEMORY
 from gpuq.learn.training import train
 from gpuq.settings import Learning
 

@@ -6,7 +6,7 @@ device, on which the job ran in the trace. In a world without memory nobody has 
 
 from __future__ import annotations
 
-from gpuq.learn.bounds import SAME_KIND_MEMORY
+from gpuq.learn.statistics import SAME_KIND_MEMORY
 from gpuq.sim.noise import repeated
 from gpuq.sim.trace import Arrival
 from gpuq.sim.world import World

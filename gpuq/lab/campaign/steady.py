@@ -18,7 +18,7 @@ from itertools import pairwise
 from statistics import fmean, stdev
 from typing import NamedTuple
 
-from gpuq.learn.bounds import student_quantile
+from gpuq.learn.statistics import student_quantile
 
 _FEWEST = 6
 # Student's t at 97.5% with 1 to 3 degrees of freedom, where the expansion of `student_quantile` is off by more than 1%.

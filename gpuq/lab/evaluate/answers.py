@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuq.lab.evaluate.figures import Flags, Numbers
 from gpuq.lab.measured import Single
-from gpuq.learn.bounds import conformal_rank
+from gpuq.learn.statistics import conformal_rank
 
 # The budget the issue of sharing is judged under: the worse of the two may take 15% longer.
 BUDGET = 1.15

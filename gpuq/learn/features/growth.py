@@ -24,8 +24,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from gpuq.learn.bounds import REPEATED_DURATION, predictive_bound
 from gpuq.learn.history.history import JobFeatures, MeasuredRun, Value, peak_utilization
+from gpuq.learn.statistics import REPEATED_DURATION, predictive_bound
 from gpuq.script.meaning import Meaning, meaning
 
 MIB = 2**20

@@ -13,9 +13,8 @@ from collections import OrderedDict, deque
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuq.learn.bounds import conformal_rank
-from gpuq.learn.history.evidence import at_least
 from gpuq.learn.history.outcome import Outcome
+from gpuq.learn.statistics import binomial_tail, conformal_rank
 
 # Figures forget half of what they know in this many attempts.
 KIND_HALF_LIFE = 16.0
@@ -144,7 +143,7 @@ class Drift:
     def _chance(self, watched: KindDrift) -> float:
         """How likely as many failures are if the bound held as often as promised."""
         ratios = watched.ratios(self._version)
-        return at_least(sum(ratio > 1 for ratio in ratios), len(ratios), 1 - self._quantile)
+        return binomial_tail(sum(ratio > 1 for ratio in ratios), len(ratios), 1 - self._quantile)
 
     def _alarm(self, watched: KindDrift) -> bool:
         """Whether the memory bound fails more often than promised, and not by chance."""

@@ -14,10 +14,10 @@ from sys import intern
 from typing import Any
 
 from gpuq.core.state.attempt import MemoryCause
-from gpuq.learn.bounds import order_statistic
 from gpuq.learn.features.compute import compute_log2
 from gpuq.learn.history.outcome import AttemptSide, JobSide, Outcome, outcome_from_rows
 from gpuq.learn.memory.footprint import LayerTerms, parts_of
+from gpuq.learn.statistics import order_statistic
 
 Value = float | str
 # Whose, which, on how many devices.

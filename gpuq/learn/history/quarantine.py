@@ -26,7 +26,7 @@ from gpuq.learn.history.outcome import AttemptSide, JobSide, Outcome, impossible
 CLOCK_SLACK_S = 60.0
 # A driver rounds up; more than this over the device is a fault of the reader.
 _MEMORY_SLACK = 1.05
-# The same work needs the same memory within a few percent (see bounds.py): an eighth of it was not the whole job.
+# The same work needs the same memory within a few percent (see `statistics`): an eighth of it was not the whole job.
 _FAR_BELOW = 1 / 8
 _LEAST_TO_COMPARE = 5
 # What more than this share of the runs shows is no slip; it is how the work behaves.

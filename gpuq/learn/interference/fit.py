@@ -19,10 +19,10 @@ from statistics import fmean
 import msgspec
 import numpy as np
 
-from gpuq.learn.bounds import conformal_rank
 from gpuq.learn.interference.law import Floats, corner, slack
 from gpuq.learn.interference.learned import Factors, Interference, Shape, blend, covariance, finite, likeness
 from gpuq.learn.interference.profile import Profile, SimilarityInput, distances, informative_inputs, numbers, same_kind
+from gpuq.learn.statistics import conformal_rank
 
 Slowdowns = Mapping[tuple[str, str], Sequence[float]]
 """(kind, kind beside it) -> its measured slowdowns, oldest first."""

@@ -12,10 +12,10 @@ from statistics import fmean, median
 
 from gpuq.core.state.forecast import LEARNED, MEASURED, PARTLY, RULE, PairCost
 from gpuq.core.state.job import KindId
-from gpuq.learn.bounds import REPEATED_RUN, Prior, predictive_bound
 from gpuq.learn.history.history import History, MeasuredSlowdown
 from gpuq.learn.interference.learned import LAW, Interference
 from gpuq.learn.interference.profile import Profile
+from gpuq.learn.statistics import REPEATED_RUN, Prior, predictive_bound
 
 # Half the width of a 95% interval in standard deviations.
 _HALF_WIDTH = 1.96

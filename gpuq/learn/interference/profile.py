@@ -16,9 +16,9 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
-from gpuq.learn.bounds import order_statistic
 from gpuq.learn.history.history import JobFeatures, MeasuredRun
 from gpuq.learn.interference.law import Floats
+from gpuq.learn.statistics import order_statistic
 
 NUMBERS = ("utilization_pct", "memory_utilization_pct", "batch_log2", "step_log")
 _LEAST_SPREAD = 1e-6

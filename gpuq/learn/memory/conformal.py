@@ -30,7 +30,7 @@ from typing import Literal
 
 import msgspec
 
-from gpuq.learn.bounds import Prior, student_quantile
+from gpuq.learn.statistics import Prior, student_quantile
 
 Scale = Literal["added", "times"]
 MOST_OF_ONE_OWNER = 0.25

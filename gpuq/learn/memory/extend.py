@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from itertools import combinations, pairwise
 from statistics import median
 
-from gpuq.learn.bounds import REPEATED_RUN, Prior, predictive_bound
+from gpuq.learn.statistics import REPEATED_RUN, Prior, predictive_bound
 
 
 def extend(

@@ -20,12 +20,12 @@ from statistics import NormalDist, median
 import msgspec
 import numpy as np
 
-from gpuq.learn.bounds import REPEATED_RUN, SAME_KIND_MEMORY, Prior
 from gpuq.learn.history.history import History, MeasuredRun, measured
 from gpuq.learn.memory.conformal import Margin, Residual, margins
 from gpuq.learn.memory.evidence_tiers import TIERS, groups_left_out
 from gpuq.learn.memory.kernel import TERMS, CrossSimilarity, KernelInputs, Matrix
 from gpuq.learn.memory.regression import TARGETS, FittedRegression, KindRow, Link, Peaks, Regression, link_units
+from gpuq.learn.statistics import REPEATED_RUN, SAME_KIND_MEMORY, Prior
 
 # Kinds per type of device that a regression keeps: the work grows with its square when serving, its cube when training.
 MOST_ROWS = 300

@@ -28,9 +28,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gpuq.learn.bounds import Prior
 from gpuq.learn.features.architectures import Architecture, named
 from gpuq.learn.memory.conformal import Margin, Residual, held_out, margin
+from gpuq.learn.statistics import Prior
 
 MIB = 1 << 20
 # "The highest typical" memory, as of a kind's own runs: three of four stay at or under it.

@@ -10,10 +10,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from gpuq.learn.bounds import SAME_KIND_MEMORY
 from gpuq.learn.interference.learned import Interference
 from gpuq.learn.memory.footprint import Coefficients
 from gpuq.learn.memory.regression import Peaks
+from gpuq.learn.statistics import SAME_KIND_MEMORY
 from gpuq.learn.training.clusters import Cluster
 from gpuq.learn.transfer.transfer import Transfer
 

@@ -14,7 +14,6 @@ from typing import Any
 
 from gpuq.core.state.forecast import UNKNOWN, Forecast, Question
 from gpuq.core.state.job import KindId
-from gpuq.learn.bounds import REPEATED_DURATION, SAME_KIND_MEMORY, Prior, order_statistic, predictive_bound, upper_bound
 from gpuq.learn.features import growth
 from gpuq.learn.history.drift import Drift
 from gpuq.learn.history.history import History, JobFeatures, MeasuredRun, Script, measured, peak_utilization, place_of
@@ -25,6 +24,14 @@ from gpuq.learn.memory.extend import extend
 from gpuq.learn.memory.footprint import LayerForecast, blended, on_device
 from gpuq.learn.memory.predict import NewKindForecast, PeakPredictor
 from gpuq.learn.serving.model import Calibration, Model
+from gpuq.learn.statistics import (
+    REPEATED_DURATION,
+    SAME_KIND_MEMORY,
+    Prior,
+    order_statistic,
+    predictive_bound,
+    upper_bound,
+)
 from gpuq.learn.training.clusters import NEIGHBOURS, ClusterIndex
 from gpuq.learn.transfer.transfer import Transfer, Transfers
 from gpuq.settings import Learning

@@ -33,7 +33,7 @@ def coverage(rows: Sequence[ScoredForecast], quantile: float) -> Iterator[tuple[
 
     A bound is known at one level only. Others are its point stretched towards it by how far their Student quantiles lie.
     """
-    from gpuq.learn.bounds import student_quantile
+    from gpuq.learn.statistics import student_quantile
 
     for level in LEVELS:
         stretch = student_quantile(level, 5.0) / student_quantile(quantile, 5.0)

@@ -23,11 +23,11 @@ import msgspec
 
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.forecast import Forecast
-from gpuq.learn.history.evidence import at_least, larger
 from gpuq.learn.history.history import UTILIZATION_QUANTILE, History
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.serving.model import Model
 from gpuq.learn.serving.predictor import Predictor
+from gpuq.learn.statistics import binomial_tail, sign_flip_p_value
 from gpuq.learn.training.fair import fair
 from gpuq.learn.training.sharing import would_share
 from gpuq.settings import Learning
@@ -214,7 +214,7 @@ def _objection(pairs: Pairs, guards: Sequence[Guard]) -> str | None:
     gains = _by_unit(pairs, lambda new, old: old.loss - new.loss)
     if math.fsum(gains) <= 1e-6 * math.fsum(_by_unit(pairs, lambda _, old: old.loss)):
         return f"no better on held-out attempts: {_losses(pairs)}"
-    changed, chance = sum(map(bool, gains)), larger(gains)
+    changed, chance = sum(map(bool, gains)), sign_flip_p_value(gains)
     if changed < _LEAST_UNITS or chance >= _GAIN_CHANCE:
         rests = f"it rests on {changed} groups of attempts, and chance gives the like in {chance:.0%} of cases"
         return f"no better on held-out attempts than chance may be: {_losses(pairs)}, but {rests}"
@@ -241,7 +241,7 @@ def _bound_guard(
     old = [value for value in (failed(row) for _, row in pairs) if value is not None]
     share, before = _share(new), _share(old)
     allowed = max(promise, before or 0.0)
-    chance = at_least(sum(new), len(new), allowed)
+    chance = binomial_tail(sum(new), len(new), allowed)
     return Guard(
         name=name, candidate=share, serving=before, count=len(new), chance=chance,
         vetoes=(share or 0.0) > allowed and chance < least_chance,
@@ -249,10 +249,10 @@ def _bound_guard(
 
 
 def _error_guard(name: str, pairs: Pairs, error: Callable[[ScoredForecast], float | None]) -> Guard:
-    """Against: a larger error where both had an answer, by more than chance gives (sign flips, by unit)."""
+    """Against: a sign_flip_p_value error where both had an answer, by more than chance gives (sign flips, by unit)."""
     both = [(new, old) for new, old in pairs if error(new) is not None and error(old) is not None]
     new_mean, old_mean = (_mean([error(side[k]) or 0.0 for side in both]) for k in (0, 1))
-    chance = larger(_by_unit(both, lambda new, old: (error(new) or 0.0) - (error(old) or 0.0)))
+    chance = sign_flip_p_value(_by_unit(both, lambda new, old: (error(new) or 0.0) - (error(old) or 0.0)))
     return Guard(
         name=name, candidate=new_mean, serving=old_mean, count=len(both), chance=chance, vetoes=chance < _CHANCE
     )
@@ -262,7 +262,7 @@ def _mistake_guard(name: str, pairs: Pairs, mistaken: Callable[[ScoredForecast],
     """Against: more mistakes than before among those only one of the two made, by more than chance gives (exact sign test)."""
     both = [(mistaken(new), mistaken(old)) for new, old in pairs if mistaken(new) is not None]
     only_new, only_old = (sum(bool(a) and not b for a, b in side) for side in (both, [(b, a) for a, b in both]))
-    chance = at_least(only_new, only_new + only_old, 0.5) if only_new > only_old else 1.0
+    chance = binomial_tail(only_new, only_new + only_old, 0.5) if only_new > only_old else 1.0
     new, old = (_share([bool(side[k]) for side in both]) for k in (0, 1))
     return Guard(name=name, candidate=new, serving=old, count=len(both), chance=chance, vetoes=chance < _CHANCE)
 

@@ -14,7 +14,6 @@ from statistics import fmean
 
 import numpy as np
 
-from gpuq.learn.bounds import SAME_CLUSTER_MEMORY, SAME_KIND_MEMORY, conformal_rank, order_statistic, upper_bound
 from gpuq.learn.history.history import UTILIZATION_QUANTILE, History, JobFeatures, place_of
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.interference import Interference
@@ -25,6 +24,7 @@ from gpuq.learn.memory.footprint import LEAST_NETWORKS, Coefficients, MeasuredPe
 from gpuq.learn.memory.footprint import fit as fit_layers
 from gpuq.learn.serving.model import Calibration, Model, own_level
 from gpuq.learn.serving.predictor import MEMORY_QUANTILE, Predictor
+from gpuq.learn.statistics import SAME_CLUSTER_MEMORY, SAME_KIND_MEMORY, conformal_rank, order_statistic, upper_bound
 from gpuq.learn.training.clusters import Cluster, ClusterMember
 from gpuq.learn.training.fair import OWNER_SHARE, fair, within_share
 from gpuq.learn.training.kmeans import Points, group

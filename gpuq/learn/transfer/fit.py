@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from gpuq.errors import BadInput
-from gpuq.learn.bounds import conformal_rank, student_quantile
+from gpuq.learn.statistics import conformal_rank, student_quantile
 from gpuq.learn.transfer.carrier import Carrier, Members, Notebook, blended
 from gpuq.learn.transfer.features import LEAST_MS, Column, Rows, op_ms, plain, scaled
 from gpuq.learn.transfer.members import Forest, Kernel, Linear, Tree, apart

@@ -16,8 +16,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from gpuq.learn.bounds import student_quantile
 from gpuq.learn.history.history import History, JobFeatures, MeasuredRun
+from gpuq.learn.statistics import student_quantile
 
 # On PROFET's workloads the logs of target / anchor spread by 0.09, 0.15 and 0.28 around their median, from a T4 to an M60,
 # a K80 and a V100: their root mean square. Worth five kinds, as the other priors are.

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gpuq.learn.bounds import order_statistic
 from gpuq.learn.history.history import History, JobFeatures
+from gpuq.learn.statistics import order_statistic
 from gpuq.learn.transfer.carrier import Carrier
 from gpuq.learn.transfer.profile import OpProfile
 from gpuq.learn.transfer.ratio import Ratio, Work, work

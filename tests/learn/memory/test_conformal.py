@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuq.learn.bounds import Prior
 from gpuq.learn.memory.conformal import Margin, Residual, Scale, held_out, margin, margins
+from gpuq.learn.statistics import Prior
 
 PRIOR = Prior(0.1)
 NO_PRIOR = Prior(1e-6, weight=4.0)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuq.learn.bounds import SAME_KIND_MEMORY
 from gpuq.learn.memory.extend import extend
+from gpuq.learn.statistics import SAME_KIND_MEMORY
 
 
 def carried(measured: dict[float, float], wanted: float) -> tuple[float, float]:
