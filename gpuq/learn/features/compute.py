@@ -1,8 +1,8 @@
 """How much work one sample is in a training step, as far as that is known before the job runs.
 
-A regression of peaks uses it as a number of the job (see `inputs`): kinds that do more work per sample keep a device busier. It is
-known where a reader of measured data states it, or where the network has a name that `architectures` knows. What a library does
-beside the network is not counted. Odd features never raise: they came from a client.
+The regression of peaks uses it as a number of the job (see `inputs`): more work per sample keeps a device busier. It is known
+where a reader of measured data states it, or where the network has a name that `architectures` knows. What a library does
+beside the network is not counted. Odd features never raise, since clients send them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST = 1e18
 
 
 def compute_log2(features: Mapping[str, Any]) -> float | None:
-    """log2 of the multiply-adds that a training step does per sample; None where neither a number nor a known network is named."""
+    """log2 of the multiply-adds per sample of a training step; None where neither a number nor a known network is named."""
     stated = _positive(features.get("multiply_adds"))
     found = stated or _of_network(features)
     return None if found is None else round(math.log2(found), 3)

@@ -15,6 +15,7 @@ from typing import Any
 from gpuq.core.state.forecast import UNKNOWN, Forecast, Question
 from gpuq.core.state.job import KindId
 from gpuq.learn.features import growth
+from gpuq.learn.features.setting_effects import SettingChange, changes
 from gpuq.learn.history.drift import Drift
 from gpuq.learn.history.history import History, JobFeatures, MeasuredRun, Script, measured, peak_utilization, place_of
 from gpuq.learn.history.outcome import Outcome
@@ -384,10 +385,10 @@ def _ordered(point: float, upper: float, runs: list[MeasuredRun], quantile: floa
 
 def _regressed(known: JobFeatures, used: Sequence[MeasuredRun]) -> bool:
     """Whether all that the job has differently from one of these runs is what a model's regression goes along."""
-    return any({change.name for change in growth.changes(known, run.known)} <= _REGRESSED for run in used)
+    return any({change.name for change in changes(known, run.known)} <= _REGRESSED for run in used)
 
 
-def _with(changed: Sequence[growth.SettingChange]) -> str:
+def _with(changed: Sequence[SettingChange]) -> str:
     """What is different in these runs, in words."""
     if not changed:
         return "of an earlier script"

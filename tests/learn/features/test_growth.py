@@ -9,15 +9,13 @@ import pytest
 
 from gpuq.learn.features import growth
 from gpuq.learn.features.growth import (
-    ANYTHING,
     Comparison,
     ScriptRuns,
-    SettingChange,
     bounded,
     busier,
-    changes,
     seconds,
 )
+from gpuq.learn.features.setting_effects import ANYTHING, SettingChange, changes
 from gpuq.learn.history.history import JobFeatures, MeasuredRun, Value
 
 GIB = 2**30
