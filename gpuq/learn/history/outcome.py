@@ -224,8 +224,8 @@ def _slowdowns(actual: Mapping[str, Any], partner_kinds: tuple[str, ...]) -> Slo
     Where those were not separated, the slowdown of the whole attempt, if only one kind shared the device: with several
     partners it cannot be attributed.
     """
-    told = actual.get("slowdowns")
-    each = [row for row in told if isinstance(row, Mapping)] if isinstance(told, Sequence) else []
+    slowdown_rows = actual.get("slowdowns")
+    each = [row for row in slowdown_rows if isinstance(row, Mapping)] if isinstance(slowdown_rows, Sequence) else []
     found = tuple(slowdown for row in each for slowdown in _beside(row.get("kind"), row, ""))
     if found or len(partner_kinds) != 1 or actual.get("slowdown_basis") == Basis.FOREIGN:
         return found

@@ -34,13 +34,13 @@ class PairCosts:
         self._quantile = quantile
         self._parts: Mapping[str, Interference] = {}
         self._kept: dict[tuple[Profile, Profile, str], PairCost] = {}
-        self._foretold: dict[tuple[Profile, Profile, str], Estimate] = {}
+        self._predicted: dict[tuple[Profile, Profile, str], Estimate] = {}
 
     def use(self, parts: Mapping[str, Interference]) -> None:
         """From now on, answer with these parts of a model (place -> part)."""
         self._parts = parts
         self._kept.clear()
-        self._foretold.clear()
+        self._predicted.clear()
 
     def forget(self) -> None:
         """A pair was measured: what is kept may be old."""
@@ -55,10 +55,10 @@ class PairCosts:
         wanted: dict[str, list[tuple[Profile, Profile]]] = {}
         for newcomer, resident, place in asked:
             for one, beside in ((newcomer, resident), (resident, newcomer)):
-                if (one, beside, place) not in self._foretold:
+                if (one, beside, place) not in self._predicted:
                     wanted.setdefault(place, []).append((one, beside))
         for place, pairs in wanted.items():
-            self._foretell(place, list(dict.fromkeys(pairs)))
+            self._predict_pairs(place, list(dict.fromkeys(pairs)))
 
     def cost(self, newcomer: Profile, resident: Profile, place: str, device_type: str) -> PairCost:
         """What is known of one kind as a newcomer beside another, and of the other as its resident."""
@@ -67,16 +67,16 @@ class PairCosts:
         if kept is None:
             if len(self._kept) >= _KEPT:
                 self._kept.clear()
-                self._foretold.clear()
+                self._predicted.clear()
             self.prepare([key])
-            foretold = PairCost(
+            predicted = PairCost(
                 KindId(resident.kind),
-                *self._foretold[key],
-                *self._foretold[resident, newcomer, place],
+                *self._predicted[key],
+                *self._predicted[resident, newcomer, place],
                 unsafe=self._history.unsafe(newcomer.kind, resident.kind, device_type),
                 evidence=_EVIDENCE[self._known(newcomer, resident, place)],
             )
-            kept = self._kept[key] = pair_cost(self._history, newcomer.kind, place, self._quantile, foretold)
+            kept = self._kept[key] = pair_cost(self._history, newcomer.kind, place, self._quantile, predicted)
         return kept
 
     def _part(self, place: str) -> Interference:
@@ -87,7 +87,7 @@ class PairCosts:
         part = self._part(place)
         return part.known(one, beside) if part.reaches(one, beside) else 0
 
-    def _foretell(self, place: str, pairs: list[tuple[Profile, Profile]]) -> None:
+    def _predict_pairs(self, place: str, pairs: list[tuple[Profile, Profile]]) -> None:
         """By what was learned where it reaches, else by the law, which needs both utilisations."""
         learned = self._part(place)
         for part in {id(part): part for part in (learned, LAW)}.values():
@@ -95,23 +95,23 @@ class PairCosts:
             expected, upper = part.expect_many([one for one, _ in mine], [beside for _, beside in mine])
             for (one, beside), point, bound in zip(mine, expected.tolist(), upper.tolist(), strict=True):
                 said = part.known(one, beside) or None not in (one.utilization_pct, beside.utilization_pct)
-                self._foretold[one, beside, place] = (point, bound) if said else _UNKNOWN
+                self._predicted[one, beside, place] = (point, bound) if said else _UNKNOWN
 
 
-def pair_cost(history: History, kind: str, place: str, quantile: float, foretold: PairCost) -> PairCost:
+def pair_cost(history: History, kind: str, place: str, quantile: float, predicted: PairCost) -> PairCost:
     """The cost of `kind` as a newcomer: what was measured instead of what was foretold, where anything was.
 
     Where one direction was measured and the other not, the other stays as foretold only if both kinds were measured
     beside others.
     """
-    newcomer = estimate(history.slowdowns(kind, foretold.beside, place), quantile)
-    resident = estimate(history.slowdowns(foretold.beside, kind, place), quantile)
+    newcomer = estimate(history.slowdowns(kind, predicted.beside, place), quantile)
+    resident = estimate(history.slowdowns(predicted.beside, kind, place), quantile)
     if newcomer == _UNKNOWN and resident == _UNKNOWN:
-        return foretold
-    if foretold.evidence == LEARNED:
-        newcomer = (foretold.newcomer, foretold.newcomer_upper) if newcomer == _UNKNOWN else newcomer
-        resident = (foretold.resident, foretold.resident_upper) if resident == _UNKNOWN else resident
-    return PairCost(foretold.beside, *newcomer, *resident, unsafe=foretold.unsafe, evidence=MEASURED)
+        return predicted
+    if predicted.evidence == LEARNED:
+        newcomer = (predicted.newcomer, predicted.newcomer_upper) if newcomer == _UNKNOWN else newcomer
+        resident = (predicted.resident, predicted.resident_upper) if resident == _UNKNOWN else resident
+    return PairCost(predicted.beside, *newcomer, *resident, unsafe=predicted.unsafe, evidence=MEASURED)
 
 
 def estimate(measured: Sequence[MeasuredSlowdown], quantile: float) -> Estimate:

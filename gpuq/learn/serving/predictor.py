@@ -92,7 +92,7 @@ class Predictor:
         self._places = {} if model is None else {name: ClusterIndex(found) for name, found in model.clusters.items()}
         self._transfers = Transfers(Transfer() if model is None else model.transfer)
         peaks = {} if model is None else model.peaks
-        self._foretellers = {name: PeakPredictor(found, self._places.get(name)) for name, found in peaks.items()}
+        self._peak_predictors = {name: PeakPredictor(found, self._places.get(name)) for name, found in peaks.items()}
         self._pairs.use({} if model is None else model.interference)
         self._answers.clear()
 
@@ -209,28 +209,28 @@ class Predictor:
 
     def _alone(self, jobs: Sequence[tuple[str, JobFeatures]], device_type: str) -> list[Forecast]:
         """Forecasts of (kind, what is known of it) with the device to itself."""
-        foreteller = self._foretellers.get(device_type)
+        peak_predictor = self._peak_predictors.get(device_type)
         runs = [self.history.runs(kind, device_type) for kind, _ in jobs]
         comparable = [self._comparable(kind, device_type, known) for kind, known in jobs]
         found = [
             self._from_own(used, all_runs) if same else self._from_changed(kind, all_runs, known, device_type)
             for (used, same), all_runs, (kind, known) in zip(comparable, runs, jobs, strict=True)
         ]
-        if foreteller is not None:
+        if peak_predictor is not None:
             new = [
                 place
                 for place, ((used, same), own) in enumerate(zip(comparable, runs, strict=True))
                 if not (found[place].known and (same or any(run.whole for run in own)))
                 and (same or not used or _regressed(jobs[place][1], used))
             ]
-            guesses = foreteller.guesses([jobs[place][1] for place in new])
-            for place, guess in zip(new, guesses, strict=True):
-                if guess is not None:
+            new_kinds = peak_predictor.new_kinds([jobs[place][1] for place in new])
+            for place, new_kind in zip(new, new_kinds, strict=True):
+                if new_kind is not None:
                     layers = self._layers_of(jobs[place][1], device_type)
                     off = self._layers_off.get(device_type, 0.0)
-                    found[place] = self._from_guess(guess, layers, off, found[place], runs[place])
+                    found[place] = self._from_guess(new_kind, layers, off, found[place], runs[place])
         shown = [measured(used, "peak_utilization_pct") if same else [] for used, same in comparable]
-        self._expect(found, jobs, shown, foreteller)
+        self._expect(found, jobs, shown, peak_predictor)
         for place, (kind, known) in enumerate(jobs):
             if found[place].duration_p50_s is None:
                 found[place] = self._with_duration(found[place], kind, known, device_type)
@@ -241,13 +241,15 @@ class Predictor:
         found: list[Forecast],
         jobs: Sequence[tuple[str, JobFeatures]],
         shown: Sequence[list[float]],
-        foreteller: PeakPredictor | None,
+        peak_predictor: PeakPredictor | None,
     ) -> None:
         """Set the utilisation expected of kinds with runs: what they showed, and what their like would."""
         own = [place for place, values in enumerate(shown) if values]
         kinds = [(*jobs[place], shown[place]) for place in own]
         values = (
-            [median(runs) for _, _, runs in kinds] if foreteller is None else foreteller.expected_utilization(kinds)
+            [median(runs) for _, _, runs in kinds]
+            if peak_predictor is None
+            else peak_predictor.expected_utilization(kinds)
         )
         for place, value in zip(own, values, strict=True):
             found[place] = replace(found[place], expected_utilization_pct=value)
@@ -352,23 +354,28 @@ class Predictor:
         return None if known.layers is None else on_device(known.layers, device_type, self._layers)
 
     def _from_guess(
-        self, guess: NewKindForecast, layers: LayerForecast | None, off: float, own: Forecast, runs: list[MeasuredRun]
+        self,
+        new_kind: NewKindForecast,
+        layers: LayerForecast | None,
+        off: float,
+        own: Forecast,
+        runs: list[MeasuredRun],
     ) -> Forecast:
         """A forecast from the like of a kind, and from its layers; what it has shown itself is the least it needs.
 
         `off` as `blended` takes it.
         """
         seen = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
-        memory = guess.memory if guess.memory is None or layers is None else blended(guess.memory, layers, off)
+        memory = new_kind.memory if new_kind.memory is None or layers is None else blended(new_kind.memory, layers, off)
         point, upper = (None, None) if memory is None else _ordered(*memory, runs, self._learning.quantile)
         return Forecast(
-            peak_utilization_pct=None if guess.utilization is None else max([guess.utilization[1], *seen]),
-            expected_utilization_pct=None if guess.utilization is None else guess.utilization[0],
+            peak_utilization_pct=None if new_kind.utilization is None else max([new_kind.utilization[1], *seen]),
+            expected_utilization_pct=None if new_kind.utilization is None else new_kind.utilization[0],
             peak_memory_bytes=point,
             upper_memory_bytes=upper,
-            duration_p50_s=own.duration_p50_s or (guess.duration and guess.duration[0]),
-            duration_p90_s=own.duration_p90_s or (guess.duration and guess.duration[1]),
-            evidence=guess.level.evidence + ("" if layers is None else f"; {layers.evidence}"),
+            duration_p50_s=own.duration_p50_s or (new_kind.duration and new_kind.duration[0]),
+            duration_p90_s=own.duration_p90_s or (new_kind.duration and new_kind.duration[1]),
+            evidence=new_kind.tier.evidence + ("" if layers is None else f"; {layers.evidence}"),
             model_version=self._version,
             power_w=own.power_w,
         )

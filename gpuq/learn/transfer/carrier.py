@@ -59,8 +59,8 @@ class Members(msgspec.Struct, frozen=True):
         rows = scaled(times_ms, step_s)
         found: dict[str, Rows] = {}
         if self.notebook is not None:
-            said = self.notebook.opinions(plain(times_ms, step_s))
-            found["notebook"] = _log_ratio(np.median(list(said.values()), axis=0), step_s)
+            opinions = self.notebook.opinions(plain(times_ms, step_s))
+            found["notebook"] = _log_ratio(np.median(list(opinions.values()), axis=0), step_s)
         if self.trees is not None:
             found["trees"] = self.trees.predict(rows)
         if self.kernel is not None:
@@ -86,17 +86,17 @@ class Carrier(msgspec.Struct, frozen=True):
     def ratios(self, profiles: Sequence[OpProfile], step_s: Sequence[float]) -> Mapping[str, Rows]:
         """Target -> (n, 2): expected ratio of its step to the anchor's, and the upper bound. `step_s` on the anchor."""
         times = op_ms(profiles, step_s, self.groups)
-        said = self.members.log_ratios(times, np.asarray(step_s, dtype=np.float64))
+        opinions = self.members.log_ratios(times, np.asarray(step_s, dtype=np.float64))
         found = {}
         for column, target in enumerate(self.targets):
-            point = blended(said, self.blends[column], column)
+            point = blended(opinions, self.blends[column], column)
             found[target] = np.exp(np.column_stack([point, point + self.uppers[column]]))
         return found
 
 
-def blended(said: Mapping[str, Rows], names: Sequence[str], column: int) -> Column:
+def blended(opinions: Mapping[str, Rows], names: Sequence[str], column: int) -> Column:
     """The mean log ratio of the named members for one target."""
-    return np.asarray(np.mean([said[name][:, column] for name in names], axis=0))
+    return np.asarray(np.mean([opinions[name][:, column] for name in names], axis=0))
 
 
 def added_up(log_ratios: Rows, times_ms: Rows, step_s: Column) -> Rows:

@@ -79,10 +79,11 @@ def carrier(measured: ProfiledJobs, *, quantile: float = 0.95, with_notebook: bo
             fix="Profile more kinds with `gpuq profile`.",
         )
     table, found = table_of(measured)
-    said, truth, kinds = _left_out(table, with_notebook, seed)
-    blends = tuple(_better(said, truth, column) for column in range(truth.shape[1]))
+    opinions, truth, kinds = _left_out(table, with_notebook, seed)
+    blends = tuple(_better(opinions, truth, column) for column in range(truth.shape[1]))
     uppers = tuple(
-        margin(truth[:, column] - blended(said, names, column), kinds, quantile) for column, names in enumerate(blends)
+        margin(truth[:, column] - blended(opinions, names, column), kinds, quantile)
+        for column, names in enumerate(blends)
     )
     kept = {name for names in blends for name in names}
     members = train(table, with_notebook="notebook" in kept, seed=seed)
@@ -145,22 +146,22 @@ def _left_out(table: _Table, with_notebook: bool, seed: int) -> tuple[dict[str, 
     """What each member says of rows whose kinds it has not seen, what was true (log ratios), and the kinds."""
     fold_of = {kind: index % _FOLDS for index, kind in enumerate(sorted(set(table.kinds)))}
     folds = np.array([fold_of[kind] for kind in table.kinds])
-    said: dict[str, Rows] = {}
+    opinions: dict[str, Rows] = {}
     for fold in range(_FOLDS):
         out = table.take(folds == fold)
         members = train(table.take(folds != fold), with_notebook=with_notebook, seed=seed)
         for name, value in members.log_ratios(out.times_ms, out.step_s).items():
-            said.setdefault(name, np.empty_like(table.target_s))[folds == fold] = value
-    return said, table.log_ratios, table.kinds
+            opinions.setdefault(name, np.empty_like(table.target_s))[folds == fold] = value
+    return opinions, table.log_ratios, table.kinds
 
 
-def _better(said: Mapping[str, Rows], truth: Rows, column: int) -> tuple[str, ...]:
+def _better(opinions: Mapping[str, Rows], truth: Rows, column: int) -> tuple[str, ...]:
     """The blend that has the lowest mean absolute percentage error; of equals, the first.
 
     Weights are equal and the choice is short: with some dozen kinds, a longer one costs more than it gains.
     """
-    every = [names for names in _BLENDS if all(name in said for name in names)]
-    errors = [float(np.mean(np.abs(np.expm1(blended(said, names, column) - truth[:, column])))) for names in every]
+    every = [names for names in _BLENDS if all(name in opinions for name in names)]
+    errors = [float(np.mean(np.abs(np.expm1(blended(opinions, names, column) - truth[:, column])))) for names in every]
     return every[int(np.argmin(errors))]
 
 

@@ -49,10 +49,10 @@ def ratios(history: History, quantile: float) -> dict[str, dict[str, Ratio]]:
             found = _log_ratio(types[anchor], types[target])
             if found is not None:
                 logs[anchor, target].append(found)
-    told: dict[str, dict[str, Ratio]] = {}
+    ratios_by_anchor: dict[str, dict[str, Ratio]] = {}
     for (anchor, target), values in sorted(logs.items()):
-        told.setdefault(anchor, {})[target] = pooled(values, quantile)
-    return told
+        ratios_by_anchor.setdefault(anchor, {})[target] = pooled(values, quantile)
+    return ratios_by_anchor
 
 
 def pooled(logs: Sequence[float], quantile: float) -> Ratio:

@@ -50,7 +50,7 @@ class Transfers:
             (profile.kind, profile.device_type, (profile.script_sha256, profile.batch_log2)): profile
             for profile in transfer.profiles
         }
-        self._told: dict[tuple[str, Work, str, str], tuple[float, float] | None] = {}
+        self._by_profile_kept: dict[tuple[str, Work, str, str], tuple[float, float] | None] = {}
         self._anchors: dict[str, list[str]] = {}
         for anchor, targets in transfer.ratios.items():
             for target in targets:
@@ -59,8 +59,8 @@ class Transfers:
     def duration(self, history: History, kind: str, known: JobFeatures, device_type: str) -> TransferredDuration | None:
         """The duration on `device_type`, carried from where the bound on it is the narrowest."""
         found = [self._from(history, kind, known, anchor, device_type) for anchor in self._anchors.get(device_type, ())]
-        told = [one for one in found if one is not None]
-        return min(told, key=lambda one: (one.duration_p90_s / one.duration_p50_s, one.anchor), default=None)
+        candidates = [one for one in found if one is not None]
+        return min(candidates, key=lambda one: (one.duration_p90_s / one.duration_p50_s, one.anchor), default=None)
 
     def _from(
         self, history: History, kind: str, known: JobFeatures, anchor: str, target: str
@@ -70,9 +70,9 @@ class Transfers:
         if not same or not durations:
             return None
         key = (kind, work(known), anchor, target)
-        if key not in self._told:
-            self._told[key] = self._by_profile(*key)
-        by_profile = self._told[key]
+        if key not in self._by_profile_kept:
+            self._by_profile_kept[key] = self._by_profile(*key)
+        by_profile = self._by_profile_kept[key]
         if by_profile is None:
             ratio = self._transfer.ratios[anchor][target]
             point, upper = math.exp(ratio.log), math.exp(ratio.log + ratio.margin)

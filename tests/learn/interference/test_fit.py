@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from gpuq.learn.interference import LAW, Interference, Profile
 from gpuq.learn.interference.fit import MOST_PAIRS, fit, fit_shaped, tune
 from tests.learn.interference import world
+from tests.learn.interference.world import expect
 
 
 @cache
@@ -74,7 +75,7 @@ def test_without_utilisation_pairs_alone_must_do():
     found = fit({}, known, 0.95)
 
     assert found is not None
-    said, _ = found.expect(Profile(missing[0]), Profile(missing[1]))
+    said, _ = expect(found, Profile(missing[0]), Profile(missing[1]))
     assert said == pytest.approx(world.slowdown(profiles[missing[0]], profiles[missing[1]]), rel=0.12)
 
 
@@ -122,5 +123,5 @@ def test_whatever_was_measured_a_forecast_is_a_number_and_its_bound_no_lower(mea
 
     assert found is not None
     for one in (*profiles.values(), Profile("never seen", utilization_pct=50.0)):
-        expected, upper = found.expect(one, profiles["a"])
+        expected, upper = expect(found, one, profiles["a"])
         assert 1.0 <= expected <= upper < math.inf

@@ -13,8 +13,9 @@ from gpuq.learn.history.history import JobFeatures, MeasuredRun
 from gpuq.learn.interference import LAW, Interference, Profile
 from gpuq.learn.interference.fit import fit
 from gpuq.learn.interference.law import slowdown
-from gpuq.learn.interference.learned import Shape, likeness
+from gpuq.learn.interference.learned import Shape, similarity
 from gpuq.learn.interference.profile import informative_inputs, observed
+from tests.learn.interference.world import expect
 
 FLOATS = st.floats(0, 100)
 PROFILES = st.builds(
@@ -40,7 +41,7 @@ def test_more_utilisation_never_slows_less(one, other, more):
 
 @given(FLOATS, FLOATS)
 def test_without_evidence_the_law_alone_speaks(one, other):
-    expected, upper = LAW.expect(Profile("a", utilization_pct=one), Profile("b", utilization_pct=other))
+    expected, upper = expect(LAW, Profile("a", utilization_pct=one), Profile("b", utilization_pct=other))
 
     assert expected == pytest.approx(slowdown(one, other))
     assert upper >= expected
@@ -50,7 +51,7 @@ def test_without_evidence_the_law_alone_speaks(one, other):
 def test_likeness_makes_a_covariance_whatever_is_unknown(profiles):
     inputs = informative_inputs(profiles)
     shape = Shape(inputs=inputs, reaches=(1.0,) * len(inputs), alike=0.9)
-    table = likeness(profiles, profiles, shape)
+    table = similarity(profiles, profiles, shape)
 
     assert np.allclose(table, table.T)
     assert np.all(np.diag(table) == 1.0)
@@ -69,8 +70,8 @@ def test_a_measured_direction_moves_its_own_kinds_and_nobody_unlike_them():
     part = Interference((a, b), ((0, 1, 2.0),))
     law = slowdown(50, 50)
 
-    assert part.expect(a, b)[0] > part.expect(a, c)[0] > (law or 0)
-    assert part.expect(c, d)[0] > 1.0
+    assert expect(part, a, b)[0] > expect(part, a, c)[0] > (law or 0)
+    assert expect(part, c, d)[0] > 1.0
 
 
 def test_many_questions_are_answered_as_one_by_one():
@@ -80,7 +81,7 @@ def test_many_questions_are_answered_as_one_by_one():
     expected, upper = part.expect_many(ones, besides)
 
     for place, (one, beside) in enumerate(zip(ones, besides, strict=True)):
-        assert part.expect(one, beside) == pytest.approx((expected[place], upper[place]))
+        assert expect(part, one, beside) == pytest.approx((expected[place], upper[place]))
 
 
 def a_run(**changes: object) -> MeasuredRun:

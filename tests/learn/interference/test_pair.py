@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpuq.core.state.forecast import LEARNED, MEASURED, PARTLY, RULE
 from gpuq.learn.history.history import History
 from gpuq.learn.interference import Interference, PairCosts, Profile
+from tests.learn.interference.world import expect
 from tests.learn.world import DEVICE, Outcome
 
 A, B, C = (Profile(name, utilization_pct=60.0) for name in "abc")
@@ -48,7 +49,7 @@ def test_a_measurement_goes_before_what_was_learned_at_once():
     cost = of.cost(A, B, DEVICE, DEVICE)
 
     assert (cost.evidence, cost.newcomer) == (MEASURED, 1.05)
-    assert cost.resident == PART.expect(B, A)[0], "the other direction is filled in: both kinds are known"
+    assert cost.resident == expect(PART, B, A)[0], "the other direction is filled in: both kinds are known"
 
 
 def test_the_other_direction_stays_unknown_where_a_kind_is():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpuq.lab.measured import Pair, Single
 from gpuq.learn.interference import Profile, fit_tables, profile_of
 from gpuq.learn.interference.tables import directed
+from tests.learn.interference.world import expect
 
 SINGLES = [Single("gpu", "a", "cnn", 8, utilization_pct=50.0, steps_per_s=1.0), Single("gpu", "b", "")]
 
@@ -31,6 +32,6 @@ def test_types_of_device_and_ways_of_sharing_never_mix():
     assert set(found) == {("gpu", "mps"), ("gpu", None), ("other", "mps")}
     assert found["gpu", "mps"].known(Profile("a"), Profile("c")) == 1
     assert (
-        found["gpu", "mps"].expect(Profile("a"), Profile("b"))[0]
-        < found["gpu", None].expect(Profile("a"), Profile("b"))[0]
+        expect(found["gpu", "mps"], Profile("a"), Profile("b"))[0]
+        < expect(found["gpu", None], Profile("a"), Profile("b"))[0]
     )

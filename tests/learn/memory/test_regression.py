@@ -37,7 +37,7 @@ def known(attempt: Outcome) -> JobFeatures:
 
 
 def guess(peaks: Peaks, attempt: Outcome) -> NewKindForecast:
-    (found,) = PeakPredictor(peaks, None).guesses([known(attempt)])
+    (found,) = PeakPredictor(peaks, None).new_kinds([known(attempt)])
     assert found is not None
     return found
 
@@ -62,8 +62,8 @@ def answer(of: Predictor, attempt: Outcome) -> Forecast:
 def test_another_batch_size_of_a_known_model_is_read_off_the_others(model: int, batch: int):
     truth, memory = law(model, batch)
     found = guess(lawful_peaks(), outcome(0, model=f"net{'abcd'[model]}", batch=batch))
-    assert found.level.name == "sizes"
-    assert found.level.evidence == "script template, 5 runs of 5 kinds, the same model"
+    assert found.tier.name == "sizes"
+    assert found.tier.evidence == "script template, 5 runs of 5 kinds, the same model"
     assert found.utilization is not None
     assert found.memory is not None
     assert found.utilization[0] == pytest.approx(truth, abs=6)
@@ -89,7 +89,7 @@ def test_a_new_model_is_read_off_the_work_of_its_samples():
 
 def test_a_new_model_of_a_known_script_is_less_sure_than_a_new_batch_size():
     same, other = (guess(lawful_peaks(), outcome(0, model=name, batch=8)) for name in ("netb", "other"))
-    assert other.level.evidence == "script template, 20 runs of 20 kinds"
+    assert other.tier.evidence == "script template, 20 runs of 20 kinds"
     assert same.memory is not None
     assert other.memory is not None
     assert other.memory[1] / other.memory[0] > same.memory[1] / same.memory[0] > 1
@@ -99,17 +99,17 @@ def test_a_new_model_of_a_known_script_is_less_sure_than_a_new_batch_size():
 
 def test_the_owner_speaks_for_a_script_of_theirs_and_nobody_for_a_stranger():
     found = guess(lawful_peaks(), outcome(0, script="speech", model="wave"))
-    assert found.level.name == "owner"
-    assert found.level.evidence == "owner alice, 20 runs of 20 kinds"
+    assert found.tier.name == "owner"
+    assert found.tier.evidence == "owner alice, 20 runs of 20 kinds"
     assert found.duration is None
     stranger = outcome(0, owner="bob", script="speech", model="wave")
-    assert PeakPredictor(lawful_peaks(), None).guesses([known(stranger)]) == [None]
+    assert PeakPredictor(lawful_peaks(), None).new_kinds([known(stranger)]) == [None]
 
 
 def test_whoever_trains_it_a_family_is_known_once_there_are_enough_of_it():
     found = guess(lawful_peaks(), outcome(0, owner="bob", script="speech", model="neta", batch=16))
-    assert found.level.name == "cluster"
-    assert found.level.evidence == "5 kinds of the family neta, regressed in log batch"
+    assert found.tier.name == "cluster"
+    assert found.tier.evidence == "5 kinds of the family neta, regressed in log batch"
 
 
 def test_the_duration_of_a_new_kind_comes_from_its_template():
@@ -122,12 +122,12 @@ def test_the_duration_of_a_new_kind_comes_from_its_template():
 def test_all_at_once_are_answered_as_one_by_one():
     jobs = [known(outcome(0, model=f"net{letter}", batch=2**i)) for letter in "abxy" for i in range(9)]
     foreteller = PeakPredictor(lawful_peaks(), None)
-    together = foreteller.guesses(jobs)
+    together = foreteller.new_kinds(jobs)
     for job, found in zip(jobs, together, strict=True):
-        (alone,) = foreteller.guesses([job])
+        (alone,) = foreteller.new_kinds([job])
         assert alone is not None
         assert found is not None
-        assert found.level == alone.level
+        assert found.tier == alone.tier
         assert found.memory == pytest.approx(alone.memory, rel=1e-3)
         assert found.utilization == pytest.approx(alone.utilization, abs=0.1)
 
@@ -237,9 +237,9 @@ def test_leaving_out_in_closed_form_is_leaving_out():
         there = KernelInputs([row.inputs for row in rows])
         other = FittedRegression(rows, there, "memory", fewer)
         asked = KernelInputs([peaks.rows[i].inputs for i in out])
-        belief = other.belief(asked, CrossSimilarity(asked, there))
-        assert belief.mean == pytest.approx(closed.mean[out], abs=1e-3)
-        assert belief.variance == pytest.approx(closed.variance[out], rel=0.05, abs=1e-3)
+        posterior = other.posterior(asked, CrossSimilarity(asked, there))
+        assert posterior.mean == pytest.approx(closed.mean[out], abs=1e-3)
+        assert posterior.variance == pytest.approx(closed.variance[out], rel=0.05, abs=1e-3)
 
 
 def replace_trust(peaks: Peaks, places: Sequence[int]):
@@ -284,7 +284,7 @@ def test_a_covariance_is_one(found: list[JobFeatures]):
 @settings(deadline=None, max_examples=50)
 @given(jobs)
 def test_whatever_is_asked_bounds_are_in_order(job: JobFeatures):
-    (found,) = PeakPredictor(lawful_peaks(), None).guesses([job])
+    (found,) = PeakPredictor(lawful_peaks(), None).new_kinds([job])
     if found is not None:
         assert found.utilization is not None
         assert 0 <= found.utilization[0] <= found.utilization[1] <= 100

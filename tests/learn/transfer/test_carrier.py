@@ -27,8 +27,8 @@ def test_ops_that_all_take_as_much_longer_make_the_step_as_much_longer(times, lo
 
 
 def test_the_blend_is_the_mean_of_the_logs():
-    said = {"kernel": np.array([[0.0, 1.0]]), "trees": np.array([[2.0, 5.0]])}
-    assert blended(said, ("kernel", "trees"), 1).tolist() == [3.0]
+    opinions = {"kernel": np.array([[0.0, 1.0]]), "trees": np.array([[2.0, 5.0]])}
+    assert blended(opinions, ("kernel", "trees"), 1).tolist() == [3.0]
 
 
 def test_a_member_that_went_astray_is_held_to_a_hundredfold():
