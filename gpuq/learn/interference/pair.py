@@ -1,7 +1,6 @@
-"""The cost of a pair as the core asks for it: from what was measured of these two, else learned from others, else the law.
+"""The cost of a pair as the core asks for it: measured on these two, else learned from other pairs, else by the law.
 
-Arrives: the history, the learned parts of a model, and the profiles of a newcomer and of a resident. Leaves: `PairCost`,
-each with what it rests on. A kind's slowdown beside another is the same whichever of the two came first.
+Each `PairCost` says what it rests on. A kind's slowdown beside another does not depend on which of the two came first.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _UNKNOWN: Estimate = (None, None)
 
 
 class PairCosts:
-    """What is known of pairs, kept until something new is learned. Not for more than one thread."""
+    """Costs of pairs, cached until something new is learned. Not for use by several threads."""
 
     def __init__(self, history: History, quantile: float) -> None:
         self._history = history
@@ -37,21 +36,21 @@ class PairCosts:
         self._predicted: dict[tuple[Profile, Profile, str], Estimate] = {}
 
     def use(self, parts: Mapping[str, Interference]) -> None:
-        """From now on, answer with these parts of a model (place -> part)."""
+        """Answer with these parts of a model (place -> part) from now on."""
         self._parts = parts
         self._kept.clear()
         self._predicted.clear()
 
     def forget(self) -> None:
-        """A pair was measured: what is kept may be old."""
+        """Drop cached costs, after a pair was measured. Predictions of the model stay."""
         self._kept.clear()
 
     def knows(self, place: str) -> bool:
-        """Whether slowdowns were measured in this place (a type of device with a way of sharing), or learned of it."""
+        """Whether slowdowns were measured in this place (type of device and way of sharing), or learned for it."""
         return place in self._parts or self._history.measured_pairs(place)
 
     def prepare(self, asked: Iterable[tuple[Profile, Profile, str]]) -> None:
-        """Foretell all these (newcomer, resident, place) at once, both directions: far cheaper than one by one."""
+        """Predict all these (newcomer, resident, place) at once, both directions: far cheaper than one by one."""
         wanted: dict[str, list[tuple[Profile, Profile]]] = {}
         for newcomer, resident, place in asked:
             for one, beside in ((newcomer, resident), (resident, newcomer)):
@@ -61,7 +60,7 @@ class PairCosts:
             self._predict_pairs(place, list(dict.fromkeys(pairs)))
 
     def cost(self, newcomer: Profile, resident: Profile, place: str, device_type: str) -> PairCost:
-        """What is known of one kind as a newcomer beside another, and of the other as its resident."""
+        """The slowdowns of one kind as newcomer beside another, and of the other as its resident."""
         key = (newcomer, resident, place)
         kept = self._kept.get(key)
         if kept is None:
@@ -83,12 +82,12 @@ class PairCosts:
         return self._parts.get(place, LAW)
 
     def _known(self, one: Profile, beside: Profile, place: str) -> int:
-        """How many of the two were measured beside others, in pairs that say something of this one."""
+        """How many of the two kinds were measured beside others, in pairs about as loaded as this one."""
         part = self._part(place)
         return part.known(one, beside) if part.reaches(one, beside) else 0
 
     def _predict_pairs(self, place: str, pairs: list[tuple[Profile, Profile]]) -> None:
-        """By what was learned where it reaches, else by the law, which needs both utilisations."""
+        """Predict by what was learned where it reaches, else by the law, which needs both utilisations."""
         learned = self._part(place)
         for part in {id(part): part for part in (learned, LAW)}.values():
             mine = [pair for pair in pairs if (learned if learned.reaches(*pair) else LAW) is part]
@@ -99,10 +98,10 @@ class PairCosts:
 
 
 def pair_cost(history: History, kind: str, place: str, quantile: float, predicted: PairCost) -> PairCost:
-    """The cost of `kind` as a newcomer: what was measured instead of what was foretold, where anything was.
+    """The cost of `kind` as a newcomer: measured values replace predicted ones, where there are any.
 
-    Where one direction was measured and the other not, the other stays as foretold only if both kinds were measured
-    beside others.
+    Where only one direction was measured, the other keeps its prediction if both kinds were measured beside others, and is
+    unknown otherwise: the measured direction contradicts a prediction that rests on less.
     """
     newcomer = estimate(history.slowdowns(kind, predicted.beside, place), quantile)
     resident = estimate(history.slowdowns(predicted.beside, kind, place), quantile)
@@ -115,7 +114,7 @@ def pair_cost(history: History, kind: str, place: str, quantile: float, predicte
 
 
 def estimate(measured: Sequence[MeasuredSlowdown], quantile: float) -> Estimate:
-    """(expected, upper): the median, and the predictive bound whose prior spread is the measured intervals' own."""
+    """(expected, upper): the median, and the predictive bound with the intervals' own mean spread as prior."""
     if not measured:
         return _UNKNOWN
     values = [slowdown.value for slowdown in measured]
@@ -125,10 +124,7 @@ def estimate(measured: Sequence[MeasuredSlowdown], quantile: float) -> Estimate:
 
 
 def combined(costs: Sequence[PairCost]) -> Estimate:
-    """The newcomer's (expected, upper) slowdown beside all of them: the product.
-
-    None if any is unknown, or none is there.
-    """
+    """The newcomer's (expected, upper) slowdown beside all of them, as a product. None if one is unknown, or for none."""
     points = [cost.newcomer for cost in costs if cost.newcomer is not None]
     uppers = [cost.newcomer_upper for cost in costs if cost.newcomer_upper is not None]
     return (
@@ -138,7 +134,7 @@ def combined(costs: Sequence[PairCost]) -> Estimate:
 
 
 def _spread(slowdown: MeasuredSlowdown) -> float:
-    """The standard deviation of the log of one measurement; that of a repeated run where no interval came with it."""
+    """The standard deviation of the log of one measurement; that of a repeated run where it has no interval."""
     if slowdown.high is None or slowdown.high <= slowdown.value:
         return REPEATED_RUN.scale
     return math.log(slowdown.high / slowdown.value) / _HALF_WIDTH

@@ -1,8 +1,8 @@
-"""Answers the core's questions: what would this job need here, and what would it cost beside these kinds?
+"""Answers the core's questions: what would this job need on this device type, and what would it cost beside these kinds?
 
-Arrives: questions (plain data); outcomes and models as they come. Leaves: forecasts, each with the evidence it rests
-on. A kind's own history goes first, then the model's levels (see `peaks.levels`), then nothing: a job without evidence runs
-alone and is thereby measured. The same history and model give the same forecasts. Ignores what it has no measurement for.
+Questions are plain data; outcomes and models arrive as they come. Each forecast says which evidence it rests on, in this
+order: runs of the same work, runs of the same script with other settings, the model's tiers (see `memory.evidence_tiers`),
+nothing. A job without evidence runs alone and is thereby measured. The same history and model give the same forecasts.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ from gpuq.learn.training.clusters import NEIGHBOURS, ClusterIndex
 from gpuq.learn.transfer.transfer import Transfer, Transfers
 from gpuq.settings import Learning
 
-# "The highest typical" memory: three of four runs stay at or under it.
+# The point of a memory forecast: three of four runs stay at or under it.
 MEMORY_QUANTILE = 0.75
 _SIGNATURES_KEPT = 50_000
 _NO_FEATURES = JobFeatures()
-# What the regressions of a model go along.
+# The settings along which the regressions of a model extrapolate.
 _REGRESSED = frozenset({"batch-size", "model"})
 _BATCH = frozenset({"batch-size"})
 _MOST_NAMED = 3
@@ -49,9 +49,9 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class ForecastSupport:
-    """What there is to foretell a job from, whether it was needed or not.
+    """What a job could be predicted from, whether it was needed or not.
 
-    `runs`: finished runs of its own kind on that type of device; `nearest`: other kinds with their likeness, 0 to 1.
+    `runs`: finished runs of its own kind on that type of device; `nearest`: other kinds with their similarity, 0 to 1.
     """
 
     runs: int
@@ -59,7 +59,7 @@ class ForecastSupport:
 
 
 class Predictor:
-    """See the module's own words. Not for more than one thread."""
+    """Forecasts from a history and a model, cached per kind. Not for use by several threads."""
 
     def __init__(self, history: History, model: Model | None, learning: Learning) -> None:
         self.history = history
@@ -82,7 +82,7 @@ class Predictor:
         return self._version
 
     def use(self, model: Model | None) -> None:
-        """From now on, answer with this model (None: with history alone)."""
+        """Answer with this model from now on (None: with the history alone)."""
         self._version = None if model is None else model.version
         self._unknown = replace(UNKNOWN, model_version=self._version)
         self._calibration = Calibration() if model is None else model.calibration
@@ -97,7 +97,7 @@ class Predictor:
         self._answers.clear()
 
     def register(self, signature: str, features: Mapping[str, Any], kind: str) -> None:
-        """Make a signature's features known, as they are stored with the job."""
+        """Store a signature's features as they are stored with the job. Questions name signatures only."""
         if signature in self._known:
             return
         if len(self._known) >= _SIGNATURES_KEPT:
@@ -106,7 +106,7 @@ class Predictor:
         self._answers.pop(kind, None)
 
     def learn(self, outcome: Outcome) -> None:
-        """A finished attempt counts at once: as history, and for or against what was foretold of it."""
+        """Add a finished attempt to the history, and score it against its forecast. Counts from the next answer on."""
         if self.history.learn(outcome):
             self.drift.learn(outcome)
             script = JobFeatures.of(outcome.features).script
@@ -118,7 +118,7 @@ class Predictor:
                 self._pairs.forget()
 
     def answer(self, questions: Iterable[Question]) -> dict[Question, Forecast]:
-        """A forecast for each question; what there is no evidence for stays None."""
+        """A forecast for each question; fields without evidence are None."""
         asked = list(questions)
         self._work_out(asked)
         alone = {question: self._forecast_alone(question) for question in asked}
@@ -141,19 +141,20 @@ class Predictor:
         return self._beside(question, alone, known)
 
     def support(self, kind: str, features: Mapping[str, Any], device_type: str) -> ForecastSupport:
-        """What a forecast for this job may rest on, for people who ask how it is known."""
+        """What a forecast for this job may rest on, to be shown to users."""
         places = self._places.get(device_type)
         near = [] if places is None else places.nearest(JobFeatures.of(features), NEIGHBOURS + 1)
         return ForecastSupport(
             runs=sum(run.whole for run in self.history.runs(kind, device_type)),
-            nearest=tuple((other, likeness) for other, likeness in near if other != kind)[:NEIGHBOURS],
+            nearest=tuple((other, similarity) for other, similarity in near if other != kind)[:NEIGHBOURS],
         )
 
     def _forecast_alone(self, question: Question) -> Forecast:
         return self._answers[question.kind][question.signature, question.device_type]
 
     def _work_out(self, questions: Iterable[Question]) -> None:
-        """Make sure that each question's forecast alone is kept; those of one type of device are worked out at once."""
+        """Make sure that each question's forecast without partners is cached; those of one type of device are computed
+        together."""
         keys = dict.fromkeys((question.device_type, question.kind, question.signature) for question in questions)
         self._make_room(len(keys))
         missing: dict[str, list[tuple[str, str]]] = {}
@@ -170,7 +171,7 @@ class Predictor:
             self._kept += len(found)
 
     def _make_room(self, coming: int) -> None:
-        """Jobs come and go; what is kept of their signatures must not grow with them."""
+        """Clear the caches before they hold more than `_SIGNATURES_KEPT` entries: signatures come and go for months."""
         if self._kept + coming > _SIGNATURES_KEPT:
             for kept in (self._answers, self._profiles, self._siblings, self._kinds_of):
                 kept.clear()
@@ -198,7 +199,7 @@ class Predictor:
     def _profile(
         self, kind: str, device_type: str, known: JobFeatures | None = None, utilization_pct: float | None = None
     ) -> Profile:
-        """What is known of the kind alone: from its runs; those of a job without any from what was foretold of it."""
+        """What is known of the kind alone: from its runs; for a kind without runs from its features and its forecast."""
         found = self._profiles.get((kind, device_type))
         if found is None:
             runs = self.history.runs(kind, device_type)
@@ -208,7 +209,7 @@ class Predictor:
         return found
 
     def _alone(self, jobs: Sequence[tuple[str, JobFeatures]], device_type: str) -> list[Forecast]:
-        """Forecasts of (kind, what is known of it) with the device to itself."""
+        """Forecasts of (kind, features) with the device to themselves."""
         peak_predictor = self._peak_predictors.get(device_type)
         runs = [self.history.runs(kind, device_type) for kind, _ in jobs]
         comparable = [self._comparable(kind, device_type, known) for kind, known in jobs]
@@ -243,7 +244,7 @@ class Predictor:
         shown: Sequence[list[float]],
         peak_predictor: PeakPredictor | None,
     ) -> None:
-        """Set the utilisation expected of kinds with runs: what they showed, and what their like would."""
+        """Set the expected utilisation of kinds with runs, from their runs and from similar kinds."""
         own = [place for place, values in enumerate(shown) if values]
         kinds = [(*jobs[place], shown[place]) for place in own]
         values = (
@@ -255,7 +256,7 @@ class Predictor:
             found[place] = replace(found[place], expected_utilization_pct=value)
 
     def _with_duration(self, found: Forecast, kind: str, known: JobFeatures, device_type: str) -> Forecast:
-        """The forecast with the duration carried over from another type of device, where one can be."""
+        """The forecast with a duration carried over from another type of device, where that is possible."""
         carried = self._transfers.duration(self.history, kind, known, device_type)
         if carried is None:
             return found
@@ -268,7 +269,7 @@ class Predictor:
         )
 
     def _widened(self, forecast: Forecast, kind: str, device_type: str) -> Forecast:
-        """A kind whose bounds fail more often than promised gets wider ones at once; see `drift.py`."""
+        """The forecast with a wider memory bound if the kind is in alarm; see `drift`."""
         factor = self.drift.widening(kind, device_type)
         if factor <= 1 or forecast.upper_memory_bytes is None:
             return forecast
@@ -277,7 +278,7 @@ class Predictor:
         return replace(forecast, upper_memory_bytes=upper, widened=factor, evidence=evidence)
 
     def _comparable(self, kind: str, device_type: str, known: JobFeatures) -> tuple[Sequence[MeasuredRun], bool]:
-        """Runs of the same work and True: the kind's, else those of its script; without any all of its script and False."""
+        """(runs, True) of the same work: of the kind, else of its script. Without any: (all runs of the script, False)."""
         used, same = self.history.comparable(kind, device_type, known)
         if same:
             return used, True
@@ -286,7 +287,7 @@ class Predictor:
         return (alike, True) if alike else (siblings.runs, False)
 
     def _siblings_of(self, kind: str, known: JobFeatures, device_type: str) -> growth.ScriptRuns:
-        """Runs of the kind and of its script, made ready to be compared; kept until a further run of the script ends."""
+        """Runs of the kind and of its script, prepared for comparison; cached until another run of the script ends."""
         own = bool(self.history.runs(kind, device_type))
         if known.script is None:
             return growth.ScriptRuns(self.history.siblings(kind, device_type, known), device_type)
@@ -297,7 +298,7 @@ class Predictor:
         return kept[key]
 
     def _from_own(self, used: Sequence[MeasuredRun], runs: list[MeasuredRun]) -> Forecast:
-        """From runs of the same work."""
+        """A forecast from runs of the same work."""
         memory = [run.peak_memory_bytes for run in used if run.peak_memory_bytes is not None]
         point, upper = None, None
         if memory:
@@ -316,7 +317,7 @@ class Predictor:
         )
 
     def _from_changed(self, kind: str, runs: list[MeasuredRun], known: JobFeatures, device_type: str) -> Forecast:
-        """From runs of an earlier script, or of the same script with other settings; see `growth`."""
+        """A forecast from runs of an earlier script, or of the same script with other settings; see `growth`."""
         siblings = self._siblings_of(kind, known, device_type)
         if not siblings.runs:
             return self._unknown
@@ -361,9 +362,9 @@ class Predictor:
         own: Forecast,
         runs: list[MeasuredRun],
     ) -> Forecast:
-        """A forecast from the like of a kind, and from its layers; what it has shown itself is the least it needs.
+        """A forecast from similar kinds and from the layers; unfinished runs of its own are lower bounds.
 
-        `off` as `blended` takes it.
+        `off` is as `footprint.blended` takes it.
         """
         seen = [run.peak_utilization_pct for run in runs if run.peak_utilization_pct is not None]
         memory = new_kind.memory if new_kind.memory is None or layers is None else blended(new_kind.memory, layers, off)
@@ -382,7 +383,7 @@ class Predictor:
 
 
 def _ordered(point: float, upper: float, runs: list[MeasuredRun], quantile: float) -> tuple[int, int]:
-    """(point, upper) in whole bytes: none below what an unfinished run needed, the bound never below the point."""
+    """(point, upper) in whole bytes: at least what an unfinished run needed, the bound at least the point."""
     partly = [run.peak_memory_bytes for run in runs if not run.whole and run.peak_memory_bytes is not None]
     if partly:
         point = max(point, *partly)
@@ -391,7 +392,7 @@ def _ordered(point: float, upper: float, runs: list[MeasuredRun], quantile: floa
 
 
 def _regressed(known: JobFeatures, used: Sequence[MeasuredRun]) -> bool:
-    """Whether all that the job has differently from one of these runs is what a model's regression goes along."""
+    """Whether the job differs from one of these runs only in what a model's regression goes along."""
     return any({change.name for change in changes(known, run.known)} <= _REGRESSED for run in used)
 
 
@@ -408,6 +409,6 @@ def _runs(used: Sequence[MeasuredRun]) -> str:
 
 
 def _beside_foreign_load(used: Sequence[MeasuredRun]) -> str:
-    """Says so if these runs tell only what the job uses at most, because other processes kept the device busy."""
+    """A remark if these runs give only an upper limit of utilisation, since other processes kept the device busy."""
     only_bound = not measured(used, "peak_utilization_pct") and measured(used, "utilization_at_most")
     return "; utilisation at most, it only ran beside foreign load" if only_bound else ""

@@ -1,7 +1,7 @@
-"""The card that goes with a model version: what it was made from, how it was judged, what it holds.
+"""The card of a model version: what it was made from, how it was judged, what it holds.
 
-Arrives: the model, the judgement and the attempts. Leaves: a dictionary for machines, Markdown and one HTML page for
-people, and the plots beside them; `{version}` in the texts stands for the version, which the shelf gives.
+A dictionary for programs, Markdown and one HTML page for people, with the plots beside them. `{version}` in the texts stands
+for the version, which is known when the shelf publishes them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def card(
 
 
 def card_files(values: dict[str, Any], rows: Sequence[ScoredForecast]) -> dict[str, bytes]:
-    """`card.md`, `card.html` and the plots. Without matplotlib there are no plots, and the card says so."""
+    """`card.md`, `card.html` and the plots. Without matplotlib there are no plots, and the page says so."""
     try:
         images, missing = plots.draw(rows, values["quantile"]), None
     except ImportError as error:

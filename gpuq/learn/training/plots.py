@@ -1,7 +1,6 @@
-"""The card's plots: memory foretold against measured, nominal against measured coverage, and the error of each kind.
+"""The card's plots: predicted memory against measured, nominal against measured coverage, and the error of each kind.
 
-Arrives: what the candidate said of the held-out attempts. Leaves: PNG images by name. The only module that draws models;
-matplotlib is imported inside, by the process that trains.
+PNG images of the candidate's forecasts for held-out attempts. matplotlib is imported inside, by the process that trains.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ def draw(rows: Sequence[ScoredForecast], quantile: float) -> dict[str, bytes]:
 def coverage(rows: Sequence[ScoredForecast], quantile: float) -> Iterator[tuple[float, float]]:
     """(level, share of the rows within the bound at that level).
 
-    A bound is known at one level only. Others are its point stretched towards it by how far their Student quantiles lie.
+    A bound is known at one level only. At others its distance from the point is scaled by the ratio of Student quantiles.
     """
     from gpuq.learn.statistics import student_quantile
 
@@ -58,7 +57,7 @@ def _memory_plot(axes: Any, rows: Sequence[ScoredForecast], quantile: float) -> 
     if failed:
         axes.scatter(*zip(*failed, strict=True), s=24, color=_PALE, marker="x", label=f"needed more ({len(failed)})")
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, xlabel="measured peak, GiB")
-    axes.set(ylabel=f"{quantile:.0%} bound foretold, GiB", title="Memory: bound against truth")
+    axes.set(ylabel=f"{quantile:.0%} bound predicted, GiB", title="Memory: bound against truth")
     axes.legend(frameon=False, loc="upper left")
 
 
@@ -94,7 +93,7 @@ _DRAWINGS = {"memory.png": _memory_plot, "calibration.png": _calibration_plot, "
 
 
 def _png(drawing: Any, rows: Sequence[ScoredForecast], quantile: float) -> bytes:
-    from matplotlib.figure import Figure  # no window, no global state; half a second, for those who train only
+    from matplotlib.figure import Figure  # has no window and no global state; half a second, only when training
 
     figure = Figure(figsize=(5.2, 4.2), dpi=96, layout="constrained")
     axes = figure.add_subplot()

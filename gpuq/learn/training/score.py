@@ -1,14 +1,12 @@
 """How good forecasts were: candidate against serving model, on attempts that neither has seen.
 
-Arrives: the attempts before the held-out time and those in it, and two models. Leaves: figures for each, what guards
-them, and whether the candidate is better. The walk is in the order of time: each attempt is foretold from what had ended
-before it, then learnt, so nobody looks ahead. All attempts are learnt; only a fair share of each kind's and owner's
-is scored (`fair.py`).
+The held-out attempts are walked in the order of time: each is predicted from what had ended before it and then learned, so no
+forecast looks ahead. All attempts are learned; only a fair share of each kind's and owner's is scored (`fair`).
 
-Better means: a lower loss, by more than chance would give, and nothing that is guarded got worse. Rows of one kind in one
-quarter of the held-out time are one unit, because they are alike; a gain counts if at least four units changed, and flipping
-their signs at random gives one as large in less than a fifth of cases. Guards ask the same of a loss, or an exact binomial
-test of counts, so that three attempts neither veto nor clear by luck.
+The candidate is better if its loss is lower by more than chance explains, and no guarded figure got worse. Rows of one kind
+in one quarter of the held-out time form one unit, because they are correlated; a gain counts if at least four units changed,
+and the sign-flip test gives less than a fifth. Guards apply the same test to a loss, or an exact binomial test to counts, so
+that three attempts neither veto nor clear a model by luck.
 """
 
 from __future__ import annotations
@@ -32,20 +30,18 @@ from gpuq.learn.training.fair import fair
 from gpuq.learn.training.sharing import would_share
 from gpuq.settings import Learning
 
-# A figure got worse if chance alone gives the like less often than this. Memory bounds fail whole jobs: doubted sooner.
+# A figure got worse if chance explains the difference with less than this probability. A memory bound that fails ends a job, so
+# there the threshold is higher.
 _CHANCE = 0.1
 _MEMORY_CHANCE = 0.2
-# A model got better if chance gives the like less often than this: to publish an equal one does no harm.
+# A gain counts below this probability: publishing a model that is only equal does no harm.
 _GAIN_CHANCE = 0.2
 _LEAST_UNITS = 4
 _QUARTERS = 4
 
 
 class ForecastFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model reached on held-out attempts.
-
-    Shares from 0 to 1, errors in points of utilisation or as a share; None: nothing to tell from. Each with its count.
-    """
+    """What a model reached on held-out attempts. Shares from 0 to 1; None where there was nothing to measure."""
 
     loss: float | None
     """Pinball loss of the memory bound (logs), of peak utilisation (share of the device) and of the slowdown bound (logs)."""
@@ -74,9 +70,9 @@ class ForecastFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Guard(msgspec.Struct, frozen=True, kw_only=True):
-    """One guarded figure: both models' values, how many attempts they rest on, and whether it stands against the candidate.
+    """One guarded figure: both models' values, the number of attempts, and whether it vetoes the candidate.
 
-    `chance` is how likely the difference is if there is none.
+    `chance` is the probability of such a difference if there is none.
     """
 
     name: str
@@ -89,7 +85,7 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class _Ceiling:
-    """What an unanswered question is charged as: the job runs alone, as if it needed as much as the most seen."""
+    """What a missing answer is charged as: the most memory and the highest slowdown that were ever seen."""
 
     memory_bytes: int
     slowdown: float
@@ -97,7 +93,7 @@ class _Ceiling:
 
 @dataclass(frozen=True, slots=True)
 class ScoredForecast:
-    """One held-out attempt, what was foretold of it, and what that costs.
+    """One held-out attempt, the forecast for it, and what that forecast costs.
 
     `admitted` tells whether the two would have shared; None where no slowdown beside one partner was measured.
     """
@@ -110,13 +106,13 @@ class ScoredForecast:
 
     @property
     def slowdown(self) -> float | None:
-        """The measured slowdown beside the one partner."""
+        """The measured slowdown beside the one partner; None without one."""
         return self.outcome.slowdowns[0][1] if self.outcome.slowdowns else None
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """Whether the candidate should serve, and why; `rows` are the candidate's, for the card's plots."""
+    """Whether the candidate should serve, and why; `rows` are the candidate's, for the plots of its card."""
 
     better: bool
     reason: str
@@ -137,7 +133,7 @@ def judge(
     learning: Learning,
     limits: Limits | None = None,
 ) -> Judgement:
-    """Compare the two on `held_out`, which ended after `earlier`. Needs no more than the outcomes and the models."""
+    """Compare the candidate with the serving model (None: no model) on `held_out`, which ended after `earlier`."""
     limits = limits or Limits()
     new, old = (score_forecasts(earlier, held_out, model, learning, limits) for model in (candidate, serving))
     reached = figures(new, limits), figures(old, limits)
@@ -155,7 +151,7 @@ def judge(
 def score_forecasts(
     earlier: Sequence[Outcome], held_out: Sequence[Outcome], model: Model | None, learning: Learning, limits: Limits
 ) -> list[ScoredForecast]:
-    """What this model says of each held-out attempt that counts, from what had ended before it."""
+    """This model's forecasts for the held-out attempts that count, each from what had ended before it."""
     predictor = Predictor(History.from_outcomes(earlier), model, learning)
     ceilings = _ceilings([*earlier, *held_out])
     counted = {id(outcome) for outcome in fair([outcome for outcome in held_out if _judges(outcome)])}
@@ -184,7 +180,10 @@ def score_forecasts(
 def _without_history(
     outcomes: Iterable[Outcome], model: Model | None, learning: Learning, ceilings: dict[str, _Ceiling]
 ) -> list[ScoredForecast]:
-    """What this model alone says of these: the next kind that nobody has seen rests on it, and seldom comes in one night."""
+    """The forecasts of this model alone, as if every kind were new.
+
+    New kinds rest on the model alone, and few come in one night, so they are judged on all kinds this way.
+    """
     predictor = Predictor(History(), model, learning)
     rows = []
     for outcome in outcomes:
@@ -196,7 +195,7 @@ def _without_history(
 
 
 def pinball(truth: float, forecast: float, quantile: float) -> float:
-    """The loss that a forecast of this quantile minimises: too low costs q per unit, too high 1 - q."""
+    """The loss that a forecast of this quantile minimises: too low costs `quantile` per unit, too high 1 - `quantile`."""
     gap = truth - forecast
     return quantile * gap if gap >= 0 else (quantile - 1) * gap
 
@@ -222,7 +221,7 @@ def _objection(pairs: Pairs, guards: Sequence[Guard]) -> str | None:
 
 
 def _guards(pairs: Pairs, unseen: Pairs, learning: Learning, limits: Limits) -> Iterator[Guard]:
-    """Memory first. A figure may be worse by what chance gives; then it neither vetoes nor speaks for the candidate."""
+    """The guarded figures, memory first."""
     promise = 1 - learning.quantile
     yield _bound_guard("memory bounds that failed", pairs, _memory_failed, promise, _MEMORY_CHANCE)
     yield _error_guard("loss for work without history", unseen, lambda row: row.loss)
@@ -236,7 +235,7 @@ def _guards(pairs: Pairs, unseen: Pairs, learning: Learning, limits: Limits) -> 
 def _bound_guard(
     name: str, pairs: Pairs, failed: Callable[[ScoredForecast], bool | None], promise: float, least_chance: float
 ) -> Guard:
-    """Against: the bound fails more often than promised, and than before, by more than chance gives (exact binomial)."""
+    """Vetoes if a bound fails more often than promised and than before, by more than chance explains (exact binomial test)."""
     new = [value for value in (failed(row) for row, _ in pairs) if value is not None]
     old = [value for value in (failed(row) for _, row in pairs) if value is not None]
     share, before = _share(new), _share(old)
@@ -249,7 +248,7 @@ def _bound_guard(
 
 
 def _error_guard(name: str, pairs: Pairs, error: Callable[[ScoredForecast], float | None]) -> Guard:
-    """Against: a sign_flip_p_value error where both had an answer, by more than chance gives (sign flips, by unit)."""
+    """Vetoes if the error is larger where both models answered, by more than chance explains (sign-flip test, by unit)."""
     both = [(new, old) for new, old in pairs if error(new) is not None and error(old) is not None]
     new_mean, old_mean = (_mean([error(side[k]) or 0.0 for side in both]) for k in (0, 1))
     chance = sign_flip_p_value(_by_unit(both, lambda new, old: (error(new) or 0.0) - (error(old) or 0.0)))
@@ -259,7 +258,7 @@ def _error_guard(name: str, pairs: Pairs, error: Callable[[ScoredForecast], floa
 
 
 def _mistake_guard(name: str, pairs: Pairs, mistaken: Callable[[ScoredForecast], bool | None]) -> Guard:
-    """Against: more mistakes than before among those only one of the two made, by more than chance gives (exact sign test)."""
+    """Vetoes if the candidate alone makes more mistakes than the serving model alone, by more than chance (exact sign test)."""
     both = [(mistaken(new), mistaken(old)) for new, old in pairs if mistaken(new) is not None]
     only_new, only_old = (sum(bool(a) and not b for a, b in side) for side in (both, [(b, a) for a, b in both]))
     chance = binomial_tail(only_new, only_new + only_old, 0.5) if only_new > only_old else 1.0
@@ -313,7 +312,7 @@ def _mistake(row: ScoredForecast, limits: Limits, *, admitted: bool) -> bool | N
 
 
 def figures(rows: Sequence[ScoredForecast], limits: Limits) -> ForecastFigures:
-    """What these forecasts amount to."""
+    """The figures that these forecasts amount to."""
     answered = [row for row in rows if row.forecast.known]
     slowdowns = [row for row in rows if _slowdown_error(row) is not None]
     pairs = [row for row in rows if row.admitted is not None]
@@ -337,7 +336,7 @@ def figures(rows: Sequence[ScoredForecast], limits: Limits) -> ForecastFigures:
 
 
 def _loss(outcome: Outcome, forecast: Forecast, ceiling: _Ceiling, quantile: float) -> float:
-    """What the forecast cost; each bound that is missing is charged as the most that was ever seen."""
+    """Pinball losses of memory bound, utilisation and slowdown bound; a missing bound is charged as its ceiling."""
     memory = forecast.upper_memory_bytes if forecast.known else ceiling.memory_bytes
     utilization = forecast.peak_utilization_pct if forecast.known else 100.0
     loss = pinball(math.log(max(_memory(outcome), 1)), math.log(max(memory or 0, 1)), quantile)
@@ -349,7 +348,7 @@ def _loss(outcome: Outcome, forecast: Forecast, ceiling: _Ceiling, quantile: flo
 
 
 def _ceilings(outcomes: Sequence[Outcome]) -> dict[str, _Ceiling]:
-    """By device type: the most memory anybody needed there, and the most anybody was slowed down."""
+    """Device type -> the most memory that any attempt needed there, and the highest slowdown."""
     memory: dict[str, int] = defaultdict(int)
     slowdown: dict[str, float] = defaultdict(lambda: 1.0)
     for outcome in outcomes:

@@ -1,7 +1,6 @@
-"""Spans on a time line, as profilers record them, summed up per op.
+"""Sums up the spans that profilers record, per op.
 
-Arrives: spans of ops, on the device or on the host. Leaves: the times of an `OpProfile`: each op's own time without that of
-ops nested in it, and how long nothing ran.
+The result are the times of an `OpProfile`: each op's own time without that of ops nested in it, and how long nothing ran.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ class OpSpan:
 
     @property
     def end_us(self) -> float:
-        """Where it ends."""
+        """Where it ends, in microseconds."""
         return self.start_us + self.length_us
 
 
 def summed(spans: Sequence[OpSpan]) -> dict[str, Any]:
-    """The four time fields of an `OpProfile`; those of a side without spans stay out."""
+    """The four time fields of an `OpProfile`; those of a side (device, host) without spans are left out."""
     found: dict[str, Any] = {}
     for side, on_device in (("device", True), ("host", False)):
         chosen = [span for span in spans if span.on_device == on_device]
@@ -41,7 +40,7 @@ def summed(spans: Sequence[OpSpan]) -> dict[str, Any]:
 
 
 def _own_times(spans: Iterable[OpSpan]) -> dict[str, float]:
-    """Op -> its time without that of spans inside its own, line by line."""
+    """Op -> its time without that of spans nested in its own, line by line."""
     totals: dict[str, float] = defaultdict(float)
     open_spans: list[OpSpan] = []
     line: object = None

@@ -1,6 +1,6 @@
-"""The part of the nightly training that is about device types: ratios from the history, carriers from profiles as well.
+"""The part of the nightly training about types of device: ratios from the history, carriers from profiles as well.
 
-Arrives: the history and the profiles that `gpuq profile` kept. Leaves: a `Transfer`. Never imported by what serves.
+Never imported by what serves.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuq.learn.transfer.transfer import Carriers, Transfer
 
 
 def fit_transfer(history: History, profiles: Sequence[OpProfile], quantile: float) -> Transfer:
-    """What this history and these profiles teach; a carrier only for pairs with enough kinds that were profiled."""
+    """What history and profiles teach; a carrier only for pairs of types with at least `LEAST_KINDS` profiled kinds."""
     found = ratios(history, quantile)
     usable = tuple(one for one in profiles if one.kind and one.device_type and one.step_s and one.ops_us)
     carriers: Carriers = {}
@@ -29,7 +29,7 @@ def fit_transfer(history: History, profiles: Sequence[OpProfile], quantile: floa
 
 
 def _measured(history: History, profiles: Sequence[OpProfile], anchor: str, target: str) -> ProfiledJobs:
-    """The profiles on the anchor of work that was also timed on the target, of the framework that has the most."""
+    """The profiles on the anchor of work that was also timed on the target, of the framework with the most of them."""
     rows: dict[str | None, list[tuple[OpProfile, float]]] = {}
     for profile in profiles:
         if profile.device_type == anchor and profile.kind is not None:

@@ -1,9 +1,8 @@
-"""How long a kind takes on a type of device that it never ran on, from how long it takes on one that it did.
+"""How long a kind takes on a type of device where it never ran, from how long it takes on one where it did.
 
-Arrives: a `Transfer` from the model, the history, a question. Leaves: the duration with an upper one, and the type it came
-from; None where nothing connects the two types. With a profile of the job on the anchor and a carrier for the pair, the
-carrier's ratio is used, else the one ratio of the pair, with its wider bound. Only durations are carried: how full another
-type's memory or cores would be does not follow from how fast it is, so those stay unknown and the job runs alone there.
+With a profile of the job on the anchor and a carrier for the pair of types, the carrier's ratio is used; otherwise the one
+ratio of the pair, with its wider bound; None where nothing connects the two types. Only durations are carried: memory and
+utilisation on another type do not follow from its speed, so they stay unknown and the job runs alone there first.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ Carriers = dict[str, dict[str, Carrier]]
 
 
 class Transfer(msgspec.Struct, frozen=True, kw_only=True):
-    """What a model holds of it: ratios and carriers per pair of types, and the profiles to carry from."""
+    """What a model holds for this: ratios and carriers per pair of types, and the profiles to carry from."""
 
     ratios: Ratios = {}
     carriers: Carriers = {}
@@ -34,7 +33,7 @@ class Transfer(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class TransferredDuration:
-    """Seconds, and the type of device that they were measured on."""
+    """Seconds, and the type of device on which they were measured."""
 
     duration_p50_s: float
     duration_p90_s: float
@@ -42,7 +41,7 @@ class TransferredDuration:
 
 
 class Transfers:
-    """Answers from one `Transfer`; keeps what it has worked out."""
+    """Answers from one `Transfer`; ratios by profile are cached."""
 
     def __init__(self, transfer: Transfer) -> None:
         self._transfer = transfer
@@ -57,7 +56,7 @@ class Transfers:
                 self._anchors.setdefault(target, []).append(anchor)
 
     def duration(self, history: History, kind: str, known: JobFeatures, device_type: str) -> TransferredDuration | None:
-        """The duration on `device_type`, carried from where the bound on it is the narrowest."""
+        """The duration on `device_type`, carried from the anchor with the narrowest bound; None without an anchor."""
         found = [self._from(history, kind, known, anchor, device_type) for anchor in self._anchors.get(device_type, ())]
         candidates = [one for one in found if one is not None]
         return min(candidates, key=lambda one: (one.duration_p90_s / one.duration_p50_s, one.anchor), default=None)
