@@ -1,7 +1,7 @@
-"""What a script says of its job, in the form that goes with a submission.
+"""Combines what a script says of its job, in the form that goes with a submission.
 
-Arrives: the script, the words after it, the folder. Leaves: `hints`, plain and bounded as `gpuq.submission.Hints` wants it,
-or None where nothing is to be read. What the command itself says is not repeated but where only the script knows what it means.
+Plain and bounded as `gpuq.submission.Hints` requires; None where nothing was read. What the command itself says by a usual
+name is not repeated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from gpuq.script.values import Values
 
 
 def hints(script: Path | None, words: Sequence[str], cwd: Path) -> dict[str, Any] | None:
-    """What `script`, called with `words` in `cwd`, says of its job. Never raises."""
+    """What `script`, called with `words` in `cwd`, says of its job; None for nothing. Never raises."""
     try:
         return _read(script, words, cwd)
     except Exception:  # noqa: BLE001 - a script may be anything, and a hint is never worth a submission

@@ -31,14 +31,14 @@ _MODEL_PACKAGES = (
     *("monai.networks.nets.", "keras_hub.models.", "keras_cv.models.", "keras_nlp.models."),
     "torch_geometric.nn.models.",
 )
-# Functions that make the model their first text names.
+# Functions that make the model named by a text argument -> the position of that argument.
 _MODEL_MAKERS = {"create_model": 0, "get_model": 0, "SentenceTransformer": 0, "YOLO": 0, "vision_learner": 1}
 _NO_MODEL = re.compile(r"Tokenizer|Processor|FeatureExtractor|Config|Scheduler|Args|Weights")
 _LAYER_PACKAGES = (
     *("torch.nn.", "keras.layers.", "tensorflow.keras.layers.", "tf.keras.layers.", "keras.src.layers."),
     *("flax.linen.", "flax.nnx.", "haiku.", "equinox.nn.", "torch_geometric.nn.", "paddle.nn.", "mxnet.gluon.nn."),
 )
-# Last names of what a class of a model derives from.
+# Base classes of a network's class, by the last part of their names.
 _MODULES = frozenset(
     {
         *("Module", "LightningModule", "Model", "PreTrainedModel", "FlaxPreTrainedModel", "Layer", "Sequential"),
@@ -83,7 +83,7 @@ class _OwnNetworks:
 
     def __init__(self, surveys: Sequence[Survey]) -> None:
         self._names = self._module_classes(surveys)
-        functions = {name for one in surveys for name in one.parameters if name not in one.bases}
+        functions = {name for one in surveys for name in one.definitions if name not in one.bases}
         calls_in: dict[str, list[Call]] = {}
         for call in (call for one in surveys for call in one.calls):
             for scope in set(call.scopes):
@@ -125,14 +125,14 @@ class _OwnNetworks:
 
 
 def _reached(surveys: Sequence[Survey], values: Values) -> Iterator[Call]:
-    """The calls that no condition and no choice of this command is known to pass over."""
+    """The calls that no condition and no choice of this command is known to skip."""
     calls = [call for one in surveys for call in one.calls]
-    unchosen = _passed_over(calls, values) & {name for one in surveys for name in one.parameters}
+    unchosen = _passed_over(calls, values) & {name for one in surveys for name in one.definitions}
     return (call for call in calls if not unchosen.intersection(call.scopes) and values.holds(call.guards))
 
 
 def _passed_over(calls: Sequence[Call], values: Values) -> set[str]:
-    """What the script names to choose from, by a condition or in a dictionary, and this command does not choose."""
+    """Names that the script offers to choose from, by a condition or in a dictionary, and that this command does not choose."""
     chosen: set[str] = set()
     offered: set[str] = set()
     for call in calls:
@@ -182,7 +182,7 @@ def _with_value(maker: str, value: Any) -> str:
     name = _text(value)
     if name is None:
         return maker
-    # Of a local folder only the last part: where somebody keeps things is nobody's business.
+    # Of a local folder only the last part: paths are private.
     short = word(name.rstrip("/").rpartition("/")[2] if name.startswith(("/", ".", "~")) else name)
     return f"{maker}:{short}" if short else maker
 

@@ -88,9 +88,9 @@ def parameters(names: Iterable[str]) -> int | None:
             return known.parameters
         # `AutoModel.from_pretrained:org/llama-2-7b`
         short = re.split(r"[:/]", _plain(name))[-1]
-        said = _SIZE.search(short.replace("_", "-"))
-        if said:
-            return round(float(said[1]) * (1e9 if said[2] == "b" else 1e6))
+        size = _SIZE.search(short.replace("_", "-"))
+        if size:
+            return round(float(size[1]) * (1e9 if size[2] == "b" else 1e6))
     return None
 
 

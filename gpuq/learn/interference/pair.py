@@ -93,8 +93,8 @@ class PairCosts:
             mine = [pair for pair in pairs if (learned if learned.reaches(*pair) else LAW) is part]
             expected, upper = part.expect_many([one for one, _ in mine], [beside for _, beside in mine])
             for (one, beside), point, bound in zip(mine, expected.tolist(), upper.tolist(), strict=True):
-                said = part.known(one, beside) or None not in (one.utilization_pct, beside.utilization_pct)
-                self._predicted[one, beside, place] = (point, bound) if said else _UNKNOWN
+                answered = part.known(one, beside) or None not in (one.utilization_pct, beside.utilization_pct)
+                self._predicted[one, beside, place] = (point, bound) if answered else _UNKNOWN
 
 
 def pair_cost(history: History, kind: str, place: str, quantile: float, predicted: PairCost) -> PairCost:

@@ -219,9 +219,9 @@ class _Problem:
             logs = found.x
             trust = evidence.trust(logs)
         variances = dict(zip(self._terms, map(float, np.exp(logs[:-1])), strict=True))
-        said = {term: variance * float(np.diag(self._terms[term]).mean()) for term, variance in variances.items()}
-        least = _NEGLIGIBLE * math.fsum(said.values())
-        kept = {term: variance for term, variance in variances.items() if said[term] >= least}
+        shares = {term: variance * float(np.diag(self._terms[term]).mean()) for term, variance in variances.items()}
+        least = _NEGLIGIBLE * math.fsum(shares.values())
+        kept = {term: variance for term, variance in variances.items() if shares[term] >= least}
         return kept, math.exp(logs[-1]), trust
 
 
