@@ -68,7 +68,7 @@ def test_width_and_depth_of_a_loop_are_values_and_the_layer_in_it_counts_once():
     assert found["layers"]["MultiheadAttention"] == 1
 
 
-def test_an_option_of_an_odd_name_is_known_by_what_it_is_used_for():
+def test_option_with_an_odd_name_is_recognised_by_its_use():
     assert setting(read("transformer.py"), "batch") == ("8", "default")
     assert setting(read("transformer.py", "--n", "24"), "batch") == ("24", "argument")
     assert setting(read("transformer.py"), "sequence") == ("128", "default")
@@ -233,14 +233,14 @@ ODD = {
 
 
 @pytest.mark.parametrize("source", ODD.values(), ids=ODD)
-def test_odd_scripts_give_what_can_be_read_or_nothing(tmp_path: Path, source: bytes):
+def test_odd_scripts_give_valid_hints_or_none(tmp_path: Path, source: bytes):
     script = tmp_path / "t.py"
     script.write_bytes(source)
     found = hints(script, [], tmp_path)
     assert found is None or msgspec.convert(found, Hints)
 
 
-def test_what_is_no_file_is_not_waited_for(tmp_path: Path):
+def test_pipes_and_missing_files_give_no_hints(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe.py")
     os.mkfifo(tmp_path / "pipe.json")
     assert hints(tmp_path / "pipe.py", ["pipe.json"], tmp_path) is None
@@ -248,7 +248,7 @@ def test_what_is_no_file_is_not_waited_for(tmp_path: Path):
     assert hints(tmp_path / "missing.py", [], tmp_path) is None
 
 
-def test_where_a_model_lies_is_not_told(tmp_path: Path):
+def test_path_of_a_local_model_is_not_sent(tmp_path: Path):
     (tmp_path / "t.py").write_text(
         "from transformers import AutoModel\nAutoModel.from_pretrained('/secret/place/my-bert')\n"
     )
@@ -281,7 +281,7 @@ words = st.lists(
     source=st.one_of(st.binary(max_size=200), st.lists(lines, max_size=30).map(lambda many: "\n".join(many).encode())),
     given_=words,
 )
-def test_nothing_raises_and_what_is_told_is_always_accepted(tmp_path_factory: Any, source: bytes, given_: list[str]):
+def test_hints_of_any_script_are_valid_and_deterministic(tmp_path_factory: Any, source: bytes, given_: list[str]):
     from gpuq.script import hints as module
 
     folder = tmp_path_factory.mktemp("odd")
@@ -292,7 +292,7 @@ def test_nothing_raises_and_what_is_told_is_always_accepted(tmp_path_factory: An
 
 
 @pytest.mark.parametrize("script", sorted(SCRIPTS.glob("*.py")), ids=lambda path: path.name)
-def test_comments_and_white_space_change_nothing(tmp_path: Path, script: Path):
+def test_comments_and_white_space_do_not_change_hints(tmp_path: Path, script: Path):
     (tmp_path / "parts.py").write_bytes((SCRIPTS / "parts.py").read_bytes())
     other = tmp_path / script.name
     other.write_text("# a comment\n\n" + ast.unparse(ast.parse(script.read_text())).replace("\n", "\n\n"))

@@ -58,7 +58,7 @@ def memory(runs: list[MeasuredRun], **values: Value) -> tuple[float, float]:
         ("never-heard-of", 1.8, 2.0),
     ],
 )
-def test_twice_the_value_may_need_as_much_more_as_its_meaning_allows(setting: str, at_least: float, at_most: float):
+def test_range_for_twice_the_value_follows_the_meaning_of_the_setting(setting: str, at_least: float, at_most: float):
     """Of ten GiB on a GPU, nearly all grows."""
     least, most = memory([ran(10.0, **{setting: 8.0})], **{setting: 16.0})
     assert at_least < most / 10 <= at_most
@@ -67,7 +67,7 @@ def test_twice_the_value_may_need_as_much_more_as_its_meaning_allows(setting: st
     assert most == pytest.approx(10.0), "a smaller value is bounded by the larger one's need"
 
 
-def test_what_a_framework_takes_does_not_grow():
+def test_fixed_part_of_a_framework_does_not_grow():
     runs = [MeasuredRun(known=known("keras", hidden=8.0), peak_utilization_pct=1.0, peak_memory_bytes=300 * 2**20, duration_s=9.0,
                 alone_rate=None, whole=True, shared=False, attempt=None)]  # fmt: skip
     needs = ScriptRuns(runs, "cpu-1").compared(known("keras", hidden=32.0)).memory
@@ -75,20 +75,20 @@ def test_what_a_framework_takes_does_not_grow():
     assert 300 * 2**20 < needs.most < 4 * 300 * 2**20
 
 
-def test_two_widths_grow_what_lies_between_them_not_each_other():
+def test_two_widths_together_count_as_the_larger_effect():
     both = memory([ran(10.0, emsize=64.0, nhid=64.0)], emsize=128.0, nhid=128.0)[1]
     assert both == pytest.approx(memory([ran(10.0, nhid=64.0)], nhid=128.0)[1])
     rows_and_columns = memory([ran(10.0, rows=64.0, cols=64.0)], rows=128.0, cols=128.0)[1]
     assert rows_and_columns > 1.9 * memory([ran(10.0, rows=64.0)], rows=128.0)[1]
 
 
-def test_a_number_that_is_not_whole_is_no_size():
+def test_fractional_number_is_a_factor_and_no_size():
     assert memory([ran(10.0, ridge=0.001)], ridge=0.5)[1] < 16
     assert memory([ran(10.0, ridge=0.001)], ridge=0.0)[1] < 16
     assert memory([ran(10.0, ridge=1.0)], ridge=500.0)[1] > 1000
 
 
-def test_fewer_parts_of_a_batch_are_larger():
+def test_fewer_accumulation_steps_mean_larger_parts():
     assert memory([ran(10.0, num_minibatches=4.0)], num_minibatches=1.0)[1] > 30
     assert memory([ran(10.0, num_minibatches=1.0)], num_minibatches=4.0)[1] < 12
 
@@ -110,7 +110,7 @@ def test_every_further_run_narrows_the_range():
     assert both[0] >= alone[0]
 
 
-def test_a_setting_that_was_shown_not_to_matter_widens_nothing():
+def test_setting_measured_without_effect_does_not_widen_the_range():
     shown = [ran(1.0, shards=4.0, hidden=64.0), ran(1.01, shards=16.0, hidden=64.0)]
     assert memory([shown[0]], shards=32.0, hidden=64.0)[1] > 5
     assert memory(shown, shards=32.0, hidden=64.0)[1] < 1.6
@@ -119,7 +119,7 @@ def test_a_setting_that_was_shown_not_to_matter_widens_nothing():
     assert memory(words, activation="tanh")[1] < 1.1
 
 
-def test_a_setting_that_was_shown_to_matter_is_extrapolated_at_its_steepest():
+def test_measured_effect_is_extrapolated_with_the_highest_power():
     """Memory of a + b * width ** 2 lies below the bound at any width beyond."""
 
     def truth(width: float) -> float:
@@ -130,7 +130,7 @@ def test_a_setting_that_was_shown_to_matter_is_extrapolated_at_its_steepest():
         assert truth(width) * 0.75 < memory(runs, hidden=width)[1] < 2 * truth(width)
 
 
-def test_epochs_take_as_much_longer_without_the_start_up():
+def test_duration_grows_with_epochs_except_for_the_start_up():
     (one,) = [ran(1.0, 130.0, first_step_s=30.0, epochs=1.0)]
     half, most = seconds(compared([one], epochs=14.0).seconds)
     assert half == pytest.approx(30 + 14 * 100, rel=0.2)
@@ -139,17 +139,17 @@ def test_epochs_take_as_much_longer_without_the_start_up():
     assert back == pytest.approx(130, rel=0.3)
 
 
-def test_epochs_once_measured_twice_are_a_line():
+def test_duration_at_two_measured_epochs_gives_a_line():
     runs = [ran(1.0, 10 + 50 * epochs, epochs=epochs) for epochs in (1.0, 4.0)]
     half, _ = seconds(compared(runs, epochs=20.0).seconds)
     assert half == pytest.approx(1010, rel=0.1)
 
 
-def test_a_run_of_a_second_shows_no_memory():
+def test_run_shorter_than_the_sampling_shows_no_memory():
     assert compared([ran(1.0, 1.0, hidden=8.0)], hidden=16.0).memory is None
 
 
-def test_only_what_was_given_counts_where_the_other_does_not_know_it():
+def test_setting_of_one_side_counts_only_if_it_was_given():
     plain, scripted = known(hidden=8.0), known(hidden=8.0, layers=2.0)
     assert changes(plain, scripted) == []
     asked = JobFeatures(values=scripted.values, given=frozenset({"layers"}))
@@ -160,33 +160,33 @@ def test_only_what_was_given_counts_where_the_other_does_not_know_it():
     assert needs.most == ANYTHING, "twice a default that is not known may be any number of times it"
 
 
-def test_a_job_whose_settings_are_not_known_differs_in_none():
+def test_job_with_unknown_settings_differs_in_none():
     """Of a run that was recorded before settings were, a job that is given some differs in all of them."""
     assert changes(JobFeatures(), known(hidden=8.0)) == []
     asked = JobFeatures(values=known(hidden=8.0).values, given=frozenset({"hidden"}))
     assert changes(asked, JobFeatures()) == [SettingChange("hidden", None, 8.0)]
 
 
-def test_a_device_with_more_to_do_is_busier_and_never_beyond_full():
+def test_more_work_raises_utilisation_up_to_100_percent():
     assert busier(50.0, 1.0) == 50.0
     assert busier(50.0, 3.0) == pytest.approx(75.0)
     assert busier(100.0, 8.0) == 100.0
     assert busier(0.0, 8.0) == 0.0
 
 
-def test_a_bound_allows_for_noise_beside_growth():
+def test_bound_combines_noise_and_growth():
     assert bounded(growth.NeedRange(1.0, 1.0, 1.0), 1.2) == pytest.approx(1.2)
     assert bounded(growth.NeedRange(1.0, 1.0, 2.0), 1.2) == pytest.approx(
         math.exp(math.hypot(math.log(2), math.log(1.2)))
     )
 
 
-def test_the_comparison_is_bounded_however_many_settings_ran():
+def test_comparison_uses_a_limited_number_of_runs():
     runs = [ran(1.0 + n / 1000, hidden=64.0, shards=float(n + 1)) for n in range(500)]
     assert memory(runs, hidden=64.0, shards=499.0)[1] < 1.6
 
 
-def test_kinds_of_change_are_plain_data() -> None:
+def test_setting_change_is_hashable_plain_data() -> None:
     values: dict[str, Any] = {"a": 1.0, "b": "x"}
     assert SettingChange("a", values["a"], 2.0).ratio == 2.0
     assert SettingChange("b", values["b"], 2.0).ratio is None

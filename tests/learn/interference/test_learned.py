@@ -28,7 +28,7 @@ PROFILES = st.builds(
 )
 
 
-def test_two_light_jobs_do_not_disturb_each_other_and_two_full_ones_halve_their_speed():
+def test_law_of_light_jobs_is_1_and_of_full_jobs_is_2():
     assert slowdown(20, 30) == pytest.approx(1.0, abs=0.01)
     assert slowdown(100, 100) == pytest.approx(2.0, abs=0.01)
     assert slowdown(50, None) is None
@@ -40,7 +40,7 @@ def test_more_utilisation_never_slows_less(one, other, more):
 
 
 @given(FLOATS, FLOATS)
-def test_without_evidence_the_law_alone_speaks(one, other):
+def test_without_evidence_the_law_alone_is_used(one, other):
     expected, upper = expect(LAW, Profile("a", utilization_pct=one), Profile("b", utilization_pct=other))
 
     assert expected == pytest.approx(slowdown(one, other))
@@ -48,7 +48,7 @@ def test_without_evidence_the_law_alone_speaks(one, other):
 
 
 @given(st.lists(PROFILES, min_size=1, max_size=5, unique_by=lambda profile: profile.kind))
-def test_likeness_makes_a_covariance_whatever_is_unknown(profiles):
+def test_similarity_is_a_covariance_with_unknown_inputs(profiles):
     inputs = informative_inputs(profiles)
     shape = Shape(inputs=inputs, reaches=(1.0,) * len(inputs), alike=0.9)
     table = similarity(profiles, profiles, shape)
@@ -65,7 +65,7 @@ def test_how_many_of_two_kinds_are_known():
     assert [part.known(*pair) for pair in ((a, b), (a, c), (c, c))] == [2, 1, 0]
 
 
-def test_a_measured_direction_moves_its_own_kinds_and_nobody_unlike_them():
+def test_measured_pair_moves_only_its_kinds_and_similar_ones():
     a, b, c, d = (Profile(name, utilization_pct=50.0) for name in "abcd")
     part = Interference((a, b), ((0, 1, 2.0),))
     law = slowdown(50, 50)
@@ -74,7 +74,7 @@ def test_a_measured_direction_moves_its_own_kinds_and_nobody_unlike_them():
     assert expect(part, c, d)[0] > 1.0
 
 
-def test_many_questions_are_answered_as_one_by_one():
+def test_batch_of_pairs_is_answered_as_one_by_one():
     kinds = [Profile(name, utilization_pct=40.0 + 10 * place) for place, name in enumerate("abcd")]
     part = Interference(tuple(kinds[:2]), ((0, 1, 1.0), (1, 0, -0.5)))
     ones, besides = [kinds[0], kinds[2], kinds[3]], [kinds[1], kinds[0], kinds[3]]
@@ -104,13 +104,13 @@ def test_a_profile_is_what_the_kind_showed_alone():
     assert profile == Profile("kind", "model:bert", 60.0, None, 5.0, -math.log(4.0))
 
 
-def test_a_kind_without_runs_is_what_was_foretold_of_it():
+def test_profile_of_a_kind_without_runs_is_its_forecast():
     profile = observed("kind", [], JobFeatures(batch_log2=3.0, tokens=("script:train", "folder:vision")), 70.0)
 
     assert profile == Profile("kind", "folder:vision script:train", 70.0, None, 3.0, None)
 
 
-def test_what_light_pairs_taught_says_nothing_of_heavy_ones() -> None:
+def test_light_pairs_are_no_evidence_for_heavy_ones() -> None:
     """A queue measures what it admits: 40 beside 50 disturbed nobody, which does not make 50 beside 95 harmless."""
     profiles = {name: Profile(name, utilization_pct=pct) for name, pct in (("a", 40.0), ("b", 50.0), ("c", 45.0))}
     measured = {(a, b): [1.02] for a in profiles for b in profiles if a != b}
@@ -123,7 +123,7 @@ def test_what_light_pairs_taught_says_nothing_of_heavy_ones() -> None:
     assert not learned.reaches(heavy, profiles["b"])
 
 
-def test_without_any_utilisation_nothing_can_be_said_against_what_was_learned() -> None:
+def test_load_does_not_limit_pairs_of_unknown_utilisation() -> None:
     learned = fit({}, {("a", "b"): [1.2], ("b", "a"): [1.3]}, 0.95)
     assert learned is not None
     assert learned.reaches(Profile("a"), Profile("new"))

@@ -15,7 +15,7 @@ def test_a_single_becomes_a_profile_and_blank_stays_unknown():
     assert profile_of(SINGLES[1]) == Profile("b")
 
 
-def test_each_row_teaches_both_directions_and_a_blank_one_none():
+def test_each_row_gives_both_directions_unless_blank():
     found = directed([Pair("gpu", "mps", "a", "b", 1.2, None), Pair("gpu", "mps", "b", "a", 1.4, 1.3)])
 
     assert found == {("gpu", "mps"): {("a", "b"): [1.2, 1.3], ("b", "a"): [1.4]}}

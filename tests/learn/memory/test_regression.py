@@ -59,7 +59,7 @@ def answer(of: Predictor, attempt: Outcome) -> Forecast:
 
 @pytest.mark.parametrize("model", [0, 3])
 @pytest.mark.parametrize("batch", [8, 256])
-def test_another_batch_size_of_a_known_model_is_read_off_the_others(model: int, batch: int):
+def test_new_batch_size_of_a_known_model_is_interpolated(model: int, batch: int):
     truth, memory = law(model, batch)
     found = guess(lawful_peaks(), outcome(0, model=f"net{'abcd'[model]}", batch=batch))
     assert found.tier.name == "sizes"
@@ -76,7 +76,7 @@ def of_work(number: int, work: float | None, batch: int = 32) -> Outcome:
     return outcome(number, model=f"{'abcdefghij'[number % 10]}net", batch=batch, utilization=truth, work=work)
 
 
-def test_a_new_model_is_read_off_the_work_of_its_samples():
+def test_new_model_is_predicted_from_its_work_per_sample():
     peaks = fitted([of_work(i, 2.0 ** (20 + 2 * i), batch) for i in range(8) if i != 5 for batch in (16, 32, 64)])
     light, asked, unknown = (guess(peaks, of_work(9, work)) for work in (2.0**20, 2.0**30, None))
     assert asked.utilization is not None
@@ -87,7 +87,7 @@ def test_a_new_model_is_read_off_the_work_of_its_samples():
     assert 25 < unknown.utilization[0] < 65, "as the others, where nobody says how much work it is"
 
 
-def test_a_new_model_of_a_known_script_is_less_sure_than_a_new_batch_size():
+def test_new_model_of_a_script_has_a_wider_bound_than_a_new_batch_size():
     same, other = (guess(lawful_peaks(), outcome(0, model=name, batch=8)) for name in ("netb", "other"))
     assert other.tier.evidence == "script template, 20 runs of 20 kinds"
     assert same.memory is not None
@@ -97,7 +97,7 @@ def test_a_new_model_of_a_known_script_is_less_sure_than_a_new_batch_size():
     assert other.utilization[0] < other.utilization[1] <= 100
 
 
-def test_the_owner_speaks_for_a_script_of_theirs_and_nobody_for_a_stranger():
+def test_new_script_is_predicted_by_its_owner_and_a_stranger_is_not():
     found = guess(lawful_peaks(), outcome(0, script="speech", model="wave"))
     assert found.tier.name == "owner"
     assert found.tier.evidence == "owner alice, 20 runs of 20 kinds"
@@ -106,7 +106,7 @@ def test_the_owner_speaks_for_a_script_of_theirs_and_nobody_for_a_stranger():
     assert PeakPredictor(lawful_peaks(), None).new_kinds([known(stranger)]) == [None]
 
 
-def test_whoever_trains_it_a_family_is_known_once_there_are_enough_of_it():
+def test_model_family_is_evidence_across_owners_from_three_kinds_on():
     found = guess(lawful_peaks(), outcome(0, owner="bob", script="speech", model="neta", batch=16))
     assert found.tier.name == "cluster"
     assert found.tier.evidence == "5 kinds of the family neta, regressed in log batch"
@@ -119,7 +119,7 @@ def test_the_duration_of_a_new_kind_comes_from_its_template():
     assert found.duration[1] >= found.duration[0]
 
 
-def test_all_at_once_are_answered_as_one_by_one():
+def test_batch_of_jobs_is_answered_as_one_by_one():
     jobs = [known(outcome(0, model=f"net{letter}", batch=2**i)) for letter in "abxy" for i in range(9)]
     foreteller = PeakPredictor(lawful_peaks(), None)
     together = foreteller.new_kinds(jobs)
@@ -148,7 +148,7 @@ def test_too_few_kinds_make_no_regression():
     assert fit_peaks(history(), 0.95) == {}
 
 
-def test_what_nobody_measured_has_no_forecast():
+def test_unmeasured_target_has_no_forecast():
     peaks = fitted([replace(one, peak_memory_bytes=None, duration_s=None) for one in lawful(models=2)])
     assert (peaks.memory, peaks.duration) == (None, None)
     found = guess(peaks, outcome(0, model="neta", batch=8))
@@ -156,7 +156,7 @@ def test_what_nobody_measured_has_no_forecast():
     assert not answer(Predictor(history(), model_of(peaks), Learning()), outcome(0, model="neta", batch=8)).known
 
 
-def test_a_constant_history_is_foretold_as_it_is():
+def test_constant_history_is_predicted_exactly():
     same = [outcome(i, model=f"net{'abcdef'[i]}", utilization=40.0, memory=GIB) for i in range(6)]
     found = guess(fitted(same), outcome(9, model="netx"))
     assert found.utilization is not None
@@ -178,7 +178,7 @@ def test_a_flood_of_one_kind_moves_no_other():
     assert after.utilization[0] == pytest.approx(before.utilization[0], abs=3)
 
 
-def test_a_flood_of_kinds_leaves_the_others_their_rows():
+def test_owner_with_many_kinds_leaves_other_owners_their_rows():
     ours = lawful(models=1)
     flood = [outcome(100 + i, owner="mallory", kind=f"m{i}", utilization=1.0) for i in range(MOST_ROWS + 50)]
     kept = history(*ours, *flood)
@@ -190,7 +190,7 @@ def test_a_flood_of_kinds_leaves_the_others_their_rows():
     assert {one.kind for one in ours} <= chosen
 
 
-def test_poisoned_values_stay_where_they_are():
+def test_poisoned_values_do_not_move_other_kinds():
     poison = outcome(500, script="vision", model="evil", batch=32, utilization=100.0, memory=2**50)
     job = outcome(0, model="netc", batch=8)
     clean, poisoned = guess(lawful_peaks(), job), guess(fitted([*lawful(), poison]), job)
@@ -199,7 +199,7 @@ def test_poisoned_values_stay_where_they_are():
     assert poisoned.memory[0] == pytest.approx(clean.memory[0], rel=0.3)
 
 
-def test_own_runs_count_at_once_and_the_like_of_a_kind_count_less_with_each():
+def test_own_runs_count_at_once_and_similar_kinds_count_less_with_each():
     of = Predictor(history(*lawful()), model_of(lawful_peaks()), Learning())
     unlike = outcome(900, model="netb", batch=8, utilization=90.0)
     first = answer(of, unlike).expected_utilization_pct or 0
@@ -221,7 +221,7 @@ def test_a_forecast_is_cautious_where_admission_adds_up():
     assert found.evidence == "script template, 20 runs of 20 kinds"
 
 
-def test_leaving_out_in_closed_form_is_leaving_out():
+def test_leave_out_in_closed_form_equals_refitting():
     peaks = lawful_peaks()
     assert peaks.memory is not None
     side = KernelInputs([row.inputs for row in peaks.rows])
@@ -249,7 +249,7 @@ def replace_trust(peaks: Peaks, places: Sequence[int]):
     return msgspec.structs.replace(peaks.memory, trust=tuple(peaks.memory.trust[i] for i in places))
 
 
-def test_each_level_is_judged_without_what_it_would_not_have():
+def test_each_tier_is_calibrated_without_nearer_evidence():
     rows = lawful_peaks().rows
     assert groups_left_out(rows, "sizes") == list(range(20))
     by_model = groups_left_out(rows, "template")
@@ -271,7 +271,7 @@ jobs = st.builds(
 
 @settings(deadline=None, max_examples=50)
 @given(st.lists(jobs, min_size=1, max_size=8))
-def test_a_covariance_is_one(found: list[JobFeatures]):
+def test_kernel_gives_a_positive_semidefinite_covariance(found: list[JobFeatures]):
     """Symmetric, no negative eigenvalue, and with the diagonal that is told beforehand: whatever the jobs."""
     side = KernelInputs([job_inputs(job) for job in found])
     variances = table(dict.fromkeys(CrossSimilarity(side, side).terms(), 1.0))
@@ -283,7 +283,7 @@ def test_a_covariance_is_one(found: list[JobFeatures]):
 
 @settings(deadline=None, max_examples=50)
 @given(jobs)
-def test_whatever_is_asked_bounds_are_in_order(job: JobFeatures):
+def test_bounds_of_any_job_are_in_order(job: JobFeatures):
     (found,) = PeakPredictor(lawful_peaks(), None).new_kinds([job])
     if found is not None:
         assert found.utilization is not None
