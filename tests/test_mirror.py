@@ -52,6 +52,7 @@ ELSEWHERE = {
     "gpuq/lab/characterize/table.py": "tests/lab/characterize/test_relevance.py",
     "gpuq/lab/characterize/text.py": "tests/lab/characterize/test_report.py",
     "gpuq/learn/training/clusters.py": "tests/learn/serving/test_predictor.py",
+    "gpuq/learn/features/setting_effects.py": "tests/learn/features/test_growth.py",
     "gpuq/learn/features/families.py": "tests/learn/features/test_kind.py",
     "gpuq/learn/history/history.py": "tests/learn/serving/test_predictor.py",
     "gpuq/learn/interference/profile.py": "tests/learn/interference/test_learned.py",
