@@ -61,6 +61,7 @@ class Delivery:
         await self._try(self._inbox.add(wire.seal(report, self._key)))
 
     async def _exchange(self) -> None:
+        # Acknowledgements first: what they remove need not be sent again.
         self._forget(await self._inbox.acknowledged(self._host) or 0)
         for message in self._due():
             await self._inbox.add(wire.seal(message, self._key))

@@ -159,6 +159,7 @@ async def _wait_for_changes(context: ApiContext, before: States, seconds: int) -
     deadline = loop.time() + seconds
     selection = Selection(ids=_ranges(before))
     while True:
+        # Thousands of jobs make this query slow: the pause grows with it, so that waiting does not load the database.
         started = loop.time()
         now: States = await context.read(context.store.select, selection)
         changed = all(now.get(job) is not state for job, state in before.items())
