@@ -89,16 +89,7 @@ class Recorder:
         if job is None:
             return
         verdict = state.verdicts.get(job_id)
-        self._changes[job_id] = JobChange(
-            id=job_id,
-            state=job.state,
-            state_since=job.since,
-            attempt=job.attempt,
-            alone=job.alone,
-            cancel_requested=job.cancel_requested,
-            verdict=plain(verdict) if verdict else None,
-            reason=self._reasons.get(job_id),
-        )
+        self._changes[job_id] = JobChange(job, plain(verdict) if verdict else None, self._reasons.get(job_id))
 
     def _note_report(self, report: HostReported) -> None:
         for device in report.devices:

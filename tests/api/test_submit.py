@@ -74,7 +74,7 @@ async def test_what_arrives_during_a_commit_shares_the_next_one(endpoint: Endpoi
     while not endpoint.context.committer._thread._work_queue.empty() or not endpoint.context.committer._thread._threads:
         await asyncio.sleep(0.005)
     others = [asyncio.create_task(endpoint.post(JOBS, submission(name=f"o{n}"))) for n in range(20)]
-    while len(endpoint.context.committer._asks) < 20:
+    while len(endpoint.context.committer._batches) < 20:
         await asyncio.sleep(0.005)
     gate.set()
     answers = await asyncio.gather(first, *others)
@@ -295,7 +295,7 @@ async def test_what_was_asked_before_the_end_is_committed(settings: object) -> N
     store.before_commit = lambda: gate.wait(10) and None
     async with started(settings, store, MemoryStream()) as endpoint:  # type: ignore[arg-type]
         asking = asyncio.create_task(endpoint.post(JOBS, submission()))
-        while endpoint.context.committer._asks == [] and not endpoint.context.committer._thread._threads:
+        while endpoint.context.committer._batches == [] and not endpoint.context.committer._thread._threads:
             await asyncio.sleep(0.005)
         endpoint.context.stopping.set()
         gate.set()

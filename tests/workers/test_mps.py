@@ -10,7 +10,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import pytest
 from gpuq_workers import mps
 from gpuq_workers.run_job import environment
@@ -112,12 +111,12 @@ def test_a_job_without_mps_or_a_daemon_that_is_gone_changes_nothing(settings: Se
 
 def test_the_driver_is_told_the_promise_only_if_that_was_asked_for(settings: Settings):
     placement = Placement({shim_mps.PIPES: "/pipes"}, None)
-    launched = msgspec.structs.replace(spec(["true"]), promised=(3 * 2**30, 2**30))
-    env = environment(settings, launched, placement)
+    attempt = replace(spec(["true"])[1], promised=(3 * 2**30, 2**30))
+    env = environment(settings, {}, attempt, placement)
     assert env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == "0=3072M,1=1024M"
-    assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in environment(settings, launched, Placement({}, None))
+    assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in environment(settings, {}, attempt, Placement({}, None))
     unlimited = replace(settings, devices=Devices(mps=True))
-    assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in environment(unlimited, launched, placement)
+    assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in environment(unlimited, {}, attempt, placement)
 
 
 HANDLES = "import signal, time; signal.signal(15, lambda *_: open({told!r}, 'a').write('heard\\n'))\n"

@@ -132,13 +132,14 @@ def job_row(row: Sequence[Any]) -> JobRow:
 
 def change_values(change: JobChange) -> dict[str, Any]:
     """A job's changed columns, and its id as `changed`."""
+    job = change.job
     return {
-        "changed": change.id,
-        "state": change.state.value,
-        "state_since": change.state_since,
-        "attempt": change.attempt,
-        "alone": change.alone,
-        "cancel_requested": change.cancel_requested,
+        "changed": job.id,
+        "state": job.state.value,
+        "state_since": job.since,
+        "attempt": job.attempt,
+        "alone": job.alone,
+        "cancel_requested": job.cancel_requested,
         "verdict": to_optional_json(change.verdict),
         "reason": clean(change.reason),
     }
