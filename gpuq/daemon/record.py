@@ -11,7 +11,7 @@ from typing import Any
 
 from gpuq.adapters.store.contract import AttemptRow, Commit, JobChange
 from gpuq.codec import plain
-from gpuq.core.state.actions import Action, Archive, Launch, Requeue, SetPendingReason
+from gpuq.core.state.actions import Action, Archive, Launch, Requeue, SetPendingReason, Stop
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.events import Event, Exited, HostReported, Started
@@ -58,6 +58,8 @@ class Recorder:
                 self.commit.launched.append(self._row(item, state))
             case Started(attempt=attempt, at=at, log_path=log_path):
                 self.commit.started.append((attempt, at, log_path))
+            case Stop(attempt=attempt, reason=reason):
+                self.commit.stopped.append((attempt, reason))
             case Exited():
                 self._reasons[item.attempt.job] = item.reason
                 end = self._end(item)

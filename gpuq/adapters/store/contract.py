@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from gpuq.core.state.attempt import Attempt, AttemptId
+from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import Job, JobId, JobState
 from gpuq.messages.outcome import AttemptOutcome
@@ -49,6 +49,8 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
     boot_id: str | None = None
     started_at: float | None = None
     log_path: str | None = None
+    stop_reason: StopReason | None = None
+    """Why gpuq stops it, from the moment that it decided to; None for an attempt that it never stopped."""
     ended_at: float | None = None
     ending: str | None = None
     exit_code: int | None = None
@@ -141,6 +143,7 @@ class Commit(msgspec.Struct, kw_only=True):
     launched: list[AttemptRow] = []
     started: list[tuple[AttemptId, float, str]] = []
     """(attempt, started_at, log_path)."""
+    stopped: list[tuple[AttemptId, StopReason]] = []
     ended: list[tuple[AttemptId, dict[str, Any]]] = []
     """(attempt, {ended_at, ending, exit_code, reason, measurement, actual})."""
     devices: list[Device] = []

@@ -59,6 +59,7 @@ _PLAIN_ATTEMPT = (
     "ending",
     "exit_code",
     "reason",
+    "stop_reason",
 )
 _JSON_ATTEMPT = ("launch", "features", "measurement", "actual")
 ATTEMPT_COLUMNS = tuple(attempts.c[name] for name in (*_PLAIN_ATTEMPT, "devices", *_JSON_ATTEMPT))
