@@ -20,12 +20,13 @@ from gpuq.api.contract.schema import (
     ResidentView,
     VerdictView,
 )
-from gpuq.api.messages import RULES, STATES, rfc3339, rfc3339_or_none, sentence
+from gpuq.api.messages import STATES, rfc3339, rfc3339_or_none
 from gpuq.core.state.device import Device, Vitals
 from gpuq.core.state.device_names import DeviceNames, natural_order
 from gpuq.core.state.job import ENDED, WAITING, JobState
 from gpuq.messages.live import DeviceStatus, LiveView, ResidentStatus
 from gpuq.messages.outcome import UNMEASURED
+from gpuq.messages.verdicts import RULES, sentence
 
 _FORECAST_KEYS = ForecastView.__struct_fields__
 # What a `ResidentView` shows of a `ResidentStatus` as it is.

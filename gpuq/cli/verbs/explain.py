@@ -9,8 +9,7 @@ from gpuq.cli import messages
 from gpuq.cli.arguments import Parser, add_id, one_id
 from gpuq.cli.client import Client, Record, print_json
 from gpuq.cli.sections import forecast_facts, section
-
-_WAITING = frozenset({"PENDING", "HELD"})
+from gpuq.states import ACTIVE, WAITING
 
 
 def run(words: list[str]) -> int:
@@ -36,7 +35,7 @@ def screen(told: Record, width: int, colour: bool) -> list[str]:
 
 
 def _answer(told: Record, headline: str) -> list[str]:
-    verdict, waits = told.get("verdict"), told["state"] in _WAITING
+    verdict, waits = told.get("verdict"), told["state"] in WAITING
     if waits and (told.get("position") or 0) > 1:
         return _in_line(told, headline)
     if verdict:
@@ -70,11 +69,11 @@ def _start(told: Record) -> str:
 
 def _headline(told: Record) -> str:
     state = told["state"]
-    if state in _WAITING:
+    if state in WAITING:
         return "waits" if state == "PENDING" else f"waits ({state})"
     partners = " and ".join(map(str, told.get("partners") or []))
     device = fmt.device_name(told)
     where = f" on {device}" if device else ""
-    if state in {"STARTING", "RUNNING", "COMPLETING"}:
+    if state in ACTIVE:
         return f"runs{where} beside {partners}" if partners else f"runs{where} alone"
     return f"is {state}; it ran{where}" if where else f"is {state}"

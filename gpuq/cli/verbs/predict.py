@@ -10,8 +10,8 @@ from gpuq.cli import job_options, messages, misplaced
 from gpuq.cli.arguments import Parser
 from gpuq.cli.client import Client, Record, print_json
 from gpuq.cli.sections import facts, section, with_upper
+from gpuq.errors import NeverFits
 
-_NEVER_FITS = 7
 _ORIGINS = {
     "argument": "from the command",
     "config file": "from its configuration file",
@@ -51,7 +51,7 @@ def foretell(
         print_json(told)
     else:
         print("\n".join(screen(told, fmt.terminal_width(), alone=body["share"] == "never", colour=colour)))
-    return _NEVER_FITS if told.get("never_fits") else 0
+    return NeverFits.exit_code if told.get("never_fits") else 0
 
 
 def screen(told: Record, width: int, *, alone: bool = False, colour: bool = False) -> list[str]:
