@@ -44,7 +44,6 @@ ELSEWHERE = {
     "gpuq/core/state/forecast.py": "tests/core/scheduling/test_admit.py",
     "gpuq/learn/features/arguments.py": "tests/learn/features/test_kind.py",
     "gpuq/learn/serving/record.py": "tests/daemon/test_learner.py",
-    "gpuq/messages/live.py": "tests/messages/test_formats.py",
     "gpuq/messages/units.py": "tests/cli/test_format.py",
     "gpuq/lab/evaluate/answers.py": "tests/lab/evaluate/test_baselines.py",
     # Parts of the report, which is only read whole.
