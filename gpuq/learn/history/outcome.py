@@ -63,9 +63,9 @@ class Outcome:
     """The forecast stored at launch; None where there was none."""
     sharing: str | None = None
     memory_cause: str | None = None
-    """Whose use left the device without memory (`core.attempt.MemoryCause`); None where that is not known."""
+    """Whose use left the device without memory (a `MemoryCause`); None where that is not known."""
     power_w: float | None = None
-    """What each of its devices drew in the mean, in watts; None beside others, whose part of it is only an estimate."""
+    """The mean power of each of its devices, in watts; None for an attempt that shared, whose part of it is only an estimate."""
     first_step_s: float | None = None
     """From its start to its first step; None where no step was counted."""
     utilization_at_most: float | None = None
@@ -116,7 +116,7 @@ class AttemptSide(Protocol):
 def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[str, str]) -> Outcome | None:
     """The outcome of an ended attempt. None if it never ran, its device's type is unknown, or its row cannot be right.
 
-    `device_types` (device id -> type) is asked only where the row does not name the type itself.
+    `device_types` (device id -> type) is used only where the row does not name the type itself.
     """
     actual, started, ended = attempt.actual, attempt.started_at, attempt.ended_at
     if actual is None or ended is None or attempt.ending is None or not math.isfinite(ended):
