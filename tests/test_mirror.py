@@ -44,7 +44,6 @@ ELSEWHERE = {
     "gpuq/core/state/forecast.py": "tests/core/scheduling/test_admit.py",
     "gpuq/learn/features/arguments.py": "tests/learn/features/test_kind.py",
     "gpuq/learn/serving/record.py": "tests/daemon/test_learner.py",
-    "gpuq/messages/live.py": "tests/messages/test_formats.py",
     "gpuq/lab/evaluate/answers.py": "tests/lab/evaluate/test_baselines.py",
     # Parts of the report, which is only read whole.
     "gpuq/lab/characterize/page.py": "tests/lab/characterize/test_report.py",
@@ -76,11 +75,12 @@ ELSEWHERE = {
     # Through the scripts that they read.
     "gpuq/script/": "tests/script/test_hints.py",
     # Parts of drawing up a batch.
-    "gpuq/policies/planners/batch.py": "tests/policies/planners/test_partial_plan.py",
-    "gpuq/policies/planners/columns.py": "tests/policies/planners/test_partial_plan.py",
+    "gpuq/policies/planners/batch.py": "tests/policies/planners/test_batch_builder.py",
+    "gpuq/policies/planners/columns.py": "tests/policies/planners/test_batch_builder.py",
     "gpuq/lab/sim/conformance.py": "tests/policies/test_conformance.py",
     "gpuq/lab/sim/exercises.py": "tests/policies/test_conformance.py",
     "gpuq/lab/rivals/": "tests/lab/rivals/test_rivals.py",
+    "gpuq/programs/user.py": "tests/programs/test_profile.py",
     "gpuq/submission.py": "tests/api/test_submit.py",
     # Parts of the report, which is only read whole.
     "gpuq/sim/report/headline.py": "tests/sim/report/test_report.py",

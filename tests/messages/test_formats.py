@@ -52,7 +52,8 @@ def test_journal_entry_is_read_and_written_with_the_same_name_and_keys(entry: di
     item = codec.from_plain(entry["name"], entry["body"])
     name, body = codec.to_plain(item)
     assert name == entry["name"]
-    assert holds(plain(body), entry["body"])
+    # Actions had the number of the event that led to them, which nothing ever read; it is no longer written.
+    assert holds(plain(body), {key: value for key, value in entry["body"].items() if key != "cause"})
 
 
 @pytest.mark.parametrize(

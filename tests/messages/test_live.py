@@ -42,7 +42,7 @@ def test_every_number_of_a_report_is_in_the_live_numbers_of_the_api() -> None:
         launched_at=1.0,
     )
     view = View(10.0, lambda _kind, _type: None)
-    for item in (report, Submitted(job), Launch(attempt, Verdict(True, Rule.IDLE), 1), report):
+    for item in (report, Submitted(job), Launch(attempt, Verdict(True, Rule.IDLE)), report):
         apply(state, item, 1.0)
     view.note(report)
 
