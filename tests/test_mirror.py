@@ -73,8 +73,8 @@ ELSEWHERE = {
     # Through the scripts that they read.
     "gpuq/script/": "tests/script/test_hints.py",
     # Parts of drawing up a batch.
-    "gpuq/policies/planners/batch.py": "tests/policies/planners/test_partial_plan.py",
-    "gpuq/policies/planners/columns.py": "tests/policies/planners/test_partial_plan.py",
+    "gpuq/policies/planners/batch.py": "tests/policies/planners/test_batch_builder.py",
+    "gpuq/policies/planners/columns.py": "tests/policies/planners/test_batch_builder.py",
     "gpuq/lab/sim/conformance.py": "tests/policies/test_conformance.py",
     "gpuq/lab/sim/exercises.py": "tests/policies/test_conformance.py",
     "gpuq/lab/rivals/": "tests/sim/test_rivals.py",
