@@ -28,9 +28,9 @@ from gpuq.policies.lists.list_scheduler import list_scheduler
 from gpuq.policies.lists.order import QueueOrder
 from gpuq.policies.planners.andreas import Andreas, Prices
 from gpuq.settings import Scheduling
-from gpuq.sim.candidate import Contender
+from gpuq.sim.candidate import Candidate
 from gpuq.sim.forecaster import Oracle
-from gpuq.sim.record import Run
+from gpuq.sim.record import SimulationRun
 from gpuq.sim.run import simulate
 from gpuq.sim.world import World
 
@@ -86,7 +86,7 @@ def _idle(board: SchedulingContext) -> list[list[Device]]:
     return list(hosts.values())
 
 
-def bill(run: Run, world: World, prices: Prices) -> Bill:
+def bill(run: SimulationRun, world: World, prices: Prices) -> Bill:
     """All energy until the last end, and all lateness."""
     attempts = [attempt for job in run.jobs for attempt in job.attempts]
     end = max(attempt.ended_at or 0.0 for attempt in attempts)
@@ -110,13 +110,13 @@ def bill(run: Run, world: World, prices: Prices) -> Bill:
 def bills(data: Path, policy: Policy, load: float, seed: int, prices: Prices) -> Bill:
     """One run's bill."""
     trace, world = zeus(data, gpus=GPUS, jobs=JOBS, load=load, seed=seed)
-    run = simulate(trace, world, Oracle(world), Contender("x", policy, LIMITS), seed=seed)
+    run = simulate(trace, world, Oracle(world), Candidate("x", policy, LIMITS), seed=seed)
     assert len(run.jobs) == JOBS
     assert all(job.ended_at is not None for job in run.jobs)
     return bill(run, world, prices)
 
 
-def contenders(prices: Prices) -> dict[str, Policy]:
+def candidates(prices: Prices) -> dict[str, Policy]:
     """By name; ANDREAS first."""
     scheduling = Scheduling()
     by_priority = order.priority_first(order.ARRIVAL, scheduling.ageing_s)
@@ -145,7 +145,7 @@ def run(data: Path) -> list[Row]:
 
 def compare(data: Path, seeds: tuple[int, ...], loads: tuple[float, ...], prices: Prices, where: str = "") -> list[Row]:
     found: dict[str, dict[float, list[Bill]]] = {}
-    for name, policy in contenders(prices).items():
+    for name, policy in candidates(prices).items():
         found[name] = {load: [bills(data, policy, load, seed, prices) for seed in seeds] for load in loads}
     rows = []
     for name, by_load in found.items():

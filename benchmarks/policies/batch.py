@@ -20,6 +20,7 @@ import numpy as np
 
 from benchmarks.table import Row
 from gpuq.lab.sim.queued import LIMITS, queue
+from gpuq.lab.traces.named import philly_scenario
 from gpuq.policies import registry
 from gpuq.policies.planners.annealing import solve_annealing
 from gpuq.policies.planners.batch import NO_PARTNER, Batch
@@ -31,10 +32,9 @@ from gpuq.policies.planners.plan import Plan, greedy, require_scipy
 from gpuq.policies.planners.reinforced.network import SHIPPED, PolicyNetwork, load
 from gpuq.policies.planners.reinforcement import played, solve_reinforcement
 from gpuq.settings import Scheduling
-from gpuq.sim.candidate import Contender
+from gpuq.sim.candidate import Candidate
 from gpuq.sim.forecaster import Oracle
 from gpuq.sim.run import simulate
-from gpuq.sim.scenario import philly
 
 SEEDS = (1, 2, 3, 4, 5)
 WORLDS = ("mps", "gavel-p100")
@@ -118,8 +118,10 @@ def run(data: Path) -> list[Row]:
 def _batches(data: Path, world: str) -> Iterator[Row]:
     require_scipy("integer")
     _shipped()
-    queues = [queue(philly(data, pairs=world, gpus=GPUS, jobs=JOBS + GPUS, seed=seed), seed, JOBS) for seed in SEEDS]
-    drafts = [_timed(lambda q=q: build_batch(q[0], foremost(q[0].waiting, JOBS), q[0].places, q[1])) for q in queues]
+    queues = [
+        queue(philly_scenario(data, pairs=world, gpus=GPUS, jobs=JOBS + GPUS, seed=seed), seed, JOBS) for seed in SEEDS
+    ]
+    drafts = [_timed(lambda q=q: build_batch(q[0], foremost(q[0].waiting, JOBS), q[0].snapshots, q[1])) for q in queues]
     batches = [batch for batch, _ in drafts]
     found = {name: [_checked(method, batch) for batch in batches] for name, method in METHODS.items()}
     best_fits = [plan.value for plan, _ in found["best fit"]]
@@ -165,12 +167,12 @@ def _fullness(batch: Batch, option: int) -> float:
 
 
 def _played(data: Path) -> Iterator[Row]:
-    scenario = philly(data, pairs="mps", gpus=GPUS, jobs=PLAYED_JOBS, load=LOAD, seed=SEEDS[0])
+    scenario = philly_scenario(data, pairs="mps", gpus=GPUS, jobs=PLAYED_JOBS, load=LOAD, seed=SEEDS[0])
     base: float | None = None
     for name in (name for name in PLAYED if name in registry.names()):
         policy = registry.make(Scheduling(policy=name))
         began = time.perf_counter()
-        run = simulate(scenario.trace, scenario.world, Oracle(scenario.world), Contender(name, policy, LIMITS))
+        run = simulate(scenario.trace, scenario.world, Oracle(scenario.world), Candidate(name, policy, LIMITS))
         seconds = time.perf_counter() - began
         mean = fmean(job.completion_s for job in run.jobs if job.completion_s is not None)
         base = base or mean

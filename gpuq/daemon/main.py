@@ -19,7 +19,7 @@ from typing import Any
 from systemd_watchdog import WatchDog
 
 from gpuq.adapters.lock import only_one
-from gpuq.adapters.redis.queue import RqBell
+from gpuq.adapters.redis.queue import RqOrderSender
 from gpuq.adapters.redis.stream import RedisStream
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
@@ -98,7 +98,7 @@ def _assemble(settings: Settings, store: Store, policy: Guarded, run_blocking: C
     parts = Parts(
         store=store,
         stream=RedisStream(settings.effective_redis_url),
-        performer=Performer(RqBell(settings.effective_redis_url), key, limits.start_grace_s),
+        performer=Performer(RqOrderSender(settings.effective_redis_url), key, limits.start_grace_s),
         learner=learner,
         policy=policy,
         limits=limits,

@@ -20,7 +20,8 @@ from gpuq.core.state.device import Device
 from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Unreachable
-from gpuq.submission import JobRecord, Submission
+from gpuq.messages.outcome import AttemptOutcome
+from gpuq.submission import JobRecord, Submission, to_core
 
 GIB = 2**30
 
@@ -56,7 +57,7 @@ class MemoryStore:
         if record.idempotency_key is not None and key in self.keys:
             return self.keys[key]
         job = JobId(len(self.rows) + 1)
-        state = JobState.HELD if record.submission.hold else JobState.PENDING
+        state = to_core(JobId(0), record).state
         self.rows[job] = row(job, record, state)
         self.keys[key] = job
         return job
@@ -400,7 +401,7 @@ def _add_ended(store: MemoryStore, now: float, gpus: list[str]) -> None:
     ]
     for job, name, state, code, load, gib, slowdown in ended:
         store.rows[job] = row(job, record(now - 9000, name=name), state, attempt=1, state_since=now - 2000 + job)
-        actual = {"peak_utilization_pct": load, "peak_memory_bytes": int(gib * GIB), "slowdown": slowdown}
+        actual = AttemptOutcome(peak_utilization_pct=load, peak_memory_bytes=int(gib * GIB), slowdown=slowdown)
         believed = forecast(round(load * 1.05), round(gib * 1.02, 1), slowdown and 1.05)
         end = {"ended_at": now - 2000 + job, "ending": "exited", "exit_code": code, "actual": actual}
         store.tries[job] = [attempt(job, gpus[job % 4], now - 5200 + 37 * job, believed, **end)]

@@ -68,7 +68,7 @@ class Shop:
 
     def play(self, policy: Policy, now: float = NOW) -> list[Action]:
         """Run one pass with this policy and apply its actions."""
-        actions = decide(self.state, self._answers(), self.limits, policy, now, cause=0)
+        actions = decide(self.state, self._answers(), self.limits, policy, now)
         for action in actions:
             apply(self.state, action, now)
             if isinstance(action, Launch):

@@ -117,7 +117,7 @@ def test_kit_finds_starvation_unless_the_spec_admits_it() -> None:
                     break
 
     beside = "a low priority beside a high one"
-    assert "it claims to starve nobody, and job 1 waited" in findings(lambda: never_the_first, beside)
+    assert "it claims to be starvation free, and job 1 waited" in findings(lambda: never_the_first, beside)
     assert findings(lambda: never_the_first, beside, starvation_free=False) == ""
 
 

@@ -38,7 +38,7 @@ def a_queue(jobs: int = 3, devices: int = 3) -> Playbook:
 
 
 def one_pass(play: Playbook, policy: Policy) -> list[Action]:
-    return decide(play.state, {}, play.limits, policy, play.now, cause=1)
+    return decide(play.state, {}, play.limits, policy, play.now)
 
 
 def started(actions: list[Action]) -> list[int]:

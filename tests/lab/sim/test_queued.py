@@ -7,7 +7,7 @@ import pytest
 
 from gpuq.lab.sim.queued import batch_of, made_up
 from gpuq.policies.planners.plan import greedy
-from gpuq.sim.scenario import Scenario
+from gpuq.sim.scenario_builder import Scenario
 from tests.sim.small import arrivals, world
 
 

@@ -6,10 +6,10 @@ from gpuq.core.state.job import JobId, JobState
 from gpuq.core.state.state import State
 from gpuq.core.state.verdict import Rule
 from gpuq.policies.lists.queueing import Queueing
-from gpuq.sim.candidate import Contender
+from gpuq.sim.candidate import Candidate
 from gpuq.sim.forecaster import Oracle
 from gpuq.sim.run import Simulation
-from gpuq.sim.trace import Arrival, Trace
+from gpuq.sim.trace import JobArrival, Trace
 from gpuq.sim.world import Workload, World
 
 HOUR = 3600.0
@@ -22,14 +22,14 @@ WORLD = World(
 )
 
 
-def playing(limit_s: float, *arrivals: Arrival) -> Simulation:
+def playing(limit_s: float, *arrivals: JobArrival) -> Simulation:
     policy = Queueing(limit_s)
-    contender = Contender("queueing", policy, Limits(residents_per_device=1, patience_s=1e9))
-    return Simulation(Trace("queueing", arrivals), WORLD, Oracle(WORLD), contender)
+    candidate = Candidate("queueing", policy, Limits(residents_per_device=1, patience_s=1e9))
+    return Simulation(Trace("test", arrivals), WORLD, Oracle(WORLD), candidate)
 
 
-def arrival(number: int, at: float = 0.0, hours: float = 1.0) -> Arrival:
-    return Arrival(JobId(number), at * HOUR, hours * HOUR, 1, "w", "ada")
+def arrival(number: int, at: float = 0.0, hours: float = 1.0) -> JobArrival:
+    return JobArrival(JobId(number), at * HOUR, hours * HOUR, 1, "w", "ada")
 
 
 def rules(state: State) -> dict[int, str]:

@@ -7,11 +7,11 @@ from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import Job, JobId, JobState, KindId
 from gpuq.policies.planners.andreas import Andreas, Prices
-from gpuq.sim.candidate import Contender
+from gpuq.sim.candidate import Candidate
 from gpuq.sim.forecaster import Cold, Oracle
-from gpuq.sim.record import Run
+from gpuq.sim.record import SimulationRun
 from gpuq.sim.run import simulate
-from gpuq.sim.trace import Arrival, Trace
+from gpuq.sim.trace import JobArrival, Trace
 from gpuq.sim.world import Workload, World
 
 HOUR = 3600.0
@@ -32,17 +32,17 @@ def world(fast: int = 1, slow: int = 1, **changes: object) -> World:
     )
 
 
-def arrival(number: int, hours: float = 1.0, due: float | None = None, **changes: object) -> Arrival:
-    usual = Arrival(JobId(number), 0.0, hours * HOUR, 1, "w", "ada", deadline_s=None if due is None else due * HOUR)
+def arrival(number: int, hours: float = 1.0, due: float | None = None, **changes: object) -> JobArrival:
+    usual = JobArrival(JobId(number), 0.0, hours * HOUR, 1, "w", "ada", deadline_s=None if due is None else due * HOUR)
     return replace(usual, **changes)  # type: ignore[arg-type]
 
 
-def play(here: World, *arrivals: Arrival, cold: bool = False) -> Run:
-    beliefs = Cold() if cold else Oracle(here)
-    return simulate(Trace("andreas", arrivals), here, beliefs, Contender("andreas", Andreas(PRICES), ALONE))
+def play(here: World, *arrivals: JobArrival, cold: bool = False) -> SimulationRun:
+    forecaster = Cold() if cold else Oracle(here)
+    return simulate(Trace("test", arrivals), here, forecaster, Candidate("andreas", Andreas(PRICES), ALONE))
 
 
-def types(run: Run) -> list[str]:
+def types(run: SimulationRun) -> list[str]:
     return [job.attempts[0].device_type for job in run.jobs]
 
 
