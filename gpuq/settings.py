@@ -222,7 +222,9 @@ def load(environ: Mapping[str, str] | None = None, warn: Callable[[str], object]
         if name in table.get(group, {}):
             sources.append(f"`{name}` under [{group}] in {home.settings_file}")
         for source in sources:
-            warn(f"{source} is no setting any more and has no effect: {now}. Remove it; the next release does not know it.")
+            warn(
+                f"{source} is no setting any more and has no effect: {now}. Remove it; the next release does not know it."
+            )
     settings = Settings(
         home=home,
         redis_url=values.get("GPUQ_REDIS_URL") or None,
