@@ -104,7 +104,7 @@ ELSEWHERE = {
     "gpuq/sim/worlds/workload_set.py": "tests/sim/test_scenario.py",
     "gpuq/sim/extensions.py": "tests/sim/test_scenario.py",
     "gpuq/lab/worlds/memory.py": "tests/lab/worlds/test_named.py",
-    "gpuq/lab/sim/remembered.py": "tests/lab/sim/test_replay.py",
+    "gpuq/lab/sim/record_forecaster.py": "tests/lab/sim/test_replay.py",
     "workers/gpuq_workers/attempts.py": "tests/workers/test_residents.py",
     "workers/gpuq_workers/hook/": "tests/workers/hook/test_counting.py",
     # Parts of the shim, which is only run as a process.
