@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from gpuq.core.measuring.slowdown import Rate, Slowdown, slowdowns_of
 from gpuq.core.scheduling.admit import DeviceSnapshot
 from gpuq.core.state.attempt import Attempt, AttemptId
-from gpuq.core.state.device import Device, DeviceId
+from gpuq.core.state.device import Device
 from gpuq.core.state.events import HostReported, ResidentReport
 from gpuq.core.state.job import KindId
 from gpuq.core.state.state import State
@@ -44,11 +44,10 @@ class View:
         dispatcher: Mapping[str, Any],
         drift: dict[str, Any] | None = None,
         starts: Starts | None = None,
-        kept: Collection[DeviceId] = (),
     ) -> bytes:
-        """The picture as JSON. `dispatcher`: what it says of itself beside its passes; `drift` is what `Drift.report` says;
-        `kept` are devices kept free for a job that has waited long."""
+        """The picture as JSON. `dispatcher`: what it says of itself beside its passes; `drift` is what `Drift.report` says."""
         self.forget_gone(state)
+        reserved = {device for reservation in state.reservations.values() for device in reservation.devices}
         jobs, newcomer = starts.calibrated() if starts else ({}, None)
         return msgspec.json.encode(
             {
@@ -62,7 +61,9 @@ class View:
                 "drift": drift,
                 "starts": jobs,
                 "newcomer_start": newcomer,
-                "devices": [self._device(state, device, now, device.id in kept) for device in state.devices.values()],
+                "devices": [
+                    self._device(state, device, now, device.id in reserved) for device in state.devices.values()
+                ],
             }
         )
 

@@ -16,7 +16,7 @@ from math import inf
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
-from gpuq.core.scheduling.needed_forecasts import needed_forecasts
+from gpuq.core.scheduling.needed_forecasts import ForecastTable
 from gpuq.core.state.actions import Action, Archive, Launch, Requeue, SetPendingReason, Stop
 from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.device import DeviceId, HostId
@@ -74,7 +74,8 @@ class Simulation:
         self._as_submitted = contender.submit
         # Readings and residents are reported when they change, not every second: silence is no sign of anything.
         self._limits = replace(contender.limits, stale_after_s=inf, start_grace_s=inf)
-        self._known = PassCache()
+        self._cache = PassCache()
+        self._forecasts = ForecastTable()
         self._floor = Floor(world)
         self._audit = Audit(self._floor, contender.limits.max_slowdown)
         self._hosts = Hosts(self._floor)
@@ -200,7 +201,7 @@ class Simulation:
             job.ended_at = self.now
             del self._left[run.arrival.job]
         if self._beliefs.learn(run, self.now):
-            self._known.forget()
+            self._forecasts.forget()
         self._tell(Exited(run.id, self.now, run.ending or Ending.LOST, run.exit_code, "", Measurement()))
         job.state = self.state.jobs[run.arrival.job].state
 
@@ -211,7 +212,7 @@ class Simulation:
             seconds = time.perf_counter() - started
             self.run.nights.append(Night(self.now, seconds, taught.published, taught.reason))
             self._changed |= taught.published
-            self._known.forget()
+            self._forecasts.forget()
         self._at(self.now + DAY_S, self._night, awaited=False)
 
     def _wake(self) -> None:
@@ -261,9 +262,8 @@ class Simulation:
 
     def _pass(self) -> None:
         started = time.perf_counter()
-        while questions := needed_forecasts(self.state, self._known, self._limits, self.now):
-            self._known.update(self._beliefs.answer(questions))
-        actions = decide(self.state, self._known, self._limits, self._policy, self.now)
+        self._forecasts.collect(self.state, self._cache, self._limits, self.now, self._beliefs.answer)
+        actions = decide(self.state, self._forecasts.table, self._cache, self._limits, self._policy, self.now)
         self.run.pass_seconds.append(time.perf_counter() - started)
         self._passed_at = self.now
         self.run.replacements += self._policy.fault is not None

@@ -30,7 +30,7 @@ def listed(
         for job in in_order(context, order):
             if not context.refused(job):
                 for snapshots in placement(context, job):
-                    if room.allows(snapshots) and gate.allows(job, snapshots):
+                    if gate.allows(job, snapshots):
                         yield Proposal(job, tuple(snapshot.device for snapshot in snapshots))
                         if context.placed(job):
                             break

@@ -1,9 +1,10 @@
-"""Who is stopped for whom: the fourth part of a policy out of parts.
+"""Which running jobs are stopped for which waiting ones: the fourth part of a list scheduler.
 
-Arrives: a job that could not start. Leaves: which attempts to stop, where that lets it start, and none where it does not. What
-was freed is kept for it until it starts. Ignores whether a submitter allowed it: the core stops nobody who did not.
+For a job that could not start, the cheapest set of attempts is chosen whose devices admit it once they are empty. The devices are
+reserved for the job (`Eviction.devices`) until they are empty and it has been tried on them. Whether a submitter allowed
+preemption is not looked at twice: `decide` stops no job that did not allow it.
 
-Only a job that strictly outranks another may have it stopped, so that two never stop each other in turn.
+Only a job that strictly outranks another may have it stopped, so that two jobs never stop each other in turn.
 """
 
 from __future__ import annotations
@@ -18,23 +19,20 @@ from gpuq.core.scheduling.policy import Eviction, Proposal
 from gpuq.core.state.attempt import Attempt, AttemptId, served_s
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.job import Job, JobId, JobState
+from gpuq.core.state.reservation import ReservationReason
 from gpuq.policies.lists.order import Rank, queue_of
 from gpuq.policies.lists.size import Sizes
 
 
 class Room(Protocol):
-    """One pass's stops."""
+    """The preemptions of one pass."""
 
     def promised(self) -> Iterator[Proposal]:
-        """Jobs for which others were stopped, on what that freed."""
-        ...
-
-    def allows(self, snapshots: tuple[DeviceSnapshot, ...]) -> bool:
-        """Whether these places are kept for nobody."""
+        """Jobs for which others were stopped, on the devices that have become empty."""
         ...
 
     def make(self, job: Job) -> Iterator[Eviction]:
-        """Whom to stop so that this job can start."""
+        """The attempts to stop so that this job can start; none where that would not let it start."""
         ...
 
 
@@ -44,9 +42,6 @@ Preemption = Callable[[SchedulingContext], Room]
 class _NoRoom:
     def promised(self) -> Iterator[Proposal]:
         return iter(())
-
-    def allows(self, snapshots: tuple[DeviceSnapshot, ...]) -> bool:  # noqa: ARG002 - a room
-        return True
 
     def make(self, job: Job) -> Iterator[Eviction]:  # noqa: ARG002 - a room
         return iter(())
@@ -70,19 +65,20 @@ class Standing(Protocol):
 
 
 class Preempting:
-    """Stops those whom a job outranks. Remembers, from pass to pass, for whom devices are being freed, and for whom that was in
-    vain: as when the core keeps them for one that waited too long. For such a job nobody is stopped again."""
+    """Stops attempts that a waiting job outranks.
+
+    Remembers the jobs for which that was in vain: the devices became empty and still did not admit the job. No attempt is stopped
+    for such a job again.
+    """
 
     def __init__(self, standing: Callable[[SchedulingContext], Standing]) -> None:
         self._standing = standing
-        self._kept: dict[JobId, tuple[DeviceId, ...]] = {}
         self._vain: set[JobId] = set()
 
     def __call__(self, context: SchedulingContext) -> Room:
-        """The stops of one pass."""
-        self._kept = {job: devices for job, devices in self._kept.items() if _still_awaited(context, job, devices)}
-        self._vain = {job for job in self._vain if _waits(context, job)}
-        return _Room(context, self._standing(context), self._kept, self._vain)
+        """The preemptions of one pass."""
+        self._vain &= context.state.index.waiting.keys()
+        return _Room(context, self._standing(context), self._vain)
 
 
 def for_priority(wanted: bool) -> Preemption:
@@ -102,42 +98,34 @@ class _Freed(NamedTuple):
 
 
 class _Room:
-    def __init__(
-        self, context: SchedulingContext, standing: Standing, kept: dict[JobId, tuple[DeviceId, ...]], vain: set[JobId]
-    ) -> None:
-        self._context, self._standing, self._kept, self._vain = context, standing, kept, vain
-        self._kept_devices = {device for devices in kept.values() for device in devices}
+    def __init__(self, context: SchedulingContext, standing: Standing, vain: set[JobId]) -> None:
+        self._context, self._standing, self._vain = context, standing, vain
         stoppable = (a for a in context.state.attempts.values() if _may_stop(context, a))
         self._ranks: dict[AttemptId, Rank] = {a.id: standing.running(a) for a in stoppable}
         self._highest = max(self._ranks.values(), default=None)
 
     def promised(self) -> Iterator[Proposal]:
-        for job_id, devices in list(self._kept.items()):
-            if any(self._context.state.residents.get(device) for device in devices):
+        for job_id, reservation in list(self._context.reservations.items()):
+            if reservation.reason is not ReservationReason.PREEMPTION:
+                continue
+            if any(self._context.state.residents.get(device) for device in reservation.devices):
                 continue
             job = self._context.state.jobs[job_id]
-            yield Proposal(job, tuple(self._context.snapshot(device).device for device in devices))
+            yield Proposal(job, tuple(self._context.state.devices[device] for device in reservation.devices))
             if not self._context.placed(job):
                 self._vain.add(job_id)
-            del self._kept[job_id]
-            self._kept_devices.difference_update(devices)
-
-    def allows(self, snapshots: tuple[DeviceSnapshot, ...]) -> bool:
-        return not self._kept_devices or self._kept_devices.isdisjoint(snapshot.device.id for snapshot in snapshots)
 
     def make(self, job: Job) -> Iterator[Eviction]:
         if self._highest is None or not self._standing.waiting(job) < self._highest:
             return
-        if job.id in self._kept or job.id in self._vain:
+        reserved = self._context.reservations.get(job.id)
+        if job.id in self._vain or (reserved is not None and reserved.reason is ReservationReason.PREEMPTION):
             return
         found = self._cheapest(job)
-        if not any(freed.residents for freed in found):
-            return
-        self._kept[job.id] = tuple(freed.device for freed in found)
-        self._kept_devices.update(self._kept[job.id])
+        devices = tuple(freed.device for freed in found)
         for attempt in {a.id: a for freed in found for a in freed.residents}:
             del self._ranks[attempt]
-            yield Eviction(attempt, job)
+            yield Eviction(attempt, job, devices)
 
     def _cheapest(self, job: Job) -> list[_Freed]:
         hosts: dict[HostId, list[_Freed]] = {}
@@ -152,7 +140,7 @@ class _Room:
 
     def _could_have(self, job: Job, own: Rank, snapshot: DeviceSnapshot) -> bool:
         device = snapshot.device.id
-        if device in self._kept_devices or self._context.given(device) or snapshot.reserved:
+        if self._context.given(device) or snapshot.reserved:
             return False
         if not all(a.id in self._ranks and own < self._ranks[a.id] for a in snapshot.residents):
             return False
@@ -211,19 +199,6 @@ class ByLeft:
 def _may_stop(context: SchedulingContext, attempt: Attempt) -> bool:
     job = context.state.jobs[attempt.id.job]
     return job.preemptible and job.state is JobState.RUNNING and attempt.stopping is None
-
-
-def _waits(context: SchedulingContext, job_id: JobId) -> bool:
-    job = context.state.jobs.get(job_id)
-    return job is not None and job.state is JobState.PENDING
-
-
-def _still_awaited(context: SchedulingContext, job_id: JobId, devices: tuple[DeviceId, ...]) -> bool:
-    """Whether the job waits, its devices exist, and nobody is there but those who are being stopped."""
-    if not _waits(context, job_id):
-        return False
-    known = all(device in context.state.devices for device in devices)
-    return known and all(a.stopping is not None for device in devices for a in context.state.residents_of(device))
 
 
 def _emptied(snapshot: DeviceSnapshot) -> DeviceSnapshot:
