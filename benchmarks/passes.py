@@ -17,7 +17,7 @@ from benchmarks.table import Row
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.needed_forecasts import needed_forecasts
+from gpuq.core.scheduling.needed_forecasts import ForecastTable
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
 from gpuq.core.state.events import HostReported, Submitted
@@ -69,24 +69,23 @@ def _passes(devices: int, jobs: int, kinds: int, seed: int) -> list[float]:
     rng = random.Random(seed)
     predictor = _predictor(kinds, rng)
     state = _state(devices, jobs, kinds, rng)
-    known = PassCache()
+    cache, forecasts = PassCache(), ForecastTable()
     took = []
     gc.collect()
     for _ in range(_MOST_PASSES):
         began = time.perf_counter()
-        started = _one_pass(state, predictor, known)
+        started = _one_pass(state, predictor, cache, forecasts)
         took.append(1000 * (time.perf_counter() - began))
         if not started:
             break
     return took
 
 
-def _one_pass(state: State, predictor: Predictor, known: PassCache) -> bool:
+def _one_pass(state: State, predictor: Predictor, cache: PassCache, forecasts: ForecastTable) -> bool:
     """One turn of the ring without its commit; whether it did anything."""
     limits = Limits()
-    while questions := needed_forecasts(state, known, limits, _NOW):
-        known.update(predictor.answer(questions))
-    actions = decide(state, known, limits, packed, _NOW)
+    forecasts.collect(state, cache, limits, _NOW, predictor.answer)
+    actions = decide(state, forecasts.table, cache, limits, packed, _NOW)
     for action in actions:
         apply(state, action, _NOW)
     return bool(actions)

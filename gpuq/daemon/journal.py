@@ -14,7 +14,17 @@ from typing import Any
 
 from gpuq.adapters.store.contract import Entry
 from gpuq.codec import from_plain, noun, plain, to_plain
-from gpuq.core.state.actions import Action, Archive, Launch, Requeue, Revoke, SetPendingReason, Stop
+from gpuq.core.state.actions import (
+    Action,
+    Archive,
+    EndReservation,
+    Launch,
+    Requeue,
+    Reserve,
+    Revoke,
+    SetPendingReason,
+    Stop,
+)
 from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.device import Device, DeviceId, Host, Reading
 from gpuq.core.state.events import (
@@ -30,6 +40,7 @@ from gpuq.core.state.events import (
     Woke,
 )
 from gpuq.core.state.job import Job, JobId
+from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.state import State, apply
 from gpuq.core.state.usage import Usage
 from gpuq.core.state.verdict import Verdict
@@ -99,6 +110,7 @@ def snapshot(state: State) -> dict[str, Any]:
         "readings": plain(list(state.readings.items())),
         "verdicts": plain(list(state.verdicts.items())),
         "usage": plain(state.usage),
+        "reservations": plain(list(state.reservations.values())),
     }
 
 
@@ -111,7 +123,9 @@ def from_snapshot(body: dict[str, Any]) -> State:
         hosts={host.id: host for host in noun(body["hosts"], list[Host])},
         readings=dict(noun(body["readings"], list[tuple[DeviceId, Reading]])),
         verdicts=dict(noun(body["verdicts"], list[tuple[JobId, Verdict]])),
+        # Journals of earlier versions have neither of these.
         usage=noun(body.get("usage", {}), dict[str, Usage]),
+        reservations={one.job: one for one in noun(body.get("reservations", []), list[Reservation])},
     )
 
 
@@ -124,10 +138,15 @@ def jobs_of(item: Event | Action) -> tuple[int, ...]:
             return (job.id,)
         case Launch(attempt=attempt):
             return (attempt.id.job,)
-        case Archive(job=job_id):
-            return (job_id,)
+        case Reserve(reservation=reservation):
+            return (reservation.job,)
         case (
-            CancelRequested(job=job_id) | HoldRequested(job=job_id) | ReleaseRequested(job=job_id) | Requeue(job=job_id)
+            CancelRequested(job=job_id)
+            | HoldRequested(job=job_id)
+            | ReleaseRequested(job=job_id)
+            | Requeue(job=job_id)
+            | Archive(job=job_id)
+            | EndReservation(job=job_id)
         ):
             return (job_id,)
         case (

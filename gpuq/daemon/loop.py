@@ -20,7 +20,7 @@ from gpuq.adapters.store.contract import Request, Store
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.needed_forecasts import needed_forecasts
+from gpuq.core.scheduling.needed_forecasts import ForecastTable
 from gpuq.core.scheduling.policy import Policy, propose_nothing
 from gpuq.core.state.actions import Action, Launch, Requeue
 from gpuq.core.state.attempt import Attempt
@@ -89,6 +89,7 @@ class Dispatcher:
         self.state = state
         self.journal = journal
         self._cache = PassCache()
+        self._forecasts = ForecastTable()
         self._policy: Policy = parts.policy
         self.intake = intake
         self.view = View(parts.limits.stale_after_s, parts.learner.alone_rate)
@@ -183,13 +184,13 @@ class Dispatcher:
 
     async def _decide(self, turn: Turn) -> None:
         started = self.parts.clock()
-        self._answer(turn.now)
+        self._forecasts.collect(self.state, self._cache, self.parts.limits, turn.now, self.parts.learner.answer)
         turn.actions = self._pass(turn.now)
         turn.actions = [action for action in turn.actions if self._apply(action, turn.now)]
         if self.parts.shadow is not None:
             self.recorder.commit.chances += self.parts.shadow.look(self.state, self.parts.learner.answer, turn.now)
         if self.parts.starts is not None and self._policy is not propose_nothing:
-            self.parts.starts.refresh(self.state, self._cache, self.parts.limits, turn.now)
+            self.parts.starts.refresh(self.state, self._forecasts.table, self.parts.limits, turn.now)
         took = self.parts.clock() - started
         self.view.passes += 1
         self.view.pass_seconds = took
@@ -201,16 +202,14 @@ class Dispatcher:
     def _pass(self, now: float) -> list[Action]:
         """What to do now. Should even the default fail, then nothing starts, but what ended is archived and what was cancelled
         is stopped: a queue that cannot schedule must still obey."""
-        state, known, limits = self.state, self._cache, self.parts.limits
+        state, forecasts, limits = self.state, self._forecasts.table, self.parts.limits
         try:
-            return decide(state, known, limits, self._policy, now)
+            return decide(state, forecasts, self._cache, limits, self._policy, now)
         except Exception as error:  # noqa: BLE001 - see above; it is logged and shown
             self.parts.policy.default_failed(error, now)
-            return decide(state, known, limits, propose_nothing, now)
-
-    def _answer(self, now: float) -> None:
-        while questions := needed_forecasts(self.state, self._cache, self.parts.limits, now):
-            self._cache.update(self.parts.learner.answer(questions))
+            # The actions of the failed pass are lost, and the cache counts on their being applied.
+            self._cache = PassCache()
+            return decide(state, forecasts, self._cache, limits, propose_nothing, now)
 
     # --- out -----------------------------------------------------------------------------------------------------
 
@@ -248,9 +247,8 @@ class Dispatcher:
             self._next_view_at = turn.now + _VIEW_EVERY_S
             await self._show_queue()
             learner = self.parts.learner
-            kept = self._cache.kept.devices if self._cache.kept else ()
             about = DispatcherStatus(model_version=learner.model_version, policy=self._policy_status())
-            view = self.view.draw(self.state, turn.now, about, learner.drift(), self.parts.starts, kept)
+            view = self.view.draw(self.state, turn.now, about, learner.drift(), self.parts.starts)
             await stream.set_view(view, _VIEW_LIVES_S)
 
     def _policy_status(self) -> PolicyStatus:
@@ -289,7 +287,7 @@ class Dispatcher:
             self._forget()
 
     def _forget(self) -> None:
-        self._cache.forget()
+        self._forecasts.forget()
         if self.parts.shadow is not None:
             self.parts.shadow.forget()
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpuq.adapters.store.contract import AttemptRow, Commit, JobChange
 from gpuq.codec import plain
-from gpuq.core.state.actions import Action, Archive, Launch, Requeue, SetPendingReason, Stop
+from gpuq.core.state.actions import Action, Archive, EndReservation, Launch, Requeue, Reserve, SetPendingReason, Stop
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.events import Event, Exited, HostReported, Started
@@ -52,7 +52,8 @@ class Recorder:
             case HostReported():
                 self._note_report(item)
                 return
-            case Archive():
+            case Archive() | Reserve() | EndReservation():
+                # Not in the job's row: an archived job has ended, and reservations are restored from the journal.
                 return
             case Launch():
                 self.commit.launched.append(self._row(item, state))

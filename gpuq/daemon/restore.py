@@ -1,27 +1,37 @@
-"""Rebuilds the state from the record: jobs that have not ended, attempts that live, devices.
+"""The state as of the last commit, rebuilt from the database.
 
-Readings are not in the record; they come with the hosts' next reports.
+Jobs, attempts and devices come from their tables, reservations from the end of the journal. Readings are not stored: hosts report
+within a second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from gpuq.adapters.store.contract import AttemptRow, JobRow, Service, Store
-from gpuq.codec import noun
-from gpuq.core.state.actions import Launch
+from gpuq.adapters.store.contract import AttemptRow, Entry, JobRow, Service, Store
+from gpuq.codec import from_plain, noun
+from gpuq.core.state.actions import EndReservation, Launch, Reserve
 from gpuq.core.state.attempt import Attempt, StopReason
+from gpuq.core.state.device import Device, DeviceId
+from gpuq.core.state.events import CancelRequested, HoldRequested
 from gpuq.core.state.job import ENDED, Job, JobId, JobState
+from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.state import State
 from gpuq.core.state.usage import HALF_LIFE_S, UNUSED, Usage
 from gpuq.core.state.verdict import Verdict
+from gpuq.daemon.journal import RESTORED
 from gpuq.submission import JobRecord, to_core
 
-# Read a page at a time: the records of all jobs at once would enlarge the process for good.
+# Read a page at a time: the records of all jobs at once would leave the process large for good.
 _ROWS_AT_ONCE = 500
-# After ten half-lives a usage counts a thousandth.
+# What was used ten half-lives ago counts a thousandth.
 _HALF_LIVES_READ = 10
+# The search for reservations ends at the state that the last dispatcher began with (`Restored`), or after so many entries. One
+# that is older is lost, and made again in the first pass if its job is still overdue.
+_JOURNAL_ROWS_READ, _JOURNAL_ROWS_AT_ONCE = 20_000, 2000
+# The entries that make a reservation or end one.
+_ABOUT_RESERVATIONS = frozenset({"Reserve", "EndReservation", "Launch", "CancelRequested", "HoldRequested"})
 _NOT_ENDED = [state for state in JobState if state not in ENDED]
 
 
@@ -39,13 +49,52 @@ def restore(store: Store, now: float, register: Callable[[JobId, JobRecord], Non
     attempts = [attempt_from_row(row) for row in store.live_attempts() if row.job in jobs]
     # In the order of their launches: an attempt's partners at its launch are those that stand before it.
     attempts.sort(key=lambda attempt: (attempt.launched_at, attempt.id))
+    devices = {device.id: device for device in store.devices()}
     return State(
         jobs=jobs,
         attempts={attempt.id: attempt for attempt in attempts},
-        devices={device.id: device for device in store.devices()},
+        devices=devices,
         verdicts=verdicts,
         usage=usage,
+        reservations=_reservations(store, jobs, devices),
     )
+
+
+def _reservations(
+    store: Store, jobs: Mapping[JobId, Job], devices: Mapping[DeviceId, Device]
+) -> dict[JobId, Reservation]:
+    """The last word of the journal on each job that is still waiting."""
+    found: dict[JobId, Reservation | None] = {}
+    for entry in _latest_entries(store):
+        if entry.name == RESTORED:
+            for reservation in noun(entry.body.get("reservations", []), list[Reservation]):
+                found.setdefault(reservation.job, reservation)
+            break
+        if entry.name in _ABOUT_RESERVATIONS:
+            match from_plain(entry.name, entry.body):
+                case Reserve(reservation=reservation):
+                    found.setdefault(reservation.job, reservation)
+                case Launch(attempt=attempt):
+                    found.setdefault(attempt.id.job, None)
+                case EndReservation(job=job) | CancelRequested(job=job) | HoldRequested(job=job):
+                    found.setdefault(job, None)
+    return {
+        job: reservation
+        for job, reservation in found.items()
+        if reservation is not None
+        and job in jobs
+        and jobs[job].state is JobState.PENDING
+        and all(device in devices for device in reservation.devices)
+    }
+
+
+def _latest_entries(store: Store) -> Iterator[Entry]:
+    """The newest entries of the journal, the newest first."""
+    last = store.last_seq()
+    for newest in range(last, max(0, last - _JOURNAL_ROWS_READ), -_JOURNAL_ROWS_AT_ONCE):
+        after = max(0, newest - _JOURNAL_ROWS_AT_ONCE)
+        entries = store.journal(after=after, limit=_JOURNAL_ROWS_AT_ONCE)
+        yield from (entry for entry in reversed(entries) if entry.seq <= newest)
 
 
 def _account(jobs: dict[JobId, Job], services: Iterable[Service]) -> dict[str, Usage]:

@@ -10,7 +10,7 @@ others would start earlier; `gpuq simulate` plays that, here it is left out. So 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from math import inf
 
@@ -19,15 +19,14 @@ from gpuq.core.scheduling.admit import DeviceSnapshot
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.needed_forecasts import needed_forecasts
+from gpuq.core.scheduling.needed_forecasts import Answer, ForecastTable
 from gpuq.core.state.attempt import Attempt, AttemptId
-from gpuq.core.state.forecast import Forecast, Question
+from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.index import SchedulingClass, scheduling_class
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.state import State
 
 _ALL = 1_000_000
-Answer = Callable[[Iterable[Question]], Mapping[Question, Forecast]]
 
 
 def exclusively(limits: Limits) -> Limits:
@@ -42,6 +41,7 @@ class Shadow:
         # The places tried are all there are: the best few may be taken by those who would have joined.
         self._limits = replace(limits, candidates_per_job=_ALL)
         self._cache = PassCache()
+        self._forecasts = ForecastTable()
         self._had: set[JobId] = set()
         self._taken_until: dict[AttemptId, float] = {}
         for chance in known:
@@ -59,13 +59,12 @@ class Shadow:
         hosts = [a for a in state.attempts.values() if self._may_be_joined(a, now)]
         if not hosts or not any(map(self._may_join, state.index.waiting.values())):
             return []
-        while questions := needed_forecasts(state, self._cache, self._limits, now):
-            self._cache.update(answer(questions))
-        return list(self._chances(SchedulingContext(state, self._cache, self._limits, now)))
+        self._forecasts.collect(state, self._cache, self._limits, now, answer)
+        return list(self._chances(SchedulingContext(state, self._forecasts.table, self._cache, self._limits, now)))
 
     def forget(self) -> None:
         """Something was learned: other answers may hold now."""
-        self._cache.forget()
+        self._forecasts.forget()
 
     def _chances(self, context: SchedulingContext) -> Iterator[Chance]:
         without: set[SchedulingClass] = set()
@@ -81,7 +80,7 @@ class Shadow:
 
     def _first(self, context: SchedulingContext, job: Job) -> Chance | None:
         """At the best place that would have had this job. Where there is none, there is none for those like it either."""
-        for snapshot in context.shared_options(job):
+        for snapshot in context.shareable_for(job):
             if all(self._may_be_joined(resident, context.now) for resident in snapshot.residents):
                 verdict = context.judge(job, snapshot.device.id)
                 if verdict.admitted:

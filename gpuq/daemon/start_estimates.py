@@ -19,7 +19,7 @@ import msgspec
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.state.forecast import Answers
+from gpuq.core.state.forecast import Forecasts
 from gpuq.core.state.index import device_class
 from gpuq.core.state.job import Job, JobId, KindId
 from gpuq.core.state.state import State
@@ -89,13 +89,14 @@ class Starts:
         p50_s, p90_s = (moment - self._looked_at for moment in moments)
         return p90_s <= _WIDEST * max(p50_s, _A_MINUTE_S)
 
-    def refresh(self, state: State, answers: Answers, limits: Limits, now: float) -> None:
+    def refresh(self, state: State, forecasts: Forecasts, limits: Limits, now: float) -> None:
         """Look again where it is time. A fault here is logged: it must hurt no job."""
         if now < self._next_at:
             return
         started = self._clock()
         try:
-            self._look(_copied(state, answers, limits, now))
+            # A cache of its own: what it concludes is not known to the passes, nor theirs to it.
+            self._look(SchedulingContext(state, forecasts, PassCache(), limits, now))
         except Exception:
             log.exception("expected starts", extra={"action": "starts"})
             self.jobs, self.newcomer, self.order = {}, None, []
@@ -151,14 +152,6 @@ def _of_these(late: Lateness, state: State) -> Lateness:
     jobs = state.jobs
     there = {job: told for job, told in late.waiting.items() if job in jobs and jobs[job].submitted_at <= told.at}
     return replace(late, waiting=there)
-
-
-def _copied(state: State, answers: Answers, limits: Limits, now: float) -> SchedulingContext:
-    """A copy, as what passes remember between them is theirs; but for whom they keep devices."""
-    context = SchedulingContext(state, dict(answers), limits, now)
-    if isinstance(answers, PassCache):
-        context.cache.kept = answers.kept
-    return context
 
 
 def _founded(context: SchedulingContext, ordered: Sequence[Job]) -> set[JobId]:

@@ -7,7 +7,7 @@ simply written again.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -16,7 +16,7 @@ import msgspec
 from gpuq.core.measuring.slowdown import Rate, Slowdown, slowdowns_of
 from gpuq.core.scheduling.admit import DeviceSnapshot
 from gpuq.core.state.attempt import Attempt, AttemptId
-from gpuq.core.state.device import Device, DeviceId
+from gpuq.core.state.device import Device
 from gpuq.core.state.events import HostReported, ResidentNumbers, ResidentReport
 from gpuq.core.state.job import KindId
 from gpuq.core.state.state import State
@@ -59,11 +59,10 @@ class View:
         dispatcher: DispatcherStatus,
         drift: Mapping[str, Any] | None = None,
         starts: Starts | None = None,
-        reserved: Collection[DeviceId] = (),
     ) -> bytes:
-        """The view as JSON. `dispatcher` says which policy and model serve; `drift` is what `Drift.report` gives; `reserved` are
-        the devices kept free for a job that waited long."""
+        """The view as JSON. `dispatcher` says which policy and model serve; `drift` is what `Drift.report` gives."""
         self.forget_gone(state)
+        reserved = {device for reservation in state.reservations.values() for device in reservation.devices}
         jobs, newcomer = starts.calibrated() if starts else ({}, None)
         return encode(
             LiveView(

@@ -183,7 +183,7 @@ class _Pass:
         if job is None or job.state is not JobState.PENDING:
             return None
         if isinstance(item, Eviction):
-            return item if item.job is job else Eviction(item.attempt, job)
+            return item if item.job is job else Eviction(item.attempt, job, item.devices)
         devices = self._devices(item.devices)
         return item if item.job is job and devices is item.devices else Proposal(job, devices)
 

@@ -18,7 +18,7 @@ from math import inf
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
-from gpuq.core.scheduling.needed_forecasts import needed_forecasts
+from gpuq.core.scheduling.needed_forecasts import ForecastTable
 from gpuq.core.state.actions import Action, Archive, Launch, Requeue, SetPendingReason, Stop
 from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.device import DeviceId, HostId
@@ -78,6 +78,7 @@ class Simulation:
         # Hosts report when something changes, not every second, so an old report does not mean that a host is lost.
         self._limits = replace(candidate.limits, stale_after_s=inf, start_grace_s=inf)
         self._cache = PassCache()
+        self._forecasts = ForecastTable()
         self._cluster = SimulatedCluster(world)
         self._audit = Audit(self._cluster, candidate.limits.max_slowdown)
         self._hosts = Hosts(self._cluster)
@@ -207,7 +208,7 @@ class Simulation:
             job.ended_at = self.now
             del self._left[run.arrival.job]
         if self._forecaster.learn(run, self.now):
-            self._cache.forget()
+            self._forecasts.forget()
         self._apply(Exited(run.id, self.now, run.ending or Ending.LOST, run.exit_code, "", Measurement()))
         job.state = self.state.jobs[run.arrival.job].state
 
@@ -218,7 +219,7 @@ class Simulation:
             seconds = time.perf_counter() - started
             self.run.trainings.append(NightlyTraining(self.now, seconds, training.published, training.reason))
             self._changed |= training.published
-            self._cache.forget()
+            self._forecasts.forget()
         self._at(self.now + DAY_S, self._train, awaited=False)
 
     def _wake(self) -> None:
@@ -268,9 +269,8 @@ class Simulation:
 
     def _pass(self) -> None:
         started = time.perf_counter()
-        while questions := needed_forecasts(self.state, self._cache, self._limits, self.now):
-            self._cache.update(self._forecaster.answer(questions))
-        actions = decide(self.state, self._cache, self._limits, self._policy, self.now)
+        self._forecasts.collect(self.state, self._cache, self._limits, self.now, self._forecaster.answer)
+        actions = decide(self.state, self._forecasts.table, self._cache, self._limits, self._policy, self.now)
         self.run.pass_seconds.append(time.perf_counter() - started)
         self._passed_at = self.now
         self.run.replacements += self._policy.fault is not None

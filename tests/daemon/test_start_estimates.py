@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from gpuq.core.scheduling.cache import PassCache, Reservation
+from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.needed_forecasts import needed_forecasts
-from gpuq.core.state.actions import Launch
+from gpuq.core.state.actions import EndReservation, Launch, Reserve
 from gpuq.core.state.events import Submitted
 from gpuq.core.state.forecast import Forecast
-from gpuq.core.state.index import scheduling_class
 from gpuq.core.state.job import JobId
+from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.state import State, apply
 from gpuq.daemon.start_estimates import Starts
 from gpuq.policies.lists.packed import packed
@@ -32,8 +32,8 @@ def a_busy_device_and_one_who_waits() -> tuple[State, dict[Any, Forecast]]:
     apply(state, a_report(a_device()), 0.0)
     for number in (1, 2):
         apply(state, Submitted(a_job(number)), 0.0)
-    answers: dict[Any, Forecast] = dict.fromkeys(needed_forecasts(state, {}, LIMITS, 0.0), HOUR)
-    for action in decide(state, answers, LIMITS, packed, 0.0):
+    answers: dict[Any, Forecast] = dict.fromkeys(needed_forecasts(state, {}, PassCache(), LIMITS, 0.0), HOUR)
+    for action in decide(state, answers, PassCache(), LIMITS, packed, 0.0):
         if isinstance(action, Launch):
             apply(state, action, 0.0)
     return state, answers
@@ -73,10 +73,10 @@ def test_what_is_kept_for_one_who_waited_too_long_is_not_promised_to_a_newcomer(
     state = State()
     apply(state, a_report(a_device()), 0.0)
     apply(state, Submitted(a_job(1)), 0.0)
-    kept, free = (PassCache(dict.fromkeys(needed_forecasts(state, {}, LIMITS, 0.0), HOUR)) for _ in range(2))
-    kept.kept = Reservation(JobId(1), scheduling_class(state.jobs[JobId(1)]), frozenset(state.devices), 0)
+    answers = dict.fromkeys(needed_forecasts(state, {}, PassCache(), LIMITS, 0.0), HOUR)
     moments = []
-    for answers in (kept, free):
+    for change in (Reserve(Reservation(JobId(1), tuple(state.devices))), EndReservation(JobId(1))):
+        assert apply(state, change, 0.0)
         starts = Starts(Scheduling(), lambda: 0.0)
         starts.refresh(state, answers, LIMITS, 1.0)
         moments.append(starts.newcomer)
@@ -99,8 +99,8 @@ class Queue:
 
     def launch(self, now: float) -> None:
         apply(self.state, a_report(a_device(), readings={"gpu0": a_reading(now)}), now)
-        self.answers.update(dict.fromkeys(needed_forecasts(self.state, self.answers, LIMITS, now), HOUR))
-        for action in decide(self.state, self.answers, LIMITS, packed, now):
+        self.answers.update(dict.fromkeys(needed_forecasts(self.state, self.answers, PassCache(), LIMITS, now), HOUR))
+        for action in decide(self.state, self.answers, PassCache(), LIMITS, packed, now):
             apply(self.state, action, now)
             if isinstance(action, Launch):
                 apply(self.state, a_start(action.attempt.id.job, at=now), now)
@@ -226,7 +226,7 @@ def test_those_who_wait_are_in_the_order_in_which_they_will_start() -> None:
         queue.submit(number, 10.0 * number)
     minute = Forecast(duration_p50_s=60.0, duration_p90_s=90.0)
     apply(queue.state, Submitted(a_job(4, kind="quick", signature="quick", submitted_at=40.0)), 40.0)
-    queue.answers.update(dict.fromkeys(needed_forecasts(queue.state, queue.answers, LIMITS, 40.0), minute))
+    queue.answers.update(dict.fromkeys(needed_forecasts(queue.state, queue.answers, PassCache(), LIMITS, 40.0), minute))
     starts = Starts(Scheduling(policy="shortest"), lambda: 0.0)
     queue.told(starts, 50.0)
     assert starts.order == [JobId(4), JobId(2), JobId(3)]

@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import settings
 from hypothesis import strategies as st
 
+from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.limits import Limits
@@ -68,7 +69,7 @@ class Shop:
 
     def play(self, policy: Policy, now: float = NOW) -> list[Action]:
         """Run one pass with this policy and apply its actions."""
-        actions = decide(self.state, self._answers(), self.limits, policy, now)
+        actions = decide(self.state, self._answers(), PassCache(), self.limits, policy, now)
         for action in actions:
             apply(self.state, action, now)
             if isinstance(action, Launch):
@@ -76,7 +77,7 @@ class Shop:
         return actions
 
     def context(self) -> SchedulingContext:
-        return SchedulingContext(self.state, self._answers(), self.limits, NOW)
+        return SchedulingContext(self.state, self._answers(), PassCache(), self.limits, NOW)
 
     def batch(self, book: PairBook | None = None) -> Batch:
         context = self.context()
@@ -93,7 +94,7 @@ class Shop:
 
     def _answers(self) -> dict[Question, Forecast]:
         answers: dict[Question, Forecast] = {}
-        while questions := needed_forecasts(self.state, answers, self.limits, NOW):
+        while questions := needed_forecasts(self.state, answers, PassCache(), self.limits, NOW):
             answers.update((question, _forecast(question)) for question in questions)
         return answers
 

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
@@ -38,7 +39,7 @@ def a_queue(jobs: int = 3, devices: int = 3) -> Playbook:
 
 
 def one_pass(play: Playbook, policy: Policy) -> list[Action]:
-    return decide(play.state, {}, play.limits, policy, play.now)
+    return decide(play.state, {}, PassCache(), play.limits, policy, play.now)
 
 
 def started(actions: list[Action]) -> list[int]:

@@ -5,10 +5,13 @@ Drives the very functions that the daemon drives, with a clock that only moves w
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from gpuq.core.scheduling.cache import PassCache
+from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.needed_forecasts import needed_forecasts
+from gpuq.core.scheduling.needed_forecasts import ForecastTable
 from gpuq.core.scheduling.policy import Policy
 from gpuq.core.state.actions import Action, Launch, SetPendingReason
 from gpuq.core.state.events import Event
@@ -25,7 +28,8 @@ class Playbook:
 
     def __init__(self, limits: Limits | None = None, policy: Policy = packed, *, forgetful: bool = False) -> None:
         self.policy = policy
-        self.known = PassCache()
+        self.cache = PassCache()
+        self.known = ForecastTable()
         self.forgetful = forgetful
         self.state = State()
         self.limits = limits or Limits()
@@ -51,15 +55,24 @@ class Playbook:
 
     def decide(self) -> list[Action]:
         """One pass; its actions are applied."""
-        answers: dict[Question, Forecast] = {} if self.forgetful else self.known
-        while questions := needed_forecasts(self.state, answers, self.limits, self.now):
-            answers.update({question: self._answer(question) for question in questions})
-        actions = decide(self.state, answers, self.limits, self.policy, self.now)
+        if self.forgetful:
+            self.cache = PassCache()
+            self.known.forget()
+        self.collect()
+        actions = decide(self.state, self.known.table, self.cache, self.limits, self.policy, self.now)
         for action in actions:
             assert apply(self.state, action, self.now), f"{action} changed nothing"
             validate(self.state)
         self.done += actions
         return actions
+
+    def collect(self) -> None:
+        """Have the forecasts answered that the next pass needs."""
+        self.known.collect(self.state, self.cache, self.limits, self.now, self.answers)
+
+    def context(self) -> SchedulingContext:
+        """A pass of its own, as a policy sees it."""
+        return SchedulingContext(self.state, self.known.table, self.cache, self.limits, self.now)
 
     def settle(self) -> Playbook:
         """Passes until nothing more is done."""
@@ -85,6 +98,9 @@ class Playbook:
         found = self.state.jobs.get(JobId(job))
         return found.state if found else None
 
-    def _answer(self, question: Question) -> Forecast:
-        alone = self.forecasts.get(question.signature, UNKNOWN)
-        return self.together.get((question.signature, question.beside), alone)
+    def answers(self, questions: Iterable[Question]) -> dict[Question, Forecast]:
+        found = {}
+        for question in questions:
+            alone = self.forecasts.get(question.signature, UNKNOWN)
+            found[question] = self.together.get((question.signature, question.beside), alone)
+        return found

@@ -1,8 +1,10 @@
-"""What was answered, and what passes concluded from it: kept by the shell from one pass to the next, so that a pass costs what
-has changed, and forgotten when something was learned.
+"""Conclusions of earlier passes, so that a pass costs what has changed and not what there is.
 
-It is a mapping of answers, and the shell puts the new ones in. `ask` and `decide` also take plain answers; then a pass looks at
-everything anew, and comes to the same. No truth is kept here: what is lost is worked out again.
+Deciding which of 10,000 waiting jobs may join which of 1,000 devices takes seconds when every pair is judged; most of these
+judgements were made in the pass before and still hold. The shell (daemon or simulator) keeps one `PassCache` and hands it to
+`needed_forecasts` and `decide`. It holds nothing that the state and the forecasts do not determine: with a new cache, or with an
+old one, the same actions are decided, which tests/core/scheduling/test_cache.py checks. So it may be dropped at any time, and it
+must be dropped when the actions of a pass were not applied.
 """
 
 from __future__ import annotations
@@ -13,134 +15,159 @@ from gpuq.core.scheduling.admit import DeviceSnapshot, fits_ever
 from gpuq.core.scheduling.device_index import DeviceIndex
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.device import Device, DeviceId
-from gpuq.core.state.forecast import UNKNOWN, Forecast, Question
-from gpuq.core.state.index import DeviceClass, SchedulingClass, device_class
+from gpuq.core.state.forecast import UNKNOWN, Forecast, Forecasts, Question
+from gpuq.core.state.index import DeviceClass, SchedulingClass, device_class, scheduling_class
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.state import State
 from gpuq.core.state.verdict import Rule, Verdict
 
-# Likenesses come and go; what is kept of those that went is thrown away whenever it may be half of all.
+# Conclusions about classes without waiting jobs are dropped when there are this many, or twice as many as after the last time.
 _PRUNE_FROM = 1000
 
-
-@dataclass(slots=True)
-class ClassMemo:
-    """What is known of jobs of one likeness. `refusals` has the turn in which a device was refused; after the turn `exhausted_at`
-    only what changed since is worth a look. `reason` is why they wait, found at `reason_at`; `needs` is what sharing takes,
-    and `asked_at` the turn in which pairs were last asked about."""
-
-    refusals: dict[DeviceId, int] = field(default_factory=dict)
-    exhausted_at: int | None = None
-    reason: Verdict | None = None
-    reason_at: int = 0
-    needs: dict[DeviceClass, tuple[float, int]] | None = None
-    asked_at: int = -1
+# The part of a pending reason that is compared: a job is given a new one when its rule or its device changes, not its numbers.
+ReasonKey = tuple[Rule, DeviceId | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Reservation:
-    """Devices kept for a job that waited too long, and for those like it, as chosen at `turn`."""
+class SharingNeeds:
+    """What a job needs to share a device of one class: bytes of memory, and residents that use at most `most_used_pct`."""
 
-    job: JobId
-    scheduling_class: SchedulingClass
-    devices: frozenset[DeviceId]
-    turn: int
+    most_used_pct: float
+    memory: int
 
 
-class PassCache(dict[Question, Forecast]):
-    """Forecasts and conclusions of earlier passes.
+@dataclass(slots=True)
+class ClassConclusions:
+    """What is known about the waiting jobs of one scheduling class.
 
-    `stale_reasons`: classes whose pending reason changed. `all_reasons_stale`: every pending reason has to be worked out again.
-    `reasons_at`: the revision up to which the reasons hold. `deferred`: jobs that the policy itself deferred in the last pass.
+    `judged` has, for each device, the revision at which it was judged and whether it admits these jobs; that holds until the
+    device changes. `exhausted_at` is the revision at which no device was left that admits them; with `saw_all` every open device
+    was looked at then, so that later only those that changed since need a look. `needs` is None until the forecasts of all device
+    classes are known. `reasons` has at least the pending reasons that the state holds for these jobs.
     """
 
-    def __init__(self, answers: dict[Question, Forecast] | None = None) -> None:
-        super().__init__(answers or {})
+    judged: dict[DeviceId, tuple[int, bool]] = field(default_factory=dict)
+    exhausted_at: int | None = None
+    saw_all: bool = False
+    needs: dict[DeviceClass, SharingNeeds] | None = None
+    reasons: set[ReasonKey] = field(default_factory=set)
+
+
+class PassCache:
+    """Conclusions of earlier passes about one state, under the same limits and from the same forecasts.
+
+    `classes` holds the conclusions by scheduling class. `device_index` is the devices as passes see them. For pending reasons:
+    `reasons_checked_at` is the revision up to which all of them were checked (None: none were), `unsettled` are classes whose
+    reasons rest on a forecast that has not been asked for yet, and `deferred` are the jobs that the policy itself deferred in the
+    last pass.
+    """
+
+    def __init__(self) -> None:
         self._state: State | None = None
         self._limits = Limits()
-        self._most = _PRUNE_FROM
-        self._begin()
+        self._forecasts: Forecasts = {}
+        self._reset()
 
-    def forget(self) -> None:
-        """Something was learned: other answers may hold now. Who devices are kept for stays."""
-        self.clear()
-        self.memos.clear()
-        self.alone.clear()
-        self.all_reasons_stale = True
+    def sync(self, state: State, forecasts: Forecasts, limits: Limits, now: float) -> None:
+        """Drop the conclusions that do not hold any more.
 
-    def sync(self, state: State, limits: Limits, now: float) -> None:
-        """Take in what changed since the last pass; begin anew with another state or other limits."""
+        `forecasts` is compared by identity: the mapping may grow between passes, and a shell that takes forecasts out or replaces
+        them passes another mapping.
+        """
         if self._state is not state or self._limits != limits:
-            self._begin()
+            self._reset()
             self._state, self._limits = state, limits
-        changes = self.device_index.device_changes
+        elif self._forecasts is not forecasts:
+            self._forget_classes()
+        self._forecasts = forecasts
+        device_changes = self.device_index.device_changes
         self.device_index.sync(state, limits, now)
-        if self.device_index.device_changes != changes:
-            self._fits.clear()
-            self.all_reasons_stale = True
-        if len(self) + len(self.memos) > self._most:
+        if self.device_index.device_changes != device_changes:
+            # A device is new, or has another type or another size: what fits somewhere may have changed for every class.
+            self._never_fits.clear()
+            self._forget_classes()
+        if len(self.classes) + len(self._alone) > self._prune_at:
             self._prune(state)
 
-    def memo(self, like: SchedulingClass) -> ClassMemo:
-        """What is known of these jobs; to be added to."""
-        found = self.memos.get(like)
+    def of_class(self, wanted: SchedulingClass) -> ClassConclusions:
+        """The conclusions about a scheduling class, to be read and added to."""
+        found = self.classes.get(wanted)
         if found is None:
-            found = self.memos[like] = ClassMemo()
+            found = self.classes[wanted] = ClassConclusions()
         return found
 
+    def of(self, job: Job) -> ClassConclusions:
+        """The conclusions about the scheduling class of a job."""
+        return self.of_class(scheduling_class(job))
+
+    # --- forecasts -------------------------------------------------------------------------------------------------
+
     def forecast(self, job: Job, snapshot: DeviceSnapshot) -> Forecast:
-        """The answer to this job on this device beside who is there; the answer alone where no pair was asked about."""
-        together = self.get(question(job, snapshot)) if snapshot.residents else None
+        """The forecast for a job on a device beside its residents; that for the job alone where this pair was not asked about."""
+        together = self._forecasts.get(question(job, snapshot)) if snapshot.residents else None
         return together or self.forecast_alone(job, snapshot.device)
 
     def forecast_alone(self, job: Job, device: Device) -> Forecast:
-        """The answer to this job with a device of this sort to itself; unknown where it was not asked."""
+        """The forecast for a job alone on a device of this class; UNKNOWN where it was not asked for."""
+        return self._find_alone(job, device) or UNKNOWN
+
+    def is_asked(self, job: Job, device: Device) -> bool:
+        """Whether the forecast for a job alone on a device of this class is there."""
+        return self._find_alone(job, device) is not None
+
+    def is_settled(self, job: Job, snapshot: DeviceSnapshot) -> bool:
+        """Whether all forecasts that a verdict on this job and device rests on are there: more forecasts cannot change it."""
+        if snapshot.residents and question(job, snapshot) not in self._forecasts:
+            return False
+        return self.is_asked(job, snapshot.device)
+
+    def _find_alone(self, job: Job, device: Device) -> Forecast | None:
+        # Kept by signature and device class, because building and hashing a `Question` for each look-up is slow.
         key = (job.signature, device_class(device))
-        found = self.alone.get(key)
+        found = self._alone.get(key)
         if found is None:
-            found = self.get(question_alone(job, device))
-            if found is None:
-                return UNKNOWN
-            self.alone[key] = found
+            found = self._forecasts.get(question_alone(job, device))
+            if found is not None:
+                self._alone[key] = found
         return found
 
     def never_fits(self, job: Job) -> Verdict | None:
         """Why no host could ever run this job; None if one could."""
         key = (job.declared_memory, job.device_count)
-        if key not in self._fits:
+        if key not in self._never_fits:
             devices = list(self._state.devices.values()) if self._state else []
-            self._fits[key] = fits_ever(*key, devices)
-        return self._fits[key]
+            self._never_fits[key] = fits_ever(*key, devices)
+        return self._never_fits[key]
 
-    def _begin(self) -> None:
+    # --- dropping --------------------------------------------------------------------------------------------------
+
+    def _reset(self) -> None:
         self.device_index = DeviceIndex()
-        self.memos: dict[SchedulingClass, ClassMemo] = {}
-        self.alone: dict[tuple[str, DeviceClass], Forecast] = {}
-        self.stale_reasons: set[SchedulingClass] = set()
-        self.reasons_at = -1
-        self.all_reasons_stale = True
-        self.otherwise: Rule | None = None
-        self.kept: Reservation | None = None
+        self._never_fits: dict[tuple[int | None, int], Verdict | None] = {}
+        self._forget_classes()
+
+    def _forget_classes(self) -> None:
+        self.classes: dict[SchedulingClass, ClassConclusions] = {}
+        self._alone: dict[tuple[str, DeviceClass], Forecast] = {}
+        self.reasons_checked_at: int | None = None
+        self.unsettled: set[SchedulingClass] = set()
         self.deferred: set[JobId] = set()
-        self._fits: dict[tuple[int | None, int], Verdict | None] = {}
-        self._most = _PRUNE_FROM
+        self._prune_at = _PRUNE_FROM
 
     def _prune(self, state: State) -> None:
-        waiting = state.index.alike
-        signatures = {like[0] for like in waiting}
-        self.memos = {like: memo for like, memo in self.memos.items() if like in waiting}
-        self.alone = {key: forecast for key, forecast in self.alone.items() if key[0] in signatures}
-        for question in [question for question in self if question.signature not in signatures]:
-            del self[question]
-        self._most = 2 * (len(self) + len(self.memos)) + _PRUNE_FROM
+        waiting = state.index.classes
+        signatures = {signature for signature, *_ in waiting}
+        self.classes = {key: conclusions for key, conclusions in self.classes.items() if key in waiting}
+        self._alone = {key: forecast for key, forecast in self._alone.items() if key[0] in signatures}
+        self._prune_at = 2 * (len(self.classes) + len(self._alone)) + _PRUNE_FROM
 
 
 def question_alone(job: Job, device: Device) -> Question:
-    """What would this job need on this sort of device?"""
+    """The question what this job needs alone on a device of this class."""
     return Question(job.signature, job.kind, device.type, sharing=device.sharing)
 
 
 def question(job: Job, snapshot: DeviceSnapshot) -> Question:
-    """What would this job need and cost on this device, beside who is there?"""
+    """The question what this job needs, and what sharing costs, on this device beside its residents."""
     device, beside = snapshot.device, tuple(sorted(a.kind for a in snapshot.residents))
     return Question(job.signature, job.kind, device.type, beside, device.sharing)

@@ -1,207 +1,298 @@
-"""Where may this job go? Places worth a verdict, best first: those that it fits by what is foretold, and that did not refuse it.
+"""Which devices may a job have, in which order are they tried, and about which pairs is a forecast needed?
 
-Arrives: what is known, the limits, what is kept and what was given in this pass. Leaves: places for a single job, whole gangs of
-places for others. Where a place refused jobs like this one, and nothing about it changed, it is left out; where all of them did,
-only what changed since is gone through. Ignores what a pair costs: admission asks.
+Idle devices come first, then shared ones, the least used first. A cheap test by memory and utilisation leaves out most devices;
+`admit` judges the others. Judgements are kept in the `PassCache`, and a class of jobs that no device admitted looks only at the
+devices that changed since. Both only save time: the candidates are the same without them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from itertools import islice
 from math import inf
 
 from gpuq.core.scheduling.admit import DeviceSnapshot, load_limit, may_share, needed_memory
-from gpuq.core.scheduling.cache import ClassMemo, PassCache
-from gpuq.core.scheduling.device_index import Entry
+from gpuq.core.scheduling.cache import ClassConclusions, PassCache, SharingNeeds
+from gpuq.core.scheduling.device_index import Entry, free_memory
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.reservations import Reservations
 from gpuq.core.state.device import DeviceId, HostId
-from gpuq.core.state.forecast import UNKNOWN
-from gpuq.core.state.index import DeviceClass, device_class, scheduling_class
+from gpuq.core.state.index import DeviceClass, device_class
 from gpuq.core.state.job import Job
 
-_NONE: frozenset[DeviceId] = frozenset()
-# One place in so many has the memory: then sorting these is cheaper than passing by the others.
+# Where at most one shared device in so many has enough memory, sorting those few is cheaper than passing over the others.
 _FEW = 8
+# For each candidate wanted, so many devices may refuse before the search ends. It bounds the first pass after something was
+# learned, when nothing is remembered: without it each class would be judged on each device, and each pair be predicted.
+_REFUSALS_PER_CANDIDATE = 4
+
+Choice = tuple[DeviceSnapshot, ...]
 
 
 @dataclass(slots=True)
 class _Row:
-    """Places in an order; `start` is where those begin that nobody got in this pass."""
+    """Entries of the device index in their order; those before `start` were given to jobs in this pass."""
 
     entries: Sequence[Entry]
     start: int = 0
 
 
 class Candidates:
-    """The places of one pass. `given` grows as the pass goes on."""
+    """The candidates of one pass. `given` are the devices that jobs got in this pass; `admits` judges a job on a device."""
 
-    def __init__(self, cache: PassCache, limits: Limits, keeping: Reservations, given: AbstractSet[DeviceId]) -> None:
-        self._cache, self._limits, self._keeping, self._given = cache, limits, keeping, given
-        self._device_index = cache.device_index
-        whole = _Row(self._device_index.idle), _Row(self._device_index.shareable)
-        self._rows: dict[int | None, tuple[_Row, _Row]] = {None: whole}
+    def __init__(
+        self,
+        cache: PassCache,
+        limits: Limits,
+        reservations: Reservations,
+        given: AbstractSet[DeviceId],
+        admits: Callable[[Job, DeviceId], bool],
+    ) -> None:
+        self._cache, self._limits, self._reservations, self._given = cache, limits, reservations, given
+        self._judge = admits
+        self._index = cache.device_index
+        self._most_refusals = _REFUSALS_PER_CANDIDATE * limits.candidates_per_job
+        self._open = _Row(self._index.idle), _Row(self._index.shareable)
+        self._rows_since: dict[int, tuple[_Row, _Row]] = {}
 
-    def of(self, job: Job) -> Iterator[tuple[DeviceSnapshot, ...]]:
-        """Each choice as many devices of one host as the job needs: idle ones, then shared ones, at most `candidates_per_job` of
-        each."""
-        memo = self._cache.memo(scheduling_class(job))
-        return self._gangs(job, memo) if job.device_count > 1 else self._singles(job, memo)
+    def none_is_new(self, conclusions: ClassConclusions) -> bool:
+        """Whether no device admitted these jobs at the last look, and none can have become a candidate since."""
+        if conclusions.exhausted_at is None:
+            return False
+        # A device that closes lets another one come within the limit on refusals, if that ended the last look.
+        last_change = self._index.opened if conclusions.saw_all else self._index.revision
+        return conclusions.exhausted_at >= last_change
 
-    def shared(self, job: Job) -> list[DeviceSnapshot]:
-        """Busy places where the job fits by memory, the least loaded first; by utilisation too where no pair is known."""
-        memo = self._cache.memo(scheduling_class(job))
+    def choices(self, job: Job) -> Iterator[Choice]:
+        """What admits this job, best first: each choice is as many devices of one host as the job needs.
+
+        For a job on one device at most `candidates_per_job` idle and as many shared ones.
+        """
+        conclusions = self._cache.of(job)
+        if self.none_is_new(conclusions):
+            return
+        yield from self._gangs(job, conclusions) if job.device_count > 1 else self._singles(job, conclusions)
+
+    def best(self, job: Job) -> Choice | None:
+        """The first devices in the order of `choices`, whether they admit the job or not."""
+        conclusions = self._cache.of(job)
         if job.device_count == 1:
-            return list(islice(self._places_to_join(job, memo), self._limits.candidates_per_job))
-        hosts = (self._usable(job, memo, host) for host in self._hosts(job, memo))
-        gangs = islice(
-            (snapshots for snapshots in hosts if len(snapshots) >= job.device_count), self._limits.candidates_per_job
-        )
-        return [snapshot for snapshots in gangs for snapshot in snapshots if snapshot.residents]
-
-    def busy(self, taken: Iterable[DeviceId]) -> DeviceSnapshot | None:
-        """Any place with residents, those that are open first; `taken` are all devices with residents."""
-        open_ones = (entry[-1] for entry in self._device_index.shareable)
-        for device in (*islice(open_ones, 1), *taken):
-            if device not in self._given and device not in self._keeping.devices:
-                return self._device_index.all[device]
+            found = next((s for walk in self._walks(job, conclusions, self._open) for s in walk), None)
+            return None if found is None else (found,)
+        for host in self._hosts(job, None):
+            usable = list(self._usable(job, conclusions, host))[: job.device_count]
+            if len(usable) == job.device_count:
+                return tuple(usable)
         return None
 
-    # --- singles ---------------------------------------------------------------------------------------------------
+    def occupied(self, job: Job, taken: Iterable[DeviceId]) -> DeviceSnapshot | None:
+        """A device with residents, to say why it refuses the job: the least used shareable one, else the first of `taken`."""
+        shareable = (entry[-1] for entry in self._index.shareable[:1])
+        for devices in (shareable, taken):
+            for device in devices:
+                if device not in self._given and self._reservations.is_open_to(job, device):
+                    return self._index.snapshots[device]
+        return None
 
-    def _singles(self, job: Job, memo: ClassMemo) -> Iterator[tuple[DeviceSnapshot, ...]]:
-        whole = True
-        for options in (self._idle_options(job, memo), self._places_to_join(job, memo)):
-            for number, snapshot in enumerate(options):
-                if number == self._limits.candidates_per_job:
-                    whole = False
+    def shareable(self, job: Job) -> Iterator[DeviceSnapshot]:
+        """All shared devices that pass the cheap test for a job on one device, the least used first."""
+        return self._shared_that_fit(job, self._cache.of(job), self._open[1])
+
+    def without_forecast(self, job: Job) -> list[DeviceSnapshot]:
+        """The shared devices among the candidates where the forecast for this job beside the residents is not known yet.
+
+        Devices that are known to refuse do not count as candidates. So once the answers are there, the next devices in the order
+        may have to be asked about.
+        """
+        conclusions = self._cache.of(job)
+        if self.none_is_new(conclusions):
+            return []
+        missing: list[DeviceSnapshot] = []
+        if job.device_count == 1:
+            self._count(job, conclusions, self._shared_that_fit(job, conclusions, self._open[1]), missing, inf)
+            return missing
+        complete = 0
+        for host in self._hosts(job, None):
+            devices = self._usable(job, conclusions, host)
+            complete += self._count(job, conclusions, devices, missing, job.device_count)
+            if complete == self._limits.candidates_per_job:
+                break
+        return missing
+
+    def _count(
+        self,
+        job: Job,
+        conclusions: ClassConclusions,
+        walk: Iterator[DeviceSnapshot],
+        missing: list[DeviceSnapshot],
+        wanted: float,
+    ) -> bool:
+        """Look for candidates and note those without a forecast; whether as many were found as are `wanted`."""
+        candidates = refusals = 0
+        for snapshot in walk:
+            if snapshot.residents and not self._cache.is_settled(job, snapshot):
+                missing.append(snapshot)
+                candidates += 1
+            elif self._admits(job, conclusions, snapshot.device.id):
+                candidates += 1
+            else:
+                refusals += 1
+            if candidates >= wanted:
+                return True
+            if wanted == inf and (candidates == self._limits.candidates_per_job or refusals == self._most_refusals):
+                break
+        return False
+
+    def _admits(self, job: Job, conclusions: ClassConclusions, device: DeviceId) -> bool:
+        judged = conclusions.judged.get(device)
+        if judged is not None and self._index.changed[device] <= judged[0]:
+            return judged[1]
+        return self._judge(job, device)
+
+    # --- jobs on one device ------------------------------------------------------------------------------------------
+
+    def _singles(self, job: Job, conclusions: ClassConclusions) -> Iterator[Choice]:
+        found, saw_all, settled = False, True, conclusions.needs is not None
+        for walk in self._walks(job, conclusions, self._rows(conclusions)):
+            candidates = refusals = 0
+            for snapshot in walk:
+                if self._admits(job, conclusions, snapshot.device.id):
+                    found = True
+                    yield (snapshot,)
+                    candidates += 1
+                else:
+                    settled = settled and snapshot.device.id in conclusions.judged
+                    refusals += 1
+                if candidates == self._limits.candidates_per_job or refusals == self._most_refusals:
+                    saw_all = False
                     break
-                yield (snapshot,)
-                whole = whole and self._says_no(memo, snapshot.device.id)
-        if whole:
-            memo.exhausted_at = self._device_index.turn
-            memo.refusals.clear()
+        if not found and settled:
+            conclusions.exhausted_at, conclusions.saw_all = self._index.revision, saw_all
+            if saw_all:
+                conclusions.judged.clear()  # not needed again until these devices change
 
-    def _idle_options(self, job: Job, memo: ClassMemo) -> Iterator[DeviceSnapshot]:
-        return (
-            snapshot for snapshot in self._walk(job, memo, self._rows_since(job, memo)[0]) if _fits_alone(job, snapshot)
-        )
+    def _walks(
+        self, job: Job, conclusions: ClassConclusions, rows: tuple[_Row, _Row]
+    ) -> tuple[Iterator[DeviceSnapshot], Iterator[DeviceSnapshot]]:
+        """The idle devices, then the shared ones, that pass the cheap test."""
+        idle = (snapshot for snapshot in self._walk(job, rows[0]) if _fits_idle(job, snapshot))
+        return idle, self._shared_that_fit(job, conclusions, rows[1])
 
-    def _places_to_join(self, job: Job, memo: ClassMemo) -> Iterator[DeviceSnapshot]:
-        needs = self._needs_to_share(job, memo)
+    def _rows(self, conclusions: ClassConclusions) -> tuple[_Row, _Row]:
+        """The open devices; only those that changed since, where all of them were seen to refuse.
+
+        Where there are more open devices than may refuse, the limit on refusals could end the search among all devices and not
+        among the changed ones, so all have to be counted.
+        """
+        since = conclusions.exhausted_at
+        most = max(len(self._index.idle), len(self._index.shareable))
+        if since is None or not conclusions.saw_all or most > self._most_refusals:
+            return self._open
+        if since not in self._rows_since:
+            self._rows_since[since] = self._as_rows(self._index.changed_since(since))
+        return self._rows_since[since]
+
+    def _as_rows(self, devices: Iterable[DeviceId]) -> tuple[_Row, _Row]:
+        idle, shareable = self._index.entries(devices)
+        return _Row(idle), _Row(shareable)
+
+    def _walk(self, job: Job, row: _Row) -> Iterator[DeviceSnapshot]:
+        """The devices of a row that no job got in this pass and that are not reserved for others."""
+        entries, given, snapshots = row.entries, self._given, self._index.snapshots
+        while row.start < len(entries) and entries[row.start][-1] in given:
+            row.start += 1
+        for number in range(row.start, len(entries)):
+            device = entries[number][-1]
+            if device not in given and self._reservations.is_open_to(job, device):
+                yield snapshots[device]
+
+    def _shared_that_fit(self, job: Job, conclusions: ClassConclusions, row: _Row) -> Iterator[DeviceSnapshot]:
+        needs = self._sharing_needs(job, conclusions)
         if not needs:
             return
-        room = max(room for room, _ in needs.values())
-        for snapshot in self._walk(job, memo, self._busy_row(job, memo, min(memory for _, memory in needs.values()))):
-            if snapshot.committed_utilization > room:
-                return  # the places only get more loaded from here on
+        if row is self._open[1]:
+            least_memory = min(need.memory for need in needs.values())
+            if self._index.count_with_memory(least_memory) * _FEW < len(row.entries):
+                row = self._as_rows(self._index.with_memory(least_memory))[1]
+        most_used_pct = max(need.most_used_pct for need in needs.values())
+        for snapshot in self._walk(job, row):
+            if snapshot.committed_utilization > most_used_pct:
+                return  # the row is sorted by this
             if self._may_join(snapshot, needs):
                 yield snapshot
 
-    def _busy_row(self, job: Job, memo: ClassMemo, needed: int) -> _Row:
-        """The open busy places to go through: those with so much memory, where they are few among many."""
-        count = self._device_index.with_room(needed)
-        if memo.exhausted_at is None and count * _FEW < len(self._device_index.free):
-            roomy = self._device_index.free[len(self._device_index.free) - count :]
-            return self._sorted(device for _, device in roomy)[1]
-        return self._rows_since(job, memo)[1]
-
-    def _may_join(self, snapshot: DeviceSnapshot, needs: dict[DeviceClass, tuple[float, int]]) -> bool:
+    def _may_join(self, snapshot: DeviceSnapshot, needs: dict[DeviceClass, SharingNeeds]) -> bool:
         need = needs.get(device_class(snapshot.device))
-        if need is None or snapshot.committed_utilization > need[0]:
+        if need is None or snapshot.committed_utilization > need.most_used_pct:
             return False
-        return need[1] <= snapshot.device.total_memory * (1 - self._limits.memory_headroom) - snapshot.committed_memory
+        return need.memory <= free_memory(snapshot, self._limits)
 
-    def _needs_to_share(self, job: Job, memo: ClassMemo) -> dict[DeviceClass, tuple[float, int]]:
-        """By sort of device: what may be committed there already, in percent, and the memory needed. Without an end to the
-        former where pairs are known; sorts where the job may not share, or is not known, are left out."""
-        if memo.needs is None:
-            needs, asked = {}, True
-            for sort, device in self._device_index.device_classes.items():
-                forecast = self._cache.forecast_alone(job, device)
-                asked = asked and forecast is not UNKNOWN
-                peak, needed = forecast.peak_utilization_pct, needed_memory(job, forecast)
-                if peak is not None and needed is not None and may_share(job, forecast):
-                    most = load_limit(job.max_slowdown, self._limits, self._limits.residents_per_device)
-                    needs[sort] = inf if forecast.pairs_known else most - peak, needed
-            if not asked:
-                return needs
-            memo.needs = needs
-        return memo.needs
+    def _sharing_needs(self, job: Job, conclusions: ClassConclusions) -> dict[DeviceClass, SharingNeeds]:
+        """What the job needs to share, by device class; without the classes on which it may not share.
 
-    def _walk(self, job: Job, memo: ClassMemo, walked: _Row) -> Iterator[DeviceSnapshot]:
-        """The places of a row that nobody got and that are not known to refuse."""
-        given, kept, all_places = self._given, self._keeping.from_job(job), self._device_index.all
-        entries = walked.entries
-        while walked.start < len(entries) and entries[walked.start][-1] in given:
-            walked.start += 1
-        for number in range(walked.start, len(entries)):
-            device = entries[number][-1]
-            if device not in given and device not in kept and not self._says_no(memo, device):
-                yield all_places[device]
+        Where slowdowns of pairs are known, they decide and not the utilisation, so any utilisation will do.
+        """
+        if conclusions.needs is not None:
+            return conclusions.needs
+        needs: dict[DeviceClass, SharingNeeds] = {}
+        complete = True
+        for of_class, device in self._index.device_classes.items():
+            complete = complete and self._cache.is_asked(job, device)
+            forecast = self._cache.forecast_alone(job, device)
+            peak, memory = forecast.peak_utilization_pct, needed_memory(job, forecast)
+            if peak is not None and memory is not None and may_share(job, forecast):
+                limit = load_limit(job.max_slowdown, self._limits, self._limits.residents_per_device)
+                needs[of_class] = SharingNeeds(inf if forecast.pairs_known else limit - peak, memory)
+        if complete:
+            conclusions.needs = needs
+        return needs
 
-    def _rows_since(self, job: Job, memo: ClassMemo) -> tuple[_Row, _Row]:
-        """All open places, or those that changed after the likeness had seen them all; what is kept for it always."""
-        turn = memo.exhausted_at
-        if turn is not None and self._keeping.is_for(job):
-            devices = dict.fromkeys((*self._device_index.changed_since(turn), *sorted(self._keeping.devices)))
-            return self._sorted(devices)
-        if turn not in self._rows:
-            self._rows[turn] = self._sorted(self._device_index.changed_since(turn or 0))
-        return self._rows[turn]
+    # --- gangs -------------------------------------------------------------------------------------------------------
 
-    def _sorted(self, devices: Iterable[DeviceId]) -> tuple[_Row, _Row]:
-        idle, shareable = self._device_index.entries(devices)
-        return _Row(idle), _Row(shareable)
+    def _gangs(self, job: Job, conclusions: ClassConclusions) -> Iterator[Choice]:
+        """On each host the first devices that admit the job. A gang is admitted where each of its devices admits it."""
+        found = False
+        self._sharing_needs(job, conclusions)
+        settled = conclusions.needs is not None
+        for host in self._hosts(job, conclusions.exhausted_at):
+            gang: list[DeviceSnapshot] = []
+            for snapshot in self._usable(job, conclusions, host):
+                if self._admits(job, conclusions, snapshot.device.id):
+                    gang.append(snapshot)
+                    if len(gang) == job.device_count:
+                        found = True
+                        yield tuple(gang)
+                        break
+                else:
+                    settled = settled and snapshot.device.id in conclusions.judged
+        if not found and settled:
+            conclusions.exhausted_at, conclusions.saw_all = self._index.revision, True
+            conclusions.judged.clear()
 
-    def _says_no(self, memo: ClassMemo, device: DeviceId) -> bool:
-        judged = memo.refusals.get(device)
-        return judged is not None and self._device_index.changed[device] <= judged
+    def _hosts(self, job: Job, since: int | None) -> list[HostId]:
+        """Hosts with enough open devices, of which one changed `since` then: where the job shares the fewest devices first, and
+        among those where it leaves the fewest idle."""
+        count, open_of, idle_of, order = (
+            job.device_count,
+            self._index.open_of,
+            self._index.idle_of,
+            self._index.host_order,
+        )
+        found = [host for host, devices in open_of.items() if len(devices) >= count]
+        if since is not None:
+            changed = {self._index.snapshots[device].device.host for device in self._index.changed_since(since)}
+            found = [host for host in found if host in changed]
+        return sorted(found, key=lambda host: (max(0, count - idle_of.get(host, 0)), idle_of.get(host, 0), order[host]))
 
-    # --- gangs -----------------------------------------------------------------------------------------------------
-
-    def _gangs(self, job: Job, memo: ClassMemo) -> Iterator[tuple[DeviceSnapshot, ...]]:
-        """On each host the best of its places; without those that were refused, as long as enough are left."""
-        whole = True
-        for host in self._hosts(job, memo):
-            while len(snapshots := self._usable(job, memo, host)) >= job.device_count:
-                gang = tuple(snapshots[: job.device_count])
-                yield gang
-                if not any(self._says_no(memo, snapshot.device.id) for snapshot in gang):
-                    whole = False
-                    break
-        if whole:
-            memo.exhausted_at = self._device_index.turn
-
-    def _hosts(self, job: Job, memo: ClassMemo) -> list[HostId]:
-        """Hosts with enough open places: where it shares the fewest, and then where it leaves the fewest idle."""
-        count, open_of, idle_of = job.device_count, self._device_index.open_of, self._device_index.idle_of
-        changed = None if memo.exhausted_at is None else self._changed_hosts(memo.exhausted_at, job)
-        found = [h for h, devices in open_of.items() if len(devices) >= count and (changed is None or h in changed)]
-        return sorted(found, key=lambda host: (max(0, count - idle_of.get(host, 0)), idle_of.get(host, 0)))
-
-    def _changed_hosts(self, turn: int, job: Job) -> set[HostId]:
-        own = self._keeping.devices if self._keeping.is_for(job) else _NONE
-        return {
-            self._device_index.all[device].device.host for device in (*self._device_index.changed_since(turn), *own)
-        }
-
-    def _usable(self, job: Job, memo: ClassMemo, host: HostId) -> list[DeviceSnapshot]:
-        """The open places of a host that may do for one device of a gang, idle ones first, then the least loaded."""
-        kept, needs = self._keeping.from_job(job), self._needs_to_share(job, memo)
-        idle, shareable = self._device_index.entries(self._device_index.open_of.get(host, ()))
-        found = []
-        for device in (entry[-1] for entry in (*idle, *shareable)):
-            snapshot = self._device_index.all[device]
-            if device in self._given or device in kept or self._says_no(memo, device):
-                continue
-            if self._may_join(snapshot, needs) if snapshot.residents else _fits_alone(job, snapshot):
-                found.append(snapshot)
-        return found
+    def _usable(self, job: Job, conclusions: ClassConclusions, host: HostId) -> Iterator[DeviceSnapshot]:
+        """The open devices of a host that pass the cheap test for one device of a gang: idle ones, then the least used."""
+        needs = self._sharing_needs(job, conclusions)
+        rows = self._as_rows(self._index.open_of.get(host, ()))
+        for snapshot in (snapshot for row in rows for snapshot in self._walk(job, row)):
+            if self._may_join(snapshot, needs) if snapshot.residents else _fits_idle(job, snapshot):
+                yield snapshot
 
 
-def _fits_alone(job: Job, snapshot: DeviceSnapshot) -> bool:
+def _fits_idle(job: Job, snapshot: DeviceSnapshot) -> bool:
     return (job.declared_memory or 0) + snapshot.committed_memory <= snapshot.device.total_memory

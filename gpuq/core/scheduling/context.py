@@ -1,79 +1,75 @@
-"""One pass's picture of the queue and the devices: what is still open, on top of what earlier passes found out.
+"""What a policy works with in one pass: the waiting jobs, the devices, the forecasts, and what is left as jobs are placed.
 
-Arrives: the state, which is only read, and what is known. The board changes as proposals are admitted, and only ever loses room.
-What was refused stays refused until something about the device, or what is known of the job, is another: so a pass looks at
-what changed, and the first one at everything.
+The context reads the state and never changes it. In the course of a pass it only loses room: a device that was given to a job is
+given to no other in the same pass, because the forecasts do not speak of the two together yet.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from gpuq.core.scheduling.admit import DeviceSnapshot, admit
-from gpuq.core.scheduling.cache import ClassMemo, PassCache, question
-from gpuq.core.scheduling.candidates import Candidates
+from gpuq.core.scheduling.cache import PassCache
+from gpuq.core.scheduling.candidates import Candidates, Choice
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.reservations import Reservations
+from gpuq.core.state.actions import EndReservation, Reserve
 from gpuq.core.state.attempt import AttemptId, served_s
 from gpuq.core.state.device import Device, DeviceId
-from gpuq.core.state.forecast import Answers, Forecast
+from gpuq.core.state.forecast import Forecast, Forecasts
 from gpuq.core.state.index import PendingGroup, SchedulingClass, scheduling_class
 from gpuq.core.state.job import Job, JobId
+from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.state import State
 from gpuq.core.state.usage import UNUSED
 from gpuq.core.state.verdict import Numbers, Rule, Verdict
 
 
 class SchedulingContext:
-    """What a policy sees, and what `decide` updates."""
+    """One pass. Policies read it and may `defer` jobs; `decide` tells it which proposals were granted."""
 
-    def __init__(self, state: State, answers: Answers, limits: Limits, now: float) -> None:
+    def __init__(self, state: State, forecasts: Forecasts, cache: PassCache, limits: Limits, now: float) -> None:
         self.state = state
-        self.cache = answers if isinstance(answers, PassCache) else PassCache(dict(answers))
+        self.cache = cache
         self.limits = limits
         self.now = now
-        self.cache.sync(state, limits, now)
-        self._device_index = self.cache.device_index
-        self._given: set[DeviceId] = set()
-        self._refused: dict[SchedulingClass, Verdict] = {}
-        self._placed: set[JobId] = set()
+        cache.sync(state, forecasts, limits, now)
         self.deferred: dict[JobId, Verdict] = {}
-        self._usage: dict[str, float] = {}
         self.evicted: set[AttemptId] = set()
-        self._keeping = Reservations(state, self.cache, limits, now, self._given)
-        self._options = Candidates(self.cache, limits, self._keeping, self._given)
+        self._device_index = cache.device_index
+        self._given: set[DeviceId] = set()
+        self._refused: set[SchedulingClass] = set()
+        self._placed: set[JobId] = set()
+        self._usage: dict[str, float] = {}
+        self._reservations = Reservations(state, cache, limits, now, self._given)
+        self.candidates = Candidates(
+            cache, limits, self._reservations, self._given, lambda job, device: self.judge(job, device).admitted
+        )
 
-    # --- who waits -------------------------------------------------------------------------------------------------
+    # --- waiting jobs ------------------------------------------------------------------------------------------------
 
     @property
     def waiting(self) -> list[Job]:
-        """All jobs that wait, in the order in which they came to; `groups` is cheaper to go through."""
+        """All waiting jobs, in the order in which they began to wait. `groups` is cheaper to go through."""
         return list(self.state.index.waiting.values())
 
     @property
     def groups(self) -> list[PendingGroup]:
-        """The waiting jobs by likeness, priority and owner, in order of submission within a group. To be read only.
+        """The waiting jobs by scheduling class, priority and owner, in order of submission within a group. To be read only.
 
         Jobs of a group get the same verdicts: once one of them is refused, so is the rest of its group in this pass.
         """
         return list(self.state.index.groups.values())
 
-    def refused(self, job: Job) -> Verdict | None:
-        """The verdict that jobs like this one already got in this pass, or in an earlier one if nothing came up since."""
-        like = scheduling_class(job)
-        found = self._refused.get(like)
-        if found is not None or self._keeping.is_for(job) or self._keeping.is_overdue(job):
-            return found
-        memo = self.cache.memos.get(like)
-        if memo is None or memo.exhausted_at is None or memo.exhausted_at < self._device_index.opened:
-            return None
-        if memo.reason is None and self.state.residents and job.device_count == 1:
-            return None  # a busy place has numbers to say why
-        return memo.reason or self.nothing_open()
+    def refused(self, job: Job) -> bool:
+        """Whether a job of this scheduling class was refused in this pass, or no device admits one."""
+        if scheduling_class(job) not in self._refused:
+            next(self.choices(job), None)
+        return scheduling_class(job) in self._refused
 
     def defer(self, job: Job, verdict: Verdict) -> None:
-        """The policy's own reason why it does not propose this very job now."""
+        """Record the policy's own reason for not proposing this job now."""
         self.deferred[job.id] = verdict
 
     def placed(self, job: Job) -> bool:
@@ -81,7 +77,7 @@ class SchedulingContext:
         return job.id in self._placed
 
     def usage(self, owner: str) -> float:
-        """Decayed device-seconds of an owner, with what the attempts that run have had so far."""
+        """Decayed device-seconds of an owner, with those of running attempts so far."""
         found = self._usage.get(owner)
         if found is None:
             running = (self.state.attempts[attempt] for attempt in self.state.index.running_of.get(owner, ()))
@@ -89,123 +85,125 @@ class SchedulingContext:
             found = self._usage[owner] = before + sum(served_s(attempt, self.now) for attempt in running)
         return found
 
-    # --- what there is ---------------------------------------------------------------------------------------------
+    # --- devices -----------------------------------------------------------------------------------------------------
 
     def snapshot(self, device: DeviceId) -> DeviceSnapshot:
-        """A device as this pass sees it now. Raises KeyError for one that there is not."""
-        snapshot = self._device_index.all[device]
-        return replace(snapshot, reserved=True) if device in self._keeping.devices else snapshot
+        """A device as this pass sees it. Raises KeyError for a device that does not exist."""
+        snapshot = self._device_index.snapshots[device]
+        return replace(snapshot, reserved=True) if device in self._device_index.reserved else snapshot
 
     @property
     def snapshots(self) -> Iterator[DeviceSnapshot]:
         """All devices."""
-        return (self.snapshot(device) for device in self._device_index.all)
+        return (self.snapshot(device) for device in self.state.devices)
+
+    @property
+    def reservations(self) -> Mapping[JobId, Reservation]:
+        """The reservations as they are now in this pass, by job."""
+        return self._reservations.by_job
+
+    @property
+    def overdue_reservation(self) -> Reservation | None:
+        """The reservation for a job that waited beyond its patience, if there is one."""
+        return self._reservations.overdue
 
     def given(self, device: DeviceId) -> bool:
-        """Whether the device got a job in this pass."""
+        """Whether the device was given to a job in this pass."""
         return device in self._given
 
     @property
+    def gave_devices(self) -> bool:
+        """Whether any device was given to a job in this pass."""
+        return bool(self._given)
+
+    @property
     def device_classes(self) -> Iterable[Device]:
-        """One device of each sort: forecasts differ by that alone."""
+        """One device of each class. Forecasts depend on nothing else about a device."""
         return self._device_index.device_classes.values()
 
     @property
-    def shares(self) -> bool:
-        """Whether any busy device is open to a newcomer."""
+    def has_shareable(self) -> bool:
+        """Whether any device with residents is open to another job."""
         return bool(self._device_index.shareable)
 
-    def nothing_open(self) -> Verdict:
-        """Why a job waits that was refused nothing in particular."""
-        count = len(self._device_index.all)
+    def no_device_open(self) -> Verdict:
+        """The verdict for a job that no single device refused: there is none open at all."""
+        index, count = self._device_index, len(self._device_index.snapshots)
         if not count:
             return Verdict(False, Rule.NO_DEVICES, None, (("devices", 0),))
-        if self._device_index.unread == count:
+        if index.stale == count:
             return Verdict(False, Rule.STALE_READING, None, (("stale_after_s", self.limits.stale_after_s),))
-        if self._device_index.unwell and self._device_index.unread + self._device_index.unwell == count:
-            return Verdict(
-                False, Rule.UNWELL, None, (("devices", count), ("unwell_devices", self._device_index.unwell))
-            )
+        if index.unwell and index.stale + index.unwell == count:
+            return Verdict(False, Rule.UNWELL, None, (("devices", count), ("unwell_devices", index.unwell)))
         numbers: Numbers = (("devices", count), ("busy_devices", len(self.state.residents)))
-        unusable = self._device_index.unread + self._device_index.unwell
+        unusable = index.stale + index.unwell
         return Verdict(False, Rule.RESOURCES, None, (*numbers, ("unusable_devices", unusable)) if unusable else numbers)
 
-    # --- what is foretold ------------------------------------------------------------------------------------------
+    # --- forecasts ---------------------------------------------------------------------------------------------------
 
     def forecast(self, job: Job, snapshot: DeviceSnapshot) -> Forecast:
-        """The answer to this job on this device beside who is there; the answer alone where no pair was asked about."""
+        """The forecast for a job on a device beside its residents; that for the job alone where this pair was not asked about."""
         return self.cache.forecast(job, snapshot)
 
     def forecast_alone(self, job: Job, device: Device) -> Forecast:
-        """The answer to this job with a device of this sort to itself."""
+        """The forecast for a job alone on a device of this class; UNKNOWN where it was not asked for."""
         return self.cache.forecast_alone(job, device)
 
-    # --- what may be tried -----------------------------------------------------------------------------------------
+    # --- proposals ---------------------------------------------------------------------------------------------------
 
-    def choices(self, job: Job) -> Iterator[tuple[DeviceSnapshot, ...]]:
-        """Places worth a verdict, best first, each choice as many devices of one host as the job needs: idle ones, then shared
-        ones, at most `candidates_per_job` of each. If there is none, a busy one, so that the refusal has its numbers.
+    def choices(self, job: Job) -> Iterator[Choice]:
+        """What admits the job, best first: each choice is as many devices of one host as it needs, idle ones before shared ones.
 
-        Where a place was refused before to jobs like this one, and nothing about it changed, it is left out.
+        A job on one device gets at most `candidates_per_job` idle choices and as many shared ones.
         """
         found = False
-        for choice in self._options.of(job):
+        for choice in self.candidates.choices(job):
             found = True
             yield choice
-        if found:
-            return
-        self._keeping.want(job)
-        if job.device_count == 1 and self.cache.memo(scheduling_class(job)).reason is None:
-            busy = self._options.busy(self.state.residents)
-            yield from [] if busy is None else [(busy,)]
+        if not found:
+            self.refuse(job)
 
-    def shared_options(self, job: Job) -> list[DeviceSnapshot]:
-        """Busy places where the job fits by memory, the least loaded first; by utilisation too where no pair is known."""
-        return self._options.shared(job)
-
-    # --- what was disposed -----------------------------------------------------------------------------------------
+    def shareable_for(self, job: Job) -> Iterator[DeviceSnapshot]:
+        """The devices with residents that have the memory, and by utilisation the time, for a job on one device; the least used
+        first. Admission may still refuse it."""
+        return self.candidates.shareable(job)
 
     def judge(self, job: Job, device: DeviceId) -> Verdict:
-        """May this job have this device? A no is remembered until the device changes or something is learned."""
-        snapshot = self._device_index.all[device] if self._keeping.is_for(job) else self.snapshot(device)
+        """May this job have this device?"""
+        snapshot = self._device_index.snapshots[device]
+        if not self._reservations.is_open_to(job, device):
+            return admit(job, self.forecast(job, snapshot), replace(snapshot, reserved=True), self.limits)
         verdict = admit(job, self.forecast(job, snapshot), snapshot, self.limits)
-        settled = not snapshot.reserved and (not snapshot.residents or question(job, snapshot) in self.cache)
-        if not verdict.admitted and settled:
-            self.cache.memo(scheduling_class(job)).refusals[device] = self._device_index.turn
+        if self.cache.is_settled(job, snapshot):
+            self.cache.of(job).judged[device] = self._device_index.revision, verdict.admitted
         return verdict
 
-    def refuse(self, job: Job, verdict: Verdict) -> None:
-        """Remember why jobs like this one wait; the first reason stays, it is about the best place."""
-        like = scheduling_class(job)
-        self._refused.setdefault(like, verdict)
-        memo = self.cache.memo(like)
-        if memo.reason is None or self._is_outdated(memo):
-            memo.reason, memo.reason_at = verdict, self._device_index.turn
-            self.cache.stale_reasons.add(like)
-        self._keeping.want(job)
-
-    def renew_reasons(self) -> None:
-        """Where the device that a reason speaks of has changed since, ask it again: what people read is true."""
-        if self.cache.reasons_at == self._device_index.turn:
-            return
-        self.cache.reasons_at = self._device_index.turn
-        for like, groups in self.state.index.alike.items():
-            memo = self.cache.memos.get(like)
-            if memo and memo.reason and memo.reason.device and self._is_outdated(memo):
-                verdict = self.judge(next(iter(groups.values())).head, memo.reason.device)
-                if verdict.admitted or verdict.rule is not memo.reason.rule:
-                    self.cache.stale_reasons.add(like)
-                memo.reason, memo.reason_at = None if verdict.admitted else verdict, self._device_index.turn
-
-    def _is_outdated(self, memo: ClassMemo) -> bool:
-        device = memo.reason.device if memo.reason else None
-        return device is not None and self._device_index.changed.get(device, 0) > memo.reason_at
+    def refuse(self, job: Job) -> None:
+        """The policy would start this job and cannot. Other jobs of its class are not tried any more in this pass."""
+        self._refused.add(scheduling_class(job))
+        # A policy may hand in jobs that do not wait, and copies that it changed.
+        waiting = self.state.index.waiting.get(job.id)
+        if waiting is not None and job.id not in self._placed:
+            self._reservations.note_not_started(waiting)
 
     def place_job(self, job: Job, devices: Iterable[DeviceId]) -> None:
-        """The job got these devices: nobody else gets them in this pass, since the answers no longer speak of them."""
+        """The job got these devices."""
         self._placed.add(job.id)
         self._given.update(devices)
 
-    def end(self) -> None:
-        """The policy has proposed all it wants: nothing is kept for a job that it would not start."""
-        self._keeping.end()
+    def evict(self, attempt: AttemptId, job: Job, devices: tuple[DeviceId, ...]) -> None:
+        """The attempt is stopped for this job, for which `devices` are reserved if there are any."""
+        self.evicted.add(attempt)
+        if devices:
+            self._reservations.reserve_for_preemption(job, devices)
+
+    def close(self) -> None:
+        """The pass is over. Jobs tried after a device was given have not looked at it. They have to in the next pass, even if the
+        new resident has ended by then and the device is as it was."""
+        if self._given:
+            self._device_index.mark_changed(self._given)
+
+    def end_pass(self) -> Iterator[Reserve | EndReservation]:
+        """The policy has proposed all that it wants. What that changes in the reservations."""
+        self._reservations.end_pass(self._placed)
+        return self._reservations.actions(self._placed)

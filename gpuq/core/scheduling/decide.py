@@ -1,7 +1,7 @@
-"""What to do now. Reads the state and the answers, returns actions, changes nothing.
+"""What to do now. `decide` reads the state, the forecasts and the limits, and returns the actions of one pass.
 
-Ended jobs are requeued or archived, ended wishes are stopped, attempts that their host does not report are voided, and
-then the policy proposes places for the waiting and `admit` disposes. Every job that waits has a verdict that says why.
+It has no effect but on the cache, which only saves time: the actions are the same with a cache of any age. The caller applies all
+of them to the state, or drops the cache.
 """
 
 from __future__ import annotations
@@ -9,33 +9,48 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from gpuq.core.scheduling.admit import DeviceSnapshot, may_share, needed_memory
+from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.pending_reasons import holds
+from gpuq.core.scheduling.pending_reasons import new_pending_reasons
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.actions import Action, Archive, Launch, Requeue, Revoke, Stop
 from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.device import DeviceId
-from gpuq.core.state.forecast import Answers, Forecast, combined
+from gpuq.core.state.forecast import Forecast, Forecasts, combined
 from gpuq.core.state.job import Job, JobState
 from gpuq.core.state.state import State
-from gpuq.core.state.verdict import Rule, Verdict
 
-# A host reports every second; an attempt missing from that many graces' worth of reports will not come by itself.
-_GRACES_BEFORE_VOID = 2
+# A host reports every second. An attempt that reports do not name for twice the grace period was lost with its order.
+_GRACE_PERIODS_BEFORE_REVOKE = 2
 
 
-def decide(state: State, answers: Answers, limits: Limits, policy: Policy, now: float) -> list[Action]:
-    """The actions of one pass, in the order to apply and perform them."""
-    return [
-        *_close_ended(state),
+def decide(
+    state: State, forecasts: Forecasts, cache: PassCache, limits: Limits, policy: Policy, now: float
+) -> list[Action]:
+    """The actions of one pass, in the order in which they are to be applied and performed.
+
+    `needed_forecasts` says which forecasts a pass needs. A job whose forecast is missing may start alone and shares no device.
+    """
+    context = SchedulingContext(state, forecasts, cache, limits, now)
+    actions: list[Action] = [
+        *_requeue_or_archive_ended(state),
         *_stop_cancelled(state),
-        *_void_missing(state, limits, now),
-        *_admissions(SchedulingContext(state, answers, limits, now), policy),
+        *_revoke_unreported(state, limits, now),
     ]
+    for item in policy(context):
+        if isinstance(item, Eviction):
+            actions.extend(_evict(context, item))
+        elif isinstance(item, Proposal):
+            actions.extend(_launch_if_admitted(context, item))
+    actions.extend(context.end_pass())
+    # After all else, so that a reason does not name a device that this very pass has reserved or opened.
+    actions.extend(new_pending_reasons(context))
+    context.close()
+    return actions
 
 
-def _close_ended(state: State) -> Iterator[Action]:
+def _requeue_or_archive_ended(state: State) -> Iterator[Action]:
     for job in [state.jobs[job] for job in state.index.ended]:
         reason = None if job.cancel_requested else _requeue_reason(job)
         if reason is None:
@@ -61,75 +76,67 @@ def _stop_cancelled(state: State) -> Iterator[Action]:
             yield Stop(attempt, StopReason.CANCELLED)
 
 
-def _void_missing(state: State, limits: Limits, now: float) -> Iterator[Action]:
-    for attempt, last_sign in state.index.last_heartbeats.items():
-        if now - last_sign <= _GRACES_BEFORE_VOID * limits.start_grace_s:
-            break
+def _revoke_unreported(state: State, limits: Limits, now: float) -> Iterator[Action]:
+    """Attempts that their host, which does report, has not named for too long: their order was lost on the way."""
+    for attempt, last_heartbeat in state.index.last_heartbeats.items():
+        if now - last_heartbeat <= _GRACE_PERIODS_BEFORE_REVOKE * limits.start_grace_s:
+            break  # the others are more recent
         host = state.hosts.get(state.attempts[attempt].host)
+        # While the host itself is silent, nothing is known: the attempt may well be running.
         if host is not None and now - host.last_seen <= limits.stale_after_s:
             yield Revoke(attempt)
 
 
-def _admissions(context: SchedulingContext, policy: Policy) -> list[Action]:
-    actions: list[Action] = []
-    for item in policy(context):
-        if isinstance(item, Eviction):
-            actions.extend(_evict(context, item))
-        elif isinstance(item, Proposal):
-            actions.extend(_consider(context, item))
-    context.end()
-    return [*actions, *holds(context)]
-
-
 def _evict(context: SchedulingContext, eviction: Eviction) -> Iterator[Stop]:
-    """The stop, where the attempt lives, its submitter allows it, nobody asked for its end yet, and the job still waits."""
+    """Stop the attempt, if its submitter allowed preemption, it runs and is not being stopped, and the other job still waits."""
     attempt = context.state.attempts.get(eviction.attempt)
     if attempt is None or attempt.stopping is not None or attempt.id in context.evicted:
         return
-    job, waits = context.state.jobs[attempt.id.job], eviction.job.id in context.state.index.waiting
-    if job.preemptible and job.state is JobState.RUNNING and waits and not context.placed(eviction.job):
-        context.evicted.add(attempt.id)
+    job, waiting = context.state.jobs[attempt.id.job], context.state.index.waiting.get(eviction.job.id)
+    may_stop = job.preemptible and job.state is JobState.RUNNING and not job.cancel_requested
+    if may_stop and waiting is not None and not context.placed(waiting):
+        context.evict(attempt.id, waiting, eviction.devices)
         yield Stop(attempt.id, StopReason.PREEMPTED)
 
 
-def _consider(context: SchedulingContext, proposal: Proposal) -> Iterator[Launch]:
-    """The launch, where all of it is admitted. Who does not wait, or got a place in this pass, is no question any more."""
+def _launch_if_admitted(context: SchedulingContext, proposal: Proposal) -> Iterator[Launch]:
+    """All or nothing: each device is judged by itself, and the first refusal refuses the proposal.
+
+    A gang is as slow as on its slowest device, so it keeps to its slowdown budget where it does so on each device. The verdict
+    that goes with the launch is that of a shared device, if there is one.
+    """
+    # The policy's copy of the job may be outdated or made up; the state's own decides.
     job = context.state.index.waiting.get(proposal.job.id)
     if job is None or context.placed(job):
         return
     devices = tuple(device.id for device in proposal.devices)
-    verdict = _refuse_form(context, job, devices) or _dispose(context, job, devices)
-    if verdict.admitted:
-        yield Launch(_attempt(context, job, devices), verdict)
-        context.place_job(job, devices)
-    else:
-        context.refuse(job, verdict)
-
-
-def _refuse_form(context: SchedulingContext, job: Job, devices: tuple[DeviceId, ...]) -> Verdict | None:
-    """What no policy may propose, whatever the devices would say; each device is given once in a pass."""
-    known = context.state.devices
-    if len(devices) not in job.counts or len(set(devices)) < len(devices):
-        return Verdict(False, Rule.RESOURCES, None, (("devices", len(devices)), ("wanted_devices", job.device_count)))
-    if any(device not in known for device in devices):
-        return Verdict(False, Rule.RESOURCES, None, (("unknown_devices", 1),))
-    hosts = len({known[device].host for device in devices})
-    if hosts > 1:
-        return Verdict(False, Rule.RESOURCES, None, (("hosts", hosts),))
-    given = next((device for device in devices if context.given(device)), None)
-    return None if given is None else Verdict(False, Rule.RESOURCES, given, (("given_in_this_pass", 1),))
-
-
-def _dispose(context: SchedulingContext, job: Job, devices: tuple[DeviceId, ...]) -> Verdict:
-    """All or nothing: each device is asked by itself, and the first refusal settles it. A gang is as slow as on its slowest
-    device, so it keeps to its budget where it does so on each; the verdict that speaks for it is about a shared one, if any."""
+    if not _is_well_formed(context, job, devices):
+        context.refuse(job)
+        return
     verdicts = [context.judge(job, device) for device in devices]
-    refusal = next((verdict for verdict in verdicts if not verdict.admitted), None)
+    attempt = _new_attempt(context, job, devices)
+    # On a host with devices of several types, a gang may be known well enough to share on one type and not on another. Then it
+    # has all its devices to itself, because an attempt shares on all of its devices or on none.
+    if not all(verdict.admitted for verdict in verdicts) or (attempt.had_partner and not attempt.shares):
+        context.refuse(job)
+        return
     shared = (v for v, device in zip(verdicts, devices, strict=True) if context.snapshot(device).residents)
-    return refusal or next(shared, verdicts[0])
+    yield Launch(attempt, next(shared, verdicts[0]))
+    context.place_job(job, devices)
 
 
-def _attempt(context: SchedulingContext, job: Job, devices: tuple[DeviceId, ...]) -> Attempt:
+def _is_well_formed(context: SchedulingContext, job: Job, devices: tuple[DeviceId, ...]) -> bool:
+    """Whether these are as many different devices as the job may have, all of one host, and not given in this pass."""
+    known = context.state.devices
+    return (
+        len(devices) in job.counts
+        and len(set(devices)) == len(devices)
+        and all(device in known and not context.given(device) for device in devices)
+        and len({known[device].host for device in devices}) == 1
+    )
+
+
+def _new_attempt(context: SchedulingContext, job: Job, devices: tuple[DeviceId, ...]) -> Attempt:
     snapshots = [context.snapshot(device) for device in devices]
     forecasts = [context.forecast(job, snapshot) for snapshot in snapshots]
     return Attempt(
@@ -147,6 +154,7 @@ def _attempt(context: SchedulingContext, job: Job, devices: tuple[DeviceId, ...]
 
 
 def _promise(job: Job, forecast: Forecast, snapshot: DeviceSnapshot) -> int:
+    """Bytes to promise: the whole device to a job that runs alone or whose need is not known."""
     needed = needed_memory(job, forecast)
     whole = snapshot.device.total_memory
     return whole if needed is None or not may_share(job, forecast) else min(needed, whole)

@@ -1,7 +1,8 @@
-"""Devices as passes see them, kept from one pass to the next: only what was touched is looked at anew.
+"""The devices as scheduling passes see them, in the orders in which passes look through them.
 
-Arrives: the state, the limits, the time. Leaves: a `DeviceSnapshot` for each device, the idle ones in order, and the open busy
-ones, the least loaded first. A turn is counted whenever anything changed that an admission could depend on. Ignores who waits.
+The index is part of the `PassCache`. At the beginning of a pass it looks again at the devices that changed since the last one,
+and at no others. A revision counts the changes that an admission could depend on; by the revision of a device's last change the
+cache tells which of its conclusions still hold.
 """
 
 from __future__ import annotations
@@ -12,64 +13,88 @@ from collections.abc import Iterable
 from gpuq.core.scheduling.admit import DeviceSnapshot
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
-from gpuq.core.state.index import DeviceClass, device_class, since
+from gpuq.core.state.index import DeviceClass, device_class, latest_since
+from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.state import State
 
-# (what it is ordered by, a device): foreign memory and the order of devices; or the load and the device's name.
+# What a row is sorted by, then the device: bytes used by foreign processes and the device's place in the state, for idle
+# devices; the percentage in use and the device's id, for shared ones.
 Entry = tuple[float, int | str, DeviceId]
 
 
 class DeviceIndex:
-    """See the module's own words. `turn` counts changes, `changed` has the turn of each device's last one, the latest last, and
-    `opened` the last turn in which a place changed that is open now."""
+    """Snapshots of all devices, and rows of those that are open, which means usable and with room for one more job."""
 
     def __init__(self) -> None:
-        self.all: dict[DeviceId, DeviceSnapshot] = {}
+        self.snapshots: dict[DeviceId, DeviceSnapshot] = {}
         self.idle: list[Entry] = []
+        """Open devices without residents, those that foreign processes use least first."""
         self.shareable: list[Entry] = []
-        self.free: list[tuple[float, DeviceId]] = []
-        """Bytes that newcomers may have on the open busy places, the fewest first."""
+        """Open devices with residents that may all share, the least used first."""
         self.open_of: dict[HostId, dict[DeviceId, None]] = {}
+        """The open devices of each host."""
         self.idle_of: dict[HostId, int] = {}
+        """How many of the open devices of each host are idle."""
+        self.host_order: dict[HostId, int] = {}
         self.device_classes: dict[DeviceClass, Device] = {}
-        self.unread = 0
-        """Places without a fresh reading."""
+        """One device of each class."""
+        self.reserved: dict[DeviceId, Reservation] = {}
+        """The reservations by device."""
+        self.stale = 0
+        """How many devices have no fresh reading."""
         self.unwell = 0
-        """Places that say that they are unwell."""
-        self.turn = 0
+        """How many devices report a fault."""
+        self.revision = 0
         self.changed: dict[DeviceId, int] = {}
+        """The revision of each device's last change, the latest last."""
         self.opened = 0
+        """The last revision at which a device changed that is open now."""
         self.device_changes = -1
+        self._free_memory: list[tuple[float, DeviceId]] = []
+        """Bytes that one more job may have on each shareable device, the fewest first."""
         self._touches = -1
         self._order: dict[DeviceId, int] = {}
         self._entry: dict[DeviceId, tuple[list[Entry], Entry]] = {}
         self._silent: set[HostId] = set()
 
     def sync(self, state: State, limits: Limits, now: float) -> None:
-        """Take in what was touched, and which hosts have been silent for too long."""
+        """Take in which devices were touched, which hosts have become silent, and which devices are reserved."""
         index = state.index
         touched = index.touched_since(self._touches)
         self._touches = index.touches
         self._silent.difference_update(state.devices[device].host for device in touched)
         silent = [device for host in self._gone_silent(state, limits, now) for device in index.devices_of.get(host, ())]
-        if touched or silent:
-            self._renew(dict.fromkeys((*reversed(touched), *silent)), state, limits, now)
         if index.device_changes != self.device_changes:
             self.device_changes = index.device_changes
             self.device_classes = {device_class(device): device for device in state.devices.values()}
+            # The state only ever adds devices, so the numbers in the rows stay right.
+            self._order = {device: number for number, device in enumerate(state.devices)}
+            hosts = dict.fromkeys(device.host for device in state.devices.values())
+            self.host_order = {host: number for number, host in enumerate(hosts)}
+        if touched or silent:
+            self._renew(dict.fromkeys((*reversed(touched), *silent)), state, limits, now)
+        self.reserve(state.reservations.values())
 
-    def bump(self, devices: Iterable[DeviceId]) -> None:
-        """Have everybody look at these again."""
-        self.turn += 1
-        for device in devices:
+    def reserve(self, reservations: Iterable[Reservation]) -> None:
+        """Have these reservations and no others. Where that is a change, every class looks at the device again."""
+        reserved = {device: reservation for reservation in reservations for device in reservation.devices}
+        if reserved != self.reserved:
+            different = {d for d in {*reserved, *self.reserved} if reserved.get(d) != self.reserved.get(d)}
+            self.reserved = reserved
+            self.mark_changed(different)
+
+    def mark_changed(self, devices: Iterable[DeviceId]) -> None:
+        """Have every class look at these devices again."""
+        self.revision += 1
+        for device in sorted(devices):
             self._note_change(device)
 
-    def changed_since(self, turn: int) -> list[DeviceId]:
-        """Devices that changed after this turn."""
-        return since(self.changed, turn)
+    def changed_since(self, revision: int) -> list[DeviceId]:
+        """The devices that changed after this revision, the latest first."""
+        return latest_since(self.changed, revision)
 
     def entries(self, devices: Iterable[DeviceId]) -> tuple[list[Entry], list[Entry]]:
-        """Those of these devices that are idle, and those that are busy and open to a newcomer, each in order."""
+        """The parts of `idle` and `shareable` that concern these devices."""
         idle: list[Entry] = []
         shareable: list[Entry] = []
         for device in devices:
@@ -78,14 +103,19 @@ class DeviceIndex:
                 (idle if row is self.idle else shareable).append(entry)
         return sorted(idle), sorted(shareable)
 
-    def with_room(self, needed: int) -> int:
-        """How many of the open busy places have so many bytes for a newcomer: the last ones of `free`."""
-        return len(self.free) - bisect_left(self.free, (needed, ""))
+    def count_with_memory(self, needed: int) -> int:
+        """How many shareable devices have at least this many bytes for one more job."""
+        return len(self._free_memory) - bisect_left(self._free_memory, (needed, ""))
+
+    def with_memory(self, needed: int) -> list[DeviceId]:
+        """The shareable devices that have at least this many bytes for one more job, the fewest first."""
+        return [device for _, device in self._free_memory[bisect_left(self._free_memory, (needed, "")) :]]
 
     def _gone_silent(self, state: State, limits: Limits, now: float) -> list[HostId]:
+        """Hosts whose last report has become too old since the last look. Nothing touches their devices, only time passes."""
         found = []
-        for host, last_reports in state.index.last_reports.items():
-            if now - last_reports <= limits.stale_after_s:
+        for host, last_report in state.index.last_reports.items():
+            if now - last_report <= limits.stale_after_s:
                 break
             if host not in self._silent:
                 found.append(host)
@@ -93,17 +123,15 @@ class DeviceIndex:
         return found
 
     def _renew(self, devices: Iterable[DeviceId], state: State, limits: Limits, now: float) -> None:
-        self.turn += 1
+        self.revision += 1
         for device_id in devices:
-            old = self.all.get(device_id)
-            device = state.devices[device_id]
-            snapshot = DeviceSnapshot(
-                device, state.residents_of(device_id), _fresh_reading(state, device_id, limits, now)
-            )
-            self.all[device_id] = snapshot
-            self._order.setdefault(device_id, len(self._order))
-            if old is None or _shape(old) != _shape(snapshot):
-                self.unread += (snapshot.reading is None) - (old is not None and old.reading is None)
+            old = self.snapshots.get(device_id)
+            reading = _fresh_reading(state, device_id, limits, now)
+            snapshot = DeviceSnapshot(state.devices[device_id], state.residents_of(device_id), reading)
+            self.snapshots[device_id] = snapshot
+            # Reports come every second and mostly repeat themselves: without this, every class would look at every device again.
+            if old is None or _inputs_of_admission(old) != _inputs_of_admission(snapshot):
+                self.stale += (snapshot.reading is None) - (old is not None and old.reading is None)
                 self.unwell += _is_unwell(snapshot) - (old is not None and _is_unwell(old))
                 self._close(old, limits)
                 self._open(snapshot, limits)
@@ -111,21 +139,20 @@ class DeviceIndex:
 
     def _note_change(self, device: DeviceId) -> None:
         self.changed.pop(device, None)
-        self.changed[device] = self.turn
+        self.changed[device] = self.revision
         if device in self._entry:
-            self.opened = self.turn
+            self.opened = self.revision
 
     def _open(self, snapshot: DeviceSnapshot, limits: Limits) -> None:
         device = snapshot.device
         if snapshot.reading is None or _is_unwell(snapshot):
             return
         if not snapshot.residents:
-            # Those that foreign processes leave alone come first, so that the few tried are the best.
             self._enter(self.idle, (snapshot.committed_memory, self._order[device.id], device.id))
             self.idle_of[device.host] = self.idle_of.get(device.host, 0) + 1
         elif len(snapshot.residents) < limits.residents_per_device and all(a.shares for a in snapshot.residents):
             self._enter(self.shareable, (snapshot.committed_utilization, device.id, device.id))
-            insort(self.free, _free(snapshot, limits))
+            insort(self._free_memory, (free_memory(snapshot, limits), device.id))
         else:
             return
         self.open_of.setdefault(device.host, {})[device.id] = None
@@ -143,7 +170,12 @@ class DeviceIndex:
         if row is self.idle:
             self.idle_of[snapshot.device.host] -= 1
         else:
-            del self.free[bisect_left(self.free, _free(snapshot, limits))]
+            del self._free_memory[bisect_left(self._free_memory, (free_memory(snapshot, limits), snapshot.device.id))]
+
+
+def free_memory(snapshot: DeviceSnapshot, limits: Limits) -> float:
+    """Bytes that one more job may have on a device that is shared, the headroom kept free; below 0 where it is overfull."""
+    return snapshot.device.total_memory * (1 - limits.memory_headroom) - snapshot.committed_memory
 
 
 def _fresh_reading(state: State, device: DeviceId, limits: Limits, now: float) -> Reading | None:
@@ -151,16 +183,12 @@ def _fresh_reading(state: State, device: DeviceId, limits: Limits, now: float) -
     return reading if reading and now - reading.at <= limits.stale_after_s else None
 
 
-def _free(snapshot: DeviceSnapshot, limits: Limits) -> tuple[float, DeviceId]:
-    return snapshot.device.total_memory * (1 - limits.memory_headroom) - snapshot.committed_memory, snapshot.device.id
-
-
 def _is_unwell(snapshot: DeviceSnapshot) -> bool:
     return snapshot.reading is not None and snapshot.reading.unwell is not None
 
 
-def _shape(snapshot: DeviceSnapshot) -> tuple[object, ...]:
-    """All of a place that `admit` looks at."""
+def _inputs_of_admission(snapshot: DeviceSnapshot) -> tuple[object, ...]:
+    """Everything about a device that `admit` looks at. Two snapshots that are equal in this get the same verdicts."""
     reading = snapshot.reading
     seen = reading and (
         reading.used_memory is None,

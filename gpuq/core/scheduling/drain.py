@@ -1,8 +1,9 @@
-"""Which devices to keep free for a job that waited too long, so that small jobs cannot starve it, nor a gang.
+"""Which devices to drain for a job that has waited beyond its patience.
 
-As many devices of one host as the job needs, where the fewest attempts have to end first; among those, where the youngest of them
-has run the longest. What is chosen depends on the present only and holds by itself: nobody joins the devices chosen, so that they
-only come nearer to being free, and others are chosen only if they are nearer still. With every end there are fewer to wait for.
+Draining keeps other jobs off devices until the residents have ended; it is what Slurm does for a job with a reservation. Chosen
+are as many devices of one host as the job needs, where the fewest attempts have to end first; among those, where the youngest of
+them has run the longest. The choice depends on the present state only. It is stable by itself: no job joins the chosen devices,
+so they only come nearer to being empty, and others replace them only if they are nearer still.
 """
 
 from __future__ import annotations
@@ -15,35 +16,36 @@ from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.job import Job
 
 
-def drained(job: Job, snapshots: Iterable[DeviceSnapshot]) -> frozenset[DeviceId] | None:
-    """The devices to keep; None where no host has enough that would do for this job if nobody were there."""
+def devices_to_drain(job: Job, snapshots: Iterable[DeviceSnapshot]) -> tuple[DeviceId, ...] | None:
+    """The devices, sorted by id; None where no host has enough that would admit the job once they are empty."""
     hosts: dict[HostId, list[DeviceSnapshot]] = {}
     for snapshot in snapshots:
-        if _would_do(job, snapshot):
+        if _would_fit_empty(job, snapshot):
             hosts.setdefault(snapshot.device.host, []).append(snapshot)
-    gangs = [_soonest(found, job.device_count) for found in hosts.values() if len(found) >= job.device_count]
-    best = min(gangs, key=_distance, default=None)
-    return None if best is None else frozenset(snapshot.device.id for snapshot in best)
-
-
-def _soonest(snapshots: list[DeviceSnapshot], count: int) -> list[DeviceSnapshot]:
-    return sorted(snapshots, key=lambda snapshot: (len(snapshot.residents), _youngest([snapshot]), snapshot.device.id))[
-        :count
+    choices = [
+        sorted(found, key=lambda s: (len(s.residents), _last_launch([s]), s.device.id))[: job.device_count]
+        for found in hosts.values()
+        if len(found) >= job.device_count
     ]
+    best = min(choices, key=_distance, default=None)
+    return None if best is None else tuple(sorted(snapshot.device.id for snapshot in best))
 
 
 def _distance(snapshots: list[DeviceSnapshot]) -> tuple[int, float, DeviceId]:
+    """How far these devices are from being empty: how many attempts have to end, then when the last of them was launched."""
     attempts = {attempt.id for snapshot in snapshots for attempt in snapshot.residents}
-    return len(attempts), _youngest(snapshots), min(snapshot.device.id for snapshot in snapshots)
+    return len(attempts), _last_launch(snapshots), min(snapshot.device.id for snapshot in snapshots)
 
 
-def _youngest(snapshots: list[DeviceSnapshot]) -> float:
-    """When the last of those started who are there."""
+def _last_launch(snapshots: list[DeviceSnapshot]) -> float:
     return max((attempt.launched_at for snapshot in snapshots for attempt in snapshot.residents), default=-inf)
 
 
-def _would_do(job: Job, snapshot: DeviceSnapshot) -> bool:
-    """Whether the job could have the device if only foreign processes were there. One that is not known runs alone, beside no
-    foreign memory worth speaking of; that is left to admission."""
+def _would_fit_empty(job: Job, snapshot: DeviceSnapshot) -> bool:
+    """Whether the job fits beside the foreign processes alone.
+
+    A job of unknown need runs alone and beside next to no foreign memory; that is left to admission, because foreign memory comes
+    and goes.
+    """
     foreign = snapshot.reading.foreign_memory if snapshot.reading else None
     return foreign is not None and (job.declared_memory or 0) + foreign <= snapshot.device.total_memory

@@ -1,45 +1,63 @@
-"""Which questions are worth predicting now? Finite, and none twice: the shell answers them and asks again until none is left.
+"""Which forecasts does the next `decide` need?
 
-First what each waiting signature needs alone on each sort of device; then, for what fits by that, what the pairs cost. Who was
-refused everywhere, with nothing new since, is not asked about.
+The core does not predict; it asks questions, and the shell answers them from a model, a table or the truth of a simulated world.
+First come the needs of each class of waiting jobs alone on each class of device. Where these allow sharing, the costs of the
+pairs that the job's best candidates would make are asked for. Answers can rule candidates out, so the shell asks again with the
+answers until nothing is missing; `ForecastTable.collect` does that.
 """
 
 from __future__ import annotations
 
-from gpuq.core.scheduling.admit import DeviceSnapshot
-from gpuq.core.scheduling.cache import question, question_alone
+from collections.abc import Callable, Iterable, Mapping
+
+from gpuq.core.scheduling.cache import PassCache, question, question_alone
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.state.forecast import Answers, Question
-from gpuq.core.state.index import scheduling_class
-from gpuq.core.state.job import Job
+from gpuq.core.state.forecast import Forecast, Forecasts, Question
 from gpuq.core.state.state import State
 
+# Forecasts for jobs that are gone are dropped when there are this many, or twice as many as after the last time.
+_PRUNE_FROM = 1000
+Answer = Callable[[Iterable[Question]], Mapping[Question, Forecast]]
 
-def needed_forecasts(state: State, answers: Answers, limits: Limits, now: float) -> list[Question]:
-    """Questions without an answer yet, in a stable order; empty when `decide` has all it needs."""
-    context = SchedulingContext(state, answers, limits, now)
-    heads = (next(iter(groups.values())).head for groups in state.index.alike.values())
-    hopeful = [job for job in heads if not context.refused(job)]
-    alone = context.cache.alone
-    device_classes = context.cache.device_index.device_classes.items()
-    missing = [
+
+def needed_forecasts(
+    state: State, forecasts: Forecasts, cache: PassCache, limits: Limits, now: float
+) -> list[Question]:
+    """The questions without an answer in `forecasts`, in a stable order, none twice; empty when `decide` has all it needs."""
+    context = SchedulingContext(state, forecasts, cache, limits, now)
+    heads = [next(iter(groups.values())).head for groups in state.index.classes.values()]
+    # A class whose candidates were all refused has all its forecasts.
+    hopeful = [job for job in heads if not context.candidates.none_is_new(cache.of(job))]
+    alone = [
         question_alone(job, device)
         for job in hopeful
-        for sort, device in device_classes
-        if (job.signature, sort) not in alone
+        for device in context.device_classes
+        if not cache.is_asked(job, device)
     ]
-    missing = [q for q in dict.fromkeys(missing) if q not in context.cache]
-    if missing or not context.shares:
-        return missing
-    beside = (question(job, snapshot) for job in hopeful for snapshot in _not_asked_about(context, job))
-    return [q for q in dict.fromkeys(beside) if q not in context.cache]
+    if alone or not context.has_shareable:
+        return list(dict.fromkeys(alone))
+    pairs = (question(job, snapshot) for job in hopeful for snapshot in context.candidates.without_forecast(job))
+    return list(dict.fromkeys(pairs))
 
 
-def _not_asked_about(context: SchedulingContext, job: Job) -> list[DeviceSnapshot]:
-    """Once for what there is now: the shell answers whatever it is asked."""
-    memo, turn = context.cache.memo(scheduling_class(job)), context.cache.device_index.turn
-    if memo.asked_at == turn:
-        return []
-    memo.asked_at = turn
-    return context.shared_options(job)
+class ForecastTable:
+    """The forecasts that a shell has collected, to be handed to `decide` as `table`."""
+
+    def __init__(self) -> None:
+        self.table: dict[Question, Forecast] = {}
+        self._prune_at = _PRUNE_FROM
+
+    def forget(self) -> None:
+        """Drop all forecasts, because the predictor has learned something."""
+        # Another mapping and not an empty one: a `PassCache` knows by that that its conclusions rest on old forecasts.
+        self.table = {}
+
+    def collect(self, state: State, cache: PassCache, limits: Limits, now: float, answer: Answer) -> None:
+        """Have the questions answered that the next `decide` needs."""
+        if len(self.table) > self._prune_at:
+            signatures = {job.signature for job in state.index.waiting.values()}
+            self.table = {q: forecast for q, forecast in self.table.items() if q.signature in signatures}
+            self._prune_at = 2 * len(self.table) + _PRUNE_FROM
+        while questions := needed_forecasts(state, self.table, cache, limits, now):
+            self.table.update(answer(questions))

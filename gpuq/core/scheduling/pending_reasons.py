@@ -1,74 +1,165 @@
-"""Why do they wait? Everybody who waits has a verdict; one is sent when it is the first, or when its rule is another.
+"""Why is each waiting job waiting?
 
-A verdict that names a device stays as long as that device would say the same: that another one refused as well, first this time,
-is no news. So what was said last is true, but for its numbers, which are those of the moment when it was said.
+Every waiting job has a verdict in the state that says so, as Slurm's pending reason does. A reason is replaced only when it has
+stopped being true, and is not rewritten as its numbers change: a queue of thousands would otherwise fill the journal. A reason
+that names a device is true as long as that device would refuse the job by the same rule, even if another device has become the
+more obvious one to name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from itertools import chain
 
+from gpuq.core.scheduling.cache import ReasonKey
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.state.actions import SetPendingReason
+from gpuq.core.state.device import DeviceId
 from gpuq.core.state.index import SchedulingClass, scheduling_class
 from gpuq.core.state.job import Job, JobId
-from gpuq.core.state.verdict import Verdict
+from gpuq.core.state.reservation import ReservationReason
+from gpuq.core.state.verdict import Rule, Verdict
 
 
-def holds(context: SchedulingContext) -> Iterator[SetPendingReason]:
-    """One Hold per new verdict, for all the jobs it is new for."""
-    fresh: dict[Verdict, list[JobId]] = {}
-    otherwise = context.nothing_open()
-    stands: dict[tuple[SchedulingClass, Verdict], bool] = {}
-    for job in _to_tell(context, otherwise):
+def new_pending_reasons(context: SchedulingContext) -> Iterator[SetPendingReason]:
+    """One action for each new reason, with all the jobs that wait for it. To be called at the end of a pass."""
+    cache, state = context.cache, context.state
+    fresh: dict[Verdict, set[JobId]] = {}
+    # Jobs whose reason is not that of their class: the policy deferred them, or devices are reserved for them alone. Jobs without
+    # a reason, and those deferred in the last pass, are here so that their classes need not be gone through for them.
+    preempting = {r.job for r in context.reservations.values() if r.reason is ReservationReason.PREEMPTION}
+    by_itself = {*state.index.needs_verdict, *cache.deferred, *context.deferred, *preempting}
+    # Taken before the first look: a class that is looked at may be found unsettled again.
+    to_check = list(_classes_to_check(context))
+    cache.unsettled.clear()
+    reasons: dict[SchedulingClass, _ClassReason] = {}
+    for of_class in to_check:
+        reasons[of_class] = _ClassReason(context, of_class)
+        _check_class(context, of_class, reasons[of_class], by_itself, fresh)
+    for job in (state.index.waiting[job_id] for job_id in sorted(by_itself & state.index.waiting.keys())):
         if context.placed(job):
             continue
-        like = scheduling_class(job)
-        memo = context.cache.memos.get(like)
-        own = context.cache.never_fits(job) or context.deferred.get(job.id)
-        verdict = own or (memo and memo.reason) or _for_all_its_devices(job, otherwise)
-        given_before = context.state.verdicts.get(job.id)
-        if given_before is not None and given_before.rule is verdict.rule and given_before.device != verdict.device:
-            if (like, given_before) not in stands:
-                stands[like, given_before] = _stands(context, job, given_before)
-            if stands[like, given_before]:
-                continue
-        if given_before is None or (given_before.rule, given_before.device) != (verdict.rule, verdict.device):
-            fresh.setdefault(verdict, []).append(job.id)
-    for verdict, jobs in fresh.items():
-        yield SetPendingReason(tuple(jobs), verdict)
+        of_class = scheduling_class(job)
+        if job.id in preempting:
+            _check_job(context, job, _ClassReason(context, of_class, job), fresh)
+        else:
+            reasons[of_class] = reasons.get(of_class) or _ClassReason(context, of_class)
+            _check_job(context, job, reasons[of_class], fresh)
+    cache.reasons_checked_at = cache.device_index.revision
+    cache.deferred = set(context.deferred)
+    # In order of the job ids, so that the actions do not depend on which classes the cache had looked at.
+    for verdict, jobs in sorted(fresh.items(), key=lambda item: min(item[1])):
+        yield SetPendingReason(tuple(sorted(jobs)), verdict)
 
 
-def _to_tell(context: SchedulingContext, otherwise: Verdict) -> Iterable[Job]:
-    """Those who may have to hear something new; and from here on nobody is restless."""
-    known, index = context.cache, context.state.index
-    context.renew_reasons()
-    all_reasons_stale = known.all_reasons_stale or known.otherwise is not otherwise.rule
-    stale_reasons = sorted(known.stale_reasons, key=repr)
-    known.all_reasons_stale, known.otherwise = False, otherwise.rule
-    known.stale_reasons.clear()
-    policys = sorted({*known.deferred, *context.deferred} & index.waiting.keys())
-    known.deferred = set(context.deferred)
-    if all_reasons_stale:
-        return list(index.waiting.values())
-    groups = (group for like in stale_reasons for group in index.alike.get(like, {}).values())
-    by_themselves = (index.waiting[job] for job in (*index.needs_verdict, *policys))
-    told = {job.id: job for job in chain((job for group in groups for job in group.jobs), by_themselves)}
-    return told.values()
+def _check_class(
+    context: SchedulingContext,
+    of_class: SchedulingClass,
+    reason: _ClassReason,
+    by_itself: AbstractSet[JobId],
+    fresh: dict[Verdict, set[JobId]],
+) -> None:
+    """Find the jobs of a class whose reason does not hold any more."""
+    state, conclusions = context.state, context.cache.of_class(of_class)
+    if context.cache.reasons_checked_at is not None and all(reason.holds(*key) for key in conclusions.reasons):
+        return  # most often, and then the jobs need not be gone through
+    conclusions.reasons.clear()
+    for job in (job for group in state.index.classes[of_class].values() for job in group.jobs):
+        if job.id in by_itself or context.placed(job):
+            continue
+        verdict = state.verdicts[job.id]
+        if not reason.holds(verdict.rule, verdict.device):
+            verdict = reason.current
+            fresh.setdefault(verdict, set()).add(job.id)
+        conclusions.reasons.add((verdict.rule, verdict.device))
 
 
-def _stands(context: SchedulingContext, job: Job, given_before: Verdict) -> bool:
-    """Whether the device of an earlier verdict would say the same."""
-    if given_before.device is None or given_before.device not in context.state.devices:
-        return False
-    verdict = context.judge(job, given_before.device)
-    return not verdict.admitted and verdict.rule is given_before.rule
+def _check_job(context: SchedulingContext, job: Job, reason: _ClassReason, fresh: dict[Verdict, set[JobId]]) -> None:
+    """Find out whether one job needs another reason."""
+    before, deferred = context.state.verdicts.get(job.id), context.deferred.get(job.id)
+    if deferred is not None and reason.never_fits is None:
+        if before is None or (before.rule, before.device) != (deferred.rule, deferred.device):
+            fresh.setdefault(deferred, set()).add(job.id)
+        return
+    verdict = before
+    if verdict is None or not reason.holds(verdict.rule, verdict.device):
+        verdict = reason.current
+        fresh.setdefault(verdict, set()).add(job.id)
+    context.cache.of(job).reasons.add((verdict.rule, verdict.device))
 
 
-def _for_all_its_devices(job: Job, otherwise: Verdict) -> Verdict:
-    """For a job on several devices: what it wants, beside what there is."""
-    if job.device_count == 1:
-        return otherwise
-    return replace(otherwise, numbers=(("wanted_devices", job.device_count), *otherwise.numbers))
+def _classes_to_check(context: SchedulingContext) -> Iterator[SchedulingClass]:
+    """The classes of which a job may have a reason that is not true any more."""
+    cache, waiting = context.cache, context.state.index.classes
+    checked_at, index = cache.reasons_checked_at, context.cache.device_index
+    if checked_at is None:
+        yield from waiting
+        return
+    changed = set(index.changed_since(checked_at))
+    # A reason without a device says that nothing is open, which any change of any device may end.
+    anything = context.gave_devices or index.revision != checked_at
+    for of_class in waiting:
+        conclusions = cache.classes.get(of_class)
+        if of_class in cache.unsettled or (
+            anything
+            and conclusions is not None
+            and any(device is None or device in changed for _, device in conclusions.reasons)
+        ):
+            yield of_class
+
+
+class _ClassReason:
+    """Why jobs of one class wait at the end of this pass. `job` is any of them; all get the same verdicts."""
+
+    def __init__(self, context: SchedulingContext, of_class: SchedulingClass, job: Job | None = None) -> None:
+        self._context, self._class = context, of_class
+        self._job = job or next(iter(context.state.index.classes[of_class].values())).head
+        self.never_fits = context.cache.never_fits(self._job)
+        self._current: Verdict | None = None
+        self._held: dict[ReasonKey, bool] = {}
+
+    @property
+    def current(self) -> Verdict:
+        """The reason for a job that has none yet."""
+        if self._current is None:
+            self._current = self.never_fits or self._refusal_of_the_best() or self._no_device_open()
+        return self._current
+
+    def holds(self, rule: Rule, device: DeviceId | None) -> bool:
+        """Whether a reason given earlier, with this rule and device, is still true."""
+        found = self._held.get((rule, device))
+        if found is None:
+            if self.never_fits is not None or device is None or device not in self._context.state.devices:
+                found = (rule, device) == (self.current.rule, self.current.device)
+            else:
+                verdict = self._judge(device)
+                found = not verdict.admitted and verdict.rule is rule
+            self._held[rule, device] = found
+        return found
+
+    def _refusal_of_the_best(self) -> Verdict | None:
+        """Why the devices that would be tried first refuse; where there are none, why an occupied one does.
+
+        None also where they admit the job: the policy had its reasons to prefer others.
+        """
+        best = self._context.candidates.best(self._job)
+        if self._context.cache.of_class(self._class).needs is None:
+            self._context.cache.unsettled.add(self._class)
+        if best is None and self._job.device_count == 1:
+            occupied = self._context.candidates.occupied(self._job, self._context.state.residents)
+            best = None if occupied is None else (occupied,)
+        verdicts = (self._judge(snapshot.device.id) for snapshot in best or ())
+        return next((verdict for verdict in verdicts if not verdict.admitted), None)
+
+    def _judge(self, device: DeviceId) -> Verdict:
+        snapshot = self._context.snapshot(device)
+        if not self._context.cache.is_settled(self._job, snapshot):
+            self._context.cache.unsettled.add(self._class)
+        return self._context.judge(self._job, device)
+
+    def _no_device_open(self) -> Verdict:
+        verdict = self._context.no_device_open()
+        if self._job.device_count == 1:
+            return verdict
+        return replace(verdict, numbers=(("wanted_devices", self._job.device_count), *verdict.numbers))

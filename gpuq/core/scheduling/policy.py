@@ -1,8 +1,8 @@
-"""What a policy is: a function from the board of one pass to proposals, in the order it prefers them.
+"""What a policy is: a function from the scheduling context of one pass to proposals, best first.
 
-A policy may propose anything; the core has the last word: `admit` on who starts where, so that no policy can promise memory
-twice, and on who may be stopped: only a job whose submitter allowed it. A policy that is a generator sees the board change
-as its proposals are admitted.
+A policy may propose anything, because `decide` checks every proposal: `admit` must allow each launch, so no policy can promise
+memory twice, and only a running job whose submitter allowed preemption is stopped. A policy that is a generator sees the context
+change as its proposals are granted.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol
 
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.state.attempt import AttemptId
-from gpuq.core.state.device import Device
+from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.job import Job
 
 
@@ -27,14 +27,19 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """Stop this attempt, so that `job` can have its devices; the stopped job waits again and keeps the work it saved."""
+    """Stop this attempt to make room for `job`. The stopped job waits again and keeps the work it saved.
+
+    `devices` are reserved for `job` until it has been tried on them: the devices of this attempt, and for a job that needs
+    several those of other evictions and idle ones. Empty: nothing is reserved, and the first job in the queue gets them.
+    """
 
     attempt: AttemptId
     job: Job
+    devices: tuple[DeviceId, ...] = ()
 
 
 class Policy(Protocol):
-    """Proposes; never disposes."""
+    """Proposes launches and preemptions; `decide` grants or refuses them."""
 
     def __call__(self, context: SchedulingContext) -> Iterator[Proposal | Eviction]:
         """Proposals, best first."""
@@ -42,5 +47,5 @@ class Policy(Protocol):
 
 
 def propose_nothing(context: SchedulingContext) -> Iterator[Proposal | Eviction]:  # noqa: ARG001 - it is a policy
-    """The policy of a gpuq that is about to end its jobs: nothing new starts."""
+    """The policy of a paused dispatcher: no job starts."""
     return iter(())

@@ -1,99 +1,149 @@
-"""For whom devices are kept: one job at a time that has waited too long, so that nobody is starved, nor a gang.
+"""Which devices are reserved in a pass, for which jobs, and how that changes.
 
-Arrives: the state, what is known, the limits, who got a device in this pass. Leaves: which devices nobody else gets. What is kept
-lasts over passes, in `known.kept`, for as long as the policy wants to start the job and cannot. `drain` says which devices.
+The reservations themselves are part of the state. A pass begins with them, drops those that have lost their point, and may make
+new ones; `decide` turns the difference into actions. There are two reasons for a reservation (see `ReservationReason`):
+
+- A job has waited beyond its patience. As many devices of one host as it needs are drained: no other job joins them, and the job
+  starts when the last resident has ended. One such reservation at a time keeps the cost of empty devices low, and suffices
+  against starvation because jobs come to it in the policy's order.
+- A policy has running jobs preempted for a waiting one. What they leave must not go to a third job in between.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 
-from gpuq.core.scheduling.cache import PassCache, Reservation
-from gpuq.core.scheduling.drain import drained
+from gpuq.core.scheduling.cache import PassCache
+from gpuq.core.scheduling.drain import devices_to_drain
 from gpuq.core.scheduling.limits import Limits
+from gpuq.core.state.actions import EndReservation, Reserve
 from gpuq.core.state.device import DeviceId
 from gpuq.core.state.index import scheduling_class
-from gpuq.core.state.job import Job
+from gpuq.core.state.job import Job, JobId
+from gpuq.core.state.reservation import Reservation, ReservationReason
 from gpuq.core.state.state import State
-
-_NONE: frozenset[DeviceId] = frozenset()
 
 
 class Reservations:
-    """What is kept in one pass."""
+    """The reservations of one pass. `given` are the devices that jobs got in this pass; it grows as the pass goes on."""
 
     def __init__(
         self, state: State, cache: PassCache, limits: Limits, now: float, given: AbstractSet[DeviceId]
     ) -> None:
         self._state, self._cache, self._limits, self._now, self._given = state, cache, limits, now, given
+        self.by_job: dict[JobId, Reservation] = dict(state.reservations)
+        self._tried: set[JobId] = set()
+        # Needs that no host can meet even when drained, so that each is looked at once in a pass.
         self._undrainable: set[tuple[int | None, int]] = set()
-        self._uphold()
-        self._wanted = False
+        if self.by_job:
+            self._review()
 
     @property
-    def devices(self) -> frozenset[DeviceId]:
-        """What is kept, for whomever."""
-        return self._cache.kept.devices if self._cache.kept else _NONE
+    def overdue(self) -> Reservation | None:
+        """The reservation for a job that waited beyond its patience, if there is one."""
+        return next((r for r in self.by_job.values() if r.reason is ReservationReason.OVERDUE), None)
 
-    def is_for(self, job: Job) -> bool:
-        """Whether what is kept is for this job, or one like it."""
-        kept = self._cache.kept
-        return kept is not None and kept.scheduling_class == scheduling_class(job)
+    def is_open_to(self, job: Job, device: DeviceId) -> bool:
+        """Whether the device is not reserved, or reserved for this job."""
+        reservation = self._cache.device_index.reserved.get(device)
+        return reservation is None or self._may_use(job, reservation)
 
-    def from_job(self, job: Job) -> frozenset[DeviceId]:
-        """What this job may not have."""
-        return _NONE if self.is_for(job) else self.devices
-
-    def want(self, job: Job) -> None:
-        """The policy would start this job and cannot: after long enough, devices are kept for it."""
-        if self.is_for(job):
-            self._wanted = True
+    def note_not_started(self, job: Job) -> None:
+        """The policy would start this job and no device admits it: once it is overdue, devices are reserved for it."""
+        overdue = self.overdue
+        if overdue is not None and self._may_use(job, overdue):
+            self._tried.add(overdue.job)
         elif self.is_overdue(job):
-            self._keep_for(job)
+            self._reserve_for_overdue(job)
+            self._tried.add(job.id)
 
     def is_overdue(self, job: Job) -> bool:
-        """Whether devices are to be kept for this job: it waited too long, they are for nobody else, and some would do."""
-        waited = self._now - job.submitted_at
-        if self._cache.kept is not None or waited <= self._limits.patience_s or waited <= self._patience_s(job):
+        """Whether devices are to be reserved for this job: it waited beyond its patience, and no job has such a reservation."""
+        waited_s = self._now - job.submitted_at
+        if waited_s <= self._limits.patience_s or job.id in self.by_job or self.overdue is not None:
             return False
-        return (job.declared_memory, job.device_count) not in self._undrainable and not self._cache.never_fits(job)
+        if waited_s <= self._patience_s(job) or (job.declared_memory, job.device_count) in self._undrainable:
+            return False
+        return self._cache.never_fits(job) is None
 
-    def end(self) -> None:
-        """The policy has proposed all it wants: nothing is kept for a job that it would not start."""
-        if self._cache.kept is not None and not self._wanted:
-            self._keep(None)
+    def reserve_for_preemption(self, job: Job, devices: Collection[DeviceId]) -> None:
+        """Reserve the devices that a policy makes room on for this job, unless they cannot be had together."""
+        known = [self._state.devices[device] for device in dict.fromkeys(devices) if device in self._state.devices]
+        if len(known) != len(devices) or len(known) != job.device_count or len({device.host for device in known}) > 1:
+            return
+        if all(self._is_free_for(job, device.id) for device in known):
+            chosen = tuple(sorted(device.id for device in known))
+            self._set(Reservation(job.id, chosen, ReservationReason.PREEMPTION))
+
+    def end_pass(self, placed: AbstractSet[JobId]) -> None:
+        """The policy has proposed all that it wants: drop the reservations that have lost their point."""
+        for reservation in list(self.by_job.values()):
+            if reservation.reason is ReservationReason.OVERDUE:
+                # A reservation for a job that the policy does not even try would keep devices empty for nothing.
+                useless = reservation.job not in self._tried
+            else:
+                # The devices were empty, so the policy could start the job on them in this pass.
+                useless = not any(self._state.residents.get(device) for device in reservation.devices)
+            if useless or reservation.job in placed:
+                self._drop(reservation.job)
+
+    def actions(self, placed: AbstractSet[JobId]) -> Iterator[EndReservation | Reserve]:
+        """What changes the reservations of the state into these. A launch ends the reservation of its job by itself."""
+        before = self._state.reservations
+        yield from (EndReservation(job) for job in before if job not in self.by_job and job not in placed)
+        yield from (Reserve(new) for job, new in self.by_job.items() if before.get(job) != new)
+
+    def _may_use(self, job: Job, reservation: Reservation) -> bool:
+        """Whether this job may have the devices of a reservation.
+
+        Jobs of a scheduling class are interchangeable to admission, and a pass tries a class no further once one of its jobs was
+        refused. So if only the overdue job itself could use its devices, another job of its class that the policy tries first
+        would keep it from being tried.
+        """
+        if reservation.reason is ReservationReason.PREEMPTION:
+            return job.id == reservation.job
+        return scheduling_class(job) == scheduling_class(self._state.jobs[reservation.job])
 
     def _patience_s(self, job: Job) -> float:
-        """How long it is to wait before devices are kept for it, by its own device-time; by the sort that is quickest."""
-        device_classes = self._cache.device_index.device_classes.values()
-        foretold = (self._cache.forecast_alone(job, device).duration_p50_s for device in device_classes)
-        known = [seconds for seconds in foretold if seconds is not None]
-        return self._limits.patience_ratio * job.device_count * min(known, default=0.0)
+        """How long a job waits before devices are drained for it, by its own device-time on the class where it is shortest: a job
+        that will hold devices for long may wait for long."""
+        forecasts = (self._cache.forecast_alone(job, d) for d in self._cache.device_index.device_classes.values())
+        durations = [forecast.duration_p50_s for forecast in forecasts if forecast.duration_p50_s is not None]
+        return self._limits.patience_ratio * job.device_count * min(durations, default=0.0)
 
-    def _uphold(self) -> None:
-        """Choose again what is kept, where anything changed: the same, unless other devices will be free sooner."""
-        kept = self._cache.kept
-        if kept is None:
-            return
-        job = self._state.index.waiting.get(kept.job)
-        if job is None:
-            self._keep(None)
-        elif kept.turn != self._cache.device_index.turn:
-            self._keep_for(job)
+    def _review(self) -> None:
+        """Begin a pass: choose the devices of an overdue job again, and drop preemptions that were overtaken."""
+        for job_id, reservation in list(self.by_job.items()):
+            if reservation.reason is ReservationReason.OVERDUE:
+                self._reserve_for_overdue(self._state.jobs[job_id])
+            elif any(a.stopping is None for device in reservation.devices for a in self._state.residents_of(device)):
+                # Something else than the jobs being stopped runs there, so the devices will not become empty.
+                self._drop(job_id)
 
-    def _keep_for(self, job: Job) -> None:
-        snapshots = self._cache.device_index
-        open_to_it = (snapshot for device, snapshot in snapshots.all.items() if device not in self._given)
-        devices = drained(job, open_to_it)
-        if not devices:
+    def _reserve_for_overdue(self, job: Job) -> None:
+        index, own = self._cache.device_index, self.by_job.get(job.id)
+        open_to_it = (snapshot for device, snapshot in index.snapshots.items() if self._is_free_for(job, device))
+        devices = devices_to_drain(job, open_to_it)
+        if devices is not None:
+            self._set(Reservation(job.id, devices, ReservationReason.OVERDUE))
+        else:
             self._undrainable.add((job.declared_memory, job.device_count))
-        self._keep(Reservation(job.id, scheduling_class(job), devices, snapshots.turn) if devices else None)
-        self._wanted = True
+            if own is not None:
+                self._drop(job.id)
 
-    def _keep(self, kept: Reservation | None) -> None:
-        """Who could not have a device while it was kept looks at it again."""
-        released = self.devices - (kept.devices if kept else _NONE)
-        if released:
-            self._cache.device_index.bump(sorted(released))
-        self._cache.kept = replace(kept, turn=self._cache.device_index.turn) if kept else None
+    def _is_free_for(self, job: Job, device: DeviceId) -> bool:
+        """Whether the device may be reserved for this job."""
+        reservation = self._cache.device_index.reserved.get(device)
+        return device not in self._given and (reservation is None or reservation.job == job.id)
+
+    def _set(self, reservation: Reservation) -> None:
+        self.by_job[reservation.job] = reservation
+        self._update_index()
+
+    def _drop(self, job: JobId) -> None:
+        del self.by_job[job]
+        self._update_index()
+
+    def _update_index(self) -> None:
+        self._cache.device_index.reserve(self.by_job.values())

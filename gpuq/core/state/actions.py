@@ -1,6 +1,7 @@
-"""Everything that gpuq does, in the imperative. Actions are frozen values.
+"""The actions: what gpuq has decided to do. Each is a frozen value named in the imperative.
 
-Actions are applied to the state before they are performed: memory is promised at once and nothing launches twice.
+`decide` returns actions, `apply` changes the state by them, the journal records them, and the daemon performs those that concern
+a host. An action is applied before it is performed, so the memory of a launch is promised at once and nothing launches twice.
 """
 
 from __future__ import annotations
@@ -9,12 +10,13 @@ from dataclasses import dataclass
 
 from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.job import JobId
+from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.verdict import Verdict
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Start this attempt on its devices, all or nothing."""
+    """Start an attempt on all its devices. `verdict` is what admitted it."""
 
     attempt: Attempt
     verdict: Verdict
@@ -22,7 +24,7 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class SetPendingReason:
-    """Let these jobs wait, for this reason. Only sent when the reason is new."""
+    """Record why these jobs are waiting. Only sent when the reason has changed."""
 
     jobs: tuple[JobId, ...]
     verdict: Verdict
@@ -30,7 +32,7 @@ class SetPendingReason:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """End this attempt, its whole process tree, politely first."""
+    """End an attempt with its whole process tree: SIGTERM first, SIGKILL after the grace period."""
 
     attempt: AttemptId
     reason: StopReason
@@ -38,14 +40,14 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """Never start this attempt, if you have not: its host does not report it. A running one is left alone."""
+    """Take back the order to start an attempt that its host does not report. An attempt that did start keeps running."""
 
     attempt: AttemptId
 
 
 @dataclass(frozen=True, slots=True)
 class Requeue:
-    """Put an ended job back among the waiting, alone on a device from now on if `alone`."""
+    """Put an ended job back into the queue. With `alone` it never shares a device again."""
 
     job: JobId
     alone: bool
@@ -54,9 +56,23 @@ class Requeue:
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """This job has ended for good: it leaves the state and stays in the record."""
+    """Remove a job that has ended for good from the state. It stays in the database."""
 
     job: JobId
 
 
-Action = Launch | SetPendingReason | Stop | Revoke | Requeue | Archive
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Set devices aside for a waiting job; replaces the reservation that the job had."""
+
+    reservation: Reservation
+
+
+@dataclass(frozen=True, slots=True)
+class EndReservation:
+    """Open the devices that were reserved for a job to all jobs again."""
+
+    job: JobId
+
+
+Action = Launch | SetPendingReason | Stop | Revoke | Requeue | Archive | Reserve | EndReservation

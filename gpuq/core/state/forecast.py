@@ -119,5 +119,5 @@ def combined(forecasts: Sequence[Forecast]) -> Forecast:
     )
 
 
-Answers = Mapping[Question, Forecast]
+Forecasts = Mapping[Question, Forecast]
 UNKNOWN = Forecast()

@@ -65,7 +65,7 @@ class Index:
 
     waiting: dict[JobId, Job] = field(default_factory=dict)
     groups: dict[GroupKey, PendingGroup] = field(default_factory=dict)
-    alike: dict[SchedulingClass, dict[GroupKey, PendingGroup]] = field(default_factory=dict)
+    classes: dict[SchedulingClass, dict[GroupKey, PendingGroup]] = field(default_factory=dict)
     needs_verdict: dict[JobId, None] = field(default_factory=dict)
     ended: dict[JobId, None] = field(default_factory=dict)
     cancelling: dict[JobId, None] = field(default_factory=dict)
@@ -94,11 +94,6 @@ class Index:
         """The job has a verdict."""
         self.needs_verdict.pop(job, None)
 
-    def unsay(self, job: JobId) -> None:
-        """The job has no verdict any more."""
-        if job in self.waiting:
-            self.needs_verdict[job] = None
-
     def _take_up(self, job: Job, *, came: bool) -> None:
         if job.state is JobState.PENDING and came:
             self.needs_verdict[job.id] = None
@@ -122,7 +117,7 @@ class Index:
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = PendingGroup(*key)
-            self.alike.setdefault(like, {})[key] = group
+            self.classes.setdefault(like, {})[key] = group
         group.add(job)
 
     def _leave_group(self, job: Job) -> None:
@@ -132,9 +127,9 @@ class Index:
         self.groups[key].remove(job)
         if not self.groups[key].jobs:
             del self.groups[key]
-            del self.alike[like][key]
-            if not self.alike[like]:
-                del self.alike[like]
+            del self.classes[like][key]
+            if not self.classes[like]:
+                del self.classes[like]
 
     # --- attempts and devices --------------------------------------------------------------------------------------
 
@@ -188,10 +183,10 @@ class Index:
 
     def touched_since(self, touches: int) -> list[DeviceId]:
         """The devices touched after so many touches, the latest first."""
-        return since(self.touched, touches)
+        return latest_since(self.touched, touches)
 
 
-def since(log: dict[DeviceId, int], number: int) -> list[DeviceId]:
+def latest_since(log: dict[DeviceId, int], number: int) -> list[DeviceId]:
     """The devices of a log, in which the latest stands last, that have a number beyond this one; the latest first."""
     found = []
     for device in reversed(log):

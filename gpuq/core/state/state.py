@@ -14,7 +14,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from gpuq.core.state.actions import Action, Archive, Launch, Requeue, Revoke, SetPendingReason, Stop
+from gpuq.core.state.actions import (
+    Action,
+    Archive,
+    EndReservation,
+    Launch,
+    Requeue,
+    Reserve,
+    Revoke,
+    SetPendingReason,
+    Stop,
+)
 from gpuq.core.state.attempt import Attempt, AttemptId, Ending, StopReason, served_s
 from gpuq.core.state.device import Device, DeviceId, Host, HostId, Reading
 from gpuq.core.state.events import (
@@ -31,6 +41,7 @@ from gpuq.core.state.events import (
 )
 from gpuq.core.state.index import Index, last_heartbeat
 from gpuq.core.state.job import ACTIVE, ENDED, Job, JobId, JobState
+from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.transitions import Step, allows, next_state
 from gpuq.core.state.usage import UNUSED, Usage
 from gpuq.core.state.verdict import Verdict
@@ -51,6 +62,7 @@ class State:
     hosts: dict[HostId, Host] = field(default_factory=dict)
     verdicts: dict[JobId, Verdict] = field(default_factory=dict)
     usage: dict[str, Usage] = field(default_factory=dict)
+    reservations: dict[JobId, Reservation] = field(default_factory=dict)
     residents: dict[DeviceId, tuple[AttemptId, ...]] = field(init=False, default_factory=dict)
     index: Index = field(init=False, default_factory=Index, compare=False, repr=False)
 
@@ -103,6 +115,10 @@ def apply(state: State, item: Event | Action, now: float) -> bool:  # noqa: C901
             return _requeue(state, job_id, alone, now)
         case Archive(job=job_id):
             return _archive(state, job_id)
+        case Reserve(reservation=reservation):
+            return _reserve(state, reservation)
+        case EndReservation(job=job_id):
+            return state.reservations.pop(job_id, None) is not None
         case ModelPublished() | Woke():
             return False
 
@@ -135,9 +151,13 @@ def _step(state: State, job_id: JobId, step: Step, now: float) -> bool:
     job = state.jobs.get(job_id)
     if job is None or not allows(job.state, step):
         return False
-    _put_job(state, replace(job, state=next_state(job.state, step), since=now))
+    changed = replace(job, state=next_state(job.state, step), since=now)
+    _put_job(state, changed)
     if step is not Step.STOP:
         state.verdicts.pop(job_id, None)
+    if changed.state is not JobState.PENDING:
+        # Whatever ended the wait (a launch, a cancel, a hold), the devices are not needed for it any more.
+        state.reservations.pop(job_id, None)
     return True
 
 
@@ -157,6 +177,22 @@ def _hold(state: State, jobs: Iterable[JobId], verdict: Verdict) -> bool:
     for job in waiting:
         state.index.verdict_set(job)
     return bool(waiting)
+
+
+def _reserve(state: State, reservation: Reservation) -> bool:
+    """Refused are reservations that `validate` would find fault with: a policy's mistake must not damage the state."""
+    job = state.jobs.get(reservation.job)
+    if job is None or job.state is not JobState.PENDING or state.reservations.get(job.id) == reservation:
+        return False
+    taken = {device for other in state.reservations.values() if other.job != job.id for device in other.devices}
+    hosts = {state.devices[device].host for device in reservation.devices if device in state.devices}
+    all_known = all(device in state.devices for device in reservation.devices)
+    if not all_known or len(hosts) != 1 or not taken.isdisjoint(reservation.devices):
+        return False
+    if len(set(reservation.devices)) != len(reservation.devices) or len(reservation.devices) != job.device_count:
+        return False
+    state.reservations[job.id] = reservation
+    return True
 
 
 def _requeue(state: State, job_id: JobId, alone: bool, now: float) -> bool:

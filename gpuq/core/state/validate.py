@@ -29,6 +29,7 @@ def validate(state: State) -> None:
         assert len(set(residents)) == len(residents)
         assert all(resident in state.attempts for resident in residents)
         _validate_promises(state, device)
+    _validate_reservations(state)
     assert state.index == rebuilt(state).index, "the index says what the state does not"
     for job_id in state.verdicts:
         assert state.jobs[job_id].state is JobState.PENDING, f"{job_id} has a verdict but does not wait"
@@ -42,6 +43,21 @@ def _validate_promises(state: State, device: DeviceId) -> None:
     assert len(residents) == 1 or all(a.shares for a in residents), f"{device} is shared by one that must not"
 
 
+def _validate_reservations(state: State) -> None:
+    reserved: set[DeviceId] = set()
+    for job_id, reservation in state.reservations.items():
+        assert reservation.job == job_id, f"the reservation of {job_id} names {reservation.job}"
+        job = state.jobs[job_id]
+        assert job.state is JobState.PENDING, f"{job_id} has a reservation but is {job.state}"
+        devices = set(reservation.devices)
+        assert len(devices) == len(reservation.devices) == job.device_count, (
+            f"{job_id} needs other devices: {reservation}"
+        )
+        assert len({state.devices[device].host for device in devices}) == 1, f"{reservation} spans hosts"
+        assert reserved.isdisjoint(devices), f"{sorted(reserved & devices)} are reserved twice"
+        reserved |= devices
+
+
 def rebuilt(state: State) -> State:
     """The same state made anew from what would be recorded of it."""
     return State(
@@ -52,4 +68,5 @@ def rebuilt(state: State) -> State:
         hosts=dict(state.hosts),
         verdicts=dict(state.verdicts),
         usage=dict(state.usage),
+        reservations=dict(state.reservations),
     )

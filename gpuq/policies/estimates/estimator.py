@@ -272,11 +272,14 @@ def _idle(context: SchedulingContext) -> dict[HostId, int]:
 
 def _held(context: SchedulingContext) -> list[_Held]:
     """Of those who share a device, the one who is expected to hold it longest; what is foretold of it now."""
+    reservation = context.overdue_reservation
+    reserved_devices = reservation.devices if reservation else ()
     last: dict[tuple[Attempt, bool], int] = {}
     for snapshot in context.snapshots:
         if snapshot.residents:
             longest = max(snapshot.residents, key=lambda attempt: _expected_end(attempt, context.now))
-            last[longest, snapshot.reserved] = last.get((longest, snapshot.reserved), 0) + 1
+            reserved = snapshot.device.id in reserved_devices
+            last[longest, reserved] = last.get((longest, reserved), 0) + 1
     asked = _asked(context, [context.state.jobs[attempt.id.job] for attempt, _ in last])
     return [
         _Held(attempt.host, devices, Aged(one, max(0.0, context.now - _begun(attempt))), kept)
@@ -285,12 +288,11 @@ def _held(context: SchedulingContext) -> list[_Held]:
 
 
 def _overdue(context: SchedulingContext) -> _Overdue | None:
-    kept = context.cache.kept
-    job = None if kept is None else context.state.jobs.get(kept.job)
-    host = next((snapshot.device.host for snapshot in context.snapshots if snapshot.reserved), None)
-    if job is None or host is None or job.state not in WAITING:
+    reservation = context.overdue_reservation
+    if reservation is None:
         return None
-    return _Overdue(job, host, _asked(context, [job])[0])
+    job, device = context.state.jobs[reservation.job], context.state.devices[reservation.devices[0]]
+    return _Overdue(job, device.host, _asked(context, [job])[0])
 
 
 def _begun(attempt: Attempt) -> float:

@@ -32,7 +32,7 @@ def list_scheduler(
             # A known refusal saves the tries, but not the backfill rule and preemption.
             if not context.refused(job):
                 for snapshots in placement(context, job):
-                    if preempt.allows(snapshots) and ahead.allows(job, snapshots):
+                    if ahead.allows(job, snapshots):
                         yield Proposal(job, tuple(snapshot.device for snapshot in snapshots))
                         if context.placed(job):
                             break

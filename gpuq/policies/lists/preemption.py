@@ -1,8 +1,9 @@
 """Preemption rules of a list scheduler: which running attempts to stop so that a waiting job can start.
 
-Attempts are stopped only where the job could then start. The freed devices are reserved for it until it starts, in this and
-later passes, since a stopped attempt needs time to save its work. A job stops only attempts that it strictly outranks, so two
-jobs never stop each other in turn. The core refuses evictions of jobs that were not submitted as preemptible.
+Attempts are stopped only where the job could then start. The freed devices are reserved for it (`Eviction.devices`) until they
+are empty and it has been tried on them, since a stopped attempt needs time to save its work. A job stops only attempts that it
+strictly outranks, so two jobs never stop each other in turn. The core refuses evictions of jobs that were not submitted as
+preemptible.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from gpuq.core.scheduling.policy import Eviction, Proposal
 from gpuq.core.state.attempt import Attempt, AttemptId, served_s
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.job import Job, JobId, JobState
+from gpuq.core.state.reservation import ReservationReason
 from gpuq.policies.lists.order import Rank, queue_of
 from gpuq.policies.lists.size import Sizes
 
@@ -26,10 +28,6 @@ class PreemptionPass(Protocol):
 
     def starts_on_freed_devices(self) -> Iterator[Proposal]:
         """Starts of jobs for which others were stopped in earlier passes, where the devices are empty by now."""
-        ...
-
-    def allows(self, snapshots: tuple[DeviceSnapshot, ...]) -> bool:
-        """Whether none of these devices is being freed for a job."""
         ...
 
     def evictions(self, job: Job) -> Iterator[Eviction]:
@@ -43,9 +41,6 @@ Preemption = Callable[[SchedulingContext], PreemptionPass]
 class _NoPreemption:
     def starts_on_freed_devices(self) -> Iterator[Proposal]:
         return iter(())
-
-    def allows(self, snapshots: tuple[DeviceSnapshot, ...]) -> bool:  # noqa: ARG002 - the protocol's signature
-        return True
 
     def evictions(self, job: Job) -> Iterator[Eviction]:  # noqa: ARG002 - the protocol's signature
         return iter(())
@@ -71,20 +66,18 @@ class PreemptionRank(Protocol):
 class Preempting:
     """Stops attempts that a waiting job outranks.
 
-    Keeps from pass to pass the devices that are being freed for each job, and the jobs for which devices were freed in vain, for
-    example because the core reserved them for another job meanwhile. No attempt is stopped a second time for such a job.
+    Remembers from pass to pass the jobs for which devices were freed in vain: they became empty and still did not admit the job.
+    No attempt is stopped a second time for such a job.
     """
 
     def __init__(self, rank: Callable[[SchedulingContext], PreemptionRank]) -> None:
         self._rank = rank
-        self._freeing: dict[JobId, tuple[DeviceId, ...]] = {}
         self._in_vain: set[JobId] = set()
 
     def __call__(self, context: SchedulingContext) -> PreemptionPass:
         """The rule for one pass."""
-        self._freeing = {job: devices for job, devices in self._freeing.items() if _is_freeing(context, job, devices)}
-        self._in_vain = {job for job in self._in_vain if _waits(context, job)}
-        return _PreemptingPass(context, self._rank(context), self._freeing, self._in_vain)
+        self._in_vain &= context.state.index.waiting.keys()
+        return _PreemptingPass(context, self._rank(context), self._in_vain)
 
 
 def for_priority(wanted: bool) -> Preemption:
@@ -104,48 +97,36 @@ class _Victim(NamedTuple):
 
 
 class _PreemptingPass:
-    def __init__(
-        self,
-        context: SchedulingContext,
-        rank: PreemptionRank,
-        freeing: dict[JobId, tuple[DeviceId, ...]],
-        in_vain: set[JobId],
-    ) -> None:
-        self._context, self._rank, self._freeing, self._in_vain = context, rank, freeing, in_vain
-        self._freeing_devices = {device for devices in freeing.values() for device in devices}
+    def __init__(self, context: SchedulingContext, rank: PreemptionRank, in_vain: set[JobId]) -> None:
+        self._context, self._rank, self._in_vain = context, rank, in_vain
         stoppable = (a for a in context.state.attempts.values() if _may_stop(context, a))
         self._ranks: dict[AttemptId, Rank] = {a.id: rank.running(a) for a in stoppable}
         self._highest = max(self._ranks.values(), default=None)
 
     def starts_on_freed_devices(self) -> Iterator[Proposal]:
-        for job_id, devices in list(self._freeing.items()):
-            if any(self._context.state.residents.get(device) for device in devices):
+        for job_id, reservation in list(self._context.reservations.items()):
+            if reservation.reason is not ReservationReason.PREEMPTION:
+                continue
+            if any(self._context.state.residents.get(device) for device in reservation.devices):
                 continue
             job = self._context.state.jobs[job_id]
-            yield Proposal(job, tuple(self._context.snapshot(device).device for device in devices))
+            yield Proposal(job, tuple(self._context.state.devices[device] for device in reservation.devices))
             if not self._context.placed(job):
                 self._in_vain.add(job_id)
-            del self._freeing[job_id]
-            self._freeing_devices.difference_update(devices)
-
-    def allows(self, snapshots: tuple[DeviceSnapshot, ...]) -> bool:
-        return not self._freeing_devices or self._freeing_devices.isdisjoint(s.device.id for s in snapshots)
 
     def evictions(self, job: Job) -> Iterator[Eviction]:
         # Most jobs outrank no running attempt: this check spares them the search.
         if self._highest is None or not self._rank.waiting(job) < self._highest:
             return
-        if job.id in self._freeing or job.id in self._in_vain:
+        reserved = self._context.reservations.get(job.id)
+        if job.id in self._in_vain or (reserved is not None and reserved.reason is ReservationReason.PREEMPTION):
             return
         victims = self._cheapest(job)
-        if not any(victim.residents for victim in victims):
-            return
-        self._freeing[job.id] = tuple(victim.device for victim in victims)
-        self._freeing_devices.update(self._freeing[job.id])
+        devices = tuple(victim.device for victim in victims)
         # A gang is a resident of several devices, and is stopped once.
         for attempt in {a.id: a for victim in victims for a in victim.residents}:
             del self._ranks[attempt]
-            yield Eviction(attempt, job)
+            yield Eviction(attempt, job, devices)
 
     def _cheapest(self, job: Job) -> list[_Victim]:
         """The devices of one host to free for the job; empty where no host has enough that it could have.
@@ -164,7 +145,7 @@ class _PreemptingPass:
     def _could_have(self, job: Job, own: Rank, snapshot: DeviceSnapshot) -> bool:
         """Whether the job outranks all residents of the device and would be admitted once they have gone."""
         device = snapshot.device.id
-        if device in self._freeing_devices or self._context.given(device) or snapshot.reserved:
+        if self._context.given(device) or snapshot.reserved:
             return False
         if not all(a.id in self._ranks and own < self._ranks[a.id] for a in snapshot.residents):
             return False
@@ -224,19 +205,6 @@ class ByLeft:
 def _may_stop(context: SchedulingContext, attempt: Attempt) -> bool:
     job = context.state.jobs[attempt.id.job]
     return job.preemptible and job.state is JobState.RUNNING and attempt.stopping is None
-
-
-def _waits(context: SchedulingContext, job_id: JobId) -> bool:
-    job = context.state.jobs.get(job_id)
-    return job is not None and job.state is JobState.PENDING
-
-
-def _is_freeing(context: SchedulingContext, job_id: JobId, devices: tuple[DeviceId, ...]) -> bool:
-    """Whether the job still waits, its devices still exist, and only attempts that are being stopped are left on them."""
-    if not _waits(context, job_id):
-        return False
-    known = all(device in context.state.devices for device in devices)
-    return known and all(a.stopping is not None for device in devices for a in context.state.residents_of(device))
 
 
 def without_residents(snapshot: DeviceSnapshot) -> DeviceSnapshot:

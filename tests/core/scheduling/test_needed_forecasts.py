@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.needed_forecasts import needed_forecasts
 from gpuq.core.state.events import Submitted
@@ -19,8 +20,9 @@ def test_questions_name_the_way_in_which_each_device_is_shared() -> None:
     play.happen(*(Submitted(a_job(number)) for number in (1, 2))).settle()
     play.happen(Submitted(a_job(3)))
 
-    alone = needed_forecasts(play.state, {}, play.limits, play.now)
-    together = needed_forecasts(play.state, {question: a_forecast(10, 1) for question in alone}, play.limits, play.now)
+    alone = needed_forecasts(play.state, {}, PassCache(), play.limits, play.now)
+    known = {question: a_forecast(10, 1) for question in alone}
+    together = needed_forecasts(play.state, known, PassCache(), play.limits, play.now)
 
     assert {(question.sharing, question.beside) for question in alone} == {("mps", ()), ("time-slicing", ())}
     assert {question.sharing: question.beside for question in together} == {"mps": ("kind",), "time-slicing": ("kind",)}
@@ -38,9 +40,9 @@ def test_pairs_known_under_one_way_of_sharing_open_no_device_shared_in_another()
 
     def decide_so() -> None:
         answers: dict[Question, Forecast] = {}
-        while questions := needed_forecasts(play.state, answers, play.limits, play.now):
+        while questions := needed_forecasts(play.state, answers, PassCache(), play.limits, play.now):
             answers.update({question: answer(question) for question in questions})
-        for action in decide(play.state, answers, play.limits, packed, play.now):
+        for action in decide(play.state, answers, PassCache(), play.limits, packed, play.now):
             apply(play.state, action, play.now)
             play.done.append(action)
 

@@ -1,0 +1,242 @@
+"""The pass cache only saves time: with a cache of any age the same forecasts are asked for, and the same is decided."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gpuq.core.scheduling.cache import PassCache
+from gpuq.core.scheduling.context import SchedulingContext
+from gpuq.core.scheduling.decide import decide
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.scheduling.needed_forecasts import needed_forecasts
+from gpuq.core.scheduling.policy import Policy
+from gpuq.core.state.actions import Launch, Reserve, SetPendingReason
+from gpuq.core.state.attempt import Ending
+from gpuq.core.state.device import Device
+from gpuq.core.state.events import CancelRequested, Event, HoldRequested, HostReported, ReleaseRequested, Submitted
+from gpuq.core.state.forecast import LEARNED, MEASURED, RULE, Forecast, PairCost, Question
+from gpuq.core.state.job import JobId, KindId, Sharing
+from gpuq.core.state.state import State, apply
+from gpuq.core.state.validate import validate
+from gpuq.core.state.verdict import Rule, Verdict
+from gpuq.daemon.journal import from_snapshot, snapshot
+from gpuq.policies.lists import fifo, priority
+from gpuq.policies.lists.packed import packed
+from gpuq.settings import Scheduling
+from tests.core.test_promises import hostile
+from tests.support.nouns import GIB, a_device, a_forecast, a_job, a_reading, a_report, a_resident, a_start, an_exit
+from tests.support.playbook import Playbook
+
+KINDS = [f"kind{number}" for number in range(8)]
+
+
+def deferring(rng: random.Random) -> Policy:
+    """Packed, but some jobs are deferred for some passes."""
+
+    def propose(context: SchedulingContext) -> Iterator[object]:
+        for job in context.waiting:
+            if rng.random() < 0.3:
+                context.defer(job, Verdict(False, Rule.WAIT_LIMIT, None, (("expected_wait_s", 1.0),)))
+        yield from packed(context)
+
+    return propose  # type: ignore[return-value]
+
+
+POLICIES: dict[str, Callable[[random.Random], Policy]] = {
+    "packed": lambda rng: packed,
+    "fifo": lambda rng: fifo.RECIPE.make(Scheduling()),
+    "preempting": lambda rng: priority.RECIPE.make(Scheduling(preemption=True)),
+    "deferring": deferring,
+    "hostile": hostile,
+}
+
+
+class World:
+    """Devices, jobs and forecasts that change at random. `answer` is what a predictor knows, the same for the same question."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        self.now = 1000.0
+        self.limits = Limits(
+            residents_per_device=self.rng.choice((1, 2, 2, 3)),
+            patience_s=self.rng.choice((60.0, 600.0)),
+            patience_ratio=self.rng.choice((0.0, 2.0)),
+            objective=self.rng.choice(("slowdown", "saving")),
+            candidates_per_job=self.rng.choice((1, 2, 8)),
+        )
+        self.hosts = [
+            tuple(
+                a_device(f"h{host}/{number}", self.rng.choice((24, 80)), f"h{host}", self.rng.choice("AB"))
+                for number in range(self.rng.choice((1, 2, 4, 8)))
+            )
+            for host in range(self.rng.randint(1, 3))
+        ]
+        self.salt = 0
+        self.submitted = 0
+        self.state = State()
+
+    def answer(self, question: Question) -> Forecast:
+        rng = random.Random(f"{self.salt} {question}")
+        kind = random.Random(f"{self.salt} {question.signature} {question.device_type}")
+        if kind.random() < 0.2:
+            return Forecast()
+        pairs = tuple(self._cost(rng, beside) for beside in question.beside)
+        return a_forecast(
+            kind.uniform(5, 70),
+            kind.uniform(1, 12),
+            pairs=pairs,
+            pairs_known=kind.random() < 0.7,
+            duration_p50_s=kind.uniform(1, 300),
+        )
+
+    def _cost(self, rng: random.Random, beside: KindId) -> PairCost:
+        newcomer, resident = rng.uniform(1, 1.3), rng.uniform(1, 1.3)
+        evidence = rng.choice((MEASURED, LEARNED, RULE))
+        return PairCost(beside, newcomer, newcomer + 0.1, resident, resident + 0.1, rng.random() < 0.1, evidence)
+
+    def events(self) -> Iterator[Event]:
+        """What happens before the next pass."""
+        rng = self.rng
+        self.now += rng.choice((0.0, 0.5, 1.0, 30.0, 200.0))
+        for devices in self.hosts:
+            if rng.random() < 0.8:
+                yield self._report(devices)
+        for _ in range(rng.choice((0, 0, 1, 3))):
+            self.submitted += 1
+            yield Submitted(
+                a_job(
+                    self.submitted,
+                    kind=rng.choice(KINDS),
+                    submitted_at=self.now - rng.choice((0, 0, 500)),
+                    owner=rng.choice(("ada", "bob")),
+                    priority=rng.choice((0, 0, 0, 5)),
+                    sharing=rng.choice((Sharing.AUTO, Sharing.AUTO, Sharing.AUTO, Sharing.NEVER)),
+                    max_slowdown=rng.choice((None, None, 1.05)),
+                    declared_memory=rng.choice((None, None, None, 30 * GIB, 100 * GIB)),
+                    device_count=rng.choice((1, 1, 1, 2, 4)),
+                    preemptible=rng.random() < 0.5,
+                )
+            )
+        for attempt in list(self.state.attempts.values()):
+            if attempt.started_at is None and rng.random() < 0.8:
+                yield a_start(attempt.id.job, attempt.id.number, at=self.now)
+            elif attempt.stopping is not None:
+                yield an_exit(attempt.id.job, Ending.STOPPED, 143, attempt.id.number)
+            elif rng.random() < 0.15:
+                ending = rng.choice((Ending.EXITED, Ending.EXITED, Ending.OUT_OF_MEMORY, Ending.LOST))
+                yield an_exit(attempt.id.job, ending, 0, attempt.id.number)
+        if self.submitted and rng.random() < 0.2:
+            wish = rng.choice((CancelRequested, HoldRequested, ReleaseRequested, ReleaseRequested))
+            yield wish(JobId(rng.randint(1, self.submitted)), "ada")
+
+    def _report(self, devices: tuple[Device, ...]) -> HostReported:
+        rng = self.rng
+        readings = {}
+        for device in devices:
+            foreign = rng.choice((0, 0, 0, 0, 2, 20)) * GIB
+            unwell = "XID 79" if rng.random() < 0.05 else None
+            readings[device.id] = a_reading(used_memory=foreign, foreign_memory=foreign, unwell=unwell)
+        host = devices[0].host
+        there = [a for a in self.state.attempts.values() if a.host == host]
+        residents = tuple(a_resident(a.id.job, a.id.number, rng.choice((1, 4))) for a in there)
+        return a_report(*devices, residents=residents, readings=dict(readings), host=host)
+
+
+def compared(world: World, policy: str, passes: int) -> list[object]:
+    """Play the world; in each pass compare a cache that is kept, one that is dropped at random, and a new one. What was done."""
+    kept, dropped, chance = PassCache(), PassCache(), random.Random(world.submitted)
+    forecasts: dict[Question, Forecast] = {}
+    # Policies may be random or remember: each cache has a policy of its own that has seen the same passes.
+    seed = world.rng.random()
+    policies = [POLICIES[policy](random.Random(seed)) for _ in range(3)]
+    done: list[object] = []
+    for _ in range(passes):
+        for event in world.events():
+            apply(world.state, event, world.now)
+        if world.rng.random() < 0.1:  # something was learned
+            world.salt += 1
+            forecasts = {}
+        if chance.random() < 0.3:
+            dropped = PassCache()
+        caches = (kept, dropped, PassCache())
+        while True:
+            asked = [needed_forecasts(world.state, forecasts, cache, world.limits, world.now) for cache in caches]
+            assert asked[0] == asked[1] == asked[2]
+            if not asked[0]:
+                break
+            forecasts.update({question: world.answer(question) for question in asked[0]})
+        decided = [
+            decide(world.state, forecasts, cache, world.limits, own, world.now)
+            for cache, own in zip(caches, policies, strict=True)
+        ]
+        assert decided[0] == decided[2], "a cache that was kept decides something else than none"
+        assert decided[1] == decided[2], "a cache that was dropped now and then decides something else than none"
+        for action in decided[0]:
+            assert apply(world.state, action, world.now), f"{action} changed nothing"
+        validate(world.state)
+        done += decided[0]
+    return done
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 1_000_000))
+def test_a_cache_of_any_age_decides_the_same_as_none(policy: str, seed: int) -> None:
+    compared(World(seed), policy, passes=25)
+
+
+def test_the_random_worlds_launch_refuse_and_reserve() -> None:
+    """Otherwise the comparison would prove nothing."""
+    done = [action for seed in range(8) for action in compared(World(seed), "preempting", passes=40)]
+    kinds = {type(action) for action in done}
+    assert {Launch, SetPendingReason, Reserve} <= kinds
+    rules = {verdict.rule for a in done if isinstance(a, SetPendingReason) for verdict in (a.verdict,)}
+    assert {Rule.SLOWDOWN_BUDGET, Rule.PREDICTED_LOAD, Rule.RESOURCES, Rule.NEVER_FITS} <= rules
+    assert sum(isinstance(a, Launch) and a.attempt.had_partner for a in done) > 10
+
+
+def test_a_state_restored_from_its_snapshot_decides_the_same() -> None:
+    world = World(3)
+    compared(world, "packed", passes=30)
+    again = from_snapshot(snapshot(world.state))
+    forecasts = {}
+    while questions := needed_forecasts(world.state, forecasts, PassCache(), world.limits, world.now):
+        forecasts.update({question: world.answer(question) for question in questions})
+    first, second = (decide(s, forecasts, PassCache(), world.limits, packed, world.now) for s in (world.state, again))
+    assert first == second
+
+
+def test_forecasts_that_are_replaced_end_what_was_concluded_from_the_old_ones() -> None:
+    play = Playbook().forecast("kind", a_forecast(80, 4)).happen(a_report(a_device()), Submitted(a_job(1))).settle()
+    play.happen(Submitted(a_job(2))).settle()
+    assert play.reason(2) is Rule.PREDICTED_LOAD
+    assert list(play.launched()) == [1]
+
+    play.forecast("kind", a_forecast(20, 4)).settle()
+
+    assert list(play.launched()) == [1, 2]
+
+
+def test_conclusions_about_classes_without_waiting_jobs_are_dropped_in_the_end() -> None:
+    play = Playbook().forecast("kind", a_forecast(80, 4)).happen(a_report(a_device()))
+    for number in range(1, 1500):
+        play.happen(Submitted(a_job(number, kind=f"kind{number}")), CancelRequested(JobId(number), "ada"))
+    play.decide()
+    for number in range(2000, 2600):
+        apply(play.state, Submitted(a_job(number, kind=f"kind{number}")), play.now)
+    play.collect()
+    assert len(play.cache.classes) >= 600
+    for number in range(2000, 2600):
+        apply(play.state, CancelRequested(JobId(number), "ada"), play.now)
+    for number in range(3000, 3600):
+        apply(play.state, Submitted(a_job(number, kind=f"kind{number}")), play.now)
+    play.collect()
+    play.context()
+
+    waiting = set(play.state.index.classes)
+    assert set(play.cache.classes) <= waiting
