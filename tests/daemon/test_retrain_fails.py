@@ -56,7 +56,7 @@ for step in range(1, 99):
 
 
 _TRAINS = """import os, resource, signal, sys
-from gpuq.daemon import retrain
+from gpuq.programs import retrain
 from gpuq.learn import night
 fit = night.fit
 {}

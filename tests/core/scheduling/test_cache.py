@@ -49,8 +49,8 @@ def deferring(rng: random.Random) -> Policy:
 
 POLICIES: dict[str, Callable[[random.Random], Policy]] = {
     "packed": lambda rng: packed,
-    "fifo": lambda rng: fifo.RECIPE.make(Scheduling()),
-    "preempting": lambda rng: priority.RECIPE.make(Scheduling(preemption=True)),
+    "fifo": lambda rng: fifo.SPEC.make(Scheduling()),
+    "preempting": lambda rng: priority.SPEC.make(Scheduling(preemption=True)),
     "deferring": deferring,
     "hostile": hostile,
 }
