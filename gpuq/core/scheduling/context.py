@@ -161,7 +161,7 @@ class SchedulingContext:
             found = True
             yield choice
         if not found:
-            self.refuse(job)
+            self._refuse_class(job)
 
     def shareable_for(self, job: Job) -> Iterator[DeviceSnapshot]:
         """The devices with residents that have the memory, and by utilisation the time, for a job on one device; the least used
@@ -178,8 +178,12 @@ class SchedulingContext:
             self.cache.of(job).judged[device] = self._device_index.revision, verdict.admitted
         return verdict
 
-    def refuse(self, job: Job) -> None:
-        """The policy would start this job and cannot. Other jobs of its class are not tried any more in this pass."""
+    def note_refusal(self, job: Job) -> None:
+        """A proposal for this job was refused. Where no other device admits it either, its class is not tried any more."""
+        self.refused(job)
+
+    def _refuse_class(self, job: Job) -> None:
+        """No device admits this job, which the policy would start. Its class is not tried any more in this pass."""
         self._refused.add(scheduling_class(job))
         # A policy may hand in jobs that do not wait, and copies that it changed.
         waiting = self.state.index.waiting.get(job.id)
