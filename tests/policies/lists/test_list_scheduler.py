@@ -26,7 +26,8 @@ def test_of_jobs_that_are_alike_only_the_first_that_cannot_start_is_tried() -> N
             tried.append(int(job.id))
             return True
 
-    play = Playbook(policy=listed(ARRIVAL, backfill=lambda context: Watching())).forecast("kind", a_forecast(90, 4)).happen(a_report(a_device()))
+    play = Playbook(policy=listed(ARRIVAL, backfill=lambda context: Watching()))
+    play.forecast("kind", a_forecast(90, 4)).happen(a_report(a_device()))
     play.happen(Submitted(a_job(1))).settle()
     play.happen(*(Submitted(a_job(number)) for number in range(2, 50)))
     play.decide()
