@@ -30,18 +30,8 @@ ELSEWHERE = {
     # Through the command, as people meet them.
     "gpuq/cli/": "tests/cli/test_verbs.py",
     "gpuq/codec.py": "tests/daemon/test_loop.py",
-    "gpuq/core/state/attempt.py": "tests/core/state/test_state.py",
-    "gpuq/core/scheduling/drain.py": "tests/core/test_gangs.py",
-    "gpuq/core/state/index.py": "tests/core/test_promises.py",
-    "gpuq/core/scheduling/reservations.py": "tests/core/test_gangs.py",
-    "gpuq/core/scheduling/cache.py": "tests/core/test_promises.py",
-    "gpuq/core/scheduling/candidates.py": "tests/core/test_promises.py",
-    "gpuq/core/scheduling/device_index.py": "tests/core/test_promises.py",
-    "gpuq/core/state/validate.py": "tests/core/test_promises.py",
     # Through the ring that they are parts of.
     "gpuq/daemon/": "tests/daemon/test_loop.py",
-    "gpuq/core/state/job.py": "tests/core/scheduling/test_decide.py",
-    "gpuq/core/state/forecast.py": "tests/core/scheduling/test_admit.py",
     "gpuq/learn/features/arguments.py": "tests/learn/features/test_kind.py",
     "gpuq/learn/serving/record.py": "tests/daemon/test_learner.py",
     "gpuq/lab/evaluate/answers.py": "tests/lab/evaluate/test_baselines.py",

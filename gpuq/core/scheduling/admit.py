@@ -56,11 +56,22 @@ class DeviceSnapshot:
 
 def admit(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict:
     """The verdict on one job and one device."""
-    return _refuse_unusable(snapshot, limits) or (
-        _admit_beside(job, forecast, snapshot, limits)
-        if snapshot.residents
-        else _admit_alone(job, forecast, snapshot, limits)
-    )
+    refused = refusal(job, forecast, snapshot, limits)
+    if refused is not None:
+        return refused
+    decide = _admitted if snapshot.residents else _admit_alone
+    return decide(job, forecast, snapshot, limits)
+
+
+def refusal(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
+    """The verdict if it is a no, else None. Cheaper than `admit`, which explains a yes by many numbers."""
+    unusable = _refuse_unusable(snapshot, limits)
+    if unusable is not None:
+        return unusable
+    if snapshot.residents:
+        return _refuse_beside(job, forecast, snapshot, limits)
+    alone = _admit_alone(job, forecast, snapshot, limits)
+    return None if alone.admitted else alone
 
 
 def needed_memory(job: Job, forecast: Forecast) -> int | None:
@@ -133,13 +144,12 @@ def _admit_alone(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits:
     return Verdict(True, Rule.IDLE, snapshot.device.id, numbers)
 
 
-def _admit_beside(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict:
+def _refuse_beside(job: Job, forecast: Forecast, snapshot: DeviceSnapshot, limits: Limits) -> Verdict | None:
     return (
         _refuse_exclusive(job, forecast, snapshot)
         or _refuse_memory(job, forecast, snapshot, limits)
         or _refuse_load(job, forecast, snapshot, limits)
         or _refuse_pairs(job, forecast, snapshot, limits)
-        or _admitted(job, forecast, snapshot, limits)
     )
 
 

@@ -107,6 +107,12 @@ class PassCache:
         together = self._forecasts.get(question(job, snapshot)) if snapshot.residents else None
         return together or self.forecast_alone(job, snapshot.device)
 
+    def look_up(self, job: Job, snapshot: DeviceSnapshot) -> tuple[Forecast, bool]:
+        """Both `forecast` and `is_settled`."""
+        alone = self._find_alone(job, snapshot.device)
+        together = self._forecasts.get(question(job, snapshot)) if snapshot.residents else alone
+        return together or alone or UNKNOWN, alone is not None and together is not None
+
     def forecast_alone(self, job: Job, device: Device) -> Forecast:
         """The forecast for a job alone on a device of this class; UNKNOWN where it was not asked for."""
         return self._find_alone(job, device) or UNKNOWN

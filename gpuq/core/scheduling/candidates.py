@@ -199,12 +199,12 @@ class Candidates:
 
     def _walk(self, job: Job, row: _Row) -> Iterator[DeviceSnapshot]:
         """The devices of a row that no job got in this pass and that are not reserved for others."""
-        entries, given, snapshots = row.entries, self._given, self._index.snapshots
+        entries, given, snapshots, reserved = row.entries, self._given, self._index.snapshots, self._index.reserved
         while row.start < len(entries) and entries[row.start][-1] in given:
             row.start += 1
         for number in range(row.start, len(entries)):
             device = entries[number][-1]
-            if device not in given and self._reservations.is_open_to(job, device):
+            if device not in given and (device not in reserved or self._reservations.is_open_to(job, device)):
                 yield snapshots[device]
 
     def _shared_that_fit(self, job: Job, conclusions: ClassConclusions, row: _Row) -> Iterator[DeviceSnapshot]:
@@ -216,17 +216,14 @@ class Candidates:
             if self._index.count_with_memory(least_memory) * _FEW < len(row.entries):
                 row = self._as_rows(self._index.with_memory(least_memory))[1]
         most_used_pct = max(need.most_used_pct for need in needs.values())
+        limits = self._limits
         for snapshot in self._walk(job, row):
-            if snapshot.committed_utilization > most_used_pct:
+            used_pct = snapshot.committed_utilization
+            if used_pct > most_used_pct:
                 return  # the row is sorted by this
-            if self._may_join(snapshot, needs):
+            need = needs.get(device_class(snapshot.device))
+            if need is not None and used_pct <= need.most_used_pct and need.memory <= free_memory(snapshot, limits):
                 yield snapshot
-
-    def _may_join(self, snapshot: DeviceSnapshot, needs: dict[DeviceClass, SharingNeeds]) -> bool:
-        need = needs.get(device_class(snapshot.device))
-        if need is None or snapshot.committed_utilization > need.most_used_pct:
-            return False
-        return need.memory <= free_memory(snapshot, self._limits)
 
     def _sharing_needs(self, job: Job, conclusions: ClassConclusions) -> dict[DeviceClass, SharingNeeds]:
         """What the job needs to share, by device class; without the classes on which it may not share.
@@ -290,7 +287,14 @@ class Candidates:
         needs = self._sharing_needs(job, conclusions)
         rows = self._as_rows(self._index.open_of.get(host, ()))
         for snapshot in (snapshot for row in rows for snapshot in self._walk(job, row)):
-            if self._may_join(snapshot, needs) if snapshot.residents else _fits_idle(job, snapshot):
+            if not snapshot.residents:
+                if _fits_idle(job, snapshot):
+                    yield snapshot
+                continue
+            need = needs.get(device_class(snapshot.device))
+            if need is None or snapshot.committed_utilization > need.most_used_pct:
+                continue
+            if need.memory <= free_memory(snapshot, self._limits):
                 yield snapshot
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from gpuq.core.scheduling.admit import DeviceSnapshot, admit
+from gpuq.core.scheduling.admit import DeviceSnapshot, admit, refusal
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.candidates import Candidates, Choice
 from gpuq.core.scheduling.limits import Limits
@@ -43,9 +43,7 @@ class SchedulingContext:
         self._placed: set[JobId] = set()
         self._usage: dict[str, float] = {}
         self._reservations = Reservations(state, cache, limits, now, self._given)
-        self.candidates = Candidates(
-            cache, limits, self._reservations, self._given, lambda job, device: self.judge(job, device).admitted
-        )
+        self.candidates = Candidates(cache, limits, self._reservations, self._given, self._admits)
 
     # --- waiting jobs ------------------------------------------------------------------------------------------------
 
@@ -63,10 +61,12 @@ class SchedulingContext:
         return list(self.state.index.groups.values())
 
     def refused(self, job: Job) -> bool:
-        """Whether a job of this scheduling class was refused in this pass, or no device admits one."""
-        if scheduling_class(job) not in self._refused:
-            next(self.choices(job), None)
-        return scheduling_class(job) in self._refused
+        """Whether it is known that no device admits jobs of this class: one was tried in this pass, or in an earlier one and
+        nothing has changed since. If not, the policy is to try `choices`."""
+        of_class = scheduling_class(job)
+        if of_class not in self._refused and self.candidates.none_is_new(self.cache.of_class(of_class)):
+            self._refuse_class(job)
+        return of_class in self._refused
 
     def defer(self, job: Job, verdict: Verdict) -> None:
         """Record the policy's own reason for not proposing this job now."""
@@ -161,7 +161,7 @@ class SchedulingContext:
             found = True
             yield choice
         if not found:
-            self.refuse(job)
+            self._refuse_class(job)
 
     def shareable_for(self, job: Job) -> Iterator[DeviceSnapshot]:
         """The devices with residents that have the memory, and by utilisation the time, for a job on one device; the least used
@@ -173,13 +173,27 @@ class SchedulingContext:
         snapshot = self._device_index.snapshots[device]
         if not self._reservations.is_open_to(job, device):
             return admit(job, self.forecast(job, snapshot), replace(snapshot, reserved=True), self.limits)
-        verdict = admit(job, self.forecast(job, snapshot), snapshot, self.limits)
-        if self.cache.is_settled(job, snapshot):
+        forecast, settled = self.cache.look_up(job, snapshot)
+        verdict = admit(job, forecast, snapshot, self.limits)
+        if settled:
             self.cache.of(job).judged[device] = self._device_index.revision, verdict.admitted
         return verdict
 
-    def refuse(self, job: Job) -> None:
-        """The policy would start this job and cannot. Other jobs of its class are not tried any more in this pass."""
+    def _admits(self, job: Job, device: DeviceId) -> bool:
+        """As `judge`, for a device that is open to the job, without the numbers that a verdict explains itself by."""
+        snapshot = self._device_index.snapshots[device]
+        forecast, settled = self.cache.look_up(job, snapshot)
+        admitted = refusal(job, forecast, snapshot, self.limits) is None
+        if settled:
+            self.cache.of(job).judged[device] = self._device_index.revision, admitted
+        return admitted
+
+    def note_refusal(self, job: Job) -> None:
+        """A proposal for this job was refused. Where no other device admits it either, its class is not tried any more."""
+        next(self.choices(job), None)
+
+    def _refuse_class(self, job: Job) -> None:
+        """No device admits this job, which the policy would start. Its class is not tried any more in this pass."""
         self._refused.add(scheduling_class(job))
         # A policy may hand in jobs that do not wait, and copies that it changed.
         waiting = self.state.index.waiting.get(job.id)

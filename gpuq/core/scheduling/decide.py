@@ -111,14 +111,14 @@ def _launch_if_admitted(context: SchedulingContext, proposal: Proposal) -> Itera
         return
     devices = tuple(device.id for device in proposal.devices)
     if not _is_well_formed(context, job, devices):
-        context.refuse(job)
+        context.note_refusal(job)
         return
     verdicts = [context.judge(job, device) for device in devices]
     attempt = _new_attempt(context, job, devices)
     # On a host with devices of several types, a gang may be known well enough to share on one type and not on another. Then it
     # has all its devices to itself, because an attempt shares on all of its devices or on none.
     if not all(verdict.admitted for verdict in verdicts) or (attempt.had_partner and not attempt.shares):
-        context.refuse(job)
+        context.note_refusal(job)
         return
     shared = (v for v, device in zip(verdicts, devices, strict=True) if context.snapshot(device).residents)
     yield Launch(attempt, next(shared, verdicts[0]))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from gpuq.core.scheduling.admit import DeviceSnapshot
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.state.events import Submitted
+from gpuq.core.state.job import Job
 from gpuq.policies.lists.list_scheduler import in_order, list_scheduler
 from gpuq.policies.lists.order import ARRIVAL, QueueOrder
 from tests.support.nouns import a_device, a_forecast, a_job, a_report
@@ -13,12 +15,19 @@ from tests.support.playbook import Playbook
 def test_one_refused_job_per_scheduling_class_is_tried() -> None:
     tried: list[int] = []
 
-    def watching(context: SchedulingContext):
-        for proposal in list_scheduler(ARRIVAL)(context):
-            tried.append(int(proposal.job.id))
-            yield proposal
+    class Watching:
+        """A gate that lets all pass, and notes which jobs were offered devices and which could not start."""
 
-    play = Playbook(policy=watching).forecast("kind", a_forecast(90, 4)).happen(a_report(a_device()))
+        def allows(self, job: Job, snapshots: tuple[DeviceSnapshot, ...]) -> bool:
+            tried.append(int(job.id))
+            return True
+
+        def hold(self, job: Job) -> bool:
+            tried.append(int(job.id))
+            return True
+
+    play = Playbook(policy=list_scheduler(ARRIVAL, backfill=lambda context: Watching()))
+    play.forecast("kind", a_forecast(90, 4)).happen(a_report(a_device()))
     play.happen(Submitted(a_job(1))).settle()
     play.happen(*(Submitted(a_job(number)) for number in range(2, 50)))
     play.decide()

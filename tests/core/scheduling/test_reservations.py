@@ -1,0 +1,191 @@
+"""Devices reserved for a job that waited beyond its patience, or for which others are stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from gpuq.core.scheduling.context import SchedulingContext
+from gpuq.core.scheduling.limits import Limits
+from gpuq.core.scheduling.policy import Eviction, Policy, Proposal, propose_nothing
+from gpuq.core.state.actions import EndReservation, Reserve
+from gpuq.core.state.attempt import Ending
+from gpuq.core.state.device import DeviceId
+from gpuq.core.state.events import CancelRequested, HoldRequested, Submitted
+from gpuq.core.state.job import JobId
+from gpuq.core.state.reservation import Reservation, ReservationReason
+from gpuq.core.state.state import State, apply
+from gpuq.core.state.verdict import Rule
+from gpuq.policies.lists.packed import packed
+from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_start, an_exit
+from tests.support.playbook import Playbook
+
+PATIENT = Limits(patience_s=600, stale_after_s=1e9)
+
+
+def overdue(policy: Policy = packed) -> Playbook:
+    """Job 1 runs on the only device; job 2 cannot share it and has waited beyond its patience."""
+    play = Playbook(PATIENT, policy).forecast("light", a_forecast(20, 1)).forecast("heavy", a_forecast(98, 1))
+    play.happen(a_report(a_device()), Submitted(a_job(1, kind="light", submitted_at=100.0))).settle()
+    play.happen(Submitted(a_job(2, kind="heavy", submitted_at=play.now))).settle()
+    return play.happen(after=700).settle()
+
+
+def reserved(play: Playbook) -> dict[int, tuple[str, ...]]:
+    return {int(job): reservation.devices for job, reservation in play.state.reservations.items()}
+
+
+def test_an_overdue_job_gets_a_reservation_in_the_state() -> None:
+    play = overdue()
+    assert play.state.reservations == {JobId(2): Reservation(JobId(2), (DeviceId("gpu0"),), ReservationReason.OVERDUE)}
+    assert [type(action) for action in play.done].count(Reserve) == 1, "once, not in each pass"
+
+
+def test_a_job_within_its_patience_gets_none() -> None:
+    play = Playbook(PATIENT).forecast("heavy", a_forecast(90, 1, duration_p50_s=1000.0))
+    play.happen(a_report(a_device()), Submitted(a_job(1, kind="heavy", submitted_at=play.now))).settle()
+    play.happen(Submitted(a_job(2, kind="heavy", submitted_at=play.now))).settle()
+    assert reserved(play.happen(after=4900).settle()) == {}, "five times its own 1000 s, which is more than patience_s"
+    assert reserved(play.happen(after=200).settle()) == {2: ("gpu0",)}
+
+
+def test_other_jobs_are_refused_while_the_device_drains() -> None:
+    play = overdue().happen(Submitted(a_job(3, kind="light", submitted_at=800.0))).settle()
+    assert list(play.launched()) == [1]
+    assert play.reason(3) in (Rule.RESERVED, Rule.RESOURCES)
+
+
+def test_the_reservation_ends_with_the_launch_of_its_job() -> None:
+    play = overdue().happen(a_start(1), an_exit(1)).settle()
+    assert play.launched()[2] == "gpu0"
+    assert reserved(play) == {}
+    assert not any(isinstance(action, EndReservation) for action in play.done), "the launch ended it"
+
+
+@pytest.mark.parametrize("wish", [CancelRequested, HoldRequested])
+def test_a_job_that_stops_waiting_has_no_reservation(wish: type[CancelRequested]) -> None:
+    play = overdue().happen(wish(JobId(2), "ada"))
+    assert reserved(play) == {}
+
+
+def test_a_policy_that_no_longer_tries_the_job_ends_its_reservation() -> None:
+    play = overdue()
+    play.policy = propose_nothing
+    assert EndReservation(JobId(2)) in play.decide()
+    assert reserved(play) == {}
+
+
+def test_devices_that_will_be_free_sooner_replace_those_reserved() -> None:
+    """Of two devices with one attempt each, the one where it was launched first; when the other host is empty, that."""
+    play = Playbook(PATIENT).forecast("heavy", a_forecast(90, 1)).happen(a_report(a_device("a0"), a_device("a1")))
+    play.happen(Submitted(a_job(1, kind="heavy", device_count=2, submitted_at=play.now))).settle()
+    play.happen(a_report(a_device("b0", host="b"), a_device("b1", host="b"), host="b"))
+    for number in (2, 3):
+        play.happen(Submitted(a_job(number, kind="heavy", submitted_at=play.now)), after=1.0).settle()
+    play.happen(Submitted(a_job(4, kind="heavy", device_count=2, submitted_at=play.now))).settle()
+    assert reserved(play.happen(after=700).settle()) == {4: ("a0", "a1")}, (
+        "one attempt has to end there, on the other host two"
+    )
+
+    play.happen(a_start(2), an_exit(2), a_start(3)).settle()
+    assert reserved(play) == {4: ("a0", "a1")}, "one attempt each, and that of the gang is the older one"
+
+    play.happen(an_exit(3)).settle()
+    assert play.launched()[4] == "b0"
+
+
+def test_only_one_overdue_job_has_a_reservation_at_a_time() -> None:
+    play = Playbook(PATIENT).forecast("heavy", a_forecast(90, 1)).happen(a_report(a_device("gpu0"), a_device("gpu1")))
+    for number in range(1, 6):
+        play.happen(Submitted(a_job(number, kind="heavy", max_slowdown=1 + number / 100, submitted_at=play.now)))
+    play.settle().happen(after=700).settle()
+    assert len(reserved(play)) == 1
+
+
+def test_no_reservation_is_made_for_a_job_that_fits_nowhere() -> None:
+    play = Playbook(PATIENT).happen(a_report(a_device()), Submitted(a_job(1, device_count=2))).settle()
+    assert reserved(play.happen(after=10_000).settle()) == {}
+
+
+# --- preemption ------------------------------------------------------------------------------------------------------
+
+
+def preempting(*devices: str) -> Policy:
+    """For each urgent job that waits, everything that may be stopped, with these devices reserved."""
+
+    def policy(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
+        yield from packed(context)
+        for job in context.waiting:
+            if job.priority and job.id not in context.reservations:
+                for attempt in context.state.attempts:
+                    yield Eviction(attempt, job, tuple(DeviceId(device) for device in devices))
+
+    return policy
+
+
+def test_what_is_freed_is_reserved_for_the_job_that_it_was_freed_for() -> None:
+    play = Playbook(Limits(residents_per_device=1, stale_after_s=1e9), preempting("gpu0")).happen(
+        a_report(a_device("gpu0"))
+    )
+    play.happen(Submitted(a_job(1, preemptible=True))).settle().happen(
+        a_start(1), Submitted(a_job(2, priority=1))
+    ).settle()
+    assert play.state.reservations[JobId(2)] == Reservation(JobId(2), (DeviceId("gpu0"),), ReservationReason.PREEMPTION)
+
+    play.happen(Submitted(a_job(3, kind="other", priority=9)), an_exit(1, Ending.STOPPED)).settle()
+
+    assert play.launched()[2] == "gpu0"
+    assert reserved(play) == {}
+
+
+@pytest.mark.parametrize("devices", [("nowhere",), ("gpu0", "gpu0"), ("gpu0", "gpu1"), ("gpu0", "far")])
+def test_devices_that_the_job_could_not_have_are_not_reserved(devices: tuple[str, ...]) -> None:
+    play = Playbook(Limits(residents_per_device=1, stale_after_s=1e9), preempting(*devices))
+    play.happen(a_report(a_device("gpu0"), a_device("gpu1")), a_report(a_device("far", host="far"), host="far"))
+    for number in (1, 2, 3):
+        play.happen(Submitted(a_job(number, preemptible=True))).settle().happen(a_start(number))
+    play.happen(Submitted(a_job(4, priority=1))).settle()
+    assert reserved(play) == {}
+
+
+# --- apply -----------------------------------------------------------------------------------------------------------
+
+
+def two_waiting() -> State:
+    state = State()
+    for item in (
+        a_report(a_device("gpu0"), a_device("gpu1")),
+        a_report(a_device("far", host="far"), host="far"),
+        Submitted(a_job(1)),
+        Submitted(a_job(2)),
+        Submitted(a_job(3, device_count=2)),
+    ):
+        apply(state, item, 0.0)
+    return state
+
+
+@pytest.mark.parametrize(
+    ("job", "devices"),
+    [
+        (9, ("gpu0",)),
+        (1, ()),
+        (1, ("nowhere",)),
+        (1, ("gpu0", "gpu1")),
+        (3, ("gpu0", "gpu0")),
+        (3, ("gpu0", "far")),
+        (2, ("gpu1",)),
+    ],
+)
+def test_a_reservation_that_cannot_be_is_ignored(job: int, devices: tuple[str, ...]) -> None:
+    state = two_waiting()
+    assert apply(state, Reserve(Reservation(JobId(1), (DeviceId("gpu1"),))), 0.0)
+    before = dict(state.reservations)
+    assert not apply(state, Reserve(Reservation(JobId(job), tuple(map(DeviceId, devices)))), 0.0)
+    assert state.reservations == before
+
+
+def test_a_reservation_repeated_or_ended_twice_changes_nothing() -> None:
+    state, reserve = two_waiting(), Reserve(Reservation(JobId(1), (DeviceId("gpu1"),)))
+    assert [apply(state, item, 0.0) for item in (reserve, reserve)] == [True, False]
+    assert [apply(state, item, 0.0) for item in (EndReservation(JobId(1)), EndReservation(JobId(1)))] == [True, False]
