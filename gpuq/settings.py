@@ -59,13 +59,13 @@ class Devices:
     backend: Literal["auto", "nvml", "cpu"] = "auto"
     """`nvml`, `cpu`, or `auto`: NVIDIA GPUs if the driver answers, else CPU devices."""
     cpu_count: Annotated[int, Range(at_least=1)] = 1
-    """How many CPU devices to make of the machine's cores."""
+    """The number of CPU devices into which the machine's cores are divided."""
     cpu_cores: Annotated[int, Range(at_least=0)] = 0
-    """Cores per CPU device; 0 shares all cores out evenly."""
+    """Cores per CPU device; 0 divides all cores evenly."""
     cpu_memory_fraction: Annotated[float, Range(above=0, at_most=1)] = 0.9
-    """Share of the machine's memory that CPU devices may promise together."""
+    """Share of the machine's memory that all CPU devices together may promise to jobs."""
     mps: bool = False
-    """Start NVIDIA's MPS, and run the jobs of whole GPUs as its clients: they then compute at once instead of in turns."""
+    """Start NVIDIA's MPS and run the jobs of whole GPUs as its clients, so that they compute at the same time."""
     mps_thread_pct: Annotated[int, Range(at_least=0, at_most=100)] = 0
     """With `mps`: the part of a GPU's threads that one job may use; 0 sets no limit."""
     mps_limit_memory: bool = False
@@ -74,12 +74,12 @@ class Devices:
 
 @dataclass(frozen=True)
 class Worker:
-    """How a host runs jobs."""
+    """The worker service of a host."""
 
     host: Annotated[str, HOST_NAME] = field(default_factory=socket.gethostname)
     """This host's name: letters, digits, `.`, `_` and `-`."""
     sample_every_s: Annotated[float, Range(at_least=0.1, at_most=60)] = 1.0
-    """Time between two readings. Drivers average over up to a second, so faster gives nothing new."""
+    """Seconds between two readings. Drivers average over up to a second, so shorter times give no new information."""
     grace_s: Annotated[float, Range(at_least=0)] = 10.0
     """Time between SIGTERM and SIGKILL when a job is stopped."""
     checkpoint_signal: Literal["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2"] = "SIGTERM"
@@ -87,11 +87,11 @@ class Worker:
     preempt_grace_s: Annotated[float, Range(at_least=0)] = 60.0
     """Time that a preempted job has to save its work, before it is stopped."""
     log_limit_bytes: Annotated[int, Range(at_least=4096)] = 64 * 2**20
-    """Log kept per attempt: the first half, and the latest of the rest."""
+    """Bytes of log kept per attempt: the beginning up to half of this, and the latest of the rest."""
     keep_attempts_days: Annotated[float, Range(above=0)] = 30.0
     """Folders of ended attempts, with their logs, are removed after this long."""
     hook: bool = True
-    """Count training steps through a small module on the job's PYTHONPATH."""
+    """Count training steps by a small module on the job's PYTHONPATH."""
     blink: bool = False
     """Pause jobs submitted with `--blink` briefly, for less than 1% of their time, to measure their partners without them."""
 
@@ -110,7 +110,7 @@ class Api:
 
 @dataclass(frozen=True)
 class Learning:
-    """How forecasts are made."""
+    """Forecasts and the training of their model."""
 
     quantile: Annotated[float, Range(at_least=0.5, below=1)] = 0.95
     """The share of jobs for which an upper bound should hold."""
@@ -240,7 +240,7 @@ def load(environ: Mapping[str, str] | None = None, warn: Callable[[str], object]
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
     """Variables that look like settings but are not, with the closest match, as in "GPUQ_API_PROT (GPUQ_API_PORT?)"."""
-    found = []
+    unknown = []
     for group in GROUPS:
         names = list(setting_fields(group))
         prefix = variable(group, "")
@@ -248,8 +248,8 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
             given = name.removeprefix(prefix).lower()
             near = get_close_matches(given, names, n=1)
             if given not in names and (group, given) not in REMOVED:
-                found.append(f"{name} ({variable(group, near[0])}?)" if near else name)
-    return sorted(found)
+                unknown.append(f"{name} ({variable(group, near[0])}?)" if near else name)
+    return sorted(unknown)
 
 
 def variable(group: str, name: str) -> str:

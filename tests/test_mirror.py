@@ -24,9 +24,9 @@ ELSEWHERE = {
     "gpuq/api/": "tests/api/test_requests.py",
     # What only a run, or a start of the command, shows.
     "gpuq/lab/campaign/campaign.py": "tests/lab/campaign/test_command.py",
-    "gpuq/lab/campaign/tell.py": "tests/lab/campaign/test_command.py",
-    "gpuq/lab/campaign/watch.py": "tests/lab/campaign/test_run.py",
-    "gpuq/lab/campaign/made.py": "tests/lab/campaign/test_files.py",
+    "gpuq/lab/campaign/progress.py": "tests/lab/campaign/test_command.py",
+    "gpuq/lab/campaign/monitor.py": "tests/lab/campaign/test_run.py",
+    "gpuq/lab/campaign/session.py": "tests/lab/campaign/test_files.py",
     # Through the command, as people meet them.
     "gpuq/cli/": "tests/cli/test_verbs.py",
     "gpuq/codec.py": "tests/daemon/test_loop.py",
@@ -43,6 +43,7 @@ ELSEWHERE = {
     "gpuq/core/state/job.py": "tests/core/scheduling/test_decide.py",
     "gpuq/core/state/forecast.py": "tests/core/scheduling/test_admit.py",
     "gpuq/learn/features/arguments.py": "tests/learn/features/test_kind.py",
+    "gpuq/learn/serving/record.py": "tests/daemon/test_learner.py",
     "gpuq/lab/evaluate/answers.py": "tests/lab/evaluate/test_baselines.py",
     # Parts of the report, which is only read whole.
     "gpuq/lab/characterize/page.py": "tests/lab/characterize/test_report.py",
@@ -50,6 +51,7 @@ ELSEWHERE = {
     "gpuq/lab/characterize/table.py": "tests/lab/characterize/test_relevance.py",
     "gpuq/lab/characterize/text.py": "tests/lab/characterize/test_report.py",
     "gpuq/learn/training/clusters.py": "tests/learn/serving/test_predictor.py",
+    "gpuq/learn/features/setting_effects.py": "tests/learn/features/test_growth.py",
     "gpuq/learn/features/families.py": "tests/learn/features/test_kind.py",
     "gpuq/learn/history/history.py": "tests/learn/serving/test_predictor.py",
     "gpuq/learn/interference/profile.py": "tests/learn/interference/test_learned.py",
@@ -73,11 +75,12 @@ ELSEWHERE = {
     # Through the scripts that they read.
     "gpuq/script/": "tests/script/test_hints.py",
     # Parts of drawing up a batch.
-    "gpuq/policies/planners/batch.py": "tests/policies/planners/test_partial_plan.py",
-    "gpuq/policies/planners/columns.py": "tests/policies/planners/test_partial_plan.py",
+    "gpuq/policies/planners/batch.py": "tests/policies/planners/test_batch_builder.py",
+    "gpuq/policies/planners/columns.py": "tests/policies/planners/test_batch_builder.py",
     "gpuq/lab/sim/conformance.py": "tests/policies/test_conformance.py",
     "gpuq/lab/sim/exercises.py": "tests/policies/test_conformance.py",
     "gpuq/lab/rivals/": "tests/lab/rivals/test_rivals.py",
+    "gpuq/programs/user.py": "tests/programs/test_profile.py",
     "gpuq/submission.py": "tests/api/test_submit.py",
     # Parts of the report, which is only read whole.
     "gpuq/sim/report/headline.py": "tests/sim/report/test_report.py",

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpuq.adapters.store.contract import AttemptRow, Commit, JobChange
 from gpuq.codec import plain
-from gpuq.core.state.actions import Action, Archive, Launch, Requeue, SetPendingReason
+from gpuq.core.state.actions import Action, Archive, Launch, Requeue, SetPendingReason, Stop
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.events import Event, Exited, HostReported, Started
@@ -58,6 +58,8 @@ class Recorder:
                 self.commit.launched.append(self._row(item, state))
             case Started(attempt=attempt, at=at, log_path=log_path):
                 self.commit.started.append((attempt, at, log_path))
+            case Stop(attempt=attempt, reason=reason):
+                self.commit.stopped.append((attempt, reason))
             case Exited():
                 self._reasons[item.attempt.job] = item.reason
                 end = self._end(item)
@@ -89,16 +91,7 @@ class Recorder:
         if job is None:
             return
         verdict = state.verdicts.get(job_id)
-        self._changes[job_id] = JobChange(
-            id=job_id,
-            state=job.state,
-            state_since=job.since,
-            attempt=job.attempt,
-            alone=job.alone,
-            cancel_requested=job.cancel_requested,
-            verdict=plain(verdict) if verdict else None,
-            reason=self._reasons.get(job_id),
-        )
+        self._changes[job_id] = JobChange(job, plain(verdict) if verdict else None, self._reasons.get(job_id))
 
     def _note_report(self, report: HostReported) -> None:
         for device in report.devices:

@@ -1,8 +1,8 @@
-"""Jobs measured alone and in pairs, as tables that anybody can bring: the nouns, and their CSV form.
+"""Jobs measured alone and in pairs, as tables that anyone can bring: the types, and the reader of their CSV form.
 
-Arrives: two CSV files with the columns of `SINGLES` and `PAIRS`, in any order; a blank cell is unknown, and so is a column that
-is not there. Both may have `measured_at`, singles also `family`. Leaves: `SingleMeasurement` and `PairMeasurement` rows. Raises
-`BadInput` with the line and what to write there; other columns are ignored.
+The columns are those of `SINGLES` and `PAIRS`, in any order; a blank cell or a missing column is unknown. Both files may have
+`measured_at`, singles also `family`; other columns are ignored. What cannot be read raises `BadInput` with its line and what to
+write there.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from gpuq.learn.history.rows import BLANK, Row, read_rows
+from gpuq.learn.history.rows import BLANK, CsvRow, read_rows
 
 SINGLES = (
     "device_type",
@@ -38,7 +38,7 @@ _SPELLINGS = {
 class SingleMeasurement:
     """One job measured with the device to itself. Percent of the device, MiB, watts, steps per second, Unix seconds.
 
-    `family` is the sort of work that models of other names share, where somebody says it: `image_classification`.
+    `family` is a class of work that models of different names share, such as `image_classification`.
     """
 
     device_type: str
@@ -80,7 +80,7 @@ def read_pairs(path: Path) -> list[PairMeasurement]:
     return [_pair(row) for row in read_rows(path, needed=("job_a", "job_b", "slowdown_a"))]
 
 
-def _single(row: Row) -> SingleMeasurement:
+def _single(row: CsvRow) -> SingleMeasurement:
     return SingleMeasurement(
         device_type=row.text("device_type"),
         job=row.name("job"),
@@ -96,7 +96,7 @@ def _single(row: Row) -> SingleMeasurement:
     )
 
 
-def _pair(row: Row) -> PairMeasurement:
+def _pair(row: CsvRow) -> PairMeasurement:
     return PairMeasurement(
         device_type=row.text("device_type"),
         sharing=_sharing(row),
@@ -108,7 +108,7 @@ def _pair(row: Row) -> PairMeasurement:
     )
 
 
-def _slowdown(row: Row, column: str) -> float | None:
+def _slowdown(row: CsvRow, column: str) -> float | None:
     found = row.number(column)
     if found == 0:
         raise row.wrong(
@@ -118,7 +118,7 @@ def _slowdown(row: Row, column: str) -> float | None:
     return found
 
 
-def _sharing(row: Row) -> str | None:
+def _sharing(row: CsvRow) -> str | None:
     text = row.text("sharing").casefold()
     if text in BLANK:
         return None

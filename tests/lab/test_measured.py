@@ -39,7 +39,7 @@ def test_blank_cells_and_missing_columns_are_unknown_and_never_zero(table) -> No
     assert pair == PairMeasurement("", None, "a", "b", None, None)
 
 
-def test_what_spreadsheets_make_of_a_table_is_read_too(table) -> None:
+def test_tables_saved_by_spreadsheets_are_read(table) -> None:
     plain = read_pairs(table("device_type,job_a,job_b,slowdown_a,slowdown_b\nV100,a,b,1.5,\n\n"))
     assert (
         read_pairs(table(b"\xef\xbb\xbfdevice_type,job_a,job_b,slowdown_a,slowdown_b\r\nV100,a,b,1.5,\r\n,,,,\r\n"))
@@ -90,7 +90,7 @@ def test_times_in_seconds_or_written_out(table) -> None:
         (b"job_a,job_b,slowdown_a\n\xff,b,1\n", "is not UTF-8"),
     ],
 )
-def test_what_cannot_be_read_is_named_with_its_line_and_a_fix(table, text: str | bytes, said: str) -> None:
+def test_unreadable_cell_is_named_with_line_and_fix(table, text: str | bytes, said: str) -> None:
     with pytest.raises(BadInput) as error:
         read_pairs(table(text))
     assert said in error.value.message

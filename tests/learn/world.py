@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -69,9 +70,12 @@ def run(work: Work, number: int, chance: random.Random, **changes: object) -> Ou
     return Outcome(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def recorded(actual: Mapping[str, Any]) -> AttemptOutcome | None:
-    """These values as the record gives them back, damaged ones among them."""
-    return outcome_from_json(msgspec.json.encode(actual))
+def recorded(actual: Mapping[str, Any]) -> AttemptOutcome:
+    """These values as the record gives them back, damaged ones among them. JSON has no NaN, so those are put back afterwards."""
+    outcome = outcome_from_json(msgspec.json.encode(actual))
+    assert outcome is not None
+    odd = {name: value for name, value in actual.items() if isinstance(value, float) and not math.isfinite(value)}
+    return msgspec.structs.replace(outcome, **odd)
 
 
 def rows(

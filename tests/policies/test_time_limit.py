@@ -1,4 +1,4 @@
-"""Work that does not end is ended, and what was there before the alarm is there after it."""
+"""Code under a time limit is interrupted, and the process is as before afterwards."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import time
 
 import pytest
 
-from gpuq.policies import alarm
-from gpuq.policies.time_limit import SignalTimeLimit, TimeLimitExceeded
+from gpuq.policies.time_limit import SignalTimeLimit, TimeLimitExceeded, no_time_limit
 
 LIMIT_S = 0.02
 
@@ -20,17 +19,17 @@ def for_ever() -> None:
         pass
 
 
-def test_an_endless_loop_is_broken_off() -> None:
+def test_endless_loop_is_interrupted() -> None:
     with pytest.raises(TimeLimitExceeded):
         SignalTimeLimit()(for_ever, LIMIT_S)
 
 
-def test_sleep_is_broken_off_too() -> None:
+def test_sleep_is_interrupted() -> None:
     with pytest.raises(TimeLimitExceeded):
         SignalTimeLimit()(lambda: time.sleep(3600), LIMIT_S)
 
 
-def test_work_that_swallows_every_exception_is_broken_off() -> None:
+def test_work_that_catches_every_exception_is_interrupted() -> None:
     def stubborn() -> None:
         while True:
             try:
@@ -42,34 +41,34 @@ def test_work_that_swallows_every_exception_is_broken_off() -> None:
         SignalTimeLimit()(stubborn, LIMIT_S)
 
 
-def test_work_that_swallows_the_first_blow_gets_another() -> None:
-    blows = []
+def test_work_that_catches_the_first_interrupt_gets_another() -> None:
+    caught = []
 
-    def thick_skinned() -> None:
+    def catches_once() -> None:
         try:
             for_ever()
-        except BaseException as blow:  # noqa: BLE001
-            blows.append(blow)
+        except BaseException as error:  # noqa: BLE001
+            caught.append(error)
         for_ever()
 
     with pytest.raises(TimeLimitExceeded):
-        SignalTimeLimit()(thick_skinned, LIMIT_S)
-    assert len(blows) == 1
+        SignalTimeLimit()(catches_once, LIMIT_S)
+    assert len(caught) == 1
 
 
-def test_work_in_time_gives_its_result_and_leaves_no_timer_behind() -> None:
-    rung = []
-    before = signal.signal(signal.SIGALRM, lambda *_: rung.append(True))
+def test_work_within_the_limit_returns_its_result_and_leaves_no_timer() -> None:
+    signals = []
+    before = signal.signal(signal.SIGALRM, lambda *_: signals.append(True))
     try:
         assert SignalTimeLimit()(lambda: 7, 60) == 7
         assert signal.getitimer(signal.ITIMER_REAL)[0] == 0
         signal.raise_signal(signal.SIGALRM)
-        assert rung == [True], "the handler of before is back"
+        assert signals == [True], "the earlier handler is restored"
     finally:
         signal.signal(signal.SIGALRM, before)
 
 
-def test_a_timer_of_somebody_elses_goes_on() -> None:
+def test_earlier_timer_is_restored() -> None:
     signal.setitimer(signal.ITIMER_REAL, 3600)
     try:
         SignalTimeLimit()(lambda: 7, 60)
@@ -78,8 +77,8 @@ def test_a_timer_of_somebody_elses_goes_on() -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def test_code_of_a_spared_package_is_not_broken_off_in_the_middle() -> None:
-    """This module plays the core: its loop runs to its end, and the blow falls right after it."""
+def test_spared_package_is_not_interrupted() -> None:
+    """This module stands for the core: its loop runs to its end and the exception is raised right after it."""
     done = []
 
     def spared() -> None:
@@ -88,7 +87,7 @@ def test_code_of_a_spared_package_is_not_broken_off_in_the_middle() -> None:
             pass
         done.append(True)
 
-    work = {"__name__": "somebody.elses", "spared": spared}
+    work = {"__name__": "a.policy", "spared": spared}
     exec("def work():\n    while True:\n        spared()\n        n = 0\n        while n < 10_000: n += 1\n", work)
 
     with pytest.raises(TimeLimitExceeded):
@@ -96,7 +95,7 @@ def test_code_of_a_spared_package_is_not_broken_off_in_the_middle() -> None:
     assert done
 
 
-def test_another_thread_gets_no_alarm_and_the_work_is_done() -> None:
+def test_work_in_another_thread_runs_to_its_end() -> None:
     results: list[int] = []
     thread = threading.Thread(target=lambda: results.append(SignalTimeLimit()(lambda: 7, LIMIT_S)))
     thread.start()
@@ -104,6 +103,6 @@ def test_another_thread_gets_no_alarm_and_the_work_is_done() -> None:
     assert results == [7]
 
 
-def test_a_signal_that_comes_when_the_work_is_over_does_nothing() -> None:
-    SignalTimeLimit()._ring(signal.SIGALRM, sys._getframe())
-    assert alarm.patient(lambda: 7, 0) == 7
+def test_signal_after_the_work_does_nothing() -> None:
+    SignalTimeLimit()._on_alarm(signal.SIGALRM, sys._getframe())
+    assert no_time_limit(lambda: 7, 0) == 7

@@ -29,7 +29,7 @@ def test_two_that_slow_each_other_by_a_tenth_take_one_and_a_tenth_instead_of_two
     assert saving("light", "light") == pytest.approx(1 - 1.1 / 2)
 
 
-def test_who_suits_nobody_within_the_budget_saves_nothing() -> None:
+def test_job_without_a_partner_within_budget_saves_nothing() -> None:
     assert saving("heavy", "heavy", "light") == pytest.approx(1 - (2 + 1.1 / 2) / 3), "a light one could meet its like"
     assert saving("heavy", "heavy") == pytest.approx(0)
 
@@ -40,7 +40,7 @@ def test_a_looser_budget_allows_more() -> None:
     assert saving("light", "heavy", "heavy", there=world(pairs=OTHERS)) == pytest.approx(1 - (2 + 1.1 / 2) / 3)
 
 
-def test_with_the_objective_saving_it_is_what_packing_brings_that_counts() -> None:
+def test_objective_saving_allows_pairs_by_their_saving() -> None:
     pays = Limits(max_slowdown=1.01, objective="saving", least_saving=0.4)
     assert saving("light", "light", limits=pays) == pytest.approx(1 - 1.1 / 2)
     assert saving("light", "light", limits=replace(pays, least_saving=0.5)) == pytest.approx(0)
@@ -57,7 +57,7 @@ def test_those_that_cannot_be_together_are_never_a_pair() -> None:
     assert saving("light", "light", there=world(pairs=NEVER_TOGETHER)) == pytest.approx(0)
 
 
-def test_one_job_on_a_device_saves_nothing_and_of_three_nobody_knows() -> None:
+def test_bound_is_zero_for_one_resident_and_unknown_for_three() -> None:
     assert saving("light", "light", limits=replace(LIMITS, residents_per_device=1)) == 0
     assert saving("light", "light", limits=replace(LIMITS, residents_per_device=3)) is None
 

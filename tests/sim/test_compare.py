@@ -35,7 +35,7 @@ def without_clock(found: RunFigures) -> RunFigures:
     return replace(found, decision_median_s=None, decision_p99_s=None)
 
 
-def test_runs_come_by_candidate_and_seed_and_are_told_while_they_play(comparison: Comparison) -> None:
+def test_runs_are_in_order_of_candidate_and_seed_and_progress_is_reported(comparison: Comparison) -> None:
     told: list[list[float]] = []
 
     def show_progress(shares: Sequence[float]) -> None:
@@ -49,21 +49,21 @@ def test_runs_come_by_candidate_and_seed_and_are_told_while_they_play(comparison
     assert told == sorted(told)
 
 
-def test_several_processes_give_what_one_gives(comparison: Comparison) -> None:
+def test_several_processes_give_the_same_figures_as_one(comparison: Comparison) -> None:
     few = replace(comparison, candidates=("exclusive-fifo", "packed"), seeds=(1,))
     here, there = compare(few, processes=1), compare(few, processes=2)
     assert [without_clock(one.figures) for one in here] == [without_clock(one.figures) for one in there]
     assert [one.plot_data for one in here] == [one.plot_data for one in there]
 
 
-def test_sharing_nothing_saves_nothing_and_slows_nobody(comparison: Comparison) -> None:
+def test_without_sharing_nothing_is_saved_and_no_job_is_slowed(comparison: Comparison) -> None:
     few = replace(comparison, candidates=("exclusive-fifo", "packed-exclusive"), seeds=(1,))
     for one in compare(few, processes=1):
         assert (one.figures.sharing_jobs, one.figures.slowdown_worst) == (0, pytest.approx(1))
         assert one.figures.gpu_hours_saved == pytest.approx(0, abs=1e-6)
 
 
-def test_what_cannot_be_played_is_said_before_anything_is(comparison: Comparison) -> None:
+def test_unknown_candidate_is_refused_before_playing(comparison: Comparison) -> None:
     with pytest.raises(BadInput, match="no policy or rival `nobody`"):
         check(replace(comparison, candidates=("packed", "nobody")))
 

@@ -34,13 +34,13 @@ from tests.sim.small import GIB, HEAVY, LIGHT, NEVER_TOGETHER, PAIRS, arrival, t
 def at_random(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
     """Proposes and evicts what it likes, the same at the same moment."""
     chance = random.Random(context.now)
-    places = list(context.places)
+    snapshots = list(context.snapshots)
     for job in context.waiting:
         running = list(context.state.attempts)
         if running and chance.random() < 0.2:
             yield Eviction(chance.choice(running), job)
         count = chance.choice(job.counts)
-        yield Proposal(job, tuple(place.device for place in chance.sample(places, min(count, len(places)))))
+        yield Proposal(job, tuple(one.device for one in chance.sample(snapshots, min(count, len(snapshots)))))
 
 
 class Rumours(Oracle):
@@ -116,12 +116,12 @@ def simulation(
 
 
 def without_clocks(run: SimulationRun) -> SimulationRun:
-    return replace(run, pass_seconds=[], nights=[])
+    return replace(run, pass_seconds=[], trainings=[])
 
 
 @settings(max_examples=40, deadline=None)
 @given(worlds(), traces(), candidates(), losses())
-def test_nothing_is_over_committed_and_no_work_is_lost_or_made(
+def test_no_device_is_overcommitted_and_work_is_conserved(
     of: World, come: Trace, who: Candidate, lost: Sequence[HostLoss]
 ) -> None:
     told: list[tuple[Any, float]] = []
@@ -189,7 +189,7 @@ def test_the_same_seed_gives_the_same_run(of: World, come: Trace, who: Candidate
 
 @settings(max_examples=15, deadline=None)
 @given(traces())
-def test_with_nobody_beside_them_jobs_take_as_long_as_in_the_trace(come: Trace) -> None:
+def test_jobs_alone_take_their_duration_in_the_trace(come: Trace) -> None:
     alone = Candidate("alone", packed, Limits(residents_per_device=1))
     of = world(devices=2)
     run = simulation(of, come, alone, (), Oracle(of)).play()

@@ -49,7 +49,7 @@ def foretold(learned: Learned, come: JobArrival, *others: str) -> Forecast:
     return learned.answer([asked])[asked]
 
 
-def test_nothing_is_known_at_first_and_one_run_teaches_its_kind_at_once() -> None:
+def test_forecast_is_unknown_at_first_and_known_after_one_run() -> None:
     learned = Learned(SMALL)
     assert not foretold(learned, arrival(1, "light")).known
     learned.learn(ran(arrival(1, "light"), alone(100), memory=2 * GIB), 100)
@@ -60,7 +60,7 @@ def test_nothing_is_known_at_first_and_one_run_teaches_its_kind_at_once() -> Non
     assert not foretold(learned, arrival(3, "heavy")).known
 
 
-def test_how_long_a_job_runs_is_not_known_from_one_that_did_not_end_well() -> None:
+def test_duration_is_not_learned_from_failed_attempts() -> None:
     learned = Learned(SMALL)
     learned.learn(ran(arrival(1, "light"), alone(60), ending=Ending.STOPPED), 60)
     found = foretold(learned, arrival(1, "light"))
@@ -68,7 +68,7 @@ def test_how_long_a_job_runs_is_not_known_from_one_that_did_not_end_well() -> No
     assert found.known
 
 
-def test_a_pair_is_measured_where_it_was_together_for_long_enough_and_its_kind_is_known_alone() -> None:
+def test_pair_needs_enough_time_together_and_a_rate_alone() -> None:
     learned = Learned(SMALL)
     learned.learn(ran(arrival(1, "heavy"), alone(100)), 100)
     learned.learn(ran(arrival(2, "light"), beside("heavy", 1000, 2.0)), 1000)
@@ -81,7 +81,7 @@ def test_a_pair_is_measured_where_it_was_together_for_long_enough_and_its_kind_i
     assert cost.newcomer == pytest.approx(2.0, rel=0.3)
 
 
-def test_on_a_full_device_a_partner_hides_what_a_job_would_want() -> None:
+def test_peak_is_unknown_beside_a_partner_on_a_full_device() -> None:
     learned = Learned(SMALL)
     learned.learn(ran(arrival(1, "heavy"), beside("heavy", 1000, 1.0)), 1000)
     assert foretold(learned, arrival(2, "heavy")).peak_utilization_pct is None
@@ -89,7 +89,7 @@ def test_on_a_full_device_a_partner_hides_what_a_job_would_want() -> None:
     assert foretold(learned, arrival(4, "light")).peak_utilization_pct == pytest.approx(40 / 1.1, rel=0.3)
 
 
-def test_a_job_that_ran_out_of_memory_shows_only_what_it_needs_at_least_and_whom_it_cannot_be_with() -> None:
+def test_out_of_memory_teaches_a_lower_bound_and_an_unsafe_pair() -> None:
     learned = Learned(SMALL)
     learned.learn(ran(arrival(1, "light"), alone(100), memory=8 * GIB), 100)
     died = ran(arrival(2, "light"), beside("heavy", 50, 2.0), ending=Ending.OUT_OF_MEMORY, memory=2 * GIB)
@@ -99,7 +99,7 @@ def test_a_job_that_ran_out_of_memory_shows_only_what_it_needs_at_least_and_whom
     assert found.pairs[0].unsafe
 
 
-def test_who_never_ran_teaches_nothing() -> None:
+def test_attempt_that_never_ran_teaches_nothing() -> None:
     learned = Learned(SMALL)
     learned.learn(ran(arrival(1, "light"), Stretch((), 0.0, 0.0, 1.0), ending=Ending.OUT_OF_MEMORY), 0)
     assert foretold(learned, arrival(2, "light")) == UNKNOWN
@@ -150,7 +150,7 @@ def test_after_some_nights_a_model_serves_and_pairs_share() -> None:
     assert replace(again, pass_seconds=[], trainings=[]) == replace(run, pass_seconds=[], trainings=[])
 
 
-def test_a_night_before_which_hardly_anything_ended_trains_nothing() -> None:
+def test_no_training_with_too_few_new_attempts() -> None:
     learned = Learned(world(light=LIGHT, heavy=HEAVY))
     assert learned.train(0.0) is None
     for number in range(1, 9):

@@ -13,7 +13,7 @@ SETTINGS = load({"GPUQ_HOME": "/nowhere", "GPUQ_ADMISSION_MAX_SLOWDOWN": "1.3"})
 
 
 @pytest.mark.parametrize("name", [*usual("packed"), *usual("fifo"), *rivals(), "packed-blind"])
-def test_everyone_can_be_named_and_keeps_the_name(name: str) -> None:
+def test_every_candidate_is_found_by_its_name(name: str) -> None:
     assert candidate_named(name, SETTINGS, world()).name == name
 
 
@@ -24,7 +24,7 @@ def test_settings_hold_for_a_policy_and_without_sharing_but_for_that() -> None:
     assert (alone.limits.max_slowdown, alone.limits.residents_per_device) == (1.3, 1)
 
 
-def test_an_unknown_name_is_told_what_there_is() -> None:
+def test_unknown_name_is_refused_with_the_known_names() -> None:
     with pytest.raises(BadInput, match="`nobody`") as error:
         candidate_named("nobody", SETTINGS, world())
     assert "exclusive-fifo" in error.value.fix

@@ -46,7 +46,7 @@ def test_fewer_jobs_are_some_in_a_row() -> None:
     assert [job.submit_s for job in arrivals] == [60.0 * n for n in range(20)]
 
 
-def test_nobody_knows_how_many_devices_there_are_unless_told() -> None:
+def test_number_of_devices_must_be_given() -> None:
     with pytest.raises(BadInput, match="how many GPUs") as wrong:
         build_scenario(trace(), law_workloads(), ScenarioOptions(None))
     assert "--gpus" in wrong.value.fix

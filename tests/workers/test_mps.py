@@ -11,7 +11,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import pytest
 from gpuq_workers import mps
 from gpuq_workers.run_job import environment
@@ -113,12 +112,12 @@ def test_disconnect_does_nothing_without_mps_or_daemon(settings: Settings):
 
 def test_mps_memory_limits_are_set_only_if_configured(settings: Settings):
     placement = Placement({shim_mps.PIPES: "/pipes"}, None)
-    launched = msgspec.structs.replace(spec(["true"]), promised=(3 * 2**30, 2**30))
-    env = environment(settings, launched, placement)
+    attempt = replace(spec(["true"])[1], promised=(3 * 2**30, 2**30))
+    env = environment(settings, {}, attempt, placement)
     assert env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == "0=3072M,1=1024M"
-    assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in environment(settings, launched, Placement({}, None))
+    assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in environment(settings, {}, attempt, Placement({}, None))
     unlimited = replace(settings, devices=Devices(mps=True))
-    assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in environment(unlimited, launched, placement)
+    assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in environment(unlimited, {}, attempt, placement)
 
 
 HANDLES = "import signal, time; signal.signal(15, lambda *_: open({reported!r}, 'a').write('heard\\n'))\n"

@@ -243,7 +243,8 @@ def test_the_environment_is_the_submitters_with_ours_and_without_gpuqs_own(setti
 
     hooked = dataclasses.replace(settings, worker=dataclasses.replace(settings.worker, hook=True))
     os.environ["GPUQ_TEST_SECRET"] = "daemon's own"
-    env = run_job.environment(hooked, spec(["true"], env=theirs), twins.Places().placement(["cpu-0"]))  # type: ignore[list-item]
+    record, attempt = spec(["true"], env=theirs)
+    env = run_job.environment(hooked, record.submission.env, attempt, twins.Places().placement(attempt.devices))
     del os.environ["GPUQ_TEST_SECRET"]
     assert {name: value for name, value in env.items() if name.startswith("GPUQ_")} == {
         "GPUQ_JOB_ID": "1",

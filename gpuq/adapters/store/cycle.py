@@ -19,7 +19,7 @@ from gpuq.adapters.store import journal
 from gpuq.adapters.store.contract import AttemptRow, Commit
 from gpuq.adapters.store.rows import attempt_values, chance_values, change_values, clean, to_json, to_optional_json
 from gpuq.adapters.store.schema import attempts, chances, devices, hosts, jobs, requests
-from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.attempt import AttemptId, StopReason
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Conflict, Failure
 
@@ -39,6 +39,7 @@ _CHANGE_JOB = (
 _HOLD = update(jobs).where(jobs.c.state == JobState.PENDING.value)
 _ONE_ATTEMPT = (attempts.c.job == bindparam("of_job"), attempts.c.number == bindparam("of_number"))
 _START_ATTEMPT = update(attempts).where(*_ONE_ATTEMPT).values(started_at=bindparam("at"), log_path=bindparam("log"))
+_STOP_ATTEMPT = update(attempts).where(*_ONE_ATTEMPT).values(stop_reason=bindparam("why"))
 _END_ATTEMPT = (
     update(attempts)
     .where(*_ONE_ATTEMPT)
@@ -54,6 +55,7 @@ def write(connection: Connection, commit: Commit) -> None:
     _hold(connection, commit.held)
     _launch(connection, commit.launched)
     _update(connection, _START_ATTEMPT, [_started(*started) for started in commit.started])
+    _update(connection, _STOP_ATTEMPT, [_stopped(*stopped) for stopped in commit.stopped])
     _update(connection, _END_ATTEMPT, [_ended(*ended) for ended in commit.ended])
     _upsert(connection, devices, [asdict(device) for device in commit.devices])
     _upsert(connection, hosts, [{"host": h, "boot_id": boot, "spooled": n} for h, (boot, n) in commit.hosts.items()])
@@ -100,6 +102,10 @@ def _names(values: Sequence[Mapping[str, Any]]) -> str:
 
 def _started(attempt: AttemptId, at: float, log_path: str) -> dict[str, Any]:
     return {"of_job": attempt.job, "of_number": attempt.number, "at": at, "log": clean(log_path)}
+
+
+def _stopped(attempt: AttemptId, reason: StopReason) -> dict[str, Any]:
+    return {"of_job": attempt.job, "of_number": attempt.number, "why": reason.value}
 
 
 def _ended(attempt: AttemptId, end: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Between the nouns of the contract and the columns of the tables: JSON text in and out, and nothing else."""
+"""Converts between the types of the contract and the columns of the tables, JSON text among them."""
 
 from __future__ import annotations
 
@@ -59,6 +59,7 @@ _PLAIN_ATTEMPT = (
     "ending",
     "exit_code",
     "reason",
+    "stop_reason",
 )
 _JSON_ATTEMPT = ("launch", "features", "measurement", "actual")
 ATTEMPT_COLUMNS = tuple(attempts.c[name] for name in (*_PLAIN_ATTEMPT, "devices", *_JSON_ATTEMPT))
@@ -75,7 +76,7 @@ def to_optional_json(value: object) -> str | None:
 
 
 def from_json(text: str) -> Any:
-    """The plain value of JSON text that we wrote. Raises Failure if somebody else changed it."""
+    """The plain value of JSON text that gpuq wrote. Raises Failure for text that is not JSON."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
@@ -132,13 +133,14 @@ def job_row(row: Sequence[Any]) -> JobRow:
 
 def change_values(change: JobChange) -> dict[str, Any]:
     """A job's changed columns, and its id as `changed`."""
+    job = change.job
     return {
-        "changed": change.id,
-        "state": change.state.value,
-        "state_since": change.state_since,
-        "attempt": change.attempt,
-        "alone": change.alone,
-        "cancel_requested": change.cancel_requested,
+        "changed": job.id,
+        "state": job.state.value,
+        "state_since": job.since,
+        "attempt": job.attempt,
+        "alone": job.alone,
+        "cancel_requested": job.cancel_requested,
         "verdict": to_optional_json(change.verdict),
         "reason": clean(change.reason),
     }

@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0004"
+HEAD = "0005"
 """The schema revision this gpuq works with. Revisions are numbers of four digits, each one higher than the one before."""
 
 metadata = MetaData(
@@ -108,6 +108,7 @@ attempts = Table(
     Column("features", Text, nullable=False),
     Column("measurement", Text),
     Column("actual", Text),
+    Column("stop_reason", Text),
     Index("ix_attempts_live", "job", "number", **_where("ended_at IS NULL")),
     Index(
         "ix_attempts_finished",

@@ -18,7 +18,6 @@ from gpuq.adapters.store.contract import (
     Commit,
     Entry,
     JobRow,
-    LaunchSpec,
     Request,
     Selection,
     Service,
@@ -39,7 +38,8 @@ from gpuq.adapters.store.rows import (
 )
 from gpuq.adapters.store.schema import attempts, chances, devices, hosts, job_records, jobs, requests
 from gpuq.adapters.store.select import select_jobs
-from gpuq.core.state.attempt import AttemptId
+from gpuq.codec import noun
+from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import NotFound
@@ -208,7 +208,7 @@ class SqlStore:
 
     # --- for the workers
 
-    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> LaunchSpec | None:
+    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> tuple[JobRecord, Attempt] | None:
         """See Store. One conditional UPDATE is the fence: of several claims only the first changes a row."""
         if not _is_id(attempt.job):
             return None
@@ -224,7 +224,7 @@ class SqlStore:
             current.exists(),
         )
         order = (
-            select(attempts.c.devices, attempts.c.launch, job_records.c.record)
+            select(attempts.c.launch, job_records.c.record)
             .join(job_records, job_records.c.job == attempts.c.job)
             .where(*mine)
         )
@@ -232,7 +232,8 @@ class SqlStore:
         with self._database.writing() as connection:
             if connection.execute(fence.values(claimed_at=at, boot_id=boot_id)).rowcount != 1:
                 return None
-            return _spec(attempt, *connection.execute(order).one())
+            launch, record = connection.execute(order).one()
+            return record_of(attempt.job, record), noun(from_json(launch)["attempt"], Attempt)
 
     def close(self) -> None:
         """Close all connections."""
@@ -270,14 +271,3 @@ def _in_states(
         for state in states
     )
     return jobs.c.id.in_(union_all(*(select(best.c.id) for best in each)))
-
-
-def _spec(attempt: AttemptId, devices_text: str, launch_text: str, record_text: str) -> LaunchSpec:
-    ordered = from_json(launch_text)["attempt"]
-    return LaunchSpec(
-        attempt=attempt,
-        record=record_of(attempt.job, record_text),
-        devices=tuple(from_json(devices_text)),
-        promised=tuple(ordered["promised"]),
-        shares=ordered["shares"],
-    )

@@ -16,11 +16,9 @@ from typing import TypeVar
 from gpuq.cli import console, job_labels
 from gpuq.cli.client import Client, Record
 from gpuq.errors import NotFound, Unreachable
+from gpuq.states import ENDED, MAY_REQUEUE
 
 T = TypeVar("T")
-ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "PREEMPTED", "NODE_FAIL"})
-# Jobs in these states may be queued again at once, so the state must persist for a moment to count as the end.
-_MAY_COME_BACK = frozenset({"OUT_OF_MEMORY", "PREEMPTED", "NODE_FAIL"})
 _COME_BACK_S = 1.0
 _AWAY_S = 60.0
 _LOOK_EVERY_S = 0.15
@@ -88,8 +86,9 @@ def settled(client: Client, job: Record) -> bool:
     """Whether the job has ended and is not queued again. May wait a second to find out."""
     if job["state"] not in ENDED:
         return False
-    if job["state"] not in _MAY_COME_BACK:
+    if job["state"] not in MAY_REQUEUE:
         return True
+    # It may wait again at once: this is its end only if it is still so a moment later.
     time.sleep(_COME_BACK_S)
     again: Record = client.get(f"/api/v1/jobs/{job['id']}")
     return bool(again["state"] == job["state"] and again["attempt"] == job["attempt"])

@@ -12,9 +12,9 @@ from gpuq.cli.arguments import Parser, add_ids
 from gpuq.cli.client import Client, Record
 from gpuq.cli.job_labels import labels
 from gpuq.errors import BadInput
+from gpuq.states import ENDED, WAITING, JobState
 
-LIVE = ("PENDING", "HELD", "STARTING", "RUNNING", "COMPLETING")
-WAITING = frozenset({"PENDING", "HELD"})
+LIVE = tuple(state.value for state in JobState if state not in ENDED)
 _PAGE = 1000
 # Ended jobs shown unless -n is given.
 _ENDED_SHOWN = 30

@@ -1,10 +1,8 @@
 """How much each feature of a job says about its peak utilisation and its peak memory.
 
-Arrives: a table. Leaves: for each target all features with their Pearson, Spearman and Kendall (tau-b) coefficients,
-ranked and chosen by `RULE`, and what was shut out, with the reason. Needs scipy (the `train` extra).
-
-Rows of one model are alike, so they are fewer than they look and the p-values are smaller than they should be: they
-order features, they prove nothing.
+For each target all features are ranked by their Pearson, Spearman and Kendall (tau-b) coefficients and chosen by `RULE`;
+columns that are no features are listed with the reason. Rows of one model are alike, so there are fewer independent ones than
+rows, and the p-values are smaller than they should be: they order features and prove nothing.
 """
 
 from __future__ import annotations
@@ -36,7 +34,7 @@ class Coefficient(msgspec.Struct, frozen=True):
 
 
 class Relevance(msgspec.Struct, frozen=True, kw_only=True):
-    """What one feature says about one target. `rank` is the mean of its three ranks, 1 is best; `n` counts rows."""
+    """One feature's correlations with one target. `rank` is the mean of its three ranks, 1 is best; `n` counts rows."""
 
     feature: str
     known_before_run: bool
@@ -131,7 +129,7 @@ def _objection(one: Relevance, tested: int) -> str | None:
 
 
 def _repeats(table: FeatureTable, feature: str, chosen: Sequence[str]) -> str | None:
-    """What it says again, if a feature chosen before says it already."""
+    """The reason `repeats OTHER` if a feature chosen before correlates with this one that strongly; else None."""
     from scipy import stats
 
     for other in chosen:

@@ -1,7 +1,7 @@
-"""Where the data of a characterisation come from: a folder of CSV files, or a site's finished attempts.
+"""Reads the data of a characterisation: from a folder of CSV files, or from a site's finished attempts.
 
-Arrives: a folder with `singles.csv` and `pairs.csv` (columns: gpuq/lab/measured.py; either may be missing), or with the
-Alnair project's own tables; or outcomes. Leaves: `Data`. Raises BadInput where there is nothing to read.
+A folder has `singles.csv` and `pairs.csv` (columns: gpuq/lab/measured.py; either may be missing) or the Alnair project's own
+tables.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gpuq.lab.measured import PairMeasurement, SingleMeasurement, read_pairs, re
 from gpuq.lab.public import alnair, number
 from gpuq.learn.history.outcome import Outcome
 
-# Kinds of a record that are described: the latest ones. More dots than these nobody can read.
+# Only the latest kinds of a record are described: more points cannot be told apart in a plot.
 MOST_ROWS = 2000
 _UNNAMED = "not stated"
 
@@ -33,7 +33,7 @@ _SINGLES = (
 
 
 def read_folder(folder: Path) -> Data:
-    """What lies in this folder. Raises BadInput for none of the known files, or one that cannot be read."""
+    """The data of this folder. Raises BadInput if it has none of the known files, or one that cannot be read."""
     if not folder.is_dir():
         raise BadInput(f"There is no folder {folder}.", fix="Name one with singles.csv, pairs.csv, or both.")
     try:
@@ -55,8 +55,8 @@ def read_folder(folder: Path) -> Data:
 
 
 def from_singles(source: str, singles: Sequence[SingleMeasurement], pairs: Sequence[PairMeasurement]) -> Data:
-    """The data of documented tables. A job of a pair is looked up among the singles of its type of device."""
-    places = {(single.device_type, single.job): (single.model, single.batch_size) for single in singles}
+    """Data from tables of gpuq's own form. A job of a pair is looked up among the singles of its device type."""
+    indexes = {(single.device_type, single.job): (single.model, single.batch_size) for single in singles}
     found: dict[str, list[MeasuredRow]] = defaultdict(list)
     for single in singles:
         values = {column.name: getattr(single, column.name) for column in _SINGLES}
@@ -71,8 +71,8 @@ def from_singles(source: str, singles: Sequence[SingleMeasurement], pairs: Seque
             sharing=pair.sharing,
             job_a=pair.job_a,
             job_b=pair.job_b,
-            place_a=places.get((pair.device_type, pair.job_a), (pair.job_a, None)),
-            place_b=places.get((pair.device_type, pair.job_b), (pair.job_b, None)),
+            place_a=indexes.get((pair.device_type, pair.job_a), (pair.job_a, None)),
+            place_b=indexes.get((pair.device_type, pair.job_b), (pair.job_b, None)),
             slowdown_a=pair.slowdown_a,
             slowdown_b=pair.slowdown_b,
         )
@@ -82,9 +82,9 @@ def from_singles(source: str, singles: Sequence[SingleMeasurement], pairs: Seque
 
 
 def from_outcomes(source: str, outcomes: Sequence[Outcome]) -> Data:
-    """The data of a site's own record: a row for each signature, with the medians of its whole runs.
+    """Data from a site's own record: a row for each signature, with the medians over its whole runs.
 
-    A job's series is its script with all that its features say but the batch size.
+    A job's series is its script and all features but the batch size.
     """
     whole = [one for one in outcomes if one.whole and not one.shared]
     tables = []
@@ -114,7 +114,7 @@ def _site_table(device_type: str, rows: Sequence[MeasuredRow], signatures: int) 
 
 def _pooled(runs: Sequence[Outcome]) -> MeasuredRow:
     features = runs[-1].features
-    # Of the same number, the logarithm says nothing new.
+    # The logarithm of the same number is no further feature.
     values: dict[str, float | None] = {
         name: float(value)
         for name, value in features.items()
@@ -128,7 +128,7 @@ def _pooled(runs: Sequence[Outcome]) -> MeasuredRow:
 
 
 def _work(features: Mapping[str, Any], kind: str) -> str:
-    """What is the same for the same work at another batch size."""
+    """The name of the series: what stays the same for the same work at another batch size."""
     names = ("script", "model", "precision", "image_size", "sequence_length")
     known = [features.get(name) for name in names]
     parts = [f"{value:g}" if isinstance(value, float) else str(value) for value in known if value is not None]
@@ -136,27 +136,27 @@ def _work(features: Mapping[str, Any], kind: str) -> str:
 
 
 def _site_pairs(outcomes: Iterable[Outcome]) -> tuple[MeasuredPair, ...]:
-    """A pair for each two kinds that one was measured beside: the median slowdown of each."""
-    places: dict[str, tuple[str, float | None]] = {}
+    """A pair for each two kinds of which one was measured beside the other, with the median slowdown of each."""
+    indexes: dict[str, tuple[str, float | None]] = {}
     slowed: dict[tuple[str, str | None, str, str], list[float]] = defaultdict(list)
     for one in outcomes:
         size = one.features.get("batch_size")
-        places[one.kind] = (_work(one.features, one.kind), float(size) if isinstance(size, int | float) else None)
+        indexes[one.kind] = (_work(one.features, one.kind), float(size) if isinstance(size, int | float) else None)
         for partner, value, _, _ in one.slowdowns:
             slowed[one.device_type, one.sharing, one.kind, partner].append(value)
-    sorts = {(device_type, sharing, min(pair), max(pair)) for device_type, sharing, *pair in slowed}
+    classes = {(device_type, sharing, min(pair), max(pair)) for device_type, sharing, *pair in slowed}
     return tuple(
         MeasuredPair(
             device_type=device_type,
             sharing=sharing,
             job_a=a,
             job_b=b,
-            place_a=places.get(a, (a, None)),
-            place_b=places.get(b, (b, None)),
+            place_a=indexes.get(a, (a, None)),
+            place_b=indexes.get(b, (b, None)),
             slowdown_a=_middle(slowed.get((device_type, sharing, a, b))),
             slowdown_b=_middle(slowed.get((device_type, sharing, b, a))),
         )
-        for device_type, sharing, a, b in sorted(sorts, key=lambda sort: tuple(part or "" for part in sort))
+        for device_type, sharing, a, b in sorted(classes, key=lambda sort: tuple(part or "" for part in sort))
     )
 
 

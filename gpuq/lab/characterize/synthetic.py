@@ -1,17 +1,17 @@
-"""Synthetic rows along batch size: what a job would have read at a batch size between two that were measured.
+"""Synthetic rows along batch size: what a job would have shown at a batch size between two that were measured.
 
-Arrives: a table. Leaves: rows at the middle of every gap, and how well each way of interpolation does. Batch sizes are
-taken by their logarithm: they are chosen in doublings. Nothing is ever computed outside the batch sizes collected.
+Rows are made at the middle of every gap. Batch sizes are taken by their logarithm, since people choose them in doublings.
+Nothing is extrapolated.
 
-Each way is judged by regenerating collected rows, twice:
+Each method of interpolation is judged by regenerating collected rows, in two ways:
 
 - *round trip*, the design of the seed dataset's authors (Alnair, "AI Workloads resource utilization characterization"):
   the synthetic rows are taken for the truth, and the collected ones are regenerated from them;
 - *held back*: each inner collected row is regenerated from the others, as if it had not been measured.
 
-The round trip favours what swings: a polynomial through the swings that it made itself comes back through the collected
-rows, however wrong it is between them. So the way with the least held-back error is used, among those that give no
-impossible value (below zero, above the column's most) between the collected rows. Needs scipy (the `train` extra).
+The round trip favours methods that oscillate: a polynomial through oscillations of its own returns through the collected rows,
+however wrong it is between them. So the method with the least held-back error is used, among those that give no impossible
+value (below zero, or above the column's largest) between the collected rows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import numpy as np
 
 from gpuq.lab.characterize.table import FeatureColumn, FeatureTable, MeasuredRow, usable
 
-# Places between two collected rows where a curve is checked for impossible values.
+# Points between two collected rows at which a curve is checked for impossible values.
 _CHECKS_PER_GAP = 8
 
 Values = np.ndarray[tuple[int], np.dtype[np.float64]]
@@ -63,7 +63,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SyntheticRow(msgspec.Struct, frozen=True):
-    """A row that nobody measured."""
+    """A row that was interpolated, not measured."""
 
     series: str
     batch_size: float
@@ -79,10 +79,10 @@ class Curve:
     function: Function
 
     def at(self, batch_size: float) -> float | None:
-        """The value at this batch size; None outside the collected ones: no curve knows what is there."""
+        """The value at this batch size; None outside the collected ones, as nothing is extrapolated."""
         if not self.batch_sizes[0] <= batch_size <= self.batch_sizes[-1]:
             return None
-        # At a collected batch size a formula may divide nought by nought on its way to the value collected there.
+        # At a collected batch size a formula may compute 0 / 0 on its way to the value collected there.
         with np.errstate(all="ignore"):
             return float(self.function(np.log2(np.array([batch_size])))[0])
 
@@ -128,7 +128,7 @@ def synthesise(table: FeatureTable, used: Mapping[str, str]) -> tuple[SyntheticR
 
 
 def profile(collected: Sequence[Sized], batch_size: float, used: Mapping[str, str]) -> dict[str, float]:
-    """What one series reads at this batch size, measured or interpolated; without what is not known there."""
+    """The values of one series at this batch size, measured or interpolated; columns unknown there are missing."""
     found = {}
     for name, method in used.items():
         sizes, values = _points(collected, name)

@@ -1,6 +1,6 @@
-"""The nouns of a characterisation: columns, measured jobs, and jobs measured together.
+"""The types of a characterisation's data: columns, jobs measured alone, and jobs measured together.
 
-A `FeatureTable` holds jobs that ran alone on one type of device; tables of different types never mix. Unknown is None.
+A `FeatureTable` holds jobs that ran alone on one type of device; tables of different types are never mixed. Unknown is None.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class FeatureColumn:
-    """One number that was noted of every job.
+    """One number that was recorded of every job.
 
-    `before` tells whether it is known before the job runs. `shut_out` is the reason why it must not be a feature: a
-    counter that tells what ran before, the target in other words. `most` is the largest value there can be.
+    `before`: it is known before the job runs. `shut_out`: the reason why it must not be a feature, for example because it is a
+    counter that shows what ran before, or the target under another name. `most`: the largest possible value.
     """
 
     name: str
@@ -39,7 +39,7 @@ class FeatureTable:
     """Measured jobs of one type of device.
 
     `utilization` and `memory` name the columns of the two targets, peak utilisation and peak memory; `batch` that of
-    the batch size. `texts` are columns without numbers, which are told of but not used.
+    the batch size. `texts` are columns without numbers, which are listed but not used.
     """
 
     device_type: str
@@ -53,7 +53,7 @@ class FeatureTable:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The targets that were measured at all."""
+        """The targets that at least one row has."""
         return tuple(name for name in (self.utilization, self.memory) if any(self.known(name)))
 
     @property

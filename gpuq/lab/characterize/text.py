@@ -1,6 +1,4 @@
-"""The report for a person at a terminal. Arrives: a `CharacterizationReport`. Leaves: lines of text; unknown is a dash, never
-0.
-"""
+"""The report as text for a terminal. Unknown is a dash, never 0."""
 
 from __future__ import annotations
 
@@ -56,12 +54,12 @@ def printable(name: str) -> str:
 def aligned(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """A table: the first column to the left, the others to the right, two blanks between; the last may be text."""
     cells = [list(head), *([printable(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[place]) for row in cells) for place in range(len(head))]
+    widths = [max(len(row[index]) for row in cells) for index in range(len(head))]
     return [
         "  "
         + "  ".join(
-            cell.ljust(width) if place in (0, len(head) - 1) else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(width) if index in (0, len(head) - 1) else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in cells
     ]
@@ -184,7 +182,7 @@ def _packing(packing: Packing) -> list[str]:
 
 
 def against(pair: MeasuredPairCost) -> str:
-    """Why this pair is not believed."""
+    """The reasons why this pair is not believed, in a line."""
     return f"{printable(pair.job_a)} + {printable(pair.job_b)}: {printable('; '.join(pair.against))}"
 
 

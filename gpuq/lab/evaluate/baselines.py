@@ -1,9 +1,8 @@
-"""What gpuq has to beat: simple methods, refitted on the same rows in the same run.
+"""The baselines: simple methods that gpuq has to beat, refitted on the same rows in the same run.
 
-Arrives: what was measured. Leaves: methods (see `answers`). Of pairs: the plain rule, one constant, a ridge additive in logs
-by row and column, a random forest over the solo profiles. Of singles: the mean, the family's mean, the same model
-interpolated in log batch. Their bounds are split conformal on their own left-out residuals. scikit-learn is imported where
-the forest is fitted.
+Of pairs: the rule on the sum of utilisations, one constant, a ridge regression additive in logs by row and column, a random
+forest over what was measured alone. Of singles: the mean, the family's mean, the same model interpolated in log batch size. All
+bounds are split conformal on left-out residuals.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from gpuq.lab.evaluate.answers import (
 from gpuq.lab.evaluate.figures import Numbers
 from gpuq.lab.measured import SingleMeasurement
 
-# Chosen so that the ridge gives the figures it is quoted with on Gavel's pairs: 5.8 and 11.5% with 20% of the pairs known.
+# Chosen so that the ridge reproduces its published figures on Gavel's pairs: 5.8 and 11.5% with 20% of the pairs known.
 RIDGE_PENALTY = 0.5
 _TREES = 100
 _WORD = re.compile(r"[^\W\d_]+")
 
 
 def rule(known: Sequence[Directed]) -> AnswerPairs:
-    """The plain rule: utilisations alone that sum to at most 100% do not slow each other down, else in proportion."""
+    """Slowdown 1 where the utilisations alone sum to at most 100%, else in proportion to the sum."""
     bound = 1.0
     if known:
         sums = _sums([(row.job, row.beside) for row in known])
@@ -53,7 +52,7 @@ def rule(known: Sequence[Directed]) -> AnswerPairs:
 
 
 def constant(known: Sequence[Directed]) -> AnswerPairs:
-    """The median of all measured slowdowns, whoever it is."""
+    """The median of all measured slowdowns, for every pair."""
     measured = np.array([row.slowdown for row in known])
     point = float(np.median(measured)) if known else math.nan
     bound = ratio_bound(np.full(len(known), point), measured)
@@ -66,7 +65,7 @@ def constant(known: Sequence[Directed]) -> AnswerPairs:
 
 
 def ridge(known: Sequence[Directed], penalty: float = RIDGE_PENALTY) -> AnswerPairs:
-    """log slowdown = mean + what this job suffers + what that partner does, shrunk; a job never seen counts as average."""
+    """log slowdown = mean + effect of the job + effect of the partner, both shrunk; the effect of an unseen job is 0."""
     rows = {name: place for place, name in enumerate(sorted({row.job.job for row in known}))}
     columns = {name: place for place, name in enumerate(sorted({row.beside.job for row in known}), start=len(rows))}
     width = len(rows) + len(columns)
@@ -85,7 +84,7 @@ def ridge(known: Sequence[Directed], penalty: float = RIDGE_PENALTY) -> AnswerPa
     mean = float(logs.mean()) if known else math.nan
     gram = matrix.T @ matrix + penalty * np.eye(width)
     weights = np.linalg.solve(gram, matrix.T @ (logs - mean))
-    # The residual of a row that the fit did not see: the ridge's own, over 1 - its leverage.
+    # The residual of a row if the fit had not seen it: the ridge's own residual / (1 - leverage).
     leverage = np.einsum("ij,ji->i", matrix, np.linalg.solve(gram, matrix.T))
     left_out = (logs - mean - matrix @ weights) / np.maximum(1e-6, 1 - leverage)
     bound = ratio_bound(np.ones(len(known)), np.exp(left_out))
@@ -123,7 +122,7 @@ def forest(known: Sequence[Directed]) -> AnswerPairs:
 
 
 def global_mean(known: Sequence[SingleMeasurement], measured: Numbers) -> AnswerSingles:
-    """The mean of all."""
+    """The mean over all singles."""
     mean = float(measured.mean()) if len(known) else math.nan
     bound = ratio_bound(np.full(len(known), mean), measured)
 
@@ -136,7 +135,7 @@ def global_mean(known: Sequence[SingleMeasurement], measured: Numbers) -> Answer
 def family_mean(
     known: Sequence[SingleMeasurement], measured: Numbers, family: Callable[[SingleMeasurement], str] | None = None
 ) -> AnswerSingles:
-    """The mean of the family, or of all where no other of the family was measured."""
+    """The family's mean, or that of all where no other of the family was measured."""
     of = family or family_of
     groups = _grouped(known, measured, of)
     return _grouped_mean(known, measured, lambda single: groups.get(of(single), ()))
@@ -145,7 +144,7 @@ def family_mean(
 def same_model(
     known: Sequence[SingleMeasurement], measured: Numbers, family: Callable[[SingleMeasurement], str] | None = None
 ) -> AnswerSingles:
-    """The same model's values, linear between log batch sizes and beyond the two outermost; else the family's mean."""
+    """The same model's values, interpolated and extrapolated linearly in log batch size; else the family's mean."""
     of = family or family_of
     models = _grouped(known, measured, lambda single: single.model)
     elsewhere = family_mean(known, measured, of)
@@ -161,7 +160,7 @@ def same_model(
     def answer(questions: Sequence[SingleMeasurement]) -> Expected:
         other = elsewhere(questions)
         own = np.array([point(single) for single in questions])
-        own = np.maximum(own, 0.0)  # a line may leave the range that makes sense; NaN stays NaN
+        own = np.maximum(own, 0.0)  # an extrapolated line may go below 0; NaN stays NaN
         return Expected(
             np.where(np.isnan(own), other.point, own), np.where(np.isnan(own), other.upper, own * max(1.0, bound))
         )
@@ -178,7 +177,7 @@ SINGLE_BASELINES: Mapping[str, FitSingles] = {
 
 
 def family_of(single: SingleMeasurement) -> str:
-    """What the table says, else the first word of the model's name: `resnet` of `ResNet-50`."""
+    """The table's family, else the first word of the model's name: `resnet` of `ResNet-50`."""
     if single.family is not None:
         return single.family
     found = _WORD.search(single.model)
@@ -191,7 +190,7 @@ Measured = tuple[int, float | None, float]
 def _grouped(
     known: Sequence[SingleMeasurement], measured: Numbers, of: Callable[[SingleMeasurement], str]
 ) -> dict[str, list[tuple[int, float | None, float]]]:
-    """Group -> (place, log batch, value) of its members."""
+    """Group -> (index, log batch, value) of its members."""
     groups: dict[str, list[Measured]] = defaultdict(list)
     for place, (single, value) in enumerate(zip(known, measured, strict=True)):
         groups[of(single)].append((place, _log_batch(single), float(value)))
@@ -201,11 +200,11 @@ def _grouped(
 def _grouped_mean(
     known: Sequence[SingleMeasurement], measured: Numbers, members: Callable[[SingleMeasurement], Sequence[Measured]]
 ) -> AnswerSingles:
-    everybody = float(measured.mean()) if len(known) else math.nan
+    overall = float(measured.mean()) if len(known) else math.nan
 
     def point(single: SingleMeasurement, leave_out: int | None = None) -> float:
         values = [value for place, _, value in members(single) if place != leave_out]
-        return math.fsum(values) / len(values) if values else everybody
+        return math.fsum(values) / len(values) if values else overall
 
     left_out = np.array([point(single, place) for place, single in enumerate(known)])
     bound = ratio_bound(left_out, measured)
@@ -244,7 +243,7 @@ def _log_batch(single: SingleMeasurement) -> float | None:
 
 
 def _sums(pairs: Sequence[tuple[SingleMeasurement, SingleMeasurement]]) -> Numbers:
-    """The utilisations alone, added up, percent."""
+    """The sum of the utilisations alone, percent."""
     return np.array([_or_nan(a.utilization_pct) + _or_nan(b.utilization_pct) for a, b in pairs], dtype=float)
 
 

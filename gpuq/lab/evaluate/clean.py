@@ -1,7 +1,8 @@
-"""Two tables as people bring them, made consistent, and every step said.
+"""Makes tables of singles and pairs consistent: one spelling for each name, percent for fractions, pairs with their jobs'
+profiles.
 
-Arrives: singles and pairs as read. Leaves: a `CleanTables` whose names agree, and notes for the person who brought it. Nothing
-is left out without a note. Ignores when a row was measured: repeats are combined only after what is held out is taken away.
+Nothing is changed or left out without a note for the person who brought the tables. Repetitions are combined only after the
+test rows are taken away, so that none of them is learnt from.
 """
 
 from __future__ import annotations
@@ -17,18 +18,18 @@ from gpuq.lab.measured import PairMeasurement, SingleMeasurement
 
 UNNAMED = "unnamed device type"
 _JOINTS = re.compile(r"[\W_]+")
-# `DCGAN:256`, `vgg16@bs=32`, `lstm_b64`: what names a batch size at the end of a job's name is not the model's.
+# A batch size at the end of a job's name is not part of the model's: `DCGAN:256`, `vgg16@bs=32`, `lstm_b64`.
 _BATCH = re.compile(r"([\s:@#]+(bs|b|batch)?|[\s:@#_-]+(bs|b|batch)([_-]?size)?)[=_-]?\d+$", re.IGNORECASE)
 _BETWEEN_DIGITS = re.compile(r"(?<=\d)[\W_]+(?=\d)")
-# So many values that none would be over 1% by chance.
+# With at least this many values, none above 1 is no accident: they are fractions.
 _ENOUGH = 4
-# A pair that speeds both up exists as noise only; when most do, the numbers are speeds.
+# Pairs below a slowdown of 1 exist as noise only. If the median is below this, the numbers are speeds.
 _SPEEDS_BELOW = 0.97
 
 
 @dataclass(frozen=True, slots=True)
 class JoinedPair:
-    """One measured pair, each job with what was measured of it alone. One slowdown at least is known."""
+    """One measured pair, each job with what was measured of it alone. At least one slowdown is known."""
 
     device_type: str
     sharing: str | None
@@ -40,17 +41,17 @@ class JoinedPair:
 
     @property
     def models(self) -> frozenset[str]:
-        """The models that take part."""
+        """The models of its two jobs."""
         return frozenset((self.a.model, self.b.model))
 
     @property
     def group(self) -> tuple[str, str | None]:
-        """What is never mixed: the type of device and the sharing mode."""
+        """Device type and sharing mode, which are never mixed."""
         return self.device_type, self.sharing
 
     @property
     def key(self) -> tuple[str, str | None, str, str]:
-        """Which pair this is."""
+        """What identifies the pair; repetitions have the same key."""
         return self.device_type, self.sharing, self.a.job, self.b.job
 
     def directed(self) -> list[Directed]:
@@ -61,7 +62,7 @@ class JoinedPair:
 
 @dataclass(frozen=True, slots=True)
 class CleanTables:
-    """What there is to judge by. A single is one row as measured; a pair has its jobs in the order of their names."""
+    """Consistent tables. A single is one row as measured; a pair has its jobs in the order of their names."""
 
     singles: tuple[SingleMeasurement, ...]
     pairs: tuple[JoinedPair, ...]
@@ -91,14 +92,14 @@ def clean(singles: Sequence[SingleMeasurement], pairs: Sequence[PairMeasurement]
 
 
 def work(single: SingleMeasurement) -> tuple[str, str, str, float | None]:
-    """Which work this single measured: repeats of it have the same."""
+    """What identifies the work that a single measured; repetitions have the same."""
     return single.device_type, single.job, single.model, single.batch_size
 
 
 def combined(
     singles: Iterable[SingleMeasurement], same: Callable[[SingleMeasurement], Hashable] = work
 ) -> list[SingleMeasurement]:
-    """One single for those that are the same: the median of what each measured."""
+    """One single for each group of equal `same`: the medians of what they measured."""
     groups: dict[Hashable, list[SingleMeasurement]] = defaultdict(list)
     for single in singles:
         groups[same(single)].append(single)
@@ -106,7 +107,7 @@ def combined(
 
 
 def combined_pairs(pairs: Iterable[JoinedPair]) -> list[JoinedPair]:
-    """One measurement per pair: for each direction the median of its repeats."""
+    """One measurement per pair: for each direction the median of its repetitions."""
     groups: dict[tuple[str, str | None, str, str], list[JoinedPair]] = defaultdict(list)
     for pair in pairs:
         groups[pair.key].append(pair)
@@ -121,7 +122,7 @@ def combined_pairs(pairs: Iterable[JoinedPair]) -> list[JoinedPair]:
 
 
 def _one_spelling(names: Sequence[str]) -> Callable[[str], str]:
-    """`V100`, `v100 ` and `V-100` are one: the spelling met most often stands for all."""
+    """Maps names that differ in case, blanks or joints (`V100`, `v100 `, `V-100`) to their most frequent spelling."""
     spellings: dict[str, Counter[str]] = defaultdict(Counter)
     for name in names:
         spellings[_plain(name)][name] += 1
@@ -130,7 +131,7 @@ def _one_spelling(names: Sequence[str]) -> Callable[[str], str]:
 
 
 def _model_of(model: str, job: str) -> str:
-    """The model by its own name, or by the job's where nobody gave one."""
+    """The model's name; where there is none, the job's without its batch size."""
     return model if model and model != job else _BATCH.sub("", job) or job
 
 

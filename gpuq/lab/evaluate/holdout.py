@@ -1,8 +1,6 @@
-"""What is held out: by model, by pair, or by time. What is known never shares a model, a pair, or a time with what is asked.
+"""What is held out: by model, by pair, or by time, so that no test row shares its model, pair or time with a training row.
 
-Arrives: a table, and a seed. Leaves: splits of its pairs and of its singles, and a sentence that says how. What a job needs
-alone is known when its pairs are asked: gpuq runs a job alone before it lets it share.
-Raises `BadInput` where times are wanted and not there.
+What a job needs alone is known when its pairs are asked about, since gpuq runs a job alone before it lets it share.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from gpuq.lab.measured import SingleMeasurement
 WAYS = ("model", "pair", "time")
 SEED = 0
 PAIR_FOLDS = 5
-# Beyond so many models (or jobs) several are held out at once, so that a large table takes no hour.
+# With more models (or jobs) several are held out at once, so that a large table does not take an hour.
 MOST_FOLDS = 24
 
 _DRAWS = 3
@@ -34,7 +32,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class PairSplit:
-    """Pairs to learn from, and pairs to foretell."""
+    """Pairs to learn from, and pairs to predict."""
 
     known: tuple[JoinedPair, ...]
     asked: tuple[JoinedPair, ...]
@@ -42,7 +40,7 @@ class PairSplit:
 
 @dataclass(frozen=True, slots=True)
 class SingleSplit:
-    """Singles to learn from, and singles to foretell."""
+    """Singles to learn from, and singles to predict."""
 
     known: tuple[SingleMeasurement, ...]
     asked: tuple[SingleMeasurement, ...]
@@ -50,7 +48,7 @@ class SingleSplit:
 
 @dataclass(frozen=True, slots=True)
 class Holdout:
-    """All splits of one way, and how in words."""
+    """All splits of one of `WAYS`, and a description."""
 
     way: str
     how: str
@@ -59,7 +57,7 @@ class Holdout:
 
 
 def hold_out(table: CleanTables, way: str, seed: int = SEED) -> Holdout:
-    """The splits of one of `WAYS`."""
+    """The splits of one of `WAYS`. Raises BadInput where times are wanted and there are none."""
     return {"model": by_model, "pair": by_pair, "time": by_time}[way](table, seed)
 
 
@@ -102,7 +100,7 @@ def by_time(table: CleanTables, seed: int = SEED) -> Holdout:
     singles = tuple(single for single in table.singles if single.measured_at is not None)
     return Holdout(
         "time",
-        "the later half by measured_at, foretold from the earlier half",
+        "the later half by measured_at, predicted from the earlier half",
         () if pairs_cut is None else (_split_pairs(pairs, [_at(pair) >= pairs_cut for pair in pairs]),),
         () if singles_cut is None else (_split_singles(singles, [_at(single) >= singles_cut for single in singles]),),
     )
@@ -119,7 +117,7 @@ def few_pairs(table: CleanTables, seed: int = SEED) -> Holdout:
 
 
 def few_of_a_job(table: CleanTables, seed: int = SEED, count: int = 3) -> Holdout:
-    """One job held out but for a few of its pairs: for each job with more than those, or so many of them drawn."""
+    """One job held out but for `count` of its pairs: each job with more pairs than that, or a sample of such jobs."""
     draw = random.Random(seed)  # noqa: S311  a reproducible draw, no secret
     own: dict[tuple[str, str | None, str], set[_PairKey]] = defaultdict(set)
     for pair in table.pairs:
@@ -139,7 +137,7 @@ def _at(row: JoinedPair | SingleMeasurement) -> float:
 
 
 def _middle_time(times: Sequence[float | None], rows: str) -> float | None:
-    """Where the later half begins; what was measured at one moment stays together. None where there are no rows."""
+    """The time at which the later half begins; rows of one time stay together. None where there are no rows."""
     if not times:
         return None
     known = sorted(time for time in times if time is not None)
@@ -153,7 +151,7 @@ def _middle_time(times: Sequence[float | None], rows: str) -> float | None:
 
 
 def _folds(keys: Sequence[Key], most: int, seed: int) -> list[frozenset[Key]]:
-    """The keys dealt to at most so many folds, one each where they are few."""
+    """The keys dealt at random to at most `most` folds; one key each where they are few."""
     dealt = list(keys)
     random.Random(seed).shuffle(dealt)  # noqa: S311  a reproducible draw, no secret
     count = min(most, len(dealt))

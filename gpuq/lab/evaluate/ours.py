@@ -1,8 +1,8 @@
 """gpuq's own learning as one of the methods that are judged: the code that trains and serves, refitted.
 
-Arrives: what was measured. Leaves: what a served forecast would hold: slowdowns from `interference`, peaks from the
-`Predictor` with a model that `train.fit` made; and what `core.admit` would make of it. A single stands for a finished
-attempt of `FAMILY.py --model MODEL --batch-size SIZE`, described as a submission is.
+Slowdowns come from `learn.interference`, peaks from the `Predictor` with a model that `training.train.fit` makes, decisions to
+share from `core.scheduling.admit`. A single stands for a finished attempt of `FAMILY.py --model MODEL --batch-size SIZE`,
+described as a submission is.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from gpuq.learn.training import train
 from gpuq.settings import Learning
 from gpuq.submission import Submission
 
-# By how many of the two were measured beside others, as `interference.pair` says it.
+# The evidence of a pair by how many of the two were measured beside others, as in `interference.pair`.
 EVIDENCE = (RULE, PARTLY, LEARNED)
 _MIB = 2**20
 _OWNER = "evaluate"
@@ -53,7 +53,7 @@ _LONGEST = 80
 
 
 def slowdowns(known: Sequence[Directed]) -> AnswerPairs:
-    """Slowdowns by `interference`, fitted to these."""
+    """Slowdowns by `learn.interference`, fitted to the known ones."""
     measured: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in known:
         measured[row.job.job, row.beside.job].append(row.slowdown)
@@ -71,14 +71,14 @@ def slowdowns(known: Sequence[Directed]) -> AnswerPairs:
             PairCost(KindId(beside.kind), a, a_upper, b, b_upper, evidence=EVIDENCE[learned.known(one, beside)])
             for one, beside, (a, a_upper, b, b_upper) in zip(ones, besides, numbers, strict=True)
         ]
-        told = zip(ones, besides, costs, strict=True)
-        return Slowdowns(point, upper, point, np.array([_admits(one, beside, cost) for one, beside, cost in told]))
+        rows = zip(ones, besides, costs, strict=True)
+        return Slowdowns(point, upper, point, np.array([_admits(one, beside, cost) for one, beside, cost in rows]))
 
     return answer
 
 
 def _admits(newcomer: Profile, resident: Profile, cost: PairCost) -> bool:
-    """What `core.admit` says on a device with memory to spare. A job of unknown utilisation counts as one that fills it."""
+    """Whether `admit` lets the two share a device with enough memory. A job of unknown utilisation counts as 100%."""
     mine, theirs = (
         Forecast(100.0 if found.utilization_pct is None else found.utilization_pct, 1, 1, pairs=pairs)
         for found, pairs in ((newcomer, (cost,)), (resident, ()))
@@ -91,11 +91,12 @@ def _admits(newcomer: Profile, resident: Profile, cost: PairCost) -> bool:
 
 
 def peaks(of: Callable[[Forecast], tuple[float | None, float | None]], unit: float) -> FitSingles:
-    """One target of the served forecast of a kind without runs: (expected, bound), and how many of its units make one of the
-    table's."""
+    """One target of the served forecast of a kind without runs. `of` takes (expected, bound) from a forecast; both are divided
+    by `unit` to get the table's unit.
+    """
 
     def fit_target(known: Sequence[SingleMeasurement], measured: Numbers) -> AnswerSingles:
-        del measured  # the singles hold it
+        del measured  # the singles have it
         predictor = _predictor(tuple(known))
 
         def answer(questions: Sequence[SingleMeasurement]) -> Expected:
@@ -110,7 +111,7 @@ def peaks(of: Callable[[Forecast], tuple[float | None, float | None]], unit: flo
 
 @lru_cache(maxsize=64)
 def _predictor(known: tuple[SingleMeasurement, ...]) -> Predictor:
-    """What is trained on these singles, with no history beside the model: what is asked is of kinds without runs."""
+    """A predictor trained on these singles, without history: the questions are about kinds without runs."""
     learning = Learning(quantile=QUANTILE)
     return Predictor(History(), train.fit([_outcome(single) for single in known], learning), learning)
 
@@ -143,7 +144,7 @@ def _outcome(single: SingleMeasurement) -> Outcome:
 
 def _submission(single: SingleMeasurement) -> Submission:
     size = [] if single.batch_size is None else ["--batch-size", f"{single.batch_size:g}"]
-    # As a person would have to write it on a command line.
+    # Characters that a command line could not contain are replaced.
     model = _ODD.sub("_", single.model).strip("-_.") or "model"
     script = f"{_ODD.sub('_', single.family or 'train')}.py"
     return Submission(
@@ -154,6 +155,6 @@ def _submission(single: SingleMeasurement) -> Submission:
 OURS = Method(
     "gpuq",
     pairs=slowdowns,
-    utilization=peaks(lambda told: (told.expected_utilization_pct, told.peak_utilization_pct), 1.0),
-    memory=peaks(lambda told: (told.peak_memory_bytes, told.upper_memory_bytes), float(_MIB)),
+    utilization=peaks(lambda one: (one.expected_utilization_pct, one.peak_utilization_pct), 1.0),
+    memory=peaks(lambda one: (one.peak_memory_bytes, one.upper_memory_bytes), float(_MIB)),
 )

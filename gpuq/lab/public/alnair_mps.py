@@ -1,7 +1,7 @@
 """Reads the packing report of the Alnair project (github.com/CentaurusInfra/alnair, Apache-2.0): PyTorch jobs under MPS.
 
-Arrives: a folder with `alnair_mps_singles.csv` and `alnair_mps_pairs.csv`. Leaves: singles and pairs. The report does not name
-the GPU. Its unit of time cannot be right, so `steps_per_s` is a ratio between jobs and nothing more.
+The files are `alnair_mps_singles.csv` and `alnair_mps_pairs.csv`. The report does not name the GPU. Its unit of time cannot be
+right, so `steps_per_s` is only a ratio between jobs.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Reads the oracle throughputs of the Gavel project (github.com/stanford-futuredata/gavel, MIT): pairs of jobs under MPS.
 
-Arrives: a folder with `gavel_pairs.csv`. Leaves: singles and pairs per type of GPU. Pairs that did not fit together are left
-out. Where the source cut a throughput together to the one alone (`clipped`), the slowdown is 1.0: it was that or less.
+The file is `gavel_pairs.csv`. Pairs that did not fit together are in `never_fit`. Where the source clipped a throughput
+together to the one alone (`clipped`), the slowdown is 1.0: it was that or less.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Peak memory of training twelve CNNs on five types of GPU (SchedTune, CCGrid 2022; MIT).
+"""Reads the peak memory of training twelve CNNs on five types of GPU (SchedTune, CCGrid 2022; MIT).
 
-Arrives: `schedtune_memory.csv`, as data/README calls it: 240 rows, each network at four batch sizes on each GPU, images of
-224 by 224. Leaves: rows in the file's order. Neither optimiser nor precision is said; nor is the framework's version.
+`schedtune_memory.csv` has 240 rows: each network at four batch sizes on each GPU, with images of 224 by 224. Optimiser,
+precision and the framework's version are not stated.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What gpuq is compared with, in the same core and the same world, named for what it does.
+"""What gpuq is compared with, in the same core and the same world: the entry points `gpuq.candidates`.
 
 A rival is an order, a backfill, a placement, limits, and a view of the forecasts. Each is made from the world, of which some
-know more than gpuq does, and from the limits that gpuq itself is held to. Make one for each simulation: some remember.
+rivals know more than gpuq does, and from gpuq's own limits. Make a new one for each simulation: some have state.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ RIVALS: Mapping[str, MakeCandidate] = {
     "speed-classes": sharing.speed_classes,
     "sum-of-utilisation": sharing.sum_of_utilization,
 }
-"""What people use, or have published."""
+"""Queues that people use, or have published."""
 
 BOUNDS: Mapping[str, MakeCandidate] = {
     "oracle-packing": sharing.oracle_packing,
     "oracle-exclusive": sharing.oracle_exclusive,
     "oracle-shortest-remaining-first": exclusive.shortest_remaining,
 }
-"""What perfect knowledge gives."""
+"""What perfect knowledge would give."""
 
 ABLATIONS: Mapping[str, MakeCandidate] = {
     "packed": ablations.whole,

@@ -1,4 +1,4 @@
-"""The default policy with one part taken out or put in another's place, so that a report can say what each part gives."""
+"""The default policy with one part removed or replaced, so that a report can show what each part contributes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gpuq.sim.world import World
 
 
 def whole(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every candidate is made like this
-    """Nothing taken out."""
+    """The default policy itself."""
     return Candidate("packed", make(Scheduling()), limits)
 
 
@@ -24,18 +24,20 @@ def without_sharing(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 
 
 
 def needs_known(world: World, limits: Limits) -> Candidate:
-    """The same with every job's needs and every pair's costs known, durations as they are learnt: what sharing could add to
-    this order at most. `oracle-packing` knows durations as well, and so orders better too."""
+    """All needs and pair costs known, durations learned: the most that sharing could add to this order.
+
+    `oracle-packing` knows durations as well, so it has a better order too.
+    """
     return Candidate("packed-needs-known", make(Scheduling()), limits, lambda under: NeedsKnown(under, Oracle(world)))
 
 
 def for_saving(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every candidate is made like this
-    """The same with the objective `saving`: two share where that saves enough device time, however much it slows them."""
+    """The objective `saving`: two share where that saves enough device time, however much it slows them."""
     return Candidate("packed-saving", make(Scheduling()), replace(limits, objective="saving"))
 
 
 def blind(world: World, limits: Limits) -> Candidate:
-    """The same order and backfill; two share wherever their true memory fits, whatever that costs them."""
+    """The same order and backfill; two share wherever their true memory fits, whatever the slowdown."""
     own = replace(limits, memory_headroom=0.0, candidates_per_job=len(world.devices))
     wrap_forecaster = by_rule(any_two, memory_of(world))
     return Candidate("packed-blind", make(Scheduling()), own, wrap_forecaster)
@@ -47,10 +49,10 @@ def first_come(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - eve
 
 
 def strictly(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every candidate is made like this
-    """The same order and sharing; who cannot start yet holds up all others."""
+    """The same order and sharing; a job that cannot start yet holds up all others."""
     return Candidate("packed-strict", make(Scheduling(backfill="strict")), limits)
 
 
 def reserving(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every candidate is made like this
-    """The same order and sharing; the first that cannot start gets a reservation, gang or not."""
+    """The same order and sharing; the first job that cannot start gets a reservation, gang or not."""
     return Candidate("packed-easy", make(Scheduling(backfill="easy")), limits)

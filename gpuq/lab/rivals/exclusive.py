@@ -1,4 +1,4 @@
-"""Rivals that give each job its devices to itself."""
+"""Rivals that give each job its devices exclusively."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ THRESHOLDS_S = (3_600.0, 36_000.0)
 
 
 def preemptible(job: Job) -> Job:
-    """A rival that stops jobs at will assumes that all of them save their work."""
+    """The job as preemptible: rivals that stop jobs at will assume that every job saves its work."""
     return replace(job, preemptible=True)
 
 
 def shortest_backfill(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every rival is made like this
-    """Helios' QSSF (SC'21): the least device-time foretold first, others go ahead of what does not fit.
+    """Helios' QSSF (SC'21): the least predicted device-time first, others go ahead of what does not fit.
 
-    It forecasts from the same history as ours here; theirs is a model of users and job names. No age: ours bounds overtaking.
+    It uses the same forecasts as gpuq here; theirs are a model of users and job names. Waiting time does not count.
     """
     return Candidate("exclusive-shortest-backfill", list_scheduler(order.least_left()), exclusive(limits))
 
@@ -35,8 +35,8 @@ def shortest_backfill(world: World, limits: Limits) -> Candidate:  # noqa: ARG00
 def least_attained(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every rival is made like this
     """Tiresias (NSDI'19): the least served goes first and stops those of a lower queue; three queues, no forecast at all.
 
-    Theirs chooses thresholds by trace, and moves up who starved; here they are `THRESHOLDS_S`, and nobody is moved up. Jobs
-    lose what the world says that a restart costs.
+    Theirs chooses thresholds by trace and promotes starved jobs; here thresholds are `THRESHOLDS_S` and no job is promoted. A
+    stopped job loses the world's `restart_s`.
     """
     stops = Preempting(lambda context: ByAttained(context, THRESHOLDS_S))
     policy = list_scheduler(order.least_attained(THRESHOLDS_S), preemption=stops)

@@ -1,5 +1,7 @@
-"""Rivals that let two jobs share a device, each by its own rule. All of them know each kind's true memory beforehand, or count
-a third of the device in worlds that do not say; none keeps memory free beyond that, and none keeps devices for who waited long.
+"""Rivals that let two jobs share a device, each by its own rule.
+
+All of them know each kind's true memory in advance, or assume a third of the device in worlds without memory. None keeps
+further memory free, and none reserves devices for jobs that waited long.
 """
 
 from __future__ import annotations
@@ -23,18 +25,18 @@ from gpuq.sim.world import World
 
 def declared_memory(world: World, limits: Limits) -> Candidate:
     """gflow with `--shared`, jobd: two may share if what their submitters declared fits, whatever the load; first come, and
-    what does not fit is skipped. What is declared is the truth here; people guess."""
+    what does not fit is skipped. Declarations are true here; people guess."""
     return _sharing("declared-memory-only", world, limits, any_two)
 
 
 def two_always(world: World, limits: Limits) -> Candidate:
-    """Two to a GPU as slots, as fractional requests are used: neither memory nor load is looked at; first come, skipping."""
+    """Two slots on each GPU, as fractional requests are used: memory and load do not count; first come, skipping."""
     return _sharing("two-per-gpu-always", world, limits, any_two, memory=lambda _: 0)
 
 
 def threshold_80(world: World, limits: Limits) -> Candidate:
     """CARMA (arXiv 2508.19073): a task joins a device that is used at most 80% now, if its estimated memory fits; what runs out
-    of memory is started again alone, as with ours. Its estimate is right here. First come, skipping."""
+    of memory is started again alone, as with gpuq. Its estimate is right here. First come, skipping."""
     used = utilization_of(world)
     return _sharing(
         "utilisation-80-oom-retry", world, limits,
@@ -44,10 +46,10 @@ def threshold_80(world: World, limits: Limits) -> Candidate:
 
 def speed_classes(world: World, limits: Limits) -> Candidate:
     """Lucid (ASPLOS'23): jobs are classed by their speed beside others as measured before (below .85: 2, below .95: 1, else
-    0), two share if the classes add up to 2 at most; the least device-time foretold first.
+    0), two share if the classes add up to 2 at most; the least predicted device-time first.
 
-    Theirs foretells classes from a profile run of minutes; here they are the truth over all of the world's pairs. Theirs shares
-    gangs of equal size only; here any.
+    Theirs predicts classes from a profile run of minutes; here they are the true ones over all of the world's pairs. Theirs
+    shares gangs of equal size only, this one any.
     """
     classes = _classes(world)
 
@@ -59,7 +61,7 @@ def speed_classes(world: World, limits: Limits) -> Candidate:
 
 
 def sum_of_utilization(world: World, limits: Limits) -> Candidate:
-    """The plain rule: two share if their utilisations alone add up to 100% at most; the least device-time foretold first."""
+    """The plain rule: two share if their utilisations alone add up to 100% at most; the least predicted device-time first."""
     used = utilization_of(world)
 
     def rule(newcomer: str, resident: str) -> float | None:
@@ -70,12 +72,12 @@ def sum_of_utilization(world: World, limits: Limits) -> Candidate:
 
 
 def oracle_packing(world: World, limits: Limits) -> Candidate:
-    """A bound, not a rival: ours with every duration and every pair known."""
+    """A bound, not a rival: gpuq with every duration and every pair known."""
     return Candidate("oracle-packing", make(Scheduling()), limits, lambda _: Oracle(world))
 
 
 def oracle_exclusive(world: World, limits: Limits) -> Candidate:
-    """The part of that bound which is no sharing: the same order and backfill, one job on a device, every duration known."""
+    """`oracle-packing` without sharing: the same order and backfill, one job on a device, every duration known."""
     own = replace(limits, residents_per_device=1)
     return Candidate("oracle-exclusive", make(Scheduling()), own, lambda _: Oracle(world))
 

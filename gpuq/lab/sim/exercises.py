@@ -1,6 +1,5 @@
-"""The small worlds that a policy is put through: a mixture of everything, and streams that never let up beside one victim.
-
-Two kinds of GPU host would add nothing here: what is told apart is who knows what, who may be stopped, and who comes for ever.
+"""The small scenarios of the conformance test: mixtures of everything, and streams of jobs that never let up beside one
+victim.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from gpuq.sim.world import Workload, World
 
 _GIB = 2**30
 _LIMITS = Limits(patience_s=300.0, patience_ratio=1.0)
-# Ages that a stream of two hours can show.
+# Ageing that is quick enough to have an effect in a stream of two hours.
 _SCHEDULING = Scheduling(overtaking=2.0, ageing_s=300.0)
 _STREAM_S = 7_500.0
 _JOB_S = 600.0
@@ -31,7 +30,7 @@ _VICTIM_AT = 600.0
 
 @dataclass(frozen=True)
 class Exercise:
-    """One of them. `victims` must start though others never stop coming; `never` fit nowhere."""
+    """One scenario. The jobs `victims` must start although others keep coming; those in `never` fit nowhere."""
 
     name: str
     trace: Trace
@@ -44,7 +43,7 @@ class Exercise:
 
 
 def exercises() -> Iterator[Exercise]:
-    """All of them; the same at each call."""
+    """All exercises, the same at each call."""
     yield from _mixtures()
     yield from _streams()
 
@@ -53,8 +52,8 @@ def _mixtures() -> Iterator[Exercise]:
     world, (trace, never) = _world(hosts=2, devices=4), _mixture(random.Random(1))  # noqa: S311 - no secret
     known = Exercise("a mixture", trace, world, lambda: Oracle(world), never=never)
     yield known
-    yield replace(known, name="a mixture that nobody knows", forecaster=Cold)
-    yield replace(known, name="a mixture half of which nobody knows", forecaster=lambda: _half_known(world))
+    yield replace(known, name="a mixture of unknown jobs", forecaster=Cold)
+    yield replace(known, name="a mixture half of which is unknown", forecaster=lambda: _half_known(world))
     yield replace(
         known, name="a mixture with preemption", scheduling=replace(_SCHEDULING, preemption=True)
     )  # fmt: skip
@@ -84,7 +83,7 @@ def _mixture(rng: random.Random) -> tuple[Trace, frozenset[JobId]]:
 
 
 def _streams() -> Iterator[Exercise]:
-    """Twice what the devices can do alone, from before the victim comes until long after."""
+    """Streams that ask for twice what the devices do, from before the victim is submitted until long after."""
     world = _world(hosts=1, devices=4)
     single = JobArrival(_VICTIM, _VICTIM_AT, _JOB_S, 1, "light", "ada")
     victims = {
@@ -99,7 +98,7 @@ def _streams() -> Iterator[Exercise]:
         known = Exercise(name, trace, world, lambda: Oracle(world), victims=frozenset({_VICTIM}))
         yield known
         if victim.devices > 1:
-            yield replace(known, name=f"{name}, that nobody knows", forecaster=Cold)
+            yield replace(known, name=f"{name}, unknown", forecaster=Cold)
 
 
 def _stream(victim: JobArrival, *, priority: int = 0, deadline: bool = False) -> Trace:
@@ -116,14 +115,14 @@ def _stream(victim: JobArrival, *, priority: int = 0, deadline: bool = False) ->
 
 
 def _half_known(world: World) -> Forecaster:
-    """Knows every second job."""
+    """A forecaster that knows every second job."""
     return FilteredForecaster(
         Oracle(world), lambda question, found: UNKNOWN if int(question.signature.split("#")[1]) % 2 else found
     )
 
 
 def _world(*, hosts: int, devices: int) -> World:
-    """`light` beside `light` costs a tenth; `heavy` is not to be shared with; `middle` is in between."""
+    """`light` slows `light` by a tenth, `heavy` nearly doubles everything, `middle` is in between."""
     slow: Mapping[str, float] = {"light": 0.05, "middle": 0.3, "heavy": 0.9}
     use = {"light": 35.0, "middle": 60.0, "heavy": 95.0}
     return World(

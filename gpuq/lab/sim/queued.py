@@ -1,7 +1,6 @@
-"""A queue at one moment, for planners to be trained and compared on: a scenario's jobs all waiting, half the devices busy.
+"""A queue at one moment, to train and compare planners on: a scenario's jobs all waiting, half of the devices busy.
 
-Arrives: a scenario, or only a seed, from which a world is made up that nobody measured. Leaves: the board, with everything
-foretold rightly, or its batch.
+The scenario may be drawn from a seed alone (`made_up`). Everything is forecast rightly.
 """
 
 from __future__ import annotations
@@ -40,8 +39,10 @@ _GIB = 2**30
 
 
 def queue(scenario: Scenario, seed: int, most: int, limits: Limits = LIMITS) -> tuple[SchedulingContext, PairBook]:
-    """At most so many of the scenario's jobs, all waiting at once in a drawn order; every second device got one of them before.
-    All pairs are known, as after some time of use."""
+    """A context with at most `most` waiting jobs of the scenario in a drawn order, and one running job on every second device.
+
+    All pairs are known, as after some time of use.
+    """
     state, oracle = State(), Oracle(scenario.world)
     hosts: dict[HostId, list[Device]] = {}
     for device in scenario.world.devices:
@@ -49,7 +50,7 @@ def queue(scenario: Scenario, seed: int, most: int, limits: Limits = LIMITS) -> 
     for host, mine in hosts.items():
         readings = tuple((device.id, Reading(_NOW, 0, 0.0, 0, 0.0)) for device in mine)
         apply(state, HostReported(host, "boot", _NOW, tuple(mine), readings, ()), _NOW)
-    arrivals = random.Random(seed).sample(scenario.trace.arrivals, len(scenario.trace.arrivals))  # noqa: S311 - a world's chance
+    arrivals = random.Random(seed).sample(scenario.trace.arrivals, len(scenario.trace.arrivals))  # noqa: S311 - a simulation's random numbers
     jobs = [Job(a.job, KindId(a.kind), oracle.signature(a), a.owner, _NOW, device_count=a.devices) for a in arrivals]
     busy = scenario.world.devices[::2]
     residents = [job for job in jobs if job.device_count == 1][: len(busy)]
@@ -64,16 +65,16 @@ def queue(scenario: Scenario, seed: int, most: int, limits: Limits = LIMITS) -> 
 
 
 def batch_of(scenario: Scenario, seed: int, most: int, limits: Limits = LIMITS) -> Batch:
-    """The batch of that queue."""
+    """The batch that a planner would get of that queue."""
     context, book = queue(scenario, seed, most, limits)
     return build_batch(context, foremost(context.waiting, most), context.snapshots, book)
 
 
 def made_up(seed: int) -> Batch:
-    """A batch of a world that nobody measured, all of it drawn: 4 to 24 devices on hosts of 4 or 8, one to eight jobs a device.
+    """A batch of a drawn world: 4 to 24 devices on hosts of 4 or 8, one to eight jobs a device.
 
-    12 workloads of 5 to 100% utilisation and 0.5 to 14 of 16 GiB; pairs cost what the contention law says, more or less;
-    durations are log-normal, with a median of an hour and a spread that is drawn too; one job in eight is a gang.
+    12 workloads of 5 to 100% utilisation and 0.5 to 14 of 16 GiB; pairs cost what the contention model says, with noise of 5%;
+    durations are log-normal, with a median of an hour and a drawn spread; one job in eight is a gang.
     """
     chance = np.random.default_rng([seed, 40])
     gpus, per_host = int(chance.integers(2, 13)) * 2, int(chance.choice((4, 8)))

@@ -1,7 +1,7 @@
 """The traces of Muri (SIGCOMM 2022, Apache-2.0): Philly's arrivals, with models and batch sizes that the authors drew.
 
-Arrives: a folder with `muri_traces.csv` and `muri_stage_times.csv`. Leaves: the jobs of one trace. A kind is a model with its
-batch size; as these were drawn at random, durations within a kind lie far apart, and foretell little of each other.
+The files are `muri_traces.csv` and `muri_stage_times.csv`. A kind is a model with its batch size; as these were drawn at
+random, the durations of a kind differ widely and predict little of each other.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Microsoft's Philly cluster, 2017: arrivals, run times, GPU counts and virtual clusters (CC-BY-4.0; in Sia's reduction).
 
-Arrives: a folder with `philly_jobs.csv`. Leaves: its jobs, or a stretch of consecutive ones, and notes on what was left out.
+The file is `philly_jobs.csv`. A stretch is a number of consecutive jobs, chosen so that there are enough nights to learn in;
+its notes say what was left out.
 """
 
 from __future__ import annotations
@@ -17,19 +18,20 @@ from gpuq.sim.traces.requests import ImportedTrace, TraceJob, imported, narrow, 
 
 FILE = "philly_jobs.csv"
 DAY_S = 86_400.0
-# In the first two weeks 22 jobs came, in the third 1,549.
+# In the first two weeks 22 jobs were submitted, in the third 1,549.
 _SPARSE_S = 14 * DAY_S
-# A load says nothing of a stretch of two weeks when one of its jobs outlasts it: the longest ran 54 days.
+# In a stretch of two weeks the load means nothing if one of its jobs outlasts it: the longest ran 54 days.
 LONGEST_S = 7 * DAY_S
 # 1,500 jobs then bring 64 devices two weeks of work or more at 90% load, so that there are nights enough to learn in.
 LEAST_HOURS = 13.0
-# Long jobs that come last bring work that is done when nobody else comes any more: the load that is felt is then much lower.
+# Work of long jobs at the end is done when no others are submitted any more, so the load that jobs meet is then much lower. At
+# least this share of the work must be possible before the last submission.
 LEAST_FELT = 0.85
 
 
 @lru_cache(maxsize=1)
 def jobs(data: Path) -> tuple[TraceJob, ...]:
-    """All 82,247, first come first. Kept, as those who compare seeds read it again and again."""
+    """All 82,247 jobs in order of submission. Cached, because a comparison of seeds reads it again and again."""
     found = (
         TraceJob(float(row["submit_s"]), float(row["duration_s"]), int(row["num_gpus"]), row["vc"])
         for row in rows(data / FILE)
@@ -39,17 +41,17 @@ def jobs(data: Path) -> tuple[TraceJob, ...]:
 
 def stretch(data: Path, count: int, most_devices: int, seed: int) -> ImportedTrace:
     """`count` consecutive jobs of those that fit on a host and end within a week. Raises BadInput where there are none."""
-    everyone = jobs(data)
-    fitting, left_out = narrow(everyone, most_devices)
+    all_jobs = jobs(data)
+    fitting, left_out = narrow(all_jobs, most_devices)
     kept = [job for job in fitting if job.duration_s <= LONGEST_S]
     long = [job for job in fitting if job.duration_s > LONGEST_S]
-    found, told = _stretch(kept, count, seed)
-    days = f"left out: {of(long, everyone)} run for more than {LONGEST_S / DAY_S:g} days"
-    return imported(f"philly seed {seed}", found, [*left_out, days, told])
+    found, rule = _stretch(kept, count, seed)
+    days = f"left out: {of(long, all_jobs)} run for more than {LONGEST_S / DAY_S:g} days"
+    return imported(f"philly seed {seed}", found, [*left_out, days, rule])
 
 
 def _stretch(kept: Sequence[TraceJob], count: int, seed: int) -> tuple[list[TraceJob], str]:
-    """The seed's own stretch: they do not overlap, and seeds take them in turn, in an order shuffled once for all."""
+    """The stretch of this seed. Stretches do not overlap; seeds take them in turn, in one fixed shuffled order."""
     starts = _starts(kept, count)
     if not starts:
         raise BadInput(f"no {count} consecutive Philly jobs bring enough work.", fix="Ask for fewer: 1500 is usual.")

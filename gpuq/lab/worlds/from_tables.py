@@ -50,9 +50,9 @@ def measured_workloads(
 def _one_group(name: str, measured: Sequence[JoinedPair]) -> tuple[str, str | None]:
     groups = sorted({pair.group for pair in measured}, key=str)
     if len(groups) != 1:
-        told = ", ".join(f"{kind} / {sharing or 'sharing not said'}" for kind, sharing in groups) or "none"
+        names = ", ".join(f"{kind} / {sharing or 'sharing not stated'}" for kind, sharing in groups) or "none"
         raise BadInput(
-            f"{name}: a world has one type of device with one way of sharing, these pairs have {len(groups)}: {told}.",
+            f"{name}: a world has one type of device with one way of sharing, these pairs have {len(groups)}: {names}.",
             fix="Keep the rows of one device_type and one sharing.",
         )
     return groups[0]

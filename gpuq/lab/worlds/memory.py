@@ -1,7 +1,6 @@
-"""How much memory a world's workloads need, where what gave their pairs does not say: from other measurements, by stated rules.
+"""Memory of a set's workloads where the source of their pairs did not measure it: from other measurements, by stated rules.
 
-Arrives: a `WorkloadSet` and the data folder. Leaves: the workload set with memory and its devices' memory, and notes on each
-rule.
+Each rule that was applied is added to the set's notes.
 """
 
 from __future__ import annotations
@@ -18,15 +17,16 @@ from gpuq.sim.world import Workload
 from gpuq.sim.worlds.workload_set import WorkloadSet
 
 _MIB, _GIB = 2**20, 2**30
-# Which of CARMA's networks (PyTorch, on an A100) stands for a job of the Alnair report: the same network, and data set where
-# it has one. InceptionV3 takes images of one size whatever the data set.
+# Part of a job's name in the Alnair report -> the network in CARMA's measurements (PyTorch, on an A100) that stands for it: the
+# same network, and data set where it has one. InceptionV3 takes images of one size whatever the data set.
 _CARMA = (("-inc", "Inception"), ("-cf10-rn50", "resnet50_cifar100"))
 # Gavel's ResNet-50 trains on images of 224 pixels, as SchedTune's. Its ResNet-18 does not; nothing stands for the rest.
 _SCHEDTUNE = {"ResNet-50": "resnet50"}
 _SCHEDTUNE_GPU = "Tesla V100"
-_NOTHING_KNOWN = 2 * _GIB
+_DEFAULT = 2 * _GIB
 _LEAST = _GIB // 2
-# A pair that ran is taken to have left this share of the device, one that did not to have wanted this much more: nobody knows.
+# A choice, not measured: a pair that ran is assumed to have left this share of the device free, and one that did not run to have
+# needed this much more than the device has.
 _MARGIN = 0.05
 _MOST_PASSES = 10_000
 
@@ -34,25 +34,25 @@ Line = tuple[float, float]
 
 
 def from_carma(workload_set: WorkloadSet, data: Path, device_memory: int) -> WorkloadSet:
-    """Linear in the batch size, through CARMA's measurements of the like network. Where there is none, memory stays unknown."""
+    """Memory linear in batch size, from CARMA's measurements of the similar network; unknown where there is none."""
     measured: dict[str, list[tuple[float, float]]] = {}
     for row in rows(data / "carma_memory.csv"):
         if row["batch_size"]:
             measured.setdefault(row["model"], []).append((float(row["batch_size"]), float(row["max_mem_mb"]) * _MIB))
     lines = {model: _line(found) for model, found in measured.items() if len(found) > 1}
-    standing = {
+    lines_by_workload = {
         name: next((lines[model] for part, model in _CARMA if part in name and model in lines), None)
         for name in workload_set.workloads
     }
     found = {
         name: at
-        for name, line in standing.items()
+        for name, line in lines_by_workload.items()
         if line is not None and (at := _at(line, workload_set.workloads[name].batch_size)) is not None
     }
     return _with(
         workload_set, found, device_memory,
-        f"memory of {len(found)} of {len(workload_set.workloads)} workloads: the like network in carma_memory, linear in the batch size "
-        f"({_range(found)} GiB); a device has {device_memory / _GIB:g} GiB",
+        f"memory of {len(found)} of {len(workload_set.workloads)} workloads: the like network in carma_memory, linear in the "
+        f"batch size ({_range(found)} GiB); a device has {device_memory / _GIB:g} GiB",
     )  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def agreed(workload_set: WorkloadSet, data: Path, device_memory: int) -> Workloa
     return _with(
         workload_set, found, device_memory,
         f"memory ({_range(found)} GiB): figures that agree with which pairs fitted on {device_memory / _GIB:g} GiB, found from "
-        f"schedtune_memory for {', '.join(_SCHEDTUNE)} (linear in the batch size) and {_NOTHING_KNOWN / _GIB:g} GiB elsewhere",
+        f"schedtune_memory for {', '.join(_SCHEDTUNE)} (linear in the batch size) and {_DEFAULT / _GIB:g} GiB elsewhere",
     )  # fmt: skip
 
 
@@ -100,7 +100,7 @@ def _projected(
 def _prior(workload: Workload, lines: Mapping[str, Line]) -> float:
     line = lines.get(workload.model)
     at = None if line is None else _at(line, workload.batch_size)
-    return _NOTHING_KNOWN if at is None else at
+    return _DEFAULT if at is None else at
 
 
 def _schedtune(data: Path, model: str) -> list[tuple[float, float]]:
@@ -112,7 +112,7 @@ def _schedtune(data: Path, model: str) -> list[tuple[float, float]]:
 
 
 def _line(points: Sequence[tuple[float, float]]) -> Line:
-    """(bytes per sample, bytes of none)."""
+    """(bytes per sample, bytes at batch size 0)."""
     slope, offset = np.polyfit([x for x, _ in points], [y for _, y in points], 1)
     return float(slope), float(offset)
 

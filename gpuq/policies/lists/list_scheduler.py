@@ -47,9 +47,9 @@ def list_scheduler(
 def in_order(context: SchedulingContext, order: QueueOrder) -> Iterator[Job]:
     """The waiting jobs by rank, except those of a scheduling class of which a job was just tried and not started.
 
-    Jobs of one scheduling class get the same verdicts everywhere, so the rest of the class cannot start in this pass either. This is
-    what keeps a pass over thousands of waiting jobs short. Ranks are computed lazily: a heap holds only the head of each line of
-    jobs that are in order already, as in a k-way merge.
+    Jobs of one scheduling class get the same verdicts everywhere, so the rest of the class cannot start in this pass either. This
+    is what keeps a pass over thousands of waiting jobs short. Ranks are computed lazily: a heap holds only the head of each line
+    of jobs that are in order already, as in a k-way merge.
     """
     rank = order.ranking(context)
     if order.first_come:

@@ -22,8 +22,8 @@ Ranking = Callable[[Job], Rank]
 class QueueOrder:
     """`ranking` makes the ranking of one pass.
 
-    `first_come`: jobs of one scheduling class, priority and owner rank by their time of submission. Then only the first job of each
-    such group needs a rank, and a pass over a queue of thousands stays cheap.
+    `first_come`: jobs of one scheduling class, priority and owner rank by their time of submission. Then only the first job of
+    each such group needs a rank, and a pass over a queue of thousands stays cheap.
     """
 
     ranking: Callable[[SchedulingContext], Ranking]
@@ -53,7 +53,8 @@ FAIR_SHARE = QueueOrder(_by_share)
 
 
 def deadline(default_s: float) -> QueueOrder:
-    """The earliest deadline first. A job without a deadline counts as due `default_s` after its submission, so it cannot starve."""
+    """The earliest deadline first. A job without a deadline counts as due `default_s` after its submission, so it cannot
+    starve."""
 
     def ranking(context: SchedulingContext) -> Ranking:  # noqa: ARG001 - the signature of `ranking`
         return lambda job: (job.submitted_at + default_s if job.deadline_at is None else job.deadline_at,)
@@ -65,8 +66,8 @@ def shortest(overtaking: float) -> QueueOrder:
     """The least predicted device-time first, bounded by age: rank = submission + overtaking * device-time, in seconds.
 
     A job is overtaken only by jobs submitted within `overtaking` times its own device-time. Device-time (duration times devices)
-    and not duration, because the devices of a gang could serve others meanwhile; QSSF of Helios ranks likewise (Hu et al., SC'21).
-    Jobs without a forecast count as the median job. Without any forecast this is first come, first served.
+    and not duration, because the devices of a gang could serve others meanwhile; QSSF of Helios ranks likewise (Hu et al.,
+    SC'21). Jobs without a forecast count as the median job. Without any forecast this is first come, first served.
     """
 
     def ranking(context: SchedulingContext) -> Ranking:

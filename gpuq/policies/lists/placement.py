@@ -23,7 +23,7 @@ def spread(context: SchedulingContext, job: Job) -> Iterable[Choice]:
 def packed(context: SchedulingContext, job: Job) -> Iterable[Choice]:
     """Idle devices first, then the busy ones with the highest rate of work.
 
-    Idle first, because sharing slows somebody down while an idle device costs nobody anything.
+    Idle first, because sharing slows down both the newcomer and the residents, and an idle device serves no job.
     """
     shared = []
     for choice in context.choices(job):

@@ -1,8 +1,8 @@
 """Admission control for the queue: jobs whose expected wait exceeds a limit are deferred, so that admitted jobs start in time.
 
-A job is admitted if the 90th percentile of its wait, given only the jobs admitted before it, is within the limit. Admitted jobs stay
-admitted, and start by priority, then by the time of admission. Deferred jobs are judged again in order of submission, and start
-whenever a device would stay idle otherwise.
+A job is admitted if the 90th percentile of its wait, given only the jobs admitted before it, is within the limit. Admitted jobs
+stay admitted, and start by priority, then by the time of admission. Deferred jobs are judged again in order of submission, and
+start whenever a device would stay idle otherwise.
 
 The core's reservations for jobs that waited too long apply to deferred jobs as well and are not considered here.
 """

@@ -1,8 +1,7 @@
-"""Draws up the assignment problem of one pass from the board.
+"""Builds the batch of one pass (see `batch.py`) from the scheduling context.
 
-Arrives: the board, the jobs that a plan is wanted for, the places it may use, and what is known of pairs. Leaves: a `Batch`.
-Jobs that are alike to admission are asked about once per place. Ignores `most_devices`: a gang gets as many devices as it asks
-for at least; of a host's devices, idle ones first.
+Admission is asked once per device and class of equal jobs, not once per job. `most_devices` is ignored: a gang is planned with
+the smallest number of devices that it accepts. Of a host's devices it gets idle ones first.
 """
 
 from __future__ import annotations
@@ -14,28 +13,26 @@ from itertools import islice
 from statistics import median
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gpuq.core.scheduling.admit import DeviceSnapshot, admit, load_limit, needed_memory
 from gpuq.core.scheduling.context import SchedulingContext
-from gpuq.core.state.attempt import Attempt
-from gpuq.core.state.device import Device, HostId
+from gpuq.core.state.device import HostId
 from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.index import DeviceClass, device_class
 from gpuq.core.state.job import Job, JobId
 from gpuq.policies.planners.batch import Batch, Indices, Numbers, Slot
-from gpuq.policies.planners.columns import Columns
+from gpuq.policies.planners.columns import OptionColumns
 from gpuq.policies.planners.pairing import USUAL_SLOWDOWN, Needs, Newcomer, PairBook, slowdown_beside, slowdown_of
 
 _GIB = 2**30
 _SHORTEST_S = 60.0
 _UNKNOWN_S = 3600.0
+# The weight of a job relative to one of the next lower priority that occurs. Priorities above the fifth weigh the same, which
+# keeps all values within a range of 10^4 that the solvers handle.
 _PRIORITY = 10.0
 _MOST_LEVELS = 4
-# Pairs beyond these, the least valuable of one kind of idle device, are left out: they would only make a plan late.
+# Pairs per class of idle devices. There are quadratically many, of which a few dozen are chosen; the least valuable are left out.
 _MOST_PAIRS = 20_000
-
-Foretold = Mapping[JobId, Forecast]
 
 
 def build_batch(
@@ -43,29 +40,35 @@ def build_batch(
     jobs: Sequence[Job],
     snapshots: Iterable[DeviceSnapshot],
     book: PairBook,
-    foretold: Foretold | None = None,
+    forecasts: Mapping[JobId, Forecast] | None = None,
 ) -> Batch:
-    """The batch of these jobs and places; `foretold` has the forecasts of jobs that the board knows none of, as running ones."""
-    return _Draft(context, jobs, snapshots, book, foretold or {}).batch()
+    """The batch of these jobs on these devices.
+
+    `forecasts` are of jobs for which the context has none, such as running jobs that might be stopped and started again.
+    """
+    return _BatchBuilder(context, jobs, snapshots, book, forecasts or {}).build()
 
 
 def foremost(jobs: Iterable[Job], most: int) -> list[Job]:
-    """The jobs to plan for: the highest priority first, then the longest waiting."""
+    """The jobs to plan for, at most so many: the highest priority first, then the longest waiting."""
     return sorted(jobs, key=lambda job: (-job.priority, job.submitted_at, job.id))[:most]
 
 
 @dataclass(frozen=True)
-class _Offer:
-    """A place for gangs: the seats that it is of, what each job brings there, and what residents lose by it (both n)."""
+class _GangDevice:
+    """A device that gangs may use, the slots that it belongs to, and per job (n) the worth there and the residents' loss.
+
+    An idle device belongs to two slots: its equivalents in the cluster, which single jobs use, and those of them on its host.
+    """
 
     snapshot: DeviceSnapshot
     slots: tuple[int, ...]
-    brought: Numbers
-    lost: Numbers
+    worth: Numbers
+    loss: Numbers
 
 
-class _Draft:
-    """The batch in the making: options are gathered as columns, and turned into arrays at the end."""
+class _BatchBuilder:
+    """Local names: n jobs of the batch; `dclass` is a device class, within which forecasts are equal."""
 
     def __init__(
         self,
@@ -73,47 +76,51 @@ class _Draft:
         jobs: Sequence[Job],
         snapshots: Iterable[DeviceSnapshot],
         book: PairBook,
-        foretold: Foretold,
+        forecasts: Mapping[JobId, Forecast],
     ) -> None:
-        self._context, self._jobs, self._book, self._foretold = context, jobs, book, foretold
-        open_places = [
-            snapshot for snapshot in snapshots if snapshot.reading is not None and not context.given(snapshot.device.id)
+        self._context, self._jobs, self._book = context, jobs, book
+        usable = [s for s in snapshots if s.reading is not None and not context.given(s.device.id)]
+        self._idle = _equivalent(snapshot for snapshot in usable if not snapshot.residents)
+        self._busy = [
+            snapshot
+            for snapshot in usable
+            if 0 < len(snapshot.residents) < context.limits.residents_per_device
+            and all(resident.shares for resident in snapshot.residents)
         ]
-        self._idle = _alike(snapshot for snapshot in open_places if not snapshot.residents)
-        self._busy = [snapshot for snapshot in open_places if _joinable(snapshot, context)]
-        device_classes = {device_class(snapshot.device): snapshot.device for snapshot in open_places}
+        device_of = {device_class(snapshot.device): snapshot.device for snapshot in usable}
         self._newcomers = {
-            sort: [Newcomer(job, self._alone(job, device)) for job in jobs] for sort, device in device_classes.items()
+            dclass: [Newcomer(job, forecasts.get(job.id) or context.forecast_alone(job, device)) for job in jobs]
+            for dclass, device in device_of.items()
         }
-        self._weights = _weights(jobs, [a for snapshot in self._busy for a in snapshot.residents], context)
-        self._usual_s = _usual_duration(n.forecast for newcomers in self._newcomers.values() for n in newcomers)
-        self._rates = {sort: self._rates_on(sort) for sort in device_classes}
+        residents = [resident for snapshot in self._busy for resident in snapshot.residents]
+        # Weights go by the priorities that occur, so that 0 and 100 are one step apart like 0 and 1.
+        occurring = {job.priority for job in jobs} | {context.state.jobs[a.id.job].priority for a in residents}
+        self._weights = {
+            priority: _PRIORITY ** min(level, _MOST_LEVELS) for level, priority in enumerate(sorted(occurring))
+        }
+        durations = [n.forecast.duration_p50_s for newcomers in self._newcomers.values() for n in newcomers]
+        known = [duration for duration in durations if duration is not None]
+        self._usual_s = median(known) if known else _UNKNOWN_S
+        self._rates = {dclass: self._rates_on(dclass) for dclass in device_of}
         self._single = np.array([job.device_count == 1 for job in jobs], dtype=np.bool_)
         self._kinds = list(dict.fromkeys(job.kind for job in jobs))
         numbers = {kind: number for number, kind in enumerate(self._kinds)}
         self._kind = np.array([numbers[job.kind] for job in jobs], dtype=np.intp)
         self._slots: list[Slot] = []
-        self._capacity: list[int] = []
-        self._columns = Columns(len(jobs))
+        self._columns = OptionColumns(len(jobs))
 
-    def batch(self) -> Batch:
-        groups = {key: self._add_slot(Slot(tuple(p.device for p in group), True)) for key, group in self._idle.items()}
-        for key, group in self._idle.items():
-            self._add_alone(group, groups[key])
-        beside = [self._add_beside(snapshot) for snapshot in self._busy]
-        self._add_gangs(groups, beside)
-        options = self._columns.whole()
+    def build(self) -> Batch:
+        slots = [self._add_slot(Slot(tuple(s.device for s in group), True)) for group in self._idle]
+        for group, slot in zip(self._idle, slots, strict=True):
+            self._add_on_idle(group, slot)
+        busy = [self._add_beside(snapshot) for snapshot in self._busy]
+        self._add_gangs(slots, busy)
+        capacity = [1] * len(self._jobs) + [len(slot.devices) for slot in self._slots]
         return Batch(
+            **vars(self._columns.joined()),
             jobs=tuple(self._jobs),
             slots=tuple(self._slots),
-            value=options.value,
-            worth=options.worth,
-            first=options.first,
-            second=options.second,
-            devices=options.devices,
-            rows=options.rows,
-            counts=options.counts,
-            capacity=np.array([1] * len(self._jobs) + self._capacity, dtype=np.intp),
+            capacity=np.array(capacity, dtype=np.intp),
             weight=np.array([self._weights[job.priority] for job in self._jobs], dtype=np.float64),
             job_features=self._job_features(),
             slot_features=self._slot_features(),
@@ -121,152 +128,149 @@ class _Draft:
 
     # --- options --------------------------------------------------------------------------------------------------
 
-    def _add_alone(self, group: Sequence[DeviceSnapshot], slot: int) -> None:
-        """Each single job alone on one of these idle devices, and each two of them together."""
-        snapshot, sort = group[0], device_class(group[0].device)
-        newcomers, rates = self._newcomers[sort], self._rates[sort]
-        kinds, kind_of = _classes(newcomers)
+    def _add_on_idle(self, group: Sequence[DeviceSnapshot], slot: int) -> None:
+        """The options of single jobs on a group of equivalent idle devices: each job alone, and the pairs that may share."""
+        snapshot, dclass = group[0], device_class(group[0].device)
+        newcomers, rates = self._newcomers[dclass], self._rates[dclass]
+        classes, class_of = _classes(newcomers)
         allowed = np.array(
-            [admit(n.job, n.forecast, snapshot, self._context.limits).admitted for n in kinds], dtype=np.bool_
+            [admit(n.job, n.forecast, snapshot, self._context.limits).admitted for n in classes], dtype=np.bool_
         )
-        alone = np.flatnonzero(self._single & allowed[kind_of]) if len(kinds) else np.empty(0, dtype=np.intp)
+        alone = np.flatnonzero(self._single & allowed[class_of]) if len(classes) else np.empty(0, dtype=np.intp)
         self._columns.add_alone(rates[alone], 0.0, alone, slot)
         sharing = np.array([newcomers[index].shares for index in alone], dtype=np.bool_)
-        first, second, worth = self._pairs(alone[sharing], sort, snapshot)
+        first, second, worth = self._pairs(alone[sharing], dclass, snapshot)
         self._columns.add_pairs(worth, first, second, slot)
 
-    def _pairs(self, sharing: Indices, sort: DeviceClass, snapshot: DeviceSnapshot) -> tuple[Indices, Indices, Numbers]:
-        """(who starts, who joins, what each brings) of each pair that is worth more than the better of the two alone."""
-        newcomers, rates = self._newcomers[sort], self._rates[sort]
-        if self._context.limits.residents_per_device < 2:
+    def _pairs(
+        self, sharing: Indices, dclass: DeviceClass, snapshot: DeviceSnapshot
+    ) -> tuple[Indices, Indices, Numbers]:
+        """(first, second, worth (k, 2)) of the pairs that admission would allow and that are worth more than the better job
+        alone, which could otherwise have the device to itself."""
+        newcomers, rates, limits = self._newcomers[dclass], self._rates[dclass], self._context.limits
+        if limits.residents_per_device < 2:
             sharing = sharing[:0]
-        # The better of two starts, and the other joins it.
+        # The job with the higher rate starts and the other joins it.
         ordered = sharing[np.argsort(-rates[sharing], kind="stable")]
         one, other = np.triu_indices(len(ordered), 1)
         first, second = ordered[one], ordered[other]
-        costs, known = self._costs(sort)
-        both = np.column_stack((rates[first], rates[second])) / costs[self._kind[first], self._kind[second]]
-        value = both.sum(axis=1)
-        hopeful = (value > rates[first]) & self._may_fit(first, second, known, sort, snapshot)
-        asked = np.flatnonzero(hopeful)
-        asked = asked[np.argsort(-value[asked], kind="stable")[:_MOST_PAIRS]]
-        allows, limits = self._book.allows, self._context.limits
-        found = [k for k in asked if allows(newcomers[first[k]], newcomers[second[k]], snapshot, limits)]
-        pairs = np.sort(np.array(found, dtype=np.intp))
-        return first[pairs], second[pairs], both[pairs]
 
-    def _costs(self, sort: DeviceClass) -> tuple[Numbers, NDArray[np.bool_]]:
-        """(slowdowns of the one and of the other, whether they are known), by the kinds of the batch (k, k)."""
+        # Expected slowdowns of both, and whether there is evidence for them, by pair of kinds (k, k).
         costs = np.full((len(self._kinds), len(self._kinds), 2), USUAL_SLOWDOWN)
         known = np.zeros(costs.shape[:2], dtype=np.bool_)
-        for a, one in enumerate(self._kinds):
-            for b, other in enumerate(self._kinds):
-                found = self._book.expected(one, other, sort)
-                if found is not None:
-                    costs[a, b], known[a, b] = found, True
-        return costs, known
+        for a, kind in enumerate(self._kinds):
+            for b, partner in enumerate(self._kinds):
+                slowdowns = self._book.expected(kind, partner, dclass)
+                if slowdowns is not None:
+                    costs[a, b], known[a, b] = slowdowns, True
+        kinds = self._kind[first], self._kind[second]
+        both = np.column_stack((rates[first], rates[second])) / costs[kinds]
+        value = both.sum(axis=1)
 
-    def _may_fit(
-        self, first: Indices, second: Indices, known: NDArray[np.bool_], sort: DeviceClass, snapshot: DeviceSnapshot
-    ) -> NDArray[np.bool_]:
-        """Which pairs are worth asking admission about: enough memory, and a load that fits or evidence that might speak for it.
-        Only a sieve, so that what it lets through is still asked about."""
-        needs = [newcomer.needs for newcomer in self._newcomers[sort]]
+        # There may be 20,000 pairs, too many to ask admission about each. These array operations exclude pairs that it would
+        # refuse anyway: too much memory, or too much load without evidence about the pair.
+        needs = [newcomer.needs for newcomer in newcomers]
         load = np.array([np.inf if need[1] is None else need[1] for need in needs])
         memory = np.array([np.inf if need[2] is None else need[2] for need in needs])
-        most = np.array(
-            [load_limit(newcomer.job.max_slowdown, self._context.limits, 2) for newcomer in self._newcomers[sort]]
-        )
+        most = np.array([load_limit(newcomer.job.max_slowdown, limits, 2) for newcomer in newcomers])
         light = load[first] + load[second] <= np.minimum(most[first], most[second])
         small = memory[first] + memory[second] <= snapshot.device.total_memory
-        return np.asarray(small & (light | known[self._kind[first], self._kind[second]]))
+        hopeful = (value > rates[first]) & np.asarray(small & (light | known[kinds]))
 
-    def _add_beside(self, snapshot: DeviceSnapshot) -> _Offer:
-        """Each single job beside who is there; leaves what each job of the batch, gangs too, would bring and cost there."""
-        sort = device_class(snapshot.device)
-        newcomers, rates = self._newcomers[sort], self._rates[sort]
-        kinds, kind_of = _classes(newcomers)
-        speeds, losses = np.full(len(kinds), np.nan), np.zeros(len(kinds))
-        for index, newcomer in enumerate(kinds):
-            found = self._join(newcomer.job, snapshot)
-            if found is not None:
-                speeds[index], losses[index] = found
-        brought, lost = rates * speeds[kind_of], losses[kind_of]
+        candidates = np.flatnonzero(hopeful)
+        candidates = candidates[np.argsort(-value[candidates], kind="stable")[:_MOST_PAIRS]]
+        allows = self._book.allows
+        allowed = [k for k in candidates if allows(newcomers[first[k]], newcomers[second[k]], snapshot, limits)]
+        pairs = np.sort(np.array(allowed, dtype=np.intp))
+        return first[pairs], second[pairs], both[pairs]
+
+    def _add_beside(self, snapshot: DeviceSnapshot) -> _GangDevice:
+        """The options of single jobs beside the residents of a busy device. Returns what every job, gangs too, would be worth
+        there; NaN where admission refuses it."""
+        dclass, limits = device_class(snapshot.device), self._context.limits
+        classes, class_of = _classes(self._newcomers[dclass])
+        speeds, losses = np.full(len(classes), np.nan), np.zeros(len(classes))
+        for index, newcomer in enumerate(classes):
+            forecast = self._context.forecast(newcomer.job, snapshot)
+            self._book.note(newcomer.job.kind, dclass, forecast)
+            if admit(newcomer.job, forecast, snapshot, limits).admitted:
+                speeds[index] = 1 / slowdown_beside(forecast)
+                losses[index] = sum(
+                    self._rate(a.forecast.duration_p50_s, self._context.state.jobs[a.id.job].priority)
+                    * (1 - 1 / slowdown_of(a, forecast))
+                    for a in snapshot.residents
+                )
+        worth, loss = self._rates[dclass] * speeds[class_of], losses[class_of]
         slot = self._add_slot(Slot((snapshot.device,), False))
-        joining = np.flatnonzero(self._single & (brought > lost))
-        self._columns.add_alone(brought[joining], lost[joining], joining, slot)
-        return _Offer(snapshot, (slot,), brought, lost)
+        joining = np.flatnonzero(self._single & (worth > loss))
+        self._columns.add_alone(worth[joining], loss[joining], joining, slot)
+        return _GangDevice(snapshot, (slot,), worth, loss)
 
-    def _join(self, job: Job, snapshot: DeviceSnapshot) -> tuple[float, float] | None:
-        """(the newcomer's speed, what the residents lose) if admission allows it beside them."""
-        forecast = self._context.forecast(job, snapshot)
-        self._book.note(job.kind, device_class(snapshot.device), forecast)
-        if not admit(job, forecast, snapshot, self._context.limits).admitted:
-            return None
-        loss = sum(self._rate_of(a) * (1 - 1 / slowdown_of(a, forecast)) for a in snapshot.residents)
-        return 1 / slowdown_beside(forecast), loss
-
-    def _add_gangs(self, groups: Mapping[object, int], beside: Sequence[_Offer]) -> None:
+    def _add_gangs(self, slots: Sequence[int], busy: Sequence[_GangDevice]) -> None:
+        """At most one option for each gang and host: the first devices that it may use, idle ones before busy ones."""
         gangs = [index for index, job in enumerate(self._jobs) if job.device_count > 1]
         if not gangs:
             return
-        hosts: dict[HostId, list[_Offer]] = {}
-        for key, group in self._idle.items():
-            for host, snapshots in _by_host(group).items():
-                slot = self._add_slot(Slot(tuple(snapshot.device for snapshot in snapshots), True))
-                brought = self._rates[device_class(snapshots[0].device)]
-                offers = (
-                    _Offer(snapshot, (groups[key], slot), brought, np.zeros(len(brought))) for snapshot in snapshots
+        hosts: dict[HostId, list[_GangDevice]] = {}
+        for group, slot in zip(self._idle, slots, strict=True):
+            on_host: dict[HostId, list[DeviceSnapshot]] = {}
+            for snapshot in group:
+                on_host.setdefault(snapshot.device.host, []).append(snapshot)
+            worth = self._rates[device_class(group[0].device)]
+            for host, snapshots in on_host.items():
+                host_slot = self._add_slot(Slot(tuple(snapshot.device for snapshot in snapshots), True))
+                hosts.setdefault(host, []).extend(
+                    _GangDevice(snapshot, (slot, host_slot), worth, np.zeros(len(worth))) for snapshot in snapshots
                 )
-                hosts.setdefault(host, []).extend(offers)
-        for offer in beside:
-            hosts.setdefault(offer.snapshot.device.host, []).append(offer)
+        for device in busy:
+            hosts.setdefault(device.snapshot.device.host, []).append(device)
         for index in gangs:
-            for offered in hosts.values():
-                self._add_gang(index, offered)
+            count = self._jobs[index].device_count
+            for devices in hosts.values():
+                taken = list(islice((device for device in devices if self._gang_may_use(index, device)), count))
+                if len(taken) < count:
+                    continue
+                # All devices of a gang wait for the slowest one.
+                worth_there = min(float(device.worth[index]) for device in taken)
+                loss = sum(float(device.loss[index]) for device in taken)
+                if worth_there > loss:
+                    uses = Counter(slot for device in taken for slot in device.slots)
+                    self._columns.add_gang(worth_there, loss, index, count, uses)
 
-    def _add_gang(self, index: int, offered: Sequence[_Offer]) -> None:
-        """The gang on the first devices of one host that it may have: as fast as on its slowest."""
-        count = self._jobs[index].device_count
-        taken = list(islice((offer for offer in offered if self._gang_may(index, offer)), count))
-        if len(taken) < count:
-            return
-        brought = min(float(offer.brought[index]) for offer in taken)
-        lost = sum(float(offer.lost[index]) for offer in taken)
-        if brought > lost:
-            self._columns.add_gang(
-                brought, lost, index, count, Counter(slot for offer in taken for slot in offer.slots)
-            )
-
-    def _gang_may(self, index: int, offer: _Offer) -> bool:
-        if offer.snapshot.residents:
-            return bool(offer.brought[index] > offer.lost[index])  # refused is NaN, and compares as no
-        newcomer = self._newcomers[device_class(offer.snapshot.device)][index]
-        return admit(newcomer.job, newcomer.forecast, offer.snapshot, self._context.limits).admitted
+    def _gang_may_use(self, index: int, device: _GangDevice) -> bool:
+        if device.snapshot.residents:
+            return bool(device.worth[index] > device.loss[index])  # False for NaN, which stands for refused
+        newcomer = self._newcomers[device_class(device.snapshot.device)][index]
+        return admit(newcomer.job, newcomer.forecast, device.snapshot, self._context.limits).admitted
 
     def _add_slot(self, slot: Slot) -> int:
         self._slots.append(slot)
-        self._capacity.append(len(slot.devices))
         return len(self._slots) - 1
 
-    # --- what they are worth --------------------------------------------------------------------------------------
+    # --- values and features ----------------------------------------------------------------------------------------
 
-    def _alone(self, job: Job, device: Device) -> Forecast:
-        return self._foretold.get(job.id) or self._context.forecast_alone(job, device)
-
-    def _rates_on(self, sort: DeviceClass) -> Numbers:
-        """Weighted completions per hour of each job alone on one sort of device (n)."""
-        durations = [n.forecast.duration_p50_s or self._usual_s for n in self._newcomers[sort]]
+    def _rates_on(self, dclass: DeviceClass) -> Numbers:
+        """Weighted completions per hour of each job (n) alone on a device of this class."""
+        durations = [n.forecast.duration_p50_s or self._usual_s for n in self._newcomers[dclass]]
         weights = [self._weights[job.priority] for job in self._jobs]
         return 3600.0 * np.array(weights) / np.maximum(np.array(durations, dtype=np.float64), _SHORTEST_S)
 
-    def _rate_of(self, resident: Attempt) -> float:
-        duration = max(resident.forecast.duration_p50_s or self._usual_s, _SHORTEST_S)
-        return 3600.0 * self._weights[self._context.state.jobs[resident.id.job].priority] / duration
+    def _rate(self, duration_s: float | None, priority: int) -> float:
+        """Weighted completions per hour of a running job alone."""
+        return 3600.0 * self._weights[priority] / max(duration_s or self._usual_s, _SHORTEST_S)
 
     def _job_features(self) -> Numbers:
-        forecasts = next(iter(self._newcomers.values()), [Newcomer(job, Forecast()) for job in self._jobs])
-        rows = [(*_plain(n), n.job.device_count, self._context.now - n.job.submitted_at) for n in forecasts]
+        rows = []
+        for newcomer in next(iter(self._newcomers.values()), [Newcomer(job, Forecast()) for job in self._jobs]):
+            job, forecast = newcomer.job, newcomer.forecast
+            memory = needed_memory(job, forecast)
+            forecasts = (
+                forecast.duration_p50_s,
+                forecast.peak_utilization_pct,
+                None if memory is None else memory / _GIB,
+            )
+            known = (float("nan") if value is None else float(value) for value in forecasts)
+            rows.append((*known, job.device_count, self._context.now - job.submitted_at))
         return np.array(rows, dtype=np.float64).reshape(len(self._jobs), 5)
 
     def _slot_features(self) -> Numbers:
@@ -275,56 +279,27 @@ class _Draft:
         return np.array(rows, dtype=np.float64).reshape(len(self._slots), 3)
 
 
-def _joinable(snapshot: DeviceSnapshot, context: SchedulingContext) -> bool:
-    return 0 < len(snapshot.residents) < context.limits.residents_per_device and all(
-        a.shares for a in snapshot.residents
-    )
+def _equivalent(snapshots: Iterable[DeviceSnapshot]) -> list[list[DeviceSnapshot]]:
+    """Idle devices in groups that get the same verdicts.
 
-
-def _alike(snapshots: Iterable[DeviceSnapshot]) -> dict[object, list[DeviceSnapshot]]:
-    """Idle places by what makes them get the same answers, foreign memory to the GiB; the fullest of each first."""
-    found: dict[object, list[DeviceSnapshot]] = {}
-    for snapshot in sorted(snapshots, key=lambda p: -p.committed_memory):
+    Memory in use counts in whole GiB, or each device with foreign processes would be a group of its own. The fullest device of a
+    group comes first: what is admitted there is admitted on all of them.
+    """
+    groups: dict[object, list[DeviceSnapshot]] = {}
+    for snapshot in sorted(snapshots, key=lambda s: -s.committed_memory):
         foreign = snapshot.reading.foreign_utilization_pct if snapshot.reading else None
-        key = (
-            device_class(snapshot.device),
-            snapshot.device.total_memory,
-            -(-snapshot.committed_memory // _GIB),
-            foreign,
-        )
-        found.setdefault(key, []).append(snapshot)
-    return found
-
-
-def _by_host(snapshots: Iterable[DeviceSnapshot]) -> dict[HostId, list[DeviceSnapshot]]:
-    found: dict[HostId, list[DeviceSnapshot]] = {}
-    for snapshot in snapshots:
-        found.setdefault(snapshot.device.host, []).append(snapshot)
-    return found
+        memory_gib = -(-snapshot.committed_memory // _GIB)
+        key = (device_class(snapshot.device), snapshot.device.total_memory, memory_gib, foreign)
+        groups.setdefault(key, []).append(snapshot)
+    return list(groups.values())
 
 
 def _classes(newcomers: Sequence[Newcomer]) -> tuple[list[Newcomer], Indices]:
-    """(one newcomer of each class, the class of each): the same class gets the same verdicts."""
+    """(one newcomer of each class, the class of each newcomer (n)), where a class gets the same verdicts on one device."""
     numbers: dict[Needs, int] = {}
-    kinds: list[Newcomer] = []
+    classes: list[Newcomer] = []
     for newcomer in newcomers:
         if newcomer.needs not in numbers:
-            numbers[newcomer.needs] = len(kinds)
-            kinds.append(newcomer)
-    return kinds, np.array([numbers[newcomer.needs] for newcomer in newcomers], dtype=np.intp)
-
-
-def _weights(jobs: Sequence[Job], residents: Sequence[Attempt], context: SchedulingContext) -> dict[int, float]:
-    priorities = {job.priority for job in jobs} | {context.state.jobs[a.id.job].priority for a in residents}
-    return {priority: _PRIORITY ** min(level, _MOST_LEVELS) for level, priority in enumerate(sorted(priorities))}
-
-
-def _usual_duration(forecasts: Iterable[Forecast]) -> float:
-    known = [forecast.duration_p50_s for forecast in forecasts if forecast.duration_p50_s is not None]
-    return median(known) if known else _UNKNOWN_S
-
-
-def _plain(newcomer: Newcomer) -> tuple[float, float, float]:
-    forecast, memory = newcomer.forecast, needed_memory(newcomer.job, newcomer.forecast)
-    values = forecast.duration_p50_s, forecast.peak_utilization_pct, None if memory is None else memory / _GIB
-    return tuple(float("nan") if value is None else float(value) for value in values)  # type: ignore[return-value]
+            numbers[newcomer.needs] = len(classes)
+            classes.append(newcomer)
+    return classes, np.array([numbers[newcomer.needs] for newcomer in newcomers], dtype=np.intp)

@@ -192,7 +192,9 @@ def test_a_job_has_its_part_of_the_processors_energy_or_none(spawn: Callable[[st
     resident = ResidentProcess(attempt(1), spawn(BURN), (DEVICE,))
     cores = {Device(DEVICE, HostId("here"), "cpu", "cpu-1", GIB): (CORE,)}
     with_energy = CpuBackend(cores, unpromised=2 * GIB, energy=lambda: 10.0)
-    assert with_energy.read(0.0, [resident]).usage[attempt(1)].energy_joules is None, "nothing to take a difference from"
+    assert with_energy.read(0.0, [resident]).usage[attempt(1)].energy_joules is None, (
+        "nothing to take a difference from"
+    )
     seen = look_until(with_energy, [resident], lambda snapshot: bool(snapshot.usage[attempt(1)].energy_joules))
     part = seen.usage[attempt(1)].energy_joules
     assert part is not None

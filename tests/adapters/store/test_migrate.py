@@ -20,13 +20,15 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 import gpuq
 from gpuq.adapters.store import migrate, open_store
-from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.contract import Commit, Store
 from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.migrate import check, downgrade, exclusive, main, revision, upgrade
 from gpuq.adapters.store.schema import HEAD, metadata
+from gpuq.core.state.attempt import StopReason
 from gpuq.core.state.device import Device, DeviceId, HostId
+from gpuq.core.state.job import JobState
 from gpuq.errors import SchemaMismatch
-from tests.adapters.store.samples import a_record
+from tests.adapters.store.samples import a_change, a_record, launched
 
 ROOT = Path(gpuq.__file__).parent.parent
 
@@ -90,6 +92,23 @@ def test_devices_of_an_older_schema_keep_an_unknown_sharing(empty_url: str, stor
     )
     upgrade(empty_url)
     assert store_of(empty_url).devices() == [Device(DeviceId("gpu0"), HostId("h"), "nvml", "A", 7, None, None)]
+
+
+def test_stops_under_way_during_the_upgrade_get_the_reason_that_was_inferred_before(
+    empty_url: str, store_of: Callable[[str], Store]
+) -> None:
+    upgrade(empty_url)
+    with closing(open_store(empty_url)) as store:
+        cancelled, preempted, running = (launched(store).job for _ in range(3))
+        completing = [
+            a_change(cancelled, JobState.COMPLETING, 1, cancel_requested=True),
+            a_change(preempted, JobState.COMPLETING, 1),
+        ]
+        store.commit(Commit(jobs=completing))
+    downgrade(empty_url, "0004")
+    upgrade(empty_url)
+    reasons = {row.job: row.stop_reason for row in store_of(empty_url).live_attempts()}
+    assert reasons == {cancelled: StopReason.CANCELLED, preempted: StopReason.PREEMPTED, running: None}
 
 
 def test_alembic_finds_no_difference_to_the_tables(database_url: str) -> None:

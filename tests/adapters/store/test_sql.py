@@ -14,10 +14,13 @@ import pytest
 from sqlalchemy import text
 
 from gpuq.adapters.store import database, open_store
-from gpuq.adapters.store.contract import AttemptRow, Commit, LaunchSpec, Selection, Store
+from gpuq.adapters.store.contract import AttemptRow, Commit, Selection, Store
 from gpuq.adapters.store.migrate import upgrade
+from gpuq.codec import noun
+from gpuq.core.state.actions import Launch
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import ACTIVE, ENDED, JobId, JobState
+from gpuq.daemon.restore import job_from_row
 from gpuq.errors import NotFound
 from gpuq.submission import MAX_MOMENT
 from tests.adapters.store.samples import WAITS, a_change, a_record, an_attempt, an_end, an_entry, launched
@@ -131,7 +134,7 @@ def test_a_change_is_read_back(store: Store) -> None:
     store.commit(Commit(jobs=[change]))
     row = store.job(job)
     assert row is not None
-    assert {name: getattr(row, name) for name in msgspec.structs.asdict(change)} == msgspec.structs.asdict(change)
+    assert (job_from_row(row), row.verdict, row.reason) == (change.job, change.verdict, change.reason)
 
 
 def test_attempts_come_back_as_launched_and_as_ended(store: Store) -> None:
@@ -177,10 +180,11 @@ def test_services_are_ordered_by_end(store: Store) -> None:
 
 def test_a_claim_returns_the_launch_spec(store: Store) -> None:
     attempt = launched(store)
-    spec = store.claim(attempt, "host", "boot-1", 215.0)
-    assert spec == LaunchSpec(
-        attempt=attempt, record=a_record(), devices=("gpu0", "gpu1"), promised=(2**34, 2**33), shares=True
-    )
+    claimed = store.claim(attempt, "host", "boot-1", 215.0)
+    assert claimed is not None
+    record, launched_attempt = claimed
+    assert record == a_record()
+    assert launched_attempt == noun(an_attempt(attempt.job).launch, Launch).attempt
     (row,) = store.attempts(attempt.job)
     assert (row.claimed_at, row.boot_id) == (215.0, "boot-1")
 

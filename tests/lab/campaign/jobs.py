@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from gpuq.lab.campaign.ledger import MEASURED, MeasuredJob, MeasuredRun
-from gpuq.lab.campaign.work import WorkloadJob
+from gpuq.lab.campaign.workload_list import WorkloadJob
 
 # Steps take so long; twice as long while somebody else beats in the same folder. So a pair costs each a slowdown of 2.
 _CONTENDING = """

@@ -37,14 +37,14 @@ def test_the_first_pair_is_of_jobs_that_are_least_alike():
     assert {part.job.split()[0] for part in made[-1].parts} == {"net", "text"}
 
 
-def test_every_job_meets_somebody_before_any_meets_a_second():
+def test_every_job_is_in_a_pair_before_any_is_in_two():
     jobs = (*JOBS, a_job("game", 8, "play"))
     made = carry_out(jobs, [], Wanted(pairs=2))
     first, second = ({part.job for part in run.parts} for run in made[-2:])
     assert not first & second
 
 
-def test_a_campaign_that_was_killed_goes_on_and_a_list_that_grew_gets_what_it_lacks():
+def test_killed_campaign_goes_on_and_grown_list_gets_what_it_lacks():
     runs = carry_out(JOBS[:2], [], Wanted(pairs=1))
     after = carry_out(JOBS, runs, Wanted(pairs=2))
     assert after[: len(runs)] == runs

@@ -12,11 +12,11 @@ import pytest
 from gpuq.adapters.devices import Placement, ResidentProcess, ResidentUsage, Snapshot
 from gpuq.adapters.process import with_environment
 from gpuq.core.state.device import Reading
+from gpuq.lab.campaign.device import MeasuringDevice
 from gpuq.lab.campaign.ledger import DISTURBED, FAILED, MEASURED, OUT_OF_MEMORY
-from gpuq.lab.campaign.place import MeasuringDevice
+from gpuq.lab.campaign.monitor import RunMonitor
 from gpuq.lab.campaign.run import Bench
 from gpuq.lab.campaign.timing import Timing
-from gpuq.lab.campaign.watch import RunMonitor
 from tests.lab.campaign.jobs import contending, crashing, hungry, short, silent
 from tests.support.nouns import a_device
 
@@ -64,8 +64,8 @@ def bench(tmp_path: Path, twin: Twin):
 
 
 def a_bench(folder: Path, twin: Twin, timing: Timing = QUICK, check=lambda: None) -> Bench:
-    place = MeasuringDevice(DEVICE, twin.placement((DEVICE.id,)))
-    return Bench(RunMonitor(twin, place, folder / "work", os.environ, timing, check))
+    target = MeasuringDevice(DEVICE, twin.placement((DEVICE.id,)))
+    return Bench(RunMonitor(twin, target, folder / "work", os.environ, timing, check))
 
 
 def left_in(folder: Path) -> list[object]:
@@ -123,14 +123,14 @@ def test_a_crash_is_noted_with_its_reason(bench: Bench):
     assert run.parts[0].exit_code == 1
 
 
-def test_out_of_memory_is_told_from_a_crash_and_ends_its_partner(bench: Bench, tmp_path: Path):
+def test_out_of_memory_is_distinguished_from_a_crash_and_ends_the_pair(bench: Bench, tmp_path: Path):
     run = bench.pair(contending(tmp_path / "beats"), hungry(), None)
     assert run.outcome == OUT_OF_MEMORY
     assert "hungry 1" in run.reason
     assert "9 TiB" in run.reason
 
 
-def test_a_workload_that_ends_by_itself_is_told_to_go_on(bench: Bench):
+def test_workload_that_ends_by_itself_fails_with_a_hint(bench: Bench):
     run = bench.alone(short(), None)
     assert run.outcome == FAILED
     assert "train on" in run.reason
@@ -149,7 +149,7 @@ def test_a_program_that_is_not_there_is_noted(bench: Bench, tmp_path: Path):
     assert "/no/such/program" in run.reason
 
 
-def test_what_others_use_makes_a_run_disturbed(bench: Bench, twin: Twin, tmp_path: Path):
+def test_foreign_load_makes_a_run_disturbed(bench: Bench, twin: Twin, tmp_path: Path):
     twin.foreign = 55.0
     run = bench.alone(contending(tmp_path / "beats"), None)
     assert (run.outcome, run.foreign_utilization_pct) == (DISTURBED, 55.0)
@@ -162,7 +162,7 @@ def test_a_rate_that_is_never_tight_is_noted_as_such_when_its_time_is_over(tmp_p
     assert run.parts[0].alone_rate is not None
 
 
-def test_a_stop_in_the_middle_passes_through_and_leaves_nothing(tmp_path: Path, twin: Twin):
+def test_exception_of_check_passes_through_and_leaves_no_process(tmp_path: Path, twin: Twin):
     class Stopped(Exception):
         pass
 

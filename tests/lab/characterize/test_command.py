@@ -103,13 +103,13 @@ def test_nothing_to_describe_is_exit_code_2_with_its_fix(tmp_path: Path):
         (("--surprise",), "unrecognized"),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_the_client(tmp_path: Path, words: tuple[str, ...], sentence: str):
+def test_invalid_options_are_refused_by_the_command(tmp_path: Path, words: tuple[str, ...], sentence: str):
     done = gpuq(tmp_path, *words)
     assert done.returncode == 2
     assert sentence in done.stderr
 
 
-def test_what_nobody_foresaw_is_a_sentence_too(monkeypatch: pytest.MonkeyPatch, capsys, tables: Path):
+def test_unexpected_error_is_a_sentence(monkeypatch: pytest.MonkeyPatch, capsys, tables: Path):
     def fail(data: object) -> None:
         raise ZeroDivisionError("so it is")
 

@@ -43,7 +43,7 @@ def test_a_job_without_a_model_has_that_of_its_name() -> None:
     assert len({found.model for found in table.singles}) == 2
 
 
-def test_fractions_become_percent_and_it_is_said() -> None:
+def test_fractions_become_percent_with_a_note() -> None:
     table = clean(
         [single(name, utilization_pct=value) for name, value in zip("abcd", (0.1, 0.5, 1.0, 0.0), strict=True)], []
     )
@@ -100,13 +100,13 @@ def test_a_job_measured_elsewhere_keeps_its_model() -> None:
     assert table.pairs[0].models == {"VGG"}
 
 
-def test_rows_with_nothing_measured_are_left_out_and_said() -> None:
+def test_rows_without_measurement_are_left_out_with_a_note() -> None:
     table = clean([single("a")], [pair("a", "a", None, None)])
     assert not table.pairs
     assert said(table.notes, "1 pair with both slowdowns blank")
 
 
-def test_speeds_given_for_slowdowns_are_said() -> None:
+def test_speeds_given_for_slowdowns_are_noted() -> None:
     assert said(clean([], [pair("a", "b", 0.6, 0.7)]).notes, "look like speeds")
 
 

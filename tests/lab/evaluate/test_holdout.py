@@ -39,7 +39,7 @@ def whole() -> CleanTables:
 
 @settings(max_examples=60)
 @given(drawn)
-def test_a_model_held_out_is_nowhere_in_what_is_known(table: CleanTables) -> None:
+def test_held_out_model_is_in_no_training_row(table: CleanTables) -> None:
     models = [{model for pair in split.asked for model in pair.models} for split in by_model(table).pairs]
     for split, asked in zip(by_model(table).pairs, models, strict=True):
         held = asked - {model for pair in split.known for model in pair.models}
@@ -75,7 +75,7 @@ def test_a_pair_of_two_models_is_asked_with_either_held_out() -> None:
     assert sum(len(split.asked) for split in by_model(table).pairs) == 3
 
 
-def test_many_models_are_held_out_in_groups_and_it_is_said() -> None:
+def test_many_models_are_held_out_in_groups_with_a_note() -> None:
     table = clean([SingleMeasurement("V100", f"job-{i}x", f"m{i}x") for i in range(100)], [])
     held = by_model(table)
     assert len(held.singles) == MOST_FOLDS

@@ -35,7 +35,7 @@ def test_peak_figures_know_that_a_device_has_a_hundred_percent() -> None:
     assert (memory.error, memory.coverage_pct, memory.far_below_pct) == (35, 50, 50)
 
 
-def test_what_a_method_cannot_answer_it_is_not_judged_on() -> None:
+def test_method_is_not_judged_on_questions_without_an_answer() -> None:
     found = peak_figures(np.array([np.nan, 40]), np.array([np.nan, np.nan]), np.array([100.0, 50]), "memory")
     assert (found.n, found.error, found.coverage_pct) == (1, 20, None)
 
@@ -73,7 +73,7 @@ def test_types_of_devices_and_modes_are_learned_apart() -> None:
         assert devices == {single.device_type for question in questions for single in question}
 
 
-def test_a_job_is_asked_about_with_nothing_that_was_measured_of_it() -> None:
+def test_questions_contain_nothing_that_was_measured() -> None:
     spy = Spy()
     judge_singles(by_model(clean(tables.singles(), [])).singles, [Method("spy", utilization=spy.peaks)], "utilization")
     assert len(spy.asked) == 12
@@ -81,7 +81,7 @@ def test_a_job_is_asked_about_with_nothing_that_was_measured_of_it() -> None:
         assert question == SingleMeasurement("V100", question.job, question.model, question.batch_size)
 
 
-def test_one_that_knows_the_truth_is_right_and_one_without_an_answer_has_none() -> None:
+def test_perfect_method_has_no_error_and_silent_method_has_no_figures() -> None:
     alone = tables.singles()
     table = clean(alone, tables.pairs(alone, noise=0))
 

@@ -22,7 +22,7 @@ def directed(seed: int = 0) -> list[Directed]:
     ]
 
 
-def test_a_measured_pair_is_foretold_as_it_was_measured() -> None:
+def test_measured_pair_is_predicted_as_measured() -> None:
     rows = directed()
     answer = slowdowns(rows)([(row.job, row.beside) for row in rows])
     measured = np.array([row.slowdown for row in rows])
@@ -31,7 +31,7 @@ def test_a_measured_pair_is_foretold_as_it_was_measured() -> None:
     assert (answer.upper >= answer.point).all()
 
 
-def test_jobs_of_which_nothing_is_known_still_get_an_answer() -> None:
+def test_unknown_jobs_get_an_answer() -> None:
     answer = slowdowns(directed())(
         [(SingleMeasurement("V100", "new", "new"), SingleMeasurement("V100", "newer", "newer"))]
     )

@@ -17,7 +17,7 @@ def test_a_single_becomes_a_profile_and_blank_stays_unknown():
     assert profile_of(SINGLES[1]) == Profile("b")
 
 
-def test_each_row_teaches_both_directions_and_a_blank_one_none():
+def test_each_row_gives_both_directions_and_blanks_give_none():
     found = directed(
         [PairMeasurement("gpu", "mps", "a", "b", 1.2, None), PairMeasurement("gpu", "mps", "b", "a", 1.4, 1.3)]
     )

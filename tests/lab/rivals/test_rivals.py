@@ -31,7 +31,7 @@ def together(name: str, *kinds: str, where: World | None = None, cold: bool = Fa
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_each_bears_its_name_and_gets_every_job_done(name: str) -> None:
+def test_each_candidate_has_its_name_and_finishes_every_job(name: str) -> None:
     where = world(devices=2)
     run = play(name, arrivals("light", "heavy", "light", "heavy", "light"), where)
 
@@ -59,7 +59,7 @@ def test_each_bears_its_name_and_gets_every_job_done(name: str) -> None:
         ("oracle-exclusive", False, False, False),
     ],
 )
-def test_who_shares_by_whose_rule(name: str, two_light: bool, light_and_heavy: bool, two_heavy: bool) -> None:
+def test_which_pairs_share_by_each_rule(name: str, two_light: bool, light_and_heavy: bool, two_heavy: bool) -> None:
     assert together(name, "light", "light") == two_light
     assert together(name, "light", "heavy") == light_and_heavy
     assert together(name, "heavy", "heavy") == two_heavy
@@ -77,7 +77,7 @@ def test_speed_classes_add_up_to_two_at_most(slowdown: float, shares: bool) -> N
 
 
 @pytest.mark.parametrize("name", ["declared-memory-only", "utilisation-80-oom-retry", "sum-of-utilisation"])
-def test_memory_that_does_not_fit_keeps_apart_all_but_those_who_do_not_look(name: str) -> None:
+def test_memory_that_does_not_fit_keeps_jobs_apart_unless_the_rule_ignores_it(name: str) -> None:
     small = world()
     large = {n: replace(w, memory_bytes=9 * GIB) for n, w in small.workloads.items()}
     full = replace(small, workloads=large)
@@ -91,7 +91,7 @@ def test_a_rival_needs_no_first_run_where_gpuq_does() -> None:
     assert not together("packed", "light", "light", cold=True)
 
 
-def test_for_the_objective_saving_a_slow_pair_will_do_where_it_saves_enough() -> None:
+def test_objective_saving_admits_a_slow_pair_that_saves_enough() -> None:
     small = world()
     even = {speed: replace(small, pairs=dict.fromkeys(small.pairs, speed)) for speed in (1.7, 1.9)}
 
@@ -100,11 +100,11 @@ def test_for_the_objective_saving_a_slow_pair_will_do_where_it_saves_enough() ->
     assert not together("packed", "light", "heavy", where=even[1.7])
 
 
-def test_the_bounds_know_what_nobody_told_them() -> None:
+def test_bounds_know_everything_without_learning() -> None:
     assert together("oracle-packing", "light", "light", cold=True)
 
 
-def test_known_needs_let_jobs_share_and_leave_the_order_to_what_is_foretold() -> None:
+def test_known_needs_let_jobs_share_but_do_not_change_the_order() -> None:
     """So that a report can tell what sharing could add from what an order could."""
     long_first = mixed(10, 100, 20, every_s=1)
 
@@ -132,7 +132,7 @@ def test_the_shortest_left_stops_the_longer_one_which_keeps_its_work() -> None:
     assert len(run.jobs[0].attempts) == 2
 
 
-def test_the_least_served_stops_one_that_had_an_hour() -> None:
+def test_least_served_job_stops_one_that_ran_for_an_hour() -> None:
     run = play("least-attained-preemptive", mixed(8000, 20, every_s=4000), world())
     assert ends(run) == [12020, 8020]
 

@@ -37,7 +37,7 @@ def test_a_job_with_a_missing_pair_is_left_out_and_named() -> None:
 
 
 @given(st.sets(st.sampled_from([(x, y) for x in "abcd" for y in "abcd"])))
-def test_whatever_is_missing_no_pair_of_the_world_is(known: set[tuple[str, str]]) -> None:
+def test_every_pair_of_the_set_is_measured(known: set[tuple[str, str]]) -> None:
     pairs = [pair(x, y, 1.5, None) for x, y in sorted(known)]
     try:
         workload_set = measured_workloads("t", [], pairs)
@@ -48,24 +48,24 @@ def test_whatever_is_missing_no_pair_of_the_world_is(known: set[tuple[str, str]]
     assert set(workload_set.pairs) <= known
 
 
-def test_nothing_measured_both_ways_is_no_world() -> None:
+def test_set_without_a_pair_in_both_directions_is_refused() -> None:
     with pytest.raises(BadInput, match="of no job was every pair measured"):
         measured_workloads("t", SINGLES, [pair("a", "b", 1.2, None)])
 
 
-def test_two_types_of_device_are_no_world() -> None:
+def test_two_types_of_device_are_refused() -> None:
     with pytest.raises(BadInput, match="these pairs have 2") as wrong:
         measured_workloads("t", SINGLES, [*ALL, PairMeasurement("P100", "mps", "a", "a", 1.5, 1.5)])
     assert "one device_type" in wrong.value.fix
 
 
-def test_utilisations_that_nobody_measured_follow_from_a_job_beside_itself() -> None:
+def test_unmeasured_utilisation_follows_from_a_job_beside_itself() -> None:
     workload_set = measured_workloads("t", [], [pair("a", "a", 1.6, 1.6), pair("b", "b", 2.6, 2.6), pair("a", "b")])
     assert workload_set.workloads["a"].utilization_pct == pytest.approx(80)
     assert workload_set.workloads["b"].utilization_pct == 100, "no job wants more than all"
 
 
-def test_pairs_that_did_not_fit_are_endless_and_their_jobs_known_from_others() -> None:
+def test_pairs_that_did_not_fit_have_infinite_slowdown() -> None:
     pairs = [pair("a", "a", 1.2, 1.2), pair("a", "b", 1.5, 1.5), pair("a", "c", 1.1, 1.1), pair("c", "c", 1.0, 1.0)]
     workload_set = measured_workloads("t", [], [*pairs, pair("b", "c", 1.4, 1.4)], never_fit=[("b", "b")])
     assert math.isinf(workload_set.pairs["b", "b"])

@@ -35,7 +35,7 @@ def test_on_gavels_p100_memory_agrees_with_every_pair() -> None:
         assert (memory[a] + memory[b] <= workload_set.device_memory) is fit, (a, b)
 
 
-def test_a_folder_of_ones_own(tmp_path: Path) -> None:
+def test_folder_with_measured_tables(tmp_path: Path) -> None:
     (tmp_path / "singles.csv").write_text("device_type,job,utilization_pct,peak_memory_mib\nA,x,50,1000\nA,y,80,2000\n")
     (tmp_path / "pairs.csv").write_text(
         "device_type,job_a,job_b,slowdown_a,slowdown_b\nA,x,x,1.1,1.1\nA,x,y,1.2,1.4\nA,y,y,1.7,1.7\n"

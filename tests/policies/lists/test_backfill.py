@@ -1,4 +1,4 @@
-"""Who may go ahead of a job that cannot start yet. Two devices, one taken for an hour; a gang of two waits first."""
+"""Backfill rules: two devices, one busy for an hour, and a gang of two at the head of the queue."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def a_gang_waits(backfill: str, *, devices: int = 2, known: bool = True) -> Play
         ("easy", "long", False),
     ],
 )
-def test_one_device_is_free_and_the_gang_needs_two(backfill: str, kind: str, goes: bool) -> None:
+def test_job_behind_a_waiting_gang_starts_only_if_the_rule_allows(backfill: str, kind: str, goes: bool) -> None:
     play = a_gang_waits(backfill).happen(Submitted(a_job(3, kind=kind))).settle()
 
     assert (3 in play.launched()) == goes
     assert 2 not in play.launched()
 
 
-def test_with_devices_to_spare_a_reservation_holds_up_nobody() -> None:
+def test_reservation_leaves_other_devices_open() -> None:
     play = a_gang_waits("easy", devices=3)
     assert play.settle().launched()[2] == "gpu1"
 
@@ -49,13 +49,13 @@ def test_with_devices_to_spare_a_reservation_holds_up_nobody() -> None:
     assert 4 not in play.launched(), "there are no devices to spare"
 
 
-def test_a_reservation_without_an_end_in_sight_lets_nobody_in() -> None:
+def test_reservation_with_unknown_begin_admits_no_backfill() -> None:
     play = a_gang_waits("easy", known=False).happen(Submitted(a_job(3, kind="short"))).settle()
 
     assert 3 not in play.launched()
 
 
-def test_with_skipping_one_that_cannot_start_does_not_keep_others_from_sharing() -> None:
+def test_skip_lets_later_jobs_share_a_device() -> None:
     play = Playbook(Limits(patience_s=float("inf")), list_scheduler(ARRIVAL, NAMED["skip"]))
     play.forecast("light", a_forecast(20, 1)).forecast("heavy", a_forecast(98, 1)).happen(a_report(a_device()))
     for number, kind in ((1, "light"), (2, "heavy"), (3, "light")):
@@ -64,7 +64,7 @@ def test_with_skipping_one_that_cannot_start_does_not_keep_others_from_sharing()
 
 
 @pytest.mark.parametrize("backfill", ["strict", "easy"])
-def test_one_that_can_never_start_holds_up_nobody(backfill: str) -> None:
+def test_job_that_fits_no_device_blocks_no_other(backfill: str) -> None:
     play = Playbook(EXCLUSIVE, list_scheduler(ARRIVAL, NAMED[backfill])).happen(a_report(a_device()))
     play.happen(Submitted(a_job(1, device_count=9)), Submitted(a_job(2))).settle()
 

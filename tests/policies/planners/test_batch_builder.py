@@ -1,4 +1,4 @@
-"""What may be planned is what admission allows, and it is worth completions per hour."""
+"""A batch holds what admission allows, valued in weighted completions per hour."""
 
 import numpy as np
 import pytest
@@ -12,61 +12,61 @@ from gpuq.policies.planners.pairing import USUAL_SLOWDOWN, PairBook
 from tests.policies.shop import Shop, drawn, seeds, slowdown, tried, work
 
 
-def told(batch: Batch) -> dict[tuple[int, ...], float]:
-    """What options are worth, by the jobs that they start."""
-    who = ([a] if b == NO_PARTNER else [a, b] for a, b in zip(batch.first, batch.second, strict=True))
-    return {tuple(int(batch.jobs[i].id) for i in ids): float(v) for ids, v in zip(who, batch.value, strict=True)}
+def values_by_jobs(batch: Batch) -> dict[tuple[int, ...], float]:
+    """The value of each option by the ids of the jobs that it starts."""
+    started = ([a] if b == NO_PARTNER else [a, b] for a, b in zip(batch.first, batch.second, strict=True))
+    return {tuple(int(batch.jobs[i].id) for i in ids): float(v) for ids, v in zip(started, batch.value, strict=True)}
 
 
-def test_one_job_on_an_idle_device_is_worth_its_completions_per_hour() -> None:
+def test_job_on_idle_device_is_worth_its_completions_per_hour() -> None:
     shop = Shop(1)
     shop.submit(work(1, hours=0.5), work(2, hours=4))
-    worth = told(shop.batch(PairBook()))
+    worth = values_by_jobs(shop.batch(PairBook()))
     assert worth[1,] == 2
     assert worth[2,] == 0.25
 
 
-def test_two_that_may_share_are_worth_both_less_what_they_cost_each_other() -> None:
+def test_pair_is_worth_both_jobs_minus_their_slowdowns() -> None:
     shop = Shop(1)
     shop.submit(work(1, hours=4), work(2, hours=0.5))
-    worth = told(shop.batch())
-    assert worth[2, 1] == pytest.approx((2 + 0.25) / slowdown("light", "light"))  # the better one starts
+    worth = values_by_jobs(shop.batch())
+    assert worth[2, 1] == pytest.approx((2 + 0.25) / slowdown("light", "light"))  # the one with the higher rate starts
 
 
-def test_of_a_pair_that_nobody_has_seen_the_load_rule_decides_and_the_usual_cost_is_expected() -> None:
+def test_unknown_pair_is_judged_by_load_with_the_usual_slowdown() -> None:
     """Light and heavy are 110% together, which the budget allows; heavy and middling 140%."""
     shop = Shop(1)
     shop.submit(work(1, "heavy"), work(2, "light"), work(3, "light"), work(4, "middling"))
-    worth = told(shop.batch(PairBook()))
+    worth = values_by_jobs(shop.batch(PairBook()))
     assert worth[2, 3] == worth[1, 2] == pytest.approx(2 / USUAL_SLOWDOWN)
     assert (1, 4) not in worth
     assert (4, 1) not in worth
 
 
-def test_a_pair_that_is_worth_less_than_one_of_the_two_is_no_option() -> None:
+def test_pair_worth_less_than_one_of_its_jobs_is_no_option() -> None:
     shop = Shop(1)
     shop.submit(work(1, hours=0.1), work(2, hours=50))
-    assert set(told(shop.batch())) == {(1,), (2,)}
+    assert set(values_by_jobs(shop.batch())) == {(1,), (2,)}
 
 
-def test_what_residents_lose_is_taken_off() -> None:
+def test_residents_loss_is_subtracted() -> None:
     shop = Shop(1)
     shop.start(work(9, hours=2), "h0/0")
     shop.submit(work(1, hours=1))
     batch = shop.batch()
     cost = slowdown("light", "light")
-    assert told(batch)[1,] == pytest.approx(1 / cost - 0.5 * (1 - 1 / cost))
+    assert values_by_jobs(batch)[1,] == pytest.approx(1 / cost - 0.5 * (1 - 1 / cost))
     assert batch.worth[0, 0] == pytest.approx(1 / cost)
 
 
-def test_nobody_joins_where_admission_says_no() -> None:
+def test_no_option_where_admission_refuses() -> None:
     shop = Shop(1)
     shop.start(work(9, "heavy"), "h0/0")
     shop.submit(work(1, "heavy"))
     assert shop.batch().size == 0
 
 
-def test_a_gang_wants_devices_of_one_host_and_the_fast_type_is_worth_more() -> None:
+def test_gang_needs_devices_of_one_host_and_the_fast_type_is_worth_more() -> None:
     shop = Shop(2, 1, 2, types="AAB")
     shop.submit(work(1, hours=1, device_count=2))
     batch = shop.batch()
@@ -74,15 +74,15 @@ def test_a_gang_wants_devices_of_one_host_and_the_fast_type_is_worth_more() -> N
     assert list(batch.devices) == [2, 2]
 
 
-def test_a_gang_may_join_a_resident_on_one_of_its_devices() -> None:
+def test_gang_may_join_a_resident_on_one_of_its_devices() -> None:
     shop = Shop(2)
     shop.start(work(9, hours=2), "h0/0")
     shop.submit(work(1, hours=1, device_count=2))
     cost = slowdown("light", "light")
-    assert told(shop.batch())[1,] == pytest.approx(1 / cost - 0.5 * (1 - 1 / cost))
+    assert values_by_jobs(shop.batch())[1,] == pytest.approx(1 / cost - 0.5 * (1 - 1 / cost))
 
 
-def test_a_gang_is_as_slow_as_beside_its_worst_neighbour() -> None:
+def test_gang_is_as_slow_as_on_its_slowest_device() -> None:
     shop = Shop(2)
     shop.start(work(9, hours=2), "h0/0")
     batch = shop.batch()
@@ -91,22 +91,22 @@ def test_a_gang_is_as_slow_as_beside_its_worst_neighbour() -> None:
     assert shop.batch().worth[0, 0] == pytest.approx(1 / slowdown("light", "light"))
 
 
-def test_a_level_of_priority_is_worth_ten_of_the_one_below() -> None:
+def test_priority_weighs_ten_times_the_next_lower_one() -> None:
     shop = Shop(1)
     shop.submit(work(1, priority=3), work(2, priority=-1), work(3, priority=8))
-    worth = told(shop.batch())
+    worth = values_by_jobs(shop.batch())
     assert [worth[n,] for n in (2, 1, 3)] == pytest.approx([1, 10, 100])
 
 
-def test_an_unknown_duration_counts_as_the_median_and_a_very_short_one_as_a_minute() -> None:
+def test_unknown_duration_is_the_median_and_the_shortest_a_minute() -> None:
     shop = Shop(1)
     shop.submit(work(1, hours=None), work(2, hours=2), work(3, hours=0.0001))
-    worth = told(shop.batch())
+    worth = values_by_jobs(shop.batch())
     assert worth[3,] == pytest.approx(60)
     assert worth[1,] == pytest.approx(2 / 2.0001)
 
 
-def test_no_jobs_and_no_devices_make_an_empty_batch() -> None:
+def test_without_jobs_or_devices_the_batch_is_empty() -> None:
     shop = Shop(1)
     assert shop.batch().size == 0
     shop.submit(work(1))
@@ -114,18 +114,18 @@ def test_no_jobs_and_no_devices_make_an_empty_batch() -> None:
     assert build_batch(shop.context(), shop.context().waiting, [], PairBook()).size == 0
 
 
-def test_where_devices_are_never_shared_there_are_no_pairs() -> None:
+def test_exclusive_devices_have_no_pairs() -> None:
     shop = Shop(1, limits=Limits(residents_per_device=1))
     shop.submit(work(1), work(2))
-    assert set(told(shop.batch())) == {(1,), (2,)}
+    assert set(values_by_jobs(shop.batch())) == {(1,), (2,)}
 
 
-def test_the_foremost_have_priority_and_then_have_waited_longest() -> None:
+def test_foremost_orders_by_priority_then_by_waiting_time() -> None:
     jobs = [work(1), work(2, priority=1), work(3, submitted_at=0.0)]
     assert [job.id for job in foremost(jobs, 2)] == [2, 3]
 
 
-def test_features_are_what_is_foretold_and_unknown_is_not_a_number() -> None:
+def test_features_are_forecasts_and_unknown_ones_are_nan() -> None:
     shop = Shop(2)
     shop.start(work(9, "middling"), "h0/0")
     shop.submit(work(1, hours=None, submitted_at=900.0), work(2, "middling", 2, device_count=2, submitted_at=1000.0))
@@ -139,7 +139,7 @@ def test_features_are_what_is_foretold_and_unknown_is_not_a_number() -> None:
 
 @tried
 @given(seeds)
-def test_each_option_alone_is_admitted(seed: int) -> None:
+def test_every_option_alone_is_admitted(seed: int) -> None:
     shop = drawn(seed)
     context, batch = shop.context(), shop.batch()
     for option in range(batch.size):

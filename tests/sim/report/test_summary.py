@@ -17,6 +17,6 @@ def test_medians_and_ranges_over_seeds_in_the_order_in_which_candidates_came() -
     assert packed.median.energy_kwh is None, "no seed knew it"
 
 
-def test_a_ratio_of_what_is_not_known_is_not_known() -> None:
+def test_ratio_with_an_unknown_value_is_none() -> None:
     assert ratio(3, 2) == 1.5
     assert ratio(None, 2) is ratio(3, None) is ratio(3, 0) is None

@@ -24,7 +24,7 @@ def test_times_are_few_and_within(low: float, factor: float, log: bool) -> None:
 
 
 @given(value=st.floats(-1e9, 1e9), log=st.booleans())
-def test_nothing_is_drawn_outside(value: float, log: bool) -> None:
+def test_values_outside_the_scale_are_drawn_at_its_edge(value: float, log: bool) -> None:
     assert 10 <= AxisScale(1, 100, 10, 50, log)(value) <= 50
 
 

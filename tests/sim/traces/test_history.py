@@ -27,7 +27,7 @@ def record() -> Past:
     return past(devices, rows)
 
 
-def test_it_is_played_as_it_was(record: Past) -> None:
+def test_history_keeps_times_devices_and_measured_pairs(record: Past) -> None:
     found = of_past(record, ScenarioOptions(None), None)
     assert [job.submit_s for job in found.trace.arrivals] == [0, 100, 200, 200]
     assert found.world.devices == record.devices
@@ -35,14 +35,14 @@ def test_it_is_played_as_it_was(record: Past) -> None:
     assert found.world.slowdown("b", ["a"]) == 1.1
 
 
-def test_on_more_devices_they_are_of_the_commonest_sort(record: Past) -> None:
+def test_further_devices_are_of_the_most_frequent_class(record: Past) -> None:
     devices = of_past(record, ScenarioOptions(5), None).world.devices
     assert len(devices) == 5
     assert {device.type for device in devices} == {"GPU"}
     assert len({device.host for device in devices}) == 3
 
 
-def test_another_world_stands_behind_the_same_kinds(record: Past) -> None:
+def test_kinds_keep_their_names_in_another_world(record: Past) -> None:
     found = of_past(record, ScenarioOptions(None), law_workloads())
     assert set(found.world.workload_of) == {"a", "b"}
     assert found.world.name == "law"

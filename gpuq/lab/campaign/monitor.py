@@ -1,8 +1,5 @@
-"""The processes of one run, from their start to their end: looked at all the while.
-
-Arrives: jobs to start, a `MeasuringDevice` and a backend that reads it. Leaves: a `MonitoredJob` for each, with what the looks
-found, and its `MeasuredJob` for the ledger. Raises `Ended` as soon as one of them is over, and whatever a caller's `check`
-raises.
+"""The processes of one run from start to end: polls their step counters, samples the device, and notices when one of them
+ends.
 """
 
 from __future__ import annotations
@@ -25,15 +22,15 @@ from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Reading
 from gpuq.core.state.job import JobId
 from gpuq.lab.campaign.child import Child, end_leftovers, signals_held_back, start
+from gpuq.lab.campaign.device import MeasuringDevice
 from gpuq.lab.campaign.ledger import FAILED, OUT_OF_MEMORY, MeasuredJob
-from gpuq.lab.campaign.place import MeasuringDevice
-from gpuq.lab.campaign.steady import Interval, interval, ratio_interval
+from gpuq.lab.campaign.steady_state import Interval, interval, ratio_interval
 from gpuq.lab.campaign.timing import Timing
-from gpuq.lab.campaign.work import WorkloadJob
+from gpuq.lab.campaign.workload_list import WorkloadJob
 
 
 class Ended(Exception):
-    """A job is over before it was measured, or never began to count. `outcome` is the ledger's word for it."""
+    """A job ended before it was measured, or never counted a step. `outcome` is that of the ledger."""
 
     def __init__(self, outcome: str, reason: str) -> None:
         super().__init__(reason)
@@ -43,7 +40,7 @@ class Ended(Exception):
 
 @dataclass
 class MonitoredJob:
-    """A child, what the backend said of it, and its rates: alone and shared, one for each cycle."""
+    """A child with what the backend measured of it, and its rates alone and shared, one for each cycle."""
 
     child: Child
     meter: Meter
@@ -56,11 +53,11 @@ class MonitoredJob:
     bandwidths: list[float | None] = field(default_factory=list)
 
     def slowdown(self) -> Interval:
-        """Of its cycles so far, of which there is one at least."""
+        """The slowdown over its cycles so far, of which there must be at least one."""
         return ratio_interval(alone / shared for alone, shared in zip(self.alone, self.shared, strict=True))
 
     def part(self) -> MeasuredJob:
-        """What the run says of this job."""
+        """The job's part of the run, for the ledger."""
         child, measured = self.child, self.meter.measurement()
         ending = child.ending()
         slowed = self.slowdown() if self.shared and len(self.shared) == len(self.alone) else None
@@ -94,14 +91,14 @@ class RunMonitor:
     def __init__(
         self,
         backend: Backend,
-        place: MeasuringDevice,
+        target: MeasuringDevice,
         folder: Path,
         environ: Mapping[str, str],
         timing: Timing,
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self._backend = backend
-        self.place = place
+        self.target = target
         self._folder = folder
         self._environ = environ
         self.timing = timing
@@ -111,36 +108,36 @@ class RunMonitor:
         self._started = 0
         self.watched: list[MonitoredJob] = []
         self.foreign_pct: float | None = None
-        """The share of the device that others used at the last look."""
+        """Percent of the device that other processes used at the last sample; None where it is not known."""
 
     def clear(self) -> int:
         """End what a campaign that was killed left running; how many processes there were."""
         return sum(end_leftovers(self._folder / name) for name in ("0", "1"))
 
     def begin(self) -> None:
-        """Forget the last run."""
+        """Begin a new run."""
         self.watched, self.foreign_pct, self._oom = [], None, OomWatch()
 
     def start(self, job: WorkloadJob) -> None:
-        """Start one more job: the first on the place's cores, a second where it may warm up."""
-        index, placement = len(self.watched), self.place.placement
-        if index and self.place.warm_cores is not None:
-            placement = Placement(placement.env, self.place.warm_cores)
-        self._started += 1  # a number of its own: the backend takes differences from look to look
+        """Start one more job: the first on the target's cores, the second on those where it may warm up."""
+        index, placement = len(self.watched), self.target.placement
+        if index and self.target.warm_cores is not None:
+            placement = Placement(placement.env, self.target.warm_cores)
+        self._started += 1  # a new id for each: the backend computes differences between samples of one id
         with signals_held_back():
             child = start(job, self._folder / str(index), placement, self._environ, time.monotonic)
             meter = Meter(None, WINDOW_S, requested_share(child.env))
             self.watched.append(MonitoredJob(child, meter, AttemptId(JobId(self._started), 1)))
 
     def end(self) -> None:
-        """End all. They are asked first, so that they end side by side."""
+        """End all jobs. All get SIGTERM first, so that they end at the same time."""
         for one in self.watched:
             one.child.ask_to_end()
         for one in self.watched:
             one.child.end(self.timing.grace_s)
 
     def wait_for_steps(self) -> None:
-        """Until each has counted a step."""
+        """Wait until each job has counted a step. Raises Ended after `first_step_s`."""
         deadline = time.monotonic() + self.timing.first_step_s
         while silent := [one for one in self.watched if not one.child.marks]:
             if time.monotonic() > deadline:
@@ -149,7 +146,7 @@ class RunMonitor:
             self.let_pass(self.timing.poll_s)
 
     def let_pass(self, seconds: float) -> None:
-        """Let time pass, with an eye on everything."""
+        """Wait while polling and sampling. Raises Ended when a job ends, and whatever `check` raises."""
         until = time.monotonic() + seconds
         while True:
             self._check()
@@ -169,7 +166,7 @@ class RunMonitor:
             ending = one.child.ending()
             if ending is None:
                 continue
-            has_gpu = self.place.placement.cores is None
+            has_gpu = self.target.placement.cores is None
             ending = one.child.ending(self._oom.seconds_ago(), has_gpu) or ending
             outcome = OUT_OF_MEMORY if ending.ending in (DEVICE_OUT_OF_MEMORY, HOST_OUT_OF_MEMORY) else FAILED
             early = "; a workload has to train on until it is ended" if ending.exit_code == 0 else ""
@@ -177,7 +174,7 @@ class RunMonitor:
 
     def _sample(self, now: float) -> None:
         self._oom.look()
-        device = self.place.device.id
+        device = self.target.device.id
         residents = [ResidentProcess(one.attempt, one.child.identity.pid, (device,)) for one in self.watched]
         snapshot = self._backend.read(time.time(), residents)
         reading = snapshot.readings.get(device)
@@ -198,7 +195,7 @@ class RunMonitor:
             busy_pct=None if reading is None else reading.utilization_pct,
             partners=tuple(other.attempt for other in self.watched if other is not one),
             progress=read_progress(one.child.folder / "progress"),
-            total_memory_bytes=self.place.device.total_memory if self.place.placement.cores is None else None,
+            total_memory_bytes=self.target.device.total_memory if self.target.placement.cores is None else None,
         )
 
 

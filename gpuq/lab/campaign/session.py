@@ -1,7 +1,4 @@
-"""On what, with what and when a campaign was made: what a reader of its figures has to know.
-
-Arrives: the device, the arguments and the time. Leaves: a `Session` for the ledger. What this machine does not tell is None.
-"""
+"""What a reader of a campaign's figures has to know: machine, device, software versions and options of each start."""
 
 from __future__ import annotations
 
@@ -39,7 +36,7 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, tag="session"):
 
 
 def session(device: Device, cores: tuple[int, ...] | None, arguments: Sequence[str], now: float) -> Session:
-    """This start, on this machine."""
+    """A description of this start on this machine; what the machine does not tell is None. `now`: Unix seconds."""
     return Session(
         at=datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"),
         arguments=tuple(arguments),

@@ -1,12 +1,9 @@
-"""When a rate may be believed: how much of the beginning is warm-up, and how tight the rest is. Pure.
+"""Warm-up and confidence of a rate, from the marks of a step counter; pure.
 
-Arrives: marks of a step counter, each a moment (seconds of any steady clock) with the steps counted by then. Leaves: rates of
-windows, the first window that belongs to the steady state, and a mean with its 95% half-width.
-
-The end of the warm-up is where the mean of what follows has the least standard error (MSER: White 1997, An effective
-truncation heuristic for bias reduction in simulation output). It is sought in the first half: a least at the end of that half
-means that the rate still drifts. Neighbouring windows are alike (a garbage collection, another frequency), so the half-width is
-that of as many independent ones as their first autocorrelation leaves: n (1 - r) / (1 + r).
+The end of the warm-up is the point from which the mean of what follows has the least standard error (MSER: White 1997, "An
+effective truncation heuristic for bias reduction in simulation output"). It is sought in the first half of the windows; a
+minimum at the end of that half means that the rate still drifts. Neighbouring windows are correlated (a garbage collection, a
+change of frequency), so the half-width is that of n (1 - r) / (1 + r) independent windows, with r their first autocorrelation.
 """
 
 from __future__ import annotations
@@ -22,7 +19,7 @@ _FEWEST = 6
 
 
 class Mark(NamedTuple):
-    """A moment, and how many steps had been counted by then."""
+    """A time in seconds of any steady clock, and the steps counted by then."""
 
     at: float
     steps: int
@@ -30,20 +27,20 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean, its 95% half-width as a share of it (None from a single value), and of how many values."""
+    """A mean, its 95% half-width as a share of the mean (None for a single value), and the number of values."""
 
     mean: float
     half_width: float | None
     values: int
 
     def tight(self, wanted: float) -> bool:
-        """Whether the half-width is known, and at most this share of the mean."""
+        """Whether the half-width is known and at most `wanted`, a share of the mean."""
         return self.half_width is not None and self.half_width <= wanted
 
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """A rate in its steady state: steps per second over all of it, its interval, and when the steady state began."""
+    """A steady state: steps per second over all of it, its interval, and the time at which it began."""
 
     rate: float
     interval: Interval
@@ -51,7 +48,7 @@ class Steady:
 
 
 def rate_between(marks: Sequence[Mark], begin: float, end: float) -> tuple[float, int] | None:
-    """Steps per second from the first to the last step seen in this time, and how many steps; None without two marks."""
+    """(steps per second, steps) from the first to the last mark in this time; None without two marks."""
     inside = [mark for mark in marks if begin <= mark.at <= end]
     if len(inside) < 2 or inside[-1].at <= inside[0].at or inside[-1].steps <= inside[0].steps:
         return None
@@ -60,7 +57,7 @@ def rate_between(marks: Sequence[Mark], begin: float, end: float) -> tuple[float
 
 
 def windows(marks: Sequence[Mark], window_s: float) -> list[tuple[float, float]]:
-    """(beginning, rate) of windows that run from one seen step to another, each at least `window_s` long."""
+    """(start, rate) of consecutive windows from mark to mark, each at least `window_s` seconds long."""
     found = []
     first = marks[0] if marks else None
     for mark in marks:
@@ -71,7 +68,7 @@ def windows(marks: Sequence[Mark], window_s: float) -> list[tuple[float, float]]
 
 
 def warm_up(rates: Sequence[float]) -> int | None:
-    """How many of these windows are warm-up; None where the rate still drifts, or there are too few to tell."""
+    """The number of windows that are warm-up; None where the rate still drifts or there are too few windows."""
     if len(rates) < _FEWEST:
         return None
     last = len(rates) // 2
@@ -81,7 +78,7 @@ def warm_up(rates: Sequence[float]) -> int | None:
 
 
 def steady(marks: Sequence[Mark], window_s: float) -> Steady | None:
-    """The steady state of what was seen so far; None before there is one."""
+    """The steady state of the marks so far; None before there is one."""
     found = windows(marks, window_s)
     cut = warm_up([rate for _, rate in found])
     if cut is None:
@@ -94,24 +91,26 @@ def steady(marks: Sequence[Mark], window_s: float) -> Steady | None:
 
 
 def later_half(marks: Sequence[Mark]) -> Steady | None:
-    """What a job that never became steady did in the later half of its time, of which one mark at least was seen."""
+    """The rate in the later half of the time, for a job that never became steady; None without two marks there."""
     since = (marks[0].at + marks[-1].at) / 2
     found = rate_between(marks, since, math.inf)
     return None if found is None else Steady(found[0], Interval(found[0], None, 1), since)
 
 
 def interval(values: Sequence[float], *, in_time: bool = False) -> Interval:
-    """The mean of values above 0 and its half-width. `in_time`: they follow each other, so that neighbours may be alike."""
+    """The mean of values above 0 with its interval. `in_time`: the values are a time series, so neighbours may be
+    correlated.
+    """
     mean = fmean(values)
     if len(values) < 2 or mean <= 0:
         return Interval(mean, None, len(values))
-    independent = max(2.0, len(values) * _thinning(values, mean) if in_time else len(values))
+    independent = max(2.0, len(values) * _independent_share(values, mean) if in_time else len(values))
     half = _student(round(independent) - 1) * stdev(values) / math.sqrt(independent)
     return Interval(mean, half / mean, len(values))
 
 
 def ratio_interval(ratios: Iterable[float]) -> Interval:
-    """The geometric mean of ratios, and its half-width: slowdowns are multiples."""
+    """The geometric mean of ratios such as slowdowns, with its interval."""
     logs = [math.log(ratio) for ratio in ratios]
     middle = math.exp(fmean(logs))
     if len(logs) < 2:
@@ -128,15 +127,15 @@ def _student(freedom: int) -> float:
 
 
 def _error(rates: Sequence[float]) -> float:
-    """The squared standard error of their mean, as MSER takes it."""
+    """The squared standard error of their mean, as MSER defines it."""
     mean = fmean(rates)
     return math.fsum((rate - mean) ** 2 for rate in rates) / len(rates) ** 2
 
 
-def _thinning(values: Sequence[float], mean: float) -> float:
+def _independent_share(values: Sequence[float], mean: float) -> float:
     squares = math.fsum((value - mean) ** 2 for value in values)
     if squares <= 0:
         return 1.0
     products = math.fsum((one - mean) * (next_ - mean) for one, next_ in pairwise(values))
-    alike = min(0.99, max(0.0, products / squares))
-    return (1 - alike) / (1 + alike)
+    correlation = min(0.99, max(0.0, products / squares))
+    return (1 - correlation) / (1 + correlation)

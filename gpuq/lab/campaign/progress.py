@@ -1,4 +1,4 @@
-"""What a person is told of a campaign, on stderr: each run in a line, what is left, and a bar where stderr is a terminal."""
+"""A campaign's progress on stderr: a line for each run, what is left, and a progress bar if stderr is a terminal."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from gpuq.lab.campaign.ledger import MEASURED, MeasuredRun
 from gpuq.lab.campaign.plan import Left
 
-Tell = Callable[[MeasuredRun | None, int, float], None]
+Show = Callable[[MeasuredRun | None, int, float], None]
 """Called with the run that was made (None: before the first), how many runs are left, and how many seconds they will take."""
 
 
 @contextmanager
-def telling() -> Iterator[Tell]:
-    """A progress bar with the time left on stderr where that is a terminal; a line for each run either way."""
+def progress_display() -> Iterator[Show]:
+    """A function that shows progress while the block runs: lines, and a bar with the time left if stderr is a terminal."""
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     if not console.is_terminal:
         yield _plain_lines
@@ -28,14 +28,14 @@ def telling() -> Iterator[Tell]:
         task = shown.add_task("measuring", total=None, left="")
         made = 0
 
-        def tell(run: MeasuredRun | None, left: int, seconds_left: float) -> None:
+        def show(run: MeasuredRun | None, left: int, seconds_left: float) -> None:
             nonlocal made
             if run is not None:
                 made += 1
                 shown.console.print(_describe(run), markup=False)
             shown.update(task, completed=made, total=made + left, left=f"about {seconds_left / 60:.0f} min left")
 
-        yield tell
+        yield show
 
 
 def _plain_lines(run: MeasuredRun | None, left: int, seconds_left: float) -> None:
@@ -63,11 +63,11 @@ def _width(value: float | None) -> str:
     return "" if value is None else f" ±{100 * value:.1f}%"
 
 
-def told(left: Left) -> str:
-    """What is left, in words."""
+def describe_left(left: Left) -> str:
+    """The runs that are left, in words."""
     return f"{left.alone} jobs alone, {left.pairs} pairs, {left.again} again"
 
 
 def say(sentence: str) -> None:
-    """A sentence on stderr, beside the result on stdout."""
+    """Print a sentence on stderr; stdout is for the result."""
     print(sentence, file=sys.stderr, flush=True)  # noqa: T201

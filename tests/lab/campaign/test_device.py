@@ -9,8 +9,8 @@ import pytest
 from gpuq.adapters.devices import Placement
 from gpuq.core.state.device import Device
 from gpuq.errors import BadInput, NotFound
-from gpuq.lab.campaign import place
-from gpuq.lab.campaign.place import Choice, opened
+from gpuq.lab.campaign import device as campaign_device
+from gpuq.lab.campaign.device import Choice, opened
 from gpuq.settings import Settings, load
 from tests.support.nouns import a_device
 
@@ -51,9 +51,11 @@ def told(monkeypatch):
             return self.backend
 
     found = Told()
-    monkeypatch.setattr(place, "open_backend", found.open)
-    monkeypatch.setattr(place.mps, "start", lambda settings: found.events.append(f"start {settings.home.mps_pipes}"))
-    monkeypatch.setattr(place.mps, "stop", lambda settings: found.events.append("stop"))
+    monkeypatch.setattr(campaign_device, "open_backend", found.open)
+    monkeypatch.setattr(
+        campaign_device.mps, "start", lambda settings: found.events.append(f"start {settings.home.mps_pipes}")
+    )
+    monkeypatch.setattr(campaign_device.mps, "stop", lambda settings: found.events.append("stop"))
     return found
 
 

@@ -10,7 +10,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.lab.campaign.steady import Mark, interval, later_half, rate_between, ratio_interval, steady, warm_up, windows
+from gpuq.lab.campaign.steady_state import (
+    Mark,
+    interval,
+    later_half,
+    rate_between,
+    ratio_interval,
+    steady,
+    warm_up,
+    windows,
+)
 
 
 def marks_of(rates: list[float], window_s: float = 1.0, per_window: int = 10) -> list[Mark]:
@@ -47,7 +56,7 @@ def test_a_rate_that_still_climbs_is_not_steady():
     assert steady(marks_of([10.0 * k for k in range(1, 21)]), 1.0) is None
 
 
-def test_of_a_rate_that_was_never_steady_the_later_half_is_told_and_not_called_tight():
+def test_rate_that_was_never_steady_is_that_of_the_later_half_without_interval():
     found = later_half(marks_of([10.0] * 10 + [30.0] * 10))
     assert found is not None
     assert (found.rate, found.since) == (pytest.approx(30), pytest.approx(10))
@@ -55,7 +64,7 @@ def test_of_a_rate_that_was_never_steady_the_later_half_is_told_and_not_called_t
     assert later_half([Mark(1, 1)]) is None
 
 
-def test_few_windows_say_nothing():
+def test_too_few_windows_have_no_steady_state():
     assert warm_up([100.0] * 5) is None
     assert steady([], 1.0) is None
     assert rate_between([Mark(1, 1)], 0, 2) is None
@@ -83,7 +92,7 @@ def test_windows_hold_every_step_between_their_ends_once(moves: list[tuple[float
         assert counted == pytest.approx(last, rel=1e-6, abs=1e-6)
 
 
-def test_an_interval_holds_the_true_mean_as_often_as_it_says():
+def test_interval_covers_the_true_mean_95_percent_of_the_time():
     """Of 400 draws of 8 values, 95% should hold it; fewer than 90% would be 4.5 standard deviations off."""
     chance = random.Random(7)
     held = 0

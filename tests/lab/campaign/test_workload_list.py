@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpuq.errors import BadInput
-from gpuq.lab.campaign.work import read_list
+from gpuq.lab.campaign.workload_list import read_list
 
 LISTS = sorted((Path(__file__).parents[3] / "workloads").glob("campaign*.toml"))
 
@@ -55,14 +55,14 @@ def test_the_same_work_has_the_same_digest_on_any_machine_and_other_work_another
         (table() + "colour = 1\n", "colour"),
     ],
 )
-def test_what_makes_no_sense_is_said_with_the_file(tmp_path: Path, text: str, said: str):
+def test_invalid_list_is_refused_with_its_file(tmp_path: Path, text: str, said: str):
     with pytest.raises(BadInput) as wrong:
         read_list(listed(tmp_path, text))
     assert said in wrong.value.message
     assert "list.toml" in wrong.value.message
 
 
-def test_a_list_that_is_not_there_is_said(tmp_path: Path):
+def test_missing_list_is_refused(tmp_path: Path):
     with pytest.raises(BadInput, match="nowhere"):
         read_list(tmp_path / "nowhere.toml")
 

@@ -1,9 +1,7 @@
-"""On which device a campaign measures, and how its two jobs share it.
+"""Opens the device that a campaign measures on, and decides how its two jobs share it.
 
-Arrives: the settings and what the person asked for. Leaves: an open backend, a `MeasuringDevice` and the way of sharing, for as
-long as they are needed. A CPU device is a core (`--cores`: so many); both jobs of a pair are pinned to it, the kernel slices
-its time, and the second may warm up on the next device's cores. For MPS a control daemon of the campaign's own is started in
-`folder`, and ended with it. Raises BadInput or NotFound where there is no such device.
+A CPU device is one core (or `--cores`); both jobs of a pair are pinned to it, and the second may warm up on the next device's
+cores. For MPS the campaign starts a control daemon of its own and ends it afterwards.
 """
 
 from __future__ import annotations
@@ -32,7 +30,7 @@ TIME_SLICING, MPS = SHARING_MODES
 
 @dataclass(frozen=True)
 class MeasuringDevice:
-    """The device, how a job is put on it, and on which other cores a second one may warm up (None: on the device itself)."""
+    """The device, the placement of its jobs, and other cores on which a second job may warm up (None: on the device itself)."""
 
     device: Device
     placement: Placement
@@ -41,7 +39,7 @@ class MeasuringDevice:
 
 @dataclass(frozen=True)
 class Choice:
-    """What a person asked for: a backend, cores of a CPU device, a device's index, name or UUID, a way of sharing."""
+    """The user's options: a backend, cores of a CPU device, a device's index, name or UUID, a way of sharing."""
 
     backend: Literal["auto", "nvml", "cpu"] = "auto"
     cores: int = 1
@@ -51,7 +49,10 @@ class Choice:
 
 @contextmanager
 def opened(settings: Settings, choice: Choice, folder: Path) -> Iterator[tuple[Backend, MeasuringDevice, str]]:
-    """The backend, the place, and how jobs share it as the tables name it."""
+    """The open backend, the device, and its way of sharing as the tables name it. `folder` is for the MPS daemon's files.
+
+    Raises BadInput or NotFound where there is no such device.
+    """
     count = len(os.sched_getaffinity(0)) // choice.cores
     if count < 1:
         raise BadInput(f"--cores {choice.cores} is more than this process may use.", fix="Ask for fewer.")
@@ -62,16 +63,16 @@ def opened(settings: Settings, choice: Choice, folder: Path) -> Iterator[tuple[B
         cpu_cores=choice.cores,
         mps=choice.sharing == MPS or (choice.sharing is None and settings.devices.mps),
     )
-    # The daemon's own MPS is left alone: its folder of pipes is another one.
+    # A home of its own, so that a running gpuq's MPS daemon, with its pipes in another folder, is not touched.
     ours = replace(settings, devices=devices, home=Home(folder.absolute()))
     backend = open_backend(ours)
     try:
-        place = _place(backend, choice.device)
-        sharing = _sharing(place, choice.sharing)
+        target = _target(backend, choice.device)
+        sharing = _sharing(target, choice.sharing)
         if sharing == MPS:
             mps.start(ours)
         try:
-            yield backend, place, sharing
+            yield backend, target, sharing
         finally:
             if sharing == MPS:
                 mps.stop(ours)
@@ -79,7 +80,7 @@ def opened(settings: Settings, choice: Choice, folder: Path) -> Iterator[tuple[B
         backend.close()
 
 
-def _place(backend: Backend, named: str | None) -> MeasuringDevice:
+def _target(backend: Backend, named: str | None) -> MeasuringDevice:
     device = _find(backend, named)
     placement = backend.placement([device.id])
     others = [one for one in backend.devices() if one.id != device.id]
@@ -102,17 +103,17 @@ def _find(backend: Backend, named: str | None) -> Device:
     )
 
 
-def _sharing(place: MeasuringDevice, asked: str | None) -> str:
-    if PIPES in place.placement.env:
+def _sharing(target: MeasuringDevice, asked: str | None) -> str:
+    if PIPES in target.placement.env:
         return MPS
     if asked == MPS:
         raise BadInput(
-            f"{label(place.device)} can only be shared by time-slicing.",
+            f"{label(target.device)} can only be shared by time-slicing.",
             fix="Leave out --sharing, or name a whole GPU.",
         )
-    if place.device.sharing == MPS:
+    if target.device.sharing == MPS:
         raise BadInput(
-            f"{label(place.device)} is under an MPS server that is not ours.",
+            f"{label(target.device)} is under an MPS server that is not ours.",
             fix="End it (nvidia-cuda-mps-control) first.",
         )
     return TIME_SLICING

@@ -1,7 +1,6 @@
 """The list of a campaign: workloads, and the batch sizes that each is measured at.
 
-Arrives: a TOML file (docs/characterize.md). Leaves: one `WorkloadJob` per workload and batch size, in the file's order. Raises
-BadInput with what to write instead. `{python}` and `{batch_size}` in a command are replaced; it never passes through a shell.
+The list is a TOML file (docs/characterize.md). `{python}` and `{batch_size}` in a command are replaced; no shell is involved.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _NAME = re.compile(r"[\w.+-]{1,80}")
 
 
 class _Workload(msgspec.Struct, forbid_unknown_fields=True):
-    """A `[[workload]]` table, as written."""
+    """A `[[workload]]` table of the file."""
 
     name: str
     command: tuple[str, ...]
@@ -37,7 +36,7 @@ class _List(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True)
 class WorkloadJob:
-    """A workload at one batch size. `command` still has its `{python}`, so that it names the same work on any machine."""
+    """A workload at one batch size. `command` still contains `{python}`, so that it is the same on every machine."""
 
     model: str
     batch_size: int
@@ -47,23 +46,23 @@ class WorkloadJob:
 
     @property
     def name(self) -> str:
-        """Its name in all tables."""
+        """The job's name in all tables."""
         return f"{self.model} {self.batch_size}"
 
     @property
     def digest(self) -> str:
-        """Changes with the command and its environment: what was measured under another digest is of other work."""
+        """A hash of command and environment: runs with another digest measured other work."""
         words = (self.model, str(self.batch_size), *self.command, *(part for pair in self.env for part in pair))
         return hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
 
     @property
     def arguments(self) -> tuple[str, ...]:
-        """The command to start here."""
+        """The command as it is started on this machine."""
         return tuple(word.replace("{python}", sys.executable) for word in self.command)
 
 
 def read_list(path: Path) -> tuple[WorkloadJob, ...]:
-    """The jobs of this file. Raises BadInput."""
+    """The jobs of this file, in its order. Raises BadInput that says what to write instead."""
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
         listed = msgspec.convert(table, _List)
@@ -101,7 +100,9 @@ def _check_names(path: Path, workloads: tuple[_Workload, ...]) -> None:
     names = [workload.name for workload in workloads]
     odd = next((name for name in names if not _NAME.fullmatch(name)), None)
     if odd is not None:
-        raise BadInput(f"{path}: `{odd}` is no name of a workload.", fix="Use letters, digits, `_`, `.`, `+` and `-`.")
+        raise BadInput(
+            f"{path}: `{odd}` is not a name of a workload.", fix="Use letters, digits, `_`, `.`, `+` and `-`."
+        )
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise BadInput(f"{path} lists `{twice}` twice.", fix="Give each workload a name of its own.")
