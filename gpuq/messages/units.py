@@ -52,7 +52,7 @@ def duration(seconds: float | None) -> str:
 
 
 def about(seconds: float) -> str:
-    """`40s`, `48m`, `1h40m`, `2d3h`: an estimate is not told to the second."""
+    """`40s`, `48m`, `1h40m`, `2d3h`: an estimate has no use for seconds."""
     minutes = round(seconds / 60)
     if seconds < 60:
         return f"{max(0, round(seconds))}s"

@@ -12,7 +12,7 @@ import pytest
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobState
 from gpuq.errors import Unreachable
-from gpuq.wire import Ring
+from gpuq.wire import WakeUp
 from tests.api.conftest import Endpoint
 from tests.api.support import GIB, afternoon, live_device, picture, submission
 
@@ -35,7 +35,7 @@ async def test_one_job(endpoint: Endpoint) -> None:
     assert kept.kind.endswith(":python")
     assert kept.features == {"arguments": 2}
     await rung(endpoint, 1)
-    assert endpoint.stream.messages == [Ring()]
+    assert endpoint.stream.messages == [WakeUp()]
 
 
 async def test_a_held_job_waits_for_its_release(endpoint: Endpoint) -> None:

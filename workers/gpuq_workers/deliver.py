@@ -56,7 +56,7 @@ class Delivery:
         if self._spool.last == 0:
             await self._try(self._learn_number())
 
-    async def report(self, report: wire.Report) -> None:
+    async def report(self, report: wire.HostReport) -> None:
         """Send a report; if that does not work it is lost, the next one follows in a second."""
         await self._try(self._inbox.add(wire.seal(report, self._key)))
 

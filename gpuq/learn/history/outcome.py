@@ -1,7 +1,8 @@
-"""What one finished attempt taught: the row that history, training and scoring all work on.
+"""What one finished attempt teaches: the row that history, training and scoring all work on.
 
-Arrives: an ended attempt and its job as the record has them. Leaves: an `Outcome`, or None where nothing was measured
-or the row cannot be right (a poisoned or damaged row must not teach anything). Features are those stored at launch.
+It is read from an ended attempt and its job as the record has them. Each measured value is checked by itself, because the
+record may hold damaged or poisoned rows, and learning must not use a value that cannot be right. Features are those stored at
+launch.
 """
 
 # ruff: noqa: D102 - the properties below are the fields of rows that contract.py describes.
@@ -36,7 +37,7 @@ Slowdowns = tuple[tuple[str, float, float | None, float | None], ...]
 class Outcome:
     """One finished attempt. Percent, bytes, seconds, steps per second; a slowdown is time together / time alone.
 
-    `whole` tells whether the peaks are those of the whole job: it completed, or made measured progress before its end.
+    `whole`: the peaks are those of the whole job, because it completed, or made measured progress before its end.
     Else they are only what the job needs at least. `slowdowns` holds (partner's kind, value, low, high). `sharing` is how
     the device was shared: "mps", "time-slicing", or None where it is not known.
     """
@@ -60,12 +61,12 @@ class Outcome:
     attempt: tuple[int, int] | None = None
     owner: str | None = None
     forecast: Forecast | None = None
-    """What was foretold at launch, as it was stored then; None where nothing was."""
+    """The forecast as it was stored at launch; None where there was none."""
     sharing: str | None = None
     memory_cause: str | None = None
-    """Whose use left the device without memory (`core.attempt.MemoryCause`); None where that is not known."""
+    """Whose use left the device without memory (a `MemoryCause`); None where that is not known."""
     power_w: float | None = None
-    """What each of its devices drew in the mean, in watts; None beside others, whose part of it is only an estimate."""
+    """The mean power of each of its devices, in watts; None for an attempt that shared, whose part of it is only an estimate."""
     first_step_s: float | None = None
     """From its start to its first step; None where no step was counted."""
     utilization_at_most: float | None = None
@@ -116,7 +117,7 @@ class AttemptSide(Protocol):
 def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[str, str]) -> Outcome | None:
     """The outcome of an ended attempt. None if it never ran, its device's type is unknown, or its row cannot be right.
 
-    `device_types` (device id -> type) is asked only where the row does not name the type itself.
+    `device_types` (device id -> type) is used only where the row does not name the type itself.
     """
     actual, started, ended = attempt.actual, attempt.started_at, attempt.ended_at
     if actual is None or ended is None or attempt.ending is None or not math.isfinite(ended):

@@ -1,9 +1,8 @@
-"""Once a second: what every device and every resident of this host does, and what it adds up to per attempt.
+"""Reads every device and every resident of this host once a second, and sums it up per attempt.
 
-Arrives: the residents that the worker service watches. Leaves: a `Sample` for the report, and a `Measurement` for each
-attempt that ends. Each attempt's state is kept in `measure.json` in its folder; errors that the driver reports of its
-device while it is there are lines of the file `xid` (`NUMBER UNIX_TIME`). A reading that cannot be taken is None; a folder
-that cannot be written costs the measurement after a restart, nothing else.
+A look gives a `Sample` for the report; an attempt that ends gives a `Measurement`. Each attempt's state is kept in
+`measure.json` in its folder. Errors that the driver reports of its device while it runs become lines of the file `xid` (`NUMBER
+UNIX_TIME`). A reading that cannot be taken is None. A folder that cannot be written only costs the measurement after a restart.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ class WatchedResident:
     folder: Path
     started_at: float | None
     blink: bool = False
-    """Whether its submitter lets it be paused for a moment, and asked for the same of its partners."""
+    """Whether its submitter allowed pauses for a moment (`--blink`); a pair is measured so only if both did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +59,7 @@ class AloneSteps:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look at this host, in the words of `HostReported`."""
+    """One look at this host: the fields of `HostReported` that come from it."""
 
     readings: tuple[tuple[DeviceId, Reading], ...]
     residents: tuple[ResidentReport, ...]
@@ -82,7 +81,7 @@ class _Kept(msgspec.Struct):
 
 
 class Sampler:
-    """Looks, and remembers what each attempt's looks add up to."""
+    """Takes the looks, and keeps each attempt's meter."""
 
     def __init__(
         self, backend: Backend, clock: Callable[[], float] = time.monotonic, window_s: float = WINDOW_S
@@ -114,7 +113,7 @@ class Sampler:
             watched.meter.pause()
 
     def go_on(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
-        """The pause is over, and this was measured in it."""
+        """The pause is over; `measured` is what was measured in it."""
         for watched in self._of(attempts):
             watched.meter.go_on()
         if measured is not None:
@@ -122,7 +121,7 @@ class Sampler:
                 watched.meter.add_blink(measured.partners, measured.steps, measured.seconds)
 
     def note(self, attempt: AttemptId, why_not: str) -> None:
-        """Why nobody is paused to measure this attempt; of no interest once somebody was."""
+        """Note why no partner is paused to measure this attempt. Ignored once one was."""
         for watched in self._of([attempt]):
             if not any(segment.blink for segment in watched.meter.state.segments):
                 watched.meter.state.blink = f"never so far, since {why_not}"
@@ -141,7 +140,7 @@ class Sampler:
         return measurement if measurement.steps else replace(measurement, not_counted=why_not_counted(counter))
 
     def close(self) -> None:
-        """Keep what is known of every attempt, and let go of the driver."""
+        """Write the state of every attempt, and close the driver."""
         for watched in self._watched.values():
             _write(watched)
         self._backend.close()
@@ -201,13 +200,13 @@ class Sampler:
 
 
 def partners_of(resident: WatchedResident, residents: Sequence[WatchedResident]) -> list[WatchedResident]:
-    """Those of the residents that share a device with this one."""
+    """The other residents that share a device with this one."""
     own = set(resident.devices)
     return [other for other in residents if other.attempt != resident.attempt and own.intersection(other.devices)]
 
 
 def read_measurement(folder: Path) -> Measurement | None:
-    """What the worker service last wrote of the attempt in `folder`; None when there is nothing sound."""
+    """The measurement that was last written into `folder`; None without a readable one."""
     kept = _read_kept(folder)
     return None if kept is None else kept.measurement
 
@@ -239,7 +238,7 @@ def _read_kept(folder: Path) -> _Kept | None:
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:
-        _log.warning("the measurement in %s starts anew: %s", folder, error)
+        _log.warning("discarding the unreadable measurement in %s: %s", folder, error)
         return None
 
 
