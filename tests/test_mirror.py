@@ -29,7 +29,7 @@ ELSEWHERE = {
     "gpuq/lab/campaign/made.py": "tests/lab/campaign/test_files.py",
     # Through the command, as people meet them.
     "gpuq/cli/": "tests/cli/test_verbs.py",
-    "gpuq/codec.py": "tests/daemon/test_loop.py",
+    "gpuq/messages/codec.py": "tests/daemon/test_loop.py",
     "gpuq/core/state/attempt.py": "tests/core/state/test_state.py",
     "gpuq/core/scheduling/drain.py": "tests/core/test_gangs.py",
     "gpuq/core/state/index.py": "tests/core/test_promises.py",
@@ -80,7 +80,7 @@ ELSEWHERE = {
     "gpuq/lab/sim/conformance.py": "tests/policies/test_conformance.py",
     "gpuq/lab/sim/exercises.py": "tests/policies/test_conformance.py",
     "gpuq/lab/rivals/": "tests/sim/test_rivals.py",
-    "gpuq/submission.py": "tests/api/test_submit.py",
+    "gpuq/messages/submission.py": "tests/api/test_submit.py",
     # Parts of the report, which is only read whole.
     "gpuq/sim/report/headline.py": "tests/sim/report/test_report.py",
     "gpuq/sim/report/page.py": "tests/sim/report/test_report.py",

@@ -1,6 +1,6 @@
 """The options that describe a job, shared by `submit`, `run` and `predict`, and the submission they make.
 
-Leaves: the JSON body of `POST /api/v1/jobs`, as `gpuq.submission.Submission` wants it; left out is what was not said.
+Leaves: the JSON body of `POST /api/v1/jobs`, as `gpuq.messages.submission.Submission` wants it; left out is what was not said.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from gpuq.cli.quantities import parse_duration, parse_moment, parse_size, parse_
 from gpuq.errors import BadInput
 
 _MOST_GPUS = 64
-# Limits of `gpuq.submission.Submission`, checked here so that the message names the option.
+# Limits of `gpuq.messages.submission.Submission`, checked here so that the message names the option.
 _LONGEST = {"name": 200, "project": 200, "kind": 400}
-# Those of `gpuq.submission.Signal`.
+# Those of `gpuq.messages.submission.Signal`.
 _SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
 USAGE = """\

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpuq.adapters.store.contract import Entry
-from gpuq.codec import from_plain, noun, plain, to_plain
 from gpuq.core.state.actions import Action, Archive, Launch, Requeue, Revoke, SetPendingReason, Stop
 from gpuq.core.state.attempt import Attempt
 from gpuq.core.state.device import Device, DeviceId, Host, Reading
@@ -33,6 +32,7 @@ from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.state import State, apply
 from gpuq.core.state.usage import Usage
 from gpuq.core.state.verdict import Verdict
+from gpuq.messages.codec import from_plain, noun, plain, to_plain
 
 RESTORED = "Restored"
 

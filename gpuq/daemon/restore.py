@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow, Service, Store
-from gpuq.codec import noun
 from gpuq.core.state.actions import Launch
 from gpuq.core.state.attempt import Attempt, StopReason
 from gpuq.core.state.job import ENDED, Job, JobId, JobState
 from gpuq.core.state.state import State
 from gpuq.core.state.usage import HALF_LIFE_S, UNUSED, Usage
 from gpuq.core.state.verdict import Verdict
-from gpuq.submission import JobRecord, to_core
+from gpuq.messages.codec import noun
+from gpuq.messages.submission import JobRecord, to_core
 
 # Read a page at a time: the records of all jobs at once would enlarge the process for good.
 _ROWS_AT_ONCE = 500

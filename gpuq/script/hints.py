@@ -1,7 +1,8 @@
 """What a script says of its job, in the form that goes with a submission.
 
-Arrives: the script, the words after it, the folder. Leaves: `hints`, plain and bounded as `gpuq.submission.Hints` wants it,
-or None where nothing is to be read. What the command itself says is not repeated but where only the script knows what it means.
+Arrives: the script, the words after it, the folder. Leaves: `hints`, plain and bounded as `gpuq.messages.submission.Hints`
+wants it, or None where nothing is to be read. What the command itself says is not repeated but where only the script knows what
+it means.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One word out of a script: what may be said of it to others, plain and bounded as `gpuq.submission.Word` wants it."""
+"""One word out of a script: what may be said of it to others, plain and bounded as `gpuq.messages.submission.Word` wants it."""
 
 from __future__ import annotations
 

@@ -26,13 +26,13 @@ from gpuq.learn.history.quarantine import Teachable
 from gpuq.learn.serving.model import Model
 from gpuq.learn.serving.predictor import Predictor
 from gpuq.learn.training import nightly
+from gpuq.messages.submission import Submission
 from gpuq.settings import Learning
 from gpuq.sim.forecaster import UNSEEN_MEMORY_BYTES, Taught
 from gpuq.sim.noise import repeated
 from gpuq.sim.record import AttemptRun, Stretch
 from gpuq.sim.trace import Arrival
 from gpuq.sim.world import World
-from gpuq.submission import Submission
 
 # As the worker service measures: means over 5 s; the first window of progress after the first step, and after each change of
 # partners, is left out; two windows make a rate.

@@ -14,9 +14,9 @@ from typing import Any, Protocol
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from gpuq import wire
 from gpuq.adapters.redis.link import blocking_client, reaching
 from gpuq.errors import Unreachable
+from gpuq.messages import wire
 
 # An order nobody fetched for this long was rung again, or given up, many times over.
 ORDER_TTL_S = 600

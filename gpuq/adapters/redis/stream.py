@@ -1,6 +1,6 @@
 """Redis as the place where messages for the dispatcher stand in line, and where it shows what it sees.
 
-Arrives: messages (`gpuq.wire`) from APIs and worker services; the waiting list, the live view and the acknowledgements
+Arrives: messages (`gpuq.messages.wire`) from APIs and worker services; the waiting list, the live view and the acknowledgements
 from the dispatcher. Leaves: the same, to whoever asks. Everything here may vanish at any moment (FLUSHALL, a lost
 server): groups and streams are made again, and the record in SQL stays the truth. Every fault of the server is
 Unreachable; callers retry.
@@ -16,10 +16,10 @@ from typing import Protocol, TypeVar, cast
 
 from redis.exceptions import ResponseError
 
-from gpuq import wire
 from gpuq.adapters.redis.link import async_client, reaching
 from gpuq.core.state.job import JobId
 from gpuq.errors import Unreachable
+from gpuq.messages import wire
 
 # A report a second from 100 hosts fills this in a quarter of an hour without a dispatcher. The oldest go first: reports
 # are meant to be lost, events are sent again, requests are in the record.

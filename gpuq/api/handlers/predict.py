@@ -24,7 +24,6 @@ from gpuq.api.identity import caller_of
 from gpuq.api.models import ExplainedForecast
 from gpuq.api.reply import reply
 from gpuq.api.views import expected_start, forecast_view, verdict_view
-from gpuq.codec import noun, plain
 from gpuq.core.scheduling.admit import DeviceSnapshot, admit
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
@@ -33,8 +32,9 @@ from gpuq.core.state.forecast import UNKNOWN, Forecast
 from gpuq.core.state.job import JobId, KindId, Sharing
 from gpuq.core.state.verdict import Verdict
 from gpuq.errors import NeverFits, NotFound
+from gpuq.messages.codec import noun, plain
 from gpuq.messages.live import DeviceStatus, LiveView
-from gpuq.submission import JobRecord, Submission, to_core
+from gpuq.messages.submission import JobRecord, Submission, to_core
 
 # Busy devices that are looked at, the least loaded first.
 _MOST_DEVICES = 16

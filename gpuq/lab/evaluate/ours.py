@@ -40,8 +40,8 @@ from gpuq.learn.interference import Profile, profile_of
 from gpuq.learn.interference.fit import fit
 from gpuq.learn.serving.predictor import Predictor
 from gpuq.learn.training import train
+from gpuq.messages.submission import Submission
 from gpuq.settings import Learning
-from gpuq.submission import Submission
 
 # By how many of the two were measured beside others, as `interference.pair` says it.
 EVIDENCE = (RULE, PARTLY, LEARNED)

@@ -16,9 +16,9 @@ from rq.job import Job
 from rq.registry import FailedJobRegistry, StartedJobRegistry
 from rq.serializers import JSONSerializer
 
-from gpuq import wire
 from gpuq.adapters.redis.queue import ORDER_TTL_S, MemoryBell, RqBell
 from gpuq.errors import Unreachable
+from gpuq.messages import wire
 
 KEY = "the key of this gpuq"
 HOST = "node-1.example"
