@@ -29,7 +29,7 @@ ELSEWHERE = {
     "gpuq/lab/campaign/session.py": "tests/lab/campaign/test_files.py",
     # Through the command, as people meet them.
     "gpuq/cli/": "tests/cli/test_verbs.py",
-    "gpuq/codec.py": "tests/daemon/test_loop.py",
+    "gpuq/messages/codec.py": "tests/daemon/test_loop.py",
     # Through the ring that they are parts of.
     "gpuq/daemon/": "tests/daemon/test_loop.py",
     "gpuq/learn/features/arguments.py": "tests/learn/features/test_kind.py",
@@ -71,7 +71,7 @@ ELSEWHERE = {
     "gpuq/lab/sim/exercises.py": "tests/policies/test_conformance.py",
     "gpuq/lab/rivals/": "tests/lab/rivals/test_rivals.py",
     "gpuq/programs/user.py": "tests/programs/test_profile.py",
-    "gpuq/submission.py": "tests/api/test_submit.py",
+    "gpuq/messages/submission.py": "tests/api/test_submit.py",
     # Parts of the report, which is only read whole.
     "gpuq/sim/report/headline.py": "tests/sim/report/test_report.py",
     "gpuq/sim/report/page.py": "tests/sim/report/test_report.py",

@@ -19,7 +19,7 @@ from benchmarks.corpus.table import Measured
 from benchmarks.site import Gpuq, wait_for
 from gpuq.adapters.store import open_store
 from gpuq.messages.outcome import UNMEASURED
-from gpuq.submission import Submission
+from gpuq.messages.submission import Submission
 
 _LONGEST_S = 300.0
 _ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY"})

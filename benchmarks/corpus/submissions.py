@@ -8,7 +8,7 @@ import msgspec
 
 from benchmarks.corpus.settings import Setting
 from gpuq.cli import capture
-from gpuq.submission import Submission
+from gpuq.messages.submission import Submission
 
 
 def submission(name: str, setting: Setting, here: Path, python: str) -> Submission:

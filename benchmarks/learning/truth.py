@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow
-from gpuq.codec import plain
 from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import JobId, JobState
 from gpuq.learn.features.kind import describe
+from gpuq.messages.codec import plain
 from gpuq.messages.outcome import AttemptOutcome
-from gpuq.submission import JobRecord, Submission
+from gpuq.messages.submission import JobRecord, Submission
 
 
 @dataclass(frozen=True)

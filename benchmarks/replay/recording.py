@@ -8,8 +8,8 @@ import msgspec
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
 from gpuq.lab.sim.replay import Recording
+from gpuq.messages.submission import Submission
 from gpuq.settings import Settings
-from gpuq.submission import Submission
 
 HOST = "host"
 

@@ -23,9 +23,9 @@ from gpuq.api.models import ExplainedForecast
 from gpuq.api.submit import Committer, WakeUpSender
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobId
+from gpuq.messages.submission import JobRecord, Submission
+from gpuq.messages.wire import Message
 from gpuq.settings import Settings
-from gpuq.submission import JobRecord, Submission
-from gpuq.wire import Message
 
 P = ParamSpec("P")
 T = TypeVar("T")

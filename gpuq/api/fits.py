@@ -9,7 +9,7 @@ from gpuq.core.state.device import Device
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.errors import NeverFits
 from gpuq.format import gib
-from gpuq.submission import Submission
+from gpuq.messages.submission import Submission
 
 _REUSE_S = 2.0
 

@@ -18,8 +18,8 @@ from gpuq.core.state.device import Device
 from gpuq.core.state.forecast import UNKNOWN, Forecast
 from gpuq.learn.serving.record import RecordPredictor
 from gpuq.learn.serving.shelf import Shelf
+from gpuq.messages.submission import JobRecord
 from gpuq.settings import Learning
-from gpuq.submission import JobRecord
 
 _REUSE_S = 1.0
 

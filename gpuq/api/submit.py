@@ -14,8 +14,8 @@ from typing import Protocol
 
 from gpuq.core.state.job import JobId
 from gpuq.errors import GpuqError, Unreachable
-from gpuq.submission import JobRecord
-from gpuq.wire import Message, WakeUp
+from gpuq.messages.submission import JobRecord
+from gpuq.messages.wire import Message, WakeUp
 
 _RING_WITHIN_S = 2.0
 _PAUSE_S = 0.005

@@ -28,9 +28,9 @@ PASSED_NAMES = frozenset({
 PASSED_PREFIXES = ("LC_", "CONDA_", "XDG_", "KERAS_", "TF_", "JAX_", "XLA_", "PYTORCH_", "TORCH_")
 PASSED_PREFIXES_OF_LIBRARIES = ("OMP_", "MKL_", "OPENBLAS_", "NUMEXPR_", "NCCL_")
 SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL")
-# The longest string that execve accepts (MAX_ARG_STRLEN); `gpuq.submission` has the same number.
+# The longest string that execve accepts (MAX_ARG_STRLEN); `gpuq.messages.submission` has the same number.
 MAX_TEXT = 131_072
-# The limit of `gpuq.submission`, less the interpreter that is put before a script.
+# The limit of `gpuq.messages.submission`, less the interpreter that is put before a script.
 MAX_WORDS = 4095
 HASHED_BYTES = 16 * 2**20
 _CONFIGS = (".json", ".toml", ".yaml", ".yml", ".ini", ".cfg")

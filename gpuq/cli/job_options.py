@@ -1,7 +1,7 @@
 """The options that describe a job, shared by `submit`, `run`, `predict` and `profile`, and the submission they make.
 
-The result is the JSON body of `POST /api/v1/jobs` (`gpuq.submission.Submission`). Fields of options that were not given are
-left out.
+The result is the JSON body of `POST /api/v1/jobs` (`gpuq.messages.submission.Submission`). Fields of options that were not
+given are left out.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from gpuq.cli.quantities import parse_duration, parse_moment, parse_size, parse_
 from gpuq.errors import BadInput
 
 _MOST_GPUS = 64
-# The limits of `gpuq.submission.Submission`, checked here so that the message can name the option.
+# The limits of `gpuq.messages.submission.Submission`, checked here so that the message can name the option.
 _LONGEST = {"name": 200, "project": 200, "kind": 400}
-# The signals of `gpuq.submission.Signal`.
+# The signals of `gpuq.messages.submission.Signal`.
 _SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
 USAGE = """\

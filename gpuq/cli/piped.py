@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from gpuq.errors import BadInput
 
-# `gpuq.submission` has the same number.
+# `gpuq.messages.submission` has the same number.
 MAX_BYTES = 2**20
 HERE = "-"
 _FILE = "/dev/stdin"

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Iterable
 
 from gpuq.adapters.store.contract import Request, Store
-from gpuq.codec import from_plain, noun
 from gpuq.core.state.events import (
     CancelRequested,
     Event,
@@ -21,8 +20,9 @@ from gpuq.core.state.events import (
     Submitted,
 )
 from gpuq.core.state.job import JobId
-from gpuq.submission import JobRecord, to_core
-from gpuq.wire import HostReport, Spooled, is_genuine
+from gpuq.messages.codec import from_plain, noun
+from gpuq.messages.submission import JobRecord, to_core
+from gpuq.messages.wire import HostReport, Spooled, is_genuine
 
 log = logging.getLogger(__name__)
 

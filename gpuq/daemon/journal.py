@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from gpuq.adapters.store.contract import Entry
-from gpuq.codec import from_plain, noun, plain, to_plain
 from gpuq.core.state.actions import (
     Action,
     Archive,
@@ -44,6 +43,7 @@ from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.state import State, apply
 from gpuq.core.state.usage import Usage
 from gpuq.core.state.verdict import Verdict
+from gpuq.messages.codec import from_plain, noun, plain, to_plain
 
 RESTORED = "Restored"
 

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from gpuq.adapters.store.contract import Store
-from gpuq.codec import noun
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.measuring.slowdown import Rate, rates
 from gpuq.core.state.attempt import AttemptId
@@ -22,8 +21,9 @@ from gpuq.core.state.job import JobId, KindId
 from gpuq.learn.history.outcome import AttemptSide, Outcome
 from gpuq.learn.serving.record import RecordPredictor
 from gpuq.learn.serving.shelf import Shelf
+from gpuq.messages.codec import noun
+from gpuq.messages.submission import JobRecord
 from gpuq.settings import Learning
-from gpuq.submission import JobRecord
 
 _ALONE_RATES_KEPT = 16
 

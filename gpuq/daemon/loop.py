@@ -39,8 +39,8 @@ from gpuq.daemon.view import View
 from gpuq.errors import Unreachable
 from gpuq.messages.live import DispatcherStatus, PolicyReplacement, PolicyStatus
 from gpuq.messages.outcome import AttemptOutcome
+from gpuq.messages.wire import HostReport, Message, Spooled, WakeUp
 from gpuq.policies.guard import Guarded
-from gpuq.wire import HostReport, Message, Spooled, WakeUp
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

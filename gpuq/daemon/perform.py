@@ -14,7 +14,7 @@ from gpuq.adapters.redis.queue import OrderSender
 from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.state import State
 from gpuq.errors import Unreachable
-from gpuq.wire import Order, Verb
+from gpuq.messages.wire import Order, Verb
 
 log = logging.getLogger(__name__)
 

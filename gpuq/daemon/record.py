@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from gpuq.adapters.store.contract import AttemptRow, Commit, JobChange
-from gpuq.codec import plain
 from gpuq.core.state.actions import Action, Archive, EndReservation, Launch, Requeue, Reserve, SetPendingReason, Stop
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId
@@ -18,6 +17,7 @@ from gpuq.core.state.events import Event, Exited, HostReported, Started
 from gpuq.core.state.job import JobId
 from gpuq.core.state.state import State
 from gpuq.daemon.journal import jobs_of
+from gpuq.messages.codec import plain
 from gpuq.messages.outcome import AttemptOutcome
 
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from gpuq.adapters.store.contract import AttemptRow, Entry, JobRow, Service, Store
-from gpuq.codec import from_plain, noun
 from gpuq.core.state.actions import EndReservation, Launch, Reserve
 from gpuq.core.state.attempt import Attempt, StopReason
 from gpuq.core.state.device import Device, DeviceId
@@ -21,7 +20,8 @@ from gpuq.core.state.state import State
 from gpuq.core.state.usage import HALF_LIFE_S, UNUSED, Usage
 from gpuq.core.state.verdict import Verdict
 from gpuq.daemon.journal import RESTORED
-from gpuq.submission import JobRecord, to_core
+from gpuq.messages.codec import from_plain, noun
+from gpuq.messages.submission import JobRecord, to_core
 
 # Read a page at a time: the records of all jobs at once would leave the process large for good.
 _ROWS_AT_ONCE = 500

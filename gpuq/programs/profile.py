@@ -26,9 +26,9 @@ from gpuq.errors import BadInput, Failure, GpuqError, Unreachable
 from gpuq.learn.features.kind import describe
 from gpuq.learn.transfer.importers import read
 from gpuq.learn.transfer.profile import OpProfile, to_json
+from gpuq.messages.submission import Submission
 from gpuq.programs.user import user_name
 from gpuq.settings import Settings, load
-from gpuq.submission import Submission
 
 HOOK_FOLDER = Path(__file__).parents[1] / "learn" / "transfer" / "hook"
 _POLL_EVERY_S = 0.05

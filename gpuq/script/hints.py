@@ -1,7 +1,7 @@
 """Combines what a script says of its job, in the form that goes with a submission.
 
-Plain and bounded as `gpuq.submission.Hints` requires; None where nothing was read. What the command itself says by a usual
-name is not repeated.
+Plain and bounded as `gpuq.messages.submission.Hints` requires; None where nothing was read. What the command itself says by a
+usual name is not repeated.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ _TRAINERS = frozenset({"main", "train", "run", "fit"})
 
 
 def network(surveys: Sequence[Survey], values: Values) -> dict[str, Any]:
-    """`constructors` and `layers` as `gpuq.submission.Hints` has them.
+    """`constructors` and `layers` as `gpuq.messages.submission.Hints` has them.
 
     `constructors` are names of networks in the order of the source, a library's and the script's own. `layers` counts each type
     of layer as it is written: one made in a loop counts once. Where no layer is written in code that this command reaches, those

@@ -1,4 +1,4 @@
-"""One word from a script, if it is short and plain enough for `gpuq.submission.Word`."""
+"""One word from a script, if it is short and plain enough for `gpuq.messages.submission.Word`."""
 
 from __future__ import annotations
 

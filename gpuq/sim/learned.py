@@ -27,13 +27,13 @@ from gpuq.learn.history.quarantine import TrainingSet
 from gpuq.learn.serving.model import Model
 from gpuq.learn.serving.predictor import Predictor
 from gpuq.learn.training import nightly
+from gpuq.messages.submission import Submission
 from gpuq.settings import Learning
 from gpuq.sim.forecaster import UNSEEN_MEMORY_BYTES, TrainingResult
 from gpuq.sim.noise import repeated
 from gpuq.sim.record import SimulatedAttempt, Stretch
 from gpuq.sim.trace import JobArrival
 from gpuq.sim.world import World
-from gpuq.submission import Submission
 
 # As the worker service measures: progress in windows of 5 s. The first window after the first step, and after each change of
 # partners, is left out, and a rate needs two more.

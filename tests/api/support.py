@@ -14,14 +14,14 @@ import msgspec
 
 from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, Entry, JobRow, Request, Selection
 from gpuq.api.models import ExplainedForecast
-from gpuq.codec import noun
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device
 from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Unreachable
+from gpuq.messages.codec import noun
 from gpuq.messages.outcome import AttemptOutcome
-from gpuq.submission import JobRecord, Submission, to_core
+from gpuq.messages.submission import JobRecord, Submission, to_core
 
 GIB = 2**30
 

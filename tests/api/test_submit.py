@@ -12,7 +12,7 @@ import pytest
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobState
 from gpuq.errors import Unreachable
-from gpuq.wire import WakeUp
+from gpuq.messages.wire import WakeUp
 from tests.api.conftest import Endpoint
 from tests.api.support import GIB, afternoon, live_device, picture, submission
 

@@ -26,7 +26,7 @@ HEAVY = {
     "dataclasses",
     "shutil",
 }
-HEAVY |= {"gpuq.core", "gpuq.settings", "gpuq.submission", "gpuq.codec", "gpuq.api", "gpuq.adapters"}
+HEAVY |= {"gpuq.core", "gpuq.settings", "gpuq.messages.submission", "gpuq.messages.codec", "gpuq.api", "gpuq.adapters"}
 
 
 def test_help_lists_every_verb_with_one_line_each(gpuq: Command) -> None:

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from gpuq.cli import piped
-from gpuq.submission import MAX_STDIN, Submission
+from gpuq.messages.submission import MAX_STDIN, Submission
 from tests.cli.conftest import Command, FakeApi, Reply
 
 SCRIPT = "import sys\nprint(sys.argv)\n"

@@ -28,10 +28,10 @@ from gpuq.daemon.perform import Performer
 from gpuq.daemon.restore import restore
 from gpuq.learn.features.kind import describe
 from gpuq.learn.serving.shelf import Shelf
+from gpuq.messages.submission import JobRecord, Submission
+from gpuq.messages.wire import Message, verify
 from gpuq.policies.guard import guard
 from gpuq.settings import Learning, Scheduling
-from gpuq.submission import JobRecord, Submission
-from gpuq.wire import Message, verify
 from tests.support.nouns import GIB
 from tests.support.orders import MemoryOrderSender
 from tests.support.world import KEY, World

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gpuq.codec import from_plain, to_plain
 from gpuq.core.state.actions import EndReservation, Launch, Reserve, SetPendingReason
 from gpuq.core.state.device import DeviceId
 from gpuq.core.state.events import CancelRequested, Submitted
@@ -11,6 +10,7 @@ from gpuq.core.state.reservation import Reservation, ReservationReason
 from gpuq.core.state.state import State, apply
 from gpuq.daemon.journal import from_snapshot, jobs_of, replay, snapshot
 from gpuq.daemon.restore import restore
+from gpuq.messages.codec import from_plain, to_plain
 from tests.daemon.harness import Harness
 from tests.support.nouns import a_device, a_forecast, a_job, a_report
 from tests.support.playbook import Playbook

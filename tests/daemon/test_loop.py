@@ -14,7 +14,7 @@ from gpuq.daemon import loop
 from gpuq.daemon.inbox import REQUESTS_AT_ONCE
 from gpuq.daemon.journal import replay
 from gpuq.messages.outcome import UNMEASURED
-from gpuq.wire import Message
+from gpuq.messages.wire import Message
 from tests.daemon.harness import Harness, measured
 from tests.support.nouns import a_device
 from tests.support.world import World

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from gpuq.codec import to_plain
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.events import Exited
 from gpuq.core.state.job import JobId
 from gpuq.errors import Unreachable
-from gpuq.wire import HostReport, Spooled, seal
+from gpuq.messages.codec import to_plain
+from gpuq.messages.wire import HostReport, Spooled, seal
 from tests.daemon.harness import Harness
 from tests.support.nouns import a_device
 from tests.support.world import World

@@ -12,11 +12,11 @@ from gpuq.core.scheduling.policy import Eviction, Proposal
 from gpuq.core.state.attempt import AttemptId, Ending, StopReason
 from gpuq.core.state.job import JobId
 from gpuq.daemon.journal import replay
+from gpuq.messages.wire import Verb, verify
 from gpuq.policies import registry
 from gpuq.policies.guard import Guarded, guard
 from gpuq.policies.lists.packed import packed
 from gpuq.settings import Scheduling
-from gpuq.wire import Verb, verify
 from tests.daemon.harness import Harness, measured
 from tests.support.nouns import a_device
 from tests.support.world import KEY, World

@@ -15,7 +15,7 @@ import redis
 from rq import Callback, Queue
 from rq.serializers import JSONSerializer, PickleSerializer
 
-from gpuq import wire
+from gpuq.messages import wire
 from tests.support.site import Site, kill, wait_for
 
 JOB = Path(__file__).with_name("ledger_job.py")

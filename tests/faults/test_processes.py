@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import redis
 
-from gpuq import wire
+from gpuq.messages import wire
 from tests.support.site import Site, kill, wait_for
 
 

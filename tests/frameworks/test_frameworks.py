@@ -21,8 +21,8 @@ from gpuq_workers.measuring.progress import read_progress, why_not_counted
 
 from gpuq.adapters import process
 from gpuq.home import Home
+from gpuq.messages.wire import Verb
 from gpuq.settings import Settings, Worker
-from gpuq.wire import Verb
 from tests.workers import twins
 from tests.workers.conftest import wait_for
 

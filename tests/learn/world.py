@@ -16,7 +16,7 @@ from gpuq.core.state.job import JobId, JobState
 from gpuq.learn.features.kind import describe
 from gpuq.learn.history.outcome import Outcome
 from gpuq.messages.outcome import AttemptOutcome, outcome_from_json
-from gpuq.submission import JobRecord, Submission
+from gpuq.messages.submission import JobRecord, Submission
 
 GIB = 2**30
 DEVICE = "Test GPU"

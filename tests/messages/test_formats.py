@@ -15,12 +15,11 @@ import pytest
 from gpuq_workers.attempts import EndFile, Marker, OrderFile, StartFile
 from gpuq_workers.serve_orders import _argument_in
 
-from gpuq import codec, wire
 from gpuq.core.measuring.slowdown import Rate
 from gpuq.core.state.events import Exited, HostReported, Started
 from gpuq.core.state.job import JobId, KindId
 from gpuq.daemon.outcome import outcome_of
-from gpuq.messages import live
+from gpuq.messages import codec, live, wire
 from gpuq.messages.outcome import outcome_from_json
 
 GOLDEN = Path(__file__).parent / "golden"

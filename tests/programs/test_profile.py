@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from gpuq.learn.transfer.profile import OpProfile, read_folder
+from gpuq.messages.submission import Submission
 from gpuq.programs import profile
-from gpuq.submission import Submission
 
 TRACE = {"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 0, "dur": 9}]}
 KERAS = """

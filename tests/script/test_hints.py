@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuq.messages.submission import Hints
 from gpuq.script.hints import hints
 from gpuq.script.source import LARGEST_BYTES
-from gpuq.submission import Hints
 
 SCRIPTS = Path(__file__).parent / "scripts"
 WORKLOADS = Path(__file__).parents[2] / "workloads"

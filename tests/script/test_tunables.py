@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuq.messages.submission import Hints
 from gpuq.script.hints import hints
 from gpuq.script.meaning import Meaning, meaning, plain
 from gpuq.script.tunables import effective_settings
-from gpuq.submission import Hints
 
 
 def read(folder: Path, source: str, *words: str) -> dict[str, Any]:

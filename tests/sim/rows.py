@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow
-from gpuq.codec import plain
 from gpuq.core.measuring.measurement import Measurement, Segment
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId, JobState
+from gpuq.messages.codec import plain
 from gpuq.messages.outcome import AttemptOutcome
-from gpuq.submission import JobRecord, Submission
+from gpuq.messages.submission import JobRecord, Submission
 
 Ended = tuple[JobRow, AttemptRow]
 

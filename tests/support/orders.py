@@ -6,8 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
-from gpuq import wire
 from gpuq.errors import Unreachable
+from gpuq.messages import wire
 
 
 @dataclass

@@ -6,13 +6,13 @@ It keeps the two fences a real host keeps: the record's claim and one folder per
 from __future__ import annotations
 
 from gpuq.adapters.store.contract import Store
-from gpuq.codec import plain, to_plain
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.measuring.slowdown import Rates
 from gpuq.core.state.attempt import AttemptId, Ending, MemoryCause
 from gpuq.core.state.device import Device, HostId
 from gpuq.core.state.events import Event, Exited, HostReported, ResidentReport, Started
-from gpuq.wire import HostReport, Message, Order, Spooled, Verb, seal
+from gpuq.messages.codec import plain, to_plain
+from gpuq.messages.wire import HostReport, Message, Order, Spooled, Verb, seal
 from tests.support.nouns import a_reading
 
 KEY = "the key that orders and messages are signed with"

@@ -8,7 +8,7 @@ import pytest
 from gpuq_workers.deliver import Delivery
 from gpuq_workers.spool import Spool
 
-from gpuq import wire
+from gpuq.messages import wire
 from tests.workers.test_spool import event
 from tests.workers.twins import Inbox
 

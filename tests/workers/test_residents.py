@@ -18,10 +18,10 @@ from gpuq_workers.measuring.sample import Sample
 from gpuq_workers.residents import Residents
 from gpuq_workers.spool import Spool
 
-from gpuq import codec
 from gpuq.adapters import process
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.events import Exited, ResidentReport, Started
+from gpuq.messages import codec
 from tests.workers.conftest import SHIM, Attempt, gone, python, wait_for
 from tests.workers.twins import GIB, StillSampler, attempt_id
 

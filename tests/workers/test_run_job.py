@@ -15,9 +15,9 @@ from gpuq_workers.measuring.progress import HOOK_FOLDER
 
 from gpuq.adapters import process
 from gpuq.errors import Unreachable
+from gpuq.messages.submission import Submission
+from gpuq.messages.wire import Verb
 from gpuq.settings import Settings
-from gpuq.submission import Submission
-from gpuq.wire import Verb
 from tests.workers import twins
 from tests.workers.conftest import shim_lives, wait_for
 from tests.workers.twins import OneClaim, attempt_id, order, spec

@@ -21,12 +21,12 @@ from gpuq_workers.attempts import AttemptFolder
 from gpuq_workers.measuring import sampler_thread
 from gpuq_workers.serve import WorkerDependencies, WorkerService
 
-from gpuq import codec
 from gpuq.adapters import process
 from gpuq.adapters.supervise import ChildSpec
 from gpuq.core.state.events import Exited, HostReported, Started
+from gpuq.messages import codec
+from gpuq.messages.wire import Verb
 from gpuq.settings import Settings
-from gpuq.wire import Verb
 from tests.workers import twins
 from tests.workers.conftest import shim_lives, wait_for
 from tests.workers.twins import Inbox, OneClaim, StillSampler, attempt_id, order, spec

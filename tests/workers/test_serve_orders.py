@@ -21,7 +21,7 @@ from gpuq_workers.serve_orders import LARGEST_MESSAGE, Message
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from gpuq import wire
+from gpuq.messages import wire
 from tests.workers.conftest import wait_for
 from tests.workers.twins import KEY, order
 

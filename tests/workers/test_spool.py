@@ -8,8 +8,8 @@ import pytest
 from gpuq_workers import spool as spool_module
 from gpuq_workers.spool import Spool
 
-from gpuq import codec
 from gpuq.core.state.events import Started
+from gpuq.messages import codec
 from tests.workers.twins import attempt_id
 
 

@@ -10,7 +10,6 @@ from gpuq_workers import run_job
 from gpuq_workers.measuring.sample import Sample
 from gpuq_workers.shim_pool import ShimPool
 
-from gpuq import wire
 from gpuq.adapters.devices import Placement
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import Attempt, AttemptId
@@ -18,8 +17,9 @@ from gpuq.core.state.device import Device, DeviceId, HostId, Reading
 from gpuq.core.state.events import ResidentReport
 from gpuq.core.state.job import JobId, KindId
 from gpuq.errors import NotFound, Unreachable
+from gpuq.messages import wire
+from gpuq.messages.submission import JobRecord, Submission
 from gpuq.settings import Settings
-from gpuq.submission import JobRecord, Submission
 
 KEY = "secret-order-key"
 GIB = 2**30

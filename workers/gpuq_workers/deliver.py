@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from gpuq import wire
 from gpuq.errors import GpuqError
+from gpuq.messages import wire
 from gpuq_workers.spool import Spool
 
 log = logging.getLogger(__name__)

@@ -15,14 +15,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from gpuq import wire
 from gpuq.adapters.devices import Placement
 from gpuq.adapters.process import Identity, boot_id, send_signal
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import DeviceId
 from gpuq.errors import GpuqError
+from gpuq.messages import wire
+from gpuq.messages.submission import JobRecord
 from gpuq.settings import Settings
-from gpuq.submission import JobRecord
 from gpuq_workers.attempts import AttemptFolder, OrderFile, make_folder
 from gpuq_workers.measuring.prealloc import AS_NEEDED
 from gpuq_workers.measuring.progress import hook_environment

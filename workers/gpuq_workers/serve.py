@@ -18,7 +18,6 @@ from dataclasses import dataclass, replace
 
 from systemd_watchdog import WatchDog
 
-from gpuq import codec, wire
 from gpuq.adapters.lock import only_one
 from gpuq.adapters.process import boot_id
 from gpuq.adapters.supervise import ChildSpec, Crash, python_module, supervise
@@ -27,6 +26,7 @@ from gpuq.core.state.events import HostReported, ResidentReport
 from gpuq.errors import GpuqError
 from gpuq.home import private_secret
 from gpuq.logs import report, shorten, start_log
+from gpuq.messages import codec, wire
 from gpuq.settings import Settings, load
 from gpuq_workers.deliver import Delivery, Inbox
 from gpuq_workers.measuring.blink import Blinker

@@ -33,12 +33,12 @@ from rq.worker import SimpleWorker
 from rq.worker.base import StopRequested
 from rq.worker_registration import clean_worker_registry
 
-from gpuq import wire
 from gpuq.adapters.redis.link import blocking_client
 from gpuq.adapters.store import open_store
 from gpuq.errors import GpuqError
 from gpuq.home import private_secret
 from gpuq.logs import report, start_log
+from gpuq.messages import wire
 from gpuq.settings import Settings, load
 from gpuq_workers import run_job
 from gpuq_workers.backend import open_backend

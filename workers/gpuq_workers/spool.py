@@ -10,9 +10,9 @@ from pathlib import Path
 
 import msgspec
 
-from gpuq import codec, wire
 from gpuq.core.state.events import Event
 from gpuq.home import write_private
+from gpuq.messages import codec, wire
 
 _COUNTER = "counter"
 

@@ -11,8 +11,8 @@ from typing import Any, Protocol
 from rq import Queue
 from rq.serializers import JSONSerializer
 
-from gpuq import wire
 from gpuq.adapters.redis.link import blocking_client, reaching
+from gpuq.messages import wire
 
 # An order that was not fetched for this long has been sent again, or given up, many times.
 ORDER_TTL_S = 600

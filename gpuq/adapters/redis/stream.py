@@ -1,8 +1,8 @@
 """Redis as the dispatcher's inbox, and as the place where the dispatcher shows the waiting list and its live view.
 
-API processes and worker services add messages (`gpuq.wire`), the dispatcher reads them. Everything here may vanish at any moment
-(FLUSHALL, a lost server): groups and streams are created again, and the SQL database has the truth. Every error of the server is
-raised as Unreachable; callers retry.
+API processes and worker services add messages (`gpuq.messages.wire`), the dispatcher reads them. Everything here may vanish at
+any moment (FLUSHALL, a lost server): groups and streams are created again, and the SQL database has the truth. Every error of
+the server is raised as Unreachable; callers retry.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Protocol, TypeVar, cast
 
 from redis.exceptions import ResponseError
 
-from gpuq import wire
 from gpuq.adapters.redis.link import async_client, reaching
 from gpuq.core.state.job import JobId
 from gpuq.errors import Unreachable
+from gpuq.messages import wire
 
 # Without a dispatcher, reports of 100 hosts fill this in a quarter of an hour. The oldest entries are dropped, which loses
 # nothing: reports are repeated, events are sent again, requests are in the database.

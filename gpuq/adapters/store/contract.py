@@ -15,7 +15,7 @@ from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import Job, JobId, JobState
 from gpuq.messages.outcome import AttemptOutcome
-from gpuq.submission import JobRecord
+from gpuq.messages.submission import JobRecord
 
 
 class JobRow(msgspec.Struct, frozen=True, kw_only=True):

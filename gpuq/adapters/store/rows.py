@@ -13,7 +13,7 @@ from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Failure
 from gpuq.messages.outcome import AttemptOutcome, outcome_from_json
-from gpuq.submission import MAX_BYTES, MAX_DURATION_S, MAX_MOMENT, JobRecord
+from gpuq.messages.submission import MAX_BYTES, MAX_DURATION_S, MAX_MOMENT, JobRecord
 
 _RECORD = msgspec.json.Decoder(JobRecord)
 _DEVICES = msgspec.json.Decoder(tuple[str, ...])

@@ -38,12 +38,12 @@ from gpuq.adapters.store.rows import (
 )
 from gpuq.adapters.store.schema import attempts, chances, devices, hosts, job_records, jobs, requests
 from gpuq.adapters.store.select import select_jobs
-from gpuq.codec import noun
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import NotFound
-from gpuq.submission import JobRecord
+from gpuq.messages.codec import noun
+from gpuq.messages.submission import JobRecord
 
 _JOBS = select(*JOB_COLUMNS).join(job_records, job_records.c.job == jobs.c.id)
 _ATTEMPTS = select(*ATTEMPT_COLUMNS)

@@ -18,7 +18,7 @@ from gpuq.adapters.store.rows import to_json
 from gpuq.adapters.store.schema import job_records, jobs, numbers, requests
 from gpuq.core.state.job import JobId
 from gpuq.errors import NotFound
-from gpuq.submission import JobRecord, to_core
+from gpuq.messages.submission import JobRecord, to_core
 
 _TAKE = select(numbers.c.last_job, numbers.c.last_request).with_for_update()
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from gpuq.core.state.job import JobState
-from gpuq.submission import NO_NUL
+from gpuq.messages.submission import NO_NUL
 
 MAX_ID = 10**18 - 1
 MAX_IDS = 1000

@@ -20,7 +20,7 @@ from gpuq.api.contract.problem import BadRequest
 from gpuq.api.identity import Caller
 from gpuq.core.state.job import ACTIVE, ENDED, WAITING, JobId, JobState
 from gpuq.errors import BadInput, NotFound
-from gpuq.submission import Submission
+from gpuq.messages.submission import Submission
 
 T = TypeVar("T")
 Parameters = TypeVar("Parameters", bound=msgspec.Struct)

@@ -46,7 +46,7 @@ from gpuq.api.handlers.policies import policies
 from gpuq.api.handlers.shadow import shadow
 from gpuq.api.identity import LOGIN
 from gpuq.api.page import handlers as page
-from gpuq.submission import Submission
+from gpuq.messages.submission import Submission
 
 API = "/api/v1"
 

@@ -24,7 +24,6 @@ from gpuq.api.identity import caller_of
 from gpuq.api.models import ExplainedForecast
 from gpuq.api.reply import reply
 from gpuq.api.views import expected_start, forecast_view, verdict_view
-from gpuq.codec import noun, plain
 from gpuq.core.scheduling.admit import DeviceSnapshot, admit
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
@@ -33,15 +32,16 @@ from gpuq.core.state.forecast import UNKNOWN, Forecast
 from gpuq.core.state.job import JobId, KindId, Sharing
 from gpuq.core.state.verdict import Verdict
 from gpuq.errors import NeverFits, NotFound
+from gpuq.messages.codec import noun, plain
 from gpuq.messages.live import DeviceStatus, LiveView
-from gpuq.submission import JobRecord, Submission, to_core
+from gpuq.messages.submission import JobRecord, Submission, to_core
 
 # Busy devices that are looked at, the least loaded first.
 _MOST_DEVICES = 16
 
 
 @dataclass(frozen=True)
-class _Residents:
+class _OccupiedDevice:
     """A device with its residents: as it is now, or as the question supposes it (`real` is False)."""
 
     snapshot: DeviceSnapshot
@@ -71,13 +71,13 @@ def _prediction(
     alone = _explained_forecasts(context, record, [(device, ()) for device in by_type.values()])
     best = next((one for one in alone if one.forecast.known), alone[0] if alone else None)
     names = DeviceNames(devices, live.reported if live else ())
-    candidates = [*_supposed_residents(context, beside, by_type), *_residents_now(context, live, by_type)]
+    occupied = [*_supposed_devices(context, beside, by_type), *_occupied_now(context, live, by_type)]
     never = _never_fits(record.submission, devices)
-    beside_views = _besides(context, record, candidates, names)
+    beside_views = _besides(context, record, occupied, names)
     idle = [device for device in live.devices if not device.residents and device.type in by_type] if live else []
     shared = [
         one.snapshot.device
-        for one, view in zip(candidates, beside_views, strict=False)
+        for one, view in zip(occupied, beside_views, strict=False)
         if one.real and view.verdict.admitted and not context.settings.scheduling.shadow
     ]
     free = [] if never else _would_admit_now(context, record, idle, alone, shared)
@@ -160,23 +160,21 @@ def _would_admit_now(
 
 
 def _besides(
-    context: ApiContext, record: JobRecord, candidates: Sequence[_Residents], names: DeviceNames
+    context: ApiContext, record: JobRecord, occupied: Sequence[_OccupiedDevice], names: DeviceNames
 ) -> list[BesideView]:
-    questions = [(one.snapshot.device, tuple(a.kind for a in one.snapshot.residents)) for one in candidates]
-    explained_forecasts = _explained_forecasts(context, record, questions)
-    return [
-        _beside(context, record, one, explained, names)
-        for one, explained in zip(candidates, explained_forecasts, strict=False)
-    ]
+    questions = [(one.snapshot.device, tuple(a.kind for a in one.snapshot.residents)) for one in occupied]
+    # Without models there are no forecasts, and so no answers.
+    forecasts = _explained_forecasts(context, record, questions)
+    return [_beside(context, record, one, found, names) for one, found in zip(occupied, forecasts, strict=False)]
 
 
 def _beside(
-    context: ApiContext, record: JobRecord, candidates: _Residents, explained: ExplainedForecast, names: DeviceNames
+    context: ApiContext, record: JobRecord, occupied: _OccupiedDevice, explained: ExplainedForecast, names: DeviceNames
 ) -> BesideView:
-    snapshot = candidates.snapshot
+    snapshot = occupied.snapshot
     verdict = admit(to_core(JobId(0), record), explained.forecast, snapshot, context.settings.admission)
-    said = verdict_view(plain(verdict if candidates.real else _supposed(verdict, snapshot.residents[0])), names)
-    assert said is not None
+    verdict_shown = verdict_view(plain(verdict if occupied.real else _supposed(verdict, snapshot.residents[0])), names)
+    assert verdict_shown is not None
     costs = {cost.beside: cost for cost in explained.forecast.pairs}
     partners = []
     for resident in snapshot.residents:
@@ -184,7 +182,7 @@ def _beside(
         partners.append(
             PartnerView(
                 job=int(resident.id.job) or None,
-                name=candidates.names.get(resident.id.job),
+                name=occupied.names.get(resident.id.job),
                 kind=resident.kind,
                 expected_slowdown=cost.newcomer if cost else None,
                 upper_slowdown=cost.newcomer_upper if cost else None,
@@ -194,13 +192,13 @@ def _beside(
                 evidence=cost.evidence if cost else None,
             )
         )
-    device = snapshot.device.id if candidates.real else None
+    device = snapshot.device.id if occupied.real else None
     return BesideView(
         device=device,
         device_name=None if device is None else names.of(device),
         device_type=snapshot.device.type,
         partners=partners,
-        verdict=said,
+        verdict=verdict_shown,
     )
 
 
@@ -212,7 +210,7 @@ def _supposed(verdict: Verdict, partner: Attempt) -> Verdict:
     return replace(verdict, device=None, numbers=numbers)
 
 
-def _residents_now(context: ApiContext, live: LiveView | None, by_type: Mapping[str, Device]) -> list[_Residents]:
+def _occupied_now(context: ApiContext, live: LiveView | None, by_type: Mapping[str, Device]) -> list[_OccupiedDevice]:
     """The busy devices of these types, as they are now; none without a fresh live view."""
     busy = [device for device in live.devices if device.residents and device.type in by_type] if live else []
     if not busy:
@@ -229,7 +227,7 @@ def _residents_now(context: ApiContext, live: LiveView | None, by_type: Mapping[
             replace(noun(launch, Attempt), live_memory=resident.memory_bytes)
             for launch, resident in zip(launches, device.residents, strict=True)
         ]
-        found.append(_Residents(_snapshot(device, residents), _names(jobs, residents)))
+        found.append(_OccupiedDevice(_snapshot(device, residents), _names(jobs, residents)))
     return found
 
 
@@ -259,7 +257,7 @@ def _snapshot(device: DeviceStatus, residents: Iterable[Attempt]) -> DeviceSnaps
     return DeviceSnapshot(known, tuple(residents), reading, reserved=device.reserved)
 
 
-def _supposed_residents(context: ApiContext, beside: str | None, by_type: Mapping[str, Device]) -> list[_Residents]:
+def _supposed_devices(context: ApiContext, beside: str | None, by_type: Mapping[str, Device]) -> list[_OccupiedDevice]:
     """The job or the kind that the question names, alone on an otherwise empty device of each type."""
     if beside is None:
         return []
@@ -278,7 +276,7 @@ def _supposed_residents(context: ApiContext, beside: str | None, by_type: Mappin
         device = by_type[explained.device_type]
         resident = _resident(job, kind, device, explained.forecast, share)
         empty = Reading(at=context.now(), used_memory=0, utilization_pct=None, foreign_memory=0)
-        found.append(_Residents(DeviceSnapshot(device, (resident,), empty), {job: name}, real=False))
+        found.append(_OccupiedDevice(DeviceSnapshot(device, (resident,), empty), {job: name}, real=False))
     return found
 
 

@@ -18,7 +18,7 @@ from gpuq.api.contract.schema import SubmittedJob, SubmittedJobs
 from gpuq.api.identity import Caller, caller_of
 from gpuq.api.live import DispatcherSign
 from gpuq.api.reply import reply
-from gpuq.submission import JobRecord, Submission
+from gpuq.messages.submission import JobRecord, Submission
 
 # Describing more submissions than this would block the event loop for too long.
 _INLINE = 100

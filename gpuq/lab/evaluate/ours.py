@@ -41,8 +41,8 @@ from gpuq.learn.interference import Profile
 from gpuq.learn.interference.fit import fit
 from gpuq.learn.serving.predictor import Predictor
 from gpuq.learn.training import train
+from gpuq.messages.submission import Submission
 from gpuq.settings import Learning
-from gpuq.submission import Submission
 
 # The evidence of a pair by how many of the two were measured beside others, as in `interference.pair`.
 EVIDENCE = (RULE, PARTLY, LEARNED)

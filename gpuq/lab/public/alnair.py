@@ -16,7 +16,7 @@ from gpuq.learn.features.architectures import find
 from gpuq.learn.features.compute import PASSES
 from gpuq.learn.features.kind import describe
 from gpuq.learn.history.outcome import Outcome
-from gpuq.submission import Submission
+from gpuq.messages.submission import Submission
 
 WORKLOADS = ("alnair_workloads.csv", "Dataset.csv")
 SEED_PAIRS = "alnair_seed_pairs.csv"

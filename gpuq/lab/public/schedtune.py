@@ -12,7 +12,7 @@ from pathlib import Path
 from gpuq.lab.public import rows
 from gpuq.learn.features.kind import describe
 from gpuq.learn.history.outcome import Outcome
-from gpuq.submission import Submission
+from gpuq.messages.submission import Submission
 
 
 @dataclass(frozen=True, slots=True)

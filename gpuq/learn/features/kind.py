@@ -20,9 +20,9 @@ from dataclasses import dataclass, field
 
 from gpuq.learn.features.arguments import Argument, kept, parse
 from gpuq.learn.features.families import family, parameters
+from gpuq.messages.submission import Hints, Submission
 from gpuq.script.meaning import Meaning, meaning, plain
 from gpuq.script.tunables import EffectiveSettings, effective_settings
-from gpuq.submission import Hints, Submission
 
 Json = str | int | float | bool | None | list["Json"] | dict[str, "Json"]
 LONGEST_KIND = 400

@@ -13,13 +13,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from gpuq.codec import noun
 from gpuq.core.measuring.measurement import HELD_BACK_LIMIT
 from gpuq.core.measuring.slowdown import Basis
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.forecast import Forecast
+from gpuq.messages.codec import noun
 from gpuq.messages.outcome import AttemptOutcome
-from gpuq.submission import JobRecord
+from gpuq.messages.submission import JobRecord
 
 # No job needs less than a process's own pages and no device has more than 64 TiB: values beyond are errors of the reader.
 _LEAST_MEMORY_BYTES = 2**20

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow
-from gpuq.codec import noun
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.device import Device
 from gpuq.learn.history.history import History, place_of
 from gpuq.learn.history.outcome import Outcome, outcome_from_rows
+from gpuq.messages.codec import noun
 from gpuq.sim.traces.requests import ImportedTrace, TraceJob, imported
 
 Ended = Sequence[tuple[JobRow, AttemptRow]]

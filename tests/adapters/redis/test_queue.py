@@ -16,9 +16,9 @@ from rq.job import Job
 from rq.registry import FailedJobRegistry, StartedJobRegistry
 from rq.serializers import JSONSerializer
 
-from gpuq import wire
 from gpuq.adapters.redis.queue import ORDER_TTL_S, RqOrderSender
 from gpuq.errors import Unreachable
+from gpuq.messages import wire
 from tests.support.orders import MemoryOrderSender
 
 KEY = "the key of this gpuq"

@@ -7,11 +7,11 @@ import time
 
 import pytest
 
-from gpuq import wire
 from gpuq.adapters.redis import stream as stream_module
 from gpuq.adapters.redis.stream import MemoryServer, MemoryStream, RedisStream
 from gpuq.core.state.job import JobId
 from gpuq.errors import Unreachable
+from gpuq.messages import wire
 
 RINGS = [wire.Spooled("node", seq, "Started", {"seq": seq}) for seq in range(1, 8)]
 

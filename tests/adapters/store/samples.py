@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from gpuq.adapters.store.contract import AttemptRow, Commit, Entry, JobChange, Store
-from gpuq.codec import plain
 from gpuq.core.state.actions import Launch
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.job import JobId, JobState, KindId
 from gpuq.core.state.verdict import Rule, Verdict
-from gpuq.submission import JobRecord, Submission, to_core
+from gpuq.messages.codec import plain
+from gpuq.messages.submission import JobRecord, Submission, to_core
 
 ADMITTED = Verdict(True, Rule.FITS, DeviceId("gpu0"), (("free_bytes", 123),))
 _NUMBERS = [["free_bytes", 1], ["ratio", 0.5], ["load_pct", None]]

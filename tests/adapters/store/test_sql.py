@@ -16,13 +16,13 @@ from sqlalchemy import text
 from gpuq.adapters.store import database, open_store
 from gpuq.adapters.store.contract import AttemptRow, Commit, Selection, Store
 from gpuq.adapters.store.migrate import upgrade
-from gpuq.codec import noun
 from gpuq.core.state.actions import Launch
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import ACTIVE, ENDED, JobId, JobState
 from gpuq.daemon.restore import job_from_row
 from gpuq.errors import NotFound
-from gpuq.submission import MAX_MOMENT
+from gpuq.messages.codec import noun
+from gpuq.messages.submission import MAX_MOMENT
 from tests.adapters.store.samples import WAITS, a_change, a_record, an_attempt, an_end, an_entry, launched
 
 

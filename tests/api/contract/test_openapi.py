@@ -17,7 +17,6 @@ from typing import Any
 
 import pytest
 
-from gpuq import wire
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Commit
 from gpuq.adapters.store.migrate import upgrade
@@ -25,6 +24,7 @@ from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import JobId, JobState
 from gpuq.home import Home
+from gpuq.messages import wire
 from tests.adapters.store.samples import WAITS, a_change, a_record, an_attempt, an_end, an_entry
 from tests.api.support import live_device, live_resident, picture
 from tests.api.test_process import redis_server, running

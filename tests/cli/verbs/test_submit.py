@@ -17,8 +17,8 @@ import pytest
 
 from gpuq.cli import job_options
 from gpuq.errors import GpuqError
+from gpuq.messages.submission import Signal, Submission
 from gpuq.settings import Worker
-from gpuq.submission import Signal, Submission
 from tests.cli import samples
 from tests.cli.conftest import Command, FakeApi, Reply, problem
 

@@ -7,11 +7,11 @@ import random
 
 import pytest
 
-from gpuq.codec import noun
 from gpuq.core.measuring.measurement import Measurement, Segment
 from gpuq.core.measuring.slowdown import Basis, Rate, packing_saving, rates, slowdown, slowdowns, student_quantile
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId
+from gpuq.messages.codec import noun
 
 PARTNER = AttemptId(JobId(2), 1)
 OTHER = AttemptId(JobId(3), 1)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpuq.learn.features.families import family, parameters
 from gpuq.learn.features.kind import LONGEST_KIND, describe
-from gpuq.submission import Hints, Submission
+from gpuq.messages.submission import Hints, Submission
 
 
 def kind_of(*command: str, owner: str = "alice", cwd: str = "/home/alice/vision", **given_: object) -> str:

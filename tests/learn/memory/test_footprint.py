@@ -35,8 +35,8 @@ from gpuq.learn.memory.footprint import (
 from gpuq.learn.serving.model import Model
 from gpuq.learn.serving.predictor import Predictor
 from gpuq.learn.training.train import fit as train
+from gpuq.messages.submission import Submission
 from gpuq.settings import Learning
-from gpuq.submission import Submission
 
 V100 = "Tesla V100"
 RESNET: dict[str, Any] = {"constructors": ["resnet50"], "batch_size": 32, "image_size": 224}

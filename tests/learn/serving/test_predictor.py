@@ -21,9 +21,9 @@ from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.serving.model import Model
 from gpuq.learn.serving.predictor import ForecastSupport, Predictor
 from gpuq.learn.training.train import fit
+from gpuq.messages.submission import Hints, Setting, Submission
 from gpuq.script.hints import hints
 from gpuq.settings import Learning
-from gpuq.submission import Hints, Setting, Submission
 from tests.learn.world import DEVICE, GIB, Work, run
 
 RESNET = Work("resnet50", 64, 60.0, 6 * GIB)

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from gpuq import wire
-from gpuq.wire import (
+from gpuq.messages import wire
+from gpuq.messages.wire import (
     BadOrderError,
     HostReport,
     Order,
