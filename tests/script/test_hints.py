@@ -1,4 +1,4 @@
-"""What is read from scripts as people write them. The scripts are only parsed, never run."""
+"""What is read from scripts as people write them. The scripts are parsed, never run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forecasts watched as attempts end: alarms that mean something, and bounds widened at once."""
+"""Drift: when the alarm is raised, and how far bounds are widened."""
 
 from __future__ import annotations
 

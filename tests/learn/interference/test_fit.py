@@ -1,4 +1,4 @@
-"""What measured pairs teach: better than the law where there is evidence, the law where there is none."""
+"""What is learned from measured pairs, against the law alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The law, likeness of kinds, and what a part of a model answers."""
+"""The law, the similarity of kinds, and the forecasts of a fitted part."""
 
 from __future__ import annotations
 

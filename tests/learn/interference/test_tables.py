@@ -1,4 +1,4 @@
-"""The same learning from tables that anybody can bring."""
+"""Interference from tables of singles and pairs."""
 
 from __future__ import annotations
 

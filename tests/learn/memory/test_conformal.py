@@ -1,4 +1,4 @@
-"""Bounds for work never seen: they hold as often as they say, and few or one-sided measurements make them wider."""
+"""Margins for new groups: coverage, few groups, owners with many kinds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory from what the script says alone: sums that follow from the layers, corrected by rows, honest about assumptions."""
+"""Memory from the layers of a network: the sum, its fit, and its assumptions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Peaks of kinds that never ran: read off their like, with bounds that know how far off they may be, whoever floods or lies."""
+"""Peaks of kinds that never ran: accuracy, bounds, and robustness to floods and poisoned rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model shelf: whole versions or none, checksums, roll back."""
+"""The model shelf: complete versions, checksums, rollback."""
 
 from __future__ import annotations
 

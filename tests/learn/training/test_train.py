@@ -1,4 +1,4 @@
-"""The trainer: clusters by the elbow, bounds that hold as often as they should, and a fair judge."""
+"""The trainer: clusters, calibration, and the judgement of candidates."""
 
 from __future__ import annotations
 

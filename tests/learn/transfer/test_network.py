@@ -1,4 +1,4 @@
-"""The one test that imports TensorFlow here: in a process of its own, since the rest must run without."""
+"""The Keras member. The only test here that imports TensorFlow, in a process of its own."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""From attempts on two types of device to a forecast on the one where the kind never ran."""
+"""From attempts on two types of device to a duration on one where the kind never ran."""
 
 import random
 
