@@ -14,7 +14,7 @@ from gpuq.learn.interference.fit import fit
 from gpuq.learn.interference.learned import Interference
 from gpuq.learn.interference.profile import Profile
 
-DirectedSlowdowns = dict[tuple[str, str], list[float]]
+Directed = dict[tuple[str, str], list[float]]
 
 
 def fit_tables(
@@ -46,9 +46,9 @@ def profiles(singles: Sequence[Single], device_type: str) -> Mapping[str, Profil
     return {single.job: profile_of(single) for single in singles if single.device_type == device_type}
 
 
-def directed(pairs: Sequence[Pair]) -> dict[tuple[str, str | None], DirectedSlowdowns]:
+def directed(pairs: Sequence[Pair]) -> dict[tuple[str, str | None], Directed]:
     """(device type, way of sharing) -> (job, job beside it) -> slowdowns of the first. Each row gives both directions."""
-    found: dict[tuple[str, str | None], DirectedSlowdowns] = {}
+    found: dict[tuple[str, str | None], Directed] = {}
     for pair in pairs:
         table = found.setdefault((pair.device_type, pair.sharing), {})
         for job, beside, slowdown in (

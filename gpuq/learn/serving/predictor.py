@@ -334,7 +334,8 @@ class Predictor:
             upper_memory_bytes=upper,
             duration_p50_s=half,
             duration_p90_s=most,
-            evidence=(f"{evidence}; too far to bound memory" if far else evidence) + evidence_text.foreign_load(siblings.runs),
+            evidence=(f"{evidence}; too far to bound memory" if far else evidence)
+            + evidence_text.foreign_load(siblings.runs),
             model_version=self._version,
         )
 

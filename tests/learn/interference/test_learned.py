@@ -111,7 +111,7 @@ def test_profile_of_a_kind_without_runs_is_its_forecast():
 
 
 def test_light_pairs_are_no_evidence_for_heavy_ones() -> None:
-    """A queue measures what it admits: 40 beside 50 disturbed nobody, which does not make 50 beside 95 harmless."""
+    """A queue measures what it admits: 40 beside 50 slowed neither, which does not make 50 beside 95 harmless."""
     profiles = {name: Profile(name, utilization_pct=pct) for name, pct in (("a", 40.0), ("b", 50.0), ("c", 45.0))}
     measured = {(a, b): [1.02] for a in profiles for b in profiles if a != b}
     learned = fit(profiles, measured, 0.95)

@@ -208,8 +208,8 @@ def trained() -> tuple[list[Outcome], Model]:
     return outcomes, fit(outcomes, Learning())
 
 
-def somebody_elses(outcomes: list[Outcome]) -> list[Outcome]:
-    """The same attempts by somebody else: only the cluster of their kinds says something of ours."""
+def of_other_owners(outcomes: list[Outcome]) -> list[Outcome]:
+    """The same attempts by another owner, so that only the cluster of their kinds is evidence."""
     moved = {"owner:alice": "owner:bob"}
     return [
         replace(
@@ -221,7 +221,7 @@ def somebody_elses(outcomes: list[Outcome]) -> list[Outcome]:
 
 
 def test_new_kind_of_a_new_owner_is_predicted_by_its_cluster():
-    outcomes = somebody_elses(trained()[0])
+    outcomes = of_other_owners(trained()[0])
     of = predictor(*outcomes, model=fit(outcomes, Learning()))
     light, heavy = (forecast(of, Work(f"{name}9", 32, 22.0, GIB)) for name in ("mobilenet", "bert"))
     assert light.evidence.startswith("cluster of 4 kinds, nearest alice:")
@@ -271,7 +271,9 @@ def test_support_lists_runs_and_nearest_kinds():
     support = of.support(kind, features, DEVICE)
     assert support.runs == 3
     assert len(support.nearest) == 3
-    assert all("mobilenet" in other and other != kind and 0.4 <= likeness <= 1 for other, likeness in support.nearest)
+    assert all(
+        "mobilenet" in other and other != kind and 0.4 <= similarity <= 1 for other, similarity in support.nearest
+    )
     assert of.support("k", {}, DEVICE) == of.support("k", features, "another type") == ForecastSupport(0, ())
 
 
