@@ -111,8 +111,8 @@ class Posterior:
 class FittedRegression:
     """A `Regression` with its inverse covariance computed."""
 
-    def __init__(self, rows: Sequence[KindRow], side: KernelInputs, target: str, regression: Regression) -> None:
-        """`side` holds the inputs of all rows; rows without a value of the target are not used."""
+    def __init__(self, rows: Sequence[KindRow], row_inputs: KernelInputs, target: str, regression: Regression) -> None:
+        """`row_inputs` holds the inputs of all rows; rows without a value of the target are not used."""
         self.regression = regression
         self._variances = table(regression.variances)
         places = [place for place, row in enumerate(rows) if getattr(row, target) is not None]
@@ -122,7 +122,7 @@ class FittedRegression:
         runs = np.array([float(rows[place].runs) for place in places])
         self._units = self.units(values)
         self._noise = (regression.noise + regression.run_noise / runs) / np.array(regression.trust)
-        among = self._known(CrossSimilarity(side, side).covariance(self._variances))
+        among = self._known(CrossSimilarity(row_inputs, row_inputs).covariance(self._variances))
         among = (among if self._columns is None else among[self._columns]) + np.diag(self._noise)
         root = np.linalg.inv(np.linalg.cholesky(among))
         self._inverse = root.T @ root
@@ -140,9 +140,9 @@ class FittedRegression:
         found = _BACK[self.regression.link](units * self.regression.scale + self.regression.centre)
         return found if self.regression.most is None else np.minimum(found, self.regression.most)
 
-    def posterior(self, jobs: KernelInputs, across: CrossSimilarity) -> Posterior:
-        """The posterior of these jobs as kinds that have not run; `across` is between them and all rows."""
-        shared = self._known(across.covariance(self._variances))
+    def posterior(self, jobs: KernelInputs, similarity: CrossSimilarity) -> Posterior:
+        """The posterior of these jobs as kinds that have not run; `similarity` is between them and all rows."""
+        shared = self._known(similarity.covariance(self._variances))
         through = shared @ self._root.astype(shared.dtype, copy=False)
         explained = np.einsum("ij,ij->i", through, through)
         unknown = np.maximum(diagonal(jobs, self._variances) - explained, 0.0)

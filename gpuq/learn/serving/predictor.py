@@ -89,10 +89,10 @@ class Predictor:
         self._prior = Prior(self._calibration.scale)
         self._layers = None if model is None else model.layers
         self._layers_off = {} if model is None else model.layers_off
-        self._places = {} if model is None else {name: ClusterIndex(found) for name, found in model.clusters.items()}
+        self._clusters = {} if model is None else {name: ClusterIndex(found) for name, found in model.clusters.items()}
         self._transfers = Transfers(Transfer() if model is None else model.transfer)
         peaks = {} if model is None else model.peaks
-        self._peak_predictors = {name: PeakPredictor(found, self._places.get(name)) for name, found in peaks.items()}
+        self._peak_predictors = {name: PeakPredictor(found, self._clusters.get(name)) for name, found in peaks.items()}
         self._pairs.use({} if model is None else model.interference)
         self._answers.clear()
 
@@ -142,7 +142,7 @@ class Predictor:
 
     def support(self, kind: str, features: Mapping[str, Any], device_type: str) -> ForecastSupport:
         """What a forecast for this job may rest on, to be shown to users."""
-        places = self._places.get(device_type)
+        places = self._clusters.get(device_type)
         near = [] if places is None else places.nearest(JobFeatures.of(features), NEIGHBOURS + 1)
         return ForecastSupport(
             runs=sum(run.whole for run in self.history.runs(kind, device_type)),
