@@ -142,6 +142,7 @@ class ScriptRuns:
         changed = [tuple(changes(job, row.known)) for row in self._rows]
         # Another model or data set may be any other work, so such runs are no evidence.
         alike = [place for place, each in enumerate(changed) if not any(is_choice(change.name) for change in each)]
+        # The fewer settings differ, the narrower the range: distant runs only cost time.
         near = sorted(alike, key=lambda place: len(changed[place]))[:MOST_COMPARED]
         nearest = [(place, changed[place]) for place in near]
         fixed = _FIXED.get(job.framework, _FIXED[None]) if self._on_cores else _FIXED_ON_GPU
@@ -177,12 +178,14 @@ class ScriptRuns:
                 effects = [(change, self._learned(what, place, rows, change) or span) for change, span in effects]
             span = together(effects)
             middle = (floor + ceiling) / 2
+            # The larger the fixed part, the less is multiplied: so it is small for the upper end and large for the lower one.
             least = ceiling + (value - ceiling) * math.exp(span.least)
             usual = middle + (value - middle) * math.exp(min(span.usual, _LARGEST_LOG))
             most = floor + (value - floor) * math.exp(span.most) if span.most < _LARGEST_LOG else ANYTHING
             found.append((span.most - span.least, NeedRange(min(least, most), usual, most)))
         if not found:
             return None
+        # Each run gives valid bounds of its own, so the tightest of each side holds for all of them.
         usual = min(found, key=lambda pair: pair[0])[1].usual
         most = min(needs.most for _, needs in found)
         least = min(max(needs.least for _, needs in found), most)

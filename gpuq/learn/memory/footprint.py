@@ -157,8 +157,10 @@ def blended(guess: tuple[float, float], found: LayerForecast, off: float = 0.0) 
     first, second = math.log(max(guess[0], 1.0)), math.log(max(found.point, 1.0))
     bounds = math.log(max(guess[1], 1.0)), math.log(max(found.upper, 1.0))
     squares = [max(bounds[0] - first, _LEAST_MARGIN) ** 2, max(bounds[1] - second, off, _LEAST_MARGIN) ** 2]
+    # Weights by inverse variance: the weight of the first is the second's share of the variances.
     weight = squares[1] / sum(squares)
     point = weight * first + (1.0 - weight) * second
+    # The variance of the mixture of both: that of the average, and what their disagreement adds.
     square = squares[0] * weight + weight * (1.0 - weight) * (first - second) ** 2
     return math.exp(point), math.exp(max(point + math.sqrt(square), min(bounds)))
 

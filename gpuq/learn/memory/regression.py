@@ -121,6 +121,7 @@ class FittedRegression:
         self._values = values
         runs = np.array([float(rows[place].runs) for place in places])
         self._units = self.units(values)
+        # Noise between kinds does not shrink with more runs of one kind; noise between runs does.
         self._noise = (regression.noise + regression.run_noise / runs) / np.array(regression.trust)
         among = self._known(CrossSimilarity(row_inputs, row_inputs).covariance(self._variances))
         among = (among if self._columns is None else among[self._columns]) + np.diag(self._noise)
@@ -171,6 +172,7 @@ class FittedRegression:
         mean, variance = np.empty(len(of)), np.empty(len(of))
         for group in np.unique(of):
             rows = np.flatnonzero(of == group)
+            # The inverse of a block of the inverse is the covariance of these rows given all others.
             block = np.linalg.inv(self._inverse[np.ix_(rows, rows)])
             mean[rows] = self._units[rows] - block @ self._weights[rows]
             variance[rows] = np.diag(block)
@@ -192,6 +194,7 @@ class FittedRegression:
         """The expected value of a kind once its own runs are known: both means, weighted by their precision."""
         mean, variance = posterior
         own = self.units(np.array(runs))
+        # The variance of the mean of n runs is run_noise / n; the floor keeps a run noise of 0 from dividing by zero.
         precision = len(runs) / max(self.regression.run_noise, 1e-9)
         both = (mean / variance + float(own.mean()) * precision) / (1.0 / variance + precision)
         return float(self.values(np.array([both]))[0])

@@ -220,6 +220,7 @@ def _objection(pairs: Pairs, guards: Sequence[Guard]) -> str | None:
                 f"the candidate is worse in {guard.name}: {_shown(guard.candidate)} against {_shown(guard.serving)} "
                 f"on {guard.count} held-out attempts"
             )
+    # A gain below a millionth of the loss is rounding, not learning.
     gains = _by_unit(pairs, lambda new, old: old.loss - new.loss)
     if math.fsum(gains) <= 1e-6 * math.fsum(_by_unit(pairs, lambda _, old: old.loss)):
         return f"no better on held-out attempts: {_losses(pairs)}"

@@ -172,6 +172,7 @@ def _calibrate(outcomes: Sequence[Outcome], learning: Learning) -> Calibration:
             if forecast.upper_memory_bytes:
                 level = own_level(len(used)) if same else "changed"
                 scores[level][outcome.kind].append(outcome.peak_memory_bytes / forecast.upper_memory_bytes)
+        # Learned after it was scored, so that no attempt is judged by itself.
         predictor.learn(replace(outcome, forecast=None))
     return Calibration(scale=scale, **{level: _factor(found, learning.quantile) for level, found in scores.items()})
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -130,3 +131,11 @@ def test_load_does_not_limit_pairs_of_unknown_utilisation() -> None:
     known = fit({"a": Profile("a", utilization_pct=40.0)}, {("a", "b"): [1.2], ("b", "a"): [1.3]}, 0.95)
     assert known is not None
     assert not known.reaches(Profile("a", utilization_pct=40.0), Profile("new"))
+
+
+def test_shape_keeps_the_stored_key_of_its_inputs():
+    """Models on the shelf of older versions have it."""
+    stored = b'{"traits": [{"name": "model"}], "reaches": [2.0]}'
+    shape = msgspec.json.decode(stored, type=Shape)
+    assert [each.name for each in shape.inputs] == ["model"]
+    assert b'"traits"' in msgspec.json.encode(shape)
