@@ -142,8 +142,8 @@ class Predictor:
 
     def support(self, kind: str, features: Mapping[str, Any], device_type: str) -> ForecastSupport:
         """What a forecast for this job may rest on, to be shown to users."""
-        places = self._clusters.get(device_type)
-        near = [] if places is None else places.nearest(JobFeatures.of(features), NEIGHBOURS + 1)
+        clusters = self._clusters.get(device_type)
+        near = [] if clusters is None else clusters.nearest(JobFeatures.of(features), NEIGHBOURS + 1)
         return ForecastSupport(
             runs=sum(run.whole for run in self.history.runs(kind, device_type)),
             nearest=tuple((other, similarity) for other, similarity in near if other != kind)[:NEIGHBOURS],
