@@ -49,7 +49,7 @@ ELSEWHERE = {
     "gpuq/lab/characterize/plots.py": "tests/lab/characterize/test_report.py",
     "gpuq/lab/characterize/table.py": "tests/lab/characterize/test_relevance.py",
     "gpuq/lab/characterize/text.py": "tests/lab/characterize/test_report.py",
-    "gpuq/learn/training/clusters.py": "tests/learn/serving/test_predictor.py",
+    "gpuq/learn/memory/clusters.py": "tests/learn/serving/test_predictor.py",
     "gpuq/learn/features/setting_effects.py": "tests/learn/features/test_growth.py",
     "gpuq/learn/features/families.py": "tests/learn/features/test_kind.py",
     "gpuq/learn/history/history.py": "tests/learn/serving/test_predictor.py",

@@ -12,7 +12,7 @@ from gpuq.learn.statistics import REPEATED_RUN, Prior
 
 
 def repeated(name: str, prior: Prior = REPEATED_RUN) -> float:
-    """A factor around 1: Student's t on the log, with the spread and the freedom that repeated runs show (see `learn.bounds`).
+    """A factor around 1: Student's t on the log, with the spread and freedom that repeated runs show (see `learn.statistics`).
 
     `name` says whose and of what; the same name gives the same factor.
     """

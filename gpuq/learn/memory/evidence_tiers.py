@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from gpuq.learn.features.inputs import JobInputs, job_inputs
 from gpuq.learn.history.history import JobFeatures
+from gpuq.learn.memory.clusters import ClusterIndex
 from gpuq.learn.memory.regression import KindRow
-from gpuq.learn.training.clusters import ClusterIndex
 
 TIERS = ("sizes", "template", "owner", "cluster")
 # This many kinds of one owner or family are evidence for another one that shares nothing else.

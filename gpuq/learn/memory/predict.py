@@ -13,10 +13,10 @@ from statistics import median
 
 from gpuq.learn.features.inputs import JobInputs, job_inputs
 from gpuq.learn.history.history import JobFeatures
+from gpuq.learn.memory.clusters import ClusterIndex
 from gpuq.learn.memory.evidence_tiers import EvidenceTier, EvidenceTiers
 from gpuq.learn.memory.kernel import CrossSimilarity, KernelInputs
 from gpuq.learn.memory.regression import TARGETS, FittedRegression, Peaks
-from gpuq.learn.training.clusters import ClusterIndex
 
 # Tiers near enough to predict a duration: farther ones say nothing of the number of epochs.
 TIERS_WITH_DURATION = ("sizes", "template")

@@ -21,6 +21,7 @@ from gpuq.learn.history.history import History, JobFeatures, MeasuredRun, Script
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.interference.pair import PairCosts, combined
 from gpuq.learn.interference.profile import Profile, observed
+from gpuq.learn.memory.clusters import NEIGHBOURS, ClusterIndex
 from gpuq.learn.memory.extend import extend
 from gpuq.learn.memory.footprint import LayerForecast, blended, on_device
 from gpuq.learn.memory.predict import NewKindForecast, PeakPredictor
@@ -34,7 +35,6 @@ from gpuq.learn.statistics import (
     predictive_bound,
     upper_bound,
 )
-from gpuq.learn.training.clusters import NEIGHBOURS, ClusterIndex
 from gpuq.learn.transfer.transfer import Transfer, Transfers
 from gpuq.settings import Learning
 

@@ -18,13 +18,13 @@ from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.interference import Interference
 from gpuq.learn.interference import fit as interference
 from gpuq.learn.interference.profile import observed
+from gpuq.learn.memory.clusters import Cluster, ClusterMember
 from gpuq.learn.memory.fit import fit_peaks
 from gpuq.learn.memory.footprint import LEAST_NETWORKS, MeasuredPeak, usually_off
 from gpuq.learn.memory.footprint import fit as fit_layers
 from gpuq.learn.serving.model import Calibration, Model, own_level
 from gpuq.learn.serving.predictor import MEMORY_QUANTILE, Predictor
 from gpuq.learn.statistics import SAME_CLUSTER_MEMORY, SAME_KIND_MEMORY, conformal_rank, order_statistic, upper_bound
-from gpuq.learn.training.clusters import Cluster, ClusterMember
 from gpuq.learn.training.fair import OWNER_SHARE, fair, within_share
 from gpuq.learn.training.kmeans import Points, group
 from gpuq.learn.transfer.profile import OpProfile
