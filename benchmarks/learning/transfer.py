@@ -66,7 +66,7 @@ def _judge(
     covered: dict[str, list[bool]],
     over: dict[str, list[float]],
 ) -> None:
-    report = carrier(known).ratios(asked.profiles, asked.step_s)
+    carried = carrier(known).ratios(asked.profiles, asked.step_s)
     table, groups = table_of(known)
     members = train(table, with_notebook=True, seed=0)
     step_s = np.asarray(asked.step_s)
@@ -77,9 +77,9 @@ def _judge(
     for column, target in enumerate(REACH):
         truth = _ratios(asked, target)
         into = errors[target]
-        into["blend"] += list(_error(report[target][:, 0], truth))
-        covered[target] += list(truth <= report[target][:, 1])
-        over[target] += list(report[target][:, 1] / truth)
+        into["blend"] += list(_error(carried[target][:, 0], truth))
+        covered[target] += list(truth <= carried[target][:, 1])
+        over[target] += list(carried[target][:, 1] / truth)
         into["constant ratio, model left out"] += list(
             _error(np.full(len(truth), np.median(_ratios(known, target))), truth)
         )
@@ -94,5 +94,5 @@ def _ratios(found: ProfiledJobs, target: str) -> np.ndarray:
     return np.asarray(found.target_s[target]) / np.asarray(found.step_s)
 
 
-def _error(report: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    return 100 * np.abs(report / truth - 1)
+def _error(carried: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    return 100 * np.abs(carried / truth - 1)
