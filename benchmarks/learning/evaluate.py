@@ -50,36 +50,36 @@ def _cases(data: Path) -> Iterator[_Case]:
 
 
 def _rows(case: _Case) -> Iterator[Row]:
-    told = evaluate(case.singles, case.pairs, "model" if case.way == "job" else case.way)
+    report = evaluate(case.singles, case.pairs, "model" if case.way == "job" else case.way)
     name = f"{case.name}, by {case.way}"
-    yield from _slowdowns(name, told)
-    if len(told["groups"]) > 1:
-        for group in told["groups"]:
+    yield from _slowdowns(name, report)
+    if len(report["groups"]) > 1:
+        for group in report["groups"]:
             yield from _slowdowns(f"{name}, {group['device_type']}", group)
-    for sparse in told["sparse"]:
+    for sparse in report["sparse"]:
         yield from _slowdowns(f"{case.name}, {sparse['how']}", sparse)
     for target, unit in (("utilization", "points"), ("memory", "%")):
-        yield from _beside_best(f"{name}: {target} error", told, target, "error", unit)
-        if told[target]["n"]:
-            yield Row(f"{name}: {target} coverage", told[target]["coverage_pct"], "%")
+        yield from _beside_best(f"{name}: {target} error", report, target, "error", unit)
+        if report[target]["n"]:
+            yield Row(f"{name}: {target} coverage", report[target]["coverage_pct"], "%")
 
 
-def _slowdowns(name: str, told: Plain) -> Iterator[Row]:
+def _slowdowns(name: str, report: Plain) -> Iterator[Row]:
     for figure, (unit, sense) in _SLOWDOWN.items():
         yield from _beside_best(
-            f"{name}: slowdown {figure.removesuffix('_pct')}", told, "slowdown", figure, unit, sense
+            f"{name}: slowdown {figure.removesuffix('_pct')}", report, "slowdown", figure, unit, sense
         )
     for figure, unit in _SLOWDOWN_BESIDE.items():
-        yield Row(f"{name}: slowdown {figure.removesuffix('_pct')}", told["slowdown"][figure], unit)
+        yield Row(f"{name}: slowdown {figure.removesuffix('_pct')}", report["slowdown"][figure], unit)
 
 
-def _beside_best(name: str, told: Plain, part: str, figure: str, unit: str, sense: str = "<=") -> Iterator[Row]:
+def _beside_best(name: str, report: Plain, part: str, figure: str, unit: str, sense: str = "<=") -> Iterator[Row]:
     others = {
-        called: found[part][figure] for called, found in told["baselines"].items() if found[part][figure] is not None
+        called: found[part][figure] for called, found in report["baselines"].items() if found[part][figure] is not None
     }
-    own = told[part][figure]
+    own = report[part][figure]
     if own is None or not others:
         return
     best = (min if sense == "<=" else max)(others.values())
     note = ", ".join(f"{called} {number(value)}" for called, value in others.items())
-    yield Row(name, own, unit, best, sense, note=f"n = {told[part]['n']}; {note}")
+    yield Row(name, own, unit, best, sense, note=f"n = {report[part]['n']}; {note}")

@@ -1,16 +1,16 @@
-"""Slowdowns of pairs: how well they are foretold, how often the bound holds, and what admission makes of them.
+"""Slowdowns of pairs: how well they are predicted, how often the bound holds, and what admission makes of them.
 
 On `alnair_mps_pairs` (18 jobs, 216 directed slowdowns) one job is held out entirely: its rows and its columns, since both
-cells of a pair are the same experiment. What is foretold are all directed pairs with that job; each pair of two different
+cells of a pair are the same experiment. Predicted are all directed pairs with that job; each pair of two different
 jobs therefore counts twice, once per job held out. Again with one network held out. Error is mean |expected / measured - 1|.
 
 On `gavel_pairs` only pairs that ran together count, each type of GPU by itself: with a fifth of the unordered pairs known
-(drawn by seed), and with all pairs of other jobs and 3 of one job's known. What is foretold are both directions of the other
+(drawn by seed), and with all pairs of other jobs and 3 of one job's known. Predicted are both directions of the other
 pairs. The baseline is log s = m + r_a + c_b by ridge, its penalty chosen by cross-validation inside the known part.
 
 Admission is `gpuq.core.scheduling.admit` itself, on a device with memory to spare; the truth is that the worse of the two
 is slowed by less than 1.15. Everything fitted (parameters, factors of bounds) is fitted to the known part only. What no fit
-chose was chosen by a person who saw these tables: the form of the covariance and its traits, that expected slowdowns are what
+chose was chosen by a person who saw these tables: the form of the covariance and its inputs, that expected slowdowns are what
 admission compares, and that models are left out in turn for the bounds even where there are but two. `LAW`'s factor was set on
 the MPS pairs; no held-out figure here uses it.
 """
@@ -62,8 +62,8 @@ def run(data: Path) -> list[Row]:
 
 
 @dataclass(frozen=True)
-class Said:
-    """One held-out directed pair: what was said of it, and what came."""
+class HeldOutPair:
+    """One held-out directed pair: its forecasts, and what was measured."""
 
     pair: tuple[str, str]
     fold: str
@@ -81,54 +81,58 @@ def _mps(data: Path) -> Iterator[Row]:
     without_steps = {kind: _stripped(profile) for kind, profile in known.items()}
     by_job = {job: {job} for job in known}
     by_model = {str(p.model): {q.kind for q in known.values() if q.model == p.model} for p in known.values()}
-    said, admitted = _held_out(known, slowdowns, by_job)
-    yield from _accuracy("MPS pairs, one job held out", said, reach=True)
-    yield from _admission("MPS pairs, one job held out", said, slowdowns, admitted, reach=True)
+    predictions, admitted = _held_out(known, slowdowns, by_job)
+    yield from _accuracy("MPS pairs, one job held out", predictions, reach=True)
+    yield from _admission("MPS pairs, one job held out", predictions, slowdowns, admitted, reach=True)
     less, _ = _held_out(without_steps, slowdowns, by_job)
     yield Row("MPS pairs, one job held out: error, utilisation alone", _error(less), "%", 15, note="no step time known")
-    said, admitted = _held_out(known, slowdowns, by_model)
-    yield from _accuracy("MPS pairs, one network held out", said, reach=False)
-    yield from _admission("MPS pairs, one network held out", said, slowdowns, admitted, reach=False)
-    said, admitted = _held_out_pairs(known, slowdowns)
-    yield from _accuracy("MPS pairs, a tenth of the pairs held out", said, reach=False)
-    yield from _admission("MPS pairs, a tenth of the pairs held out", said, slowdowns, admitted, reach=True)
+    predictions, admitted = _held_out(known, slowdowns, by_model)
+    yield from _accuracy("MPS pairs, one network held out", predictions, reach=False)
+    yield from _admission("MPS pairs, one network held out", predictions, slowdowns, admitted, reach=False)
+    predictions, admitted = _held_out_pairs(known, slowdowns)
+    yield from _accuracy("MPS pairs, a tenth of the pairs held out", predictions, reach=False)
+    yield from _admission("MPS pairs, a tenth of the pairs held out", predictions, slowdowns, admitted, reach=True)
 
 
 def _stripped(profile: Profile) -> Profile:
     return Profile(profile.kind, profile.model, profile.utilization_pct)
 
 
-def _accuracy(name: str, said: Sequence[Said], *, reach: bool) -> Iterator[Row]:
-    slow = [one.measured > BUDGET for one in said]
-    constant = 100 * fmean(abs(one.constant / one.measured - 1) for one in said)
-    law = 100 * fmean(abs(one.law / one.measured - 1) for one in said)
-    yield Row(f"{name}: error", _error(said), "%", 15 if reach else None)
+def _accuracy(name: str, predictions: Sequence[HeldOutPair], *, reach: bool) -> Iterator[Row]:
+    slow = [one.measured > BUDGET for one in predictions]
+    constant = 100 * fmean(abs(one.constant / one.measured - 1) for one in predictions)
+    law = 100 * fmean(abs(one.law / one.measured - 1) for one in predictions)
+    yield Row(f"{name}: error", _error(predictions), "%", 15 if reach else None)
     yield Row(f"{name}: error, a constant", constant, "%", note="the median of what is known")
     yield Row(f"{name}: error, the law alone", law, "%", note="max(1, u_a + u_b), rounded")
-    ratio = _error(said) / law
+    ratio = _error(predictions) / law
     yield Row(f"{name}: error of unseen kinds / the law's", ratio, "", 1.0, note="never worse off than under the rule")
     yield Row(
-        f"{name}: AUC at {BUDGET}", area([one.expected for one in said], slow), "", 0.93 if reach else None, sense=">="
+        f"{name}: AUC at {BUDGET}",
+        area([one.expected for one in predictions], slow),
+        "",
+        0.93 if reach else None,
+        sense=">=",
     )
-    yield Row(f"{name}: AUC, sum of utilisations", area([one.load for one in said], slow), "")
-    cover = 100 * fmean(one.measured <= one.upper for one in said)
+    yield Row(f"{name}: AUC, sum of utilisations", area([one.load for one in predictions], slow), "")
+    cover = 100 * fmean(one.measured <= one.upper for one in predictions)
     yield Row(f"{name}: coverage of the 95% bound", cover, "%", 94 if reach else None, sense=">=")
-    over = fmean(one.upper / one.measured for one in said)
+    over = fmean(one.upper / one.measured for one in predictions)
     yield Row(f"{name}: mean bound / truth", over, "", 1.35 if reach else None)
 
 
 def _admission(
     name: str,
-    said: Sequence[Said],
-    slowdowns: DirectedSlowdowns,
+    predictions: Sequence[HeldOutPair],
+    slowdowns: Directed,
     admitted: set[tuple[str, tuple[str, str]]],
     *,
     reach: bool,
 ) -> Iterator[Row]:
     """Over (fold, pair) where both directions were measured."""
-    places = {(one.fold, _sorted(one.pair)) for one in said if one.pair[::-1] in slowdowns}
+    places = {(one.fold, _sorted(one.pair)) for one in predictions if one.pair[::-1] in slowdowns}
     good = {place for place in places if max(slowdowns[place[1]][0], slowdowns[place[1][::-1]][0]) < BUDGET}
-    loads = {(one.fold, _sorted(one.pair)): one.load for one in said}
+    loads = {(one.fold, _sorted(one.pair)): one.load for one in predictions}
     rule = {place for place in places if loads[place] <= 100}
     for who, yes in (("admission", admitted & places), ("admission, the load rule", rule)):
         hits = len(yes & good)
@@ -138,27 +142,25 @@ def _admission(
 
 
 def _held_out(
-    known: Profiles, slowdowns: DirectedSlowdowns, groups: Mapping[str, set[str]]
-) -> tuple[list[Said], set[tuple[str, tuple[str, str]]]]:
+    known: Profiles, slowdowns: Directed, groups: Mapping[str, set[str]]
+) -> tuple[list[HeldOutPair], set[tuple[str, tuple[str, str]]]]:
     parts = {name: {pair for pair in slowdowns if out.intersection(pair)} for name, out in groups.items()}
-    return _foretold(known, slowdowns, parts)
+    return _predicted(known, slowdowns, parts)
 
 
-def _held_out_pairs(
-    known: Profiles, slowdowns: DirectedSlowdowns
-) -> tuple[list[Said], set[tuple[str, tuple[str, str]]]]:
+def _held_out_pairs(known: Profiles, slowdowns: Directed) -> tuple[list[HeldOutPair], set[tuple[str, tuple[str, str]]]]:
     pairs = sorted({_sorted(pair) for pair in slowdowns})
     drawn = np.random.default_rng(0).permutation(len(pairs)).tolist()
     folds = {str(fold): {pairs[i] for i in drawn[fold::10]} for fold in range(10)}
     parts = {name: {pair for pair in slowdowns if _sorted(pair) in out} for name, out in folds.items()}
-    return _foretold(known, slowdowns, parts)
+    return _predicted(known, slowdowns, parts)
 
 
-def _foretold(
-    known: Profiles, slowdowns: DirectedSlowdowns, parts: Mapping[str, set[tuple[str, str]]]
-) -> tuple[list[Said], set[tuple[str, tuple[str, str]]]]:
-    """What is said of each part from the rest, and the (fold, pair) that admission says yes to."""
-    said: list[Said] = []
+def _predicted(
+    known: Profiles, slowdowns: Directed, parts: Mapping[str, set[tuple[str, str]]]
+) -> tuple[list[HeldOutPair], set[tuple[str, tuple[str, str]]]]:
+    """The forecasts of each part from the rest, and the (fold, pair) that admission accepts."""
+    predictions: list[HeldOutPair] = []
     admitted = set()
     for fold, out in parts.items():
         rest = {pair: values for pair, values in slowdowns.items() if pair not in out}
@@ -169,12 +171,12 @@ def _foretold(
         for pair, point, bound in zip(held_out, expected.tolist(), upper.tolist(), strict=True):
             one, beside = (known[kind].utilization_pct or 0.0 for kind in pair)
             law = slowdown(one, beside) or 1.0
-            said.append(Said(pair, fold, slowdowns[pair][0], point, bound, constant, law, one + beside))
+            predictions.append(HeldOutPair(pair, fold, slowdowns[pair][0], point, bound, constant, law, one + beside))
         admitted |= {(fold, _sorted(pair)) for pair in held_out if _admits(known, learned, pair)}
-    return said, admitted
+    return predictions, admitted
 
 
-def _fitted(known: Profiles, slowdowns: DirectedSlowdowns) -> Interference:
+def _fitted(known: Profiles, slowdowns: Directed) -> Interference:
     return fit(known, slowdowns, QUANTILE) or LAW
 
 
@@ -229,11 +231,11 @@ def _gavel_bounds(
     yield Row(f"{name}: mean bound / truth", fmean(over), "", 1.35)
 
 
-Forecaster = Callable[[DirectedSlowdowns, Sequence[tuple[str, str]]], Sequence[float]]
+Forecaster = Callable[[Directed, Sequence[tuple[str, str]]], Sequence[float]]
 
 
 def _learned(known: Profiles) -> Forecaster:
-    def forecast(rest: DirectedSlowdowns, asked: Sequence[tuple[str, str]]) -> Sequence[float]:
+    def forecast(rest: Directed, asked: Sequence[tuple[str, str]]) -> Sequence[float]:
         learned = fit_shaped(known, rest, tune(known, rest))
         expected, _ = learned.expect_many([known[a] for a, _ in asked], [known[b] for _, b in asked])
         return [float(value) for value in expected]
@@ -241,7 +243,7 @@ def _learned(known: Profiles) -> Forecaster:
     return forecast
 
 
-def _ridge(rest: DirectedSlowdowns, asked: Sequence[tuple[str, str]]) -> Sequence[float]:
+def _ridge(rest: Directed, asked: Sequence[tuple[str, str]]) -> Sequence[float]:
     """log s = m + r_a + c_b; the penalty with the least squared error in five folds of the known pairs."""
     pairs = sorted({_sorted(pair) for pair in rest})
     drawn = np.random.default_rng(0).permutation(len(pairs)).tolist()
@@ -253,8 +255,8 @@ def _ridge(rest: DirectedSlowdowns, asked: Sequence[tuple[str, str]]) -> Sequenc
             table = {pair: values for pair, values in rest.items() if _sorted(pair) not in out}
             test = [pair for pair in rest if _sorted(pair) in out]
             squares += [
-                (math.log(said) - math.log(value)) ** 2
-                for said, pair in zip(_additive(table, test, penalty), test, strict=True)
+                (math.log(expected) - math.log(value)) ** 2
+                for expected, pair in zip(_additive(table, test, penalty), test, strict=True)
                 for value in rest[pair]
             ]
         return fmean(squares)
@@ -262,7 +264,7 @@ def _ridge(rest: DirectedSlowdowns, asked: Sequence[tuple[str, str]]) -> Sequenc
     return _additive(rest, asked, min(PENALTIES, key=loss))
 
 
-def _additive(rest: DirectedSlowdowns, asked: Sequence[tuple[str, str]], penalty: float) -> Sequence[float]:
+def _additive(rest: Directed, asked: Sequence[tuple[str, str]], penalty: float) -> Sequence[float]:
     kinds = sorted({kind for pair in (*rest, *asked) for kind in pair})
     index = {kind: i for i, kind in enumerate(kinds)}
     cells = [(pair, math.log(value)) for pair, values in rest.items() for value in values]
@@ -306,8 +308,8 @@ def _split_error(parts: Sequence[tuple[list[PairMeasurement], list[PairMeasureme
     errors = []
     for rest, out in parts:
         table = _one_place(out)
-        for said, values in zip(forecast(_one_place(rest), list(table)), table.values(), strict=True):
-            errors += [abs(said / value - 1) for value in values]
+        for expected, values in zip(forecast(_one_place(rest), list(table)), table.values(), strict=True):
+            errors += [abs(expected / value - 1) for value in values]
     return 100 * fmean(errors)
 
 
@@ -347,8 +349,8 @@ def area(scores: Sequence[float], positive: Sequence[bool]) -> float:
     return float(np.mean((yes[:, None] > no) + 0.5 * (yes[:, None] == no)))
 
 
-def _error(said: Sequence[Said]) -> float:
-    return 100 * fmean(abs(one.expected / one.measured - 1) for one in said)
+def _error(predictions: Sequence[HeldOutPair]) -> float:
+    return 100 * fmean(abs(one.expected / one.measured - 1) for one in predictions)
 
 
 def _one_place(pairs: Sequence[PairMeasurement]) -> DirectedSlowdowns:

@@ -1,6 +1,6 @@
 """Peak memory of networks never seen, and bounds that hold as often as they say: SchedTune's 12 CNNs on 5 types of GPU.
 
-Each network is foretold without any of its rows: by the predictor that serves, trained on the others (its margins by leaving
+Each network is predicted without any of its rows: by the predictor that serves, trained on the others (its margins by leaving
 those out, one by one), and by its two parts alone. To beat: per type of GPU, a line through activations and parameters
 (least squares), which the issue's 9.7% is.
 """

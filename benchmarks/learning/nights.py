@@ -3,11 +3,11 @@
 Each night's jobs, in this order, drawn with one seed:
 - the next of the production instances (`pai_instances`) that used a GPU, in the order of their starts: user, group (one
   script), workload, measured utilisation and peak memory;
-- pairs of `alnair_mps_pairs`, all equally likely: the newcomer asks to join the resident, both are foretold, and the core's own
+- pairs of `alnair_mps_pairs`, all equally likely: the newcomer asks to join the resident, both are predicted, and the core's own
   rule decides; what sharing costs is what was measured. Their memory was not measured: 1 GiB + 64 MiB for each in the batch.
 Each measured value comes with the noise that repeated runs show (Student's t, 5 degrees of freedom, scale 3.9%).
 
-Every attempt is foretold before it is learnt; at the start of each night all 216 pairs are asked about, and nothing is learnt
+Every attempt is predicted before it is learned; at the start of each night all 216 pairs are asked about, and nothing is learned
 from that: admissions that would be wrong, and refusals. Then the nightly training runs on all that ended.
 Draws `build/learning-curve.png` and keeps its numbers beside it.
 """

@@ -1,4 +1,4 @@
-"""Peaks of jobs on measured public data: what is not known of a kind, foretold by the predictor that serves, against baselines.
+"""Peaks of jobs on measured public data: forecasts for unknown kinds by the predictor that serves, against baselines.
 
 Utilisation and memory of Alnair's workloads (one row left out, then one model) and of Alibaba's production jobs (the second
 half from the first); how often bounds hold and how far above the truth they stand; how long an answer takes.
@@ -53,7 +53,7 @@ def _share(memory: int | None) -> float | None:
 
 
 def _at_most_all(share: float | None) -> float | None:
-    """As the baselines' points: nobody can use more than there is."""
+    """Limited like the baselines' points: no job can use more than the device has."""
     return None if share is None else min(100.0, share)
 
 

@@ -42,11 +42,11 @@ def run(_: Path) -> list[Row]:
     )
     if done.returncode != 0:
         return [Row("nightly training on 100,000 attempts", None, "s", 600, note=done.stderr.strip().splitlines()[-1])]
-    told = json.loads(done.stdout.splitlines()[-1])
-    note = f"{told['reason'][:60]}; {time.monotonic() - began:.0f} s with the making of the record"
+    report = json.loads(done.stdout.splitlines()[-1])
+    note = f"{report['reason'][:60]}; {time.monotonic() - began:.0f} s with the making of the record"
     return [
-        Row("nightly training on 100,000 attempts", told["seconds"], "s", 600, note=note),
-        Row("the same: peak memory", told["peak_gib"], "GiB", 4, note="reading the record included"),
+        Row("nightly training on 100,000 attempts", report["seconds"], "s", 600, note=note),
+        Row("the same: peak memory", report["peak_gib"], "GiB", 4, note="reading the record included"),
     ]
 
 

@@ -66,33 +66,33 @@ def _judge(
     covered: dict[str, list[bool]],
     over: dict[str, list[float]],
 ) -> None:
-    told = carrier(known).ratios(asked.profiles, asked.step_s)
+    carried = carrier(known).ratios(asked.profiles, asked.step_s)
     table, groups = table_of(known)
     members = train(table, with_notebook=True, seed=0)
     step_s = np.asarray(asked.step_s)
     times = op_ms(asked.profiles, asked.step_s, groups)
-    said = members.log_ratios(times, step_s)
+    predictions = members.log_ratios(times, step_s)
     assert members.notebook is not None
     three = members.notebook.opinions(plain(times, step_s))
     for column, target in enumerate(REACH):
         truth = _ratios(asked, target)
         into = errors[target]
-        into["blend"] += list(_error(told[target][:, 0], truth))
-        covered[target] += list(truth <= told[target][:, 1])
-        over[target] += list(told[target][:, 1] / truth)
+        into["blend"] += list(_error(carried[target][:, 0], truth))
+        covered[target] += list(truth <= carried[target][:, 1])
+        over[target] += list(carried[target][:, 1] / truth)
         into["constant ratio, model left out"] += list(
             _error(np.full(len(truth), np.median(_ratios(known, target))), truth)
         )
         for name, value in three.items():
             into[f"notebook's {name}"] += list(_error(value[:, column] / (1000 * step_s), truth))
-        into["notebook's median"] += list(_error(np.exp(said["notebook"][:, column]), truth))
+        into["notebook's median"] += list(_error(np.exp(predictions["notebook"][:, column]), truth))
         for name in ("trees", "kernel", "by_op"):
-            into[f"member {name}"] += list(_error(np.exp(said[name][:, column]), truth))
+            into[f"member {name}"] += list(_error(np.exp(predictions[name][:, column]), truth))
 
 
 def _ratios(found: ProfiledJobs, target: str) -> np.ndarray:
     return np.asarray(found.target_s[target]) / np.asarray(found.step_s)
 
 
-def _error(told: np.ndarray, truth: np.ndarray) -> np.ndarray:
-    return 100 * np.abs(told / truth - 1)
+def _error(carried: np.ndarray, truth: np.ndarray) -> np.ndarray:
+    return 100 * np.abs(carried / truth - 1)

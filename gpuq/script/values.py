@@ -211,6 +211,7 @@ class Values:
 
     def _assigned(self, name: str) -> ast.expr | None:
         """The only expression assigned to a name in the first file that knows it, given the conditions; None if ambiguous."""
+        # The conditions that choose between assignments may mention the name itself: then it stays undecided.
         if f"={name}" in self._opened:
             return None
         for one in self._surveys:

@@ -13,7 +13,7 @@ from gpuq.learn.statistics import REPEATED_RUN, Prior
 
 
 def repeated(name: str, prior: Prior = REPEATED_RUN) -> float:
-    """A factor around 1: Student's t on the log, with the scale and degrees of freedom of `prior` (see `learn.bounds`).
+    """A factor around 1: Student's t on the log, with the scale and degrees of freedom of `prior` (see `learn.statistics`).
 
     The same `name` always gives the same factor; it should name the job or attempt and the measured quantity.
     """

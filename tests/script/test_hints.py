@@ -1,4 +1,4 @@
-"""What is read from scripts as people write them. The scripts are only parsed, never run."""
+"""What is read from scripts as people write them. The scripts are parsed, never run."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def test_a_model_chosen_by_name_is_the_default_until_the_command_names_another()
     assert setting(found, "epochs") == ("90", "default")
     other = read("imagenet.py", "-a", "vgg16", "-b", "64")
     assert other["constructors"] == ["vgg16"]
-    assert setting(other, "batch") is None, "the command says it, in words that everybody knows"
+    assert setting(other, "batch") is None, "the command gives it by a usual name"
 
 
 def test_half_precision_counts_only_where_it_is_switched_on():
     assert setting(read("imagenet.py"), "precision") is None
-    # The switch itself says so, in words that everybody knows.
+    # The switch itself is a usual name.
     assert "precision" not in read("imagenet.py", "--amp")["settings"]
     assert setting(read("keras_apps.py"), "precision") == ("fp16", "script")
     assert setting(read("transformer.py"), "precision") == ("bf16", "script")

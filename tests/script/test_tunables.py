@@ -1,4 +1,4 @@
-"""The settings that a job runs with, whatever way they reach its script."""
+"""The settings of a job, from its command, variables, files and script."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def test_attempt_that_never_ran_teaches_nothing() -> None:
 
 
 def test_noise_is_that_of_repeated_runs_and_the_same_for_the_same_name() -> None:
-    """A run repeated differs by 4% median and 22% at the 99th percentile (see `learn.bounds`)."""
+    """A run repeated differs by 4% median and 22% at the 99th percentile (see `learn.statistics`)."""
     off = sorted(abs(repeated(f"run {n}") / repeated(f"again {n}") - 1) for n in range(2000))
     assert off[1000] == pytest.approx(0.04, abs=0.015)
     assert off[1980] == pytest.approx(0.2, abs=0.08)

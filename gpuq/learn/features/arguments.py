@@ -1,6 +1,6 @@
 """A command's arguments as options and positional values, each with what may be shown of it in a kind.
 
-Values are masked, since a kind is shown to everybody and shall not change with every path or seed. Exceptions are the values
+Values are masked, since a kind is shown to all users and shall not change with every path or seed. Exceptions are the values
 that change what a job needs: batch, image and sequence size, model, precision. Optimiser and epochs are masked in the kind
 and kept as features. Different spellings of one option get the same name.
 """

@@ -142,25 +142,24 @@ class ScriptRuns:
         changed = [tuple(changes(job, row.known)) for row in self._rows]
         # Another model or data set may be any other work, so such runs are no evidence.
         alike = [place for place, each in enumerate(changed) if not any(is_choice(change.name) for change in each)]
+        # The fewer settings differ, the narrower the range: distant runs only cost time.
         near = sorted(alike, key=lambda place: len(changed[place]))[:MOST_COMPARED]
-        grown = [together(of_a_step(changed[place])).most for place in near]
-        return Comparison(
-            nearest=min(changed, key=len, default=()),
-            memory=self._needs("memory", [(place, changed[place]) for place in near], self._memory(job)),
-            seconds=self._needs("time", [(place, changed[place]) for place in near], self._seconds(job)),
-            load=math.exp(min(max(0.0, min(grown)), _LARGEST_LOG)) if grown else None,
-        )
-
-    def _memory(self, job: JobFeatures) -> Values:
+        nearest = [(place, changed[place]) for place in near]
         fixed = _FIXED.get(job.framework, _FIXED[None]) if self._on_cores else _FIXED_ON_GPU
-        return [(row.memory_bytes, fixed) for row in self._rows]
-
-    def _seconds(self, job: JobFeatures) -> Values:
+        memories: Values = [(row.memory_bytes, fixed) for row in self._rows]
+        # Where steps were counted, the time to the first one is nearly all that epochs and sizes do not change.
         usual = _START_UP.get(job.framework, _START_UP[None])
-        return [
+        durations: Values = [
             (row.duration_s, usual if row.first_step_s is None else (0.8 * row.first_step_s, row.first_step_s))
             for row in self._rows
         ]
+        grown = [together(of_a_step(changed[place])).most for place in near]
+        return Comparison(
+            nearest=min(changed, key=len, default=()),
+            memory=self._needs("memory", nearest, memories),
+            seconds=self._needs("time", nearest, durations),
+            load=math.exp(min(max(0.0, min(grown)), _LARGEST_LOG)) if grown else None,
+        )
 
     def _needs(
         self, what: str, near: Sequence[tuple[int, tuple[SettingChange, ...]]], rows: Values
@@ -173,25 +172,24 @@ class ScriptRuns:
             if value is None:
                 continue
             floor, ceiling = _fixed_part(value, fixed[0]), _fixed_part(value, fixed[1])
-            span = self._factor(what, place, rows, changed)
+            # A measured effect of a setting replaces the assumed one.
+            effects = [(change, assumed_effect(change, what)) for change in changed]
+            if len(rows) > 1:
+                effects = [(change, self._learned(what, place, rows, change) or span) for change, span in effects]
+            span = together(effects)
             middle = (floor + ceiling) / 2
+            # The larger the fixed part, the less is multiplied: so it is small for the upper end and large for the lower one.
             least = ceiling + (value - ceiling) * math.exp(span.least)
             usual = middle + (value - middle) * math.exp(min(span.usual, _LARGEST_LOG))
             most = floor + (value - floor) * math.exp(span.most) if span.most < _LARGEST_LOG else ANYTHING
             found.append((span.most - span.least, NeedRange(min(least, most), usual, most)))
         if not found:
             return None
+        # Each run gives valid bounds of its own, so the tightest of each side holds for all of them.
         usual = min(found, key=lambda pair: pair[0])[1].usual
         most = min(needs.most for _, needs in found)
         least = min(max(needs.least for _, needs in found), most)
         return NeedRange(least, min(max(usual, least), most), most)
-
-    def _factor(self, what: str, place: int, rows: Values, changed: Sequence[SettingChange]) -> FactorRange:
-        """The joint effect of all changes since this run on the part of it that grows."""
-        believed = [(change, assumed_effect(change, what)) for change in changed]
-        if len(rows) == 1 or not changed:
-            return together(believed)
-        return together((change, self._learned(what, place, rows, change) or span) for change, span in believed)
 
     def _learned(self, what: str, place: int, rows: Values, change: SettingChange) -> FactorRange | None:
         """The effect that runs which differ from this one in the changed setting alone showed; None without any."""

@@ -21,6 +21,7 @@ from gpuq.learn.history.history import JobFeatures, Value
 from gpuq.script.meaning import Meaning, meaning
 
 ANYTHING = math.inf
+# An exponent of 0 would divide by zero when two measurements are extrapolated.
 _LEAST_POWER = 0.1
 
 
@@ -62,6 +63,7 @@ EFFECTS: Mapping[Meaning, SettingEffect] = {
     Meaning.COUNT: SettingEffect(FactorRange(0.0, 0.5, 1.0), FactorRange(0.2, 0.6, 0.9)),
     Meaning.OTHER: SettingEffect(FactorRange(0.0, 0.4, 1.0), FactorRange(0.1, 0.5, 0.9)),
 }
+# Settings of these meanings describe one quantity in several places (the widths of two layers), see `together`.
 _OF_ONE_THING = frozenset({Meaning.WIDTH, Meaning.DEPTH, Meaning.SIDE, Meaning.SEQUENCE, Meaning.BATCH})
 # Words and switches: a factor in either direction.
 _HALF_OR_DOUBLE = FactorRange(-math.log(2), 0.0, math.log(2))
@@ -111,6 +113,7 @@ def together(spans: Iterable[tuple[SettingChange, FactorRange]]) -> FactorRange:
     Two widths enlarge the matrix between them as squaring one of them does, and two depths enlarge the stack of which they
     are parts: of such settings the one with the largest effect counts. Rows and columns, and everything else, multiply.
     """
+    # One running maximum per meaning and direction: a width that grows and another that shrinks do not cancel out.
     total = FactorRange()
     ends: dict[tuple[Meaning, bool], FactorRange] = {}
     for change, span in spans:
@@ -127,10 +130,12 @@ def together(spans: Iterable[tuple[SettingChange, FactorRange]]) -> FactorRange:
 def assumed_effect(change: SettingChange, what: str) -> FactorRange:
     """The assumed effect of a change before anything was measured of it."""
     about, ratio = meaning(change.name), change.ratio
+    # Keeping data in memory adds a data set of unknown size; not keeping them can only lower the need.
     if about is Meaning.STORE:
         return FactorRange(-ANYTHING, 0.0, 0.0) if change.new in ("false", None) else _ANY_FACTOR
     if about is Meaning.OTHER and _is_factor(change):
         return _WORDS[about]
+    # A ratio below 1 swaps which end of the range is the lower one.
     if ratio is not None and about in EFFECTS:
         power = EFFECTS[about].of(what)
         ends = sorted(exponent * math.log(ratio) for exponent in (power.least, power.most))
@@ -164,6 +169,7 @@ def projected(change: SettingChange, seen: SettingChange, share: float, noise: f
         (change.ratio**exponent - 1) / (seen.ratio**exponent - 1)
         for exponent in (max(part, _LEAST_POWER) for part in (power.least, power.usual, power.most))
     ]
+    # At least a hundredth of the growing part remains: a measured decrease may not extrapolate to nothing or below.
     ends = [math.log(max(0.01, 1 + (share + error) * way)) for way in ways for error in (-noise, noise)]
     return FactorRange(min(ends), math.log(max(0.01, 1 + share * ways[1])), max(ends))
 
@@ -176,4 +182,5 @@ def is_choice(name: str) -> bool:
 def has_effect(change: SettingChange, what: str) -> bool:
     """Whether a change can have made a difference of its own to what is compared."""
     span = assumed_effect(change, what)
+    # In logs: a range of more than 28%, or a usual change of more than 10%, exceeds the noise between two equal runs.
     return span.most - span.least > 0.25 or abs(span.usual) > 0.1

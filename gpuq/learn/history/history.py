@@ -87,6 +87,7 @@ class JobFeatures:
         if self.values is None or self.values == run.values:
             return []
         ours, theirs, given = dict(self.values), dict(run.values or ()), self.given | run.given
+        # The symmetric difference has the names of settings that either side lacks or has with another value.
         names = {name for name, _ in set(ours.items()) ^ set(theirs.items())}
         return sorted(name for name in names if (name in ours and name in theirs) or name in given)
 

@@ -87,6 +87,7 @@ def select_training_set(
             left_out[reason or UNREADABLE] += 1
             continue
         number = outcome.attempt
+        # All fingerprints are noted even if one already matches, so that a third copy is recognised by any of them.
         copies = [seen.setdefault(print_, number) != number for print_ in _fingerprints(outcome, attempt)]
         if number in read or any(copies):
             left_out[COPY] += 1

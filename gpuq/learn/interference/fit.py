@@ -218,6 +218,7 @@ def _posterior(table: _Table, prior: Floats, shape: Shape) -> tuple[Floats, floa
     for _ in range(_NEWTON_STEPS):
         step = _newton(table, prior, weights, variance, shape.sharpness) - weights
         length, gain = 1.0, -1.0
+        # The softplus corner makes the objective non-quadratic: a full Newton step may overshoot, so it is halved until it helps.
         while gain < 0 and length > 1e-3:
             tried = weights + length * step
             reached = loss(tried, prior @ tried)
@@ -227,6 +228,7 @@ def _posterior(table: _Table, prior: Floats, shape: Shape) -> tuple[Floats, floa
         weights, best = tried, reached
         if gain < 1e-3:
             break
+    # Laplace: half the log determinant of I + W^1/2 K W^1/2 at the mode (Rasmussen and Williams 2006, equation 3.32).
     _, slope = corner(table.law + prior @ weights, shape.sharpness)
     scale = slope / shape.noise
     determinant = np.linalg.slogdet(identity + scale[:, None] * prior * scale)[1]

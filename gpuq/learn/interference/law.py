@@ -1,7 +1,7 @@
 """The contention law: how much two jobs slow each other by what their utilisations alone imply.
 
-A device that one job asks for a share `u_a` of its time, and another for `u_b`, can serve both at full speed up to `u_a + u_b
-= 1`; beyond that each takes `u_a + u_b` times as long (work is conserved, neither job is preferred). So
+A device can serve two jobs that need shares `u_a` and `u_b` of its time at full speed as long as `u_a + u_b` is at most 1.
+Beyond that each takes `u_a + u_b` times as long (work is conserved, neither job is preferred). So
 
     log slowdown = max(0, log(u_a + u_b)),
 

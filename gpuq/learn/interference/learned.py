@@ -145,6 +145,8 @@ class Interference(msgspec.Struct, frozen=True, dict=True):
     def _doubt(self, similarity: Floats, a: np.ndarray, b: np.ndarray, slope: Floats) -> Floats:
         """The standard deviation that remains when only the nearest measured kind of each is taken into account."""
         shape = self.shape
+        # An approximation of the posterior variance that needs no matrix of pairs by pairs: as if the most similar measured kind
+        # alone were known, and exactly, which leaves 1 - k^2 of the prior variance.
         nearest = similarity.max(axis=1, initial=0.0) ** 2
         left = (
             shape.sensitivity**2 * (1 - nearest[a])

@@ -15,7 +15,7 @@ of rows per group.
   less certain.
 - Fewer than quantile / (1 - quantile) votes (19 for 95%) give no finite margin. The bound is then that of Student's t with a
   prior on the scale, as in `statistics`, and no smaller than the quantile of what was seen: few votes widen it.
-- One owner with very many kinds does not decide everybody's bounds: no owner has more than a quarter of the votes (an equal
+- One owner with very many kinds does not decide all bounds: no owner has more than a quarter of the votes (an equal
   share where there are fewer than four; five votes are always allowed). Votes taken away are lost, so a flood widens a bound.
 """
 

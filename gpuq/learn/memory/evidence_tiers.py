@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 from gpuq.learn.features.inputs import JobInputs, job_inputs
 from gpuq.learn.history.history import JobFeatures
+from gpuq.learn.memory.clusters import ClusterIndex
 from gpuq.learn.memory.regression import KindRow
-from gpuq.learn.training.clusters import ClusterIndex
 
 TIERS = ("sizes", "template", "owner", "cluster")
 # This many kinds of one owner or family are evidence for another one that shares nothing else.
@@ -47,8 +47,8 @@ class _Tally:
 class EvidenceTiers:
     """The evidence of one type of device, indexed for quick look-ups."""
 
-    def __init__(self, rows: Sequence[KindRow], places: ClusterIndex | None) -> None:
-        self._places = places
+    def __init__(self, rows: Sequence[KindRow], clusters: ClusterIndex | None) -> None:
+        self._clusters = clusters
         self._tallies: dict[Hashable, _Tally] = {}
         for row in rows:
             for key in filter(None, (*_keys_or_none(row.inputs), row.inputs.family)):
@@ -66,7 +66,7 @@ class EvidenceTiers:
             return EvidenceTier("template", f"script template, {template}")
         if owner is not None and owner.kinds >= LEAST_ALIKE:
             return EvidenceTier("owner", f"{_who(job).replace(':', ' ', 1)}, {owner}")
-        match = None if self._places is None else self._places.place(known)
+        match = None if self._clusters is None else self._clusters.place(known)
         if match is None:
             return self._family(job)
         cluster = f"cluster of {_count(len(match.cluster.members), 'kind')}"

@@ -30,10 +30,15 @@ def extend(
         return point, predictive_bound([point], quantile, prior)
     growth = wanted / sizes[-1]
     most = peaks[-1] * growth
-    point = min(most, peaks[-1] + _slope(sizes, peaks) * (wanted - sizes[-1])) if len(sizes) > 1 else most
     farther = Prior(prior.scale * max(1.0, math.log2(growth)), prior.weight)
-    upper = predictive_bound([point], quantile, farther)
-    return point, max(point, min(upper, predictive_bound([most], quantile, REPEATED_RUN))) if len(sizes) > 1 else upper
+    if len(sizes) == 1:
+        return most, predictive_bound([most], quantile, farther)
+    points = zip(sizes, peaks, strict=True)
+    # The median of all slopes between two sizes: one odd peak does not tilt the line (Theil and Sen).
+    slope = median((above - below) / (high - low) for (low, below), (high, above) in combinations(points, 2))
+    point = min(most, peaks[-1] + slope * (wanted - sizes[-1]))
+    upper = min(predictive_bound([point], quantile, farther), predictive_bound([most], quantile, REPEATED_RUN))
+    return point, max(point, upper)
 
 
 def _highest(batches: Sequence[float], memories: Sequence[float]) -> tuple[list[float], list[float]]:
@@ -50,8 +55,3 @@ def _between(sizes: Sequence[float], peaks: Sequence[float], wanted: float) -> f
         if low <= wanted <= high:
             return below + (above - below) * (wanted - low) / (high - low)
     return peaks[0] if wanted < sizes[0] else peaks[-1]
-
-
-def _slope(sizes: Sequence[float], peaks: Sequence[float]) -> float:
-    points = zip(sizes, peaks, strict=True)
-    return median((above - below) / (high - low) for (low, below), (high, above) in combinations(points, 2))

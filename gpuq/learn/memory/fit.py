@@ -125,8 +125,8 @@ class _Problem:
         self._rows, self._target, self._repeats = rows, target, repeats
         self._values = np.array([float(getattr(row, target)) for row in rows])
         self._runs = np.array([float(row.runs) for row in rows])
-        self._side = KernelInputs([row.inputs for row in rows])
-        self._terms = _telling(CrossSimilarity(self._side, self._side).terms())
+        self._inputs = KernelInputs([row.inputs for row in rows])
+        self._terms = _telling(CrossSimilarity(self._inputs, self._inputs).terms())
 
     def solve(self, link: Link) -> Regression:
         """The regression under this link, without margins."""
@@ -151,11 +151,11 @@ class _Problem:
 
     def log_evidence(self, regression: Regression) -> float:
         """The log marginal likelihood of the values under this regression."""
-        return FittedRegression(self._rows, self._side, self._target, regression).log_evidence()
+        return FittedRegression(self._rows, self._inputs, self._target, regression).log_evidence()
 
     def with_margins(self, regression: Regression, quantile: float) -> Regression:
         """The regression with a margin per tier, from rows left out as that tier would not have seen them."""
-        ready = FittedRegression(self._rows, self._side, self._target, regression)
+        ready = FittedRegression(self._rows, self._inputs, self._target, regression)
         residuals = {tier: self._residuals(ready, tier) for tier in TIERS}
         found: dict[str, Margin] = margins(residuals, quantile, "added", dict.fromkeys(TIERS, _PRIOR))
         if self._target == "memory":

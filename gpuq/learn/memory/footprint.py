@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gpuq.learn.features.architectures import Architecture, named
+from gpuq.learn.features.architectures import named
 from gpuq.learn.memory.conformal import Margin, Residual, held_out, margin
 from gpuq.learn.statistics import Prior
 
@@ -136,11 +136,15 @@ def on_device(parts: LayerTerms, device_type: str, coefficients: Coefficients | 
 
     def with_margin(of: Margin, spread: float, times: float = 1.0) -> int:
         whole = of.over(context + known.state * parts.state + times * activations, spread)
-        return round((context + _stepped(whole - context) if parts.steps else whole) * MIB)
+        if parts.steps:
+            # The allocator doubles what it holds, so the sum without the context is rounded up to a power of two.
+            whole = context + 2.0 ** math.ceil(math.log2(max(whole - context, 1.0)))
+        return round(whole * MIB)
 
     point = with_margin(known.typical, 1.0)
     upper = with_margin(known.bound, spread, 1.0 if parts.sized else _ACTIVATIONS_AT_WORST)
-    return LayerForecast(point, max(point, upper), _evidence(parts.name, assumed))
+    evidence = f"layers of {parts.name}" + (f", assuming {' and '.join(assumed)}" if assumed else "")
+    return LayerForecast(point, max(point, upper), evidence)
 
 
 def blended(guess: tuple[float, float], found: LayerForecast, off: float = 0.0) -> tuple[float, float]:
@@ -153,8 +157,10 @@ def blended(guess: tuple[float, float], found: LayerForecast, off: float = 0.0) 
     first, second = math.log(max(guess[0], 1.0)), math.log(max(found.point, 1.0))
     bounds = math.log(max(guess[1], 1.0)), math.log(max(found.upper, 1.0))
     squares = [max(bounds[0] - first, _LEAST_MARGIN) ** 2, max(bounds[1] - second, off, _LEAST_MARGIN) ** 2]
+    # Weights by inverse variance: the weight of the first is the second's share of the variances.
     weight = squares[1] / sum(squares)
     point = weight * first + (1.0 - weight) * second
+    # The variance of the mixture of both: that of the average, and what their disagreement adds.
     square = squares[0] * weight + weight * (1.0 - weight) * (first - second) ** 2
     return math.exp(point), math.exp(max(point + math.sqrt(square), min(bounds)))
 
@@ -254,7 +260,8 @@ class _Solved:
 def parts_of(features: Mapping[str, Any]) -> LayerTerms | None:
     """The terms of a job's features (see `kind.describe`); None without a known network, its memory or a batch size."""
     model = features.get("model")
-    constructors = [name for name in _list(features.get("constructors")) if isinstance(name, str)]
+    listed = features.get("constructors")
+    constructors = [name for name in listed if isinstance(name, str)] if isinstance(listed, list | tuple) else []
     found = named(model if isinstance(model, str) else None, constructors)
     batch = _positive(features.get("batch_size"))
     if found is None or batch is None or found[1].saved_mib is None:
@@ -262,14 +269,20 @@ def parts_of(features: Mapping[str, Any]) -> LayerTerms | None:
     name, architecture = found
     size = _positive(features.get("sequence_length" if architecture.tokens else "image_size"))
     saved, largest = architecture.per_sample(size)
-    assumed = () if size is not None else (_assumed_size(architecture),)
+    assumed: tuple[str, ...] = ()
+    if size is None:
+        usual = f"{architecture.size:.0f}"
+        assumed = (f"{usual} tokens" if architecture.tokens else f"images of {usual} pixels",)
     mixed = str(features.get("precision") or "32").lower() not in _WHOLE
     if mixed:
         assumed = (*assumed, "mixed precision")
     activations = batch * (_MIXED_ACTIVATIONS if mixed else 1.0)
+    # Tensors of the parameters' size: weights, gradients, the optimiser's own, and a half copy of the weights in mixed precision.
+    optimizer = str(features.get("optimizer") or "").lower()
+    copies = 2.0 + _OPTIMIZER_STATES.get(optimizer, _COMMON_STATES) + (_MIXED_COPY if mixed else 0.0)
     steps = str(features.get("framework")).lower() in _STEPPING
     return LayerTerms(
-        state=architecture.parameters_mib * (_copies(features.get("optimizer")) + (_MIXED_COPY if mixed else 0.0)),
+        state=architecture.parameters_mib * copies,
         saved=saved * activations,
         working=largest * activations,
         steps=steps,
@@ -279,32 +292,9 @@ def parts_of(features: Mapping[str, Any]) -> LayerTerms | None:
     )
 
 
-def _copies(optimizer: Any) -> float:
-    """How many tensors of the parameters' size are held: weights, gradients, and the optimiser's own."""
-    return 2.0 + _OPTIMIZER_STATES.get(str(optimizer or "").lower(), _COMMON_STATES)
-
-
-def _assumed_size(architecture: Architecture) -> str:
-    if architecture.tokens:
-        return f"{architecture.size:.0f} tokens"
-    return f"images of {architecture.size:.0f} pixels"
-
-
-def _evidence(name: str, assumed: Sequence[str]) -> str:
-    return f"layers of {name}" + (f", assuming {' and '.join(assumed)}" if assumed else "")
-
-
-def _stepped(mib: float) -> float:
-    return float(2.0 ** math.ceil(math.log2(max(mib, 1.0))))
-
-
 def _positive(value: Any) -> float | None:
     number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if number and 0 < value < 1e9 else None
-
-
-def _list(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, list | tuple) else ()
 
 
 # Fitted by `fit` on SchedTune's measured peaks (CCGrid 2022, MIT licence): 12 CNNs in PyTorch, 240 rows. A model trained on a

@@ -31,7 +31,7 @@ TERMS = tuple(f"{group}/{shape}" for group, shape in product(GROUP_NAMES, SHAPES
 # Zero and unit of each slope: batch 64 and four doublings; a product of 256 and three; 2^30 multiply-adds and four.
 _CENTRES = np.array([6.0, 8.0, 30.0])
 _UNITS = np.array([4.0, 3.0, 4.0])
-# The walk starts half an octave of units below a batch of one, so that a batch of one has some variance.
+# The walk starts one halving below a batch of one, a quarter of a unit, so that a batch of one has some variance.
 _WALK_FROM, _WALK_UNIT = -1.0, 4.0
 
 

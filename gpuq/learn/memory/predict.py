@@ -13,10 +13,10 @@ from statistics import median
 
 from gpuq.learn.features.inputs import JobInputs, job_inputs
 from gpuq.learn.history.history import JobFeatures
+from gpuq.learn.memory.clusters import ClusterIndex
 from gpuq.learn.memory.evidence_tiers import EvidenceTier, EvidenceTiers
 from gpuq.learn.memory.kernel import CrossSimilarity, KernelInputs
 from gpuq.learn.memory.regression import TARGETS, FittedRegression, Peaks
-from gpuq.learn.training.clusters import ClusterIndex
 
 # Tiers near enough to predict a duration: farther ones say nothing of the number of epochs.
 TIERS_WITH_DURATION = ("sizes", "template")
@@ -37,12 +37,12 @@ class NewKindForecast:
 class PeakPredictor:
     """The regressions of one type of device, ready to answer."""
 
-    def __init__(self, peaks: Peaks, places: ClusterIndex | None) -> None:
-        self._tiers = EvidenceTiers(peaks.rows, places)
-        self._side = KernelInputs([row.inputs for row in peaks.rows])
+    def __init__(self, peaks: Peaks, clusters: ClusterIndex | None) -> None:
+        self._tiers = EvidenceTiers(peaks.rows, clusters)
+        self._row_inputs = KernelInputs([row.inputs for row in peaks.rows])
         fitted = {target: getattr(peaks, target) for target in TARGETS}
-        self._regressed = {
-            name: FittedRegression(peaks.rows, self._side, name, found)
+        self._regressions = {
+            name: FittedRegression(peaks.rows, self._row_inputs, name, found)
             for name, found in fitted.items()
             if found is not None
         }
@@ -61,37 +61,37 @@ class PeakPredictor:
 
     def expected_utilization(self, kinds: Sequence[tuple[str, JobFeatures, Sequence[float]]]) -> list[float]:
         """Expected percent of kinds with runs, from (kind, features, measured percents): own runs and similar kinds combined."""
-        regressed = self._regressed.get("utilization")
-        if regressed is None or not kinds:
+        regression = self._regressions.get("utilization")
+        if regression is None or not kinds:
             return [median(runs) for _, _, runs in kinds]
-        without = [regressed.without(kind) for kind, _, _ in kinds]
+        without = [regression.without(kind) for kind, _, _ in kinds]
         new = [place for place, posterior in enumerate(without) if posterior is None]
-        side = KernelInputs([job_inputs(kinds[place][1]) for place in new])
-        posterior = regressed.posterior(side, CrossSimilarity(side, self._side, quick=True))
+        asked_inputs = KernelInputs([job_inputs(kinds[place][1]) for place in new])
+        posterior = regression.posterior(asked_inputs, CrossSimilarity(asked_inputs, self._row_inputs, quick=True))
         without_new = dict(
             zip(new, zip(map(float, posterior.mean), map(float, posterior.variance), strict=True), strict=True)
         )
         return [
-            regressed.updated(found or without_new[place], runs)
+            regression.updated(found or without_new[place], runs)
             for place, (found, (_, _, runs)) in enumerate(zip(without, kinds, strict=True))
         ]
 
     def _at(self, with_tier: Sequence[tuple[JobFeatures, EvidenceTier]]) -> list[NewKindForecast]:
         if not with_tier:
             return []
-        # Traits are what the regression sees: jobs that differ in nothing else get one row of the covariance.
-        places: dict[JobInputs, int] = {}
-        which = [places.setdefault(job_inputs(job), len(places)) for job, _ in with_tier]
-        side = KernelInputs(list(places))
-        across = CrossSimilarity(side, self._side, quick=True)
+        # Jobs with equal inputs share one row of the covariance matrix.
+        index_of: dict[JobInputs, int] = {}
+        input_of = [index_of.setdefault(job_inputs(job), len(index_of)) for job, _ in with_tier]
+        asked_inputs = KernelInputs(list(index_of))
+        similarity = CrossSimilarity(asked_inputs, self._row_inputs, quick=True)
         tiers = [tier.name for _, tier in with_tier]
         pairs = {}
         with_duration = any(name in TIERS_WITH_DURATION for name in tiers)
-        for name, regressed in self._regressed.items():
+        for name, regression in self._regressions.items():
             if name == "duration" and not with_duration:
                 continue
-            posterior = regressed.posterior(side, across).of(which)
-            pairs[name] = regressed.point(posterior).tolist(), regressed.upper(posterior, tiers).tolist()
+            posterior = regression.posterior(asked_inputs, similarity).of(input_of)
+            pairs[name] = regression.point(posterior).tolist(), regression.upper(posterior, tiers).tolist()
         return [
             NewKindForecast(
                 tier,

@@ -111,8 +111,8 @@ class Posterior:
 class FittedRegression:
     """A `Regression` with its inverse covariance computed."""
 
-    def __init__(self, rows: Sequence[KindRow], side: KernelInputs, target: str, regression: Regression) -> None:
-        """`side` holds the inputs of all rows; rows without a value of the target are not used."""
+    def __init__(self, rows: Sequence[KindRow], row_inputs: KernelInputs, target: str, regression: Regression) -> None:
+        """`row_inputs` holds the inputs of all rows; rows without a value of the target are not used."""
         self.regression = regression
         self._variances = table(regression.variances)
         places = [place for place, row in enumerate(rows) if getattr(row, target) is not None]
@@ -121,8 +121,9 @@ class FittedRegression:
         self._values = values
         runs = np.array([float(rows[place].runs) for place in places])
         self._units = self.units(values)
+        # Noise between kinds does not shrink with more runs of one kind; noise between runs does.
         self._noise = (regression.noise + regression.run_noise / runs) / np.array(regression.trust)
-        among = self._known(CrossSimilarity(side, side).covariance(self._variances))
+        among = self._known(CrossSimilarity(row_inputs, row_inputs).covariance(self._variances))
         among = (among if self._columns is None else among[self._columns]) + np.diag(self._noise)
         root = np.linalg.inv(np.linalg.cholesky(among))
         self._inverse = root.T @ root
@@ -140,9 +141,9 @@ class FittedRegression:
         found = _BACK[self.regression.link](units * self.regression.scale + self.regression.centre)
         return found if self.regression.most is None else np.minimum(found, self.regression.most)
 
-    def posterior(self, jobs: KernelInputs, across: CrossSimilarity) -> Posterior:
-        """The posterior of these jobs as kinds that have not run; `across` is between them and all rows."""
-        shared = self._known(across.covariance(self._variances))
+    def posterior(self, jobs: KernelInputs, similarity: CrossSimilarity) -> Posterior:
+        """The posterior of these jobs as kinds that have not run; `similarity` is between them and all rows."""
+        shared = self._known(similarity.covariance(self._variances))
         through = shared @ self._root.astype(shared.dtype, copy=False)
         explained = np.einsum("ij,ij->i", through, through)
         unknown = np.maximum(diagonal(jobs, self._variances) - explained, 0.0)
@@ -171,6 +172,7 @@ class FittedRegression:
         mean, variance = np.empty(len(of)), np.empty(len(of))
         for group in np.unique(of):
             rows = np.flatnonzero(of == group)
+            # The inverse of a block of the inverse is the covariance of these rows given all others.
             block = np.linalg.inv(self._inverse[np.ix_(rows, rows)])
             mean[rows] = self._units[rows] - block @ self._weights[rows]
             variance[rows] = np.diag(block)
@@ -192,6 +194,7 @@ class FittedRegression:
         """The expected value of a kind once its own runs are known: both means, weighted by their precision."""
         mean, variance = posterior
         own = self.units(np.array(runs))
+        # The variance of the mean of n runs is run_noise / n; the floor keeps a run noise of 0 from dividing by zero.
         precision = len(runs) / max(self.regression.run_noise, 1e-9)
         both = (mean / variance + float(own.mean()) * precision) / (1.0 / variance + precision)
         return float(self.values(np.array([both]))[0])

@@ -11,10 +11,10 @@ import msgspec
 from msgspec import Meta
 
 from gpuq.learn.interference.learned import Interference
+from gpuq.learn.memory.clusters import Cluster
 from gpuq.learn.memory.footprint import Coefficients
 from gpuq.learn.memory.regression import Peaks
 from gpuq.learn.statistics import SAME_KIND_MEMORY
-from gpuq.learn.training.clusters import Cluster
 from gpuq.learn.transfer.transfer import Transfer
 
 Factor = Annotated[float, Meta(gt=0, le=100)]

@@ -15,15 +15,17 @@ from typing import Any
 from gpuq.core.state.forecast import UNKNOWN, Forecast, Question
 from gpuq.core.state.job import KindId
 from gpuq.learn.features import growth
-from gpuq.learn.features.setting_effects import SettingChange, changes
+from gpuq.learn.features.setting_effects import changes
 from gpuq.learn.history.drift import Drift
 from gpuq.learn.history.history import History, JobFeatures, MeasuredRun, Script, measured, peak_utilization, place_of
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.interference.pair import PairCosts, combined
 from gpuq.learn.interference.profile import Profile, observed
+from gpuq.learn.memory.clusters import NEIGHBOURS, ClusterIndex
 from gpuq.learn.memory.extend import extend
 from gpuq.learn.memory.footprint import LayerForecast, blended, on_device
 from gpuq.learn.memory.predict import NewKindForecast, PeakPredictor
+from gpuq.learn.serving import evidence_text
 from gpuq.learn.serving.model import Calibration, Model
 from gpuq.learn.statistics import (
     REPEATED_DURATION,
@@ -33,7 +35,6 @@ from gpuq.learn.statistics import (
     predictive_bound,
     upper_bound,
 )
-from gpuq.learn.training.clusters import NEIGHBOURS, ClusterIndex
 from gpuq.learn.transfer.transfer import Transfer, Transfers
 from gpuq.settings import Learning
 
@@ -44,7 +45,6 @@ _NO_FEATURES = JobFeatures()
 # The settings along which the regressions of a model extrapolate.
 _REGRESSED = frozenset({"batch-size", "model"})
 _BATCH = frozenset({"batch-size"})
-_MOST_NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -89,10 +89,10 @@ class Predictor:
         self._prior = Prior(self._calibration.scale)
         self._layers = None if model is None else model.layers
         self._layers_off = {} if model is None else model.layers_off
-        self._places = {} if model is None else {name: ClusterIndex(found) for name, found in model.clusters.items()}
+        self._clusters = {} if model is None else {name: ClusterIndex(found) for name, found in model.clusters.items()}
         self._transfers = Transfers(Transfer() if model is None else model.transfer)
         peaks = {} if model is None else model.peaks
-        self._peak_predictors = {name: PeakPredictor(found, self._places.get(name)) for name, found in peaks.items()}
+        self._peak_predictors = {name: PeakPredictor(found, self._clusters.get(name)) for name, found in peaks.items()}
         self._pairs.use({} if model is None else model.interference)
         self._answers.clear()
 
@@ -121,7 +121,7 @@ class Predictor:
         """A forecast for each question; fields without evidence are None."""
         asked = list(questions)
         self._work_out(asked)
-        alone = {question: self._forecast_alone(question) for question in asked}
+        alone = {question: self._answers[question.kind][question.signature, question.device_type] for question in asked}
         together = [(question, beside) for question in asked for beside in question.beside]
         self._pairs.prepare(self._pair(question, alone[question], beside) for question, beside in together)
         return {question: self._beside(question, found) for question, found in alone.items()}
@@ -142,21 +142,22 @@ class Predictor:
 
     def support(self, kind: str, features: Mapping[str, Any], device_type: str) -> ForecastSupport:
         """What a forecast for this job may rest on, to be shown to users."""
-        places = self._places.get(device_type)
-        near = [] if places is None else places.nearest(JobFeatures.of(features), NEIGHBOURS + 1)
+        clusters = self._clusters.get(device_type)
+        near = [] if clusters is None else clusters.nearest(JobFeatures.of(features), NEIGHBOURS + 1)
         return ForecastSupport(
             runs=sum(run.whole for run in self.history.runs(kind, device_type)),
             nearest=tuple((other, similarity) for other, similarity in near if other != kind)[:NEIGHBOURS],
         )
 
-    def _forecast_alone(self, question: Question) -> Forecast:
-        return self._answers[question.kind][question.signature, question.device_type]
-
     def _work_out(self, questions: Iterable[Question]) -> None:
         """Make sure that each question's forecast without partners is cached; those of one type of device are computed
         together."""
         keys = dict.fromkeys((question.device_type, question.kind, question.signature) for question in questions)
-        self._make_room(len(keys))
+        # Signatures come and go for months, and the caches must not grow with them.
+        if self._kept + len(keys) > _SIGNATURES_KEPT:
+            for kept in (self._answers, self._profiles, self._siblings, self._kinds_of):
+                kept.clear()
+            self._kept = 0
         missing: dict[str, list[tuple[str, str]]] = {}
         for device_type, kind, signature in keys:
             if (signature, device_type) not in self._answers.get(kind, {}):
@@ -169,13 +170,6 @@ class Predictor:
                 self._answers.setdefault(name, {})[signature, device_type] = forecast
                 self._kinds_of.setdefault(known.script, set()).add(name)
             self._kept += len(found)
-
-    def _make_room(self, coming: int) -> None:
-        """Clear the caches before they hold more than `_SIGNATURES_KEPT` entries: signatures come and go for months."""
-        if self._kept + coming > _SIGNATURES_KEPT:
-            for kept in (self._answers, self._profiles, self._siblings, self._kinds_of):
-                kept.clear()
-            self._kept = 0
 
     def _beside(self, question: Question, alone: Forecast, known: JobFeatures | None = None) -> Forecast:
         where = place_of(question.device_type, question.sharing)
@@ -209,63 +203,71 @@ class Predictor:
         return found
 
     def _alone(self, jobs: Sequence[tuple[str, JobFeatures]], device_type: str) -> list[Forecast]:
-        """Forecasts of (kind, features) with the device to themselves."""
-        peak_predictor = self._peak_predictors.get(device_type)
+        """Forecasts of (kind, features) with the device to themselves, from the best evidence for each."""
         runs = [self.history.runs(kind, device_type) for kind, _ in jobs]
         comparable = [self._comparable(kind, device_type, known) for kind, known in jobs]
         found = [
             self._from_own(used, all_runs) if same else self._from_changed(kind, all_runs, known, device_type)
             for (used, same), all_runs, (kind, known) in zip(comparable, runs, jobs, strict=True)
         ]
+        peak_predictor = self._peak_predictors.get(device_type)
         if peak_predictor is not None:
-            new = [
-                place
-                for place, ((used, same), own) in enumerate(zip(comparable, runs, strict=True))
-                if not (found[place].known and (same or any(run.whole for run in own)))
-                and (same or not used or _regressed(jobs[place][1], used))
-            ]
-            new_kinds = peak_predictor.new_kinds([jobs[place][1] for place in new])
-            for place, new_kind in zip(new, new_kinds, strict=True):
-                if new_kind is not None:
-                    layers = self._layers_of(jobs[place][1], device_type)
-                    off = self._layers_off.get(device_type, 0.0)
-                    found[place] = self._from_guess(new_kind, layers, off, found[place], runs[place])
+            self._fill_in_new_kinds(peak_predictor, device_type, jobs, runs, comparable, found)
+
+        # The likeliest utilisation of a kind with runs is drawn from them towards what similar kinds showed: with one or two runs
+        # that is closer to the truth than their median.
         shown = [measured(used, "peak_utilization_pct") if same else [] for used, same in comparable]
-        self._expect(found, jobs, shown, peak_predictor)
+        own = [place for place, values in enumerate(shown) if values]
+        kinds = [(*jobs[place], shown[place]) for place in own]
+        expected = (
+            [median(values) for _, _, values in kinds]
+            if peak_predictor is None
+            else peak_predictor.expected_utilization(kinds)
+        )
+        for place, value in zip(own, expected, strict=True):
+            found[place] = replace(found[place], expected_utilization_pct=value)
+
         for place, (kind, known) in enumerate(jobs):
             if found[place].duration_p50_s is None:
                 found[place] = self._with_duration(found[place], kind, known, device_type)
         return [self._widened(forecast, kind, device_type) for forecast, (kind, _) in zip(found, jobs, strict=True)]
 
-    @staticmethod
-    def _expect(
-        found: list[Forecast],
+    def _fill_in_new_kinds(
+        self,
+        peak_predictor: PeakPredictor,
+        device_type: str,
         jobs: Sequence[tuple[str, JobFeatures]],
-        shown: Sequence[list[float]],
-        peak_predictor: PeakPredictor | None,
+        runs: Sequence[list[MeasuredRun]],
+        comparable: Sequence[tuple[Sequence[MeasuredRun], bool]],
+        found: list[Forecast],
     ) -> None:
-        """Set the expected utilisation of kinds with runs, from their runs and from similar kinds."""
-        own = [place for place, values in enumerate(shown) if values]
-        kinds = [(*jobs[place], shown[place]) for place in own]
-        values = (
-            [median(runs) for _, _, runs in kinds]
-            if peak_predictor is None
-            else peak_predictor.expected_utilization(kinds)
-        )
-        for place, value in zip(own, values, strict=True):
-            found[place] = replace(found[place], expected_utilization_pct=value)
+        """Replace the forecasts that a model's regressions know more about than runs do, in `found`."""
+        new = []
+        for place, ((used, same), own) in enumerate(zip(comparable, runs, strict=True)):
+            answered_by_runs = found[place].known and (same or any(run.whole for run in own))
+            # A regression goes along batch size and model only. A job that differs from all runs of its script in other settings
+            # (a wider layer, say) must not get the bound of what it does not resemble: then runs answer, or nothing does.
+            within_reach = same or not used or _regressed(jobs[place][1], used)
+            if not answered_by_runs and within_reach:
+                new.append(place)
+        for place, new_kind in zip(new, peak_predictor.new_kinds([jobs[place][1] for place in new]), strict=True):
+            if new_kind is not None:
+                known = jobs[place][1]
+                layers = None if known.layers is None else on_device(known.layers, device_type, self._layers)
+                off = self._layers_off.get(device_type, 0.0)
+                found[place] = self._from_similar(new_kind, layers, off, found[place], runs[place])
 
     def _with_duration(self, found: Forecast, kind: str, known: JobFeatures, device_type: str) -> Forecast:
         """The forecast with a duration carried over from another type of device, where that is possible."""
         carried = self._transfers.duration(self.history, kind, known, device_type)
         if carried is None:
             return found
-        words = f"transferred from {carried.anchor}"
+        transferred = f"transferred from {carried.anchor}"
         return replace(
             found,
             duration_p50_s=carried.duration_p50_s,
             duration_p90_s=carried.duration_p90_s,
-            evidence=words if found.evidence == "none" else f"{found.evidence}; duration {words}",
+            evidence=transferred if found.evidence == "none" else f"{found.evidence}; duration {transferred}",
         )
 
     def _widened(self, forecast: Forecast, kind: str, device_type: str) -> Forecast:
@@ -311,7 +313,7 @@ class Predictor:
             upper_memory_bytes=upper,
             duration_p50_s=order_statistic(durations, 0.5) if durations else None,
             duration_p90_s=upper_bound(durations, 0.9, REPEATED_DURATION) if durations else None,
-            evidence=f"own history, {_runs(used)}{_beside_foreign_load(used)}",
+            evidence=f"own history, {evidence_text.count(used)}{evidence_text.foreign_load(used)}",
             model_version=self._version,
             power_w=order_statistic(powers, 0.5) if powers else None,
         )
@@ -325,14 +327,15 @@ class Predictor:
         point, upper, far = self._changed_memory(siblings, found, runs, known)
         half, most = growth.seconds(found.seconds)
         shown = siblings.utilization_pct
-        words = f"own history, {_runs(siblings.runs)} {_with(found.nearest)}"
+        evidence = f"own history, {evidence_text.count(siblings.runs)} {evidence_text.differing(found.nearest)}"
         return Forecast(
             peak_utilization_pct=None if shown is None or found.load is None else growth.busier(shown, found.load),
             peak_memory_bytes=point,
             upper_memory_bytes=upper,
             duration_p50_s=half,
             duration_p90_s=most,
-            evidence=(f"{words}; too far to bound memory" if far else words) + _beside_foreign_load(siblings.runs),
+            evidence=(f"{evidence}; too far to bound memory" if far else evidence)
+            + evidence_text.foreign_load(siblings.runs),
             model_version=self._version,
         )
 
@@ -342,19 +345,18 @@ class Predictor:
         """(point, upper, whether the job is too far from what was measured for a bound)."""
         quantile, prior = self._learning.quantile, Prior(max(self._prior.scale, SAME_KIND_MEMORY.scale))
         sizes, peaks = siblings.along_batch
+        # Where only the batch size differs and two sizes were measured, their slope is better evidence than an assumed power.
         if known.batch_log2 is not None and len(set(sizes)) > 1 and {one.name for one in found.nearest} <= _BATCH:
             point, most = extend(sizes, peaks, 2.0**known.batch_log2, quantile, prior)
             return *_ordered(point, most * self._calibration.changed, runs, quantile), False
         needs = found.memory
+        # A bound of many times the usual need would reserve memory that the job hardly ever uses: better alone, and measured.
         if needs is None or needs.most > growth.WIDEST * needs.usual:
             return None, None, True
         noise = predictive_bound([1.0], quantile, prior) * self._calibration.changed
         return *_ordered(needs.usual, growth.bounded(needs, noise), runs, quantile), False
 
-    def _layers_of(self, known: JobFeatures, device_type: str) -> LayerForecast | None:
-        return None if known.layers is None else on_device(known.layers, device_type, self._layers)
-
-    def _from_guess(
+    def _from_similar(
         self,
         new_kind: NewKindForecast,
         layers: LayerForecast | None,
@@ -394,21 +396,3 @@ def _ordered(point: float, upper: float, runs: list[MeasuredRun], quantile: floa
 def _regressed(known: JobFeatures, used: Sequence[MeasuredRun]) -> bool:
     """Whether the job differs from one of these runs only in what a model's regression goes along."""
     return any({change.name for change in changes(known, run.known)} <= _REGRESSED for run in used)
-
-
-def _with(changed: Sequence[SettingChange]) -> str:
-    """What is different in these runs, in words."""
-    if not changed:
-        return "of an earlier script"
-    names = ", ".join(change.name for change in changed[:_MOST_NAMED])
-    return f"with another {names}{', …' if len(changed) > _MOST_NAMED else ''}"
-
-
-def _runs(used: Sequence[MeasuredRun]) -> str:
-    return f"{len(used)} {'run' if len(used) == 1 else 'runs'}"
-
-
-def _beside_foreign_load(used: Sequence[MeasuredRun]) -> str:
-    """A remark if these runs give only an upper limit of utilisation, since other processes kept the device busy."""
-    only_bound = not measured(used, "peak_utilization_pct") and measured(used, "utilization_at_most")
-    return "; utilisation at most, it only ran beside foreign load" if only_bound else ""

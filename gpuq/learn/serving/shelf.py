@@ -1,7 +1,7 @@
 """The model shelf: versions as folders of JSON with checksums, one of them current.
 
-models/v0001/{model.json, card.json, card.md, card.html, *.png, manifest.json} models/current      the name of the version
-that serves, or `none`
+    models/v0001/{model.json, card.json, card.md, card.html, *.png, manifest.json}
+    models/current      the name of the version that serves, or `none`
 
 A version is published completely or not at all: its folder appears by a rename, and so does `current`. A version whose files
 do not match its manifest is never used; the one before it is. Nothing is unpickled.

@@ -68,7 +68,7 @@ def obstacle(attempts: TrainingSet, learning: Learning) -> str | None:
     if attempts.misdated / usable > _MOST_DAMAGED_SHARE:
         return (
             f"the history looks damaged: the times of {attempts.misdated} of {usable} finished attempts cannot be right, "
-            "so nobody knows which are the latest; is this machine's clock right?"
+            "so it is unknown which are the latest; check this machine's clock"
         )
     profiles = {(one.kind, one.peak_utilization_pct, one.peak_memory_bytes) for one in attempts.outcomes}
     if len(profiles) == 1:

@@ -154,7 +154,12 @@ def score_forecasts(
     """This model's forecasts for the held-out attempts that count, each from what had ended before it."""
     predictor = Predictor(History.from_outcomes(earlier), model, learning)
     ceilings = _ceilings([*earlier, *held_out])
-    counted = {id(outcome) for outcome in fair([outcome for outcome in held_out if _judges(outcome)])}
+    measured = [
+        outcome
+        for outcome in held_out
+        if outcome.whole and outcome.peak_memory_bytes is not None and outcome.peak_utilization_pct is not None
+    ]
+    counted = {id(outcome) for outcome in fair(measured)}
     latest = {outcome.kind: outcome for outcome in earlier}
     rows: list[ScoredForecast] = []
     for place, outcome in enumerate(held_out):
@@ -162,14 +167,19 @@ def score_forecasts(
         asked = outcome.device_type, beside, outcome.sharing
         forecast = predictor.forecast_for(outcome.kind, outcome.features, *asked)
         if id(outcome) in counted:
-            partner = latest.get(beside[0]) if beside else None
+            admitted = None
+            if beside:
+                partner = latest.get(beside[0])
+                features = {} if partner is None else partner.features
+                resident = predictor.forecast_for(beside[0], features, outcome.device_type)
+                admitted = would_share(outcome.kind, forecast, beside[0], resident, limits)
             rows.append(
                 ScoredForecast(
                     outcome,
                     forecast,
                     _loss(outcome, forecast, ceilings[outcome.device_type], learning.quantile),
                     (outcome.kind, place * _QUARTERS // len(held_out)),
-                    _would_share(predictor, outcome, forecast, partner, limits) if beside else None,
+                    admitted,
                 )
             )
         latest[outcome.kind] = outcome
@@ -210,6 +220,7 @@ def _objection(pairs: Pairs, guards: Sequence[Guard]) -> str | None:
                 f"the candidate is worse in {guard.name}: {_shown(guard.candidate)} against {_shown(guard.serving)} "
                 f"on {guard.count} held-out attempts"
             )
+    # A gain below a millionth of the loss is rounding, not learning.
     gains = _by_unit(pairs, lambda new, old: old.loss - new.loss)
     if math.fsum(gains) <= 1e-6 * math.fsum(_by_unit(pairs, lambda _, old: old.loss)):
         return f"no better on held-out attempts: {_losses(pairs)}"
@@ -271,18 +282,6 @@ def _by_unit(pairs: Pairs, value: Callable[[ScoredForecast, ScoredForecast], flo
     for new, old in pairs:
         units[new.unit].append(value(new, old))
     return [fmean(values) for values in units.values()]
-
-
-def _judges(outcome: Outcome) -> bool:
-    return outcome.whole and outcome.peak_memory_bytes is not None and outcome.peak_utilization_pct is not None
-
-
-def _would_share(
-    predictor: Predictor, outcome: Outcome, forecast: Forecast, partner: Outcome | None, limits: Limits
-) -> bool:
-    beside, features = outcome.slowdowns[0][0], partner.features if partner is not None else {}
-    resident = predictor.forecast_for(beside, features, outcome.device_type)
-    return would_share(outcome.kind, forecast, beside, resident, limits)
 
 
 def _memory_failed(row: ScoredForecast) -> bool | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
@@ -18,13 +18,13 @@ from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.interference import Interference
 from gpuq.learn.interference import fit as interference
 from gpuq.learn.interference.profile import observed
+from gpuq.learn.memory.clusters import Cluster, ClusterMember
 from gpuq.learn.memory.fit import fit_peaks
-from gpuq.learn.memory.footprint import LEAST_NETWORKS, Coefficients, MeasuredPeak, usually_off
+from gpuq.learn.memory.footprint import LEAST_NETWORKS, MeasuredPeak, usually_off
 from gpuq.learn.memory.footprint import fit as fit_layers
 from gpuq.learn.serving.model import Calibration, Model, own_level
 from gpuq.learn.serving.predictor import MEMORY_QUANTILE, Predictor
 from gpuq.learn.statistics import SAME_CLUSTER_MEMORY, SAME_KIND_MEMORY, conformal_rank, order_statistic, upper_bound
-from gpuq.learn.training.clusters import Cluster, ClusterMember
 from gpuq.learn.training.fair import OWNER_SHARE, fair, within_share
 from gpuq.learn.training.kmeans import Points, group
 from gpuq.learn.transfer.profile import OpProfile
@@ -53,7 +53,13 @@ def fit(outcomes: Sequence[Outcome], learning: Learning, profiles: Sequence[OpPr
     members = _members(history, outcomes)
     clusters = {device_type: fit_clusters(found, learning.quantile) for device_type, found in sorted(members.items())}
     rows = _with_layers(history)
-    layers = _layers(rows, learning.quantile)
+    # Coefficients of our own need enough networks; until then the model says how far the shipped ones were off here.
+    networks = {row.parts.name for found in rows.values() for row in found if not row.parts.steps}
+    layers, layers_off = None, {}
+    if len(networks) >= LEAST_NETWORKS:
+        layers = fit_layers([row for device_type in sorted(rows) for row in rows[device_type]], learning.quantile)
+    else:
+        layers_off = {device_type: usually_off(found, learning.quantile) for device_type, found in sorted(rows.items())}
     return Model(
         trained_until=max(outcome.ended_at for outcome in outcomes),
         attempts=len(outcomes),
@@ -63,7 +69,7 @@ def fit(outcomes: Sequence[Outcome], learning: Learning, profiles: Sequence[OpPr
         transfer=fit_transfer(history, profiles, learning.quantile),
         peaks=fit_peaks(history, learning.quantile),
         layers=layers,
-        layers_off={} if layers is not None else _layers_off(rows, learning.quantile),
+        layers_off=layers_off,
         interference=fit_interference(history, outcomes, learning.quantile),
     )
 
@@ -90,19 +96,6 @@ def _with_layers(history: History) -> dict[str, list[MeasuredPeak]]:
             measured = MeasuredPeak(runs[-1].known.layers, device_type, float(runs[-1].peak_memory_bytes or 0))
             found[device_type].append(measured)
     return found
-
-
-def _layers(rows: Mapping[str, Sequence[MeasuredPeak]], quantile: float) -> Coefficients | None:
-    """Coefficients of networks' memory fitted here; None with fewer networks than `LEAST_NETWORKS`."""
-    found = [row for device_type in sorted(rows) for row in rows[device_type]]
-    networks = {row.parts.name for row in found if not row.parts.steps}
-    return fit_layers(found, quantile) if len(networks) >= LEAST_NETWORKS else None
-
-
-def _layers_off(rows: Mapping[str, Sequence[MeasuredPeak]], quantile: float) -> dict[str, float]:
-    """Device type -> how far sums with the shipped coefficients were off. Not needed for coefficients of our own, whose
-    margins come from networks left out."""
-    return {device_type: usually_off(found, quantile) for device_type, found in sorted(rows.items())}
 
 
 def fit_clusters(members: Sequence[ClusterMember], quantile: float) -> tuple[Cluster, ...]:
@@ -162,7 +155,9 @@ def _cluster(members: Sequence[ClusterMember], quantile: float) -> Cluster:
 
 def _calibrate(outcomes: Sequence[Outcome], learning: Learning) -> Calibration:
     """Split conformal: each attempt scored as truth / bound by what was known before it; the quantile of the scores."""
-    scores: dict[str, Scores] = {level: _no_scores() for level in ("few", "some", "many", "changed")}
+    scores: dict[str, Scores] = {
+        level: defaultdict(lambda: deque(maxlen=_SCORES_PER_KIND)) for level in ("few", "some", "many", "changed")
+    }
     scale = spread(outcomes)
     begun = Model(
         trained_until=0.0, attempts=0, quantile=learning.quantile, clusters={}, calibration=Calibration(scale=scale)
@@ -177,6 +172,7 @@ def _calibrate(outcomes: Sequence[Outcome], learning: Learning) -> Calibration:
             if forecast.upper_memory_bytes:
                 level = own_level(len(used)) if same else "changed"
                 scores[level][outcome.kind].append(outcome.peak_memory_bytes / forecast.upper_memory_bytes)
+        # Learned after it was scored, so that no attempt is judged by itself.
         predictor.learn(replace(outcome, forecast=None))
     return Calibration(scale=scale, **{level: _factor(found, learning.quantile) for level, found in scores.items()})
 
@@ -193,10 +189,6 @@ def spread(outcomes: Sequence[Outcome]) -> float:
         return SAME_KIND_MEMORY.scale
     squares = math.fsum(min(_WILDEST, (value - fmean(logs)) ** 2) for logs in latest.values() for value in logs)
     return round(min(2.0, max(SAME_KIND_MEMORY.scale / 2, math.sqrt(squares / freedom))), 6)
-
-
-def _no_scores() -> Scores:
-    return defaultdict(lambda: deque(maxlen=_SCORES_PER_KIND))
 
 
 def _factor(scores: Scores, quantile: float) -> float:

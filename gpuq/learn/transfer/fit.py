@@ -144,6 +144,7 @@ def _table(measured: ProfiledJobs, found: Groups) -> _Table:
 
 def _left_out(table: _Table, with_notebook: bool, seed: int) -> tuple[dict[str, Rows], Rows, Any]:
     """(log ratios of each member for rows whose kinds it has not seen, true log ratios, kinds)."""
+    # Folds by kind, not by row: rows of a kind differ in batch size only and would predict each other.
     fold_of = {kind: index % _FOLDS for index, kind in enumerate(sorted(set(table.kinds)))}
     folds = np.array([fold_of[kind] for kind in table.kinds])
     opinions: dict[str, Rows] = {}

@@ -71,22 +71,17 @@ def paces(runs: Sequence[MeasuredRun]) -> dict[Work, tuple[float | None, float |
     for run in runs:
         if run.whole:
             grouped[work(run.known)].append(run)
-    return {key: (_step_s(found), _duration_s(found)) for key, found in grouped.items()}
+    found: dict[Work, tuple[float | None, float | None]] = {}
+    for key, same in grouped.items():
+        steps = [1.0 / run.alone_rate for run in same if run.alone_rate]
+        durations = [run.duration_s for run in same if run.duration_s and not run.shared]
+        found[key] = (median(steps) if steps else None, median(durations) if durations else None)
+    return found
 
 
 def work(known: JobFeatures) -> Work:
     """What must be equal for two runs to be compared: script and batch size."""
     return known.script_sha256, known.batch_log2
-
-
-def _step_s(runs: Sequence[MeasuredRun]) -> float | None:
-    values = [1.0 / run.alone_rate for run in runs if run.alone_rate]
-    return median(values) if values else None
-
-
-def _duration_s(runs: Sequence[MeasuredRun]) -> float | None:
-    values = [run.duration_s for run in runs if run.duration_s and not run.shared]
-    return median(values) if values else None
 
 
 def _log_ratio(anchor: Paces, target: Paces) -> float | None:

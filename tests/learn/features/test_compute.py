@@ -1,4 +1,4 @@
-"""The work of a sample: what is stated, else what the network's name says; unknown stays unknown."""
+"""Work per sample: stated, else from the network's name, else unknown."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a changed setting may do to memory and time of a script that was measured at others."""
+"""Ranges of memory and time for changed settings of a script."""
 
 from __future__ import annotations
 

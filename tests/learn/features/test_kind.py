@@ -1,4 +1,4 @@
-"""The kind: what is the same work again."""
+"""Kind, signature and features of a submission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forecasts watched as attempts end: alarms that mean something, and bounds widened at once."""
+"""Drift: when the alarm is raised, and how far bounds are widened."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ KIND = run(Work("a", 8, 50.0, GIB), 1, random.Random(1)).kind
 def ended(number: int, ratio: float, *, model: str = "a", version: str | None = "v1", **changes: Any) -> Outcome:
     """An attempt that needed `ratio` times what it was promised."""
     outcome = run(Work(model, 8, 50.0, GIB), number, random.Random(number), peak_memory_bytes=round(GIB * ratio))
-    foretold = Forecast(50.0, GIB // 2, GIB, model_version=version, **changes)
-    return replace(outcome, forecast=foretold)
+    forecast = Forecast(50.0, GIB // 2, GIB, model_version=version, **changes)
+    return replace(outcome, forecast=forecast)
 
 
 def test_bounds_that_hold_raise_no_alarm():
@@ -131,9 +131,9 @@ def test_next_forecast_of_a_drifting_kind_is_widened():
     for n in range(30):
         predictor.learn(run(work, n, chance))
     for n in range(30, 33):
-        foretold = predictor.forecast_for(KIND, work.described()[2], DEVICE)
-        needed = round(1.5 * (foretold.upper_memory_bytes or 0) / foretold.widened)
-        predictor.learn(replace(run(work, n, chance, peak_memory_bytes=needed), forecast=foretold))
+        forecast = predictor.forecast_for(KIND, work.described()[2], DEVICE)
+        needed = round(1.5 * (forecast.upper_memory_bytes or 0) / forecast.widened)
+        predictor.learn(replace(run(work, n, chance, peak_memory_bytes=needed), forecast=forecast))
     after = predictor.forecast_for(KIND, work.described()[2], DEVICE)
     assert after.widened == pytest.approx(1.5)
     assert (after.upper_memory_bytes or 0) > 2 * GIB

@@ -1,4 +1,4 @@
-"""Rows of the record become outcomes, or nothing when they cannot be right."""
+"""Outcomes from rows of the record, and which rows give none."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Poisoned, copied and misdated rows: what may teach, in which order."""
+"""Selection and order of the rows that may teach: invalid, copied and misdated ones."""
 
 from __future__ import annotations
 

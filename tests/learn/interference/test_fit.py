@@ -1,4 +1,4 @@
-"""What measured pairs teach: better than the law where there is evidence, the law where there is none."""
+"""What is learned from measured pairs, against the law alone."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def learned_without(*left_out: str) -> Interference:
 
 def error(of: Interference, pairs: list[tuple[Profile, Profile]]) -> float:
     expected, _ = of.expect_many([a for a, _ in pairs], [b for _, b in pairs])
-    return fmean(abs(said / world.slowdown(a, b) - 1) for said, (a, b) in zip(expected, pairs, strict=True))
+    return fmean(abs(value / world.slowdown(a, b) - 1) for value, (a, b) in zip(expected, pairs, strict=True))
 
 
 def test_fit_without_pairs_returns_none():
@@ -75,8 +75,8 @@ def test_fit_works_without_utilisations():
     found = fit({}, known, 0.95)
 
     assert found is not None
-    said, _ = expect(found, Profile(missing[0]), Profile(missing[1]))
-    assert said == pytest.approx(world.slowdown(profiles[missing[0]], profiles[missing[1]]), rel=0.12)
+    value, _ = expect(found, Profile(missing[0]), Profile(missing[1]))
+    assert value == pytest.approx(world.slowdown(profiles[missing[0]], profiles[missing[1]]), rel=0.12)
 
 
 def test_bounds_hold_as_often_as_they_should_for_kinds_never_seen():

@@ -1,9 +1,10 @@
-"""The law, likeness of kinds, and what a part of a model answers."""
+"""The law, the similarity of kinds, and the forecasts of a fitted part."""
 
 from __future__ import annotations
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -111,7 +112,7 @@ def test_profile_of_a_kind_without_runs_is_its_forecast():
 
 
 def test_light_pairs_are_no_evidence_for_heavy_ones() -> None:
-    """A queue measures what it admits: 40 beside 50 disturbed nobody, which does not make 50 beside 95 harmless."""
+    """A queue measures what it admits: 40 beside 50 slowed neither, which does not make 50 beside 95 harmless."""
     profiles = {name: Profile(name, utilization_pct=pct) for name, pct in (("a", 40.0), ("b", 50.0), ("c", 45.0))}
     measured = {(a, b): [1.02] for a in profiles for b in profiles if a != b}
     learned = fit(profiles, measured, 0.95)
@@ -130,3 +131,11 @@ def test_load_does_not_limit_pairs_of_unknown_utilisation() -> None:
     known = fit({"a": Profile("a", utilization_pct=40.0)}, {("a", "b"): [1.2], ("b", "a"): [1.3]}, 0.95)
     assert known is not None
     assert not known.reaches(Profile("a", utilization_pct=40.0), Profile("new"))
+
+
+def test_shape_keeps_the_stored_key_of_its_inputs():
+    """Models on the shelf of older versions have it."""
+    stored = b'{"traits": [{"name": "model"}], "reaches": [2.0]}'
+    shape = msgspec.json.decode(stored, type=Shape)
+    assert [each.name for each in shape.inputs] == ["model"]
+    assert b'"traits"' in msgspec.json.encode(shape)

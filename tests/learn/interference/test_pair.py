@@ -1,4 +1,4 @@
-"""What the core is told of a pair, and what that rests on."""
+"""The cost of a pair as the core gets it, and its evidence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds for work never seen: they hold as often as they say, and few or one-sided measurements make them wider."""
+"""Margins for new groups: coverage, few groups, owners with many kinds."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ def test_fewer_groups_widen():
 def test_nothing_measured_leaves_the_prior():
     alone = margin([], 0.95, "times", PRIOR)
     assert (alone.votes, alone.rows) == (0, 0)
-    # Student's t with five degrees of freedom at 95% is 2.015; root two for a mean that nobody has seen either.
+    # Student's t with five degrees of freedom at 95% is 2.015; root two for a mean that is unknown as well.
     assert alone.amount == pytest.approx(0.1 * 2.015 * math.sqrt(2), rel=0.01)
 
 
 def test_nineteen_groups_need_no_prior():
-    """Enough for order statistics: the highest of nineteen, whatever the prior said."""
+    """Enough for order statistics: the highest of nineteen, whatever the prior."""
     seen = [Residual(str(name), 100 + name, 100) for name in range(19)]
     assert margin(seen, 0.95, "added", Prior(50)).amount == margin(seen, 0.95, "added", NO_PRIOR).amount == 18
 
@@ -94,12 +94,12 @@ def test_memory_is_bounded_in_proportion_and_percentages_stay_percentages():
     assert factor.over(1e9, spread=2) == pytest.approx(1.44e9)
     points = Margin(scale="added", amount=15, quantile=0.95, votes=20, rows=20)
     assert (points.over(50), points.over(95, most=100)) == (65, 100)
-    # A forecast beyond what there can be is somebody else's mistake; its bound does not hide it.
+    # A forecast beyond the limit is an error elsewhere, and its bound does not hide it.
     assert points.over(101, most=100) == 101
 
 
 def test_owner_with_many_kinds_does_not_decide_the_margin():
-    """Ten honest owners are off by a tenth; a flood of forty kinds that are foretold to the byte does not narrow that."""
+    """Ten honest owners are off by a tenth; forty kinds of one owner with exact forecasts do not narrow that."""
     honest = [Residual(f"{owner}-{kind}", 1.1, 1.0, owner=owner) for owner in "abcdefghij" for kind in range(3)]
     flood = [Residual(f"flood-{kind}", 1.0, 1.0, owner="flood") for kind in range(1000)]
     assert margin([*honest, *flood], 0.95, "times", NO_PRIOR).amount == pytest.approx(math.log(1.1), abs=1e-6)

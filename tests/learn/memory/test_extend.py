@@ -1,4 +1,4 @@
-"""From measured batch sizes to one that was not."""
+"""Memory at batch sizes that were not measured."""
 
 from __future__ import annotations
 

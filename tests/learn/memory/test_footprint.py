@@ -1,4 +1,4 @@
-"""Memory from what the script says alone: sums that follow from the layers, corrected by rows, honest about assumptions."""
+"""Memory from the layers of a network: the sum, its fit, and its assumptions."""
 
 from __future__ import annotations
 
@@ -105,10 +105,10 @@ def test_model_of_the_command_goes_before_constructors():
 
 
 def test_assumptions_are_named_and_widen_the_bound():
-    told, untold = answer(), answer(image_size=None)
-    assert untold.point == told.point
-    assert untold.upper > told.upper
-    assert untold.evidence == "layers of resnet50, assuming images of 224 pixels"
+    stated, assumed = answer(), answer(image_size=None)
+    assert assumed.point == stated.point
+    assert assumed.upper > stated.upper
+    assert assumed.evidence == "layers of resnet50, assuming images of 224 pixels"
     assert "a context of" in answer("GPU never measured").evidence
 
 
@@ -137,7 +137,7 @@ def test_fit_without_rows_returns_the_physics():
     assert (empty.state, empty.saved, empty.working, empty.context) == (1, 1, 2, 600)
     assert empty.bound.votes == 0
     bare = answer(coefficients=empty)
-    assert bare.upper > 1.25 * bare.point, "nobody has tested it"
+    assert bare.upper > 1.25 * bare.point, "no residual has tested it"
 
 
 def test_rows_correct_the_physics():
@@ -253,7 +253,7 @@ def outcome(place: int, network: str, batch: int, peak_bytes: float) -> Outcome:
 
 
 def test_footprint_is_blended_into_forecasts_and_never_served_alone():
-    """Small networks ran; a large one of the same script is asked for, which likeness alone would take for a small one."""
+    """Small networks ran; a large one of the same script is asked for, which the regression alone would take for a small one."""
     small = [
         outcome(place, name, batch, answer(constructors=[name], batch_size=batch).point)
         for place, (name, batch) in enumerate(product(("resnet18", "resnet34", "alexnet", "squeezenet1_1"), (16, 32)))

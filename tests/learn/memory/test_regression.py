@@ -1,4 +1,4 @@
-"""Peaks of kinds that never ran: read off their like, with bounds that know how far off they may be, whoever floods or lies."""
+"""Peaks of kinds that never ran: accuracy, bounds, and robustness to floods and poisoned rows."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_new_model_is_predicted_from_its_work_per_sample():
     assert unknown.utilization is not None
     assert asked.utilization[0] == pytest.approx(60, abs=8)
     assert light.utilization[0] < 30
-    assert 25 < unknown.utilization[0] < 65, "as the others, where nobody says how much work it is"
+    assert 25 < unknown.utilization[0] < 65, "as the others, where its work is unknown"
 
 
 def test_new_model_of_a_script_has_a_wider_bound_than_a_new_batch_size():
@@ -272,7 +272,7 @@ jobs = st.builds(
 @settings(deadline=None, max_examples=50)
 @given(st.lists(jobs, min_size=1, max_size=8))
 def test_kernel_gives_a_positive_semidefinite_covariance(found: list[JobFeatures]):
-    """Symmetric, no negative eigenvalue, and with the diagonal that is told beforehand: whatever the jobs."""
+    """Symmetric, no negative eigenvalue, and with the diagonal that `diagonal` gives, for any jobs."""
     side = KernelInputs([job_inputs(job) for job in found])
     variances = table(dict.fromkeys(CrossSimilarity(side, side).terms(), 1.0))
     among = CrossSimilarity(side, side).covariance(variances)

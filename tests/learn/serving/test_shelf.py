@@ -1,4 +1,4 @@
-"""The model shelf: whole versions or none, checksums, roll back."""
+"""The model shelf: complete versions, checksums, rollback."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from gpuq.errors import Conflict
+from gpuq.learn.memory.clusters import Cluster, ClusterMember
 from gpuq.learn.serving.model import Model, from_json, to_json
 from gpuq.learn.serving.shelf import CorruptModel, Shelf
-from gpuq.learn.training.clusters import Cluster, ClusterMember
 
 
 def model(attempts: int = 8) -> Model:

@@ -1,4 +1,4 @@
-"""The model card: numbers, sentences and plots that say what the model rests on."""
+"""The model card as dictionary, Markdown, page and plots."""
 
 from __future__ import annotations
 

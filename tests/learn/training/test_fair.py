@@ -1,4 +1,4 @@
-"""One kind or one owner with far more attempts than the others does not decide alone."""
+"""Limits on how much one kind or owner counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The elbow, and groups that do not depend on chance."""
+"""The elbow, and reproducible groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dispatcher's own rule, asked about forecasts alone."""
+"""Admission of a pair, from forecasts alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trainer: clusters by the elbow, bounds that hold as often as they should, and a fair judge."""
+"""The trainer: clusters, calibration, and the judgement of candidates."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 from gpuq.learn.history.history import History
 from gpuq.learn.history.outcome import Outcome
+from gpuq.learn.memory.clusters import ClusterMember
 from gpuq.learn.serving.model import Calibration, Model, from_json, to_json
 from gpuq.learn.serving.predictor import Predictor
-from gpuq.learn.training.clusters import ClusterMember
 from gpuq.learn.training.score import judge, pinball
 from gpuq.learn.training.train import fit, fit_clusters
 from gpuq.settings import Learning

@@ -21,9 +21,9 @@ def test_features_of_a_profile_add_up_to_the_step():
 @given(TIMES, st.floats(-2, 2))
 def test_step_ratio_equals_a_common_ratio_of_its_ops(times, log_ratio):
     rows = np.array([times])
-    told = added_up(np.full((1, 3), log_ratio), rows, rows.sum(axis=1) / 1000)
+    carried_ratios = added_up(np.full((1, 3), log_ratio), rows, rows.sum(axis=1) / 1000)
     # Half a tenth of a millisecond is added to each op, so that one without time has a ratio.
-    assert abs(told[0, 0] - log_ratio) < 0.3 * abs(log_ratio) + 1e-9 or rows.sum() < 5
+    assert abs(carried_ratios[0, 0] - log_ratio) < 0.3 * abs(log_ratio) + 1e-9 or rows.sum() < 5
 
 
 def test_the_blend_is_the_mean_of_the_logs():

@@ -19,9 +19,9 @@ def trained():
 
 def errors(carrier, found):
     asked = measured(found)
-    told = carrier.ratios(asked.profiles, asked.step_s)[NEW]
+    carried_ratios = carrier.ratios(asked.profiles, asked.step_s)[NEW]
     truth = np.array(asked.target_s[NEW]) / np.array(asked.step_s)
-    return np.abs(told[:, 0] / truth - 1).mean(), (truth <= told[:, 1]).mean(), truth
+    return np.abs(carried_ratios[:, 0] / truth - 1).mean(), (truth <= carried_ratios[:, 1]).mean(), truth
 
 
 @pytest.mark.parametrize("both", [False, True])

@@ -1,4 +1,4 @@
-"""The one test that imports TensorFlow here: in a process of its own, since the rest must run without."""
+"""The Keras member. The only test here that imports TensorFlow, in a process of its own."""
 
 import json
 import subprocess
@@ -17,7 +17,7 @@ rows = np.exp(chance.normal(size=(80, 3)))
 targets = np.column_stack([rows.sum(axis=1), 3 * rows[:, 0] + 1])
 found = network.fit(rows, targets, steps=800)
 again = network.fit(rows, targets, steps=800)
-told = found.predict(rows)
+served = found.predict(rows)
 layers = [tf.keras.layers.Dense(len(one.biases), activation="relu") for one in found.layers[:-1]]
 layers.append(tf.keras.layers.Dense(2))
 model = tf.keras.Sequential([tf.keras.layers.Input((3,)), *layers])
@@ -26,9 +26,9 @@ standard = (rows - np.array(found.mean)) / np.array(found.scale)
 keras = model(standard.astype("f4")).numpy() * np.array(found.unit)
 print(json.dumps({
     "units": [len(one.biases) for one in found.layers],
-    "error": float(np.mean(np.abs(told / targets - 1))),
+    "error": float(np.mean(np.abs(served / targets - 1))),
     "mean": float(np.mean(np.abs(targets.mean(axis=0) / targets - 1))),
-    "gap": float(np.abs(keras - told).max() / np.abs(told).max()),
+    "gap": float(np.abs(keras - served).max() / np.abs(served).max()),
     "same": found == again,
 }))
 """

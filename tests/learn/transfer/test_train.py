@@ -1,4 +1,4 @@
-"""From attempts on two types of device to a forecast on the one where the kind never ran."""
+"""From attempts on two types of device to a duration on one where the kind never ran."""
 
 import random
 
@@ -102,11 +102,11 @@ def test_profile_gives_a_better_ratio_than_the_common_one():
     with_profiles, without = fit_transfer(history, profiles, 0.95), fit_transfer(history, [], 0.95)
     assert with_profiles.carriers[OLD][NEW].targets == (NEW,)
     assert without.carriers == {}
-    told, plain = (Transfers(one).duration(history, mine.kind, known, NEW) for one in (with_profiles, without))
+    by_profile, by_ratio = (Transfers(one).duration(history, mine.kind, known, NEW) for one in (with_profiles, without))
     actual = 1000 * truth.step_s
-    assert abs(told.duration_p50_s / actual - 1) < abs(plain.duration_p50_s / actual - 1)
-    assert told.duration_p50_s < told.duration_p90_s
-    assert told.anchor == OLD
+    assert abs(by_profile.duration_p50_s / actual - 1) < abs(by_ratio.duration_p50_s / actual - 1)
+    assert by_profile.duration_p50_s < by_profile.duration_p90_s
+    assert by_profile.anchor == OLD
 
 
 def test_model_without_transfer_still_loads():

@@ -1,6 +1,6 @@
 """Groups of kinds with similar resource profiles, and the place of a new kind among them.
 
-The trainer makes the clusters; a new kind is placed by its tokens and batch size, in the cluster of its nearest kinds, or
+`training` makes the clusters; a new kind is placed by its tokens and batch size, in the cluster of its nearest kinds, or
 nowhere if none is near enough: a distant neighbour is no evidence.
 """
 

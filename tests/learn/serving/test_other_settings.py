@@ -1,0 +1,135 @@
+"""Forecasts for a job whose script ran with other settings: arguments, variables, configuration files."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from gpuq.submission import Hints, Submission
+
+from gpuq.core.state.forecast import Forecast, Question
+from gpuq.core.state.job import KindId
+from gpuq.learn.features.kind import describe
+from gpuq.learn.history.history import History
+from gpuq.learn.serving.predictor import Predictor
+from gpuq.script.hints import hints
+from gpuq.settings import Learning
+from tests.learn.world import DEVICE, GIB, Work, run
+
+RESNET = Work("resnet50", 64, 60.0, 6 * GIB)
+
+
+NANO = (
+    "n_layer = 4\nn_embd = 128\nmax_iters = 100\nout_dir = 'out'\nimport torch\nexec(open('configurator.py').read())\n"
+)
+
+
+class Nano:
+    """A script that was run, and asked about, at some settings; as the command would submit it."""
+
+    def __init__(self, folder: Path, source: str = NANO) -> None:
+        self.folder = folder
+        self.of = Predictor(History.from_outcomes([]), None, Learning())
+        (folder / "train.py").write_text(source)
+
+    def described(self, *words: str, env: dict[str, str] | None = None) -> tuple[str, str, dict[str, Any]]:
+        script = self.folder / "train.py"
+        read = hints(script, words, self.folder)
+        submitted = Submission(
+            command=("python", str(script), *words), cwd=str(self.folder), script=str(script), env=env or {},
+            hints=None if read is None else msgspec.convert(read, Hints),
+        )  # fmt: skip
+        return describe(submitted, "alice")
+
+    def ran(self, *words: str, gib: float = 0.4, seconds: float = 100.0, env: dict[str, str] | None = None) -> None:
+        kind, signature, features = self.described(*words, env=env)
+        count = sum(len(self.of.history.runs(*key)) for key in self.of.history.kinds())
+        changes = {"kind": kind, "signature": signature, "features": features, "duration_s": seconds}
+        self.of.learn(run(RESNET, count, random.Random(1), peak_memory_bytes=round(gib * GIB), **changes))
+
+    def asked(self, *words: str, env: dict[str, str] | None = None) -> Forecast:
+        kind, _, features = self.described(*words, env=env)
+        return self.of.forecast_for(kind, features, DEVICE)
+
+
+def test_larger_model_does_not_inherit_the_bound_of_a_smaller_one(tmp_path: Path):
+    nano = Nano(tmp_path)
+    nano.ran("--n_layer=4", "--n_embd=128")
+    small = nano.asked("--n_layer=4", "--n_embd=128")
+    assert (small.upper_memory_bytes or 0) < 0.5 * GIB
+    for words in (("--n_layer=12", "--n_embd=768"), ("--n_layer=24", "--n_embd=1024")):
+        large = nano.asked(*words)
+        assert large.upper_memory_bytes is None or large.upper_memory_bytes > 2.0 * GIB
+        assert not large.known, "it runs alone, and is thereby measured"
+        assert large.evidence == "own history, 1 run with another n-embd, n-layer; too far to bound memory"
+    nano.ran("--n_layer=12", "--n_embd=768", gib=2.0)
+    assert (nano.asked("--n_layer=12", "--n_embd=768").upper_memory_bytes or 0) > 2.0 * GIB
+    between = nano.asked("--n_layer=8", "--n_embd=512").upper_memory_bytes
+    assert between is None or between >= 1.9 * GIB
+
+
+def test_output_options_do_not_change_the_kind(tmp_path: Path):
+    nano = Nano(tmp_path)
+    nano.ran("--n_layer=4")
+    assert nano.described("--n_layer=4")[:2] == nano.described("--n_layer=4", "--out_dir=x", "--seed=3")[:2]
+    assert nano.asked("--n_layer=4", "--out_dir=x").evidence == "own history, 1 run"
+    assert nano.asked().evidence == "own history, 1 run", (
+        "another kind, but four layers are what the script says itself"
+    )
+
+
+def test_a_configuration_file_counts_as_arguments_do(tmp_path: Path):
+    nano = Nano(tmp_path, "import torch, yaml, sys\n")
+    for name, hidden in (("small", 512), ("big", 8192), ("copy", 512)):
+        (tmp_path / f"{name}.yaml").write_text(f"model:\n  hidden: {hidden}\n  num_layers: 4\n")
+    nano.ran("--config", "small.yaml", gib=4.8)
+    assert (nano.asked("--config", "copy.yaml").upper_memory_bytes or 0) < 6 * GIB
+    big = nano.asked("--config", "big.yaml")
+    assert big.upper_memory_bytes is None or big.upper_memory_bytes > 48 * GIB
+    assert not big.known
+
+
+def test_a_variable_given_to_the_job_counts_as_an_argument_does(tmp_path: Path):
+    nano = Nano(tmp_path, "import os, torch\nHIDDEN = int(os.environ.get('HIDDEN', 512))\n")
+    nano.ran(env={"HIDDEN": "512"})
+    assert nano.asked().evidence == "own history, 1 run", "the script's own default"
+    assert nano.asked(env={"HIDDEN": "512", "LOG_LEVEL": "debug"}).evidence == "own history, 1 run"
+    assert not nano.asked(env={"HIDDEN": "8192"}).known
+
+
+def test_duration_grows_with_steps(tmp_path: Path):
+    nano = Nano(tmp_path)
+    nano.ran("--max_iters=100", seconds=100.0)
+    long = nano.asked("--max_iters=1400")
+    assert 1000 < (long.duration_p50_s or 0) < 1500
+    assert (long.duration_p90_s or 0) > 1350
+    assert long.known, "it needs no more memory"
+    assert (long.upper_memory_bytes or 0) < 0.6 * GIB
+
+
+def test_a_larger_batch_of_another_kind_is_bounded_by_the_script_it_shares(tmp_path: Path):
+    nano = Nano(tmp_path)
+    nano.ran("--batch_size=16", gib=4.0)
+    twice = nano.asked("--batch_size=32")
+    assert nano.described("--batch_size=16")[0] != nano.described("--batch_size=32")[0]
+    assert 4 * GIB < (twice.peak_memory_bytes or 0) < 8 * GIB <= 1.1 * (twice.upper_memory_bytes or 0)
+    assert (twice.peak_utilization_pct or 0) > (nano.asked("--batch_size=16").peak_utilization_pct or 0)
+
+
+def test_harmless_value_that_changed_memory_is_covered(tmp_path: Path):
+    nano = Nano(tmp_path)
+    nano.ran("--learning_rate=0.1", gib=1.0)
+    nano.ran("--learning_rate=0.2", gib=3.0)
+    assert (nano.asked("--learning_rate=0.3").upper_memory_bytes or 0) > 3.0 * GIB
+
+
+def test_runs_of_another_kind_of_the_script_count_at_once(tmp_path: Path):
+    nano = Nano(tmp_path)
+    kind, signature, features = nano.described("--batch_size=32")
+    nano.of.register(signature, features, kind)
+    question = Question(signature, KindId(kind), DEVICE)
+    assert not nano.of.answer([question])[question].known
+    nano.ran("--batch_size=16", gib=4.0)
+    assert nano.of.answer([question])[question].known
