@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from gpuq.submission import Hints, Submission
 
 from gpuq.core.state.forecast import Forecast, Question
 from gpuq.core.state.job import KindId
 from gpuq.learn.features.kind import describe
 from gpuq.learn.history.history import History
 from gpuq.learn.serving.predictor import Predictor
+from gpuq.messages.submission import Hints, Submission
 from gpuq.script.hints import hints
 from gpuq.settings import Learning
 from tests.learn.world import DEVICE, GIB, Work, run
