@@ -124,7 +124,7 @@ def _accuracy(name: str, predictions: Sequence[HeldOutPair], *, reach: bool) -> 
 def _admission(
     name: str,
     predictions: Sequence[HeldOutPair],
-    slowdowns: Directed,
+    slowdowns: DirectedSlowdowns,
     admitted: set[tuple[str, tuple[str, str]]],
     *,
     reach: bool,
@@ -142,13 +142,13 @@ def _admission(
 
 
 def _held_out(
-    known: Profiles, slowdowns: Directed, groups: Mapping[str, set[str]]
+    known: Profiles, slowdowns: DirectedSlowdowns, groups: Mapping[str, set[str]]
 ) -> tuple[list[HeldOutPair], set[tuple[str, tuple[str, str]]]]:
     parts = {name: {pair for pair in slowdowns if out.intersection(pair)} for name, out in groups.items()}
     return _predicted(known, slowdowns, parts)
 
 
-def _held_out_pairs(known: Profiles, slowdowns: Directed) -> tuple[list[HeldOutPair], set[tuple[str, tuple[str, str]]]]:
+def _held_out_pairs(known: Profiles, slowdowns: DirectedSlowdowns) -> tuple[list[HeldOutPair], set[tuple[str, tuple[str, str]]]]:
     pairs = sorted({_sorted(pair) for pair in slowdowns})
     drawn = np.random.default_rng(0).permutation(len(pairs)).tolist()
     folds = {str(fold): {pairs[i] for i in drawn[fold::10]} for fold in range(10)}
@@ -157,7 +157,7 @@ def _held_out_pairs(known: Profiles, slowdowns: Directed) -> tuple[list[HeldOutP
 
 
 def _predicted(
-    known: Profiles, slowdowns: Directed, parts: Mapping[str, set[tuple[str, str]]]
+    known: Profiles, slowdowns: DirectedSlowdowns, parts: Mapping[str, set[tuple[str, str]]]
 ) -> tuple[list[HeldOutPair], set[tuple[str, tuple[str, str]]]]:
     """The forecasts of each part from the rest, and the (fold, pair) that admission accepts."""
     predictions: list[HeldOutPair] = []
@@ -176,7 +176,7 @@ def _predicted(
     return predictions, admitted
 
 
-def _fitted(known: Profiles, slowdowns: Directed) -> Interference:
+def _fitted(known: Profiles, slowdowns: DirectedSlowdowns) -> Interference:
     return fit(known, slowdowns, QUANTILE) or LAW
 
 
@@ -231,11 +231,11 @@ def _gavel_bounds(
     yield Row(f"{name}: mean bound / truth", fmean(over), "", 1.35)
 
 
-Forecaster = Callable[[Directed, Sequence[tuple[str, str]]], Sequence[float]]
+Forecaster = Callable[[DirectedSlowdowns, Sequence[tuple[str, str]]], Sequence[float]]
 
 
 def _learned(known: Profiles) -> Forecaster:
-    def forecast(rest: Directed, asked: Sequence[tuple[str, str]]) -> Sequence[float]:
+    def forecast(rest: DirectedSlowdowns, asked: Sequence[tuple[str, str]]) -> Sequence[float]:
         learned = fit_shaped(known, rest, tune(known, rest))
         expected, _ = learned.expect_many([known[a] for a, _ in asked], [known[b] for _, b in asked])
         return [float(value) for value in expected]
@@ -243,7 +243,7 @@ def _learned(known: Profiles) -> Forecaster:
     return forecast
 
 
-def _ridge(rest: Directed, asked: Sequence[tuple[str, str]]) -> Sequence[float]:
+def _ridge(rest: DirectedSlowdowns, asked: Sequence[tuple[str, str]]) -> Sequence[float]:
     """log s = m + r_a + c_b; the penalty with the least squared error in five folds of the known pairs."""
     pairs = sorted({_sorted(pair) for pair in rest})
     drawn = np.random.default_rng(0).permutation(len(pairs)).tolist()
@@ -264,7 +264,7 @@ def _ridge(rest: Directed, asked: Sequence[tuple[str, str]]) -> Sequence[float]:
     return _additive(rest, asked, min(PENALTIES, key=loss))
 
 
-def _additive(rest: Directed, asked: Sequence[tuple[str, str]], penalty: float) -> Sequence[float]:
+def _additive(rest: DirectedSlowdowns, asked: Sequence[tuple[str, str]], penalty: float) -> Sequence[float]:
     kinds = sorted({kind for pair in (*rest, *asked) for kind in pair})
     index = {kind: i for i, kind in enumerate(kinds)}
     cells = [(pair, math.log(value)) for pair, values in rest.items() for value in values]

@@ -19,6 +19,7 @@ from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.serving.model import Model
 from gpuq.learn.serving.predictor import ForecastSupport, Predictor
 from gpuq.learn.training.train import fit
+from gpuq.messages.submission import Hints, Setting, Submission
 from gpuq.settings import Learning
 from tests.learn.world import DEVICE, GIB, Work, run
 
