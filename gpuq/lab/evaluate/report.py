@@ -177,7 +177,10 @@ def _sections(result: Plain) -> Iterator[str]:
 
 
 def _table(result: Plain, part: str, columns: Mapping[str, tuple[str, bool | None]]) -> list[str]:
-    rows = {"gpuq": result[part], **{name: found[part] for name, found in result["baselines"].items() if found[part]["n"]}}
+    rows = {
+        "gpuq": result[part],
+        **{name: found[part] for name, found in result["baselines"].items() if found[part]["n"]},
+    }
     best = {figure: _best([row[figure] for row in rows.values()], more) for figure, (_, more) in columns.items()}
     cells = [["", *(title for title, _ in columns.values())]]
     for name, row in rows.items():
