@@ -9,13 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuq.codec import from_plain
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.decide import decide
 from gpuq.core.scheduling.limits import Limits
-from gpuq.core.scheduling.needed_forecasts import needed_forecasts
+from gpuq.core.scheduling.needed_forecasts import ForecastTable, needed_forecasts
 from gpuq.core.scheduling.policy import Policy
-from gpuq.core.state.actions import Launch, Reserve, SetPendingReason
+from gpuq.core.state.actions import Action, Launch, Reserve, SetPendingReason
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.device import Device
 from gpuq.core.state.events import CancelRequested, Event, HoldRequested, HostReported, ReleaseRequested, Submitted
@@ -24,7 +25,7 @@ from gpuq.core.state.job import JobId, KindId, Sharing
 from gpuq.core.state.state import State, apply
 from gpuq.core.state.validate import validate
 from gpuq.core.state.verdict import Rule, Verdict
-from gpuq.daemon.journal import from_snapshot, snapshot
+from gpuq.daemon.journal import Journal, from_snapshot, snapshot
 from gpuq.policies.lists import fifo, priority
 from gpuq.policies.lists.packed import packed
 from gpuq.settings import Scheduling
@@ -147,18 +148,22 @@ class World:
         return a_report(*devices, residents=residents, readings=dict(readings), host=host)
 
 
-def compared(world: World, policy: str, passes: int) -> list[object]:
-    """Play the world; in each pass compare a cache that is kept, one that is dropped at random, and a new one. What was done."""
+def compared(world: World, policy: str, passes: int, journal: Journal | None = None) -> list[Action]:
+    """Play the world, and record it where there is a journal. What was done.
+
+    In each pass a cache that is kept, one that is dropped at random, and a new one are compared.
+    """
     kept, dropped, chance = PassCache(), PassCache(), random.Random(world.submitted)
     forecasts: dict[Question, Forecast] = {}
     # Policies may be random or remember: each cache has a policy of its own that has seen the same passes.
     seed = world.rng.random()
     policies = [POLICIES[policy](random.Random(seed)) for _ in range(3)]
-    done: list[object] = []
+    done: list[Action] = []
     for _ in range(passes):
         for event in world.events():
-            apply(world.state, event, world.now)
-        if world.rng.random() < 0.1:  # something was learned
+            if apply(world.state, event, world.now) and journal is not None:
+                journal.note(event, world.now)
+        if world.rng.random() < 0.1 and journal is None:  # something was learned
             world.salt += 1
             forecasts = {}
         if chance.random() < 0.3:
@@ -178,16 +183,44 @@ def compared(world: World, policy: str, passes: int) -> list[object]:
         assert decided[1] == decided[2], "a cache that was dropped now and then decides something else than none"
         for action in decided[0]:
             assert apply(world.state, action, world.now), f"{action} changed nothing"
+            if journal is not None:
+                journal.note(action, world.now)
         validate(world.state)
         done += decided[0]
     return done
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(seed=st.integers(0, 1_000_000))
 def test_a_cache_of_any_age_decides_the_same_as_none(policy: str, seed: int) -> None:
-    compared(World(seed), policy, passes=25)
+    compared(World(seed), policy, passes=20)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_recorded_journal_is_decided_again_as_it_was_with_a_cache_of_any_age(seed: int) -> None:
+    journal, world = Journal(0), World(seed)
+    compared(world, "packed", passes=30, journal=journal)
+    items = [(entry.at, from_plain(entry.name, entry.body)) for entry in journal.take()]
+    chance, state, forecasts = random.Random(seed), State(), ForecastTable()
+    kept, dropped, passes = PassCache(), PassCache(), 0
+    while items:
+        now, item = items[0]
+        if not isinstance(item, Action):
+            apply(state, item, now)
+            del items[0]
+            continue
+        # An action comes next, so this is where a pass was.
+        passes += 1
+        forecasts.collect(state, kept, world.limits, now, lambda questions: {q: world.answer(q) for q in questions})
+        dropped = PassCache() if chance.random() < 0.3 else dropped
+        for cache in (kept, dropped, PassCache()):
+            decided = decide(state, forecasts.table, cache, world.limits, packed, now)
+            assert decided == [recorded for _, recorded in items[: len(decided)]] != []
+        for action in decided:
+            apply(state, action, now)
+        del items[: len(decided)]
+    assert passes > 10
 
 
 def test_the_random_worlds_launch_refuse_and_reserve() -> None:
