@@ -15,7 +15,7 @@ from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.events import HostReported, ResidentReport
 from gpuq.core.state.job import KindId
 from gpuq.core.state.state import State
-from gpuq.daemon.start_estimates import Starts
+from gpuq.daemon.start_estimates import StartEstimates
 
 
 class View:
@@ -43,7 +43,7 @@ class View:
         now: float,
         dispatcher: Mapping[str, Any],
         drift: dict[str, Any] | None = None,
-        starts: Starts | None = None,
+        starts: StartEstimates | None = None,
         kept: Collection[DeviceId] = (),
     ) -> bytes:
         """The picture as JSON. `dispatcher`: what it says of itself beside its passes; `drift` is what `Drift.report` says;

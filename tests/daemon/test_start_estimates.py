@@ -18,7 +18,7 @@ from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.index import scheduling_class
 from gpuq.core.state.job import JobId
 from gpuq.core.state.state import State, apply
-from gpuq.daemon.start_estimates import Starts
+from gpuq.daemon.start_estimates import StartEstimates
 from gpuq.policies.lists.packed import packed
 from gpuq.settings import Scheduling, load
 from tests.support.nouns import a_device, a_job, a_reading, a_report, a_start, an_exit
@@ -41,7 +41,7 @@ def a_busy_device_and_one_who_waits() -> tuple[State, dict[Any, Forecast]]:
 
 def test_one_who_waits_and_a_newcomer_behind_it() -> None:
     state, answers = a_busy_device_and_one_who_waits()
-    starts = Starts(Scheduling(), lambda: 0.0)
+    starts = StartEstimates(Scheduling(), lambda: 0.0)
     starts.refresh(state, answers, LIMITS, 10.0)
     (moments,) = starts.jobs.values()
     assert 0 < moments[0] < moments[1]
@@ -51,7 +51,7 @@ def test_one_who_waits_and_a_newcomer_behind_it() -> None:
 
 def test_it_is_not_worked_out_every_time() -> None:
     state, answers = a_busy_device_and_one_who_waits()
-    starts = Starts(Scheduling(), lambda: 0.0)
+    starts = StartEstimates(Scheduling(), lambda: 0.0)
     starts.refresh(state, answers, LIMITS, 1.0)
     first = starts.jobs
     starts.refresh(state, answers, LIMITS, 2.0)
@@ -62,8 +62,8 @@ def test_it_is_not_worked_out_every_time() -> None:
 
 def test_a_fault_hurts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     state, answers = a_busy_device_and_one_who_waits()
-    starts = Starts(Scheduling(), lambda: 0.0)
-    monkeypatch.setattr(starts._teller, "among", lambda context, jobs: 1 / 0)
+    starts = StartEstimates(Scheduling(), lambda: 0.0)
+    monkeypatch.setattr(starts._estimator, "estimate", lambda context, jobs: 1 / 0)
     starts.refresh(state, answers, LIMITS, 1.0)
     assert starts.jobs == {}
     assert starts.newcomer is None
@@ -77,7 +77,7 @@ def test_what_is_kept_for_one_who_waited_too_long_is_not_promised_to_a_newcomer(
     kept.kept = Reservation(JobId(1), scheduling_class(state.jobs[JobId(1)]), frozenset(state.devices), 0)
     moments = []
     for answers in (kept, free):
-        starts = Starts(Scheduling(), lambda: 0.0)
+        starts = StartEstimates(Scheduling(), lambda: 0.0)
         starts.refresh(state, answers, LIMITS, 1.0)
         moments.append(starts.newcomer)
         assert starts.jobs[JobId(1)] == (1.0, 1.0)
@@ -109,12 +109,12 @@ class Queue:
         apply(self.state, an_exit(number), now)
         self.launch(now)
 
-    def told(self, starts: Starts, now: float) -> dict[JobId, Any]:
+    def told(self, starts: StartEstimates, now: float) -> dict[JobId, Any]:
         starts.refresh(self.state, self.answers, LIMITS, now)
         return starts.jobs
 
 
-def after_a_late_start(starts: Starts) -> Queue:
+def after_a_late_start(starts: StartEstimates) -> Queue:
     """Job 1 lasted thirty times as long as foretold, so job 2 started that much later than it was told; job 3 waits for it."""
     queue = Queue()
     queue.submit(1, 0.0)
@@ -127,10 +127,10 @@ def after_a_late_start(starts: Starts) -> Queue:
 
 
 def test_what_late_starts_taught_is_known_after_a_restart(tmp_path: Path) -> None:
-    before = Starts(Scheduling(), lambda: 0.0, tmp_path / "starts.json")
+    before = StartEstimates(Scheduling(), lambda: 0.0, tmp_path / "starts.json")
     queue = after_a_late_start(before)
-    after = Starts(Scheduling(), lambda: 0.0, tmp_path / "starts.json", queue.state)
-    anew = Starts(Scheduling(), lambda: 0.0)
+    after = StartEstimates(Scheduling(), lambda: 0.0, tmp_path / "starts.json", queue.state)
+    anew = StartEstimates(Scheduling(), lambda: 0.0)
     queue.submit(4, 110_030.0)
     told = [queue.told(starts, 110_040.0) for starts in (before, after, anew)]
     assert told[1] == told[0]
@@ -138,9 +138,9 @@ def test_what_late_starts_taught_is_known_after_a_restart(tmp_path: Path) -> Non
 
 
 def test_who_was_told_before_a_restart_is_still_held_to_that(tmp_path: Path) -> None:
-    before = Starts(Scheduling(), lambda: 0.0, tmp_path / "starts.json")
+    before = StartEstimates(Scheduling(), lambda: 0.0, tmp_path / "starts.json")
     queue = after_a_late_start(before)
-    after = Starts(Scheduling(), lambda: 0.0, tmp_path / "starts.json", queue.state)
+    after = StartEstimates(Scheduling(), lambda: 0.0, tmp_path / "starts.json", queue.state)
     assert queue.told(after, 110_080.0) == queue.told(before, 110_080.0)
     queue.end(2, 300_000.0)
     queue.submit(4, 300_010.0)
@@ -149,41 +149,41 @@ def test_who_was_told_before_a_restart_is_still_held_to_that(tmp_path: Path) -> 
 
 def test_a_number_that_was_given_again_after_a_backup_is_another_job(tmp_path: Path) -> None:
     file = tmp_path / "starts.json"
-    after_a_late_start(Starts(Scheduling(), lambda: 0.0, file))
-    assert json.loads(file.read_bytes())["memory"]["single"]["waiting"]["3"]["at"] == 110_020.0
+    after_a_late_start(StartEstimates(Scheduling(), lambda: 0.0, file))
+    assert json.loads(file.read_bytes())["learned"]["calibration"]["waiting"]["3"]["at"] == 110_020.0
     restored = Queue()
     restored.submit(1, 400_000.0)
     restored.submit(3, 400_000.0)
-    after = Starts(Scheduling(), lambda: 0.0, file, restored.state)
+    after = StartEstimates(Scheduling(), lambda: 0.0, file, restored.state)
     restored.told(after, 400_010.0)
-    assert json.loads(file.read_bytes())["memory"]["single"]["waiting"]["3"]["at"] == 400_010.0
+    assert json.loads(file.read_bytes())["learned"]["calibration"]["waiting"]["3"]["at"] == 400_010.0
 
 
 @pytest.mark.parametrize("spoilt", ["", "{", '{"scheduling": {}, "memory": {"single": 3}}'])
 def test_a_file_that_cannot_be_read_is_learnt_anew(tmp_path: Path, spoilt: str) -> None:
     (tmp_path / "starts.json").write_text(spoilt)
-    starts = Starts(Scheduling(), lambda: 0.0, tmp_path / "starts.json")
+    starts = StartEstimates(Scheduling(), lambda: 0.0, tmp_path / "starts.json")
     assert JobId(3) in after_a_late_start(starts).told(starts, 110_030.0)
 
 
 def test_under_other_settings_it_is_learnt_anew(tmp_path: Path) -> None:
     """As those are that a later version has other defaults for: the file names all of them."""
     file, other = tmp_path / "starts.json", Scheduling(policy="fifo")
-    queue = after_a_late_start(Starts(load({"GPUQ_HOME": str(tmp_path)}).scheduling, lambda: 0.0, file))
+    queue = after_a_late_start(StartEstimates(load({"GPUQ_HOME": str(tmp_path)}).scheduling, lambda: 0.0, file))
     queue.submit(4, 110_030.0)
     assert json.loads(file.read_bytes())["scheduling"] == asdict(load({"GPUQ_HOME": str(tmp_path)}).scheduling)
-    found = [queue.told(Starts(other, lambda: 0.0, kept, queue.state), 110_040.0) for kept in (file, None)]
+    found = [queue.told(StartEstimates(other, lambda: 0.0, kept, queue.state), 110_040.0) for kept in (file, None)]
     assert found[0] == found[1]
 
 
 def test_a_full_disk_hurts_nobody(tmp_path: Path) -> None:
-    starts = Starts(Scheduling(), lambda: 0.0, tmp_path / "missing" / "starts.json")
+    starts = StartEstimates(Scheduling(), lambda: 0.0, tmp_path / "missing" / "starts.json")
     assert JobId(3) in after_a_late_start(starts).told(starts, 110_030.0)
 
 
-def seen_starts(count: int, *, wait_s: float = 3600.0) -> tuple[Starts, Queue, float]:
+def seen_starts(count: int, *, wait_s: float = 3600.0) -> tuple[StartEstimates, Queue, float]:
     """So many starts were told, each at another moment, and came as told."""
-    starts, queue, now = Starts(Scheduling(), lambda: 0.0), Queue(), 0.0
+    starts, queue, now = StartEstimates(Scheduling(), lambda: 0.0), Queue(), 0.0
     queue.submit(1, now)
     for number in range(2, count + 2):
         queue.submit(number, now + 10.0)
@@ -227,6 +227,6 @@ def test_those_who_wait_are_in_the_order_in_which_they_will_start() -> None:
     minute = Forecast(duration_p50_s=60.0, duration_p90_s=90.0)
     apply(queue.state, Submitted(a_job(4, kind="quick", signature="quick", submitted_at=40.0)), 40.0)
     queue.answers.update(dict.fromkeys(needed_forecasts(queue.state, queue.answers, LIMITS, 40.0), minute))
-    starts = Starts(Scheduling(policy="shortest"), lambda: 0.0)
+    starts = StartEstimates(Scheduling(policy="shortest"), lambda: 0.0)
     queue.told(starts, 50.0)
     assert starts.order == [JobId(4), JobId(2), JobId(3)]

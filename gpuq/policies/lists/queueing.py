@@ -1,9 +1,9 @@
-"""Admission to the queue: who comes while the expected wait is beyond a limit is kept back, so that those let in start in time.
+"""Admission control for the queue: jobs whose expected wait is beyond a limit are kept back, so that admitted jobs start in time.
 
-Arrives: the board; start times foretold by `teller.py`. Leaves: proposals, those let in first, each lot by priority and
-arrival. A job is let in if its wait will most likely (nine times in ten) be within the limit, given only those who are in;
-once in, it stays in. Who is kept back is looked at again, first come first, when half the limit would do; and it starts
-whenever a device would be left idle. Ignores what the core does for one who waited too long: that counts for these too.
+A job is admitted if the 90th percentile of its wait, behind the jobs admitted so far, is within the limit; it then stays
+admitted. Admitted jobs go first, by priority and the time of their admission. A job that is kept back is admitted when half the
+limit would do, and starts whenever a device would be left idle. The core's reservations for jobs that have waited too long hold
+for admitted jobs and for those kept back.
 """
 
 from __future__ import annotations
@@ -16,70 +16,78 @@ from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Policy, Proposal
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.verdict import Rule, Verdict
-from gpuq.policies.estimates.estimator import Teller
+from gpuq.policies.estimates.estimator import StartTimeEstimator
 from gpuq.policies.spec import Recipe
 from gpuq.settings import Scheduling
 
-# Who was kept back is let in when its wait would be within this share of the limit: others may have come meanwhile.
+# A job that was kept back is admitted when its wait would be within this share of the limit: the rest is left to new jobs, which
+# still can start in time.
 _AGAIN = 0.5
-# A look at each pass must be quick: fewer draws, and fewer comers in each, than where users are told.
-_DRAWS, _COMERS = 10, 20
 
 
 class Queueing:
-    """Remembers whom it let in; after a restart of the dispatcher all are looked at afresh."""
+    """The policy. It remembers which jobs it admitted; after a restart of the dispatcher all are judged again."""
 
     def __init__(self, wait_limit_s: float) -> None:
         self._limit_s = wait_limit_s
-        self._teller = Teller(draws=_DRAWS, comers=_COMERS)
-        self._in: dict[JobId, float] = {}
-        self._out: dict[JobId, Verdict] = {}
+        self._estimator = StartTimeEstimator()
+        # When each job was admitted, and why each of the others is kept back.
+        self._admitted: dict[JobId, float] = {}
+        self._kept_back: dict[JobId, Verdict] = {}
 
     def __call__(self, context: SchedulingContext) -> Iterator[Proposal]:
-        """Those let in, then, on what they leave, those kept back."""
-        self._teller.watch(context)
-        self._in = {job: moment for job, moment in self._in.items() if job in context.state.jobs}
-        self._out = {job: verdict for job, verdict in self._out.items() if job in context.state.jobs}
+        """Admitted jobs; then, on the devices that they leave, those kept back."""
+        self._estimator.observe(context)
+        jobs = context.state.jobs
+        self._admitted = {job: at for job, at in self._admitted.items() if job in jobs}
+        self._kept_back = {job: verdict for job, verdict in self._kept_back.items() if job in jobs}
         waiting = sorted(context.waiting, key=_order)
-        yield from _start(context, sorted((job for job in waiting if job.id in self._in), key=self._turn))
-        others = [job for job in waiting if job.id not in self._in]
+        yield from _start(context, sorted((job for job in waiting if job.id in self._admitted), key=self._rank))
+        others = [job for job in waiting if job.id not in self._admitted]
         yield from _start(context, others)
-        if any(context.placed(job) for job in waiting):
-            self._let_in(context, *(job for job in others if context.placed(job)))
-        else:  # only then does the state say who runs where; a pass that places somebody is followed by another
+        started = [job for job in waiting if context.placed(job)]
+        self._admit(context, *(job for job in started if job.id not in self._admitted))
+        if not started:
+            # Only then does the state say what runs where. A pass that starts a job is followed by another pass.
             self._judge_all(context, others)
         for job in others:
-            if job.id in self._out:
-                context.defer(job, self._out[job.id])
+            if job.id in self._kept_back:
+                context.defer(job, self._kept_back[job.id])
 
     def _judge_all(self, context: SchedulingContext, jobs: Sequence[Job]) -> None:
+        """Judge new jobs, and those kept back until one of them would still wait too long."""
         again = True
         for job in jobs:
-            if job.id not in self._out:
+            if job.id not in self._kept_back:
                 self._judge(context, job, self._limit_s)
             elif again:
                 again = self._judge(context, job, self._limit_s * _AGAIN)
 
     def _judge(self, context: SchedulingContext, job: Job, limit_s: float) -> bool:
-        """Let it in, or keep it back."""
-        ahead = [replace(other, submitted_at=self._in[other.id]) for other in context.waiting if other.id in self._in]
-        wait_s = self._teller.among(context, [*ahead, replace(job, submitted_at=context.now)])[job.id].p90_s
+        """Admit the job, or keep it back."""
+        ahead = [
+            replace(other, submitted_at=self._admitted[other.id])
+            for other in context.waiting
+            if other.id in self._admitted
+        ]
+        estimates = self._estimator.estimate(context, [*ahead, replace(job, submitted_at=context.now)])
+        wait_s = estimates[job.id].p90_s
         if wait_s <= limit_s:
-            self._teller.remember(context, job)
-            self._let_in(context, job)
+            self._estimator.remember([job], estimates, context.now)
+            self._admit(context, job)
         else:
             numbers = (("expected_wait_s", wait_s if isfinite(wait_s) else None), ("wait_limit_s", limit_s))
-            self._out[job.id] = Verdict(False, Rule.WAIT_LIMIT, None, numbers)
-        return job.id in self._in
+            self._kept_back[job.id] = Verdict(False, Rule.WAIT_LIMIT, None, numbers)
+        return job.id in self._admitted
 
-    def _let_in(self, context: SchedulingContext, *jobs: Job) -> None:
+    def _admit(self, context: SchedulingContext, *jobs: Job) -> None:
         for job in jobs:
-            self._in[job.id] = context.now
-            self._out.pop(job.id, None)
+            self._admitted[job.id] = context.now
+            self._kept_back.pop(job.id, None)
 
-    def _turn(self, job: Job) -> tuple[int, float, float, int]:
-        """Who was let in earlier goes first: it was let in by what was ahead of it then."""
-        return (-job.priority, self._in[job.id], job.submitted_at, job.id)
+    def _rank(self, job: Job) -> tuple[int, float, float, int]:
+        """Jobs that were admitted earlier go first: they were admitted by what was ahead of them then."""
+        return (-job.priority, self._admitted[job.id], job.submitted_at, job.id)
 
 
 def _start(context: SchedulingContext, jobs: list[Job]) -> Iterator[Proposal]:
@@ -101,7 +109,7 @@ def _make(scheduling: Scheduling) -> Policy:
 
 
 RECIPE = Recipe(
-    "keeps back who would wait too long, so that the others start in time",
+    "keeps back jobs that would wait too long, so that the others start in time",
     _make,
     work_conserving=True,
     starvation_free=False,
