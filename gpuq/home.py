@@ -94,7 +94,7 @@ class Home:
 
     @property
     def starts(self) -> Path:
-        """What earlier starts taught of how long jobs wait; without it that is learnt again."""
+        """The calibration of expected starts; without it that is learned again."""
         return self.root / "starts.json"
 
     @property

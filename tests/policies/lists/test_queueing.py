@@ -1,4 +1,4 @@
-"""Admission to the queue: those let in start in time, the others yield, and no device is left idle for it."""
+"""Admission control: admitted jobs start in time, the others yield, and no device is left idle for it."""
 
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.device import Device, DeviceId, HostId
@@ -36,7 +36,7 @@ def rules(state: State) -> dict[int, str]:
     return {job: verdict.rule for job, verdict in state.verdicts.items()}
 
 
-def test_who_would_wait_too_long_is_kept_back_and_says_so() -> None:
+def test_a_job_that_would_wait_too_long_is_kept_back_with_a_verdict() -> None:
     verdicts: dict[int, str] = {}
     simulation = playing(6 * HOUR, *(arrival(n) for n in range(1, 12)))
     simulation.play(lambda share: verdicts.update(rules(simulation.state)) if not verdicts else None)
@@ -44,13 +44,13 @@ def test_who_would_wait_too_long_is_kept_back_and_says_so() -> None:
     assert verdicts[11] == Rule.WAIT_LIMIT
 
 
-def test_one_kept_back_yields_to_a_later_one_that_would_be_in_time_and_starts_in_the_end() -> None:
+def test_a_job_that_is_kept_back_yields_to_a_later_one_and_starts_in_the_end() -> None:
     run = playing(6 * HOUR, *(arrival(n, hours=2.0) for n in range(1, 6)), arrival(6, at=3.9)).play()
     start = {job.arrival.job: job.first_started_at or 0.0 for job in run.jobs}
     assert start[JobId(6)] < start[JobId(5)]
     assert all(job.state is JobState.COMPLETED for job in run.jobs)
 
 
-def test_with_room_for_all_it_is_first_come_first_served() -> None:
+def test_without_a_limit_it_is_first_come_first_served() -> None:
     run = playing(1e9, *(arrival(n) for n in range(1, 8))).play()
     assert [job.first_started_at for job in run.jobs] == [HOUR * n for n in range(7)]
