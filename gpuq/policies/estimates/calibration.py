@@ -105,12 +105,13 @@ class Calibration:
         A job that still waits counts as soon as its ratio is beyond that of the others: a queue that stands still has no starts
         to learn from.
         """
-        weights = Counter(one.at for one in (*self._waiting.values(), *self._ratios))
-        weights[None] = 1
-        past = [(ratio.value, 1 / weights[ratio.at]) for ratio in self._ratios]
-        waiting = [(_ratio(promise, now).value, 1 / weights[promise.at]) for promise in self._waiting.values()]
+        waiting = [_ratio(promise, now) for promise in self._waiting.values()]
+        together = Counter(ratio.at for ratio in (*waiting, *self._ratios))
+        together[None] = 1
+        past = [(ratio.value, 1 / together[ratio.at]) for ratio in self._ratios]
         least = _quantile(past)
-        return _quantile([*past, *(one for one in waiting if one[0] > least)])
+        late = [(ratio.value, 1 / together[ratio.at]) for ratio in waiting if ratio.value > least]
+        return _quantile([*past, *late])
 
 
 def calibrated(p50_s: float, p90_s: float, factor: float, *, has_evidence: bool) -> StartEstimate:

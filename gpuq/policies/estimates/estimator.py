@@ -109,7 +109,7 @@ class StartTimeEstimator:
                 # Nothing else may have the reserved devices before that job has started and ended.
                 starts[first.id] = max((left_s for holder, left_s in ends if holder.is_reserved), default=0.0)
                 releases.append(Release(starts[first.id] + lasts[first.id], first_host, first.device_count))
-            queued = [Queued((number,), job.device_count, lasts[job.id]) for number, job in enumerate(queue)]
+            queued = [Queued(job.device_count, lasts[job.id]) for job in queue]
             found = replay(free, releases, queued, skips=self._skips)
             replays.append(starts | {job.id: start for job, start in zip(queue, found, strict=True)})
         factor, known = self.calibration.factor(context.now), all(holder.duration for holder in holders)
