@@ -13,14 +13,15 @@ from typing import Any
 import msgspec
 
 from gpuq.adapters.store.contract import AttemptRow, Chance, Commit, Entry, JobRow, Request, Selection
-from gpuq.api.models import Belief
+from gpuq.api.models import ExplainedForecast
 from gpuq.codec import noun
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device
 from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Unreachable
-from gpuq.submission import JobRecord, Submission
+from gpuq.messages.outcome import AttemptOutcome
+from gpuq.submission import JobRecord, Submission, to_core
 
 GIB = 2**30
 
@@ -56,7 +57,7 @@ class MemoryStore:
         if record.idempotency_key is not None and key in self.keys:
             return self.keys[key]
         job = JobId(len(self.rows) + 1)
-        state = JobState.HELD if record.submission.hold else JobState.PENDING
+        state = to_core(JobId(0), record).state
         self.rows[job] = row(job, record, state)
         self.keys[key] = job
         return job
@@ -221,7 +222,9 @@ class SmallModels:
     def forecasts(self, records: Iterable[JobRecord]) -> dict[str, dict[str, Any]]:
         return {record.signature: self.forecast(record) for record in records}
 
-    def beliefs(self, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]) -> list[Belief]:
+    def explained_forecasts(
+        self, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]
+    ) -> list[ExplainedForecast]:
         found = []
         for device, beside in questions:
             costs = [
@@ -230,7 +233,7 @@ class SmallModels:
             ]
             believed = noun({**forecast(61.0, 9.8), "pairs": costs}, Forecast)
             judged = {"memory_under_share": 0.03, "scored": 240}
-            found.append(Belief(device.type, believed, 12, (("ada:other.py", 0.7),), 0.95, judged))
+            found.append(ExplainedForecast(device.type, believed, 12, (("ada:other.py", 0.7),), 0.95, judged))
         return found
 
 
@@ -400,7 +403,7 @@ def _add_ended(store: MemoryStore, now: float, gpus: list[str]) -> None:
     ]
     for job, name, state, code, load, gib, slowdown in ended:
         store.rows[job] = row(job, record(now - 9000, name=name), state, attempt=1, state_since=now - 2000 + job)
-        actual = {"peak_utilization_pct": load, "peak_memory_bytes": int(gib * GIB), "slowdown": slowdown}
+        actual = AttemptOutcome(peak_utilization_pct=load, peak_memory_bytes=int(gib * GIB), slowdown=slowdown)
         believed = forecast(round(load * 1.05), round(gib * 1.02, 1), slowdown and 1.05)
         end = {"ended_at": now - 2000 + job, "ending": "exited", "exit_code": code, "actual": actual}
         store.tries[job] = [attempt(job, gpus[job % 4], now - 5200 + 37 * job, believed, **end)]

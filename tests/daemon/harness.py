@@ -11,7 +11,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from gpuq.adapters.redis.queue import MemoryBell
 from gpuq.adapters.redis.stream import MemoryStream
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Entry, Store
@@ -21,7 +20,7 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId
 from gpuq.core.state.validate import validate
-from gpuq.daemon.inbox import Intake
+from gpuq.daemon.inbox import EventInbox
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.learner import Learner
 from gpuq.daemon.loop import Dispatcher, Parts
@@ -34,6 +33,7 @@ from gpuq.settings import Learning, Scheduling
 from gpuq.submission import JobRecord, Submission
 from gpuq.wire import Message, verify
 from tests.support.nouns import GIB
+from tests.support.orders import MemoryOrderSender
 from tests.support.world import KEY, World
 
 
@@ -61,7 +61,7 @@ class Harness:
         upgrade(self.url)
         self.store: Store = open_store(self.url)
         self.stream = MemoryStream()
-        self.bell = MemoryBell()
+        self.bell = MemoryOrderSender()
         self.now = 1000.0
         self.message_ids = count(1)
         self.start()
@@ -83,7 +83,7 @@ class Harness:
             clock=lambda: self.now,
             run_blocking=run_here,
         )
-        intake = Intake({host: seq for host, (_, seq) in self.store.hosts().items()}, KEY)
+        intake = EventInbox({host: seq for host, (_, seq) in self.store.hosts().items()}, KEY)
         self.dispatcher = Dispatcher(parts, state, Journal(self.store.last_seq()), intake)
         self.dispatcher.journal.begin(state, self.now)
 
@@ -116,7 +116,7 @@ class Harness:
 
     def deliver(self, world: World) -> None:
         """Let the host pop what was rung."""
-        for _, signed in self.bell.rung.pop(world.host, []):
+        for _, signed in self.bell.sent.pop(world.host, []):
             world.follow(verify(signed, KEY, world.host))
 
     def states(self) -> dict[int, str]:

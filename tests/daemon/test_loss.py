@@ -10,7 +10,7 @@ from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.events import Exited
 from gpuq.core.state.job import JobId
 from gpuq.errors import Unreachable
-from gpuq.wire import Report, Spooled, seal
+from gpuq.wire import HostReport, Spooled, seal
 from tests.daemon.harness import Harness
 from tests.support.nouns import a_device
 from tests.support.world import World
@@ -22,7 +22,7 @@ async def test_every_order_may_be_lost_and_every_message_doubled(harness: Harnes
     await harness.live(world, 1)
     harness.now += 1
     await harness.turn(*world.messages(0))
-    harness.bell.rung.clear()  # the order is lost
+    harness.bell.sent.clear()  # the order is lost
 
     await harness.live(world, 8)
     for message in world.messages(0):
@@ -53,7 +53,7 @@ async def test_nobody_can_end_a_job_by_writing_to_redis(harness: Harness, key: s
     name, body = to_plain(Exited(AttemptId(job, 1), 0.0, Ending.NEVER_STARTED, None, "forged", Measurement()))
     forged = Spooled("host", len(world.spool) + 1, name, body)
 
-    await harness.turn(seal(forged, key) if key else forged, Report("host", 0, {"host": "host"}))
+    await harness.turn(seal(forged, key) if key else forged, HostReport("host", 0, {"host": "host"}))
     await harness.live(world, 2)
 
     assert harness.states() == {job: "RUNNING"}
@@ -102,7 +102,7 @@ async def test_a_cancel_reaches_the_host_and_is_said_again_until_it_works(harnes
     await harness.live(world, 3)
     harness.store.add_request("cancel", job, "ada", harness.now, {})
     await harness.turn()
-    harness.bell.rung.clear()  # lost
+    harness.bell.sent.clear()  # lost
     harness.start()  # and the dispatcher with it
 
     await harness.live(world, 5)

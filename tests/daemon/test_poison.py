@@ -19,12 +19,12 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.serving.model import Model
 from gpuq.learn.serving.shelf import Shelf
-from gpuq.learn.training.score import Figures, figures, foretell
+from gpuq.learn.training.score import ForecastFigures, figures, score_forecasts
 from gpuq.learn.training.train import fit
 from gpuq.programs import retrain
 from gpuq.settings import Learning
 from tests.daemon.record import record_in, settings_in
-from tests.learn.world import GIB, Work, rows, run
+from tests.learn.world import GIB, Work, recorded, rows, run
 
 Row = tuple[JobRow, AttemptRow]
 LEARNING = Learning()
@@ -54,9 +54,9 @@ def clean(count: int = 60) -> list[Outcome]:
     return [replace(one, ended_at=1e6 + n, attempt=(100_000 + n, 1)) for n, one in enumerate(found)]
 
 
-def figures_of(model: Model | None) -> Figures:
+def figures_of(model: Model | None) -> ForecastFigures:
     """How this model does on clean attempts, from no history but theirs."""
-    return figures(foretell([], clean(), model, LEARNING, Limits()), Limits())
+    return figures(score_forecasts([], clean(), model, LEARNING, Limits()), Limits())
 
 
 def nothing_right(first: int) -> list[Row]:
@@ -104,7 +104,7 @@ def copies(first: int) -> list[Row]:
 
 
 def changed(attempt: AttemptRow, **actual: object) -> AttemptRow:
-    return msgspec.structs.replace(attempt, actual={**(attempt.actual or {}), **actual})
+    return msgspec.structs.replace(attempt, actual=recorded({**msgspec.to_builtins(attempt.actual), **actual}))
 
 
 POISONS: Sequence[Callable[[int], list[Row]]] = (

@@ -1,7 +1,7 @@
-"""What the record promises, and the rows it hands out. `sql.py` keeps the promise on SQLite and on PostgreSQL.
+"""The interface of the record, and the rows that it gives. `sql.py` implements it on SQLite and on PostgreSQL.
 
-All calls block; daemons call them from a thread of their own. Each call is one transaction. Times are Unix seconds,
-memory is bytes, and what is unknown is None.
+All calls block; daemons call them from a thread of their own. Each call is one transaction. Times are Unix seconds, memory is
+bytes, and what is unknown is None.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.device import Device
-from gpuq.core.state.job import JobId, JobState
+from gpuq.core.state.job import Job, JobId, JobState
+from gpuq.messages.outcome import AttemptOutcome
 from gpuq.submission import JobRecord
 
 
@@ -32,7 +33,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One attempt: what was known at launch, and what really happened. Plain bodies, as journalled."""
+    """One attempt: what was known at launch, and what really happened. `launch` and `measurement` are plain, as journalled."""
 
     job: JobId
     number: int
@@ -48,17 +49,18 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
     boot_id: str | None = None
     started_at: float | None = None
     log_path: str | None = None
+    stop_reason: StopReason | None = None
+    """Why gpuq stops it, from the moment that it decided to; None for an attempt that it never stopped."""
     ended_at: float | None = None
     ending: str | None = None
     exit_code: int | None = None
     reason: str | None = None
     measurement: dict[str, Any] | None = None
-    actual: dict[str, Any] | None = None
-    """What `gpuq show` calls `actual`: peaks, rates, slowdown with its interval, partners."""
+    actual: AttemptOutcome | None = None
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
-    """That an owner's job had so many devices for so long."""
+    """How many devices an ended attempt of an owner's job had, and for how long."""
 
     owner: str
     job: JobId
@@ -68,10 +70,10 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Chance(msgspec.Struct, frozen=True, kw_only=True):
-    """A job's first chance to share, while gpuq ran exclusively: admission would have let it join this attempt on this device.
+    """A job's first opportunity to share, while gpuq ran exclusively: admission would have let it join this attempt.
 
-    Slowdowns are what was foretold, time together / time alone: expected, and the upper bound; None where only the rule on load
-    spoke. `free_at` is when the joined device would have been open to another, as foretold; None: when the attempt ends.
+    Slowdowns are forecasts, time together / time alone: expected, and the upper bound; None where only the rule on load applied.
+    `free_at` is the forecast time at which the joined device would have been open to another job; None: when the attempt ends.
     """
 
     job: JobId
@@ -101,7 +103,7 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody asked for something, and was told yes: it is handled once, however often Redis rings."""
+    """A request that the API accepted. The dispatcher handles it once, however many wake-ups come."""
 
     id: int
     verb: str
@@ -120,24 +122,19 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     body: Any
     jobs: tuple[int, ...] = ()
-    """The jobs it speaks of, for `story` and the event stream; empty for reports and wakes."""
+    """The jobs that it is about, for the event stream; empty for reports and wake-ups."""
 
 
-class JobChange(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of a job row that the dispatcher owns, as they are from now on."""
+class JobChange(msgspec.Struct, frozen=True):
+    """A job as it is from now on. The row takes the fields of it that the dispatcher owns; `verdict` is a plain Verdict."""
 
-    id: JobId
-    state: JobState
-    state_since: float
-    attempt: int
-    alone: bool
-    cancel_requested: bool
-    verdict: dict[str, Any] | None
-    reason: str | None
+    job: Job
+    verdict: dict[str, Any] | None = None
+    reason: str | None = None
 
 
 class Commit(msgspec.Struct, kw_only=True):
-    """Everything one turn of the ring changes, in one transaction."""
+    """Everything that one cycle of the dispatcher changes, in one transaction."""
 
     entries: list[Entry] = []
     jobs: list[JobChange] = []
@@ -146,6 +143,7 @@ class Commit(msgspec.Struct, kw_only=True):
     launched: list[AttemptRow] = []
     started: list[tuple[AttemptId, float, str]] = []
     """(attempt, started_at, log_path)."""
+    stopped: list[tuple[AttemptId, StopReason]] = []
     ended: list[tuple[AttemptId, dict[str, Any]]] = []
     """(attempt, {ended_at, ending, exit_code, reason, measurement, actual})."""
     devices: list[Device] = []
@@ -154,17 +152,7 @@ class Commit(msgspec.Struct, kw_only=True):
     handled: list[int] = []
     """Ids of requests."""
     chances: list[Chance] = []
-    """First chances of jobs; one that is in the record already stays as it is."""
-
-
-class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker needs to start an attempt that it has just claimed."""
-
-    attempt: AttemptId
-    record: JobRecord
-    devices: tuple[str, ...]
-    promised: tuple[int, ...]
-    shares: bool
+    """First sharing opportunities of jobs; one that is in the record already stays as it is."""
 
 
 class Store(Protocol):
@@ -246,7 +234,7 @@ class Store(Protocol):
         ...
 
     def services(self, *, since: float) -> list[Service]:
-        """What ended attempts had, oldest end first."""
+        """The devices and times of ended attempts, oldest end first."""
         ...
 
     # For learning.
@@ -260,11 +248,12 @@ class Store(Protocol):
         ...
 
     # For the workers.
-    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> LaunchSpec | None:
+    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> tuple[JobRecord, Attempt] | None:
         """The fenced start: one UPDATE that only succeeds once, for the job's current attempt, on the host it was ordered
-        to, while the job is STARTING. None if any of that does not hold: then the order is dropped."""
+        to, while the job is STARTING. Gives what was submitted and the attempt as it was launched; None if any of that does not
+        hold: then the order is dropped."""
         ...
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         ...

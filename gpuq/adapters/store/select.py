@@ -1,4 +1,4 @@
-"""Which jobs meet the conditions of a `Selection`, and the state of each: for requests about many jobs at once.
+"""The jobs that meet the conditions of a `Selection`, and the state of each, for requests about many jobs.
 
 Ids, states and owners are columns. Names, kinds and projects stand in the JSON of what was submitted, and are read only where
 one of them is a condition.
@@ -28,7 +28,7 @@ class _Submitted(msgspec.Struct):
 
 
 class _Names(msgspec.Struct):
-    """The part of a `JobRecord` that patterns look at: to decode the whole would take ten times as long."""
+    """The fields of a `JobRecord` that patterns are matched with. Decoding the whole record would take ten times as long."""
 
     kind: str
     submission: _Submitted
@@ -38,7 +38,7 @@ _names = msgspec.json.Decoder(_Names)
 
 
 def select_jobs(connection: Connection, selection: Selection) -> dict[JobId, JobState]:
-    """The state of each job of the selection, in the order of ids."""
+    """The state of each selected job, by id."""
     matches = _patterns(selection)
     columns: list[ColumnElement[Any]] = [jobs.c.id, jobs.c.state]
     query = select(*columns) if matches is None else select(*columns, job_records.c.record)
@@ -52,23 +52,25 @@ def select_jobs(connection: Connection, selection: Selection) -> dict[JobId, Job
         JobId(job): JobState(state)
         for condition in _in_ranges(selection.ids)
         for job, state, *record in connection.execute(query.where(*condition).order_by(jobs.c.id))
+        # Patterns are matched here and not with SQL: the names stand in the record's JSON, which both databases read differently.
         if matches is None or matches(record[0])
     }
     return dict(sorted(found.items()))
 
 
 def _in_ranges(ranges: Sequence[tuple[int, int]] | None) -> Iterator[list[ColumnElement[bool]]]:
-    """Conditions for one statement after the other; together they name the jobs in these ranges."""
+    """Conditions, one per statement, that together select the jobs in these ranges."""
     if ranges is None:
         yield []
         return
-    sound = [(first, min(last, _MAX_ID)) for first, last in ranges if 0 < first <= min(last, _MAX_ID)]
-    for start in range(0, len(sound), _RANGES):
-        yield [or_(*(between(jobs.c.id, first, last) for first, last in sound[start : start + _RANGES]))]
+    # A range may end beyond 64 bits, which the database would reject; one without any id selects nothing.
+    valid = [(first, min(last, _MAX_ID)) for first, last in ranges if 0 < first <= min(last, _MAX_ID)]
+    for start in range(0, len(valid), _RANGES):
+        yield [or_(*(between(jobs.c.id, first, last) for first, last in valid[start : start + _RANGES]))]
 
 
 def _patterns(selection: Selection) -> Callable[[str], bool] | None:
-    """Whether a record's JSON meets the patterns of the selection; None where it has none."""
+    """A function that tells whether a record's JSON matches the selection's patterns; None if it has none."""
     if selection.name is None and selection.kind is None and selection.project is None:
         return None
 

@@ -80,7 +80,7 @@ class StartTimeEstimator:
         sizes = Sizes(context)
 
         def rank(job: Job) -> tuple[float, ...]:
-            delay_s = self._overtaking * sizes.left_or_middle(job) if self._overtaking else 0.0
+            delay_s = self._overtaking * sizes.remaining_or_median(job) if self._overtaking else 0.0
             return (-job.priority, job.submitted_at + delay_s)
 
         return sorted(jobs, key=rank)

@@ -11,9 +11,9 @@ import pytest
 from gpuq.lab.characterize import characterize
 from gpuq.lab.characterize.page import page
 from gpuq.lab.characterize.plots import plots
-from gpuq.lab.characterize.report import Report, to_json
+from gpuq.lab.characterize.report import CharacterizationReport, to_json
 from gpuq.lab.characterize.source import read_folder
-from gpuq.lab.characterize.table import Data, Table
+from gpuq.lab.characterize.table import Data, FeatureTable
 from gpuq.lab.characterize.text import text
 from gpuq.lab.public import alnair
 from gpuq.lab.public import folder as public_folder
@@ -24,13 +24,13 @@ NASTY = '<script>alert("$x$")</script>\x1b[31m'
 
 
 @pytest.fixture(scope="module")
-def whole() -> Report:
+def whole() -> CharacterizationReport:
     between = pair("net0 8", f"{NASTY} 8", place_a=("net0", 8.0), place_b=("net3", 256.0))
     beyond = pair("net1 4096", "net2 2", place_a=("net1", 4096.0), place_b=("net2", 2.0))
     return characterize(Data(NASTY, (site(),), (between, beyond), ("A note & more.",)))
 
 
-def test_each_step_leads_to_the_next(whole: Report):
+def test_each_step_leads_to_the_next(whole: CharacterizationReport):
     (found,) = whole.tables
     assert found.attributes[:2] == ("util", "memory")
     assert "boots" not in found.attributes
@@ -39,7 +39,7 @@ def test_each_step_leads_to_the_next(whole: Report):
     assert sum(len(group.members) for group in found.clusters.groups) == 20 + 16
 
 
-def test_pairs_find_their_cluster_between_collected_batch_sizes_and_none_beyond(whole: Report):
+def test_pairs_find_their_cluster_between_collected_batch_sizes_and_none_beyond(whole: CharacterizationReport):
     between, beyond = whole.packing[0].pairs
     assert None not in between.clusters
     assert beyond.clusters[0] is None
@@ -56,7 +56,7 @@ def test_pairs_of_another_type_of_device_are_placed_only_where_there_is_no_choic
     other = pair(device_type="Other GPU", place_a=("net0", 32.0), place_b=("net3", 32.0))
     one = characterize(Data("here", (site(),), (other,)))
     assert one.packing[0].clusters_from == "Test GPU"
-    second = Table("Third GPU", site().columns, site().rows, "util", "memory", "batch")
+    second = FeatureTable("Third GPU", site().columns, site().rows, "util", "memory", "batch")
     assert characterize(Data("here", (site(), second), (other,))).packing[0].clusters_from is None
 
 
@@ -78,13 +78,13 @@ def test_few_rows_break_nothing(rows: list):
     assert page(found, plots(found)).startswith("<!doctype html>")
 
 
-def test_the_same_data_give_the_same_bytes(whole: Report):
+def test_the_same_data_give_the_same_bytes(whole: CharacterizationReport):
     data = Data("here", (site(),), (pair(),))
     assert to_json(characterize(data)) == to_json(characterize(data))
     assert [plot.png for plot in plots(whole)] == [plot.png for plot in plots(whole)]
 
 
-def test_all_pictures_are_drawn_and_told_in_words(whole: Report):
+def test_all_pictures_are_drawn_and_told_in_words(whole: CharacterizationReport):
     drawn = plots(whole)
     assert [plot.name for plot in drawn] == ["relevance", "interpolation", "synthetic", "elbow", "clusters", "pairs"]
     assert all(plot.png.startswith(PNG) and len(plot.says) > 20 for plot in drawn)
@@ -109,7 +109,7 @@ class Strict(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_stands_alone_and_escapes_what_users_wrote(whole: Report):
+def test_the_page_stands_alone_and_escapes_what_users_wrote(whole: CharacterizationReport):
     written = page(whole, plots(whole))
     parser = Strict()
     parser.feed(written)
@@ -125,20 +125,20 @@ def test_the_page_stands_alone_and_escapes_what_users_wrote(whole: Report):
     assert "\x1b" not in written
 
 
-def test_the_text_moves_no_cursor(whole: Report):
+def test_the_text_moves_no_cursor(whole: CharacterizationReport):
     assert "\x1b" not in text(whole)
     assert "Clusters: " in text(whole)
 
 
 @pytest.fixture(scope="module")
-def seed() -> Report:
+def seed() -> CharacterizationReport:
     found = public_folder()
     if found is None or alnair.workloads(found) is None:
         pytest.skip("needs the measured public data: set GPUQ_DATA to its folder")
     return characterize(read_folder(found))
 
 
-def test_the_seeds_data_give_the_seeds_count_of_clusters(seed: Report):
+def test_the_seeds_data_give_the_seeds_count_of_clusters(seed: CharacterizationReport):
     (found,) = seed.tables
     assert (found.rows, found.series) == (49, 15)
     assert found.clusters is not None
@@ -148,13 +148,13 @@ def test_the_seeds_data_give_the_seeds_count_of_clusters(seed: Report):
     }
 
 
-def test_no_counter_since_boot_is_chosen_from_the_seeds_data(seed: Report):
+def test_no_counter_since_boot_is_chosen_from_the_seeds_data(seed: CharacterizationReport):
     chosen = {name for ranking in seed.tables[0].rankings for name in ranking.chosen}
     assert {"MaGTSAMP", "MaGPUPR"} <= chosen
     assert not [name for name in chosen if name.startswith(("CS_", "SCT_", "DU_", "NIO"))]
 
 
-def test_held_back_rows_prefer_other_ways_than_the_round_trip_does(seed: Report):
+def test_held_back_rows_prefer_other_ways_than_the_round_trip_does(seed: CharacterizationReport):
     for target in ("MGUP", "MGMAP"):
         every = [one for one in seed.tables[0].interpolation if one.column == target]
         used, returned = (next(one for one in every if getattr(one, mark)) for mark in ("used", "best_round_trip"))
@@ -164,7 +164,7 @@ def test_held_back_rows_prefer_other_ways_than_the_round_trip_does(seed: Report)
         assert used.held_back.rmse < returned.held_back.rmse
 
 
-def test_the_two_inconsistent_pairs_of_the_seed_are_found(seed: Report):
+def test_the_two_inconsistent_pairs_of_the_seed_are_found(seed: CharacterizationReport):
     (packing,) = seed.packing
     assert len(packing.pairs) == 34
     assert {(one.job_a, one.job_b) for one in packing.pairs if one.against} == {
