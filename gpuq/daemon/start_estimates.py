@@ -25,7 +25,7 @@ from gpuq.core.state.job import Job, JobId, KindId
 from gpuq.core.state.state import State
 from gpuq.home import write_private
 from gpuq.policies.estimates.calibration import StartEstimate
-from gpuq.policies.estimates.estimator import Learned, StartTimeEstimator
+from gpuq.policies.estimates.estimator import EstimatorMemory, StartTimeEstimator
 from gpuq.settings import Scheduling
 
 log = logging.getLogger(__name__)
@@ -50,7 +50,7 @@ class _Saved:
     """The file. Calibration depends on the scheduling settings, so it says under which it was learned."""
 
     scheduling: dict[str, Any]
-    learned: Learned
+    learned: EstimatorMemory
 
 
 class StartEstimates:
@@ -64,7 +64,7 @@ class StartEstimates:
     ) -> None:
         by_size = scheduling.policy == "shortest" or (scheduling.policy == "packed" and scheduling.order == "shortest")
         strict = scheduling.policy == "fifo" or (scheduling.policy == "packed" and scheduling.backfill == "strict")
-        learned = _load(file, scheduling, state or State()) if file else Learned()
+        learned = _load(file, scheduling, state or State()) if file else EstimatorMemory()
         # Ageing of priorities, fair shares and deadlines are not modelled.
         overtaking = scheduling.overtaking if by_size else 0.0
         self._estimator = StartTimeEstimator(overtaking=overtaking, skips=not strict, learned=learned)
@@ -132,18 +132,18 @@ class StartEstimates:
             log.warning("start-time calibration is not saved: %s", error, extra={"action": "starts"})
 
 
-def _load(file: Path, scheduling: Scheduling, state: State) -> Learned:
+def _load(file: Path, scheduling: Scheduling, state: State) -> EstimatorMemory:
     """What was learned before a restart; nothing of a file that is missing, broken or older, or of other settings."""
     try:
         saved = msgspec.json.decode(file.read_bytes(), type=_Saved)
     except FileNotFoundError:
-        return Learned()
+        return EstimatorMemory()
     except (OSError, msgspec.DecodeError) as error:
         log.warning("discarding start-time calibration: %s: %s", file.name, error, extra={"action": "starts"})
-        return Learned()
+        return EstimatorMemory()
     if saved.scheduling != asdict(scheduling):
         log.info("discarding start-time calibration: settings changed", extra={"action": "starts"})
-        return Learned()
+        return EstimatorMemory()
     jobs, memory = state.jobs, saved.learned.calibration
     # A job of the same number that was submitted later is another job: the record was restored from a backup.
     waiting = {job: one for job, one in memory.waiting.items() if job in jobs and jobs[job].submitted_at <= one.at}

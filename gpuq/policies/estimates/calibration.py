@@ -48,7 +48,7 @@ class Promise:
     replayed_p90_s: float
 
 
-class Ratio(NamedTuple):
+class WaitRatio(NamedTuple):
     """A wait over its replayed 90th percentile. `at` is when that was estimated; None for a prior one."""
 
     at: float | None
@@ -56,25 +56,25 @@ class Ratio(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """All that a `Calibration` has learned, to go on with after a restart."""
+class CalibrationMemory:
+    """All that a `StartCalibration` has learned, to go on with after a restart."""
 
     waiting: dict[JobId, Promise] = field(default_factory=dict)
-    ratios: list[Ratio] = field(default_factory=lambda: [Ratio(None, value) for value in _PRIOR])
+    ratios: list[WaitRatio] = field(default_factory=lambda: [WaitRatio(None, value) for value in _PRIOR])
 
 
-class Calibration:
+class StartCalibration:
     """Learns from starts. `memory` is that of an earlier one."""
 
-    def __init__(self, memory: Memory | None = None) -> None:
-        memory = memory or Memory()
+    def __init__(self, memory: CalibrationMemory | None = None) -> None:
+        memory = memory or CalibrationMemory()
         self._waiting = dict(memory.waiting)
         self._ratios = deque(memory.ratios, maxlen=_LOOK_BACK)
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> CalibrationMemory:
         """What to keep for after a restart."""
-        return Memory(dict(self._waiting), list(self._ratios))
+        return CalibrationMemory(dict(self._waiting), list(self._ratios))
 
     @property
     def waiting(self) -> Sequence[JobId]:
@@ -120,8 +120,8 @@ def calibrated(p50_s: float, p90_s: float, factor: float, *, has_evidence: bool)
     return StartEstimate(half_s, most_s, p90_s, has_evidence)
 
 
-def _ratio(promise: Promise, now: float) -> Ratio:
-    return Ratio(promise.at, (now - promise.at + _MINUTE_S) / (promise.replayed_p90_s + _MINUTE_S))
+def _ratio(promise: Promise, now: float) -> WaitRatio:
+    return WaitRatio(promise.at, (now - promise.at + _MINUTE_S) / (promise.replayed_p90_s + _MINUTE_S))
 
 
 def _quantile(ratios: Sequence[tuple[float, float]]) -> float:

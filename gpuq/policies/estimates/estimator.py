@@ -17,7 +17,7 @@ from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import HostId
 from gpuq.core.state.job import ACTIVE, WAITING, Job, JobId
-from gpuq.policies.estimates.calibration import Calibration, Memory, StartEstimate, calibrated
+from gpuq.policies.estimates.calibration import CalibrationMemory, StartCalibration, StartEstimate, calibrated
 from gpuq.policies.estimates.durations import Duration, forecast_duration, typical_duration
 from gpuq.policies.estimates.replay import Queued, Release, replay
 from gpuq.policies.lists.size import Sizes
@@ -27,11 +27,11 @@ _LOOK_BACK = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
+class EstimatorMemory:
     """What an estimator keeps for after a restart: the seconds that ended attempts lasted, and its calibration."""
 
     ended_s: list[float] = field(default_factory=list)
-    calibration: Memory = field(default_factory=Memory)
+    calibration: CalibrationMemory = field(default_factory=CalibrationMemory)
 
 
 class _Holder(NamedTuple):
@@ -48,17 +48,17 @@ class StartTimeEstimator:
     """`overtaking` and `skips` describe the policy: a job counts as submitted so many times its device-time later, and a job that
     does not fit now is passed by."""
 
-    def __init__(self, *, overtaking: float = 0.0, skips: bool = True, learned: Learned | None = None) -> None:
-        learned = learned or Learned()
+    def __init__(self, *, overtaking: float = 0.0, skips: bool = True, learned: EstimatorMemory | None = None) -> None:
+        learned = learned or EstimatorMemory()
         self._overtaking, self._skips = overtaking, skips
         self._ended_s = deque(learned.ended_s, maxlen=_LOOK_BACK)
-        self.calibration = Calibration(learned.calibration)
+        self.calibration = StartCalibration(learned.calibration)
         self._running: dict[AttemptId, Attempt] = {}
 
     @property
-    def learned(self) -> Learned:
+    def learned(self) -> EstimatorMemory:
         """What to keep for after a restart."""
-        return Learned(list(self._ended_s), self.calibration.memory)
+        return EstimatorMemory(list(self._ended_s), self.calibration.memory)
 
     def observe(self, context: SchedulingContext) -> None:
         """Take in what has started and ended since the last call. It is cheap, and meant for every pass."""

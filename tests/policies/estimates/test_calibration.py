@@ -6,16 +6,16 @@ from statistics import fmean
 import pytest
 
 from gpuq.core.state.job import JobId
-from gpuq.policies.estimates.calibration import Calibration, StartEstimate, calibrated
+from gpuq.policies.estimates.calibration import StartCalibration, StartEstimate, calibrated
 
 P50_S, P90_S = 600.0, 1200.0
 
 
-def estimated(calibration: Calibration, now: float) -> StartEstimate:
+def estimated(calibration: StartCalibration, now: float) -> StartEstimate:
     return calibrated(P50_S, P90_S, calibration.factor(now), has_evidence=True)
 
 
-def promise(calibration: Calibration, job: int, now: float) -> StartEstimate:
+def promise(calibration: StartCalibration, job: int, now: float) -> StartEstimate:
     estimate = estimated(calibration, now)
     calibration.promise(JobId(job), estimate, now)
     return estimate
@@ -23,7 +23,7 @@ def promise(calibration: Calibration, job: int, now: float) -> StartEstimate:
 
 def coverage(factor: float, spread: float, jobs: int = 600) -> float:
     """The share of 90th percentiles that held, of waits that are so many times the replayed median."""
-    calibration, chance, now, held = Calibration(), Random(3), 0.0, []
+    calibration, chance, now, held = StartCalibration(), Random(3), 0.0, []
     for number in range(jobs):
         estimate = promise(calibration, number, now)
         waited = P50_S * factor * chance.lognormvariate(0.0, spread)
@@ -40,7 +40,7 @@ def test_nine_of_ten_hold_whatever_the_replay_left_out(factor: float, spread: fl
 
 
 def test_jobs_that_still_wait_count_once_they_are_late() -> None:
-    calibration = Calibration()
+    calibration = StartCalibration()
     for number in range(200):
         promise(calibration, number, number * 1e-3)
     assert estimated(calibration, 1.0).p90_s < estimated(calibration, 100_000.0).p90_s
@@ -48,7 +48,7 @@ def test_jobs_that_still_wait_count_once_they_are_late() -> None:
 
 def after_late_ones(jobs: int, apart_s: float) -> StartEstimate:
     """The estimate after fifty jobs that waited as expected, and so many that waited ten times as long."""
-    calibration, now = Calibration(), 0.0
+    calibration, now = StartCalibration(), 0.0
     for number in range(50):
         promise(calibration, -1 - number, now)
         calibration.started(JobId(-1 - number), now + P50_S)
@@ -66,7 +66,7 @@ def test_a_burst_that_was_late_together_counts_as_one() -> None:
 
 
 def test_a_job_that_will_not_start_teaches_nothing() -> None:
-    calibration = Calibration()
+    calibration = StartCalibration()
     before = estimated(calibration, 0.0)
     promise(calibration, 1, 0.0)
     calibration.dropped(JobId(1))
@@ -75,7 +75,7 @@ def test_a_job_that_will_not_start_teaches_nothing() -> None:
 
 
 def test_only_the_first_estimate_of_a_job_counts_and_none_that_is_infinite() -> None:
-    calibration = Calibration()
+    calibration = StartCalibration()
     calibration.promise(JobId(1), calibrated(P50_S, float("inf"), 1.0, has_evidence=True), 0.0)
     assert not calibration.waiting
     promise(calibration, 1, 10.0)
@@ -86,5 +86,5 @@ def test_only_the_first_estimate_of_a_job_counts_and_none_that_is_infinite() -> 
 
 def test_a_median_is_never_above_its_90th_percentile() -> None:
     for p50_s, p90_s in ((100.0, 100.0), (0.0, 0.0), (0.0, 1e6)):
-        estimate = calibrated(p50_s, p90_s, Calibration().factor(0.0), has_evidence=True)
+        estimate = calibrated(p50_s, p90_s, StartCalibration().factor(0.0), has_evidence=True)
         assert 0 <= estimate.p50_s <= estimate.p90_s
