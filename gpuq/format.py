@@ -121,16 +121,19 @@ def two_places(seconds: float | None) -> str:
 
 
 def expected_start(estimate: Mapping[str, float] | None, now: float) -> str | None:
-    """`in about 48m, nine times in ten within 2h10m`; None without an estimate.
+    """`in about 48m, nine times in ten within 2h10m`; `overdue by 5m` where even the latter is past; None without an estimate.
 
     `estimate` has `p50_unix` and `p90_unix`. It never says "now": whether a device would take the job at this moment is a
     question to admission, not an estimate.
     """
     if not estimate:
         return None
-    soon, late = (max(0.0, estimate[name] - now) for name in ("p50_unix", "p90_unix"))
-    first = "soon" if soon < 1 else f"in about {about(soon)}"
-    return first if late < 1 else f"{first}, nine times in ten within {about(late)}"
+    half_s, most_s = estimate["p50_unix"] - now, estimate["p90_unix"] - now
+    # Estimates are a few seconds old: a start that was due within the last minute is not called overdue.
+    if most_s <= -60:
+        return f"overdue by {about(-most_s)}"
+    first = "soon" if half_s < 1 else f"in about {about(half_s)}"
+    return first if most_s < 1 else f"{first}, nine times in ten within {about(most_s)}"
 
 
 def when(value: object) -> float | None:

@@ -148,7 +148,9 @@ def _held_out(
     return _predicted(known, slowdowns, parts)
 
 
-def _held_out_pairs(known: Profiles, slowdowns: DirectedSlowdowns) -> tuple[list[HeldOutPair], set[tuple[str, tuple[str, str]]]]:
+def _held_out_pairs(
+    known: Profiles, slowdowns: DirectedSlowdowns
+) -> tuple[list[HeldOutPair], set[tuple[str, tuple[str, str]]]]:
     pairs = sorted({_sorted(pair) for pair in slowdowns})
     drawn = np.random.default_rng(0).permutation(len(pairs)).tolist()
     folds = {str(fold): {pairs[i] for i in drawn[fold::10]} for fold in range(10)}

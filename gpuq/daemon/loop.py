@@ -34,7 +34,7 @@ from gpuq.daemon.outcome import outcome_of
 from gpuq.daemon.perform import Performer
 from gpuq.daemon.record import Recorder
 from gpuq.daemon.shadow import Shadow
-from gpuq.daemon.start_estimates import Starts
+from gpuq.daemon.start_estimates import StartEstimates
 from gpuq.daemon.view import View
 from gpuq.errors import Unreachable
 from gpuq.messages.live import DispatcherStatus, PolicyReplacement, PolicyStatus
@@ -67,7 +67,7 @@ class Parts:
     clock: Callable[[], float]
     run_blocking: Callable[..., Any]
     shadow: Shadow | None = None
-    starts: Starts | None = None
+    starts: StartEstimates | None = None
 
 
 @dataclass

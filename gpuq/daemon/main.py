@@ -30,7 +30,7 @@ from gpuq.daemon.loop import Dispatcher, Parts
 from gpuq.daemon.perform import Performer
 from gpuq.daemon.restore import restore
 from gpuq.daemon.shadow import Shadow, exclusively
-from gpuq.daemon.start_estimates import Starts
+from gpuq.daemon.start_estimates import StartEstimates
 from gpuq.daemon.tasks import Tasks
 from gpuq.errors import GpuqError
 from gpuq.home import private_secret
@@ -105,7 +105,7 @@ def _assemble(settings: Settings, store: Store, policy: Guarded, run_blocking: C
         clock=time.time,
         run_blocking=run_blocking,
         shadow=Shadow.of(settings.admission, store, state) if shadow else None,
-        starts=Starts(settings.scheduling, time.monotonic, settings.home.starts, state),
+        starts=StartEstimates(settings.scheduling, time.monotonic, settings.home.starts, state),
     )
     intake = EventInbox({host: seq for host, (_, seq) in store.hosts().items()}, key)
     return Dispatcher(parts, state, Journal(last_seq), intake)

@@ -1,14 +1,15 @@
-"""When those who wait will probably start, worked out now and then beside the passes, for the live view.
+"""Expected starts for the live view: estimated now and then beside the passes, and shown only where they can be trusted.
 
-Arrives: the state and the answers of a pass. Leaves: for each waiting job two moments, and two for one that came now; a moment
-that nobody can foretell is left out. What earlier starts taught is nowhere in the record, so it is kept in a file, and after a
-restart taken up from there; a crash loses the last minute of it.
+An estimate is worked out for the first jobs of the queue and for one that would be submitted now. It is shown once enough earlier
+estimates have been compared with the starts that followed, if it rests on forecast durations alone, and if it is narrow enough
+to plan with. Calibration is kept in a file, since the record does not say what was estimated: a restart goes on with it, a crash
+loses the last minute of it.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from pathlib import Path
@@ -20,152 +21,131 @@ from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.forecast import Forecasts
-from gpuq.core.state.index import device_class
 from gpuq.core.state.job import Job, JobId, KindId
 from gpuq.core.state.state import State
 from gpuq.home import write_private
-from gpuq.policies.estimates.calibration import Lateness
-from gpuq.policies.estimates.estimator import Memory, Teller
-from gpuq.policies.estimates.waiting import ExpectedStart
+from gpuq.policies.estimates.calibration import StartEstimate
+from gpuq.policies.estimates.estimator import EstimatorMemory, StartTimeEstimator
 from gpuq.settings import Scheduling
 
 log = logging.getLogger(__name__)
 
-# Seconds between two looks, and the share of the time that they may take.
+# Seconds between two estimates, and the share of the dispatcher's time that they may take.
 _EVERY_S, _SHARE = 5.0, 0.05
-_KEEP_EVERY_S = 60.0
-_A_MINUTE_S = 60.0
-# Who is foretold a start: so many, the first to go; those behind them wait long, however long that is.
+_SAVE_EVERY_S = 60.0
+_MINUTE_S = 60.0
+# The first jobs of the queue get an estimate; those behind them wait long in any case.
 _MOST = 300
 _NEWCOMER = JobId(-2)
-# An estimate is shown once so many starts, told at different moments, have corrected it (a 90th percentile cannot be checked on
-# fewer), and only while its 90th percentile is at most so many times its median: a wider one is no help in planning.
+# An estimate is shown after so many starts whose estimates were made at different moments: a 90th percentile cannot be checked on
+# fewer. One whose 90th percentile is more than so many times its median is no help in planning.
 _STARTS_SEEN, _WIDEST = 9, 10.0
 
+# Unix times of the median and of the 90th percentile.
 Moments = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class _Kept:
-    """What the file holds. How late starts are depends on the settings, so it says under which this was learnt."""
+class _Saved:
+    """The file. Calibration depends on the scheduling settings, so it says under which it was learned."""
 
     scheduling: dict[str, Any]
-    memory: Memory
+    learned: EstimatorMemory
 
 
-class Starts:
-    """`jobs` and `newcomer` are unix times: the median and the 90th percentile, as last worked out; `order` has all who wait, the
-    first to start first. `file` keeps what was learnt; with None it ends with the process. `state` is as it was rebuilt from the
-    record."""
+class StartEstimates:
+    """`jobs` and `newcomer` are the last estimates, shown or not; `order` has all waiting jobs, the first to start first.
+
+    `file` keeps the calibration; with None it ends with the process. `state` is the state as it was restored.
+    """
 
     def __init__(
         self, scheduling: Scheduling, clock: Callable[[], float], file: Path | None = None, state: State | None = None
     ) -> None:
         by_size = scheduling.policy == "shortest" or (scheduling.policy == "packed" and scheduling.order == "shortest")
         strict = scheduling.policy == "fifo" or (scheduling.policy == "packed" and scheduling.backfill == "strict")
-        known = _known(file, scheduling, state or State()) if file else Memory()
-        self._teller = Teller(overtaking=scheduling.overtaking if by_size else 0.0, skips=not strict, known=known)
+        learned = _load(file, scheduling, state or State()) if file else EstimatorMemory()
+        # Ageing of priorities, fair shares and deadlines are not modelled.
+        overtaking = scheduling.overtaking if by_size else 0.0
+        self._estimator = StartTimeEstimator(overtaking=overtaking, skips=not strict, learned=learned)
         self._scheduling = scheduling
         self._clock = clock
         self._file = file
-        self._kept = b""
-        self._next_at = self._keep_at = float("-inf")
+        self._saved = b""
+        self._next_at = self._save_at = float("-inf")
+        self._estimates: dict[JobId, StartEstimate] = {}
+        self._estimated_at = 0.0
         self.jobs: dict[JobId, Moments] = {}
         self.newcomer: Moments | None = None
         self.order: list[JobId] = []
-        self._founded: set[JobId] = set()
-        self._looked_at = 0.0
 
     def calibrated(self) -> tuple[dict[JobId, Moments], Moments | None]:
-        """Those of `jobs` and `newcomer` that are fit to be shown: corrected by enough earlier starts, resting on forecast
-        durations of all who run and all who go before, and not too wide to be of use."""
-        if len(self._teller.moments_seen()) < _STARTS_SEEN:
+        """Those of `jobs` and `newcomer` that can be trusted, as the module says."""
+        if len(self._estimator.calibration.moments) < _STARTS_SEEN:
             return {}, None
-        shown = {job: found for job, found in self.jobs.items() if job in self._founded and self._is_narrow(found)}
-        newcomer = self.newcomer if self.newcomer and _NEWCOMER in self._founded else None
-        return shown, newcomer if newcomer and self._is_narrow(newcomer) else None
+        shown = {job: moments for job, moments in self.jobs.items() if self._is_shown(job, moments)}
+        newcomer = self.newcomer
+        return shown, newcomer if newcomer and self._is_shown(_NEWCOMER, newcomer) else None
 
-    def _is_narrow(self, moments: Moments) -> bool:
-        p50_s, p90_s = (moment - self._looked_at for moment in moments)
-        return p90_s <= _WIDEST * max(p50_s, _A_MINUTE_S)
+    def _is_shown(self, job: JobId, moments: Moments) -> bool:
+        p50_s, p90_s = (moment - self._estimated_at for moment in moments)
+        return self._estimates[job].has_evidence and p90_s <= _WIDEST * max(p50_s, _MINUTE_S)
 
     def refresh(self, state: State, forecasts: Forecasts, limits: Limits, now: float) -> None:
-        """Look again where it is time. A fault here is logged: it must hurt no job."""
+        """Estimate again if it is time. A fault here is logged: it must not stop scheduling."""
         if now < self._next_at:
             return
         started = self._clock()
         try:
-            # A cache of its own: what it concludes is not known to the passes, nor theirs to it.
-            self._look(SchedulingContext(state, forecasts, PassCache(), limits, now))
+            # A cache of its own: the passes and the estimator do not share conclusions.
+            self._estimate(SchedulingContext(state, forecasts, PassCache(), limits, now))
         except Exception:
             log.exception("expected starts", extra={"action": "starts"})
             self.jobs, self.newcomer, self.order = {}, None, []
         self._next_at = now + max(_EVERY_S, (self._clock() - started) / _SHARE)
-        if now >= self._keep_at:
-            self._keep_at = now + _KEEP_EVERY_S
-            self._keep()
+        if now >= self._save_at:
+            self._save_at = now + _SAVE_EVERY_S
+            self._save()
 
-    def _look(self, context: SchedulingContext) -> None:
-        self._teller.watch(context)
-        everyone = self._teller.in_order(context)
-        first = everyone[:_MOST]
-        newcomer = Job(_NEWCOMER, KindId(""), "", "", context.now, since=context.now)
-        found = self._teller.among(context, [*first, newcomer])
-        for job in first:
-            self._teller.remember(context, job)
-        self.newcomer = _moments(found.pop(_NEWCOMER), context.now) if len(first) < _MOST else None
-        self.order, self._looked_at = [job.id for job in everyone], context.now
-        self._founded = _founded(context, [*first, newcomer])
-        self.jobs = {job: moments for job, start in found.items() if (moments := _moments(start, context.now))}
+    def _estimate(self, context: SchedulingContext) -> None:
+        self._estimator.observe(context)
+        waiting = self._estimator.in_order(context, context.waiting)
+        first, now = waiting[:_MOST], context.now
+        newcomer = Job(_NEWCOMER, KindId(""), "", "", now, since=now)
+        found = self._estimator.estimate(context, [*first, newcomer])
+        self._estimator.remember(first, found, now)
+        moments = {job: (now + one.p50_s, now + one.p90_s) for job, one in found.items() if isfinite(one.p90_s)}
+        last = moments.pop(_NEWCOMER, None)
+        self.newcomer = last if len(waiting) <= _MOST else None
+        self.jobs, self.order = moments, [job.id for job in waiting]
+        self._estimates, self._estimated_at = found, now
 
-    def _keep(self) -> None:
+    def _save(self) -> None:
         if self._file is None:
             return
-        learnt = msgspec.json.encode(_Kept(asdict(self._scheduling), self._teller.learnt))
-        if learnt == self._kept:
+        saved = msgspec.json.encode(_Saved(asdict(self._scheduling), self._estimator.learned))
+        if saved == self._saved:
             return
         try:
-            write_private(self._file, learnt, durable=False)
-            self._kept = learnt
+            write_private(self._file, saved, durable=False)
+            self._saved = saved
         except OSError as error:
-            log.warning("what starts taught is not kept: %s", error, extra={"action": "starts"})
+            log.warning("start-time calibration is not saved: %s", error, extra={"action": "starts"})
 
 
-def _known(file: Path, scheduling: Scheduling, state: State) -> Memory:
-    """What was learnt before a restart: nothing where that cannot be read, or was learnt under other settings."""
+def _load(file: Path, scheduling: Scheduling, state: State) -> EstimatorMemory:
+    """What was learned before a restart; nothing of a file that is missing, broken or older, or of other settings."""
     try:
-        kept = msgspec.json.decode(file.read_bytes(), type=_Kept)
+        saved = msgspec.json.decode(file.read_bytes(), type=_Saved)
     except FileNotFoundError:
-        return Memory()
+        return EstimatorMemory()
     except (OSError, msgspec.DecodeError) as error:
-        log.warning("what starts taught is learnt anew, %s: %s", file.name, error, extra={"action": "starts"})
-        return Memory()
-    if kept.scheduling != asdict(scheduling):
-        log.info("what starts taught is learnt anew: it was under other settings", extra={"action": "starts"})
-        return Memory()
-    single, gang = (_of_these(late, state) for late in (kept.memory.single, kept.memory.gang))
-    return replace(kept.memory, single=single, gang=gang)
-
-
-def _of_these(late: Lateness, state: State) -> Lateness:
-    """Only who still is there. One of that number who came later is another: the record was put back from a backup."""
-    jobs = state.jobs
-    there = {job: told for job, told in late.waiting.items() if job in jobs and jobs[job].submitted_at <= told.at}
-    return replace(late, waiting=there)
-
-
-def _founded(context: SchedulingContext, ordered: Sequence[Job]) -> set[JobId]:
-    """Those of `ordered`, the first to go first, before whom only jobs run or wait whose durations are forecast."""
-    if any(attempt.forecast.duration_p50_s is None for attempt in context.state.attempts.values()):
-        return set()
-    devices = list({device_class(snapshot.device): snapshot.device for snapshot in context.snapshots}.values())
-    found = set()
-    for job in ordered:
-        found.add(job.id)
-        if all(context.forecast_alone(job, device).duration_p50_s is None for device in devices):
-            break
-    return found
-
-
-def _moments(start: ExpectedStart, now: float) -> Moments | None:
-    return (now + start.p50_s, now + start.p90_s) if isfinite(start.p90_s) else None
+        log.warning("discarding start-time calibration: %s: %s", file.name, error, extra={"action": "starts"})
+        return EstimatorMemory()
+    if saved.scheduling != asdict(scheduling):
+        log.info("discarding start-time calibration: settings changed", extra={"action": "starts"})
+        return EstimatorMemory()
+    jobs, memory = state.jobs, saved.learned.calibration
+    # A job of the same number that was submitted later is another job: the record was restored from a backup.
+    waiting = {job: one for job, one in memory.waiting.items() if job in jobs and jobs[job].submitted_at <= one.at}
+    return replace(saved.learned, calibration=replace(memory, waiting=waiting))

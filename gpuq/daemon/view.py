@@ -20,7 +20,7 @@ from gpuq.core.state.device import Device
 from gpuq.core.state.events import HostReported, ResidentNumbers, ResidentReport
 from gpuq.core.state.job import KindId
 from gpuq.core.state.state import State
-from gpuq.daemon.start_estimates import Starts
+from gpuq.daemon.start_estimates import StartEstimates
 from gpuq.messages.live import (
     DeviceStatus,
     DispatcherStatus,
@@ -58,7 +58,7 @@ class View:
         now: float,
         dispatcher: DispatcherStatus,
         drift: Mapping[str, Any] | None = None,
-        starts: Starts | None = None,
+        starts: StartEstimates | None = None,
     ) -> bytes:
         """The view as JSON. `dispatcher` says which policy and model serve; `drift` is what `Drift.report` gives."""
         self.forget_gone(state)

@@ -1,5 +1,4 @@
-"""What the live view says of starts: moments for those who wait, one for a newcomer, nothing after a fault; and what it has
-learnt outlives the daemon."""
+"""Expected starts in the live view: for waiting jobs and for a newcomer, none after a fault; calibration outlives the daemon."""
 
 import json
 from dataclasses import asdict
@@ -18,7 +17,7 @@ from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import JobId
 from gpuq.core.state.reservation import Reservation
 from gpuq.core.state.state import State, apply
-from gpuq.daemon.start_estimates import Starts
+from gpuq.daemon.start_estimates import StartEstimates
 from gpuq.policies.lists.packed import packed
 from gpuq.settings import Scheduling, load
 from tests.support.nouns import a_device, a_job, a_reading, a_report, a_start, an_exit
@@ -27,7 +26,7 @@ LIMITS = Limits(residents_per_device=1)
 HOUR = Forecast(duration_p50_s=3600.0, duration_p90_s=7200.0)
 
 
-def a_busy_device_and_one_who_waits() -> tuple[State, dict[Any, Forecast]]:
+def a_busy_device_and_a_waiting_job() -> tuple[State, dict[Any, Forecast]]:
     state = State()
     apply(state, a_report(a_device()), 0.0)
     for number in (1, 2):
@@ -39,9 +38,9 @@ def a_busy_device_and_one_who_waits() -> tuple[State, dict[Any, Forecast]]:
     return state, answers
 
 
-def test_one_who_waits_and_a_newcomer_behind_it() -> None:
-    state, answers = a_busy_device_and_one_who_waits()
-    starts = Starts(Scheduling(), lambda: 0.0)
+def test_a_waiting_job_and_a_newcomer_behind_it_have_estimates() -> None:
+    state, answers = a_busy_device_and_a_waiting_job()
+    starts = StartEstimates(Scheduling(), lambda: 0.0)
     starts.refresh(state, answers, LIMITS, 10.0)
     (moments,) = starts.jobs.values()
     assert 0 < moments[0] < moments[1]
@@ -49,9 +48,9 @@ def test_one_who_waits_and_a_newcomer_behind_it() -> None:
     assert starts.newcomer[0] > moments[0]
 
 
-def test_it_is_not_worked_out_every_time() -> None:
-    state, answers = a_busy_device_and_one_who_waits()
-    starts = Starts(Scheduling(), lambda: 0.0)
+def test_estimates_are_kept_for_some_seconds() -> None:
+    state, answers = a_busy_device_and_a_waiting_job()
+    starts = StartEstimates(Scheduling(), lambda: 0.0)
     starts.refresh(state, answers, LIMITS, 1.0)
     first = starts.jobs
     starts.refresh(state, answers, LIMITS, 2.0)
@@ -60,16 +59,16 @@ def test_it_is_not_worked_out_every_time() -> None:
     assert starts.jobs is not first
 
 
-def test_a_fault_hurts_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    state, answers = a_busy_device_and_one_who_waits()
-    starts = Starts(Scheduling(), lambda: 0.0)
-    monkeypatch.setattr(starts._teller, "among", lambda context, jobs: 1 / 0)
+def test_after_a_fault_there_are_no_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
+    state, answers = a_busy_device_and_a_waiting_job()
+    starts = StartEstimates(Scheduling(), lambda: 0.0)
+    monkeypatch.setattr(starts._estimator, "estimate", lambda context, jobs: 1 / 0)
     starts.refresh(state, answers, LIMITS, 1.0)
     assert starts.jobs == {}
     assert starts.newcomer is None
 
 
-def test_what_is_kept_for_one_who_waited_too_long_is_not_promised_to_a_newcomer() -> None:
+def test_a_reserved_device_is_not_promised_to_a_newcomer() -> None:
     state = State()
     apply(state, a_report(a_device()), 0.0)
     apply(state, Submitted(a_job(1)), 0.0)
@@ -77,7 +76,7 @@ def test_what_is_kept_for_one_who_waited_too_long_is_not_promised_to_a_newcomer(
     moments = []
     for change in (Reserve(Reservation(JobId(1), tuple(state.devices))), EndReservation(JobId(1))):
         assert apply(state, change, 0.0)
-        starts = Starts(Scheduling(), lambda: 0.0)
+        starts = StartEstimates(Scheduling(), lambda: 0.0)
         starts.refresh(state, answers, LIMITS, 1.0)
         moments.append(starts.newcomer)
         assert starts.jobs[JobId(1)] == (1.0, 1.0)
@@ -86,7 +85,7 @@ def test_what_is_kept_for_one_who_waited_too_long_is_not_promised_to_a_newcomer(
 
 
 class Queue:
-    """One device; jobs of an hour wait for it. Time is told, not waited for."""
+    """One device; jobs of an hour wait for it. Time is passed in."""
 
     def __init__(self) -> None:
         self.state = State()
@@ -109,93 +108,98 @@ class Queue:
         apply(self.state, an_exit(number), now)
         self.launch(now)
 
-    def told(self, starts: Starts, now: float) -> dict[JobId, Any]:
+    def estimated(self, starts: StartEstimates, now: float) -> dict[JobId, Any]:
         starts.refresh(self.state, self.answers, LIMITS, now)
         return starts.jobs
 
 
-def after_a_late_start(starts: Starts) -> Queue:
-    """Job 1 lasted thirty times as long as foretold, so job 2 started that much later than it was told; job 3 waits for it."""
+def after_a_late_start(starts: StartEstimates) -> Queue:
+    """Job 1 lasted thirty times as long as forecast, so job 2 started that much later than estimated; job 3 waits for it."""
     queue = Queue()
     queue.submit(1, 0.0)
     queue.submit(2, 10.0)
-    queue.told(starts, 20.0)
+    queue.estimated(starts, 20.0)
     queue.end(1, 110_000.0)
     queue.submit(3, 110_010.0)
-    queue.told(starts, 110_020.0)
+    queue.estimated(starts, 110_020.0)
     return queue
 
 
-def test_what_late_starts_taught_is_known_after_a_restart(tmp_path: Path) -> None:
-    before = Starts(Scheduling(), lambda: 0.0, tmp_path / "starts.json")
+def test_calibration_by_late_starts_outlives_a_restart(tmp_path: Path) -> None:
+    before = StartEstimates(Scheduling(), lambda: 0.0, tmp_path / "starts.json")
     queue = after_a_late_start(before)
-    after = Starts(Scheduling(), lambda: 0.0, tmp_path / "starts.json", queue.state)
-    anew = Starts(Scheduling(), lambda: 0.0)
+    after = StartEstimates(Scheduling(), lambda: 0.0, tmp_path / "starts.json", queue.state)
+    fresh = StartEstimates(Scheduling(), lambda: 0.0)
     queue.submit(4, 110_030.0)
-    told = [queue.told(starts, 110_040.0) for starts in (before, after, anew)]
-    assert told[1] == told[0]
-    assert told[1][JobId(4)][1] > told[2][JobId(4)][1]
+    found = [queue.estimated(starts, 110_040.0) for starts in (before, after, fresh)]
+    assert found[1] == found[0]
+    assert found[1][JobId(4)][1] > found[2][JobId(4)][1]
 
 
-def test_who_was_told_before_a_restart_is_still_held_to_that(tmp_path: Path) -> None:
-    before = Starts(Scheduling(), lambda: 0.0, tmp_path / "starts.json")
+def test_estimates_from_before_a_restart_still_calibrate(tmp_path: Path) -> None:
+    before = StartEstimates(Scheduling(), lambda: 0.0, tmp_path / "starts.json")
     queue = after_a_late_start(before)
-    after = Starts(Scheduling(), lambda: 0.0, tmp_path / "starts.json", queue.state)
-    assert queue.told(after, 110_080.0) == queue.told(before, 110_080.0)
+    after = StartEstimates(Scheduling(), lambda: 0.0, tmp_path / "starts.json", queue.state)
+    assert queue.estimated(after, 110_080.0) == queue.estimated(before, 110_080.0)
     queue.end(2, 300_000.0)
     queue.submit(4, 300_010.0)
-    assert queue.told(after, 300_020.0) == queue.told(before, 300_020.0)
+    assert queue.estimated(after, 300_020.0) == queue.estimated(before, 300_020.0)
 
 
-def test_a_number_that_was_given_again_after_a_backup_is_another_job(tmp_path: Path) -> None:
+def test_a_job_with_a_reused_number_after_a_restore_is_another_job(tmp_path: Path) -> None:
     file = tmp_path / "starts.json"
-    after_a_late_start(Starts(Scheduling(), lambda: 0.0, file))
-    assert json.loads(file.read_bytes())["memory"]["single"]["waiting"]["3"]["at"] == 110_020.0
+    after_a_late_start(StartEstimates(Scheduling(), lambda: 0.0, file))
+    assert json.loads(file.read_bytes())["learned"]["calibration"]["waiting"]["3"]["at"] == 110_020.0
     restored = Queue()
     restored.submit(1, 400_000.0)
     restored.submit(3, 400_000.0)
-    after = Starts(Scheduling(), lambda: 0.0, file, restored.state)
-    restored.told(after, 400_010.0)
-    assert json.loads(file.read_bytes())["memory"]["single"]["waiting"]["3"]["at"] == 400_010.0
+    after = StartEstimates(Scheduling(), lambda: 0.0, file, restored.state)
+    restored.estimated(after, 400_010.0)
+    assert json.loads(file.read_bytes())["learned"]["calibration"]["waiting"]["3"]["at"] == 400_010.0
 
 
-@pytest.mark.parametrize("spoilt", ["", "{", '{"scheduling": {}, "memory": {"single": 3}}'])
-def test_a_file_that_cannot_be_read_is_learnt_anew(tmp_path: Path, spoilt: str) -> None:
+@pytest.mark.parametrize(
+    "spoilt", ["", "{", '{"scheduling": {}, "memory": {"arrivals": []}}', '{"learned": {"ended_s": 3}}']
+)
+def test_an_old_or_broken_file_is_discarded_with_a_log_line(
+    tmp_path: Path, spoilt: str, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "starts.json").write_text(spoilt)
-    starts = Starts(Scheduling(), lambda: 0.0, tmp_path / "starts.json")
-    assert JobId(3) in after_a_late_start(starts).told(starts, 110_030.0)
+    starts = StartEstimates(Scheduling(), lambda: 0.0, tmp_path / "starts.json")
+    assert JobId(3) in after_a_late_start(starts).estimated(starts, 110_030.0)
+    assert "discarding start-time calibration: starts.json" in caplog.text
 
 
-def test_under_other_settings_it_is_learnt_anew(tmp_path: Path) -> None:
-    """As those are that a later version has other defaults for: the file names all of them."""
+def test_under_other_settings_calibration_is_discarded(tmp_path: Path) -> None:
+    """The file names all settings, so that a later version with other defaults discards it, too."""
     file, other = tmp_path / "starts.json", Scheduling(policy="fifo")
-    queue = after_a_late_start(Starts(load({"GPUQ_HOME": str(tmp_path)}).scheduling, lambda: 0.0, file))
+    queue = after_a_late_start(StartEstimates(load({"GPUQ_HOME": str(tmp_path)}).scheduling, lambda: 0.0, file))
     queue.submit(4, 110_030.0)
     assert json.loads(file.read_bytes())["scheduling"] == asdict(load({"GPUQ_HOME": str(tmp_path)}).scheduling)
-    found = [queue.told(Starts(other, lambda: 0.0, kept, queue.state), 110_040.0) for kept in (file, None)]
+    found = [queue.estimated(StartEstimates(other, lambda: 0.0, kept, queue.state), 110_040.0) for kept in (file, None)]
     assert found[0] == found[1]
 
 
-def test_a_full_disk_hurts_nobody(tmp_path: Path) -> None:
-    starts = Starts(Scheduling(), lambda: 0.0, tmp_path / "missing" / "starts.json")
-    assert JobId(3) in after_a_late_start(starts).told(starts, 110_030.0)
+def test_a_full_disk_does_not_stop_estimates(tmp_path: Path) -> None:
+    starts = StartEstimates(Scheduling(), lambda: 0.0, tmp_path / "missing" / "starts.json")
+    assert JobId(3) in after_a_late_start(starts).estimated(starts, 110_030.0)
 
 
-def seen_starts(count: int, *, wait_s: float = 3600.0) -> tuple[Starts, Queue, float]:
-    """So many starts were told, each at another moment, and came as told."""
-    starts, queue, now = Starts(Scheduling(), lambda: 0.0), Queue(), 0.0
+def seen_starts(count: int, *, wait_s: float = 3600.0) -> tuple[StartEstimates, Queue, float]:
+    """So many jobs were estimated, each at another moment, and have started."""
+    starts, queue, now = StartEstimates(Scheduling(), lambda: 0.0), Queue(), 0.0
     queue.submit(1, now)
     for number in range(2, count + 2):
         queue.submit(number, now + 10.0)
-        queue.told(starts, now + 20.0)
+        queue.estimated(starts, now + 20.0)
         now += wait_s
         queue.end(number - 1, now)
     queue.submit(count + 2, now + 10.0)
-    queue.told(starts, now + 20.0)
+    queue.estimated(starts, now + 20.0)
     return starts, queue, now + 20.0
 
 
-def test_an_estimate_is_shown_only_after_enough_starts_have_corrected_it() -> None:
+def test_estimates_are_shown_only_after_enough_starts() -> None:
     starts, _, _ = seen_starts(8)
     assert starts.jobs
     assert starts.calibrated() == ({}, None)
@@ -203,7 +207,7 @@ def test_an_estimate_is_shown_only_after_enough_starts_have_corrected_it() -> No
     assert starts.calibrated() == (starts.jobs, starts.newcomer)
 
 
-def test_no_estimate_rests_on_a_duration_that_nobody_forecast() -> None:
+def test_no_estimate_is_shown_behind_a_job_without_a_forecast() -> None:
     starts, queue, now = seen_starts(10)
     unknown = dict.fromkeys(queue.answers, Forecast())
     starts.refresh(queue.state, unknown, LIMITS, now + 60.0)
@@ -212,14 +216,14 @@ def test_no_estimate_rests_on_a_duration_that_nobody_forecast() -> None:
     assert newcomer is None, "it would wait for one whose duration is not"
 
 
-def test_a_band_too_wide_to_plan_with_is_not_shown() -> None:
+def test_an_estimate_too_wide_to_plan_with_is_not_shown() -> None:
     starts, _, now = seen_starts(10)
     assert starts.calibrated()[0]
     starts.jobs = dict.fromkeys(starts.jobs, (now + 2640.0, now + 61 * 3600.0))
     assert starts.calibrated()[0] == {}
 
 
-def test_those_who_wait_are_in_the_order_in_which_they_will_start() -> None:
+def test_waiting_jobs_are_in_the_order_in_which_they_will_start() -> None:
     """The shortest goes first, though it came last."""
     queue = Queue()
     for number in (1, 2, 3):
@@ -227,6 +231,6 @@ def test_those_who_wait_are_in_the_order_in_which_they_will_start() -> None:
     minute = Forecast(duration_p50_s=60.0, duration_p90_s=90.0)
     apply(queue.state, Submitted(a_job(4, kind="quick", signature="quick", submitted_at=40.0)), 40.0)
     queue.answers.update(dict.fromkeys(needed_forecasts(queue.state, queue.answers, PassCache(), LIMITS, 40.0), minute))
-    starts = Starts(Scheduling(policy="shortest"), lambda: 0.0)
-    queue.told(starts, 50.0)
+    starts = StartEstimates(Scheduling(policy="shortest"), lambda: 0.0)
+    queue.estimated(starts, 50.0)
     assert starts.order == [JobId(4), JobId(2), JobId(3)]

@@ -1,153 +1,134 @@
-"""How late were the starts that were foretold before? What is told next is multiplied by what that teaches.
+"""One factor on start-time estimates, learned from how earlier ones held.
 
-Arrives: what was foretold of each job when it came, before any factor, and when it started. Leaves: factors for a median
-and a 90th percentile. The latter aims at the quantile of past ratios that would have held nine times in ten, and moves its aim
-by what it is seen to miss (adaptive conformal inference: Gibbs and Candès, NeurIPS 2021), since traffic changes. Jobs that
-still wait beyond what they were told are misses already. Jobs that were told at one moment stood before the same queue and err
-together: a hundred of them say little more than one, and count as one. Pure; the time is passed in.
+A replay leaves much out: sharing, failures, jobs that are yet to come. So each start is compared with the replay's 90th
+percentile for it, and estimates are multiplied by the quantile of those ratios that would have made nine of ten hold (split
+conformal prediction: Papadopoulos et al. 2002). Jobs estimated at one moment stood before the same queue and are late together:
+a hundred of them say little more than one, and weigh as much as one. Pure; the time is passed in.
 """
 
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import fsum, isfinite
-from operator import attrgetter
 from typing import NamedTuple
 
 from gpuq.core.state.job import JobId
-from gpuq.policies.estimates.waiting import ExpectedStart
 
-# Starts that are looked back on.
+# Starts that are looked back on: enough for a 90th percentile, few enough to follow the traffic of a site.
 _LOOK_BACK = 300
-# Until there are starts of its own, as if so many had come before: as early and as late as factors of two and three around the
-# median, so that nine of ten were within twice the median. Half of that is what they were of a 90th percentile that is right.
-_PRIOR = (0.33, 0.5, 0.7, 0.85, 1.0, 1.0, 1.2, 1.5, 2.0, 3.0)
-_WITHIN = 2.0
-# How far one miss moves the aim, and between what it may move.
-_STEP, _LOWEST, _HIGHEST = 0.1, 0.7, 0.995
+# Ratios before any start is known, as if so many had been seen: with these alone the factor is 1.
+_PRIOR = (0.16, 0.25, 0.35, 0.42, 0.5, 0.5, 0.6, 0.75, 1.0, 1.5)
 _HOLDS = 0.9
-# Waits are compared from a minute on: below, nobody minds the ratio.
-_A_MINUTE = 60.0
-# What a sum of thirds may be short of.
+# Ratios are of waits plus a minute: below a minute a ratio means nothing to anyone.
+_MINUTE_S = 60.0
+# Weights are thirds and the like: what their sum may be off.
 _ROUNDING = 1e-9
 
 
-@dataclass(slots=True)
-class Told:
-    """What was foretold of one at that moment: `raw`, and the 90th percentile that it was told."""
+class StartEstimate(NamedTuple):
+    """Seconds from now until a job starts: the median and the 90th percentile, infinite for a job that cannot start.
 
-    at: float
-    raw: ExpectedStart
+    `replayed_p90_s` is the latter before calibration. `has_evidence`: the durations of all jobs that run, and of all that go
+    before this one, are forecast.
+    """
+
+    p50_s: float
     p90_s: float
-    missed: bool = False
-
-
-class Late(NamedTuple):
-    """What somebody waited, as a multiple of the raw median and of the raw 90th percentile; None was told at no moment."""
-
-    told_at: float | None
-    usual: float
-    high: float
+    replayed_p90_s: float
+    has_evidence: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Lateness:
-    """All that a `Punctual` has learnt, to go on with after a restart."""
+class Promise:
+    """What was estimated of a waiting job at a moment."""
 
-    waiting: dict[JobId, Told] = field(default_factory=dict)
-    late: list[Late] = field(default_factory=lambda: [Late(None, ratio, ratio / _WITHIN) for ratio in _PRIOR])
-    aim: float = _HOLDS
+    at: float
+    replayed_p90_s: float
 
 
-class Punctual:
-    """One for each sort of jobs that start alike. `known` is what one before it has learnt."""
+class WaitRatio(NamedTuple):
+    """A wait over its replayed 90th percentile. `at` is when that was estimated; None for a prior one."""
 
-    def __init__(self, known: Lateness | None = None) -> None:
-        known = known or Lateness()
-        self._waiting = dict(known.waiting)
-        self._late = deque(known.late, maxlen=_LOOK_BACK)
-        self._aim = known.aim
+    at: float | None
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationMemory:
+    """All that a `StartCalibration` has learned, to go on with after a restart."""
+
+    waiting: dict[JobId, Promise] = field(default_factory=dict)
+    ratios: list[WaitRatio] = field(default_factory=lambda: [WaitRatio(None, value) for value in _PRIOR])
+
+
+class StartCalibration:
+    """Learns from starts. `memory` is that of an earlier one."""
+
+    def __init__(self, memory: CalibrationMemory | None = None) -> None:
+        memory = memory or CalibrationMemory()
+        self._waiting = dict(memory.waiting)
+        self._ratios = deque(memory.ratios, maxlen=_LOOK_BACK)
 
     @property
-    def learnt(self) -> Lateness:
-        """All that was learnt; who was told nothing finite is left out."""
-        told = {job: told for job, told in self._waiting.items() if isfinite(told.p90_s)}
-        return Lateness(told, list(self._late), self._aim)
+    def memory(self) -> CalibrationMemory:
+        """What to keep for after a restart."""
+        return CalibrationMemory(dict(self._waiting), list(self._ratios))
 
     @property
     def waiting(self) -> Sequence[JobId]:
-        """Who was told something and is still waited for."""
+        """Jobs with an estimate that have not started."""
         return list(self._waiting)
 
-    def tell(self, job: JobId, raw: ExpectedStart, now: float) -> ExpectedStart:
-        """Remember this, and say it corrected."""
-        said = self.corrected([raw], now)[0]
-        self._waiting[job] = Told(now, raw, said.p90_s)
-        return said
+    @property
+    def moments(self) -> set[float]:
+        """When those estimates were made whose jobs have started since."""
+        return {ratio.at for ratio in self._ratios if ratio.at is not None}
+
+    def promise(self, job: JobId, estimate: StartEstimate, now: float) -> None:
+        """This was estimated of a waiting job. Only its first estimate counts, and none that is infinite."""
+        if isfinite(estimate.replayed_p90_s):
+            self._waiting.setdefault(job, Promise(now, estimate.replayed_p90_s))
 
     def started(self, job: JobId, now: float) -> None:
-        """It waited until now."""
-        told = self._waiting[job]
-        if not told.missed:
-            self._judge(now - told.at > told.p90_s, self._together()[told.at])
-        del self._waiting[job]
-        self._late.append(_late(told, now))
+        """A job with an estimate started: later estimates learn from it."""
+        self._ratios.append(_ratio(self._waiting.pop(job), now))
 
-    def gone(self, job: JobId) -> None:
-        """It will not start: nothing is learnt of it."""
+    def dropped(self, job: JobId) -> None:
+        """A job with an estimate will not start: nothing is learned."""
         del self._waiting[job]
 
-    def corrected(self, raw: Sequence[ExpectedStart], now: float) -> list[ExpectedStart]:
-        """These, times the factors of now."""
-        usual, high = self._factors(now)
-        found = []
-        for start in raw:
-            p50 = max(0.0, usual * (start.p50_s + _A_MINUTE) - _A_MINUTE)
-            found.append(ExpectedStart(p50, max(p50, high * (start.p90_s + _A_MINUTE) - _A_MINUTE)))
-        return found
+    def factor(self, now: float) -> float:
+        """What estimates are multiplied with: the weighted 90th percentile of past ratios.
 
-    def _factors(self, now: float) -> tuple[float, float]:
-        """Those who wait count with what they have waited, where that alone is beyond the factor."""
-        together = self._together()
-        for told in self._waiting.values():
-            if not told.missed and now - told.at > told.p90_s:
-                told.missed = True
-                self._judge(True, together[told.at])
-        waited = [_late(told, now) for told in self._waiting.values()]
-
-        def factor(ratio: Callable[[Late], float], share: float) -> float:
-            past = [(ratio(late), together[late.told_at]) for late in self._late]
-            least = _quantile(past, share)
-            beyond = [(ratio(late), together[late.told_at]) for late in waited if ratio(late) > least]
-            return _quantile([*past, *beyond], share)
-
-        return factor(attrgetter("usual"), 0.5), factor(attrgetter("high"), self._aim)
-
-    def _judge(self, missed: bool, together: int) -> None:
-        """Move the aim: by one step for all that were told together."""
-        self._aim = min(_HIGHEST, max(_LOWEST, self._aim + _STEP / together * (missed - (1 - _HOLDS))))
-
-    def _together(self) -> Counter[float | None]:
-        """How many were told at each moment; those of no moment are alone."""
-        moments = [told.at for told in self._waiting.values()]
-        together: Counter[float | None] = Counter([*moments, *(late.told_at for late in self._late)])
+        A job that still waits counts as soon as its ratio is beyond that of the others: a queue that stands still has no starts
+        to learn from.
+        """
+        waiting = [_ratio(promise, now) for promise in self._waiting.values()]
+        together = Counter(ratio.at for ratio in (*waiting, *self._ratios))
         together[None] = 1
-        return together
+        past = [(ratio.value, 1 / together[ratio.at]) for ratio in self._ratios]
+        least = _quantile(past)
+        late = [(ratio.value, 1 / together[ratio.at]) for ratio in waiting if ratio.value > least]
+        return _quantile([*past, *late])
 
 
-def _late(told: Told, now: float) -> Late:
-    waited = now - told.at + _A_MINUTE
-    return Late(told.at, waited / (told.raw.p50_s + _A_MINUTE), waited / (told.raw.p90_s + _A_MINUTE))
+def calibrated(p50_s: float, p90_s: float, factor: float, *, has_evidence: bool) -> StartEstimate:
+    """The percentiles of a replay, times the factor."""
+    half_s, most_s = (max(0.0, factor * (seconds + _MINUTE_S) - _MINUTE_S) for seconds in (p50_s, p90_s))
+    return StartEstimate(half_s, most_s, p90_s, has_evidence)
 
 
-def _quantile(values: Iterable[tuple[float, int]], share: float) -> float:
-    """The smallest value that at least `share` of them do not exceed, where so many together count as one."""
-    ordered = sorted(values)
-    left = share * fsum(1 / together for _, together in ordered) - _ROUNDING
-    for value, together in ordered:
-        left -= 1 / together
+def _ratio(promise: Promise, now: float) -> WaitRatio:
+    return WaitRatio(promise.at, (now - promise.at + _MINUTE_S) / (promise.replayed_p90_s + _MINUTE_S))
+
+
+def _quantile(ratios: Sequence[tuple[float, float]]) -> float:
+    """The 90th percentile of pairs (ratio, weight): the smallest ratio that nine tenths of the weight do not exceed."""
+    left = _HOLDS * fsum(weight for _, weight in ratios) - _ROUNDING
+    for ratio, weight in sorted(ratios):
+        left -= weight
         if left <= 0:
-            return value
-    return ordered[-1][0]
+            return ratio
+    return max(ratios)[0]

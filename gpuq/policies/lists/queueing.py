@@ -17,15 +17,13 @@ from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Policy, Proposal
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.verdict import Rule, Verdict
-from gpuq.policies.estimates.estimator import Teller
+from gpuq.policies.estimates.estimator import StartTimeEstimator
 from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 # A deferred job is admitted when its wait would be within this share of the limit. Less than 1, because jobs that it would
 # delay may have been submitted meanwhile.
 _READMISSION = 0.5
-# Estimates are made at each pass, so they use fewer samples and fewer future arrivals than the estimates shown to users.
-_DRAWS, _COMERS = 10, 20
 
 
 class Queueing:
@@ -33,13 +31,13 @@ class Queueing:
 
     def __init__(self, wait_limit_s: float) -> None:
         self._limit_s = wait_limit_s
-        self._teller = Teller(draws=_DRAWS, comers=_COMERS)
+        self._estimator = StartTimeEstimator()
         self._admitted_at: dict[JobId, float] = {}
         self._deferred: dict[JobId, Verdict] = {}
 
     def __call__(self, context: SchedulingContext) -> Iterator[Proposal]:
         """Starts of admitted jobs, then of the others on the devices that are left."""
-        self._teller.watch(context)
+        self._estimator.observe(context)
         self._admitted_at = {job: at for job, at in self._admitted_at.items() if job in context.state.jobs}
         self._deferred = {job: verdict for job, verdict in self._deferred.items() if job in context.state.jobs}
         waiting = sorted(context.waiting, key=lambda job: (-job.priority, job.submitted_at, job.id))
@@ -75,9 +73,10 @@ class Queueing:
             for other in context.waiting
             if other.id in self._admitted_at
         ]
-        wait_s = self._teller.among(context, [*ahead, replace(job, submitted_at=context.now)])[job.id].p90_s
+        estimates = self._estimator.estimate(context, [*ahead, replace(job, submitted_at=context.now)])
+        wait_s = estimates[job.id].p90_s
         if wait_s <= limit_s:
-            self._teller.remember(context, job)
+            self._estimator.remember([job], estimates, context.now)
             self._admit(context, job)
         else:
             numbers = (("expected_wait_s", wait_s if isfinite(wait_s) else None), ("wait_limit_s", limit_s))

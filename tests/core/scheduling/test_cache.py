@@ -6,10 +6,10 @@ import random
 from collections.abc import Callable, Iterator
 
 import pytest
+from gpuq.codec import from_plain
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuq.codec import from_plain
 from gpuq.core.scheduling.cache import PassCache
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.decide import decide

@@ -1,4 +1,4 @@
-"""Start times told from the board, watched in a simulation: right where durations are known, and the same each time."""
+"""Start-time estimates in a simulation: right where durations are known, and the same each time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,8 +10,8 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.policy import Eviction, Proposal
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import JobId
-from gpuq.policies.estimates.estimator import Teller
-from gpuq.policies.estimates.waiting import ExpectedStart
+from gpuq.policies.estimates.calibration import StartEstimate
+from gpuq.policies.estimates.estimator import StartTimeEstimator
 from gpuq.policies.lists.packed import packed
 from gpuq.sim.candidate import Candidate
 from gpuq.sim.forecaster import Cold, Oracle
@@ -30,56 +30,64 @@ WORLD = World(
 
 
 @dataclass
-class Listening:
-    teller: Teller = field(default_factory=Teller)
-    told: dict[JobId, ExpectedStart] = field(default_factory=dict)
-    traffic: float | None = None
+class Estimating:
+    """The default policy; `estimates` has the first estimate of each job."""
+
+    estimator: StartTimeEstimator = field(default_factory=StartTimeEstimator)
+    estimates: dict[JobId, StartEstimate] = field(default_factory=dict)
 
     def __call__(self, context: SchedulingContext) -> Iterator[Proposal | Eviction]:
         yield from packed(context)
-        for job, start in self.teller.look(context).items():
-            self.told.setdefault(job, start)
-        if (traffic := self.teller.traffic()) is not None:
-            self.traffic = traffic.arrivals_per_s
+        self.estimator.observe(context)
+        found = self.estimator.estimate(context, context.waiting)
+        self.estimator.remember(context.waiting, found, context.now)
+        self.estimates = found | self.estimates
 
 
-def listen(*arrivals: JobArrival, cold: bool = False, patience_s: float = 1e9) -> tuple[Listening, dict[JobId, float]]:
-    policy = Listening()
+def simulated(
+    *arrivals: JobArrival, cold: bool = False, patience_s: float = 1e9
+) -> tuple[dict[JobId, StartEstimate], dict[JobId, float]]:
+    """The first estimate of each job, and its wait."""
+    policy = Estimating()
     limits = Limits(residents_per_device=1, patience_s=patience_s, patience_ratio=0.0)
     candidate = Candidate("packed", policy, limits)
-    run = simulate(Trace("told", arrivals), WORLD, Cold() if cold else Oracle(WORLD), candidate)
-    return policy, {job.arrival.job: (job.first_started_at or 0.0) - job.arrival.submit_s for job in run.jobs}
+    run = simulate(Trace("trace", arrivals), WORLD, Cold() if cold else Oracle(WORLD), candidate)
+    return policy.estimates, {job.arrival.job: (job.first_started_at or 0.0) - job.arrival.submit_s for job in run.jobs}
 
 
 def arrival(number: int, at: float, hours: float = 1.0, devices: int = 1) -> JobArrival:
     return JobArrival(JobId(number), at * HOUR, hours * HOUR, devices, "w", "ada")
 
 
-def test_who_comes_while_all_is_taken_is_told_when_something_ends() -> None:
-    heard, waited = listen(arrival(1, 0.0, 3.0), arrival(2, 0.0, 5.0), arrival(3, 1.0), arrival(4, 1.0, devices=2))
+def test_with_all_devices_taken_the_estimate_is_when_something_ends() -> None:
+    estimates, waited = simulated(
+        arrival(1, 0.0, 3.0), arrival(2, 0.0, 5.0), arrival(3, 1.0), arrival(4, 1.0, devices=2)
+    )
     assert waited[JobId(3)] == 2 * HOUR
-    for job in (JobId(3), JobId(4)):  # forecasts that nothing has shown to be right are not quite believed
-        assert heard.told[job].p50_s == pytest.approx(waited[job], rel=0.5)
-        assert heard.told[job].p90_s >= waited[job]
+    for job in (JobId(3), JobId(4)):  # the rest of a forecast that has held so far is longer than the forecast says
+        assert estimates[job].p50_s == pytest.approx(waited[job], rel=0.5)
+        assert estimates[job].p90_s >= waited[job]
 
 
-def test_an_idle_device_that_is_kept_for_one_who_waited_too_long_is_promised_to_nobody_else() -> None:
+def test_an_idle_device_that_is_reserved_is_promised_to_no_other_job() -> None:
     gang = arrival(3, 0.1, devices=2)
-    heard, waited = listen(arrival(1, 0.0, 9.0), arrival(2, 0.0, 2.0), gang, arrival(4, 3.0), patience_s=HOUR)
+    estimates, waited = simulated(arrival(1, 0.0, 9.0), arrival(2, 0.0, 2.0), gang, arrival(4, 3.0), patience_s=HOUR)
     assert waited[JobId(4)] == 7 * HOUR
-    assert heard.told[JobId(4)].p50_s > 2 * HOUR
+    assert estimates[JobId(4)].p50_s > 2 * HOUR
 
 
-def test_while_nothing_is_known_an_hour_is_as_good_as_any() -> None:
-    heard, _ = listen(arrival(1, 0.0), arrival(2, 0.0), arrival(3, 0.1), cold=True)
-    assert 0 < heard.told[JobId(3)].p50_s < heard.told[JobId(3)].p90_s
+def test_without_forecasts_there_is_an_estimate_without_evidence() -> None:
+    estimates, _ = simulated(arrival(1, 0.0), arrival(2, 0.0), arrival(3, 0.1), cold=True)
+    assert 0 < estimates[JobId(3)].p50_s < estimates[JobId(3)].p90_s
+    assert not estimates[JobId(3)].has_evidence
 
 
-def test_what_came_is_the_traffic() -> None:
-    heard, _ = listen(*(arrival(n, 0.5 * n) for n in range(1, 9)))
-    assert heard.traffic == pytest.approx(2 / HOUR)
+def test_forecasts_of_all_that_run_and_go_before_are_evidence() -> None:
+    estimates, _ = simulated(arrival(1, 0.0), arrival(2, 0.0), arrival(3, 0.1), arrival(4, 0.1))
+    assert estimates[JobId(3)].has_evidence
+    assert estimates[JobId(4)].has_evidence
 
 
-def test_the_same_boards_give_the_same_answers() -> None:
-    come = [arrival(n, 0.2 * n, 0.5 + 0.1 * n) for n in range(1, 15)]
-    assert listen(*come)[0].told == listen(*come)[0].told
+def test_the_same_contexts_give_the_same_estimates() -> None:
+    arrivals = [arrival(n, 0.2 * n, 0.5 + 0.1 * n) for n in range(1, 15)]
+    assert simulated(*arrivals)[0] == simulated(*arrivals)[0]

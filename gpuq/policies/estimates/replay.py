@@ -1,0 +1,71 @@
+"""The queue played forward: when each waiting job starts if every job lasts as long as given.
+
+Jobs start in the order of the queue, each on devices of one host. Not modelled: jobs that are yet to come, sharing a device,
+failures, preemption, and any backfill but passing by what does not fit. The calibration factor covers what these change on the
+whole. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from heapq import heapify, heappop, heappush
+from math import inf
+from typing import NamedTuple
+
+from gpuq.core.state.device import HostId
+
+
+class Queued(NamedTuple):
+    """A job that needs `devices` of one host for `duration_s`."""
+
+    devices: int
+    duration_s: float
+
+
+class Release(NamedTuple):
+    """Devices of a host that become free."""
+
+    in_s: float
+    host: HostId
+    devices: int
+
+
+def replay(
+    free: Mapping[HostId, int], releases: Iterable[Release], queue: Sequence[Queued], *, skips: bool
+) -> list[float]:
+    """Seconds until each job of the queue starts, in the same order; infinity for one that never does.
+
+    `skips`: a job that does not fit is passed by, instead of holding up those behind it.
+    """
+    idle, events = dict(free), list(releases)
+    heapify(events)
+    starts = [inf] * len(queue)
+    # By how many devices jobs need: of each size only the first can be the next to start.
+    lines: dict[int, deque[int]] = {}
+    for number, job in enumerate(queue):
+        lines.setdefault(job.devices, deque()).append(number)
+
+    def start_first(hosts: Iterable[HostId], now: float) -> bool:
+        """Start the first job that fits on one of the hosts; without skipping, the first of all or none."""
+        heads = sorted((line[0], devices) for devices, line in lines.items() if line)
+        for number, devices in heads if skips else heads[:1]:
+            for host in hosts:
+                if idle[host] >= devices:
+                    lines[devices].popleft()
+                    idle[host] -= devices
+                    heappush(events, Release(now + queue[number].duration_s, host, devices))
+                    starts[number] = now
+                    return True
+        return False
+
+    now, hosts = 0.0, list(idle)
+    while True:
+        # With skipping, only the host whose devices became free can take a job that could not start before.
+        while start_first(hosts if skips else idle, now):
+            pass
+        if not events or not any(lines.values()):
+            return starts
+        now, host, devices = heappop(events)
+        idle[host] += devices
+        hosts = [host]

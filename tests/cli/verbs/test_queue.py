@@ -1,0 +1,53 @@
+"""`gpuq queue`: the columns that say how long something still takes."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from tests.cli import samples
+from tests.cli.conftest import Command, FakeApi
+
+
+def cell(gpuq: Command, api: FakeApi, column: str, job: dict[str, Any]) -> str:
+    """What stands in a right-aligned column of the job's row."""
+    api.on("GET", "/api/v1/jobs", {"jobs": [job], "next": None})
+    header, row, *_ = gpuq("queue", COLUMNS="200").out.splitlines()
+    end = header.index(column) + len(column)
+    return row[:end].rpartition("  ")[2].strip()
+
+
+@pytest.mark.parametrize(
+    ("ran_s", "left"),
+    [(600.0, "~50m"), (5400.0, "<30m"), (7500.0, "overdue 5m")],
+    ids=["before the median", "before the 90th percentile", "after it"],
+)
+def test_left_says_overdue_and_by_how_much(gpuq: Command, api: FakeApi, ran_s: float, left: str) -> None:
+    forecast = {**samples.FORECAST, "duration_p50_s": 3610.0, "duration_p90_s": 7210.0}
+    job = samples.running(42, started_at_unix=time.time() - ran_s, forecast=forecast)
+    assert cell(gpuq, api, "LEFT", job) == left
+
+
+def test_left_counts_from_the_median_where_there_is_no_90th_percentile(gpuq: Command, api: FakeApi) -> None:
+    forecast = {**samples.FORECAST, "duration_p50_s": 3.0, "duration_p90_s": None}
+    job = samples.running(42, started_at_unix=time.time() - 130.0, forecast=forecast)
+    assert cell(gpuq, api, "LEFT", job) == "overdue 2m"
+
+
+@pytest.mark.parametrize(
+    ("p50_s", "p90_s", "start"),
+    [(3010.0, 9000.0, "~50m"), (-30.0, 1210.0, "<20m"), (-30.0, -20.0, "soon"), (-900.0, -290.0, "overdue 5m")],
+)
+def test_start_says_overdue_and_by_how_much(
+    gpuq: Command, api: FakeApi, p50_s: float, p90_s: float, start: str
+) -> None:
+    expected = {"p50_unix": time.time() + p50_s, "p90_unix": time.time() + p90_s}
+    job = samples.job(7, reason="Resources", expected_start=expected)
+    assert cell(gpuq, api, "START", job) == start
+
+
+def test_a_waiting_job_without_an_estimate_has_no_start(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/jobs", {"jobs": [samples.job(7, expected_start=None)], "next": None})
+    assert "START" not in gpuq("queue", COLUMNS="200").out
