@@ -64,9 +64,9 @@ def test_a_dispatcher_left_behind_is_refused_also_when_its_numbers_were_pruned(s
         store.commit(Commit(entries=[an_entry(3)]))
 
 
-def test_two_dispatchers_racing_for_one_number(database_url: str, store_of: Callable[[str], Store]) -> None:
+def test_two_dispatchers_racing_for_one_number(open_record: Callable[[], Store]) -> None:
     """Both restored from the same record; of each number exactly one wins, and the loser changes nothing."""
-    first, second = store_of(database_url), store_of(database_url)
+    first, second = open_record(), open_record()
     jobs = first.add_jobs([a_record(), a_record()])
 
     def attempt(store: Store, job: JobId, seq: int) -> bool:
