@@ -16,7 +16,6 @@ import pytest
 
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import AttemptRow, JobRow
-from gpuq.adapters.store.migrate import upgrade
 from gpuq.errors import Conflict
 from gpuq.home import Home
 from gpuq.learn.serving.shelf import Shelf
@@ -26,6 +25,7 @@ from gpuq.settings import Settings
 from tests.daemon.nights import NOW, FewRows, command, row, train, world
 from tests.daemon.record import fill
 from tests.learn.world import GIB, Work
+from tests.support.sqlite_record import make_record
 
 
 @pytest.fixture
@@ -168,8 +168,7 @@ def test_rollback_is_one_command_and_tells_the_dispatcher(settings: Settings):
 
 
 def test_the_command_trains_from_a_real_record(settings: Settings):
-    upgrade(settings.database_url)
-    store = open_store(settings.database_url)
+    store = open_store(make_record(settings.home.database))
     fill(store, world())
     done = command(settings)
     assert done.returncode == 0, done.stderr
