@@ -1,1 +1,1 @@
-"""Speed, measured: `python -m benchmarks` runs all of them, `python -m benchmarks NAME` one. docs/benchmarks.md says how."""
+"""Speed, measured: `python -m benchmarks` runs all of them, `python -m benchmarks NAME` one. docs/measurements says how."""

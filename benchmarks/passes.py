@@ -86,7 +86,7 @@ def _one_pass(state: State, predictor: Predictor, known: PassCache) -> bool:
     limits = Limits()
     while questions := needed_forecasts(state, known, limits, _NOW):
         known.update(predictor.answer(questions))
-    actions = decide(state, known, limits, packed, _NOW, cause=1)
+    actions = decide(state, known, limits, packed, _NOW)
     for action in actions:
         apply(state, action, _NOW)
     return bool(actions)

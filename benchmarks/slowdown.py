@@ -30,12 +30,12 @@ from statistics import fmean
 from gpuq_workers.measuring import blink
 from gpuq_workers.measuring.progress import Progress, hook_environment, read_progress
 from gpuq_workers.measuring.sample import Sampler, WatchedResident
-from gpuq_workers.measuring.watch import Watch
+from gpuq_workers.measuring.watch import SamplerThread
 from gpuq_workers.shim.blink import EARN
 
 from benchmarks.site import ROOT
 from benchmarks.table import Row
-from gpuq.adapters.devices import Fault, Placement, Resident, Snapshot
+from gpuq.adapters.devices import DriverFault, Placement, ResidentProcess, Snapshot
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.measuring.slowdown import Basis, Slowdown, rates, slowdowns
 from gpuq.core.state.attempt import AttemptId
@@ -259,7 +259,7 @@ async def _blinking(a: str, b: str, longer: float) -> Blinked:
     """The first alone, both together with blinks, the second alone; watched by the worker service's own parts."""
     here: list[Job] = []
     sampler = Sampler(_NoUsage(), window_s=_WINDOW_S)
-    watch = Watch(sampler, lambda: _DEVICES, 0.2)
+    watch = SamplerThread(sampler, lambda: _DEVICES, 0.2)
     await watch.look([])
     blinker = blink.Blinker(True, lambda: [j.watched() for j in here], lambda: _DEVICES, watch, random.Random(1))
     blinking = asyncio.Event()
@@ -292,7 +292,7 @@ async def _blinking(a: str, b: str, longer: float) -> Blinked:
     return Blinked((one, other), (pauses[0], pauses[1]), lasted)
 
 
-async def _look(watch: Watch, here: Sequence[Job]) -> None:
+async def _look(watch: SamplerThread, here: Sequence[Job]) -> None:
     while True:
         await watch.look([job.watched() for job in here])
         await asyncio.sleep(0.1)
@@ -314,10 +314,10 @@ class _NoUsage:
     def devices(self) -> tuple[Device, ...]:
         return _DEVICES
 
-    def read(self, _now: float, _residents: Sequence[Resident]) -> Snapshot:
+    def read(self, _now: float, _residents: Sequence[ResidentProcess]) -> Snapshot:
         return Snapshot({}, {})
 
-    def faults(self) -> Sequence[Fault]:
+    def faults(self) -> Sequence[DriverFault]:
         return ()
 
     def placement(self, _devices: Sequence[DeviceId]) -> Placement:

@@ -1,7 +1,7 @@
-"""Every error a person can meet, each with its fix.
+"""Every error that reaches a user, each with its fix.
 
     GpuqError
-    ├── BadInput            exit 2    what was asked makes no sense as written
+    ├── BadInput            exit 2    the request makes no sense as written
     │   └── BadSettings               the settings file or an environment variable is wrong
     ├── NotFound            exit 3    no such job, device or model
     ├── Unreachable         exit 4    the daemon, Redis or the database does not answer
@@ -11,8 +11,8 @@
     └── Failure             exit 1    gpuq itself could not do its part
         └── SchemaMismatch            the database is older or newer than this gpuq
 
-Arrives: a sentence with the values that matter. Leaves: the same object in the CLI, the API and the log.
-An error never carries secrets; `fix` says what to do next.
+The command, the API and the log use the same classes: `message` is a sentence with the values that matter, `fix` says what to do
+next. An error never contains secrets. A class without a message uses its docstring.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class GpuqError(Exception):
 
     @property
     def message(self) -> str:
-        """One sentence with the values that matter."""
+        """The error as one sentence with the values that matter."""
         return str(self.args[0])
 
 
 class BadInput(GpuqError):
-    """What was asked makes no sense as written."""
+    """The request makes no sense as written."""
 
     exit_code = 2
     http_status = 422

@@ -1,6 +1,6 @@
-"""Where one gpuq keeps its things. Standard library only: the CLI and the shim start through here.
+"""The folders and files of one gpuq. Standard library only, because the command and the shim start through here.
 
-`$GPUQ_HOME`, else `$XDG_STATE_HOME/gpuq`, else `~/.local/state/gpuq`. Everything under it is private to its owner.
+The home is `$GPUQ_HOME`, else `$XDG_STATE_HOME/gpuq`, else `~/.local/state/gpuq`. Everything in it is private to its owner.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from gpuq.errors import BadSettings
 
 
 class Home:
-    """The folders and files of one gpuq. No dataclass: importing those would double the start of the command."""
+    """The paths below one root. Not a dataclass, because importing dataclasses would double the start of the command."""
 
     __slots__ = ("root",)
 
@@ -30,7 +30,7 @@ class Home:
 
     @classmethod
     def from_environment(cls, environ: dict[str, str] | None = None) -> Home:
-        """The home that this environment names."""
+        """The home that `environ` (default: this process's environment) names."""
         values = os.environ if environ is None else environ
         if values.get("GPUQ_HOME"):
             return cls(Path(values["GPUQ_HOME"]).expanduser().absolute())
@@ -39,17 +39,17 @@ class Home:
 
     @property
     def settings_file(self) -> Path:
-        """The settings, TOML; absent means defaults."""
+        """The settings as TOML; without the file, all are defaults."""
         return self.root / "config.toml"
 
     @property
     def database(self) -> Path:
-        """The record, when it is SQLite."""
+        """The database, if it is SQLite."""
         return self.root / "gpuq.db"
 
     @property
     def token_file(self) -> Path:
-        """The bearer token that TCP callers need."""
+        """The bearer token for callers over TCP."""
         return self.root / "token"
 
     @property
@@ -59,17 +59,17 @@ class Home:
 
     @property
     def run(self) -> Path:
-        """Sockets, locks and pid files: meaningless after a reboot."""
+        """Sockets, locks and notes of running processes, without meaning after a reboot."""
         return self.root / "run"
 
     @property
     def mps_pipes(self) -> Path:
-        """Where the control daemon of NVIDIA's MPS is spoken to."""
+        """The pipes of NVIDIA's MPS control daemon."""
         return self.run / "mps"
 
     @property
     def mps_logs(self) -> Path:
-        """What that daemon and its servers write down."""
+        """The logs of the MPS daemon and its servers."""
         return self.root / "logs" / "mps"
 
     @property
@@ -89,40 +89,40 @@ class Home:
 
     @property
     def models(self) -> Path:
-        """The model shelf."""
+        """The prediction models by version."""
         return self.root / "models"
 
     @property
     def starts(self) -> Path:
-        """What earlier starts taught of how long jobs wait; without it that is learnt again."""
+        """The calibration of estimated start times; learnt again if it is missing."""
         return self.root / "starts.json"
 
     @property
     def profiles(self) -> Path:
-        """Op profiles that `gpuq profile` made, for the trainer."""
+        """Op profiles from `gpuq profile`, for the trainer."""
         return self.root / "profiles"
 
     @property
     def attempts(self) -> Path:
-        """One folder per attempt that ran on this host: order, log, progress, exit status."""
+        """One folder per attempt on this host: order, log, progress, exit status."""
         return self.root / "attempts"
 
     @property
     def spool(self) -> Path:
-        """Worker events not yet known to be committed."""
+        """Worker events that are not known to be committed."""
         return self.root / "spool"
 
     @property
     def logs(self) -> Path:
-        """What gpuq's own processes had to say."""
+        """The logs of gpuq's own processes."""
         return self.root / "logs"
 
     def attempt(self, job: int, number: int) -> Path:
-        """The folder of one attempt."""
+        """The folder of attempt `number` of a job."""
         return self.attempts / f"{job}-{number}"
 
     def create(self) -> None:
-        """Make the folders, readable by the owner alone. Raises BadSettings if there can be no home here."""
+        """Create the folders with mode 0700. Raises BadSettings if one cannot be created or written."""
         inner = (self.run, self.redis_data, self.models, self.profiles, self.attempts, self.spool, self.logs)
         for folder in (self.root, *inner):
             try:
@@ -138,9 +138,9 @@ def _unusable(folder: Path, why: str) -> BadSettings:
 
 
 def private_secret(path: Path) -> str:
-    """The secret in `path`, made at the first call; 256 random bits as text, mode 0600 from the first moment.
+    """The secret in `path`: 256 random bits as text in a file of mode 0600, created at the first call.
 
-    It appears whole or not at all: several processes may ask at once, and all get the same.
+    The file appears atomically, so several processes may call this at once and all get the same secret.
     """
     import contextlib
     import secrets
@@ -159,9 +159,9 @@ def private_secret(path: Path) -> str:
 
 
 def write_private(path: Path, content: bytes, *, durable: bool = True) -> None:
-    """Write a file of mode 0600 that is there whole or not at all; on the disk when this returns if `durable`. Raises OSError."""
+    """Write a file of mode 0600 atomically. With `durable` it is synced to disk before this returns. Raises OSError."""
     temporary = path.with_name(path.name + ".tmp")
-    # Jobs may write into some folders of ours: a link that one has put there is not followed.
+    # Jobs may write into some of these folders, so a link that a job has put there must not be followed.
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)

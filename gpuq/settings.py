@@ -1,21 +1,23 @@
-"""Every setting, read once at start and passed down.
+"""All settings. A process reads them once at its start and passes them down.
 
-From `$GPUQ_HOME/config.toml`, one table per group; an environment variable `GPUQ_GROUP_FIELD` (as in
-`GPUQ_ADMISSION_MAX_SLOWDOWN`) overrides it. `GPUQ_REDIS_URL` and `GPUQ_DATABASE_URL` name outside servers.
-docs/operations.md lists each field with its default; a test compares the two.
+They come from `$GPUQ_HOME/config.toml`, one table per group. An environment variable `GPUQ_GROUP_FIELD`, such as
+`GPUQ_ADMISSION_MAX_SLOWDOWN`, overrides the file. `GPUQ_REDIS_URL` and `GPUQ_DATABASE_URL` name outside servers.
+docs/operations.md lists each setting with its default; a test compares the two.
 
-The values that a setting may have stand beside its type, and `load` refuses all others: so every service and `gpuq doctor`
-refuse the same, in the same words.
+The allowed values of a setting stand beside its type and `load` refuses all others, so every service and `gpuq doctor`
+refuse the same values with the same message. A field marked `NOT_A_SETTING` is a constant of the scheduler: only simulations and
+tests construct a group with another value. A setting that was removed is accepted with a warning for one release (`REMOVED`).
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import socket
 import tomllib
-from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -23,14 +25,16 @@ from urllib.parse import quote
 
 import msgspec
 
-from gpuq.core.scheduling.limits import Limits, Range
+from gpuq.core.scheduling.limits import NOT_A_SETTING, Limits, Range
 from gpuq.errors import BadSettings
 from gpuq.home import Home
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How a text, or each text of a list, must look; `words` say it to people."""
+    """A pattern that a text, or each text of a list, must match. `words` describe it in error messages."""
 
     pattern: str
     words: str
@@ -50,18 +54,18 @@ HOST_HEADER = Form(r"[A-Za-z0-9.:_\[\]-]+", "that are host names, each with its 
 
 @dataclass(frozen=True)
 class Devices:
-    """Which devices a host offers."""
+    """The devices that a host offers."""
 
     backend: Literal["auto", "nvml", "cpu"] = "auto"
     """`nvml`, `cpu`, or `auto`: NVIDIA GPUs if the driver answers, else CPU devices."""
     cpu_count: Annotated[int, Range(at_least=1)] = 1
-    """How many CPU devices to make of the machine's cores."""
+    """The number of CPU devices into which the machine's cores are divided."""
     cpu_cores: Annotated[int, Range(at_least=0)] = 0
-    """Cores per CPU device; 0 shares all cores out evenly."""
+    """Cores per CPU device; 0 divides all cores evenly."""
     cpu_memory_fraction: Annotated[float, Range(above=0, at_most=1)] = 0.9
-    """Share of the machine's memory that CPU devices may promise together."""
+    """Share of the machine's memory that all CPU devices together may promise to jobs."""
     mps: bool = False
-    """Start NVIDIA's MPS, and run the jobs of whole GPUs as its clients: they then compute at once instead of in turns."""
+    """Start NVIDIA's MPS and run the jobs of whole GPUs as its clients, so that they compute at the same time."""
     mps_thread_pct: Annotated[int, Range(at_least=0, at_most=100)] = 0
     """With `mps`: the part of a GPU's threads that one job may use; 0 sets no limit."""
     mps_limit_memory: bool = False
@@ -70,26 +74,26 @@ class Devices:
 
 @dataclass(frozen=True)
 class Worker:
-    """How a host runs jobs."""
+    """The worker service of a host."""
 
     host: Annotated[str, HOST_NAME] = field(default_factory=socket.gethostname)
     """This host's name: letters, digits, `.`, `_` and `-`."""
     sample_every_s: Annotated[float, Range(at_least=0.1, at_most=60)] = 1.0
-    """Time between two readings. Drivers average over up to a second, so faster gives nothing new."""
+    """Seconds between two readings. Drivers average over up to a second, so shorter times give no new information."""
     grace_s: Annotated[float, Range(at_least=0)] = 10.0
     """Time between SIGTERM and SIGKILL when a job is stopped."""
     checkpoint_signal: Literal["SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2"] = "SIGTERM"
-    """How a preemptible job that names no signal is told to save its work."""
+    """The signal that asks a preemptible job to save its work, unless the job names another."""
     preempt_grace_s: Annotated[float, Range(at_least=0)] = 60.0
     """Time that a preempted job has to save its work, before it is stopped."""
     log_limit_bytes: Annotated[int, Range(at_least=4096)] = 64 * 2**20
-    """Log kept per attempt: the first half, and the latest of the rest."""
+    """Bytes of log kept per attempt: the beginning up to half of this, and the latest of the rest."""
     keep_attempts_days: Annotated[float, Range(above=0)] = 30.0
     """Folders of ended attempts, with their logs, are removed after this long."""
     hook: bool = True
-    """Count training steps through a small module on the job's PYTHONPATH."""
+    """Count training steps by a small module on the job's PYTHONPATH."""
     blink: bool = False
-    """Pause jobs submitted with `--blink` for a moment, under 1% of their time, to measure their partners alone."""
+    """Pause jobs submitted with `--blink` briefly, for less than 1% of their time, to measure their partners without them."""
 
 
 @dataclass(frozen=True)
@@ -106,23 +110,23 @@ class Api:
 
 @dataclass(frozen=True)
 class Learning:
-    """How forecasts are made."""
+    """Forecasts and the training of their model."""
 
     quantile: Annotated[float, Range(at_least=0.5, below=1)] = 0.95
-    """Upper bounds are meant to hold this often."""
+    """The share of jobs for which an upper bound should hold."""
     minimum_attempts: Annotated[int, Range(at_least=1)] = 8
     """Finished attempts needed before a model is trained."""
     keep_versions: Annotated[int, Range(at_least=1)] = 10
-    """Model versions kept on the shelf."""
+    """Model versions that are kept."""
     max_memory_bytes: Annotated[int, Range(at_least=2**28)] = 4 * 2**30
-    """Memory that a training may use; one that needs more ends and changes nothing."""
+    """Memory that a training may use. A training that needs more is ended and the model stays as it is."""
     max_training_s: Annotated[float, Range(above=0)] = 3600.0
-    """A training that takes longer is ended and changes nothing."""
+    """Time that a training may take. A longer one is ended and the model stays as it is."""
 
 
 @dataclass(frozen=True)
 class Scheduling:
-    """Who goes first, and by which policy."""
+    """The policy and the order of the queue."""
 
     policy: str = "packed"
     """The policy's name; `gpuq policy list` shows them."""
@@ -131,33 +135,36 @@ class Scheduling:
     shadow: bool = False
     """Run every job alone, and note what sharing would have done: `gpuq report shadow`."""
     order: Literal["shortest", "arrival", "fair-share", "deadline"] = "shortest"
-    """With `packed`: who goes first among jobs of one priority."""
+    """With `packed`: the order among jobs of one priority."""
     backfill: Literal["skip", "easy", "strict"] = "skip"
-    """With `packed`: who may go ahead of a job that cannot start yet."""
-    overtaking: Annotated[float, Range(at_least=0)] = 100.0
-    """With `shortest`: a job is overtaken only by what comes within this many times its own foretold device-time."""
+    """With `packed`: which jobs may start ahead of one that cannot start yet."""
+    overtaking: float = field(default=100.0, metadata=NOT_A_SETTING)
+    """With `shortest`: a job is overtaken only by jobs submitted within this many times its own predicted device-time."""
+    # Shortest-first alone would starve long jobs. This bounds the wait of each by its own size. 100 was chosen, as
+    # `patience_ratio` was, on simulated stretches that were not used to judge it (docs/benchmarks.md).
     ageing_s: Annotated[float, Range(above=0)] = 86_400.0
-    """A job gains one step of priority for each such time that it waited, up to the highest that waits; one
-    without a deadline counts as due that long after its submission."""
+    """A waiting job gains one step of priority per this many seconds, up to the highest priority in the queue. A job without a
+    deadline counts as due this long after its submission."""
     preemption: bool = False
-    """Stop preemptible jobs for those of a higher priority; they wait again and keep the work they saved."""
+    """Stop preemptible jobs for jobs of a higher priority. Stopped jobs wait again and keep the work that they saved."""
     plan_jobs: Annotated[int, Range(at_least=1)] = 200
-    """Planners look at this many waiting jobs in one pass, the highest priority and then the longest waiting first."""
-    plan_every_s: Annotated[float, Range(above=0)] = 360.0
-    """How long `hybrid` keeps to a plan, and `convex` lets jobs run before others may have their turn."""
+    """Planners plan for this many waiting jobs in one pass: the highest priority first, then the longest waiting."""
+    plan_every_s: float = field(default=360.0, metadata=NOT_A_SETTING)
+    """Seconds that `hybrid` keeps a plan, and that `convex` lets jobs run before others may take their devices."""
+    # The length of a round in Gavel (Narayanan et al., OSDI 2020): long compared with saving a checkpoint and starting again.
     wait_limit_s: Annotated[float, Range(at_least=0)] = 14_400.0
-    """With `queueing`: a job whose wait may well (one time in ten) be longer is kept back until the queue is shorter."""
+    """With `queueing`: a job whose predicted 90th percentile of the wait is longer is deferred until the queue is shorter."""
     reinforcement_file: str = ""
-    """With `reinforcement`: the network that a site trained; empty is the one that comes with gpuq."""
+    """With `reinforcement`: the file of a network that the site trained; empty means the network that comes with gpuq."""
     energy_price_per_kwh: Annotated[float, Range(at_least=0)] = 0.3
-    """With `andreas`: what a kilowatt-hour costs, in any money."""
+    """With `andreas`: the price of a kilowatt-hour, in any currency."""
     late_price_per_hour: Annotated[float, Range(at_least=0)] = 1.0
-    """With `andreas`: what an hour past its deadline costs a job of priority 0; each step of priority doubles it."""
+    """With `andreas`: the price of an hour past the deadline for a job of priority 0. Each step of priority doubles it."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """All groups, and where things are."""
+    """The settings of all groups, the home, and the addresses of Redis and the database."""
 
     home: Home
     redis_url: str | None
@@ -171,7 +178,7 @@ class Settings:
 
     @property
     def effective_redis_url(self) -> str:
-        """The named server, or the embedded one's socket."""
+        """The URL of the configured Redis, or of the embedded one's socket."""
         return self.redis_url or f"unix://{quote(str(self.home.redis_socket))}"
 
 
@@ -186,13 +193,36 @@ GROUPS: dict[str, type] = {
     "learning": Learning,
 }
 
+REMOVED: Mapping[tuple[str, str], str] = {
+    ("admission", "patience_ratio"): "devices are reserved for a job that has waited 5 times its own device-time",
+    ("admission", "start_grace_s"): "an order that its host does not report is repeated after 5 s",
+    ("admission", "candidates_per_job"): "8 shared devices are tried for one job in one pass",
+    ("scheduling", "overtaking"): "a job is overtaken only by what comes within 100 times its own device-time",
+    ("scheduling", "plan_every_s"): "`hybrid` plans, and `convex` changes the jobs that run, every 360 s",
+}
+"""(group, name) of each setting that 0.1.0 had, with what happens now. `load` accepts and ignores them for one release."""
 
-def load(environ: Mapping[str, str] | None = None) -> Settings:
-    """The settings that this environment and its home's file give. Raises BadSettings."""
+
+def setting_fields(group: str) -> dict[str, Field[Any]]:
+    """The fields of the group's class that a configuration file or the environment may set, by name."""
+    return {field.name: field for field in fields(GROUPS[group]) if field.metadata.get("setting", True)}
+
+
+def load(environ: Mapping[str, str] | None = None, warn: Callable[[str], object] = log.warning) -> Settings:
+    """The settings that this environment and its home's file give. Raises BadSettings.
+
+    `warn` gets a sentence for each setting that was removed and is still set.
+    """
     values = dict(os.environ if environ is None else environ)
     home = Home.from_environment(values)
     table = _read_file(home.settings_file)
     groups = {name: _group(name, table.get(name, {}), home.settings_file, values) for name in GROUPS}
+    for (group, name), now in REMOVED.items():
+        sources = [variable(group, name)] if variable(group, name) in values else []
+        if name in table.get(group, {}):
+            sources.append(f"`{name}` under [{group}] in {home.settings_file}")
+        for source in sources:
+            warn(f"{source} is no setting any more and has no effect: {now}. Remove it; the next release refuses it.")
     settings = Settings(
         home=home,
         redis_url=values.get("GPUQ_REDIS_URL") or None,
@@ -209,17 +239,17 @@ def load(environ: Mapping[str, str] | None = None) -> Settings:
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """Variables that look like settings and are none, as "GPUQ_API_PROT (GPUQ_API_PORT?)". They have no effect."""
-    found = []
-    for group, cls in GROUPS.items():
-        names = [setting.name for setting in fields(cls)]
+    """Variables that look like settings but are not, with the closest match, as in "GPUQ_API_PROT (GPUQ_API_PORT?)"."""
+    unknown = []
+    for group in GROUPS:
+        names = list(setting_fields(group))
         prefix = variable(group, "")
         for name in [name for name in environ if name.startswith(prefix)]:
             given = name.removeprefix(prefix).lower()
             near = get_close_matches(given, names, n=1)
-            if given not in names:
-                found.append(f"{name} ({variable(group, near[0])}?)" if near else name)
-    return sorted(found)
+            if given not in names and (group, given) not in REMOVED:
+                unknown.append(f"{name} ({variable(group, near[0])}?)" if near else name)
+    return sorted(unknown)
 
 
 def variable(group: str, name: str) -> str:
@@ -242,16 +272,17 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def _group(group: str, table: Any, path: Path, environ: Mapping[str, str]) -> Any:
-    """One group, each value from the environment, else from the file, else the default. Raises BadSettings."""
+    """The group's object. A value comes from the environment, else from the file, else it is the default. Raises BadSettings."""
     if not isinstance(table, dict):
         raise BadSettings(f"`{group}` in {path} must be a table.", fix=f"Write its settings below a line [{group}].")
-    cls = GROUPS[group]
+    cls, known = GROUPS[group], setting_fields(group)
     hints = get_type_hints(cls, include_extras=True)
-    for unknown in sorted(set(table) - set(hints)):
-        raise BadSettings(f"[{group}] in {path} has no setting `{unknown}`.{_meant(unknown, hints)}")
+    for unknown in sorted(set(table) - set(known)):
+        if (group, unknown) not in REMOVED:
+            raise BadSettings(f"[{group}] in {path} has no setting `{unknown}`.{_meant(unknown, known)}")
     values = {}
-    for setting in fields(cls):
-        name, override = setting.name, variable(group, setting.name)
+    for name, setting in known.items():
+        override = variable(group, name)
         fix = "Correct it there, or remove it."
         if override in environ:
             raw, source = environ[override], override
@@ -266,7 +297,7 @@ def _group(group: str, table: Any, path: Path, environ: Mapping[str, str]) -> An
 
 
 def _value(raw: Any, hint: Any, where: str, fix: str) -> Any:
-    """The setting's value. Raises BadSettings for a wrong type, and for a value that is not allowed."""
+    """The converted value. Raises BadSettings for a wrong type and for a value that is not allowed."""
     kind, *allowed = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     try:
         value = msgspec.convert(raw, kind, strict=False)
@@ -279,7 +310,7 @@ def _value(raw: Any, hint: Any, where: str, fix: str) -> Any:
 
 
 def expected(hint: Any) -> str:
-    """What a setting with this type hint may be, as in "a whole number of at least 1"."""
+    """The values that a type hint allows, in words, as in "a whole number of at least 1"."""
     kind, *allowed = get_args(hint) if get_origin(hint) is Annotated else (hint,)
     words = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
     if get_origin(kind) is Literal:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-from gpuq.core.state.job import Job, JobId, KindId, Sharing
+from gpuq.core.state.job import Job, JobId, JobState, KindId, Sharing
 
 # One JSON body stays small enough to read by hand; ARG_MAX on Linux is 2 MiB for arguments and environment together.
 MAX_ARGUMENTS = 4096
@@ -129,7 +129,7 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def to_core(job_id: JobId, record: JobRecord) -> Job:
-    """The part of a submission that the core decides on, as it is when new."""
+    """The part of a submission that the core decides on, when it is new: HELD if submitted with `hold`, else PENDING."""
     asked = record.submission
     return Job(
         id=job_id,
@@ -146,5 +146,6 @@ def to_core(job_id: JobId, record: JobRecord) -> Job:
         deadline_at=asked.deadline_at,
         preemptible=asked.preemptible,
         requeue_on_node_fail=asked.requeue_on_node_fail,
+        state=JobState.HELD if asked.hold else JobState.PENDING,
         since=record.submitted_at,
     )

@@ -1,7 +1,7 @@
-"""What travels over Redis: signed orders to the hosts, envelopes back. Ids and measurements only, never a command.
+"""What travels over Redis: signed orders to the hosts, signed events and reports back. Ids and measurements, never a command.
 
-An order names a job and an attempt; the host looks the command up in the record. It is signed, because the JSON in
-Redis would otherwise let whoever can write there start things: RQ itself imports any function name it finds.
+An order names a job and an attempt; the host reads the command from the record. Orders are signed, because otherwise write
+access to Redis would be enough to start programs: RQ itself imports any function name that it finds in a message.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ def queue_name(host: str) -> str:
 
 
 def acknowledged_key(host: str) -> str:
-    """Where the dispatcher says up to which spool number this host's events are committed."""
+    """The Redis key that holds the highest spool number of this host that is committed."""
     return f"gpuq:acknowledged:{host}"
 
 
 class Verb(StrEnum):
-    """What an order asks of a host."""
+    """What an order asks of a host. `preempt` ends the attempt after the job had time to save its work; `void` only keeps it from
+    starting."""
 
     LAUNCH = "launch"
     PREEMPT = "preempt"
@@ -44,7 +45,7 @@ class Verb(StrEnum):
 
 
 class Order(msgspec.Struct, frozen=True):
-    """One ring of the bell. `ring` counts how often this was sent; the fenced start makes repeats harmless."""
+    """An order to a host. `ring` tells repeated orders apart; the fenced start makes repeats harmless."""
 
     host: str
     job: int
@@ -59,46 +60,48 @@ class Order(msgspec.Struct, frozen=True):
 
     @property
     def rq_id(self) -> str:
-        """The RQ job id of this ring; letters, digits, `_` and `-` only."""
+        """The RQ job id of this order; letters, digits, `_` and `-` only."""
         return f"{self.verb}-{self.job}-{self.attempt}-{self.ring}"
 
 
-class SignedOrder(msgspec.Struct, frozen=True):
-    """An order and the HMAC-SHA256 over its JSON, hex."""
-
-    order: Order
-    signature: str
-
-
 class BadOrderError(Exception):
-    """An order that this host will not follow: malformed, not signed with our key, or meant for another host."""
+    """An order that this host does not follow: malformed, not signed with our key, or meant for another host."""
 
 
 def sign(order: Order, key: str) -> dict[str, Any]:
-    """The order as the one JSON argument of the RQ task."""
-    plain: dict[str, Any] = msgspec.to_builtins(SignedOrder(order, _mac(order, key)))
-    return plain
+    """The order and its HMAC-SHA256 (hex), as the one JSON argument of the RQ task."""
+    return {"order": msgspec.to_builtins(order), "signature": _mac(order, key)}
 
 
 def verify(plain: Any, key: str, host: str) -> Order:
     """The order, if it is sound, signed with `key` and meant for `host`. Raises BadOrderError."""
+    match plain:
+        case {"order": body, "signature": str(signature)}:
+            pass
+        case _:
+            raise BadOrderError("not an order: it lacks an order or a signature")
     try:
-        signed = msgspec.convert(plain, SignedOrder, strict=True)
+        order = msgspec.convert(body, Order, strict=True)
     except msgspec.ValidationError as error:
         raise BadOrderError(f"not an order: {error}") from error
-    if not hmac.compare_digest(signed.signature, _mac(signed.order, key)):
+    if not _same(signature, _mac(order, key)):
         raise BadOrderError("the signature does not match")
-    if signed.order.host != host:
-        raise BadOrderError(f"meant for host {signed.order.host}")
-    return signed.order
+    if order.host != host:
+        raise BadOrderError(f"meant for host {order.host}")
+    return order
 
 
 def _mac(noun: msgspec.Struct, key: str) -> str:
     return hmac.new(key.encode(), msgspec.json.encode(noun), hashlib.sha256).hexdigest()
 
 
+def _same(signature: str, expected: str) -> bool:
+    # As bytes: compare_digest raises TypeError for text that is not ASCII, and a forged signature may be any text.
+    return hmac.compare_digest(signature.encode(errors="replace"), expected.encode())
+
+
 class Ring(msgspec.Struct, frozen=True, tag="ring"):
-    """Look at the record: somebody asked for something."""
+    """A wake-up for the dispatcher: there is a new request in the record."""
 
 
 class Spooled(msgspec.Struct, frozen=True, tag="event"):
@@ -125,13 +128,13 @@ _decoder = msgspec.json.Decoder(Message)
 
 
 def seal(message: Spooled | Report, key: str) -> Spooled | Report:
-    """The host's message, signed: whoever can merely write to Redis cannot end a job that runs."""
+    """The host's message, signed: write access to Redis alone is not enough to end a job that runs."""
     return msgspec.structs.replace(message, signature=_mac(msgspec.structs.replace(message, signature=""), key))
 
 
 def is_genuine(message: Spooled | Report, key: str) -> bool:
-    """Whether the message was sealed with `key`."""
-    return hmac.compare_digest(message.signature, _mac(msgspec.structs.replace(message, signature=""), key))
+    """Whether the message was signed with `key`."""
+    return _same(message.signature, _mac(msgspec.structs.replace(message, signature=""), key))
 
 
 def encode(message: Message) -> bytes:

@@ -24,13 +24,13 @@ def test_the_environment_names_the_home(environ, root):
     assert Home.from_environment(environ).root == Path(root)
 
 
-def test_its_folders_are_closed_to_others(tmp_path):
+def test_folders_have_mode_0700(tmp_path):
     home = Home(tmp_path / "home")
     home.create()
     assert {mode(path) for path in (home.root, *home.root.iterdir())} == {0o700}
 
 
-def test_a_secret_is_the_same_however_often_it_is_asked_for(tmp_path):
+def test_a_secret_is_created_once(tmp_path):
     path = tmp_path / "token"
     found = [private_secret(path) for _ in range(3)]
     assert len(set(found)) == 1
@@ -40,7 +40,7 @@ def test_a_secret_is_the_same_however_often_it_is_asked_for(tmp_path):
 
 
 @pytest.mark.parametrize("durable", [True, False])
-def test_a_private_file_is_replaced_whole_and_follows_no_link(tmp_path, durable):
+def test_write_private_replaces_atomically_and_follows_no_link(tmp_path, durable):
     path, others = tmp_path / "note", tmp_path / "others"
     write_private(path, b"first", durable=durable)
     write_private(path, b"next", durable=durable)

@@ -1,4 +1,4 @@
-"""The log of a service: a repeated line is counted, a file stays bounded, and its last words can be read back."""
+"""The log of a service: fields are printed, repeated lines counted, files bounded, and last words can be read back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpuq.errors import BadSettings
-from gpuq.logs import CountingHandler, last_words, report, shorten
+from gpuq.logs import CountingHandler, FieldFormatter, last_words, report, shorten
 
 
 @pytest.fixture
@@ -37,6 +37,36 @@ def test_a_line_that_is_repeated_is_written_once_a_minute_with_its_count(log: lo
     assert lines == [plain, plain, plain.replace("7", "8"), f"{plain} (and 959 times more in the last 60 s)"]
 
 
+def test_fields_of_a_record_follow_its_sentence(log: logging.Logger) -> None:
+    written = io.StringIO()
+    handler = CountingHandler(written)
+    handler.setFormatter(FieldFormatter())
+    log.addHandler(handler)
+    fields = {"action": "drop_event", "host": "node 2", "attempt": "7-1", "text": 'a="b"', "empty": "", "line": "a\nb"}
+    log.warning("event of %s dropped", "node 2", extra=fields)
+
+    (line,) = written.getvalue().splitlines()
+    assert line[24:] == (
+        "WARNING gpuq.test_logs: event of node 2 dropped "
+        r'action=drop_event host="node 2" attempt=7-1 text="a=\"b\"" empty="" line="a\nb"'
+    )
+
+
+def test_fields_stand_before_the_traceback(log: logging.Logger) -> None:
+    written = io.StringIO()
+    handler = CountingHandler(written)
+    handler.setFormatter(FieldFormatter())
+    log.addHandler(handler)
+    try:
+        raise ValueError("x")
+    except ValueError:
+        log.exception("task ended", extra={"action": "task_ended"})
+
+    first, *rest = written.getvalue().splitlines()
+    assert first[24:] == "ERROR gpuq.test_logs: task ended action=task_ended"
+    assert (rest[0], rest[-1]) == ("Traceback (most recent call last):", "ValueError: x")
+
+
 def test_other_handlers_get_the_record_as_it_was(log: logging.Logger) -> None:
     now, counted = 0.0, io.StringIO()
     seen: list[logging.LogRecord] = []
@@ -50,7 +80,7 @@ def test_other_handlers_get_the_record_as_it_was(log: logging.Logger) -> None:
     assert len(counted.getvalue().splitlines()) == 2
 
 
-def test_a_log_that_is_too_large_begins_anew_and_its_newest_part_is_kept(tmp_path: Path) -> None:
+def test_shorten_empties_a_large_log_and_keeps_its_newest_part(tmp_path: Path) -> None:
     file = tmp_path / "worker.log"
     with file.open("ab") as writer:
         writer.write(b"".join(b"line %06d\n" % number for number in range(1000)))
@@ -63,7 +93,7 @@ def test_a_log_that_is_too_large_begins_anew_and_its_newest_part_is_kept(tmp_pat
         shorten(file, most_bytes=12_000)
         writer.write(b"after\n")
 
-    assert file.read_bytes() == b"after\n", "who has it open for appending writes on"
+    assert file.read_bytes() == b"after\n", "a process that has it open for appending writes on"
     kept = (tmp_path / "worker.log.1").read_text().splitlines()
     assert (len(kept), kept[-1]) == (1000, "line 001000")
     shorten(tmp_path / "absent.log")

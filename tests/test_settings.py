@@ -1,11 +1,12 @@
-"""Settings: the file, the environment over it, and what is wrong said with the fix."""
+"""Loading settings: file, environment, defaults, removed settings, and the errors."""
 
+import logging
 from dataclasses import fields
 
 import pytest
 
 from gpuq.errors import BadSettings
-from gpuq.settings import Worker, load, unknown_variables
+from gpuq.settings import GROUPS, REMOVED, Worker, load, setting_fields, unknown_variables, variable
 
 
 @pytest.fixture
@@ -13,14 +14,14 @@ def home(tmp_path):
     return {"GPUQ_HOME": str(tmp_path)}
 
 
-def test_without_a_file_everything_has_a_default(home, tmp_path):
+def test_load_without_file_gives_defaults(home, tmp_path):
     settings = load(home)
     assert settings.redis_url is None
     assert settings.database_url == f"sqlite:///{tmp_path}/gpuq.db"
     assert settings.effective_redis_url == f"unix://{tmp_path}/run/redis.sock"
 
 
-def test_the_environment_wins_over_the_file(home, tmp_path):
+def test_environment_overrides_file(home, tmp_path):
     (tmp_path / "config.toml").write_text('[admission]\nmax_slowdown = 1.2\n[api]\nallowed_hosts = ["a.example"]\n')
     assert load(home).admission.max_slowdown == 1.2
     settings = load({**home, "GPUQ_ADMISSION_MAX_SLOWDOWN": "1.3", "GPUQ_WORKER_HOOK": "false", "GPUQ_API_PORT": "0"})
@@ -28,13 +29,13 @@ def test_the_environment_wins_over_the_file(home, tmp_path):
     assert settings.api.allowed_hosts == ("a.example",)
 
 
-def test_named_servers_are_taken(home):
+def test_redis_and_database_url_come_from_environment(home):
     settings = load({**home, "GPUQ_REDIS_URL": "redis://h/0", "GPUQ_DATABASE_URL": "postgresql://h/d"})
     assert (settings.effective_redis_url, settings.database_url) == ("redis://h/0", "postgresql://h/d")
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[admision]\n", "admision"),
         ("[admission]\nmax_slowdwn = 1\n", "max_slowdwn"),
@@ -59,18 +60,18 @@ def test_named_servers_are_taken(home):
         ("[admission]\nmax_slowdwn = 1\n", "Did you mean `max_slowdown`"),
     ],
 )
-def test_what_is_wrong_in_the_file_is_named(home, tmp_path, text, said):
+def test_error_in_file_is_named(home, tmp_path, text, message):
     (tmp_path / "config.toml").write_text(text)
-    with pytest.raises(BadSettings, match=said):
+    with pytest.raises(BadSettings, match=message):
         load(home)
 
 
-def test_a_variable_that_is_no_number_is_named(home):
+def test_error_in_variable_names_variable_and_setting(home):
     with pytest.raises(BadSettings, match=r"^GPUQ_API_PORT sets `port` under .api. to 'many'"):
         load({**home, "GPUQ_API_PORT": "many"})
 
 
-def test_every_default_is_allowed_and_the_edges_are_what_the_words_say(home):
+def test_limits_of_ranges_are_as_described(home):
     load(home)
     for value, allowed in (("1", True), ("5", True), ("0.999", False), ("5.001", False)):
         try:
@@ -85,7 +86,7 @@ def test_every_default_is_allowed_and_the_edges_are_what_the_words_say(home):
             load({**home, "GPUQ_ADMISSION_MEMORY_HEADROOM": value})
 
 
-def test_a_host_name_of_the_machine_that_cannot_be_used_is_refused_with_its_origin(home, monkeypatch):
+def test_unusable_host_name_of_the_machine_is_refused_with_its_source(home, monkeypatch):
     [host] = [setting for setting in fields(Worker) if setting.name == "host"]
     monkeypatch.setattr(host, "default_factory", lambda: "ann's laptop")
     with pytest.raises(BadSettings, match=r"The default sets `host` under .worker. to") as caught:
@@ -93,6 +94,28 @@ def test_a_host_name_of_the_machine_that_cannot_be_used_is_refused_with_its_orig
     assert caught.value.fix.startswith("Set `host` under [worker] in ")
 
 
-def test_variables_that_look_like_settings_and_are_none_are_named():
+def test_unknown_variables_are_listed_with_the_closest_match():
     given = {"GPUQ_API_PROT": "1", "GPUQ_WORKER_XYZ": "", "GPUQ_HOME": "/x", "GPUQ_API_PORT": "1", "GPUQ_TOKEN": "t"}
     assert unknown_variables(given) == ["GPUQ_API_PROT (GPUQ_API_PORT?)", "GPUQ_WORKER_XYZ"]
+
+
+@pytest.mark.parametrize(("group", "name"), REMOVED)
+def test_removed_setting_is_ignored_with_a_warning(group, name, home, tmp_path, caplog):
+    """In the file or in the environment, whatever its value: a gpuq that ran with it before an update starts with it after."""
+    (tmp_path / "config.toml").write_text(f'[{group}]\n{name} = "any value"\n')
+    with caplog.at_level(logging.WARNING, "gpuq.settings"):
+        settings = load({**home, variable(group, name): "-1"})
+    assert getattr(settings, group) == GROUPS[group]()
+    in_environment, in_file = (record.getMessage() for record in caplog.records)
+    assert in_environment.startswith(f"{variable(group, name)} is no setting any more and has no effect: ")
+    assert in_file.startswith(f"`{name}` under [{group}] in {tmp_path}/config.toml is no setting any more")
+    assert unknown_variables({variable(group, name): "1"}) == [], "load warns already"
+
+
+def test_removed_settings_are_not_offered_as_settings():
+    assert not [(group, name) for group, name in REMOVED if name in setting_fields(group)]
+
+
+def test_nothing_is_warned_of_without_removed_settings(home, caplog):
+    load(home)
+    assert not caplog.records

@@ -43,7 +43,8 @@ def test_another_key_another_host_and_another_shape_are_refused():
         verify(sign(ORDER, "other"), "key", "a")
     with pytest.raises(BadOrderError, match="host a"):
         verify(sign(ORDER, "key"), "key", "b")
-    for odd in (None, "x", [], {}, {**sign(ORDER, "key"), "signature": 3}):
+    odd_ones = (None, "x", [], {}, {"order": 3, "signature": "x"})
+    for odd in (*odd_ones, {**sign(ORDER, "key"), "signature": 3}, {**sign(ORDER, "key"), "signature": "ü"}):
         with pytest.raises(BadOrderError):
             verify(odd, "key", "a")
 
@@ -67,5 +68,6 @@ def test_a_sealed_message_is_genuine_after_its_way_and_any_change_shows(message:
     assert is_genuine(sealed, "key")
     assert not is_genuine(sealed, "another key")
     assert not is_genuine(message, "key")
+    assert not is_genuine(msgspec.structs.replace(sealed, signature="ü"), "key")
     assert not is_genuine(msgspec.structs.replace(sealed, host="b"), "key")
     assert not is_genuine(msgspec.structs.replace(sealed, body={}), "key")

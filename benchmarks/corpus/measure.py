@@ -18,6 +18,7 @@ from benchmarks.corpus.submissions import submission
 from benchmarks.corpus.table import Measured
 from benchmarks.site import Gpuq, wait_for
 from gpuq.adapters.store import open_store
+from gpuq.messages.outcome import UNMEASURED
 from gpuq.submission import Submission
 
 _LONGEST_S = 300.0
@@ -36,18 +37,18 @@ def measure(names: Sequence[str], python: str, devices: int) -> Iterator[Measure
         store = open_store(f"sqlite:///{gpuq.home.database}")
         for row, attempt in store.finished_attempts(since=0.0):
             name, place = jobs[row.id]
-            actual, measured = attempt.actual or {}, attempt.measurement or {}
-            if attempt.exit_code != 0 or not actual.get("peak_memory_bytes") or not attempt.started_at:
+            actual, measured = attempt.actual or UNMEASURED, attempt.measurement or {}
+            if attempt.exit_code != 0 or not actual.peak_memory_bytes or not attempt.started_at:
                 print(f"left out: {name} {SETTINGS[name][place].label}: {attempt.reason}", file=sys.stderr)
                 continue
             first = measured.get("first_step_at")
             yield Measured(
                 script=name,
                 setting=place,
-                peak_memory_bytes=int(actual["peak_memory_bytes"]),
+                peak_memory_bytes=actual.peak_memory_bytes,
                 duration_s=round((attempt.ended_at or 0.0) - attempt.started_at, 3),
                 first_step_s=None if first is None else round(max(0.0, first - attempt.started_at), 3),
-                peak_utilization_pct=actual.get("peak_utilization_pct"),
+                peak_utilization_pct=actual.peak_utilization_pct,
             )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.table import Row, number
 from gpuq.lab.evaluate.report import Plain, evaluate
-from gpuq.lab.measured import Pair, Single
+from gpuq.lab.measured import PairMeasurement, SingleMeasurement
 from gpuq.lab.public import alnair, alnair_mps, gavel
 
 # figure -> its unit, and on which side of the best baseline it should be
@@ -23,8 +23,8 @@ _SLOWDOWN_BESIDE = {"precision": "", "recall": "", "coverage_pct": "%", "oversho
 @dataclass(frozen=True)
 class _Case:
     name: str
-    singles: Sequence[Single]
-    pairs: Sequence[Pair]
+    singles: Sequence[SingleMeasurement]
+    pairs: Sequence[PairMeasurement]
     way: str
 
 

@@ -33,13 +33,13 @@ from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
 from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import Job, JobId, KindId
-from gpuq.lab.measured import Pair
+from gpuq.lab.evaluate.tables import Directed, directed, profiles
+from gpuq.lab.measured import PairMeasurement
 from gpuq.lab.public import alnair_mps, gavel
 from gpuq.learn.history.history import History
 from gpuq.learn.interference import LAW, Interference, PairCosts, Profile
 from gpuq.learn.interference.fit import fit, fit_shaped, tune
 from gpuq.learn.interference.law import slowdown
-from gpuq.learn.interference.tables import Directed, directed, profiles
 
 BUDGET = 1.15
 QUANTILE = 0.95
@@ -206,7 +206,9 @@ def _gavel(data: Path) -> Iterator[Row]:
         yield from _gavel_bounds(gpu, known, fifth)
 
 
-def _gavel_bounds(gpu: str, known: Profiles, parts: Sequence[tuple[list[Pair], list[Pair]]]) -> Iterator[Row]:
+def _gavel_bounds(
+    gpu: str, known: Profiles, parts: Sequence[tuple[list[PairMeasurement], list[PairMeasurement]]]
+) -> Iterator[Row]:
     held, over = [], []
     for rest, out in parts:
         learned = _fitted(known, _one_place(rest))
@@ -272,7 +274,7 @@ def _additive(rest: Directed, asked: Sequence[tuple[str, str]], penalty: float) 
     return [float(value) for value in np.exp(middle + design(asked) @ terms)]
 
 
-def _a_fifth(pairs: Sequence[Pair]) -> Iterator[tuple[list[Pair], list[Pair]]]:
+def _a_fifth(pairs: Sequence[PairMeasurement]) -> Iterator[tuple[list[PairMeasurement], list[PairMeasurement]]]:
     """(known, held out), once per seed."""
     for seed in SEEDS:
         drawn = np.random.default_rng(seed).permutation(len(pairs)).tolist()
@@ -280,7 +282,7 @@ def _a_fifth(pairs: Sequence[Pair]) -> Iterator[tuple[list[Pair], list[Pair]]]:
         yield [pairs[i] for i in drawn[:count]], [pairs[i] for i in drawn[count:]]
 
 
-def _three_of_one(pairs: Sequence[Pair]) -> Iterator[tuple[list[Pair], list[Pair]]]:
+def _three_of_one(pairs: Sequence[PairMeasurement]) -> Iterator[tuple[list[PairMeasurement], list[PairMeasurement]]]:
     """(known, held out), once per job that has more pairs than these three."""
     for seed, job in enumerate(sorted({job for pair in pairs for job in (pair.job_a, pair.job_b)})):
         its = [pair for pair in pairs if job in (pair.job_a, pair.job_b)]
@@ -293,7 +295,7 @@ def _three_of_one(pairs: Sequence[Pair]) -> Iterator[tuple[list[Pair], list[Pair
             )
 
 
-def _split_error(parts: Sequence[tuple[list[Pair], list[Pair]]], forecast: Forecaster) -> float:
+def _split_error(parts: Sequence[tuple[list[PairMeasurement], list[PairMeasurement]]], forecast: Forecaster) -> float:
     errors = []
     for rest, out in parts:
         table = _one_place(out)
@@ -342,7 +344,7 @@ def _error(said: Sequence[Said]) -> float:
     return 100 * fmean(abs(one.expected / one.measured - 1) for one in said)
 
 
-def _one_place(pairs: Sequence[Pair]) -> Directed:
+def _one_place(pairs: Sequence[PairMeasurement]) -> Directed:
     (table,) = directed(pairs).values()
     return table
 

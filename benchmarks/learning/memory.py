@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.table import Row
-from gpuq.lab.public.schedtune import Trained, outcomes, trained
+from gpuq.lab.public.schedtune import TrainedNetwork, outcomes, trained
 from gpuq.learn.bounds import SAME_KIND_MEMORY
 from gpuq.learn.history.history import History
 from gpuq.learn.history.outcome import Outcome
@@ -61,7 +61,7 @@ def _judged(name: str, truth: np.ndarray, points: np.ndarray, uppers: np.ndarray
     return [Row(f"memory, one model out: {name}", _error(points, truth), "%", note=note)]
 
 
-def _doublings(rows: Sequence[Trained]) -> list[Row]:
+def _doublings(rows: Sequence[TrainedNetwork]) -> list[Row]:
     """A kind's own history, carried to the next doubling of the batch from two smaller sizes or more."""
     sizes: dict[tuple[str, str], dict[float, float]] = {}
     for row in rows:
@@ -116,7 +116,7 @@ def _served(ended: Sequence[Outcome]) -> tuple[np.ndarray, np.ndarray]:
     return found[:, 0] / MIB, found[:, 1] / MIB
 
 
-def _lines(rows: Sequence[Trained]) -> np.ndarray:
+def _lines(rows: Sequence[TrainedNetwork]) -> np.ndarray:
     """Per type of GPU, a line through activations and parameters, by least squares on the other networks."""
     truth = np.array([row.peak_memory_mib for row in rows])
     table = np.array([[1.0, row.activations_mib, row.parameters_mib] for row in rows])

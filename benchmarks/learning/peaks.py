@@ -22,7 +22,7 @@ from benchmarks.table import Row
 from gpuq.core.state.forecast import Forecast, Question
 from gpuq.core.state.job import KindId
 from gpuq.lab.evaluate.baselines import family_mean, same_model
-from gpuq.lab.measured import Single
+from gpuq.lab.measured import SingleMeasurement
 from gpuq.lab.public import alnair, pai
 from gpuq.learn.history.history import History
 from gpuq.learn.history.outcome import Outcome
@@ -89,7 +89,8 @@ def _workloads(data: Path) -> list[Row]:
     outcomes = alnair.workload_outcomes(path)
     raw = list(alnair.workload_rows(path))
     singles = [
-        Single(o.device_type, o.kind, row["Model"], float(row["BS"])) for o, row in zip(outcomes, raw, strict=True)
+        SingleMeasurement(o.device_type, o.kind, row["Model"], float(row["BS"]))
+        for o, row in zip(outcomes, raw, strict=True)
     ]
     families = {row["Model"]: row["family"] for row in raw}
     by_row, by_model = list(range(len(raw))), [row["Model"] for row in raw]
@@ -139,7 +140,7 @@ def _left_out(outcomes: Sequence[Outcome], groups: Sequence[Hashable]) -> list[F
 
 def _baseline(
     method: Callable[..., Callable[..., object]],
-    singles: Sequence[Single],
+    singles: Sequence[SingleMeasurement],
     truth: np.ndarray,
     groups: Sequence[Hashable],
     families: dict[str, str],

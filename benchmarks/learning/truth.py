@@ -11,6 +11,7 @@ from gpuq.codec import plain
 from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import JobId, JobState
 from gpuq.learn.features.kind import describe
+from gpuq.messages.outcome import AttemptOutcome
 from gpuq.submission import JobRecord, Submission
 
 
@@ -43,7 +44,7 @@ def attempt_rows(
     launch = {} if forecast is None else {"attempt": {"forecast": plain(forecast)}}
     return row, AttemptRow(
         job=JobId(job), number=1, host="h", devices=("h/0",), launched_at=at - 60, launch=launch, features=features,
-        model_version=None, started_at=at - 60, ended_at=at, ending="exited", exit_code=0, actual=dict(measured),
+        model_version=None, started_at=at - 60, ended_at=at, ending="exited", exit_code=0, actual=AttemptOutcome(**measured),
     )  # fmt: skip
 
 

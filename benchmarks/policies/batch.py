@@ -20,21 +20,21 @@ import numpy as np
 
 from benchmarks.table import Row
 from gpuq.lab.sim.queued import LIMITS, queue
+from gpuq.lab.traces.named import philly_scenario
 from gpuq.policies import registry
 from gpuq.policies.planners.annealing import solve_annealing
-from gpuq.policies.planners.batch import NOBODY, Batch
+from gpuq.policies.planners.batch import NO_PARTNER, Batch
+from gpuq.policies.planners.batch_builder import build_batch, foremost
 from gpuq.policies.planners.genetic import solve_genetic
 from gpuq.policies.planners.integer import solve_integer
 from gpuq.policies.planners.linear import solve_linear
-from gpuq.policies.planners.partial_plan import draft, foremost
 from gpuq.policies.planners.plan import Plan, greedy, require_scipy
-from gpuq.policies.planners.reinforced.network import SHIPPED, Network, load
+from gpuq.policies.planners.reinforced.network import SHIPPED, PolicyNetwork, load
 from gpuq.policies.planners.reinforcement import played, solve_reinforcement
 from gpuq.settings import Scheduling
-from gpuq.sim.candidate import Contender
+from gpuq.sim.candidate import Candidate
 from gpuq.sim.forecaster import Oracle
 from gpuq.sim.run import simulate
-from gpuq.sim.scenario import philly
 
 SEEDS = (1, 2, 3, 4, 5)
 WORLDS = ("mps", "gavel-p100")
@@ -51,12 +51,12 @@ def best_fit(batch: Batch) -> Plan:
     pairs = {
         (frozenset((int(a), int(b))), int(seat_of[option])): option
         for option, (a, b) in enumerate(zip(batch.first, batch.second, strict=True))
-        if b != NOBODY
+        if b != NO_PARTNER
     }
     alone: dict[int, list[int]] = {}
-    for option in np.flatnonzero(batch.second == NOBODY):
+    for option in np.flatnonzero(batch.second == NO_PARTNER):
         alone.setdefault(int(batch.first[option]), []).append(int(option))
-    left, chosen = batch.room.copy(), set[int]()
+    left, chosen = batch.capacity.copy(), set[int]()
     lone: dict[int, int] = {}  # who has an idle device to itself: the option by the job
     for job in range(len(batch.jobs)):
         options = [o for o in alone.get(job, []) if (left[batch.rows[o]] >= batch.counts[o]).all()]
@@ -75,7 +75,7 @@ def best_fit(batch: Batch) -> Plan:
 
 
 @cache
-def _shipped() -> Network:
+def _shipped() -> PolicyNetwork:
     return load(SHIPPED)
 
 
@@ -118,8 +118,10 @@ def run(data: Path) -> list[Row]:
 def _batches(data: Path, world: str) -> Iterator[Row]:
     require_scipy("integer")
     _shipped()
-    queues = [queue(philly(data, pairs=world, gpus=GPUS, jobs=JOBS + GPUS, seed=seed), seed, JOBS) for seed in SEEDS]
-    drafts = [_timed(lambda q=q: draft(q[0], foremost(q[0].waiting, JOBS), q[0].places, q[1])) for q in queues]
+    queues = [
+        queue(philly_scenario(data, pairs=world, gpus=GPUS, jobs=JOBS + GPUS, seed=seed), seed, JOBS) for seed in SEEDS
+    ]
+    drafts = [_timed(lambda q=q: build_batch(q[0], foremost(q[0].waiting, JOBS), q[0].snapshots, q[1])) for q in queues]
     batches = [batch for batch, _ in drafts]
     found = {name: [_checked(method, batch) for batch in batches] for name, method in METHODS.items()}
     best_fits = [plan.value for plan, _ in found["best fit"]]
@@ -157,20 +159,20 @@ def _checked(method: Callable[[Batch], Plan], batch: Batch) -> tuple[Plan, float
 def _fullness(batch: Batch, option: int) -> float:
     """Percent committed on the busiest device that the option takes."""
     n = len(batch.jobs)
-    seats = [row - n for row, count in zip(batch.rows[option], batch.counts[option], strict=True) if count and row >= n]
-    return max(float(batch.seat_features[seat, 2]) for seat in seats)
+    slots = [row - n for row, count in zip(batch.rows[option], batch.counts[option], strict=True) if count and row >= n]
+    return max(float(batch.slot_features[slot, 2]) for slot in slots)
 
 
 # --- the whole queue ----------------------------------------------------------------------------------------------
 
 
 def _played(data: Path) -> Iterator[Row]:
-    scenario = philly(data, pairs="mps", gpus=GPUS, jobs=PLAYED_JOBS, load=LOAD, seed=SEEDS[0])
+    scenario = philly_scenario(data, pairs="mps", gpus=GPUS, jobs=PLAYED_JOBS, load=LOAD, seed=SEEDS[0])
     base: float | None = None
     for name in (name for name in PLAYED if name in registry.names()):
         policy = registry.make(Scheduling(policy=name))
         began = time.perf_counter()
-        run = simulate(scenario.trace, scenario.world, Oracle(scenario.world), Contender(name, policy, LIMITS))
+        run = simulate(scenario.trace, scenario.world, Oracle(scenario.world), Candidate(name, policy, LIMITS))
         seconds = time.perf_counter() - began
         mean = fmean(job.completion_s for job in run.jobs if job.completion_s is not None)
         base = base or mean

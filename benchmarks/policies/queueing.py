@@ -18,15 +18,15 @@ from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.job import JobId
+from gpuq.lab.traces.named import philly_scenario
 from gpuq.policies import registry
 from gpuq.policies.estimates.estimator import Teller
 from gpuq.policies.estimates.mgk import observed
 from gpuq.policies.estimates.waiting import ExpectedStart
 from gpuq.settings import Scheduling
-from gpuq.sim.candidate import Contender
+from gpuq.sim.candidate import Candidate
 from gpuq.sim.learned import Learned
 from gpuq.sim.run import simulate
-from gpuq.sim.scenario import philly
 
 SEEDS = (1, 2, 3, 4, 5)
 LOADS = (0.7, 0.9, 1.1)
@@ -71,15 +71,15 @@ class Outcome:
 
 def outcome(data: Path, name: str, load: float, seed: int, jobs: int = JOBS) -> Outcome:
     """One run of one policy."""
-    scenario = philly(data, pairs="mps", gpus=GPUS, load=load, jobs=jobs, seed=seed, preemptible=False)
+    scenario = philly_scenario(data, pairs="mps", gpus=GPUS, load=load, jobs=jobs, seed=seed, preemptible=False)
     scheduling = Scheduling()
     alone = name != "packed"
     shortest = name in {"packed", "shortest"}
     teller = Teller(overtaking=scheduling.overtaking if shortest else 0.0, skips=name != "fifo")
-    watched = Watched(registry.recipe(name).make(scheduling), teller)
+    watched = Watched(registry.spec(name).make(scheduling), teller)
     limits = Limits(residents_per_device=1) if alone else Limits()
     run = simulate(
-        scenario.trace, scenario.world, Learned(scenario.world, seed=seed), Contender(name, watched, limits), seed=seed
+        scenario.trace, scenario.world, Learned(scenario.world, seed=seed), Candidate(name, watched, limits), seed=seed
     )
     start = {job.arrival.job: inf if job.first_started_at is None else job.first_started_at for job in run.jobs}
     waits = [start[job.arrival.job] - job.arrival.submit_s for job in run.jobs]

@@ -2,7 +2,7 @@
 
 Philly arrivals on 64 devices, scaled to 70, 90 and 110% of exclusive capacity; what the jobs are made of comes from the measured
 pairs of `alnair_mps_pairs` and from Gavel's of the P100. Every seed is another stretch of arrivals and deals the workloads anew.
-All contenders whose forecasts matter learn from nothing, night by night, as the daemon does; the bounds know everything. The
+All candidates whose forecasts matter learn from nothing, night by night, as the daemon does; the bounds know everything. The
 slowdown budget is 1.2 for all who look at one.
 
 Writes `build/bench-policies-runs.jsonl`: every figure of every run, a line for each as it ends. What is broken off goes on there:
@@ -27,13 +27,14 @@ from benchmarks.table import BUILD, Row, number
 from gpuq.core.scheduling.limits import Limits
 from gpuq.home import Home
 from gpuq.lab.rivals import BOUNDS, RIVALS
+from gpuq.lab.traces.named import philly_scenario
 from gpuq.settings import Settings
-from gpuq.sim.forecaster import Beliefs, Cold, Oracle
+from gpuq.sim.forecaster import Cold, Forecaster, Oracle
 from gpuq.sim.learned import Learned
-from gpuq.sim.named import contender_named
-from gpuq.sim.report.figures import Figures, figures
+from gpuq.sim.named import candidate_named
+from gpuq.sim.report.figures import RunFigures, figures
 from gpuq.sim.run import DAY_S, simulate
-from gpuq.sim.scenario import Scenario, philly
+from gpuq.sim.scenario_builder import Scenario
 
 WORLDS = ("mps", "gavel-p100")
 LOADS = (0.7, 0.9, 1.1)
@@ -70,7 +71,7 @@ class Task:
     data: Path
     world: str
     load: float
-    contender: str
+    candidate: str
     seed: int
 
     @property
@@ -84,8 +85,8 @@ class Played:
     """What came of it: over all jobs, and over those submitted after seven nights."""
 
     task: Task
-    whole: Figures
-    settled: Figures
+    whole: RunFigures
+    settled: RunFigures
     seconds: float
 
 
@@ -124,7 +125,7 @@ def _kept(path: Path, code: str, data: Path) -> Iterator[Played]:
         if row.get("code") == code:
             task = Task(data, row["world"], row["load"], row["contender"], row["seed"])
             whole, settled = (
-                Figures(**{**row[part], "seeds": tuple(row[part]["seeds"])}) for part in ("whole", "settled")
+                RunFigures(**{**row[part], "seeds": tuple(row[part]["seeds"])}) for part in ("whole", "settled")
             )
             yield Played(task, whole, settled, row["seconds"])
 
@@ -132,11 +133,11 @@ def _kept(path: Path, code: str, data: Path) -> Iterator[Played]:
 def play(task: Task) -> Played:
     """Play it."""
     started = time.perf_counter()
-    scenario = philly(task.data, pairs=task.world, gpus=GPUS, load=task.load, jobs=JOBS, seed=task.seed)
+    scenario = philly_scenario(task.data, pairs=task.world, gpus=GPUS, load=task.load, jobs=JOBS, seed=task.seed)
     settings = Settings(Home(Path("unused")), None, "", admission=Limits(max_slowdown=BUDGET))
-    contender = contender_named(task.contender, settings, scenario.world)
-    beliefs = _beliefs(task, scenario, settings)
-    found = simulate(scenario.trace, scenario.world, beliefs, contender, seed=task.seed)
+    candidate = candidate_named(task.candidate, settings, scenario.world)
+    forecaster = _forecaster(task, scenario, settings)
+    found = simulate(scenario.trace, scenario.world, forecaster, candidate, seed=task.seed)
     late = replace(found, jobs=[job for job in found.jobs if job.arrival.submit_s >= SETTLED_S])
     return Played(task, figures(found, budget=BUDGET), figures(late, budget=BUDGET), time.perf_counter() - started)
 
@@ -152,7 +153,7 @@ def rows(played: Sequence[Played]) -> Iterator[Row]:
         yield from _against_rivals(f"{world} {load:.0%}", of)
         yield from _for_saving(f"{world} {load:.0%}", of)
     slowest = max(played, key=lambda one: one.seconds)
-    note = f"slowest: {slowest.task.contender} in {slowest.task.world} at {slowest.task.load:.0%}, seed {slowest.task.seed}"
+    note = f"slowest: {slowest.task.candidate} in {slowest.task.world} at {slowest.task.load:.0%}, seed {slowest.task.seed}"
     yield Row("one simulation, median", median(one.seconds for one in played), "s", note=note)
 
 
@@ -172,8 +173,8 @@ def _against_fifo(at: str, load: float, of: Cell) -> Iterator[Row]:
     yield Row(f"{at}: packed for saving / the same without sharing", median(ratios), "x", reach, note=_spread(ratios))
     late = _ratios(of, _OURS, _ALONE, "completion_mean_s", "settled")
     yield Row(f"{at}: the same, jobs after 7 nights", median(late), "x", note=_spread(late))
-    for what, contender in _PARTS.items():
-        part = _ratios(of, contender, _ALONE, "completion_mean_s")
+    for what, candidate in _PARTS.items():
+        part = _ratios(of, candidate, _ALONE, "completion_mean_s")
         yield Row(f"{at}: {what} / order and backfill alone", median(part), "x", note=_spread(part))
     waits = _ratios(of, _OURS, _ALONE, "wait_mean_s")
     yield Row(f"{at}: packed / the same without sharing, mean waiting", median(waits), "x", note=_spread(waits))
@@ -232,7 +233,7 @@ def _ratios(of: Cell, one: str, other: str, figure: str, part: str = "whole") ->
 def _by_cell(played: Iterable[Played]) -> dict[tuple[str, float], dict[str, dict[int, Played]]]:
     found: dict[tuple[str, float], dict[str, dict[int, Played]]] = {}
     for one in played:
-        found.setdefault(one.task.cell, {}).setdefault(one.task.contender, {})[one.task.seed] = one
+        found.setdefault(one.task.cell, {}).setdefault(one.task.candidate, {})[one.task.seed] = one
     return found
 
 
@@ -240,23 +241,23 @@ def _spread(values: Sequence[float]) -> str:
     return f"{len(values)} seeds: {number(min(values))} to {number(max(values))}"
 
 
-def _beliefs(task: Task, scenario: Scenario, settings: Settings) -> Beliefs:
-    if task.contender in BOUNDS:
+def _forecaster(task: Task, scenario: Scenario, settings: Settings) -> Forecaster:
+    if task.candidate in BOUNDS:
         return Oracle(scenario.world)
-    if task.contender in _BLIND:
+    if task.candidate in _BLIND:
         return Cold()
-    learned = Learned if task.contender in (_OURS, _SAVING) else _Durations
+    learned = Learned if task.candidate in (_OURS, _SAVING) else _Durations
     return learned(scenario.world, settings.learning, settings.admission, seed=task.seed)
 
 
 class _Durations(Learned):
     """Learning for those who look at durations alone: they come from a kind's own runs, whatever model serves."""
 
-    def night(self, now: float) -> None:
+    def train(self, now: float) -> None:
         """No model is trained; it would change nothing but the time that this takes."""
 
 
 def _plain(one: Played) -> dict[str, object]:
     task = one.task
-    names = {"world": task.world, "load": task.load, "seed": task.seed, "contender": task.contender}
+    names = {"world": task.world, "load": task.load, "seed": task.seed, "contender": task.candidate}
     return {**names, "seconds": one.seconds, "whole": one.whole.to_json(), "settled": one.settled.to_json()}

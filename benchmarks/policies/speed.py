@@ -20,10 +20,10 @@ from benchmarks.table import Row
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import JobId
 from gpuq.policies.lists.packed import packed
-from gpuq.sim.candidate import Contender
+from gpuq.sim.candidate import Candidate
 from gpuq.sim.forecaster import Oracle
 from gpuq.sim.run import simulate
-from gpuq.sim.trace import Arrival, Trace
+from gpuq.sim.trace import JobArrival, Trace
 from gpuq.sim.world import Workload, World
 
 SIZES = (8_000, 25_000, 82_247)
@@ -75,7 +75,7 @@ def _replay(data: Path, size: int) -> dict[str, float]:
     world = _world(sorted({arrival.kind for arrival in arrivals}))
     trace = Trace(f"Philly, the first {size}", tuple(arrivals))
     began = time.process_time()
-    played = simulate(trace, world, Oracle(world), Contender("packed", packed))
+    played = simulate(trace, world, Oracle(world), Candidate("packed", packed))
     seconds = time.process_time() - began
     unfinished = sum(job.ended_at is None for job in played.jobs)
     if unfinished:
@@ -91,7 +91,7 @@ def _replay(data: Path, size: int) -> dict[str, float]:
     }
 
 
-def _arrivals(path: Path, size: int) -> tuple[list[Arrival], int]:
+def _arrivals(path: Path, size: int) -> tuple[list[JobArrival], int]:
     """The first jobs of the trace, in order, and how many of them were too large."""
     with path.open(encoding="utf-8", newline="") as lines:
         rows = [row for _, row in zip(range(size), csv.DictReader(lines), strict=False)]
@@ -100,11 +100,11 @@ def _arrivals(path: Path, size: int) -> tuple[list[Arrival], int]:
     return sorted(arrivals, key=lambda arrival: (arrival.submit_s, arrival.job)), len(rows) - len(arrivals)
 
 
-def _arrival(number: int, row: dict[str, str]) -> Arrival:
+def _arrival(number: int, row: dict[str, str]) -> JobArrival:
     duration = max(1.0, float(row["duration_s"]))
     band = sum(duration > edge for edge in _BANDS_S)
     kind = f"{row['vc']}-{band}"
-    return Arrival(JobId(number), float(row["submit_s"]), duration, int(row["num_gpus"]), kind, row["vc"])
+    return JobArrival(JobId(number), float(row["submit_s"]), duration, int(row["num_gpus"]), kind, row["vc"])
 
 
 def _world(kinds: list[str]) -> World:

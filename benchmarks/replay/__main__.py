@@ -51,24 +51,24 @@ def main() -> int:
 
 
 def side_by_side(found: Replay) -> list[str]:
-    """A line per job: when it ended and how much it was slowed, lived and foretold."""
-    said = ["job  kind    ended (s)  foretold  slowdown  foretold    off"]
+    """A line per job: when it ended and how much it was slowed, really and in the simulation."""
+    said = ["job  kind    ended (s)  replayed  slowdown  replayed    off"]
     for both in found.jobs:
-        lived, foretold = both.lived, both.foretold
+        real, simulated = both.real, both.simulated
         said.append(
-            f"{both.job:3}  {both.kind:6}  {lived.ended_s:9.1f}  {foretold.ended_s:8.1f}  {lived.slowdown:8.2f}  "
-            f"{foretold.slowdown:8.2f}  {both.deviation:5.1%}"
+            f"{both.job:3}  {both.kind:6}  {real.ended_s:9.1f}  {simulated.ended_s:8.1f}  {real.slowdown:8.2f}  "
+            f"{simulated.slowdown:8.2f}  {both.deviation:5.1%}"
         )
     return said
 
 
 def figures(found: Replay) -> list[Row]:
-    """The deviations, each as a share of what was lived."""
+    """The deviations, each as a share of the real value."""
     off = [both.deviation for both in found.jobs]
-    lived, foretold = found.makespans
+    real, simulated = found.makespans
     return [
-        Row("makespan, lived", lived, "s"),
-        Row("makespan, replayed", foretold, "s"),
+        Row("makespan, real", real, "s"),
+        Row("makespan, replayed", simulated, "s"),
         Row("makespan: deviation", found.makespan_deviation, "", REACH),
         Row("slowdown of a job: worst deviation", max(off), "", REACH, note=f"{len(off)} jobs"),
         Row("slowdown of a job: median deviation", median(off), ""),

@@ -1,7 +1,7 @@
-"""What a device backend answers: which devices, who uses how much of them now, and how a job is put on them.
+"""What a device backend offers: the devices of a host, readings of them, and how a job is placed on them.
 
-`nvml.py` answers for NVIDIA GPUs, `cpu.py` for sets of CPU cores. A reading that cannot be taken is None; a backend whose
-driver fails leaves the device out of `readings` and never raises from `read`.
+`nvml/backend.py` implements it for NVIDIA GPUs, `cpu/backend.py` for sets of CPU cores. A reading that cannot be taken is None. A
+device whose driver fails is left out of `Snapshot.readings`; `read` never raises for it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from gpuq.core.state.device import Device, DeviceId, Reading
 
 
 @dataclass(frozen=True, slots=True)
-class Resident:
+class ResidentProcess:
     """An attempt on this host: the root of its process tree (the shim) and its devices."""
 
     attempt: AttemptId
@@ -24,16 +24,16 @@ class Resident:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
-    """What one attempt uses now of one device, in bytes and percent: of its devices the highest, where they are told apart.
+class ResidentUsage:
+    """What one attempt uses of one device: bytes and percent, of several devices the highest value of each.
 
-    Energy is that of the time since the look before, over all its devices; `idle_joules` is the part of it that they would have
-    taken anyway, None where that is not known. See `energy.py`.
+    `energy_joules` is the energy since the previous look, over all its devices; `idle_joules` is the part of it that the devices
+    would have used anyway, None if unknown (see `nvml/energy.py`). `memory_is_estimate`: the exact value is unknown at this look
+    and may be higher or lower.
 
-    `memory_is_estimate`: the exact figure is not known at this look, and may be higher or lower. `foreign_load` is for how many
-    seconds per second since the look before processes that gpuq did not start ran on its devices, which noise can bring a little
-    below zero; `held_back` is the part of the attempt's time for which it waited for a core, whoever had it. Both are None where
-    they cannot be told, and on GPUs, where the readings say it.
+    `foreign_load` is for how many seconds per second since the previous look other programs ran on its devices; noise can make
+    it slightly negative. `held_back` is the part of the attempt's time in which it waited for a core, whoever ran there. Both
+    are None where they are unknown, and on GPUs, whose readings have the foreign load.
     """
 
     memory_bytes: int | None
@@ -46,8 +46,8 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """The driver reported this error of a device. `xid` is NVIDIA's number for it."""
+class DriverFault:
+    """An error of a device that its driver reported. `xid` is NVIDIA's number for the kind of error."""
 
     device: DeviceId
     xid: int
@@ -55,39 +55,39 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One look at everything."""
+    """The readings of all devices that answer, and the usage of every resident, at one moment."""
 
     readings: Mapping[DeviceId, Reading]
-    usage: Mapping[AttemptId, Usage]
+    usage: Mapping[AttemptId, ResidentUsage]
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """How a job is put on devices: variables for its environment, and cores to pin it to (None: no pinning)."""
+    """How a job is placed on devices: variables for its environment, and cores to pin it to (None: no pinning)."""
 
     env: Mapping[str, str]
     cores: tuple[int, ...] | None
 
 
 class Backend(Protocol):
-    """Every device backend, and its stand-in in tests."""
+    """A device backend. For one thread at a time."""
 
     def devices(self) -> tuple[Device, ...]:
         """The devices of this host, in a stable order."""
         ...
 
-    def read(self, now: float, residents: Sequence[Resident]) -> Snapshot:
-        """One look; called about once a second."""
+    def read(self, now: float, residents: Sequence[ResidentProcess]) -> Snapshot:
+        """Take readings at Unix time `now`. Called about once a second; never raises for a device that fails."""
         ...
 
-    def faults(self) -> Sequence[Fault]:
-        """What was reported since this was last asked; () where devices report nothing."""
+    def faults(self) -> Sequence[DriverFault]:
+        """The errors reported since the last call; empty where devices report none."""
         ...
 
     def placement(self, devices: Sequence[DeviceId]) -> Placement:
-        """How to put a job on these devices. Raises `gpuq.errors.NotFound` for a device that is not here."""
+        """How to place a job on these devices. Raises `gpuq.errors.NotFound` for a device of another host."""
         ...
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """Release the driver."""
         ...

@@ -1,4 +1,4 @@
-"""One at a time: a lock file that the kernel frees when its holder dies, however it dies."""
+"""Lock files that the kernel releases when their holder ends, even if it is killed."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 
 from gpuq.errors import Conflict
 
-# A command that looks whether the lock is held (gpuq/cli/client.py) holds it itself for a moment.
-_LOOKED_AT_S = 0.2
+# A command that checks whether the lock is held (gpuq/cli/client.py) holds it for a moment itself.
+_PROBED_FOR_S = 0.2
 
 
 def take_lock(path: Path) -> int | None:
-    """The descriptor that holds the lock until it is closed; None when somebody else holds it."""
+    """A descriptor that holds the lock until it is closed; None if another process holds it."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -28,8 +28,8 @@ def take_lock(path: Path) -> int | None:
 
 @contextmanager
 def only_one(path: Path, what: str, stop_it: str = "Stop that one first") -> Iterator[None]:
-    """Hold the lock for as long as the block runs. Raises Conflict, with `stop_it` as its fix, when another process holds it."""
-    deadline = time.monotonic() + _LOOKED_AT_S
+    """Hold the lock while the block runs. Raises Conflict, with `stop_it` in its fix, if another process holds it."""
+    deadline = time.monotonic() + _PROBED_FOR_S
     while (descriptor := take_lock(path)) is None and time.monotonic() < deadline:
         time.sleep(0.02)
     if descriptor is None:

@@ -1,7 +1,7 @@
-"""Processes in /proc: who is who, who descends from whom, and signals that cannot hit the wrong one.
+"""Processes in /proc: identities, descendants, and signals that cannot hit the wrong process.
 
-A pid alone names nobody: pids are used again. A process is named by (boot id, pid, start ticks); every signal goes through
-a pidfd that was checked against the start ticks. Standard library only. A process that cannot be read counts as gone.
+A pid alone does not identify a process, because pids are reused. An identity is (boot id, pid, start ticks), and every signal
+goes through a pidfd whose start ticks were checked. Standard library only. A process that cannot be read counts as gone.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def identify(pid: int) -> Identity | None:
 
 
 def is_alive(identity: Identity) -> bool:
-    """Whether this very process still runs. A zombie does not: it has ended and only waits to be read."""
+    """Whether this process still runs. A zombie does not: it has ended and only waits to be reaped."""
     if identity.boot_id != boot_id():
         return False
     fields = _stat(identity.pid)
@@ -56,7 +56,7 @@ def is_alive(identity: Identity) -> bool:
 
 
 def send_signal(identity: Identity, number: signal.Signals) -> bool:
-    """Send a signal to this very process; whether it could be sent."""
+    """Send a signal to this process and no successor of its pid; returns whether it was sent."""
     if identity.boot_id != boot_id():
         return False
     try:
@@ -64,7 +64,7 @@ def send_signal(identity: Identity, number: signal.Signals) -> bool:
     except OSError:
         return False
     try:
-        # The pidfd pins the process: if the ticks still agree now, the signal cannot reach a successor of the pid.
+        # The pidfd pins the process. If the ticks agree after it was opened, it is not that of a later process with this pid.
         if start_ticks(identity.pid) != identity.start_ticks:
             return False
         signal.pidfd_send_signal(descriptor, number)
@@ -76,7 +76,7 @@ def send_signal(identity: Identity, number: signal.Signals) -> bool:
 
 
 def descendants(pid: int) -> list[int]:
-    """The pids of all processes below `pid`, parents before children; zombies included."""
+    """The pids of all processes below `pid`, parents before children, zombies included."""
     found: list[int] = []
     waiting = [pid]
     children = _children_by_kernel if kernel_lists_children() else _children_by_scan()
@@ -88,7 +88,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def kill_tree(root: Identity, within_s: float = 5.0) -> bool:
-    """SIGKILL the process and all below it until none is left; False if some outlived `within_s` seconds."""
+    """SIGKILL the process and all below it, repeatedly; False if some still ran after `within_s` seconds."""
     deadline = time.monotonic() + within_s
     doomed: set[Identity] = {root}
     while True:
@@ -98,7 +98,7 @@ def kill_tree(root: Identity, within_s: float = 5.0) -> bool:
         if not alive:
             return True
         for one in alive:
-            # Those below may fork until they are hit, so the list is taken anew each round, before its root is gone.
+            # Descendants may fork until they are killed, so each round lists them again, while their root still exists.
             doomed.update(identities(descendants(one.pid)))
         for one in doomed:
             send_signal(one, signal.SIGKILL)
@@ -131,10 +131,10 @@ def _environment(pid: int) -> set[bytes]:
 
 
 def started_with(pid: int) -> tuple[bytes, bytes]:
-    """The environment and the command line of the process, each word ended by a zero byte. OSError: not there, not ours.
+    """The environment and the command line of the process, each word ended by a zero byte. Raises OSError if it may not be read.
 
-    In the middle of its exec a process shows neither; on a busy machine that takes milliseconds. Whoever looks for what
-    an ended job left behind must not miss one that is just starting, so this waits for the words, at most a second.
+    In the middle of an exec, which takes milliseconds on a busy machine, both are empty. A search for the processes that an
+    ended job left must not miss one that is just starting, so this waits for the words, at most a second.
     """
     folder = _PROC / str(pid)
     deadline = time.monotonic() + _EXEC_WITHIN_S
@@ -146,7 +146,7 @@ def started_with(pid: int) -> tuple[bytes, bytes]:
 
 
 def _runs_a_program(folder: Path) -> bool:
-    """Zombies and the kernel's own threads do not."""
+    """Whether the process has an executable: zombies and kernel threads have none."""
     try:
         (folder / "exe").readlink()
     except OSError:

@@ -1,7 +1,7 @@
-"""Our own long-lived children: started, restarted with a growing pause when they fall over, stopped in order.
+"""Long-lived child processes: started, restarted with a growing pause when they crash, stopped in order.
 
-Arrives: a list of commands. Leaves: nothing until `stop` is set; then every child is gone. Used by `gpuq up` and by the
-worker service. Training processes are never children of this: they hang on their shim.
+Used by `gpuq up` for the services and by the worker service for its RQ worker. Jobs are never children of this: each is a child
+of its shim.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _CRASHES_KEPT = 20
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """One child: a short name, its argument list, what it adds to our environment, where its output goes.
+    """One child: a short name, its argument list, variables added to our environment, the log for its output.
 
-    `status` is a file that holds, while the child is supervised, whether it runs and when it crashed.
+    `status` is a JSON file that says, while the child is supervised, whether it runs and when it crashed.
     """
 
     name: str
@@ -45,9 +45,9 @@ class ChildSpec:
 
 @dataclass(frozen=True)
 class Crash:
-    """An end that was not asked for. `how` is as in "exit code 2" or "SIGKILL", `said` and `fix` are its last words.
+    """An unrequested end. `how` is "exit code 2" or "SIGKILL"; `said` and `fix` come from the end of its log.
 
-    `in_a_row` counts such ends since the child last lived for ten seconds.
+    `in_a_row` counts crashes since the child last ran for ten seconds.
     """
 
     name: str
@@ -59,19 +59,19 @@ class Crash:
     log: str
 
     def __str__(self) -> str:
-        """Without `in_a_row`: a log counts the same line, and writes it once a minute."""
+        """A sentence for the log. Without `in_a_row`, because the log counts equal lines."""
         return f"{self.name} ended ({self.how}) and is started again. The end of {self.log}: {self.said}"
 
 
 def python_module(module: str, *arguments: str) -> list[str]:
-    """The argument list that runs one of our modules with this interpreter; `-P` keeps the current folder out of it."""
+    """The argument list that runs one of our modules with this interpreter. `-P`: the current folder is not imported from."""
     return [sys.executable, "-P", "-m", module, *arguments]
 
 
 async def supervise(spec: ChildSpec, stop: asyncio.Event, crashed: Callable[[Crash], None] = lambda _: None) -> None:
-    """Keep one child alive until `stop` is set, then end it: its stop signal first, SIGKILL when that takes too long.
+    """Keep one child running until `stop` is set, then end it: its stop signal first, SIGKILL after `stop_within_s`.
 
-    Its log is kept small. Each end that was not asked for is handed to `crashed`.
+    Shortens its log every ten seconds. Calls `crashed` for each unrequested end.
     """
     status = _Status(spec)
     in_a_row, pause = 0, _FIRST_PAUSE_S
@@ -114,7 +114,7 @@ def _how(code: int) -> str:
 
 
 class _Status:
-    """The child's file for `gpuq doctor`: JSON. A disk that is full must not keep the child from being supervised."""
+    """The child's status file for `gpuq doctor`. A full disk must not stop the supervision, so write errors are ignored."""
 
     def __init__(self, spec: ChildSpec) -> None:
         self._spec = spec
@@ -148,7 +148,7 @@ class _Status:
 
 
 async def start(spec: ChildSpec) -> asyncio.subprocess.Process:
-    """Start the child in a session of its own; the kernel ends it should we be killed."""
+    """Start the child in a session of its own; the kernel sends it SIGTERM if this process dies."""
     spec.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with spec.log.open("ab") as log:
         return await asyncio.create_subprocess_exec(
@@ -163,7 +163,7 @@ async def start(spec: ChildSpec) -> asyncio.subprocess.Process:
 
 
 async def end(child: asyncio.subprocess.Process, spec: ChildSpec) -> None:
-    """Ask the child to stop, insist after `stop_within_s`."""
+    """Send the stop signal, and SIGKILL after `stop_within_s`; returns once the child has ended."""
     if child.returncode is not None:
         return
     child.send_signal(spec.stop_signal)

@@ -1,5 +1,5 @@
-"""The HTTP endpoint: a process of its own, any number of them, that holds nothing.
+"""The HTTP endpoint: a stateless process of its own, of which any number may run.
 
-It reads the record and the dispatcher's live view, writes submissions and requests to the record, and rings. Start with
-`routes.py`: one table of everything that is served. `app.py` puts the parts together, `server.py` listens.
+It reads the database and the dispatcher's live view, writes submissions and requests to the database, and wakes the dispatcher.
+Start with `contract/routes.py`, the table of everything that is served. `app.py` puts the parts together, `server.py` listens.
 """

@@ -1,6 +1,6 @@
 """`python -m gpuq.api`: the HTTP endpoint as a process. `--port N` overrides the settings.
 
-Arrives: settings from the environment and the home. Leaves: exit code 0 after SIGTERM or SIGINT, else the error's own.
+Exits with 0 after SIGTERM or SIGINT, else with the error's code.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import replace
 from gpuq.adapters.redis.stream import RedisStream
 from gpuq.adapters.store import open_store
 from gpuq.api.app import make_app
-from gpuq.api.context import Parts
+from gpuq.api.context import ApiDependencies
 from gpuq.api.identity import read_token
 from gpuq.api.models import ShelfModels
 from gpuq.api.server import serve
@@ -31,12 +31,12 @@ _log = logging.getLogger("gpuq.api")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run until told to stop; the exit code."""
+    """Serve until SIGTERM or SIGINT; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m gpuq.api", description="gpuq's HTTP endpoint.")
     parser.add_argument("--port", type=int, help="TCP port; 0 picks a free one")
     options = parser.parse_args(arguments)
     start_log()
-    # What a stranger sends that is no HTTP is answered, and no reason to fill our log.
+    # aiohttp logs every malformed request with a traceback; anyone who reaches the port could fill our log.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     try:
         settings = load()
@@ -58,7 +58,7 @@ async def _run(settings: Settings) -> None:
     stream = RedisStream(settings.effective_redis_url)
     models = ShelfModels(store, Shelf(settings.home.models), settings.learning, time.time)
     try:
-        app = make_app(Parts(settings, store, stream, describe, models), token)
+        app = make_app(ApiDependencies(settings, store, stream, describe, models), token)
         await serve(app, settings.home, settings.api, stop, _log.info)
     finally:
         await stream.close()

@@ -1,7 +1,4 @@
-"""The application: routes, middlewares and background tasks around one context.
-
-Arrives: the parts and the token. Leaves: an aiohttp application, ready for `server.py` or for a test's client.
-"""
+"""The aiohttp application: routes, middlewares and background tasks around one context."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ from contextlib import suppress
 
 from aiohttp import web
 
-from gpuq.api.context import CONTEXT, Context, Parts
+from gpuq.api.context import CONTEXT, ApiContext, ApiDependencies
 from gpuq.api.contract import openapi
 from gpuq.api.contract.problem import problems
 from gpuq.api.contract.routes import ROUTES
@@ -20,7 +17,7 @@ from gpuq.api.identity import identify
 # 10,000 submissions of a few KiB each.
 MAX_BODY = 64 * 2**20
 
-# `/jobs/cancel` is about many jobs, and no job of that id: there, GET is a wrong method.
+# `/jobs/cancel` names a request about many jobs and not a job with that id, so GET there is a wrong method.
 _ID = "{id:(?!(?:cancel|hold|release)$)[^{}/]+}"
 
 _HEADERS = {
@@ -33,16 +30,16 @@ _HEADERS = {
 }
 
 
-def make_app(parts: Parts, token: str) -> web.Application:
-    """The whole endpoint. `token` is what TCP callers must show."""
+def make_app(parts: ApiDependencies, token: str) -> web.Application:
+    """The application, for `server.py` or a test's client. `token` is the secret that TCP callers must send."""
     app = web.Application(middlewares=[problems, identify], client_max_size=MAX_BODY)
-    context = Context(parts, token)
+    context = ApiContext(parts, token)
     context.openapi = openapi.document()
     app[CONTEXT] = context
     for route in ROUTES:
         app.router.add_route(route.method, route.path.replace("{id}", _ID), route.handler)
     app.on_response_prepare.append(_add_headers)
-    app.on_shutdown.append(_say_stopping)
+    app.on_shutdown.append(_stop_streams)
     app.cleanup_ctx.append(_background)
     return app
 
@@ -54,20 +51,20 @@ async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
     response.headers["Server"] = "gpuq"
 
 
-async def _say_stopping(app: web.Application) -> None:
-    """Streams end by themselves when they see this."""
+async def _stop_streams(app: web.Application) -> None:
+    """Set the event at which handlers of streams end."""
     app[CONTEXT].stopping.set()
 
 
 async def _background(app: web.Application) -> AsyncIterator[None]:
     context = app[CONTEXT]
     committing = asyncio.create_task(context.committer.run())
-    ringing = asyncio.create_task(context.ringer.run())
+    waking = asyncio.create_task(context.ringer.run())
     yield
     context.stopping.set()
     context.committer.close()
     await committing
-    ringing.cancel()
+    waking.cancel()
     with suppress(asyncio.CancelledError):
-        await ringing
+        await waking
     context.readers.shutdown(wait=False, cancel_futures=True)

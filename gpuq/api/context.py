@@ -1,7 +1,7 @@
-"""What every handler works with: the record, the stream, the live view, the committer, and a few threads.
+"""What every handler works with: the store, the live view, the committer, and a few threads.
 
-Arrives: the parts, as Protocols, so that tests pass small ones. Leaves: `CONTEXT`, the key under which the application
-carries them. Nothing here outlives the process; all that matters is in the record.
+Dependencies are Protocols, so that tests pass small ones. `CONTEXT` is the key under which the application carries the context.
+Nothing here outlives the process.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Describe = Callable[[Submission, str], tuple[str, str, dict[str, Any]]]
-"""(submission, owner) -> (kind, signature, features); pure."""
+"""(submission, owner) -> (kind, signature, features). A pure function."""
 
 READ_THREADS = 4
 
 
-class Stream(Protocol):
-    """What the API needs of Redis. Every call raises `gpuq.errors.Unreachable` when Redis does not answer."""
+class DispatcherLink(Protocol):
+    """What the API needs of Redis, which connects it to the dispatcher. Calls raise `gpuq.errors.Unreachable`."""
 
     async def view(self) -> bytes | None:
-        """The dispatcher's latest view as JSON, or None."""
+        """The dispatcher's latest live view as JSON; None if there is none."""
         ...
 
     async def waiting(self) -> Sequence[int]:
-        """The waiting jobs' ids in the dispatcher's order."""
+        """The waiting jobs' ids in the order in which they will start."""
         ...
 
     async def add(self, message: Message, /) -> object:
@@ -53,42 +53,42 @@ class Stream(Protocol):
 
 
 class Models(Protocol):
-    """The model shelf, read-only. Every call blocks."""
+    """The prediction models, read-only. Calls block."""
 
     def status(self) -> dict[str, Any]:
-        """What serves, since when, and how well."""
+        """The serving version and each version with its model card, as JSON values."""
         ...
 
     def forecast(self, record: JobRecord) -> dict[str, Any]:
-        """A plain Forecast for this job alone on a device."""
+        """A Forecast as JSON values, for this job alone on a device."""
         ...
 
     def forecasts(self, records: Iterable[JobRecord]) -> dict[str, dict[str, Any]]:
-        """Signature -> the same, for many jobs."""
+        """Signature -> Forecast as JSON values, for many jobs."""
         ...
 
     def beliefs(self, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]) -> list[Belief]:
-        """For each type of device and the kinds it would be beside there: the forecast, and what it rests on."""
+        """For each (device, kinds of the partners there): the forecast and its evidence."""
         ...
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What the endpoint is made of."""
+class ApiDependencies:
+    """What the endpoint is made of; tests pass their own."""
 
     settings: Settings
     store: Store
-    stream: Stream
+    stream: DispatcherLink
     describe: Describe
     models: Models | None = None
     clock: Callable[[], float] = time.time
 
 
 @dataclass
-class Context:
-    """The parts, and what one running process adds to them."""
+class ApiContext:
+    """The dependencies and the state of one running process."""
 
-    parts: Parts
+    parts: ApiDependencies
     token: str
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
     training: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -103,12 +103,12 @@ class Context:
 
     @property
     def store(self) -> Store:
-        """The record. Blocking: call it through `read`."""
+        """The database. Its calls block: make them through `read`."""
         return self.parts.store
 
     @property
     def settings(self) -> Settings:
-        """Every setting."""
+        """All settings."""
         return self.parts.settings
 
     def now(self) -> float:
@@ -116,18 +116,18 @@ class Context:
         return self.parts.clock()
 
     async def read(self, call: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run one blocking call in a thread."""
+        """Run a blocking call in one of READ_THREADS threads."""
         return await asyncio.get_running_loop().run_in_executor(self.readers, partial(call, *args, **kwargs))
 
-    async def ask(self, verb: str, jobs: Sequence[JobId], by: str) -> None:
-        """Commit a request for each of these jobs, then ring."""
+    async def request(self, verb: str, jobs: Sequence[JobId], by: str) -> None:
+        """Commit a request for each of these jobs, then wake the dispatcher."""
         await self.read(self.store.add_requests, verb, jobs, by, self.now())
         self.ringer.ring()
 
 
-CONTEXT = web.AppKey("context", Context)
+CONTEXT = web.AppKey("context", ApiContext)
 
 
-def context_of(request: web.Request) -> Context:
+def context_of(request: web.Request) -> ApiContext:
     """The context of the application that serves this request."""
     return request.app[CONTEXT]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from gpuq.api.messages import memory
 from gpuq.core.scheduling.admit import fits_ever
 from gpuq.core.state.device import Device
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.errors import NeverFits
+from gpuq.format import gib
 from gpuq.submission import Submission
 
 _REUSE_S = 2.0
@@ -33,7 +33,7 @@ def check(submission: Submission, devices: Sequence[Device]) -> None:
             fix=f"Ask for at most {most} with `--gpus`; `gpuq gpus` shows what there is.",
         )
     needed, largest, missing = (
-        memory(int(numbers[name] or 0)) for name in ("needed_bytes", "largest_device_bytes", "missing_bytes")
+        gib(int(numbers[name] or 0)) for name in ("needed_bytes", "largest_device_bytes", "missing_bytes")
     )
     asked, which = f"{needed} of device memory", "the largest device"
     if submission.gpus > 1:

@@ -1,9 +1,8 @@
-"""Who is calling, and whether the request may have come from somebody else's web page.
+"""Who is calling, and whether the request may come from another web page.
 
-On the Unix socket the kernel says who connected. Over TCP a caller shows the token, or the cookie that a browser got
-in exchange for it, with which it may only read; Host and Origin are checked on every method, because a web page that
-can POST to us could run commands. Arrives: a request. Leaves: `request[CALLER]`, or an error. The token itself is
-never compared byte by byte nor logged.
+On the Unix socket the kernel says who connected. Over TCP a caller sends the token, or the cookie that a browser got in exchange
+for it and that may only read. Host and Origin are checked for every method, because a web page that can POST to gpuq could run
+commands. `identify` sets `request[CALLER]` or raises. Tokens are compared in constant time and never logged.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ _PEER = struct.Struct("3i")
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A caller we know. `way` is how: `socket`, `token` or `cookie`."""
+    """An identified caller. `way` is `socket`, `token` or `cookie`."""
 
     user: str
     uid: int
@@ -49,7 +48,7 @@ CALLER: Final = web.RequestKey("caller", Caller)
 
 @web.middleware
 async def identify(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refuse unknown callers. The probes, the login form and its two files take anyone whose Host and Origin are in order."""
+    """Refuse unknown callers. The probes, the login form and its two files need only valid Host and Origin headers."""
     connection = _socket_of(request)
     if connection.family == socket.AF_UNIX:
         request[CALLER] = caller_at(connection)
@@ -63,7 +62,7 @@ async def identify(request: web.Request, handler: Handler) -> web.StreamResponse
 
 
 def caller_of(request: web.Request) -> Caller:
-    """The caller of an identified request."""
+    """The caller of an identified request. Raises Unauthenticated."""
     caller: Caller | None = request.get(CALLER)
     if caller is None:
         raise Unauthenticated
@@ -71,12 +70,12 @@ def caller_of(request: web.Request) -> Caller:
 
 
 def is_exchange(request: web.Request) -> bool:
-    """Whether this is the page's exchange of the token in the address for a cookie; its handler checks the token."""
+    """Whether this request exchanges the token in the address for a cookie. Its handler checks the token."""
     return request.method == "GET" and request.rel_url.raw_path == "/" and "token" in request.rel_url.query
 
 
 def read_token(path: Path) -> str:
-    """The token, made at the first call. An empty file is waited for: another process may be writing it."""
+    """The token, created at the first call. Waits up to a second while the file is empty: another process may write it."""
     for _ in range(50):
         token = private_secret(path)
         if len(token) >= 16:
@@ -86,17 +85,17 @@ def read_token(path: Path) -> str:
 
 
 def token_matches(given: str, token: str) -> bool:
-    """Whether somebody shows the token, in constant time."""
+    """Compare with the token, in constant time."""
     return hmac.compare_digest(given.encode("utf-8", "surrogateescape"), token.encode())
 
 
 def cookie_name(token: str) -> str:
-    """Of its own for each gpuq: browsers share cookies between all ports of a machine."""
+    """The cookie's name, different for each gpuq: browsers share cookies between all ports of a machine."""
     return "gpuq_" + hmac.new(token.encode(), b"gpuq page cookie name", hashlib.sha256).hexdigest()[:8]
 
 
 def cookie_value(token: str) -> str:
-    """What the page's cookie holds: shows knowledge of the token without being it."""
+    """The cookie's value: proves knowledge of the token without containing it."""
     return hmac.new(token.encode(), b"gpuq page cookie", hashlib.sha256).hexdigest()
 
 
@@ -104,7 +103,7 @@ def cookie_value(token: str) -> str:
 
 
 def caller_at(connection: socket.socket) -> Caller:
-    """Who connected, says the kernel. Only the user who runs gpuq and root may."""
+    """The user who connected, from the kernel. Raises NotPermitted for others than root and the user who runs gpuq."""
     _, uid, _ = _PEER.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _PEER.size))
     if uid not in (0, os.geteuid()):
         raise NotPermitted(f"User {user_name(uid)} may not use this gpuq; it belongs to {user_name(os.geteuid())}.")
@@ -115,7 +114,7 @@ _names: dict[int, str] = {}
 
 
 def user_name(uid: int) -> str:
-    """The name of a user, or the number as text for one without a name."""
+    """The name of a user; its number as text if it has none."""
     if uid not in _names:
         try:
             _names[uid] = pwd.getpwuid(uid).pw_name
@@ -135,7 +134,7 @@ def _socket_of(request: web.Request) -> socket.socket:
 
 
 def check_address(request: web.Request, port: int, allowed: Sequence[str]) -> None:
-    """Host must name us, and Origin, when sent, must be the page we serve. Raises NotPermitted."""
+    """Check that Host names this gpuq, and that Origin, if sent, is our own page. Raises NotPermitted."""
     hosts = request.headers.getall("Host", [])
     if len(hosts) != 1 or not host_is_ours(hosts[0], port, allowed):
         raise NotPermitted(
@@ -148,7 +147,7 @@ def check_address(request: web.Request, port: int, allowed: Sequence[str]) -> No
 
 
 def host_is_ours(host: str, port: int, allowed: Sequence[str]) -> bool:
-    """Whether a Host header is a loopback name or address with our port, or one that the settings allow."""
+    """Whether a Host header is a loopback name or address with our port, or one of `allowed_hosts`."""
     host = host.lower()
     name, colon, digits = host.rpartition(":") if not host.endswith("]") else (host, "", "")
     if not colon:
@@ -186,6 +185,6 @@ def _caller_over_tcp(request: web.Request, token: str) -> Caller:
     if not shown or not token_matches(shown, cookie_value(token)):
         raise Unauthenticated("This needs the token.")
     if request.method not in _SAFE:
-        # Browsers send a cookie to every port of this machine, so another user's server could learn it: it only reads.
+        # Browsers send a cookie to every port of this machine, so another user's server could learn it. So it may only read.
         raise NotPermitted("The page's cookie may only read.", fix="Send the token in the Authorization header.")
     return Caller(user_name(uid), uid, "cookie")

@@ -1,9 +1,8 @@
-"""An attempt's log as one stream of bytes, though it lies in several files.
+"""Read an attempt's output as one stream of bytes, although it is stored in several files.
 
-`output.log` holds the first half of the limit; `output.log.OFFSET` are the latest segments, named by where they
-begin in the whole. What was dropped between them is marked. Arrives: a folder and a logical offset. Leaves: bytes
-and the next offset. The folder belongs to the job, which may put links or pipes there: every file is opened beneath
-it without following links.
+`output.log` has the first half of the size limit; `output.log.OFFSET` are the latest segments, named by their begin in the whole
+output. Output that was dropped between them is marked. The folder belongs to the job, which may put links or pipes there: every
+file is opened relative to it and without following links.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Bytes of a log. `next_offset` is where to go on; `dropped` counts bytes before `data` that are gone."""
+    """Bytes of a log. `next_offset` is that of the next read; `dropped` counts deleted bytes before `data`."""
 
     data: bytes
     next_offset: int
@@ -32,7 +31,7 @@ class Chunk:
 
     @property
     def marked(self) -> bytes:
-        """The data, with a line in place of what is gone."""
+        """The data, after a line that says how much was dropped."""
         if not self.dropped:
             return self.data
         return b"\n[gpuq: %d bytes of output were dropped here]\n" % self.dropped + self.data
@@ -46,19 +45,19 @@ class _Piece:
 
 
 def exists(attempts: Path, job: int, number: int) -> bool:
-    """Whether the attempt's log is here; the shim makes the file before it starts the job."""
+    """Whether the attempt's log is on this host. The shim creates the file before it starts the job."""
     with _folder(attempts, job, number) as folder:
         return folder is not None and bool(_pieces(folder))
 
 
 def length(attempts: Path, job: int, number: int) -> int:
-    """Where the log ends now, in logical bytes."""
+    """The length of the whole output so far, dropped bytes included."""
     with _folder(attempts, job, number) as folder:
         return max((piece.start + piece.size for piece in _pieces(folder)), default=0) if folder is not None else 0
 
 
 def read(attempts: Path, job: int, number: int, offset: int, limit: int) -> Chunk:
-    """At most `limit` bytes from the logical `offset` on. An empty chunk means that there is nothing yet."""
+    """At most `limit` bytes from `offset` of the whole output on. An empty chunk: there is nothing yet."""
     with _folder(attempts, job, number) as folder:
         if folder is None:
             return Chunk(b"", offset)
@@ -74,7 +73,7 @@ def read(attempts: Path, job: int, number: int, offset: int, limit: int) -> Chun
 
 @contextmanager
 def _folder(attempts: Path, job: int, number: int) -> Iterator[int | None]:
-    """The attempt's folder as a descriptor, None when it is not there or is no folder."""
+    """A descriptor of the attempt's folder; None if it does not exist or is no folder."""
     try:
         root = os.open(attempts, _DIRECTORY)
     except OSError:
@@ -94,7 +93,7 @@ def _folder(attempts: Path, job: int, number: int) -> Iterator[int | None]:
 
 
 def _pieces(folder: int) -> list[_Piece]:
-    """The files of the log in order."""
+    """The regular files of the log, in order."""
     found = []
     for name in os.listdir(folder):
         segment = _SEGMENT.fullmatch(name)
@@ -110,7 +109,7 @@ def _pieces(folder: int) -> list[_Piece]:
 
 
 def _bytes_of(folder: int, name: str, position: int, count: int) -> bytes:
-    """Bytes of one file; none when it was rotated away or is not a plain file."""
+    """Bytes of one file; empty if it was deleted meanwhile or is not a regular file."""
     try:
         file = os.open(name, _FILE, dir_fd=folder)
     except OSError:

@@ -1,39 +1,8 @@
-"""Verdicts and times in words, for `explanation` and for the page.
-
-Arrives: a rule and its numbers, whose names end in their unit. Leaves: one sentence. Numbers this module has never
-seen are shown by their name, so a new rule needs no change here to be readable.
-"""
+"""Job states, amounts and times as text, for `explanation` and the page. Verdicts have theirs in `gpuq.messages.verdicts`."""
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from gpuq.core.state.job import JobState
-from gpuq.core.state.verdict import Rule
-
-Value = float | int | str | None
-
-RULES: dict[str, str] = {
-    Rule.IDLE: "The device was idle",
-    Rule.FITS: "It fits beside the jobs on the device",
-    Rule.KNOWN_PAIR: "It is known how much these kinds of jobs slow each other down, and that is little enough",
-    Rule.RESOURCES: "Every device is taken",
-    Rule.STALE_READING: "The device has not been read lately, and an unread device admits nobody",
-    Rule.UNWELL: "The device had an error that it must recover from first",
-    Rule.PREDICTED_MEMORY: "The predicted memory does not fit beside the jobs on the device",
-    Rule.PREDICTED_LOAD: "Together, the predicted peak utilisations exceed the limit",
-    Rule.SLOWDOWN_BUDGET: "Sharing would slow a job down by more than its budget",
-    Rule.PACKING_SAVING: "Running the jobs together would save too little time",
-    Rule.FIRST_RUN_EXCLUSIVE: "Nothing is known about this kind of job yet, so its first run gets a device alone",
-    Rule.EXCLUSIVE: "One of the jobs does not share",
-    Rule.FOREIGN_PROCESS: "A process that gpuq did not start uses the device",
-    Rule.UNSAFE_PAIR: "These kinds of jobs have run out of memory together",
-    Rule.RESERVED: "The device is kept free for a job that has waited long",
-    Rule.NEVER_FITS: "No known device could ever run it",
-    Rule.NO_DEVICES: "No device is known yet",
-    Rule.POSTPONED: "A later start elsewhere is expected to cost less",
-    Rule.WAIT_LIMIT: "The expected wait is beyond the limit, so the job is kept back until the queue is shorter",
-}
 
 STATES: dict[JobState, str] = {
     JobState.PENDING: "It waits for the dispatcher to look at it.",
@@ -49,73 +18,3 @@ STATES: dict[JobState, str] = {
     JobState.PREEMPTED: "It was stopped for a job that goes before it.",
     JobState.NODE_FAIL: "Its host or its device went away.",
 }
-
-
-def sentence(rule: str, numbers: dict[str, Value], device: str | None) -> str:
-    """The verdict in words, numbers included."""
-    parts = [f"{label(name)} {quantity(name, value)}" for name, value in numbers.items() if value is not None]
-    if device is not None:
-        parts.insert(0, f"device {device}")
-    text = RULES.get(rule, rule)
-    if rule == Rule.RESOURCES and "wanted_devices" in numbers:
-        text = "Fewer devices of one host are free than it wants"
-    return f"{text}: {', '.join(parts)}." if parts else f"{text}."
-
-
-def label(name: str) -> str:
-    """A number's name without its unit: `limit_pct` is `limit`."""
-    for unit in ("_pct", "_bytes", "_s"):
-        if name.endswith(unit):
-            return name.removesuffix(unit).replace("_", " ")
-    return name.replace("_", " ")
-
-
-def quantity(name: str, value: Value) -> str:
-    """A number as people write it, by the unit its name ends in."""
-    if value is None:
-        return "unknown"
-    if isinstance(value, str):
-        return value
-    if name.endswith("_bytes"):
-        return memory(value)
-    if name.endswith("_pct"):
-        return f"{value:.0f}%"
-    if name.endswith("_s"):
-        return duration(value)
-    return f"{value:.2f}" if isinstance(value, float) else str(value)
-
-
-def memory(value: float | None) -> str:
-    """Bytes on a screen: 1.5 GiB."""
-    if value is None:
-        return "–"
-    amount = float(value)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if abs(amount) < 1024:
-            return f"{amount:.0f} {unit}" if unit in ("B", "KiB") or amount >= 100 else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return f"{amount:.1f} TiB"
-
-
-def duration(seconds: float | None) -> str:
-    """Seconds on a screen: 45 s, 12:05 min, 3:02:11 h."""
-    if seconds is None:
-        return "–"
-    whole = max(0, int(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    minutes, second = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes}:{second:02d} min"
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02d}:{second:02d} h"
-
-
-def rfc3339(unix: float) -> str:
-    """A moment in UTC, to the millisecond."""
-    return datetime.fromtimestamp(unix, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def rfc3339_or_none(unix: float | None) -> str | None:
-    """The same for a moment that may be unknown."""
-    return None if unix is None else rfc3339(unix)

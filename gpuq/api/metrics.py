@@ -1,7 +1,7 @@
-"""`/metrics`: counts of jobs, devices as last reported, and the dispatcher's own numbers, in Prometheus' text format.
+"""`/metrics` in Prometheus' text format: jobs by state, devices as last reported, and the dispatcher's own numbers.
 
-Arrives: the record's counts and the live view. Leaves: text. Base units, `_total` for counters, and never a job id in a
-label. Nothing is kept between two scrapes, so any number of API processes give the same numbers.
+Base units, `_total` for counters, and no job ids in labels. No state is kept between scrapes, so several API processes give the
+same numbers, except for their own failed wake-ups.
 """
 
 from __future__ import annotations
@@ -14,34 +14,37 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 
 import gpuq
-from gpuq.api.context import Context
-from gpuq.api.live import Live, LiveDevice, LiveDrift, LiveDrifts, LiveView
+from gpuq.api.context import ApiContext
+from gpuq.api.live import Live
 from gpuq.core.state.device import Vitals
 from gpuq.core.state.job import ENDED, JobState
+from gpuq.messages.live import DeviceStatus, DriftStatus, KindDrift, LiveView
 
 MEDIA_TYPE = CONTENT_TYPE_LATEST
 
 
-def render(counts: Mapping[JobState, int], live: Live, context: Context) -> bytes:
-    """Everything known today."""
+def render(counts: Mapping[JobState, int], live: Live, context: ApiContext) -> bytes:
+    """All metrics as text."""
     registry = CollectorRegistry()
     registry.register(_Snapshot(counts, live, context))
     return generate_latest(registry)
 
 
 class _Snapshot(Collector):
-    def __init__(self, counts: Mapping[JobState, int], live: Live, context: Context) -> None:
+    def __init__(self, counts: Mapping[JobState, int], live: Live, context: ApiContext) -> None:
         self._counts = counts
         self._live = live
-        self._rings_failed = context.ringer.failed
+        self._wakes_failed = context.ringer.failed
         self._now = context.now()
 
     def collect(self) -> Iterable[Metric]:
         yield from _jobs(self._counts)
         yield _gauge("gpuq_build_info", "Which gpuq answers.", ("version",), [((gpuq.__version__,), 1)])
         yield _gauge("gpuq_redis_up", "Whether Redis answers.", (), [((), float(self._live.redis_up))])
-        rings = CounterMetricFamily("gpuq_api_rings_failed", "Rings that this API process could not send.")
-        rings.add_metric((), self._rings_failed)
+        rings = CounterMetricFamily(
+            "gpuq_api_rings_failed", "Wake-ups of the dispatcher that this API process could not send."
+        )
+        rings.add_metric((), self._wakes_failed)
         yield rings
         if self._live.age_s is not None:
             help_text = "Age of the dispatcher's live view."
@@ -88,8 +91,8 @@ def _dispatcher(view: LiveView) -> Iterator[Metric]:
         )
 
 
-def _drift(drift: LiveDrifts) -> Iterator[Metric]:
-    """Blank labels stand for all kinds; of the kinds only those that deviate most are here, so there are never many."""
+def _drift(drift: DriftStatus) -> Iterator[Metric]:
+    """Blank labels stand for all kinds. Only the kinds that deviate most have own series, so that their number is bounded."""
     for name, help_text, value in _DRIFT_GAUGES:
         rows = [
             ((one.kind, one.device_type), number)
@@ -104,7 +107,7 @@ def _drift(drift: LiveDrifts) -> Iterator[Metric]:
     yield _gauge("gpuq_forecast_kinds_in_alarm", help_text, (), [((), float(drift.kinds_in_alarm))])
 
 
-def _devices(devices: Iterable[LiveDevice], now: float) -> Iterator[Metric]:
+def _devices(devices: Iterable[DeviceStatus], now: float) -> Iterator[Metric]:
     devices = list(devices)
     yield from _vitals(devices)
     for name, help_text, value in _DEVICE_GAUGES:
@@ -118,8 +121,8 @@ def _devices(devices: Iterable[LiveDevice], now: float) -> Iterator[Metric]:
     yield _gauge("gpuq_worker_heartbeat_age_seconds", "Since a host's last reading.", ("host",), ages)
 
 
-def _vitals(devices: Iterable[LiveDevice]) -> Iterator[Metric]:
-    """What each device says of itself; nothing of what it does not say."""
+def _vitals(devices: Iterable[DeviceStatus]) -> Iterator[Metric]:
+    """Energy, driver errors and throttling of each device that reports them."""
     energy = CounterMetricFamily(
         "gpuq_gpu_energy_joules", "Energy since the driver was loaded.", labels=("gpu", "host")
     )
@@ -138,23 +141,23 @@ def _vitals(devices: Iterable[LiveDevice]) -> Iterator[Metric]:
     yield from (energy, xids, throttled)
 
 
-def _utilization(device: LiveDevice) -> float | None:
+def _utilization(device: DeviceStatus) -> float | None:
     return None if device.utilization_pct is None else device.utilization_pct / 100
 
 
-def _vital(name: str, scale: float = 1.0) -> Callable[[LiveDevice], float | None]:
-    def value(device: LiveDevice) -> float | None:
+def _vital(name: str, scale: float = 1.0) -> Callable[[DeviceStatus], float | None]:
+    def value(device: DeviceStatus) -> float | None:
         found: float | None = getattr(device.vitals, name, None)
         return None if found is None else found * scale
 
     return value
 
 
-def _is_unwell(device: LiveDevice) -> float | None:
+def _is_unwell(device: DeviceStatus) -> float | None:
     return None if device.read_at is None else float(device.unwell is not None)
 
 
-def _points(one: LiveDrift) -> float | None:
+def _points(one: KindDrift) -> float | None:
     return None if one.utilization_error_pct is None else one.utilization_error_pct / 100
 
 
@@ -164,12 +167,16 @@ _DRIFT_GAUGES = (
         "Attempts that stayed within their memory bound.",
         lambda d: d.memory_coverage,
     ),
-    ("gpuq_forecast_memory_error_ratio", "Mean error of foretold memory.", lambda d: d.memory_error),
-    ("gpuq_forecast_utilization_error_ratio", "Mean error of foretold utilisation, 0 to 1.", _points),
-    ("gpuq_forecast_slowdown_error_ratio", "Mean error of foretold slowdowns.", lambda d: d.slowdown_error),
+    ("gpuq_forecast_memory_error_ratio", "Mean error of predicted memory.", lambda d: d.memory_error),
+    ("gpuq_forecast_utilization_error_ratio", "Mean error of predicted utilisation, 0 to 1.", _points),
+    ("gpuq_forecast_slowdown_error_ratio", "Mean error of predicted slowdowns.", lambda d: d.slowdown_error),
     ("gpuq_forecast_slowdown_coverage_ratio", "Slowdowns within their bound.", lambda d: d.slowdown_coverage),
     ("gpuq_forecast_alarm", "Whether memory bounds fail more often than promised.", lambda d: float(d.alarm)),
-    ("gpuq_forecast_bound_widened_ratio", "What memory bounds are multiplied with for it.", lambda d: d.widened),
+    (
+        "gpuq_forecast_bound_widened_ratio",
+        "Factor by which memory bounds are widened because of it.",
+        lambda d: d.widened,
+    ),
 )
 _DEVICE_GAUGES = (
     ("gpuq_gpu_utilization_ratio", "Utilisation of the device, 0 to 1.", _utilization),

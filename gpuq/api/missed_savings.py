@@ -1,13 +1,13 @@
-"""What sharing would have saved and caused, while gpuq ran every job alone.
+"""What sharing would have saved and cost while gpuq ran every job alone (shadow mode).
 
-Arrives: first chances, and the attempts that have ended. Leaves: sums, and each pair of kinds. A newcomer joins at its first
-chance; both run at the slowdowns foretold until one ends, or somebody else would have joined; the other goes on alone. How
-long each really takes alone is what the record measured. With T together, and slowdowns x and y of time together / time
-alone, the device does T/x + T/y of work in T:
+Computed from the recorded sharing opportunities and the attempts that have ended. A newcomer joins at its first opportunity.
+Both jobs run at the predicted slowdowns until one ends or the next newcomer would have joined; the other continues alone. How
+long each takes alone is what was measured. With T the time together, and x and y the slowdowns (time together / time alone),
+the device does T/x + T/y of work in T:
 
-    saved = T/x + T/y - T         delays = T - T/x and T - T/y         wait avoided = real start - chance
+    saved = T/x + T/y - T         delays = T - T/x and T - T/y         wait avoided = real start - opportunity
 
-A resident on k devices does k * T/y on the k devices that it has anyway, and is slowed on all of them.
+A resident on k devices does k * T/y of work on its k devices, which it occupies anyway, and is slowed on all of them.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from gpuq.core.state.job import JobId
 
 HOUR_S = 3600.0
 DEFINITION = (
-    "Each job joins another at its first chance; both run at the slowdowns foretold until one ends, then the other goes on "
-    "alone. How long each takes alone is what was measured. A device is joined by one at a time; a job that had its chance is "
-    "nobody's partner when it really runs; that others start earlier since it is gone is left out, so the figures are on the "
-    "low side."
+    "Each job joins another at its first opportunity; both run at the predicted slowdowns until one ends, then the other "
+    "continues alone. How long each takes alone is what was measured. At most one job joins a device at a time. A job that "
+    "would have joined is no partner of others when it really runs, and earlier starts of other jobs in its place are not "
+    "counted, so the figures are low estimates."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
+class LoneRun:
     """One attempt that ran alone, from start to end in Unix seconds."""
 
     kind: str
@@ -41,17 +41,17 @@ class Ran:
 
     @property
     def duration_s(self) -> float:
-        """How long it ran."""
+        """Seconds from start to end."""
         return self.ended_at - self.started_at
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
-    """What one chance would have come to. Device-seconds saved; seconds of delay; seconds of waiting avoided."""
+class SharingEffect:
+    """The effect of one opportunity: device-seconds saved, seconds of delay of each job, seconds of waiting avoided."""
 
     chance: Chance
-    newcomer: Ran
-    resident: Ran
+    newcomer: LoneRun
+    resident: LoneRun
     together_s: float
     saved_s: float
     newcomer_delay_s: float
@@ -60,8 +60,8 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """All effects of one kind beside another. Slowdowns are time together / time alone."""
+class PairSavings:
+    """All effects of one kind beside another, those of the same pair summed. Slowdowns are time together / time alone."""
 
     newcomer: str
     resident: str
@@ -74,8 +74,8 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Regret:
-    """The sums. Hours are device-hours; slowdowns are of whole jobs: (time alone + delay) / time alone. None: of nobody."""
+class MissedSavings:
+    """The sums. Hours are device-hours. Slowdowns are of whole jobs, (time alone + delay) / time alone; None for no job."""
 
     ran_h: float
     counted: int
@@ -88,17 +88,20 @@ class Regret:
     slowdown_worst: float | None
     upper_worst: float | None
     delay_sum_h: float
-    pairs: tuple[Pair, ...]
+    pairs: tuple[PairSavings, ...]
 
 
-def effect(chance: Chance, newcomer: Ran, resident: Ran, until: float | None = None) -> Effect | None:
-    """The arithmetic above; `until` is when another would have joined. None where a slowdown was not foretold."""
+def effect(chance: Chance, newcomer: LoneRun, resident: LoneRun, until: float | None = None) -> SharingEffect | None:
+    """The effect of one opportunity by the formulas above; None if a slowdown was not predicted.
+
+    `until`: when the next newcomer would have joined, in Unix seconds.
+    """
     x, y = chance.newcomer, chance.resident
     if x is None or y is None:
         return None
     left_s = max(0.0, resident.ended_at - chance.at)
     together_s = min(newcomer.duration_s * x, left_s * y, *(() if until is None else (until - chance.at,)))
-    return Effect(
+    return SharingEffect(
         chance=chance,
         newcomer=newcomer,
         resident=resident,
@@ -110,10 +113,10 @@ def effect(chance: Chance, newcomer: Ran, resident: Ran, until: float | None = N
     )
 
 
-def regret(chances: Sequence[Chance], finished: Iterable[tuple[JobRow, AttemptRow]]) -> Regret:
-    """Everything. `finished` are the attempts that ended since the first of the chances; chances are oldest first."""
+def missed_savings(chances: Sequence[Chance], finished: Iterable[tuple[JobRow, AttemptRow]]) -> MissedSavings:
+    """The sums over `chances` (opportunities, oldest first). `finished`: the attempts that ended since the first of them."""
     ran = {AttemptId(row.job, row.number): found for job, row in finished if (found := _ran(job, row)) is not None}
-    by_job: dict[JobId, list[Ran]] = defaultdict(list)
+    by_job: dict[JobId, list[LoneRun]] = defaultdict(list)
     for attempt, found in sorted(ran.items()):
         by_job[attempt.job].append(found)
     known = [chance for chance in chances if chance.beside in ran and _after(by_job, chance) is not None]
@@ -126,7 +129,7 @@ def regret(chances: Sequence[Chance], finished: Iterable[tuple[JobRow, AttemptRo
         if upper is not None
     ]
     waits = [one.wait_s for one in effects]
-    return Regret(
+    return MissedSavings(
         ran_h=sum(found.duration_s * found.devices for found in ran.values()) / HOUR_S,
         counted=len(effects),
         open=len(chances) - len(known),
@@ -142,22 +145,22 @@ def regret(chances: Sequence[Chance], finished: Iterable[tuple[JobRow, AttemptRo
     )
 
 
-def _ran(job: JobRow, row: AttemptRow) -> Ran | None:
+def _ran(job: JobRow, row: AttemptRow) -> LoneRun | None:
     if row.started_at is None or row.ended_at is None or row.ended_at <= row.started_at:
         return None
-    return Ran(job.record.kind, row.started_at, row.ended_at, len(row.devices))
+    return LoneRun(job.record.kind, row.started_at, row.ended_at, len(row.devices))
 
 
-def _after(by_job: Mapping[JobId, Sequence[Ran]], chance: Chance) -> Ran | None:
-    """The attempt that really ran in place of the one that would have joined."""
+def _after(by_job: Mapping[JobId, Sequence[LoneRun]], chance: Chance) -> LoneRun | None:
+    """The attempt of the opportunity's job that really ran, after it."""
     return next((found for found in by_job.get(chance.job, ()) if found.started_at >= chance.at), None)
 
 
 def _effects(
-    chances: Sequence[Chance], ran: Mapping[AttemptId, Ran], by_job: Mapping[JobId, Sequence[Ran]]
-) -> Iterator[Effect]:
+    chances: Sequence[Chance], ran: Mapping[AttemptId, LoneRun], by_job: Mapping[JobId, Sequence[LoneRun]]
+) -> Iterator[SharingEffect]:
     next_at: dict[AttemptId, float] = {}
-    # From the latest on, so that each knows when the next would have joined.
+    # Latest first, so that for each opportunity it is known when the next newcomer would have joined.
     for chance in reversed(chances):
         newcomer, until = _after(by_job, chance), next_at.get(chance.beside)
         found = None if newcomer is None else effect(chance, newcomer, ran[chance.beside], until)
@@ -166,8 +169,8 @@ def _effects(
             yield found
 
 
-def _slowdowns(effects: Iterable[Effect]) -> Iterator[float]:
-    """Of each job that would have shared; a resident may have had several partners one after the other."""
+def _slowdowns(effects: Iterable[SharingEffect]) -> Iterator[float]:
+    """The slowdown of each job that would have shared. A resident may have several partners one after the other."""
     delays: dict[tuple[JobId, float], float] = defaultdict(float)
     for one in effects:
         delays[one.chance.job, one.newcomer.duration_s] += one.newcomer_delay_s
@@ -176,13 +179,13 @@ def _slowdowns(effects: Iterable[Effect]) -> Iterator[float]:
         yield (alone_s + delay_s) / alone_s
 
 
-def _pairs(effects: Iterable[Effect]) -> list[Pair]:
-    """The pairs of kinds, those that would have saved most first."""
-    found: dict[tuple[str, str], list[Effect]] = defaultdict(list)
+def _pairs(effects: Iterable[SharingEffect]) -> list[PairSavings]:
+    """The pairs of kinds, largest saving first."""
+    found: dict[tuple[str, str], list[SharingEffect]] = defaultdict(list)
     for one in effects:
         found[one.newcomer.kind, one.resident.kind].append(one)
     pairs = [
-        Pair(
+        PairSavings(
             newcomer=newcomer,
             resident=resident,
             times=len(of),

@@ -1,7 +1,7 @@
-"""Training, started from the API: one process at a time, its JSON handed on.
+"""Run a training requested through the API, in a process of its own, one at a time.
 
-Arrives: a wish. Leaves: what `python -m gpuq.programs.retrain` printed, or its last sentence as an error. TensorFlow and
-scikit-learn stay in that process.
+Returns the JSON that `python -m gpuq.programs.retrain` prints, or raises its last sentence as an error. TensorFlow and
+scikit-learn are only imported in that process.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any, Final
 import msgspec
 
 from gpuq.adapters.supervise import python_module
-from gpuq.api.context import Context
+from gpuq.api.context import ApiContext
 from gpuq.errors import Conflict, Failure
 
 MODULE: Final = "gpuq.programs.retrain"
 
 
-async def retrain(context: Context, *arguments: str) -> Any:
-    """Run the trainer. Raises Conflict while another run of it is under way."""
+async def retrain(context: ApiContext, *arguments: str) -> Any:
+    """Run the trainer; its JSON. Raises Conflict while another training runs, Failure if it fails."""
     if context.training.locked():
         raise Conflict(
             "A training run is already under way.", fix="Wait for it; `gpuq model status` shows its outcome."
@@ -42,14 +42,14 @@ async def retrain(context: Context, *arguments: str) -> Any:
 
 
 async def _until_done(child: asyncio.subprocess.Process, stopping: asyncio.Event) -> tuple[bytes, bytes]:
-    """What the trainer printed; it is ended when we are."""
-    talk = asyncio.ensure_future(child.communicate())
+    """What the trainer printed. It is terminated when this process stops."""
+    output = asyncio.ensure_future(child.communicate())
     stop = asyncio.ensure_future(stopping.wait())
     try:
-        await asyncio.wait({talk, stop}, return_when=asyncio.FIRST_COMPLETED)
-        if not talk.done():
+        await asyncio.wait({output, stop}, return_when=asyncio.FIRST_COMPLETED)
+        if not output.done():
             child.terminate()
-        return await talk
+        return await output
     finally:
         stop.cancel()
 
@@ -61,7 +61,7 @@ def _parse(out: bytes) -> Any:
             return msgspec.json.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue
-    raise Failure("The trainer ended without saying what came of it.")
+    raise Failure("The trainer ended without printing a result.")
 
 
 def _last_line(err: bytes) -> str:

@@ -1,7 +1,7 @@
-"""Listening: the Unix socket of the home, a TCP port, and the note that says which.
+"""Listen on the home's Unix socket and a TCP port, and write down where.
 
-Any number of API processes may run for one home. One of them, the holder of a lock, owns the Unix socket and the
-note; when it ends, the next takes over. Arrives: settings and an application. Leaves: when `stop` is set.
+Several API processes may run for one home. One of them holds a lock and owns the Unix socket and the note `run/http.json`; when
+it ends, the next takes over. All of them serve TCP.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STREAMS_END_WITHIN_S = 3.0
 
 
 def open_tcp(settings: Api) -> socket.socket:
-    """A listening TCP socket. Raises Failure when the port is taken, BadSettings when the address makes no sense."""
+    """A listening TCP socket. Raises Failure if the port is taken, BadSettings for an invalid address."""
     if not 0 <= settings.port <= 65535:
         raise BadSettings(f"[api] port {settings.port} is no TCP port; it must be from 0 to 65535.")
     try:
@@ -59,7 +59,7 @@ def _cannot_listen(settings: Api, error: OSError) -> Failure:
 
 
 def open_unix(path: Path) -> socket.socket:
-    """A listening Unix socket, mode 0600 from its first moment, in place of a stale one: for the lock's holder only."""
+    """A listening Unix socket, created with mode 0600, replacing a stale one. Only for the holder of the lock."""
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
     server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -79,8 +79,8 @@ def open_unix(path: Path) -> socket.socket:
 
 
 @dataclass
-class Front:
-    """The lock's holder: owns the Unix socket and `http.json`."""
+class SocketOwner:
+    """The holder of the lock, which owns the Unix socket and `http.json`."""
 
     home: Home
     runner: web.AppRunner
@@ -89,7 +89,7 @@ class Front:
     _lock: int | None = field(default=None, init=False)
 
     async def take(self) -> bool:
-        """Become the holder if nobody is. Raises Failure when the socket cannot be made."""
+        """Take the lock and open the socket; False if another process holds the lock. Raises Failure."""
         lock = take_lock(self.home.run / "api.lock")
         if lock is None:
             return False
@@ -100,12 +100,12 @@ class Front:
         return True
 
     async def take_later(self) -> None:
-        """Wait until the holder is gone."""
+        """Retry `take` until the holder has ended."""
         while not await self.take():
             await asyncio.sleep(_TAKE_OVER_EVERY_S)
 
     def leave(self) -> None:
-        """Remove what we own."""
+        """Remove the socket and the note, and release the lock."""
         if self._lock is None:
             return
         for path in (self.home.api_socket, note(self.home)):
@@ -115,7 +115,7 @@ class Front:
 
 
 def note(home: Home) -> Path:
-    """Where the page's address and the chosen TCP port are written down."""
+    """The file with the page's address, the TCP port and the owner's pid."""
     return home.run / "http.json"
 
 
@@ -126,9 +126,9 @@ def address(host: str, port: int) -> str:
 
 
 async def serve(
-    app: web.Application, home: Home, settings: Api, stop: asyncio.Event, say: Callable[[str], None]
+    app: web.Application, home: Home, settings: Api, stop: asyncio.Event, log: Callable[[str], None]
 ) -> None:
-    """Serve until `stop` is set. Raises Failure when we cannot listen."""
+    """Serve until `stop` is set. `log` gets a sentence on where. Raises Failure, BadSettings if it cannot listen."""
     tcp = open_tcp(settings)
     port = tcp.getsockname()[1]
     runner = web.AppRunner(
@@ -139,14 +139,14 @@ async def serve(
         max_line_size=_MAX_ADDRESS,
     )
     await runner.setup()
-    front = Front(home, runner, settings.host, port)
+    front = SocketOwner(home, runner, settings.host, port)
     waiting = None
     try:
         if not await front.take():
-            say("Another API process holds the Unix socket; this one serves TCP and takes over when that one ends.")
+            log("Another API process holds the Unix socket; this one serves TCP and takes over when that one ends.")
             waiting = asyncio.create_task(front.take_later())
         await web.SockSite(runner, tcp, backlog=_BACKLOG).start()
-        say(f"Listening on http://{settings.host}:{port} and {home.api_socket}")
+        log(f"Listening on http://{settings.host}:{port} and {home.api_socket}")
         await _run_until(stop)
     finally:
         if waiting is not None:
@@ -156,18 +156,18 @@ async def serve(
 
 
 async def _run_until(stop: asyncio.Event) -> None:
-    """Wait. Tell systemd that we are ready, and now and then that we live, if it asked."""
+    """Wait for `stop`. Notify systemd that the service is ready, and feed its watchdog if one is set."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as line:
         watchdog = WatchDog(line)
         every = watchdog.timeout / 1_000_000 / 3 if watchdog.is_enabled else None
-        _tell(watchdog.ready)
+        _notify(watchdog.ready)
         while not stop.is_set():
-            _tell(watchdog.notify)
+            _notify(watchdog.notify)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(stop.wait(), every)
 
 
-def _tell(say: Callable[[], None]) -> None:
-    """A service manager that does not listen is no reason to stop serving."""
+def _notify(send: Callable[[], None]) -> None:
+    """A service manager that does not answer is no reason to stop serving."""
     with contextlib.suppress(OSError):
-        say()
+        send()

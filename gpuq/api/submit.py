@@ -1,8 +1,8 @@
-"""Submissions on their way into the record, many at a time.
+"""Commits submissions to the record, many at a time, and wakes the dispatcher.
 
-Arrives: records from handlers. Leaves: ids, once they are committed. While one commit runs, what arrives is
-collected for the next, so that many clients share one transaction and one fsync. Then one ring. A ring that fails is
-only counted: the dispatcher reads the record every second anyway.
+While one commit runs, the submissions that come in are collected for the next, so that many clients share one transaction and
+one fsync. After a commit the dispatcher is woken; a wake-up that fails is only counted, because it reads the record every
+second anyway.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Protocol
 
 from gpuq.core.state.job import JobId
@@ -31,17 +30,15 @@ class Record(Protocol):
 
 
 class Bell(Protocol):
-    """Where the ring goes."""
+    """Where the wake-up goes."""
 
     async def add(self, message: Message, /) -> object:
         """Put one message into the dispatcher's inbox. Raises Unreachable."""
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Ask:
-    records: Sequence[JobRecord]
-    answer: asyncio.Future[list[JobId]]
+# Records that are to be committed together, and the future that is given their ids.
+_Batch = tuple[Sequence[JobRecord], asyncio.Future[list[JobId]]]
 
 
 class Committer:
@@ -51,7 +48,7 @@ class Committer:
         self._record = record
         self._committed = committed
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="commit")
-        self._asks: list[_Ask] = []
+        self._batches: list[_Batch] = []
         self._wake = asyncio.Event()
         self._closed = False
         self.submitted = 0
@@ -60,19 +57,19 @@ class Committer:
         """The ids of these jobs, after their commit. All or nothing. Raises what the record raises."""
         if self._closed:
             raise Unreachable("This process is stopping.", fix="Send the submission again in a moment.")
-        ask = _Ask(records, asyncio.get_running_loop().create_future())
-        self._asks.append(ask)
+        answer: asyncio.Future[list[JobId]] = asyncio.get_running_loop().create_future()
+        self._batches.append((records, answer))
         self._wake.set()
-        return await ask.answer
+        return await answer
 
     async def run(self) -> None:
-        """Commit until `close`; what was asked before is still committed."""
-        while not self._closed or self._asks:
+        """Commit until `close`; what was added before it is still committed."""
+        while not self._closed or self._batches:
             await self._wake.wait()
             self._wake.clear()
-            asks, self._asks = self._asks, []
-            if asks:
-                await self._commit(asks)
+            batches, self._batches = self._batches, []
+            if batches:
+                await self._commit(batches)
         self._thread.shutdown(wait=False)
 
     def close(self) -> None:
@@ -80,26 +77,25 @@ class Committer:
         self._closed = True
         self._wake.set()
 
-    async def _commit(self, asks: list[_Ask]) -> None:
+    async def _commit(self, batches: list[_Batch]) -> None:
         try:
-            ids = await self._write([record for ask in asks for record in ask.records])
-        except Exception as error:  # noqa: BLE001 - whatever went wrong belongs to those who asked, not to this task
-            await self._commit_singly(asks, error)
+            ids = await self._write([record for records, _ in batches for record in records])
+        except Exception as error:  # noqa: BLE001 - the callers get it; this task must go on
+            # A record that is away answers no batch, so there is no second try. Any other error may be one bad batch's own.
+            if len(batches) == 1 or isinstance(error, GpuqError):
+                for _, answer in batches:
+                    if not answer.done():
+                        answer.set_exception(error)
+            else:
+                for batch in batches:
+                    await self._commit([batch])
             return
         self._committed()
         position = 0
-        for ask in asks:
-            _answer(ask, ids[position : position + len(ask.records)])
-            position += len(ask.records)
-
-    async def _commit_singly(self, asks: list[_Ask], error: Exception) -> None:
-        """One bad record must not take its companions down; a record that is away answers nobody, so no second try."""
-        if len(asks) == 1 or isinstance(error, GpuqError):
-            for ask in asks:
-                _refuse(ask, error)
-            return
-        for ask in asks:
-            await self._commit([ask])
+        for records, answer in batches:
+            if not answer.done():
+                answer.set_result(ids[position : position + len(records)])
+            position += len(records)
 
     async def _write(self, records: list[JobRecord]) -> list[JobId]:
         ids = await asyncio.get_running_loop().run_in_executor(self._thread, self._record.add_jobs, records)
@@ -107,18 +103,8 @@ class Committer:
         return ids
 
 
-def _answer(ask: _Ask, ids: list[JobId]) -> None:
-    if not ask.answer.done():
-        ask.answer.set_result(ids)
-
-
-def _refuse(ask: _Ask, error: Exception) -> None:
-    if not ask.answer.done():
-        ask.answer.set_exception(error)
-
-
 class Ringer:
-    """Tells the dispatcher to look at the record; rings that come while one is under way become one."""
+    """Wakes the dispatcher after commits; wake-ups that are asked for while one is under way become one."""
 
     def __init__(self, bell: Bell) -> None:
         self._bell = bell
@@ -126,11 +112,11 @@ class Ringer:
         self.failed = 0
 
     def ring(self) -> None:
-        """Ring soon; returns at once."""
+        """Ask for a wake-up; returns at once."""
         self._wanted.set()
 
     async def run(self) -> None:
-        """Ring whenever asked to, until cancelled."""
+        """Send wake-ups until cancelled."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()
@@ -138,5 +124,5 @@ class Ringer:
                 await asyncio.wait_for(self._bell.add(Ring()), _RING_WITHIN_S)
             except (GpuqError, TimeoutError, OSError):
                 self.failed += 1
-            # Under a flood, a ring for each commit would cost more than it tells.
+            # Under a flood of submissions, a wake-up for each commit would cost more than it is worth.
             await asyncio.sleep(_PAUSE_S)

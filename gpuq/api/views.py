@@ -5,7 +5,7 @@ Arrives: `JobRow`, `AttemptRow`, `LiveView`. Leaves: the structs of `schema.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from gpuq.adapters.store.contract import AttemptRow, Entry, JobRow
@@ -17,38 +17,23 @@ from gpuq.api.contract.schema import (
     ForecastView,
     JobLine,
     JobView,
-    LiveNumbers,
     ResidentView,
     VerdictView,
 )
-from gpuq.api.live import LiveDevice, LiveResident, LiveView
-from gpuq.api.messages import RULES, STATES, rfc3339, rfc3339_or_none, sentence
+from gpuq.api.messages import STATES
 from gpuq.core.state.device import Device, Vitals
 from gpuq.core.state.device_names import DeviceNames, natural_order
 from gpuq.core.state.job import ENDED, WAITING, JobState
+from gpuq.format import rfc3339, rfc3339_or_none
+from gpuq.messages.live import DeviceStatus, LiveView, ResidentStatus
+from gpuq.messages.outcome import UNMEASURED
+from gpuq.messages.verdicts import RULES, sentence
 
 _FORECAST_KEYS = ForecastView.__struct_fields__
-_ACTUAL: dict[str, Any] = {
-    "peak_utilization_pct": None,
-    "peak_memory_bytes": None,
-    "alone_rate": None,
-    "shared_rate": None,
-    "slowdown": None,
-    "energy_joules": None,
-    "idle_joules": None,
-    "peak_memory_is_bound": None,
-    "slowdown_basis": None,
-    "slowdown_otherwise": [],
-    "blink": None,
-    "not_counted": None,
-    "step_processes": None,
-    "foreign_load": None,
-    "held_back": None,
-    "utilization_is_bound": None,
-    "disturbed_rate": None,
-    "partners": [],
-    "memory_cause": None,
-}
+# What a `ResidentView` shows of a `ResidentStatus` as it is.
+_RESIDENT_KEYS = (
+    "job", "attempt", "memory_bytes", "utilization_pct", "steps", "rate", "slowdown", "expected_slowdown",
+)  # fmt: skip
 
 
 def forecast_view(plain: Mapping[str, Any] | None, total_memory: int | None) -> ForecastView | None:
@@ -83,11 +68,6 @@ def verdict_view(plain: Mapping[str, Any] | None, names: DeviceNames) -> Verdict
     )
 
 
-def actual_view(plain: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What was measured; each key the schema names is there."""
-    return {**_ACTUAL, **(plain or {})}
-
-
 def attempt_view(row: AttemptRow, names: DeviceNames) -> AttemptView:
     """One attempt."""
     launched = row.launch.get("attempt") or {}
@@ -110,7 +90,7 @@ def attempt_view(row: AttemptRow, names: DeviceNames) -> AttemptView:
         model_version=row.model_version,
         forecast=forecast,
         verdict=verdict_view(row.launch.get("verdict"), names),
-        actual=actual_view(row.actual),
+        actual=row.actual or UNMEASURED,
     )
 
 
@@ -171,7 +151,6 @@ def _line(
     placed = None if row.state in WAITING else last
     resident = live.resident(row.id) if live is not None and row.state not in WAITING | ENDED else None
     launched = (placed.launch.get("attempt") or {}) if placed else {}
-    actual = actual_view(placed.actual if placed else None)
     devices = list(placed.devices) if placed else []
     device_names = [names.of(device) for device in devices]
     return {
@@ -197,12 +176,12 @@ def _line(
         "partners": list(resident.partners) if resident else [],
         "exit_code": placed.exit_code if placed else None,
         "log_path": last.log_path if last else None,
-        "live": live_numbers(resident),
+        "live": resident.numbers if resident else None,
         "position": position,
         "expected_start": expected_start(live.starts.get(row.id) if live and row.state is JobState.PENDING else None),
         "forecast": forecast_view(launched.get("forecast") or forecast, names.memory_of(devices)),
         "verdict": verdict_view(row.verdict or (placed.launch.get("verdict") if placed else None), names),
-        "actual": actual,
+        "actual": (placed.actual if placed else None) or UNMEASURED,
     }
 
 
@@ -246,24 +225,6 @@ def expected_start(moments: tuple[float, float] | None) -> ExpectedStart | None:
     return ExpectedStart(p50=rfc3339(p50), p50_unix=p50, p90=rfc3339(p90), p90_unix=p90)
 
 
-def live_numbers(resident: LiveResident | None) -> LiveNumbers | None:
-    """What a resident uses now."""
-    if resident is None:
-        return None
-    return LiveNumbers(
-        memory_bytes=resident.memory_bytes,
-        utilization_pct=resident.utilization_pct,
-        steps=resident.steps,
-        rate=resident.rate,
-        slowdown=resident.slowdown,
-        slowdown_basis=resident.slowdown_basis,
-        expected_slowdown=resident.expected_slowdown,
-        blink=resident.blink,
-        not_counted=resident.not_counted,
-        step_processes=resident.step_processes,
-    )
-
-
 def device_views(
     known: Sequence[Device],
     live: LiveView | None,
@@ -271,16 +232,36 @@ def device_views(
     job_names: Mapping[int, str | None],
     attempts: Mapping[int, AttemptRow],
 ) -> list[DeviceView]:
-    """Every device of the record and of the live view, by host and index."""
+    """Every device of the record and of the live view, by host and index; a device without a fresh reading has null numbers."""
     seen = {device.id: device for device in live.devices} if live else {}
-    views = [_live_device(device, names, job_names, attempts) for device in seen.values()]
-    views += [_silent_device(device, names, job_names, attempts) for device in known if device.id not in seen]
+    unseen = [_without_reading(device, attempts.values()) for device in known if device.id not in seen]
+    views = [_device_view(device, names, job_names, attempts) for device in (*seen.values(), *unseen)]
     return sorted(views, key=lambda view: (view.host, view.backend, natural_order(view.index), view.id))
 
 
-def _live_device(
-    device: LiveDevice, names: DeviceNames, job_names: Mapping[int, str | None], attempts: Mapping[int, AttemptRow]
+def _without_reading(device: Device, attempts: Iterable[AttemptRow]) -> DeviceStatus:
+    """A device that is not in the live view. The record still has the attempts that were launched on it."""
+    residents = [
+        ResidentStatus(job=row.job, attempt=row.number, started_at=row.started_at)
+        for row in attempts
+        if device.id in row.devices
+    ]
+    return DeviceStatus(
+        id=device.id,
+        host=device.host,
+        backend=device.backend,
+        type=device.type,
+        total_memory_bytes=device.total_memory,
+        sharing=device.sharing,
+        index=device.index,
+        residents=tuple(residents),
+    )
+
+
+def _device_view(
+    device: DeviceStatus, names: DeviceNames, job_names: Mapping[int, str | None], attempts: Mapping[int, AttemptRow]
 ) -> DeviceView:
+    vitals = device.vitals or Vitals()
     return DeviceView(
         id=device.id,
         name=names.of(device.id),
@@ -296,7 +277,13 @@ def _live_device(
         utilization_pct=device.utilization_pct,
         unwell=device.unwell,
         processes_visible=device.processes_visible,
-        **_vitals(device.vitals or Vitals()),
+        power_watts=vitals.power_watts,
+        energy_joules=vitals.energy_joules,
+        temperature_c=vitals.temperature_c,
+        sm_activity_pct=vitals.sm_activity_pct,
+        memory_bandwidth_pct=vitals.memory_bandwidth_pct,
+        throttling=None if vitals.throttling is None else list(vitals.throttling),
+        xids=None if vitals.xids is None else {str(xid): count for xid, count in vitals.xids},
         read_at=rfc3339_or_none(device.read_at),
         residents=[
             _resident(one, job_names, attempts.get(one.job), device.total_memory_bytes) for one in device.residents
@@ -304,59 +291,13 @@ def _live_device(
     )
 
 
-def _vitals(vitals: Vitals) -> dict[str, Any]:
-    return {
-        "power_watts": vitals.power_watts,
-        "energy_joules": vitals.energy_joules,
-        "temperature_c": vitals.temperature_c,
-        "sm_activity_pct": vitals.sm_activity_pct,
-        "memory_bandwidth_pct": vitals.memory_bandwidth_pct,
-        "throttling": None if vitals.throttling is None else list(vitals.throttling),
-        "xids": None if vitals.xids is None else {str(xid): count for xid, count in vitals.xids},
-    }
-
-
-def _silent_device(
-    device: Device, names: DeviceNames, job_names: Mapping[int, str | None], attempts: Mapping[int, AttemptRow]
-) -> DeviceView:
-    """A device nobody reports on now. Who was put on it is still in the record."""
-    here = [row for row in attempts.values() if device.id in row.devices]
-    residents = [LiveResident(job=row.job, attempt=row.number, started_at=row.started_at) for row in here]
-    return DeviceView(
-        id=device.id,
-        name=names.of(device.id),
-        index=device.index,
-        host=device.host,
-        backend=device.backend,
-        kind=device.type,
-        total_memory_bytes=device.total_memory,
-        sharing=device.sharing,
-        used_memory_bytes=None,
-        promised_memory_bytes=None,
-        foreign_memory_bytes=None,
-        utilization_pct=None,
-        unwell=None,
-        processes_visible=None,
-        **_vitals(Vitals()),
-        read_at=None,
-        residents=[_resident(one, job_names, attempts.get(one.job), device.total_memory) for one in residents],
-    )
-
-
 def _resident(
-    resident: LiveResident, names: Mapping[int, str | None], row: AttemptRow | None, total_memory: int
+    resident: ResidentStatus, names: Mapping[int, str | None], row: AttemptRow | None, total_memory: int
 ) -> ResidentView:
     launched = (row.launch.get("attempt") or {}) if row else {}
     return ResidentView(
-        job=resident.job,
-        attempt=resident.attempt,
+        **{name: getattr(resident, name) for name in _RESIDENT_KEYS},
         name=names.get(resident.job),
-        memory_bytes=resident.memory_bytes,
-        utilization_pct=resident.utilization_pct,
-        steps=resident.steps,
-        rate=resident.rate,
-        slowdown=resident.slowdown,
-        expected_slowdown=resident.expected_slowdown,
         started_at=rfc3339_or_none(resident.started_at),
         partners=list(resident.partners),
         forecast=forecast_view(launched.get("forecast"), total_memory),

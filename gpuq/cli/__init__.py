@@ -1,1 +1,1 @@
-"""The command: a client of the HTTP API and nothing more. One verb per file; `main` imports only the one asked for."""
+"""The command: a client of the HTTP API. One module per verb; `main` imports only the verb that was typed."""

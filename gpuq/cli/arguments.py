@@ -1,20 +1,31 @@
-"""What all verbs share of argparse: the common options, errors with their fix, options that end at the script."""
+"""What all verbs share of argparse: the common options, errors with their fix, options that end at the script.
+
+An option of gpuq that is typed after the script belongs to the script. `warn_misplaced` warns where that is probably a mistake.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Iterable
+from pathlib import Path
 
-from gpuq.cli.format import terminal_width
+from gpuq.cli import console
 from gpuq.errors import BadInput
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import ast
     from typing import NoReturn
+
+    from gpuq.cli.client import Record
+
+# What scripts call their parsed options; `time.time` and `self.name` are none.
+_PARSED = frozenset({"args", "arg", "opt", "opts", "options", "cfg", "conf", "config", "flags", "hparams", "params"})
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser for one verb. Options are never guessed from a prefix: a new one would change old scripts."""
+    """An argument parser for one verb. Options are not abbreviated: a new option could change what an old script means."""
 
     def __init__(self, verb: str, summary: str, *, usage: str | None = None, epilog: str | None = None) -> None:
         super().__init__(
@@ -25,7 +36,7 @@ class Parser(argparse.ArgumentParser):
             allow_abbrev=False,
             formatter_class=_formatter,
         )
-        # A value such as `-5%` or `-1G` is a value, so that the option's own check can say what is wrong with it.
+        # Let argparse take `-5%` or `-1G` for a value, so that the check of the option itself can say what is wrong with it.
         self._negative_number_matcher = re.compile(r"-\.?\d")
         self._command: list[str] = []
         self.add_argument("--json", action="store_true", help="print JSON, the same as the HTTP API's")
@@ -37,7 +48,7 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
-        """Raise BadInput instead of printing the whole usage."""
+        """Raise BadInput with a suggestion, where argparse would print the usage and exit."""
         message = message.removeprefix("argument ")
         option, _, trouble = message.partition(": ")
         if trouble.startswith("expected one argument"):
@@ -46,7 +57,7 @@ class Parser(argparse.ArgumentParser):
             message = f"`{self.prog}` needs {trouble}"
         unknown = message.partition("unrecognized arguments: ")[2].split(" ")
         name = unknown[0].partition("=")[0]
-        near = self._like(name)
+        near = self._similar(name)
         meant = f" Did you mean {' or '.join(f'`{option}`' for option in near)}?" if near else ""
         if self._command and name.startswith("-"):
             raise BadInput(
@@ -56,17 +67,17 @@ class Parser(argparse.ArgumentParser):
         raise BadInput(f"{message}.{meant}", fix=f"`{self.prog} --help` shows what it takes.")
 
     def _reordered(self, unknown: list[str]) -> str:
-        """The command with the unknown options behind its script, where the script is plain to see."""
-        place = next((i for i, word in enumerate(self._command) if word.endswith(".py")), None)
-        if place is None or "--" in self._command:
+        """`: COMMAND` with the unknown options moved behind its script; empty if no word of it is a script."""
+        script = next((i for i, word in enumerate(self._command) if word.endswith(".py")), None)
+        if script is None or "--" in self._command:
             return ""
-        words = [self._command[place], *unknown, *self._command[:place], *self._command[place + 1 :]]
+        words = [self._command[script], *unknown, *self._command[:script], *self._command[script + 1 :]]
         from shlex import join
 
         return f": {join(words)}"
 
-    def _like(self, word: str) -> list[str]:
-        """Options that hold this one's letters, else the one that looks most like it."""
+    def _similar(self, word: str) -> list[str]:
+        """Up to three options that contain this word, else the most similar one."""
         from difflib import get_close_matches
 
         options = [option for option in self._option_string_actions if option.startswith("--")]
@@ -76,9 +87,9 @@ class Parser(argparse.ArgumentParser):
         return holding[:3] or get_close_matches(word, options, n=1, cutoff=0.75)
 
     def split(self, words: list[str]) -> tuple[list[str], bool, list[str]]:
-        """Our own options, whether `--` ended them, and the command: everything from the first word that is no option.
+        """(our own options, whether `--` ended them, the command). The command begins at the first word that is no option.
 
-        argparse would look for our options inside the user's command too.
+        argparse would search the user's command for our options as well.
         """
         own, verbatim, self._command = self._split(words)
         return own, verbatim, self._command
@@ -112,8 +123,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
-    """argparse's own, told the width: to find it out itself it would import shutil and three compressors."""
-    return argparse.RawDescriptionHelpFormatter(prog, width=min(100, terminal_width()) - 2)
+    """argparse's formatter with a width. To determine the width itself, it would import shutil and three compressors."""
+    return argparse.RawDescriptionHelpFormatter(prog, width=min(100, console.terminal_width()) - 2)
 
 
 def add_ids(parser: Parser, *, optional: bool = False) -> None:
@@ -134,3 +145,74 @@ def one_id(word: str) -> int:
     if len(ids) != 1:
         raise BadInput(f"`{word}` names {len(ids)} jobs, and this takes one.", fix="Give one id.")
     return ids[0]
+
+
+# --- options of ours behind the script ------------------------------------------------------------------------------
+
+
+def warn_misplaced(options: Iterable[str], body: Record) -> None:
+    """Warn about gpuq's `options` that were typed after a script which does not define them: the script gets them there.
+
+    Python scripts only: a shell script may pass its arguments on to anything.
+    """
+    found = misplaced(options, body)
+    if found:
+        script = Path(body["script"]).name
+        names, them = " and ".join(f"`{option}`" for option in found), "it" if len(found) == 1 else "them"
+        goes = "goes" if len(found) == 1 else "go"
+        console.note(
+            f"gpuq: warning: {names} after {script} {goes} to the script, which does not seem to define {them}."
+        )
+        console.note(f"  If gpuq is meant, put {them} before {script}.")
+
+
+def misplaced(options: Iterable[str], body: Record) -> list[str]:
+    """Those of `options` among the script's arguments that neither the script nor a module beside it mentions, as typed."""
+    known = set(options)
+    typed = dict.fromkeys(option for word in _arguments(body) if (option := word.partition("=")[0]) in known)
+    if not typed:
+        return []
+    from gpuq.script.source import trees
+
+    found = trees(Path(body["script"]), Path(body["cwd"]))
+    return [option for option in typed if found and not any(_mentions(tree, option) for tree in found)]
+
+
+def _arguments(body: Record) -> list[str]:
+    """The words of the command after its script."""
+    command, name = list(body["command"]), Path(body.get("script") or "").name
+    place = next((i for i, word in enumerate(command) if name and Path(word).name == name), len(command))
+    return command[place + 1 :]
+
+
+def _mentions(tree: ast.Module, option: str) -> bool:
+    """Whether the source defines or reads the option: as a text `--gpu-mem` or `gpu_mem`, a parameter, a field, a setting of the
+    module, or `args.gpu_mem`. Libraries make options of all of them."""
+    import ast
+
+    name = option.removeprefix("--").replace("-", "_")
+    spelt = re.compile(rf"(?<![\w-])--{name.replace('_', '[-_]')}(?![\w-])")
+    for node in ast.walk(tree):
+        match node:
+            case ast.Constant(value=str(text)) if text == name or spelt.search(text):
+                return True
+            case ast.arg(arg=parameter) if parameter == name:
+                return True
+            case ast.Attribute(attr=read, value=ast.Name(id=holder)) if read == name and holder.lower() in _PARSED:
+                return True
+            case ast.Module(body=body) | ast.ClassDef(body=body) if name in _assigned(body):
+                return True
+    return False
+
+
+def _assigned(body: Iterable[ast.stmt]) -> set[str]:
+    """The names that the statements of a module or a class set."""
+    import ast
+
+    found: set[str] = set()
+    for statement in body:
+        targets = statement.targets if isinstance(statement, ast.Assign) else []
+        if isinstance(statement, ast.AnnAssign):
+            targets = [statement.target]
+        found.update(target.id for target in targets if isinstance(target, ast.Name))
+    return found

@@ -1,7 +1,7 @@
 """What a submission takes along from where it was typed: command, interpreter, environment, script hash, git state.
 
-Arrives: the words after the options, the environment, the directory. Leaves: the parts of a submission, or
-BadInput with the fix. Only variables on a list go along, and none whose name looks like a secret, unless asked for by name.
+Only variables on a list are passed, and none whose name looks like a secret, unless the user names it. Raises BadInput for what
+could not start.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ PASSED_NAMES = frozenset({
 PASSED_PREFIXES = ("LC_", "CONDA_", "XDG_", "KERAS_", "TF_", "JAX_", "XLA_", "PYTORCH_", "TORCH_")
 PASSED_PREFIXES_OF_LIBRARIES = ("OMP_", "MKL_", "OPENBLAS_", "NUMEXPR_", "NCCL_")
 SECRET_WORDS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "KEY", "CREDENTIAL")
-# One string handed to execve may not be longer (MAX_ARG_STRLEN); gpuq.submission has the same number.
+# The longest string that execve accepts (MAX_ARG_STRLEN); `gpuq.submission` has the same number.
 MAX_TEXT = 131_072
-# As in gpuq.submission, less the interpreter that is put before a script.
+# The limit of `gpuq.submission`, less the interpreter that is put before a script.
 MAX_WORDS = 4095
 HASHED_BYTES = 16 * 2**20
 _CONFIGS = (".json", ".toml", ".yaml", ".yml", ".ini", ".cfg")
@@ -40,7 +40,7 @@ _HASH_BLOCK = 2**20
 
 @dataclass(frozen=True)
 class Command:
-    """What to start, the script in it if there is one, and what it is to read on standard input."""
+    """The words to execute, the script among them if there is one, and the text for standard input if any."""
 
     words: tuple[str, ...]
     script: Path | None = None
@@ -56,7 +56,7 @@ def command(
     cwd: Path,
     read: Callable[[], str] = piped.read,
 ) -> Command:
-    """The command that `words` mean. `verbatim`: they followed `--`; `read` gives a script from standard input.
+    """The command for the typed `words`. `verbatim`: they followed `--`; `read` returns a script from standard input.
 
     Raises BadInput for what could not start.
     """
@@ -84,21 +84,21 @@ def command(
 def _piped_script(
     arguments: Sequence[str], script: str, python: str | None, environ: Mapping[str, str], cwd: Path
 ) -> Command:
-    """`gpuq submit -`: the script runs as the same file would."""
+    """The command for `gpuq submit -`: the script runs as the same file would."""
     named = piped.interpreter_in(script)
     if named is not None:
         return Command((_program(named[0], environ, cwd), *named[1:], "/dev/stdin", *arguments), stdin=script)
     return Command((interpreter(python, cwd / "-", environ, cwd), "-", *arguments), stdin=script)
 
 
-def interpreter(asked: str | None, script: Path, environ: Mapping[str, str], cwd: Path) -> str:
-    """The Python to run `script`: the one asked for, the active environment's, a `.venv` beside it, else PATH's.
+def interpreter(named: str | None, script: Path, environ: Mapping[str, str], cwd: Path) -> str:
+    """The Python for `script`: `named`, else the active environment's, else a `.venv` beside it or here, else PATH's.
 
-    The path is kept as it is, links and all: it is how a virtual environment knows itself.
+    Links in the path are kept, because a virtual environment identifies itself by them.
     """
-    if asked:
-        _check_interpreter(asked, environ, cwd)
-        return _program(asked, environ, cwd)
+    if named:
+        _check_interpreter(named, environ, cwd)
+        return _program(named, environ, cwd)
     candidates = [
         Path(environ[name]) / "bin" / "python" for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if environ.get(name)
     ]
@@ -112,18 +112,18 @@ def interpreter(asked: str | None, script: Path, environ: Mapping[str, str], cwd
     return str(cwd / found)
 
 
-def _check_interpreter(asked: str, environ: Mapping[str, str], cwd: Path) -> None:
-    path = absolute(asked, cwd)
+def _check_interpreter(named: str, environ: Mapping[str, str], cwd: Path) -> None:
+    path = absolute(named, cwd)
     if path.is_dir():
-        raise BadInput(f"--python `{asked}` is a folder.", fix=f"Name the interpreter in it: {asked}/bin/python")
-    if "/" in asked and not path.exists():
-        raise BadInput(f"--python `{asked}`: there is no such file.", fix="Name an interpreter, or leave --python out.")
-    if "/" not in asked and shutil.which(asked, path=environ.get("PATH")) is None:
-        raise BadInput(f"--python `{asked}` is not on PATH.", fix="Name an interpreter by its path.")
+        raise BadInput(f"--python `{named}` is a folder.", fix=f"Name the interpreter in it: {named}/bin/python")
+    if "/" in named and not path.exists():
+        raise BadInput(f"--python `{named}`: there is no such file.", fix="Name an interpreter, or leave --python out.")
+    if "/" not in named and shutil.which(named, path=environ.get("PATH")) is None:
+        raise BadInput(f"--python `{named}` is not on PATH.", fix="Name an interpreter by its path.")
 
 
 def environment(environ: Mapping[str, str], pass_globs: Iterable[str], settings: Iterable[str]) -> dict[str, str]:
-    """The variables that go along: the listed ones, those that match `--pass-env`, and those set with `-e`."""
+    """The variables that are passed: the listed ones, those that match `--pass-env`, and those set with `-e`."""
     globs = list(pass_globs)
     env = {
         name: value
@@ -140,18 +140,18 @@ def environment(environ: Mapping[str, str], pass_globs: Iterable[str], settings:
 
 
 def unmatched(environ: Mapping[str, str], pass_globs: Iterable[str]) -> list[str]:
-    """Those of the `--pass-env` patterns that no variable's name matches."""
+    """The `--pass-env` patterns that match no variable."""
     return [glob for glob in pass_globs if not any(fnmatchcase(name, glob) for name in environ)]
 
 
 def absolute(typed: str, cwd: Path) -> Path:
-    """The absolute path of what was typed, with `..` resolved: it names the script, and so the kind of work."""
+    """The absolute path of a typed one, with `..` resolved, because the script's path identifies the kind of work."""
     path = cwd / Path(typed).expanduser()
     return path.parent.resolve() / path.name if ".." in path.parts else path
 
 
 def is_listed(name: str) -> bool:
-    """Whether a variable goes along unasked."""
+    """Whether a variable is passed without an option."""
     listed = name in PASSED_NAMES or name.startswith(PASSED_PREFIXES + PASSED_PREFIXES_OF_LIBRARIES)
     return listed and not any(word in name.upper() for word in SECRET_WORDS)
 
@@ -173,18 +173,18 @@ def script_sha256(script: Path) -> str | None:
 
 
 def hints(command: Command, folder: Path) -> dict[str, object] | None:
-    """What the script says of the job before it runs, the command's words considered; None for nothing."""
-    place = _script_place(command, folder)
-    if place is None and not any(word.endswith(_CONFIGS) for word in command.words):
+    """What can be read of the job in its script and its command's arguments; None if there is nothing to read."""
+    found = _python_script(command, folder)
+    if found is None and not any(word.endswith(_CONFIGS) for word in command.words):
         return None
     from gpuq.script.hints import hints as read
 
-    script, arguments = (None, command.words[1:]) if place is None else place
+    script, arguments = (None, command.words[1:]) if found is None else found
     return read(script, arguments, folder)
 
 
-def _script_place(command: Command, folder: Path) -> tuple[Path, tuple[str, ...]] | None:
-    """The Python script that a command comes to, behind whatever launcher, and the words after it."""
+def _python_script(command: Command, folder: Path) -> tuple[Path, tuple[str, ...]] | None:
+    """(the Python script that the command runs, also through a launcher, the words after it); None without one."""
     words = command.words
     for i, word in enumerate(words):
         if word == "-c":
@@ -202,7 +202,7 @@ def _script_place(command: Command, folder: Path) -> tuple[Path, tuple[str, ...]
 
 @cache
 def git_state(folder: Path) -> tuple[str | None, bool | None]:
-    """(commit, whether tracked files differ from it) of the work tree around `folder`; None: not quickly known."""
+    """(commit, whether tracked files differ from it) of the work tree around `folder`; None where git has no quick answer."""
     if not any((parent / ".git").exists() for parent in (folder, *folder.parents)):
         return None, None
     commit = _git(folder, "rev-parse", "--verify", "HEAD")
@@ -215,7 +215,7 @@ def git_state(folder: Path) -> tuple[str | None, bool | None]:
 def _git(folder: Path, *arguments: str) -> str | None:
     import subprocess
 
-    # A repository may name programs of its own to run; asking for its state must not start them.
+    # A repository's configuration may name programs to run, which a query of its state must not start.
     safe = ["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]
     try:
         done = subprocess.run(
@@ -277,7 +277,7 @@ def _check_executable(path: Path, typed: str) -> None:
 
 
 def _script_of(words: Sequence[str], cwd: Path) -> Path | None:
-    """The script in a command like `python -u train.py`: it tells the kind of work."""
+    """The script in a command like `python -u train.py`, which identifies the kind of work; None without one."""
     if not Path(words[0]).name.startswith("python"):
         path = absolute(words[0], cwd)
         return path if "/" in words[0] and path.is_file() else None
@@ -337,7 +337,7 @@ def _check_text(words: Sequence[str]) -> None:
 
 
 def is_text(value: str) -> bool:
-    """Whether it can be written as UTF-8; a word of the command line may hold any bytes."""
+    """Whether the text is valid UTF-8, which words of a command line need not be."""
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
@@ -346,7 +346,7 @@ def is_text(value: str) -> bool:
 
 
 def current_folder() -> Path:
-    """Where the command was typed. Raises BadInput if it was deleted meanwhile."""
+    """The working directory. Raises BadInput if it was deleted."""
     try:
         return Path.cwd()
     except FileNotFoundError:

@@ -1,7 +1,7 @@
 """The HTTP API from the caller's side: `http.client` over the home's Unix socket, or over TCP with the token.
 
-Arrives: a path and plain values. Leaves: plain JSON, or a `gpuq.errors` object made of the server's problem document.
-Nothing is sent twice unless it carries an idempotency key or only reads.
+Calls return plain JSON, or raise the `gpuq.errors` class that the server's problem document names. A request is repeated only
+if it reads or carries an idempotency key.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ import http.client
 import json
 import os
 import socket
-import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from gpuq.cli import console
 from gpuq.errors import BadInput, Conflict, Failure, GpuqError, NeverFits, NotFound, NotPermitted, Unreachable
 from gpuq.home import Home
 
@@ -30,10 +30,10 @@ else:
 TIMEOUT_S = 30.0
 RETRY_S = 10.0
 AWAY_S = 60.0
-"""How long an endpoint is waited for that other parts of its gpuq wait for too."""
-_SAY_AFTER_S = 1.0
+"""How long the command waits for an endpoint that is away while other parts of its gpuq run."""
+_NOTE_AFTER_S = 1.0
 _LOOK_EVERY_S = 0.2
-# Each service holds the lock of its name for as long as it lives; the kernel frees it.
+# Each service holds the lock of its name while it runs; the kernel releases it when the service ends.
 _LOCKS = ("up.lock", "dispatcher.lock", "worker.lock")
 _BY_EXIT_CODE: dict[int, type[GpuqError]] = {
     cls.exit_code: cls for cls in (BadInput, NotFound, Unreachable, NotPermitted, Conflict, NeverFits)
@@ -52,7 +52,7 @@ _SOCKET_PATH_BYTES = 107
 
 
 class Lost(Unreachable):
-    """The connection broke after the request was sent: it may or may not have been carried out."""
+    """The connection broke after the request was sent, so it is unknown whether it was carried out."""
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -63,7 +63,7 @@ class _UnixConnection(http.client.HTTPConnection):
         self.path = path
 
     def connect(self) -> None:
-        """Connect; a path too long for the kernel is reached through its folder."""
+        """Connect. A path that is too long for a socket address is reached through a descriptor of its folder."""
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.sock.settimeout(self.timeout)
         if len(os.fsencode(self.path)) <= _SOCKET_PATH_BYTES:
@@ -79,8 +79,8 @@ class _UnixConnection(http.client.HTTPConnection):
 class Client:
     """One gpuq. Keeps its connection between calls.
 
-    An endpoint that is away is waited for, up to `away_s`, while another part of its gpuq is alive: that one's supervisor brings
-    it back. Over TCP no other part can be seen, so nothing is waited for.
+    While the endpoint is away but another part of its gpuq runs, calls wait up to `away_s` seconds: the supervisor restarts the
+    endpoint. Over TCP other parts cannot be seen, so calls do not wait.
     """
 
     def __init__(
@@ -95,19 +95,19 @@ class Client:
 
     @classmethod
     def of(cls, options: argparse.Namespace, *, away_s: float = AWAY_S) -> Client:
-        """The gpuq that the command line names."""
+        """The gpuq that the command line names with --host, else the environment's."""
         return cls(options.host, away_s=away_s)
 
     def get(self, path: str, **query: object) -> Any:
-        """The JSON at `path`; keys of `query` that are None are left out."""
+        """The JSON at `path`; parameters whose value is None are left out. Raises GpuqError."""
         return self._call("GET", with_query(path, query), None, {})
 
     def look(self, path: str) -> Any:
-        """The JSON at `path`, whatever the status says: a probe that answers 503 has still answered."""
+        """The JSON at `path`, whatever the status: a probe that returns 503 has answered."""
         return _parse(self._read(self._send("GET", path, None, {})))
 
     def server_time(self) -> float | None:
-        """The daemon's clock as Unix seconds, from its Date header."""
+        """The server's clock in Unix seconds, from its Date header; None without one."""
         response = self._send("GET", "/livez", None, {})
         self._read(response)
         from email.utils import parsedate_to_datetime
@@ -118,9 +118,9 @@ class Client:
             return None
 
     def post(self, path: str, body: object = None, *, key: str | None = None, patient: bool = False) -> Any:
-        """The JSON answer to a POST. With `key`, an answer that was lost is asked for again, for up to ten seconds.
+        """The JSON answer to a POST. With an idempotency `key` it is repeated for up to ten seconds if the answer is lost.
 
-        `patient`: the answer may take minutes.
+        `patient`: without a timeout, because the answer may take minutes.
         """
         payload = json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
@@ -131,7 +131,7 @@ class Client:
         return self._call_until_answered(path, payload, {**headers, "Idempotency-Key": key})
 
     def stream(self, path: str, **query: object) -> Iterator[bytes]:
-        """The body at `path` as it comes. Ends when the server closes it; raises Lost when it breaks off."""
+        """The body at `path` in chunks as they come, until the server ends it. Raises Lost if it breaks off."""
         response = self._send("GET", with_query(path, query), None, {"Accept": "*/*"})
         if response.status >= 400:
             raise _problem(response.status, self._read(response))
@@ -146,7 +146,7 @@ class Client:
             self._connection.close()
 
     def piece(self, path: str, **query: object) -> tuple[bytes, http.client.HTTPMessage]:
-        """The bytes at `path`, and the answer's headers."""
+        """(body at `path`, headers of the answer)."""
         response = self._send("GET", with_query(path, query), None, {"Accept": "*/*"})
         raw = self._read(response)
         if response.status >= 400:
@@ -154,7 +154,7 @@ class Client:
         return raw, response.headers
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._connection.close()
 
     def _call_until_answered(self, path: str, payload: bytes, headers: Mapping[str, str]) -> Any:
@@ -167,7 +167,7 @@ class Client:
                 if time.monotonic() > deadline:
                     raise
             except Unreachable:
-                # Only once a request was sent do we insist: before that, nobody heard us and the user is told at once.
+                # Repeated only after a request was sent. Before that nothing has happened, and the user learns it at once.
                 if deadline is None or time.monotonic() > deadline:
                     raise
             time.sleep(0.2)
@@ -182,12 +182,12 @@ class Client:
         return answer
 
     def _warn(self, answer: Any) -> None:
-        """Say once that the dispatcher gives no sign of life, where the answer says so."""
+        """Write a note, once, if the answer says that the dispatcher is stale or absent."""
         if isinstance(answer, dict) and isinstance(jobs := answer.get("jobs"), list) and jobs:
             answer = jobs[0]
         if isinstance(answer, dict) and answer.get("dispatcher") in {"stale", "absent"} and not self._warned:
             self._warned = True
-            talk(
+            console.note(
                 "gpuq: the dispatcher gives no sign of life: jobs are kept and run on, but none starts until it is back.\n"
                 "  `gpuq doctor` checks each part."
             )
@@ -202,7 +202,7 @@ class Client:
             return self._connection.getresponse()
         except (http.client.HTTPException, OSError) as error:
             self._connection.close()
-            # Reading may be done twice: the endpoint was restarted, or it closed a connection that we had kept.
+            # A read may be repeated: the endpoint was restarted, or has closed the connection that we had kept.
             if method == "GET" and again and not isinstance(error, TimeoutError):
                 return self._send(method, path, payload, headers, again=False)
             raise Lost(
@@ -211,7 +211,7 @@ class Client:
             ) from error
 
     def _connect(self) -> None:
-        started, said = time.monotonic(), False
+        started, noted = time.monotonic(), False
         while True:
             try:
                 self._connection.connect()
@@ -220,20 +220,20 @@ class Client:
                 away_s = time.monotonic() - started
                 if away_s >= self._away_s or not self._comes_back(error):
                     raise _unreachable(self.address, error) from error
-                if away_s >= _SAY_AFTER_S and not said:
-                    said = True
-                    talk(f"gpuq: the endpoint does not answer; waiting for it, up to {self._away_s:.0f} s.")
+                if away_s >= _NOTE_AFTER_S and not noted:
+                    noted = True
+                    console.note(f"gpuq: the endpoint does not answer; waiting for it, up to {self._away_s:.0f} s.")
                 time.sleep(_LOOK_EVERY_S)
             else:
                 return
 
     def _comes_back(self, error: OSError) -> bool:
-        """Whether the endpoint is merely away: another part of the gpuq whose socket this is holds its lock."""
+        """Whether the endpoint should return: another part of the gpuq that owns this socket holds its lock."""
         if not isinstance(error, FileNotFoundError | ConnectionRefusedError):
             return False
         if not isinstance(self._connection, _UnixConnection):
             return False
-        return any(_is_held(self._connection.path.with_name(name)) for name in _LOCKS)
+        return any(is_held(self._connection.path.with_name(name)) for name in _LOCKS)
 
     def _read(self, response: http.client.HTTPResponse) -> bytes:
         try:
@@ -260,7 +260,7 @@ class Client:
         return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
 
 
-def _is_held(lock: Path) -> bool:
+def is_held(lock: Path) -> bool:
     """Whether a process holds this lock file."""
     import fcntl
 
@@ -269,7 +269,7 @@ def _is_held(lock: Path) -> bool:
     except OSError:
         return False
     try:
-        # Shared: two commands that look at once do not take each other for a service.
+        # A shared lock, so that two commands that check at once do not take each other for a service.
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except OSError:
         return True
@@ -279,22 +279,12 @@ def _is_held(lock: Path) -> bool:
 
 
 def new_key() -> str:
-    """A fresh idempotency key."""
+    """A random idempotency key."""
     return os.urandom(16).hex()
 
 
-def talk(text: str) -> None:
-    """Say something to the person; data goes to stdout, talk to stderr."""
-    print(text, file=sys.stderr, flush=True)
-
-
-def print_json(value: object) -> None:
-    """Print plain JSON for a program to read."""
-    print(json.dumps(value, indent=2, ensure_ascii=False))
-
-
 def with_query(path: str, query: Mapping[str, object]) -> str:
-    """`path` with those values of `query` that are not None."""
+    """`path` with the parameters of `query` that are not None."""
     given = {name: str(value) for name, value in query.items() if value is not None}
     if not given:
         return path
@@ -332,7 +322,7 @@ def _parse(raw: bytes) -> Any:
 
 
 def _problem(status: int, raw: bytes) -> GpuqError:
-    """The error in an RFC 9457 problem document, or the best that the status alone allows."""
+    """The error of an RFC 9457 problem document; without one, chosen by the HTTP status."""
     try:
         body = json.loads(raw)
     except ValueError:
@@ -357,7 +347,7 @@ def _unreachable(address: str, error: OSError) -> GpuqError:
 
 
 def _own_closed_folder(address: str) -> Path | None:
-    """The folder above the socket that its owner, the caller, may not enter; None where that is not the reason."""
+    """The caller's own folder above the socket that lacks its execute permission; None if there is none."""
     for folder in reversed(Path(address.removeprefix("unix://")).parents):
         try:
             status = folder.stat()

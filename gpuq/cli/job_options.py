@@ -1,6 +1,7 @@
-"""The options that describe a job, shared by `submit`, `run` and `predict`, and the submission they make.
+"""The options that describe a job, shared by `submit`, `run`, `predict` and `profile`, and the submission they make.
 
-Leaves: the JSON body of `POST /api/v1/jobs`, as `gpuq.submission.Submission` wants it; left out is what was not said.
+The result is the JSON body of `POST /api/v1/jobs` (`gpuq.submission.Submission`). Fields of options that were not given are
+left out.
 """
 
 from __future__ import annotations
@@ -15,16 +16,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpuq.cli import capture, piped
+from gpuq.cli import capture, console, piped
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import talk
 from gpuq.cli.quantities import parse_duration, parse_moment, parse_size, parse_slowdown, whole
 from gpuq.errors import BadInput
 
 _MOST_GPUS = 64
-# Limits of `gpuq.submission.Submission`, checked here so that the message names the option.
+# The limits of `gpuq.submission.Submission`, checked here so that the message can name the option.
 _LONGEST = {"name": 200, "project": 200, "kind": 400}
-# Those of `gpuq.submission.Signal`.
+# The signals of `gpuq.submission.Signal`.
 _SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
 USAGE = """\
@@ -41,7 +41,7 @@ A script on standard input (-, or -- python -) goes along with the job, up to
 
 
 def add_job_options(parser: Parser) -> None:
-    """Everything that describes a job."""
+    """Add all options that describe a job."""
     add = parser.add_argument
     add("-n", "-J", "--name", help="a name to show; default: the script's")
     add("-P", "--project", help="whose work it is; jobs of a project share what is learned")
@@ -85,7 +85,7 @@ def add_job_options(parser: Parser) -> None:
 def submission(
     options: argparse.Namespace, words: list[str], verbatim: bool, read: Callable[[], str] = piped.read
 ) -> dict[str, Any]:
-    """The body for these options and this command. `read` gives a script from standard input. Raises BadInput."""
+    """The body for these options and this command. `read` returns a script from standard input. Raises BadInput."""
     here = capture.current_folder()
     command = capture.command(words, verbatim=verbatim, python=options.python, environ=os.environ, cwd=here, read=read)
     body: dict[str, Any] = {
@@ -118,20 +118,20 @@ def submission(
 
 @cache
 def _warn(sentence: str) -> None:
-    """Warn once, however many commands are submitted."""
-    talk(f"gpuq: warning: {sentence}.")
+    """Write a warning, once per process: `--stdin` submits many commands with the same options."""
+    console.note(f"gpuq: warning: {sentence}.")
 
 
 def _provenance(script: Path | None, here: Path) -> dict[str, Any]:
     commit, dirty = capture.git_state(script.parent if script else here)
-    found: dict[str, Any] = {"git_sha": commit, "git_dirty": dirty}
+    fields: dict[str, Any] = {"git_sha": commit, "git_dirty": dirty}
     if script is not None:
-        found |= {"script": str(script), "script_sha256": capture.script_sha256(script)}
-    return found
+        fields |= {"script": str(script), "script_sha256": capture.script_sha256(script)}
+    return fields
 
 
-def _working_folder(asked: str | None, here: Path) -> Path:
-    folder = capture.absolute(asked, here) if asked else here
+def _working_folder(named: str | None, here: Path) -> Path:
+    folder = capture.absolute(named, here) if named else here
     if not capture.is_text(str(folder)):
         raise BadInput(
             "the name of the folder to run in is not valid UTF-8.", fix="Rename it, or name another with -C."
@@ -140,22 +140,22 @@ def _working_folder(asked: str | None, here: Path) -> Path:
         is_folder = stat.S_ISDIR(folder.stat().st_mode)
     except PermissionError:
         # A folder above it may not be entered.
-        raise _closed(folder) from None
+        raise _not_permitted(folder) from None
     except OSError:
         is_folder = False
     if not is_folder:
         raise BadInput(f"there is no folder {folder}.", fix="Make it, or name another with --chdir.")
     if not os.access(folder, os.X_OK):
-        raise _closed(folder)
+        raise _not_permitted(folder)
     return folder
 
 
-def _closed(folder: Path) -> BadInput:
+def _not_permitted(folder: Path) -> BadInput:
     return BadInput(f"you may not enter the folder {folder}.", fix="Name another with --chdir, or ask its owner.")
 
 
 def _name_of(program: str) -> str:
-    """The name that a job has by default: its script's, without characters that a name may not have."""
+    """A job's default name: its script's, with `?` for unprintable characters."""
     if program == piped.HERE:
         return "stdin"
     name = "".join(letter if letter.isprintable() else "?" for letter in Path(program).name)
@@ -163,7 +163,7 @@ def _name_of(program: str) -> str:
 
 
 def _label(options: argparse.Namespace, name: str) -> str | None:
-    """The value of --name, --project or --kind. Raises BadInput for what could not be stored or shown on one line."""
+    """The value of --name, --project or --kind. Raises BadInput if it is empty, too long or not one printable line."""
     text: str | None = getattr(options, name)
     if text is None:
         return None
@@ -181,7 +181,7 @@ def _label(options: argparse.Namespace, name: str) -> str | None:
 
 
 def _gpus(text: str | None) -> dict[str, int | None]:
-    """`2` is two devices; `1-4` is one to four, as they are free."""
+    """The fields for --gpus: `2` is two devices, `1-4` one to four, whatever is free. Raises BadInput."""
     if text is None:
         return {}
     match = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9}))?", text.strip())
@@ -207,7 +207,7 @@ def _signal(name: str | None) -> str | None:
 
 
 def _read(option: str, text: str | None, parse: Callable[[str], float]) -> float | None:
-    """What `parse` makes of the option's value; None if it was not given. Raises BadInput that names the option."""
+    """The parsed value of an option; None if it was not given. Raises BadInput with the option's name."""
     if text is None:
         return None
     try:

@@ -1,7 +1,7 @@
-"""The `gpuq` command: finds the verb, imports its module, and turns what goes wrong into a sentence and an exit code.
+"""The `gpuq` command: finds the verb, runs its module, and turns errors into a sentence and an exit code.
 
-Arrives: the arguments. Leaves: the exit code. Only the module of the verb asked for is imported, so that `gpuq queue`
-costs a bare interpreter, argparse and http.client. No traceback reaches a user unless GPUQ_DEBUG is set.
+Only the module of the typed verb is imported, so that `gpuq queue` costs a bare interpreter, argparse and http.client.
+Tracebacks are shown only if GPUQ_DEBUG is set.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ VERBS: dict[str, tuple[str, str]] = {
     "version": ("version", "the version of this command and of the daemon"),
 }
 ALIASES = {"ls": "queue", "list": "queue", "ps": "queue", "status": "queue", "why": "explain", "kill": "cancel"}
-# Options that may stand before the verb; they are handed to it. True: the option takes a value.
+# Options that may precede the verb and are passed to it. True: the option takes a value.
 COMMON_OPTIONS = {"--host": True, "--json": False, "--no-color": False}
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command. Returns its exit code; never raises."""
+    """Run one command and return its exit code. Never raises."""
     words = sys.argv[1:] if arguments is None else arguments
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -56,14 +56,14 @@ def main(arguments: list[str] | None = None) -> int:
         code = _run(words)
         sys.stdout.flush()
     except GpuqError as error:
-        return _complain(error)
+        return _print_error(error)
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
-        return _reader_left()
+        return _output_closed()
     except OSError as error:
-        return _complain(GpuqError(_os_sentence(error)))
-    except Exception as error:  # noqa: BLE001  the last fence: a person gets a sentence
+        return _print_error(GpuqError(_os_sentence(error)))
+    except Exception as error:  # noqa: BLE001  a user gets a sentence and no traceback
         return _unexpected(error)
     return code
 
@@ -83,7 +83,7 @@ def _run(words: list[str]) -> int:
 
 
 def _find_verb(words: list[str]) -> tuple[list[str], str | None, list[str]]:
-    """What stands before the verb, the verb, and the rest."""
+    """(words before the verb, the verb or None, words after it)."""
     index = 0
     while index < len(words) and words[index].startswith("-"):
         index += 2 if COMMON_OPTIONS.get(words[index]) else 1
@@ -132,8 +132,8 @@ def _nearest(verb: str) -> str:
     return f" Did you mean `{near[0]}`?" if near else ""
 
 
-def _complain(error: GpuqError) -> int:
-    _say(f"gpuq: {error.message}\n  {error.fix}")
+def _print_error(error: GpuqError) -> int:
+    _write_error(f"gpuq: {error.message}\n  {error.fix}")
     return error.exit_code
 
 
@@ -148,22 +148,22 @@ def _unexpected(error: Exception) -> int:
 
         print_exception(error)
         return 1
-    _say(
+    _write_error(
         f"gpuq: something unexpected went wrong ({type(error).__name__}: {error}).\n"
         "  Please report this; set GPUQ_DEBUG=1 for the traceback."
     )
     return 1
 
 
-def _say(text: str) -> None:
+def _write_error(text: str) -> None:
     try:
         print(text, file=sys.stderr)
     except OSError:
-        _reader_left()
+        _output_closed()
 
 
-def _reader_left() -> int:
-    """Who read our output has gone (`gpuq queue | head`). The interpreter must not complain while it closes down."""
+def _output_closed() -> int:
+    """The reader of our output has ended (`gpuq queue | head`). Without this, the interpreter reports an error at exit."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
     os.dup2(null, 2)

@@ -1,7 +1,7 @@
-"""A script that comes on standard input: `cat train.py | gpuq submit -`, `gpuq submit -- python - < train.py`, `... -- bash -s`.
+"""A script on standard input: `cat train.py | gpuq submit -`, `gpuq submit -- python - < train.py`, `... -- bash -s`.
 
-Arrives: a command. Leaves: the text that its interpreter will read, which goes along with the job, or BadInput with the fix. Only
-what an interpreter would read as its program is taken: a shell loop that calls gpuq keeps the input it reads from.
+The script is read here and submitted with the job. Standard input is read only if the command's interpreter would read its
+program from it, so that a shell loop that calls gpuq keeps its own input.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PYTHON = re.compile(r"(python|pypy)[\d.]*")
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh"})
 # Options whose value is the next word.
 _WITH_VALUE = frozenset({"-W", "-X", "-o", "-O", "+o", "+O", "--rcfile", "--init-file", "--check-hash-based-pycs"})
-_ANSWERS = frozenset({"-h", "-V", "-VV", "--help", "--version", "--help-all"})
+_INFORMATION = frozenset({"-h", "-V", "-VV", "--help", "--version", "--help-all"})
 
 
 def reads_program(command: Sequence[str]) -> bool:
@@ -32,13 +32,13 @@ def reads_program(command: Sequence[str]) -> bool:
     words = iter(command[1:])
     for word in words:
         if is_shell and word in (HERE, "--"):
-            # They end a shell's options: the next word is a script.
+            # Either ends a shell's options: the next word is a script.
             return next(words, _FILE) == _FILE
         if word in (HERE, _FILE):
             return True
         if not word.startswith(("-", "+")):
             return False
-        if word in _ANSWERS or _names_program(word, is_shell):
+        if word in _INFORMATION or _names_program(word, is_shell):
             return False
         if is_shell and _has_letter(word, "s"):
             return True
@@ -58,7 +58,7 @@ def _has_letter(option: str, letter: str) -> bool:
 
 
 def read() -> str:
-    """The script on standard input. Raises BadInput if there is none, or none that can go along with a job."""
+    """The script on standard input. Raises BadInput if it is a terminal, empty, too long or not UTF-8."""
     stream = sys.stdin
     if stream is not None and stream.isatty():
         raise BadInput(
@@ -83,8 +83,10 @@ def read() -> str:
 
 
 def interpreter_in(script: str) -> list[str] | None:
-    """The interpreter that the script's first line names, with its argument, as the kernel reads it. None without such a line,
-    and for Python: that is chosen by --python and the active environment."""
+    """The interpreter of the script's `#!` line with its argument, as the kernel reads it.
+
+    None without such a line, and for Python, which --python and the active environment choose.
+    """
     first = script.partition("\n")[0]
     words = first[2:].strip().split(maxsplit=1) if first.startswith("#!") else []
     return None if not words or "python" in first else words

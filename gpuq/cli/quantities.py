@@ -1,4 +1,4 @@
-"""Sizes, durations and slowdowns as people write them. Arrives: text. Leaves: bytes, seconds, a ratio, or BadInput."""
+"""Parse sizes, durations, moments, slowdowns and job ids as users write them. Each function raises BadInput with a fix."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NUMBER = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(\s*%)?")
 
 
 def parse_size(text: str) -> int:
-    """Bytes of `10G`, `512MiB`, `1.5 GB`. `G` and `GiB` are 2**30, `GB` is 10**9, as on a disk's label."""
+    """Bytes of `10G`, `512MiB`, `1.5 GB`. `G` and `GiB` are 2**30; `GB` is 10**9, as on a disk's label."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise BadInput(f"`{text}` is not a size.", fix="Write a number above 0 with its unit: 10G, 512MiB, 1.5GB.")
@@ -28,7 +28,7 @@ def parse_size(text: str) -> int:
     if letter:
         base = 1000 if suffix.upper() == "B" else 1024
         unit = base ** _POWER[letter.upper()]
-    # The length check keeps a row of a thousand digits from becoming infinity.
+    # Without the check of the length, a thousand digits would become infinity.
     size = round(float(number) * unit) if len(number) <= 20 else _MAX_SIZE
     if not 0 < size < _MAX_SIZE:
         raise BadInput(f"a size of `{text}` makes no sense.", fix="Write a size above 0 and below 1024 PiB.")
@@ -62,7 +62,7 @@ def _clock(match: re.Match[str]) -> float | None:
     numbers = [int(part) for part in rest if part is not None]
     if any(part > 59 for part in numbers[1:]):
         return None
-    # Slurm's reading: after days come hours first; without days two numbers are minutes and seconds.
+    # As Slurm: after days come hours; without days, two numbers are minutes and seconds.
     units = (3600, 60, 1) if days is not None or len(numbers) == 3 else (60, 1)
     return int(days or 0) * 86400 + sum(part * unit for part, unit in zip(numbers, units, strict=False))
 
@@ -94,7 +94,7 @@ def _moment(text: str) -> float | None:
 
 
 def parse_slowdown(text: str) -> float:
-    """The ratio time together / time alone of `1.15` or `15%`: 1.15. A bare number above 5 is surely a percentage."""
+    """The ratio time together / time alone, 1.15 of `1.15` or `15%`. A bare number above 5 is rejected as a likely percentage."""
     match = _NUMBER.fullmatch(text.strip())
     if match is None or len(text) > 40:
         raise BadInput(f"`{text}` is not a slowdown.", fix="Write how much slower it may be than alone: 15% or 1.15.")
@@ -115,7 +115,7 @@ def parse_slowdown(text: str) -> float:
 
 
 def whole(option: str, text: str | None, low: int, high: int) -> int | None:
-    """The whole number that was given to `option`; None if none was. Raises BadInput outside `low` to `high`."""
+    """The whole number given to `option`, None if it was not given. Raises BadInput unless it is from `low` to `high`."""
     if text is None:
         return None
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", text.strip()) or not low <= int(text) <= high:
@@ -127,7 +127,7 @@ def whole(option: str, text: str | None, low: int, high: int) -> int | None:
 
 
 def parse_ids(words: list[str]) -> list[int]:
-    """Job ids of `42`, `42-50`, `42,44`, in the order given, each once."""
+    """The job ids of `42`, `42-50`, `42,44`, in the given order and without repetitions."""
     ids: dict[int, None] = {}
     for first, last in parse_ranges(words):
         if last - first >= 100_000:
@@ -137,7 +137,7 @@ def parse_ids(words: list[str]) -> list[int]:
 
 
 def parse_ranges(words: list[str]) -> list[tuple[int, int]]:
-    """The first and the last id of each of `42`, `42-50`, `42,44`, in the order given."""
+    """(first, last) id of each of `42`, `42-50`, `42,44`, in the given order."""
     return [_id_range(part) for word in words for part in word.split(",")]
 
 

@@ -1,8 +1,7 @@
-"""Messages and requests become events.
+"""Turns messages from Redis and rows of the requests table into events, in order, each once.
 
-Arrives: what Redis handed over, and the rows of the requests table. Leaves: events in order, each once. A worker event is
-taken only if it is the next of its host: repeats are dropped, and after a gap the host sends again. Redis is only the
-bell; what counts for submissions and requests is the table, which is also read when no bell rang.
+A worker event is taken only if it is the next of its host: repeats are dropped, and after a gap the host sends again. For
+submissions and requests only the table counts. Redis merely wakes the dispatcher, which reads the table every second anyway.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ REQUESTS_AT_ONCE = 2000
 
 
 class Intake:
-    """Remembers per host how far its events have been taken; what is not sealed with `key` is dropped."""
+    """Remembers per host the last event that was taken. Messages that are not signed with `key` are dropped."""
 
     def __init__(self, taken: dict[str, int], key: str) -> None:
         self.taken = taken
@@ -46,7 +45,11 @@ class Intake:
     def _is_genuine(self, message: Spooled | Report) -> bool:
         if is_genuine(message, self._key):
             return True
-        log.warning("a message in the name of %s was not signed by it", message.host, extra={"action": "drop_forged"})
+        log.warning(
+            "dropped a message in the name of %s: its signature does not match",
+            message.host,
+            extra={"action": "drop_forged"},
+        )
         return False
 
     def _spooled(self, message: Spooled) -> Event | None:
@@ -69,7 +72,7 @@ class Intake:
 
 
 def requested_events(store: Store) -> tuple[list[Request], dict[JobId, JobRecord], list[Event]]:
-    """Requests not yet handled, the records of newly submitted jobs, and the events they amount to. Blocks."""
+    """Requests not yet handled, the records of newly submitted jobs, and the events that follow from both. Blocks."""
     requests = store.requests(REQUESTS_AT_ONCE)
     submitted = [r.job for r in requests if r.verb == "submit" and r.job is not None]
     rows = {row.id: row.record for row in store.jobs(ids=submitted)} if submitted else {}
@@ -80,8 +83,7 @@ def _events_of(request: Request, rows: dict[JobId, JobRecord]) -> list[Event]:
     job = request.job
     match request.verb:
         case "submit" if job is not None:
-            held = [HoldRequested(job, request.by)] if rows[job].submission.hold else []
-            return [Submitted(to_core(job, rows[job])), *held]
+            return [Submitted(to_core(job, rows[job]))]
         case "cancel" if job is not None:
             return [CancelRequested(job, request.by)]
         case "hold" if job is not None:

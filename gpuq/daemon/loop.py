@@ -30,13 +30,15 @@ from gpuq.core.state.state import State, apply
 from gpuq.daemon.inbox import REQUESTS_AT_ONCE, Intake, requested_events
 from gpuq.daemon.journal import Journal
 from gpuq.daemon.learner import Learner
-from gpuq.daemon.outcome import actual
+from gpuq.daemon.outcome import outcome_of
 from gpuq.daemon.perform import Performer
 from gpuq.daemon.record import Recorder
 from gpuq.daemon.shadow import Shadow
 from gpuq.daemon.start_estimates import Starts
 from gpuq.daemon.view import View
 from gpuq.errors import Unreachable
+from gpuq.messages.live import DispatcherStatus, PolicyReplacement, PolicyStatus
+from gpuq.messages.outcome import AttemptOutcome
 from gpuq.policies.guard import Guarded
 from gpuq.wire import Message, Report, Ring, Spooled
 
@@ -90,7 +92,7 @@ class Dispatcher:
         self._policy: Policy = parts.policy
         self.intake = intake
         self.view = View(parts.limits.stale_after_s, parts.learner.alone_rate)
-        self.recorder = Recorder(parts.learner.features_of, self._actual_of)
+        self.recorder = Recorder(parts.learner.features_of, self._outcome_of)
         self._acknowledged: dict[str, int] = dict(intake.taken)
         self._next_pass_at = 0.0
         self._next_view_at = 0.0
@@ -199,12 +201,12 @@ class Dispatcher:
     def _pass(self, now: float) -> list[Action]:
         """What to do now. Should even the default fail, then nothing starts, but what ended is archived and what was cancelled
         is stopped: a queue that cannot schedule must still obey."""
-        state, known, limits, cause = self.state, self._cache, self.parts.limits, self.journal.seq
+        state, known, limits = self.state, self._cache, self.parts.limits
         try:
-            return decide(state, known, limits, self._policy, now, cause)
+            return decide(state, known, limits, self._policy, now)
         except Exception as error:  # noqa: BLE001 - see above; it is logged and shown
             self.parts.policy.default_failed(error, now)
-            return decide(state, known, limits, propose_nothing, now, cause)
+            return decide(state, known, limits, propose_nothing, now)
 
     def _answer(self, now: float) -> None:
         while questions := needed_forecasts(self.state, self._cache, self.parts.limits, now):
@@ -246,16 +248,16 @@ class Dispatcher:
             self._next_view_at = turn.now + _VIEW_EVERY_S
             await self._show_queue()
             learner = self.parts.learner
-            about = {"model_version": learner.model_version, "policy": self._policy_words()}
             kept = self._cache.kept.devices if self._cache.kept else ()
+            about = DispatcherStatus(model_version=learner.model_version, policy=self._policy_status())
             view = self.view.draw(self.state, turn.now, about, learner.drift(), self.parts.starts, kept)
             await stream.set_view(view, _VIEW_LIVES_S)
 
-    def _policy_words(self) -> dict[str, Any]:
+    def _policy_status(self) -> PolicyStatus:
         """Which policy was chosen, which proposes, and why that is another."""
         policy = self.parts.policy
-        fault = None if policy.fault is None else {"reason": policy.fault.reason, "at": policy.fault.at}
-        return {"chosen": policy.chosen, "serving": policy.serving, "fault": fault}
+        fault = None if policy.fault is None else PolicyReplacement(policy.fault.reason, policy.fault.at)
+        return PolicyStatus(policy.chosen, policy.serving, fault)
 
     async def _show_queue(self) -> None:
         """The waiting queue stands in Redis, ids only, for anyone to look at; made again from the state when lost."""
@@ -272,10 +274,10 @@ class Dispatcher:
 
     # --- learning ------------------------------------------------------------------------------------------------
 
-    def _actual_of(self, event: Exited, attempt: Attempt) -> dict[str, Any]:
+    def _outcome_of(self, event: Exited, attempt: Attempt) -> AttemptOutcome:
         device = self.state.devices[attempt.devices[0]]
         kind_alone = self.parts.learner.alone_rate(attempt.kind, device.type)
-        return actual(event.measurement, device, self.parts.learner.kinds, kind_alone, event.memory_cause)
+        return outcome_of(event.measurement, device, self.parts.learner.kinds, kind_alone, event.memory_cause)
 
     async def _learn(self, turn: Turn) -> None:
         """Before the next decision: a published model serves, and an attempt that ended counts at once."""

@@ -1,8 +1,8 @@
-"""The dispatcher process: wiring, start, life, end. `python -m gpuq.daemon`.
+"""The dispatcher process, `python -m gpuq.daemon`: builds the parts, runs them, and closes the store.
 
-At start: one dispatcher per home (a lock), the schema must fit, the state is rebuilt from the record. A policy that cannot be
-had is replaced by the default, since a queue must not stand still over it; other wrong settings end the process. The parts
-fail by ending the process; whoever supervises it starts it again, and it goes on from the record.
+A lock allows one dispatcher per home. At the start the schema is checked and the state rebuilt from the record. A policy that
+cannot be made is replaced by the default, because jobs must not wait because of a policy; other wrong settings end the process.
+A part that fails ends the process. Its supervisor starts it again, and it continues from the record.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from systemd_watchdog import WatchDog
 
 from gpuq.adapters.lock import only_one
-from gpuq.adapters.redis.queue import RqBell
+from gpuq.adapters.redis.queue import RqOrderSender
 from gpuq.adapters.redis.stream import RedisStream
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import Store
@@ -41,12 +41,14 @@ from gpuq.settings import Settings, load
 
 log = logging.getLogger(__name__)
 
+# Older entries of the journal are removed at each start, so that the record does not grow without bound.
 _KEEP_JOURNAL_ENTRIES = 200_000
+# Well below WatchdogSec of the systemd unit.
 _PING_S = 2.0
 
 
 def main() -> int:
-    """Run the dispatcher until it is told to stop; the exit code."""
+    """Run the dispatcher until SIGTERM or SIGINT. Returns the exit code: that of the error if it could not start."""
     start_log()
     try:
         settings = load()
@@ -63,9 +65,9 @@ async def _run(settings: Settings) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    # In the main thread, where making a policy has a time limit too.
+    # Here in the main thread, since the time limit for making a policy needs signals.
     policy = guard(settings.scheduling)
-    # One thread for everything that blocks: the store is used by one caller at a time.
+    # One thread for all blocking calls: the store allows one caller at a time.
     with ThreadPoolExecutor(1, thread_name_prefix="record") as pool:
 
         async def run_blocking(work: Callable[..., Any], *args: object) -> Any:
@@ -96,7 +98,7 @@ def _assemble(settings: Settings, store: Store, policy: Guarded, run_blocking: C
     parts = Parts(
         store=store,
         stream=RedisStream(settings.effective_redis_url),
-        performer=Performer(RqBell(settings.effective_redis_url), key, limits.start_grace_s),
+        performer=Performer(RqOrderSender(settings.effective_redis_url), key, limits.start_grace_s),
         learner=learner,
         policy=policy,
         limits=limits,
@@ -110,12 +112,15 @@ def _assemble(settings: Settings, store: Store, policy: Guarded, run_blocking: C
 
 
 async def _tell_systemd(dispatcher: Dispatcher) -> None:
-    """READY=1, and a ping as long as the ring turns. Without systemd every call does nothing."""
+    """Notify systemd that the service is ready, then ping its watchdog while the dispatcher loop runs.
+
+    Without systemd the calls do nothing.
+    """
     notify = WatchDog()
     notify.ready()
-    seen = -1.0
+    last_beat = -1.0
     while True:
-        if dispatcher.beat != seen:
-            seen = dispatcher.beat
+        if dispatcher.beat != last_beat:
+            last_beat = dispatcher.beat
             notify.notify()
         await asyncio.sleep(_PING_S)

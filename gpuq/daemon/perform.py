@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 
-from gpuq.adapters.redis.queue import Bell
+from gpuq.adapters.redis.queue import OrderSender
 from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.state import State
 from gpuq.errors import Unreachable
@@ -24,7 +24,7 @@ _STOP_AGAIN_S = 2.0
 class Performer:
     """Rings the hosts. `launch_again_s` is the time after which an unseen order is sent again."""
 
-    def __init__(self, bell: Bell, key: str, launch_again_s: float) -> None:
+    def __init__(self, bell: OrderSender, key: str, launch_again_s: float) -> None:
         self._bell = bell
         self._key = key
         self._again_s = {Verb.LAUNCH: launch_again_s}
@@ -47,7 +47,7 @@ class Performer:
         for attempt, verb in orders:
             order = Order(attempt.host, attempt.id.job, attempt.id.number, ring, verb)
             try:
-                self._bell.ring(order, self._key)
+                self._bell.send(order, self._key)
             except Unreachable as error:
                 log.warning("order not sent: %s", error.message, extra={"action": "ring", "attempt": str(attempt.id)})
                 return

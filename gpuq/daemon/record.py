@@ -1,7 +1,7 @@
-"""What one turn of the ring changes, gathered into one commit.
+"""Gathers what one cycle of the dispatcher changes into one commit.
 
-Arrives: each event and action right after it was applied, with the state. Leaves: rows as they are from now on. The
-features stored with a launch are those the forecast was made from; they are never computed again.
+The recorder is given each event and action right after it was applied, together with the state, and keeps the rows as they are
+from then on. The features stored with a launch are those that its forecast was made from; they are never computed again.
 """
 
 from __future__ import annotations
@@ -11,25 +11,27 @@ from typing import Any
 
 from gpuq.adapters.store.contract import AttemptRow, Commit, JobChange
 from gpuq.codec import plain
-from gpuq.core.state.actions import Action, Archive, Launch, Requeue, SetPendingReason
+from gpuq.core.state.actions import Action, Archive, Launch, Requeue, SetPendingReason, Stop
 from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.events import Event, Exited, HostReported, Started
 from gpuq.core.state.job import JobId
 from gpuq.core.state.state import State
 from gpuq.daemon.journal import jobs_of
+from gpuq.messages.outcome import AttemptOutcome
 
 
 class Recorder:
-    """Gathers one turn. `features_of` gives a job's features by its signature; `actual_of` an attempt's outcome."""
+    """Gathers one cycle. `features_of` gives a job's features by its signature; `outcome_of` what was measured of an attempt that
+    ended."""
 
     def __init__(
         self,
         features_of: Callable[[str], Mapping[str, Any]],
-        actual_of: Callable[[Exited, Attempt], dict[str, Any]],
+        outcome_of: Callable[[Exited, Attempt], AttemptOutcome],
     ) -> None:
         self._features_of = features_of
-        self._actual_of = actual_of
+        self._outcome_of = outcome_of
         self._devices: dict[DeviceId, Device] = {}
         self._reasons: dict[JobId, str] = {}
         self._leaving: Attempt | None = None
@@ -56,6 +58,8 @@ class Recorder:
                 self.commit.launched.append(self._row(item, state))
             case Started(attempt=attempt, at=at, log_path=log_path):
                 self.commit.started.append((attempt, at, log_path))
+            case Stop(attempt=attempt, reason=reason):
+                self.commit.stopped.append((attempt, reason))
             case Exited():
                 self._reasons[item.attempt.job] = item.reason
                 end = self._end(item)
@@ -87,16 +91,7 @@ class Recorder:
         if job is None:
             return
         verdict = state.verdicts.get(job_id)
-        self._changes[job_id] = JobChange(
-            id=job_id,
-            state=job.state,
-            state_since=job.since,
-            attempt=job.attempt,
-            alone=job.alone,
-            cancel_requested=job.cancel_requested,
-            verdict=plain(verdict) if verdict else None,
-            reason=self._reasons.get(job_id),
-        )
+        self._changes[job_id] = JobChange(job, plain(verdict) if verdict else None, self._reasons.get(job_id))
 
     def _note_report(self, report: HostReported) -> None:
         for device in report.devices:
@@ -124,5 +119,5 @@ class Recorder:
             "exit_code": event.exit_code,
             "reason": event.reason,
             "measurement": plain(event.measurement),
-            "actual": self._actual_of(event, self._leaving) if self._leaving else None,
+            "actual": self._outcome_of(event, self._leaving) if self._leaving else None,
         }

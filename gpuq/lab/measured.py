@@ -1,8 +1,8 @@
-"""Jobs measured alone and in pairs, as tables that anybody can bring: the nouns, and their CSV form.
+"""Jobs measured alone and in pairs, as tables that anyone can bring: the types, and the reader of their CSV form.
 
-Arrives: two CSV files with the columns of `SINGLES` and `PAIRS`, in any order; a blank cell is unknown, and so is a column that
-is not there. Both may have `measured_at`, singles also `family`. Leaves: `Single` and `Pair` rows. Raises `BadInput` with the
-line and what to write there; other columns are ignored.
+The columns are those of `SINGLES` and `PAIRS`, in any order; a blank cell or a missing column is unknown. Both files may have
+`measured_at`, singles also `family`; other columns are ignored. What cannot be read raises `BadInput` with its line and what to
+write there.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ _SPELLINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Single:
+class SingleMeasurement:
     """One job measured with the device to itself. Percent of the device, MiB, watts, steps per second, Unix seconds.
 
-    `family` is the sort of work that models of other names share, where somebody says it: `image_classification`.
+    `family` is a class of work that models of different names share, such as `image_classification`.
     """
 
     device_type: str
@@ -55,7 +55,7 @@ class Single:
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class PairMeasurement:
     """Two jobs measured on one device together. A slowdown is time together / time alone; 1.0 is none.
 
     `sharing` is one of `SHARING_MODES`, None where it is not known.
@@ -70,18 +70,18 @@ class Pair:
     measured_at: float | None = None
 
 
-def read_singles(path: Path) -> list[Single]:
+def read_singles(path: Path) -> list[SingleMeasurement]:
     """The singles in a CSV file, in its order. Raises BadInput."""
     return [_single(row) for row in read_rows(path, needed=("job",))]
 
 
-def read_pairs(path: Path) -> list[Pair]:
+def read_pairs(path: Path) -> list[PairMeasurement]:
     """The pairs in a CSV file, in its order. Raises BadInput."""
     return [_pair(row) for row in read_rows(path, needed=("job_a", "job_b", "slowdown_a"))]
 
 
-def _single(row: Row) -> Single:
-    return Single(
+def _single(row: Row) -> SingleMeasurement:
+    return SingleMeasurement(
         device_type=row.text("device_type"),
         job=row.name("job"),
         model=row.text("model") or row.name("job"),
@@ -96,8 +96,8 @@ def _single(row: Row) -> Single:
     )
 
 
-def _pair(row: Row) -> Pair:
-    return Pair(
+def _pair(row: Row) -> PairMeasurement:
+    return PairMeasurement(
         device_type=row.text("device_type"),
         sharing=_sharing(row),
         job_a=row.name("job_a"),

@@ -1,4 +1,4 @@
-"""`python -m gpuq.policies`: the catalogue as JSON, beside the name of the policy that the settings choose."""
+"""`python -m gpuq.policies` prints the catalogue of policies as JSON, with the name of the policy in the settings."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from gpuq.settings import load
 
 
 def main() -> int:
-    """Print it; the exit code."""
+    """Print the catalogue on standard output. Returns the exit code: that of the error where the settings are wrong."""
     try:
         scheduling = load().scheduling
     except GpuqError as error:
         sys.stderr.write(f"gpuq: {error.message}\n  {error.fix}\n")
         return error.exit_code
-    offers = [asdict(offer) for offer in catalogue(scheduling)]
-    sys.stdout.buffer.write(msgspec.json.encode({"chosen": scheduling.policy, "policies": offers}) + b"\n")
+    entries = [asdict(entry) for entry in catalogue(scheduling)]
+    sys.stdout.buffer.write(msgspec.json.encode({"chosen": scheduling.policy, "policies": entries}) + b"\n")
     return 0
 
 

@@ -1,27 +1,29 @@
-"""What each policy says of itself, and whether it can be had here: what `gpuq policy` shows.
+"""Lists every installed policy with its claims, its settings and the reason why it cannot be used here, for `gpuq policy`.
 
-Arrives: the settings. Leaves: one `Offer` per entry point, sound or not. To know whether a policy can be had, it is made; so
-this runs in a process of its own (`python -m gpuq.policies`), where what a policy imports or breaks stays.
+The only way to know whether a policy can be made is to make it. That runs third-party code, so the catalogue is built in a
+process of its own (`python -m gpuq.policies`), whose imports and crashes do not reach the daemon.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, cast
 
 from gpuq.errors import BadInput
 from gpuq.policies import registry
-from gpuq.policies.spec import Recipe
-from gpuq.settings import Scheduling
+from gpuq.policies.spec import PolicySpec
+from gpuq.settings import Scheduling, setting_fields
 
-_EVERY_POLICYS = {"policy", "policy_time_limit_s"}
+# Settings that apply to every policy, and so say nothing about one of them.
+_COMMON_SETTINGS = {"policy", "policy_time_limit_s"}
 
 
 @dataclass(frozen=True)
-class Offer:
-    """One policy. `summary` and the claims are None where it cannot even be loaded; `problem` says why it cannot be had.
+class CatalogueEntry:
+    """One installed policy.
 
-    `settings`: those under [scheduling] that it looks at when it is made, with their values.
+    `summary` and the claims are None where the entry point cannot be loaded. `problem` is the reason why the policy cannot be
+    used, None if it can. `settings` are those under [scheduling] that `make` read, with their values.
     """
 
     name: str
@@ -34,49 +36,50 @@ class Offer:
     settings: dict[str, Any] | None = None
 
 
-def catalogue(scheduling: Scheduling) -> list[Offer]:
-    """All policies by name. Never raises for one that is broken."""
-    return [_offer(name, scheduling) for name in registry.names()]
+def catalogue(scheduling: Scheduling) -> list[CatalogueEntry]:
+    """All installed policies, sorted by name. A broken policy gets an entry with its problem and raises nothing."""
+    return [_entry(name, scheduling) for name in registry.names()]
 
 
-def _offer(name: str, scheduling: Scheduling) -> Offer:
+def _entry(name: str, scheduling: Scheduling) -> CatalogueEntry:
     source = registry.source(name)
     try:
-        recipe = registry.recipe(name)
+        spec = registry.spec(name)
     except BadInput as error:
-        return Offer(name, source, problem=error.message)
-    noted = _Noted(scheduling)
-    return Offer(
+        return CatalogueEntry(name, source, problem=error.message)
+    recorder = _ReadRecorder(scheduling)
+    return CatalogueEntry(
         name,
         source,
-        recipe.summary,
-        recipe.work_conserving,
-        recipe.starvation_free,
-        recipe.extra,
-        _problem(recipe, cast(Scheduling, noted)),
-        {field: getattr(scheduling, field) for field in sorted(noted.read)},
+        spec.summary,
+        spec.work_conserving,
+        spec.starvation_free,
+        spec.extra,
+        _problem(spec, cast(Scheduling, recorder)),
+        {setting: getattr(scheduling, setting) for setting in sorted(recorder.read)},
     )
 
 
-def _problem(recipe: Recipe, scheduling: Scheduling) -> str | None:
+def _problem(spec: PolicySpec, scheduling: Scheduling) -> str | None:
+    """The reason why `make` fails, None if it succeeds."""
     try:
-        recipe.make(scheduling)
+        spec.make(scheduling)
     except BadInput as error:
         return f"{error.message} {error.fix}"
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - one that cannot be made must not hide the others
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - one broken policy must not hide the others
         return f"it cannot be made: {type(error).__name__}: {error}"
     return None
 
 
-class _Noted:
-    """The settings, and which of them were asked for."""
+class _ReadRecorder:
+    """Stands in for `Scheduling` and records which settings are read."""
 
     def __init__(self, scheduling: Scheduling) -> None:
         self._scheduling = scheduling
-        self._known = {field.name for field in fields(scheduling)} - _EVERY_POLICYS
+        self._recorded = set(setting_fields("scheduling")) - _COMMON_SETTINGS
         self.read: set[str] = set()
 
     def __getattr__(self, name: str) -> Any:
-        if name in self._known:
+        if name in self._recorded:
             self.read.add(name)
         return getattr(self._scheduling, name)

@@ -1,10 +1,10 @@
-"""A policy under guard: what it does wrong costs it its place, and nothing else.
+"""Runs a policy so that its mistakes cannot stop the queue.
 
-Arrives: a policy and the default that stands in for it. Leaves: a policy. From the first fault on (an error, a proposal that
-is none, a pass that takes longer than the limit or never ends) the default proposes, for the rest of this pass and of the
-process's life. What was admitted before the fault stands. The fault is logged, and kept for whoever shows it.
+At the first fault the default policy takes over, for the rest of the pass and until the process ends. A fault is an exception, a
+value that is no valid proposal, a pass that takes longer than the limit, or an endless series of proposals that come to nothing.
+Jobs that were admitted before the fault keep their devices. The fault is logged, and kept for the view and the metrics.
 
-Time is that of the policy's own code, added up over a pass; the core's between two proposals does not count.
+Only the time in the policy's own code counts, added up over a pass; the core's work between two proposals does not.
 """
 
 from __future__ import annotations
@@ -22,31 +22,31 @@ from gpuq.core.state.device import Device
 from gpuq.core.state.job import Job, JobState
 from gpuq.errors import BadInput
 from gpuq.policies import registry
-from gpuq.policies.alarm import Alarm, Interrupting, TookTooLong
+from gpuq.policies.time_limit import SignalTimeLimit, TimeLimit, TimeLimitExceeded
 from gpuq.settings import Scheduling
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
-# So many proposals for each job and each device may come to nothing in one pass, and some more for short queues. The
-# built-in policies try 16 places for a job at most; who proposes more is taken to go round in circles.
+# Proposals that may come to nothing in one pass: so many per job and device, and a constant for short queues. The built-in
+# policies propose at most 16 placements for a job, so a policy beyond this most likely repeats itself for ever.
 _IN_VAIN_EACH, _IN_VAIN_ALWAYS = 32, 1000
 _LONGEST_REASON = 300
-# Importing a large library from a slow disk takes seconds; what takes longer than this does not come back.
+# Importing a large library from a slow disk takes seconds. What takes longer than this most likely hangs.
 _MADE_WITHIN_S = 30.0
-_NO_MORE = object()
+_EXHAUSTED = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """Why a policy was replaced, and when (the board's clock; None: before the first pass)."""
+class GuardFault:
+    """The reason why a policy was replaced, and the context's time of that; None if it could not even be made."""
 
     reason: str
     at: float | None
 
 
 class Guarded:
-    """See the module's own words. `name` is the policy's, for people; `limit_s` the time that it may take in one pass."""
+    """The policy `chosen`, replaced by `default` after its first fault. It may use `limit_s` seconds in one pass."""
 
     def __init__(
         self,
@@ -54,16 +54,17 @@ class Guarded:
         policy: Policy,
         default: Policy,
         limit_s: float,
-        alarm: Alarm | None = None,
+        time_limit: TimeLimit | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.chosen = name
-        self.fault: Fault | None = None
+        self.fault: GuardFault | None = None
         self._policy = policy
         self._default = default
         self._limit_s = limit_s
-        # The board may keep what it works out for later passes: its code is left whole.
-        self._alarm = alarm or Interrupting(spared=("gpuq.core",))
+        # A policy calls into the core, which may store results in its cache. Interrupting that could leave the cache
+        # inconsistent for the passes of the default policy.
+        self._time_limit = time_limit or SignalTimeLimit(spared=("gpuq.core",))
         self._clock = clock
 
     @property
@@ -72,7 +73,7 @@ class Guarded:
         return self.chosen if self.fault is None else registry.DEFAULT
 
     def __call__(self, context: SchedulingContext) -> Iterator[Proposal | Eviction]:
-        """What the policy proposes; after a fault, what the default does."""
+        """The proposals of the policy up to its fault, then those of the default."""
         if self.fault is None and self._policy is not self._default:
             yield from self._watched(context)
             if self.fault is None:
@@ -80,8 +81,8 @@ class Guarded:
         yield from self._default(context)
 
     def replace(self, reason: str, at: float | None, error: BaseException | None = None) -> None:
-        """Put the default in the policy's place."""
-        self.fault = Fault(reason[:_LONGEST_REASON], at)
+        """Let the default propose from now on, and log why."""
+        self.fault = GuardFault(reason[:_LONGEST_REASON], at)
         log.error(
             "the policy `%s` is replaced by `%s` until the dispatcher starts again: %s. Correct it, or choose another "
             "under [scheduling], and restart the dispatcher; running jobs are not touched by that.",
@@ -93,8 +94,8 @@ class Guarded:
         )
 
     def default_failed(self, error: Exception, at: float) -> None:
-        """Note that a pass failed though the default proposed in it; said once for each reason."""
-        fault = Fault(
+        """Record that a pass failed in which the default proposed. Logged once per reason, not at every pass."""
+        fault = GuardFault(
             f"a pass failed, and nothing started in it: {type(error).__name__}: {error}"[:_LONGEST_REASON], at
         )
         if self.fault is None or self.fault.reason != fault.reason:
@@ -102,7 +103,7 @@ class Guarded:
             log.error("%s. Please report this.", fault.reason, extra={"action": "pass_failed"}, exc_info=error)
 
     def _watched(self, context: SchedulingContext) -> Iterator[Proposal | Eviction]:
-        watched = _Pass(context, self._alarm, self._clock, self._limit_s)
+        watched = _Pass(context, self._time_limit, self._clock, self._limit_s)
         proposals: Iterator[Proposal | Eviction] | None = None
         try:
             proposals = watched.run(lambda: iter(self._policy(context)))
@@ -111,66 +112,74 @@ class Guarded:
                 watched.note_outcome(item)
         except KeyboardInterrupt:
             raise
-        except GeneratorExit:  # the core wants no more
-            _close(proposals, self._alarm, self._limit_s)
+        except GeneratorExit:  # the core needs no more proposals: not a fault
+            _close(proposals, self._time_limit, self._limit_s)
             raise
         except _Misbehaved as fault:
             self.replace(str(fault), context.now)
-            _close(proposals, self._alarm, self._limit_s)
-        except BaseException as error:  # noqa: BLE001 - whatever a policy raises, SystemExit too, must end here
+            _close(proposals, self._time_limit, self._limit_s)
+        except BaseException as error:  # noqa: BLE001 - SystemExit from a policy must not end the daemon
             self.replace(f"it failed: {type(error).__name__}: {error}", context.now, error)
 
 
 class _Misbehaved(Exception):
-    """What a policy did wrong, in words."""
+    """The policy's fault, as a sentence."""
 
 
 class _Pass:
-    """One pass of one policy: how long it has taken, and how much it has proposed in vain."""
+    """One pass of one policy: the time it has used, and how many of its proposals came to nothing."""
 
-    def __init__(self, context: SchedulingContext, alarm: Alarm, clock: Callable[[], float], limit_s: float) -> None:
-        self._context, self._alarm, self._clock, self._limit_s = context, alarm, clock, limit_s
+    def __init__(
+        self, context: SchedulingContext, time_limit: TimeLimit, clock: Callable[[], float], limit_s: float
+    ) -> None:
+        self._context, self._time_limit, self._clock, self._limit_s = context, time_limit, clock, limit_s
         self._spent_s = 0.0
         self._in_vain = 0
         each = len(context.state.jobs) + len(context.state.devices)
         self._most_in_vain = _IN_VAIN_ALWAYS + _IN_VAIN_EACH * each
 
     def run(self, work: Callable[[], T]) -> T:
-        """Run some of the policy's code in what is left of its time. Raises _Misbehaved when that is over."""
+        """Run a piece of the policy's code in what is left of its time. Raises _Misbehaved when the time is used up."""
+        too_slow = f"one pass took it longer than policy_time_limit_s = {self._limit_s:g}"
         began = self._clock()
         try:
-            result = self._alarm(work, self._limit_s - self._spent_s)
-        except TookTooLong:
-            raise _Misbehaved(self._too_slow()) from None
-        except GeneratorExit as error:  # of its own: it must not look as if the core had enough
+            result = self._time_limit(work, self._limit_s - self._spent_s)
+        except TimeLimitExceeded:
+            raise _Misbehaved(too_slow) from None
+        except GeneratorExit as error:
+            # Raised by the policy itself. Unchanged, it would look as if the core had closed this generator.
             raise _Misbehaved("it raised GeneratorExit") from error
         self._spent_s += self._clock() - began
+        # Without signals (in a thread) or within C code the limit is only noticed here.
         if self._spent_s > self._limit_s:
-            raise _Misbehaved(self._too_slow())
+            raise _Misbehaved(too_slow)
         return result
 
     def next(self, proposals: Iterator[object]) -> Proposal | Eviction | None:
-        """The next proposal, about jobs and devices as they are now; None after the last.
+        """The next valid proposal, with the state's own job and devices; None after the last. Raises _Misbehaved.
 
-        Raises _Misbehaved for what is no proposal. One for a job that does not wait any more is passed over: a plan may be
-        older than this pass.
+        Proposals for jobs that no longer wait are skipped: a planner may follow a plan that is older than this pass.
         """
-        while (item := self.run(lambda: next(proposals, _NO_MORE))) is not _NO_MORE:
+        while (item := self.run(lambda: next(proposals, _EXHAUSTED))) is not _EXHAUSTED:
             if not isinstance(item, Proposal | Eviction):
                 raise _Misbehaved(f"it proposed a {type(item).__name__}, neither a Proposal nor an Eviction")
-            about = self._about(item)
-            if about is not None:
-                return about
+            checked = self._checked(item)
+            if checked is not None:
+                return checked
             self._count_in_vain()
         return None
 
-    def _about(self, item: Proposal | Eviction) -> Proposal | Eviction | None:
-        """The same, with the state's own job and devices: what others say of those must not decide."""
+    def _checked(self, item: Proposal | Eviction) -> Proposal | Eviction | None:
+        """The proposal with the state's own objects; None where its job does not wait. Raises _Misbehaved.
+
+        The policy may have built a Job or Device itself, with other memory or priority than the real one. Admission must decide
+        by what the state says.
+        """
         if not isinstance(item.job, Job):
             raise _Misbehaved(f"it proposed {_short(item.job)} for a job")
-        job = self._context.state.jobs.get(item.job.id)
         if isinstance(item, Eviction) and not isinstance(item.attempt, AttemptId):
             raise _Misbehaved(f"it proposed {_short(item.attempt)} for an attempt to stop")
+        job = self._context.state.jobs.get(item.job.id)
         if job is None or job.state is not JobState.PENDING:
             return None
         if isinstance(item, Eviction):
@@ -179,19 +188,19 @@ class _Pass:
         return item if item.job is job and devices is item.devices else Proposal(job, devices)
 
     def _devices(self, devices: object) -> tuple[Device, ...]:
+        """The state's devices of these ids: the tuple itself where it holds them already."""
         if not isinstance(devices, tuple) or not devices:
             raise _Misbehaved(f"it proposed {_short(devices)} for devices, which is no tuple of them")
-        all_known = self._context.state.devices
-        same = True
+        known = self._context.state.devices
         for device in devices:
-            known = all_known.get(device.id) if isinstance(device, Device) else None
-            if known is None:
+            if not isinstance(device, Device) or device.id not in known:
                 raise _Misbehaved(f"it proposed {_short(device)}, which is not a device here")
-            same = same and known is device
-        return devices if same else tuple(all_known[device.id] for device in devices)
+        if all(known[device.id] is device for device in devices):
+            return devices
+        return tuple(known[device.id] for device in devices)
 
     def note_outcome(self, item: Proposal | Eviction) -> None:
-        """Count what came to nothing. Raises _Misbehaved where that has no end."""
+        """Count a proposal that started nothing. Raises _Misbehaved beyond the limit."""
         if isinstance(item, Eviction) or not self._context.placed(item.job):
             self._count_in_vain()
 
@@ -200,40 +209,40 @@ class _Pass:
         if self._in_vain > self._most_in_vain:
             raise _Misbehaved(f"it made {self._in_vain} proposals in one pass that came to nothing")
 
-    def _too_slow(self) -> str:
-        return f"one pass took it longer than policy_time_limit_s = {self._limit_s:g}"
 
+def guard(scheduling: Scheduling, time_limit: TimeLimit | None = None) -> Guarded:
+    """The policy that the settings name, guarded.
 
-def guard(scheduling: Scheduling, alarm: Alarm | None = None) -> Guarded:
-    """The policy that the settings name, under guard. One that cannot be had is replaced from the start: a queue with jobs in it
-    must not stand still over a policy. In the main thread, making it has a time limit too."""
+    A policy that cannot be made is replaced from the start instead of ending the dispatcher, since jobs must not wait because of
+    a policy. In the main thread, making it has a time limit too.
+    """
     name, limit_s = scheduling.policy, scheduling.policy_time_limit_s
-    default = registry.recipe(registry.DEFAULT).make(scheduling)
-    guarded = Guarded(name, default, default, limit_s, alarm)
+    default = registry.spec(registry.DEFAULT).make(scheduling)
+    guarded = Guarded(name, default, default, limit_s, time_limit)
     if name == registry.DEFAULT:
         return guarded
     try:
-        made = (alarm or Interrupting())(lambda: registry.make(scheduling), _MADE_WITHIN_S)
+        made = (time_limit or SignalTimeLimit())(lambda: registry.make(scheduling), _MADE_WITHIN_S)
     except KeyboardInterrupt:
         raise
-    except TookTooLong:
+    except TimeLimitExceeded:
         guarded.replace(f"making it took longer than {_MADE_WITHIN_S:g} s", None)
     except BadInput as error:
         guarded.replace(f"{error.message.removesuffix('.')} ({error.fix.removesuffix('.')})", None)
-    except BaseException as error:  # noqa: BLE001 - `make` is the policy's code too
+    except BaseException as error:  # noqa: BLE001 - `make` is third-party code too
         guarded.replace(f"it cannot be made: {type(error).__name__}: {error}", None, error)
     else:
-        return Guarded(name, made, default, limit_s, alarm)
+        return Guarded(name, made, default, limit_s, time_limit)
     return guarded
 
 
-def _close(proposals: object, alarm: Alarm, limit_s: float) -> None:
-    """Let a policy that will not be asked again clean up, in time of its own; what goes wrong there is past caring."""
+def _close(proposals: object, time_limit: TimeLimit, limit_s: float) -> None:
+    """Close the policy's generator, within a time limit of its own. Errors are logged: the policy is not called again."""
     close = getattr(proposals, "close", None)
     if close is None:
         return
     try:
-        alarm(close, limit_s)
+        time_limit(close, limit_s)
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - see above
@@ -243,5 +252,5 @@ def _close(proposals: object, alarm: Alarm, limit_s: float) -> None:
 def _short(thing: object) -> str:
     try:
         return f"{thing!r}"[:80]
-    except Exception:  # noqa: BLE001 - a policy's own class may not even have a name
+    except Exception:  # noqa: BLE001 - the `__repr__` of a policy's own class may fail
         return f"a {type(thing).__name__}"

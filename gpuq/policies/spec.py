@@ -1,4 +1,7 @@
-"""What a policy's module offers: how it is made, and what it claims, so that the conformance kit can hold it to that."""
+"""The object that a policy's entry point names: how to make the policy, and what it claims.
+
+The conformance kit (`gpuq.lab.sim.conformance`) tests a policy against its claims.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,13 @@ from gpuq.settings import Scheduling
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """One policy by its name in the entry points.
+class PolicySpec:
+    """A policy that an entry point offers.
 
-    `make` builds it from the settings and may raise `BadInput` with a fix, as where a library is missing. `work_conserving`: it
-    leaves no device idle while a job waits that could have it. `starvation_free`: every job that fits starts some day, whatever
-    else comes. `extra` names the optional dependencies that it needs.
+    `make` builds the policy from the settings. It returns a new object at each call, because a policy may keep state between
+    passes, and may raise `BadInput` with a fix, for example where an optional library is missing. `work_conserving`: no device
+    stays idle while a waiting job could use it. `starvation_free`: every job that fits starts some day, whatever is submitted
+    after it. `extra` names the optional dependencies (`gpuq-daemon[extra]`) that the policy needs.
     """
 
     summary: str

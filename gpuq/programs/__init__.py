@@ -1,1 +1,1 @@
-"""Commands that run as processes of their own: `gpuq up`, `gpuq model train`, `gpuq profile`."""
+"""Programs of the command that are processes of their own: `gpuq up`, the nightly training, `gpuq profile`."""

@@ -1,9 +1,8 @@
-"""What `gpuq profile` runs: `python -m gpuq.programs.profile [OPTIONS] BODY`, BODY a submission as JSON.
+"""What `gpuq profile` becomes: `python -m gpuq.programs.profile [OPTIONS] BODY`, with BODY a submission as JSON.
 
-Arrives: a command. Leaves: where its time goes, op by op: a table on stdout (or JSON), a file in `$GPUQ_HOME/profiles` for
-the trainer, and `--out`. The command runs here and now, beside the queue, with a hook on its PYTHONPATH that records some
-of its training steps; then it is ended. With `--from FILE` nothing runs and the profile is read from what a profiler
-wrote. What the command prints goes to stderr.
+It runs the command here and now, outside the queue, with a hook on its PYTHONPATH that records some of its training steps; then
+it ends the command. With `--from FILE` it runs nothing and reads what a profiler wrote. The profile goes to stdout as a table
+or JSON, to `$GPUQ_HOME/profiles` for the trainer, and to `--out`. What the command prints goes to stderr.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ from gpuq.submission import Submission
 
 HOOK_FOLDER = Path(__file__).parents[1] / "learn" / "transfer" / "hook"
 _POLL_EVERY_S = 0.05
-# A training may save what it has when it is asked to end.
+# A training may save its work when it gets SIGTERM.
 _GRACE_S = 10.0
 _SHOWN = 20
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The process's exit code."""
+    """Profile, and return the process's exit code."""
     asked = _parse(arguments)
     try:
         settings = load()
@@ -66,7 +65,7 @@ def collect(submission: Submission, skip: int, steps: int, limit_s: float) -> Op
         folder = Path(name)
         started = time.monotonic()
         try:
-            # stdout is kept for the table; what the job prints is for the person who looks on.
+            # stdout is for the table, so the job's own output goes to stderr.
             process = subprocess.Popen(
                 submission.command,
                 cwd=submission.cwd,
@@ -86,7 +85,7 @@ def collect(submission: Submission, skip: int, steps: int, limit_s: float) -> Op
 
 
 def named(profile: OpProfile, submission: Submission, device: str | None) -> OpProfile:
-    """The profile with whose it is and where it was taken; the kind is the one that `gpuq submit` would give."""
+    """The profile with its kind, script, batch size and device type; the kind is the one that `gpuq submit` would give."""
     kind, _, features = describe(submission, user_name())
     return msgspec.structs.replace(
         profile,
@@ -99,11 +98,11 @@ def named(profile: OpProfile, submission: Submission, device: str | None) -> OpP
 
 def keep(profile: OpProfile, folder: Path) -> Path:
     """Store the profile where the trainer looks; a later one of the same work on the same type replaces it."""
-    whose = (profile.kind, profile.script_sha256, profile.batch_log2, profile.device_type)
-    path = folder / f"{hashlib.sha256(repr(whose).encode('utf-8', 'replace')).hexdigest()[:32]}.json"
-    aside = path.with_suffix(f".{os.getpid()}.new")
-    aside.write_bytes(to_json(profile) + b"\n")
-    aside.replace(path)
+    identity = (profile.kind, profile.script_sha256, profile.batch_log2, profile.device_type)
+    path = folder / f"{hashlib.sha256(repr(identity).encode('utf-8', 'replace')).hexdigest()[:32]}.json"
+    temporary = path.with_suffix(f".{os.getpid()}.new")
+    temporary.write_bytes(to_json(profile) + b"\n")
+    temporary.replace(path)
     return path
 
 
@@ -150,7 +149,7 @@ def _environment(folder: Path, skip: int, steps: int) -> dict[str, str]:
 
 
 def _wait(process: subprocess.Popen[bytes], done: Path, until: float) -> dict[str, Any] | None:
-    """What the hook says of what it recorded; None if the command ended, or the time, before it did."""
+    """What the hook wrote when it had recorded; None if the command ended, or the time was over, before that."""
     while True:
         ended = process.poll() is not None
         if done.exists():
@@ -161,7 +160,7 @@ def _wait(process: subprocess.Popen[bytes], done: Path, until: float) -> dict[st
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the command and what it started: kindly, then not."""
+    """End the command and what it started: SIGTERM, then SIGKILL."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, number)

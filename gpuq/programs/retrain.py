@@ -1,11 +1,11 @@
 """The nightly training, a process of its own: `python -m gpuq.programs.retrain [--rollback] [--json]`.
 
-Arrives: the record's finished attempts. Leaves: a new current version on the shelf and a `model` request for the
-dispatcher, or nothing and the reason. One JSON object on stdout, a sentence for people on stderr (not with --json).
-Exit code 0 also when nothing was published; above 0 only when it could not be done. One at a time; a crash leaves the
-shelf as it was.
+It trains on the record's finished attempts. A better model becomes the current version on the shelf, and a `model` request
+tells the dispatcher; else nothing changes. One JSON object goes to stdout, a sentence to stderr (not with --json). The exit
+code is 0 also when nothing was published, above 0 only when the training could not be done. Only one training runs at a time,
+and a crash leaves the shelf as it was.
 
-The work is done in a child with a limit on its memory and its time: whatever becomes of the child, this process lives to say it.
+The work is done in a child process with limits on memory and time, so that this process can report whatever happens to it.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ MODULE = "gpuq.programs.retrain"
 
 
 class TrainingFailed(Failure):
-    """The training could not be done; the model that served serves on."""
+    """The training could not be done; the model that served still serves."""
 
-    fix = "The model that served serves on; nothing was changed. `gpuq doctor` checks the disk and the record."
+    fix = "The current model still serves; nothing was changed. `gpuq doctor` checks the disk and the record."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Train, or roll back; the process's exit code."""
+    """Train, or roll back, and return the process's exit code."""
     asked = _parse(arguments)
     try:
         settings = load()
@@ -60,17 +60,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             resource.setrlimit(resource.RLIMIT_DATA, (settings.learning.max_memory_bytes,) * 2)
         result = _work(settings, rollback=asked.rollback)
     except GpuqError as error:
-        _say(f"gpuq: {error.message} {error.fix}")
+        _print_error(f"gpuq: {error.message} {error.fix}")
         return error.exit_code
     if not asked.json:
-        _say(summary(result))
+        _print_error(summary(result))
     sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
     sys.stdout.flush()
     return 0
 
 
 def _supervise(learning: Learning, arguments: Sequence[str]) -> int:
-    """Have a child train. Its exit code, or TrainingFailed where it came to no end of its own."""
+    """Train in a child process. Returns its exit code; raises TrainingFailed where it was killed or took too long."""
     child = subprocess.Popen(python_module(MODULE, "--here", *arguments))
     signal.signal(signal.SIGTERM, lambda *_: child.terminate())
     try:
@@ -80,19 +80,19 @@ def _supervise(learning: Learning, arguments: Sequence[str]) -> int:
         child.wait()
         raise TrainingFailed(
             f"The training took longer than {learning.max_training_s:g} s and was ended.",
-            fix="The model that served serves on. Raise `learning.max_training_s` if the machine is slow.",
+            fix="The current model still serves. Raise `learning.max_training_s` if the machine is slow.",
         ) from None
     if code < 0:
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
         raise TrainingFailed(
             f"The training was ended by {signal.Signals(-code).name}; it had used {peak / 2**30:.1f} GiB of memory.",
-            fix="The model that served serves on. If the system was short of memory, lower `learning.max_memory_bytes`.",
+            fix="The current model still serves. If the system was short of memory, lower `learning.max_memory_bytes`.",
         )
     return code
 
 
 def _work(settings: Settings, *, rollback: bool) -> dict[str, Any]:
-    """Do it here and now. Raises GpuqError, whatever happened."""
+    """Train or roll back in this process. Every error is raised as a GpuqError."""
     try:
         store = open_store(settings.database_url)
         try:
@@ -105,17 +105,17 @@ def _work(settings: Settings, *, rollback: bool) -> dict[str, Any]:
         limit = settings.learning.max_memory_bytes
         raise TrainingFailed(
             f"The training ran out of memory; it may use {limit / 2**30:.3g} GiB.",
-            fix="The model that served serves on. Raise `learning.max_memory_bytes`, or let it learn from a shorter past.",
+            fix="The current model still serves. Raise `learning.max_memory_bytes`, or let it learn from a shorter past.",
         ) from error
     except Exception as error:
-        # Whatever a fit stumbles over: a sentence with the place, for the issue somebody will write.
+        # Any error of a library: a sentence with the line, so that it can be reported.
         last = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{Path(last.filename).name}:{last.lineno}"
-        raise TrainingFailed(f"The training failed ({type(error).__name__} at {place}): {error}") from error
+        location = f"{Path(last.filename).name}:{last.lineno}"
+        raise TrainingFailed(f"The training failed ({type(error).__name__} at {location}): {error}") from error
 
 
 def train(settings: Settings, store: Store, now: float, *, draw: bool = True) -> dict[str, Any]:
-    """Make a candidate, judge it, publish it if it is better. `now` is Unix seconds; `draw`: with plots in its card."""
+    """Train a candidate, judge it, and publish it if it is better. `now` is Unix seconds; `draw`: add plots to its card."""
     lock = take_lock(settings.home.run / "retrain.lock")
     if lock is None:
         return _result(None, "another training is under way")
@@ -144,11 +144,11 @@ def train(settings: Settings, store: Store, now: float, *, draw: bool = True) ->
 def _publish(
     shelf: Shelf, store: Store, model: Model, values: dict[str, Any], files: dict[str, bytes], now: float
 ) -> str:
-    """Put the model on the shelf and tell the dispatcher: both, or neither."""
+    """Put the model on the shelf and send a request to the dispatcher: both, or neither."""
     before = shelf.current()
     version = shelf.publish(model, values, files)
     try:
-        _tell_dispatcher(store, version, now)
+        _notify_dispatcher(store, version, now)
     except BaseException:
         shelf.serve(before)
         raise
@@ -156,7 +156,7 @@ def _publish(
 
 
 def roll_back(settings: Settings, store: Store, now: float) -> dict[str, Any]:
-    """Serve the version before the current one. Raises Conflict where none is current."""
+    """Make the version before the current one current. Raises Conflict where none is current."""
     shelf = Shelf(settings.home.models)
     previous = shelf.current()
     lock = take_lock(settings.home.run / "retrain.lock")
@@ -165,13 +165,13 @@ def roll_back(settings: Settings, store: Store, now: float) -> dict[str, Any]:
     with os.fdopen(lock):
         previous = shelf.current()
         version = shelf.rollback()
-        _tell_dispatcher(store, version, now)
+        _notify_dispatcher(store, version, now)
         result = _result(previous, f"rolled back from {previous} to {version or 'no model'}")
         return {**result, "published": True, "version": version}
 
 
 def read_attempts(store: Store, now: float) -> Teachable:
-    """What the record's finished attempts teach, each once, in the order of their ends."""
+    """The record's finished attempts that training may use, each once, in the order of their ends."""
     devices = store.devices()
     memory: dict[str, int] = {}
     for device in devices:
@@ -184,7 +184,7 @@ def summary(result: dict[str, Any]) -> str:
     if result["published"]:
         now, before = result["version"] or "none", result["previous"] or "none"
         return f"Model {now} serves now (before: {before}): {result['reason']}."
-    return f"Nothing published; {result['previous'] or 'no model'} serves on: {result['reason']}."
+    return f"Nothing published; {result['previous'] or 'no model'} still serves: {result['reason']}."
 
 
 def _result(
@@ -212,7 +212,7 @@ def _result(
     }
 
 
-def _tell_dispatcher(store: Store, version: str | None, now: float) -> None:
+def _notify_dispatcher(store: Store, version: str | None, now: float) -> None:
     store.add_request("model", None, user_name(), now, {"version": version})
 
 
@@ -226,7 +226,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 

@@ -1,11 +1,11 @@
-"""`gpuq up`: the whole of gpuq for one user, with no root and no server.
+"""`gpuq up`: supervises the whole of gpuq for one user, without root and without a server.
 
-It starts Redis (unless one is named), brings the database up to date, then keeps the dispatcher, the API and the worker
-service alive. SIGINT (Ctrl-C) and SIGTERM end those and leave the jobs running, each under its shim; the next `gpuq up`
-takes them up again. SIGUSR1, sent by `gpuq down --stop-jobs`, ends the jobs too. SIGHUP, sent when the terminal closes, does
-not end it: otherwise waiting jobs would never start. With `--stop-jobs` SIGHUP ends gpuq and its jobs, since nothing is to stay.
+It starts Redis (unless the settings name one), upgrades the database, then keeps the dispatcher, the API and the worker service
+running. SIGINT (Ctrl-C) and SIGTERM end those and leave the jobs running, each under its shim; the next `gpuq up` takes them
+over. SIGUSR1, sent by `gpuq down --stop-jobs`, ends the jobs too. SIGHUP, sent when the terminal closes, does not end it, as
+otherwise waiting jobs would never start; with `--stop-jobs` it ends gpuq and its jobs.
 
-`run/up.json` says which process this is, and at its end what it left: for `gpuq down`.
+`run/up.json` has this process's id and, at its end, the jobs that it left: `gpuq down` reads both.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ log = logging.getLogger("gpuq.up")
 _READY_WITHIN_S = 30.0
 _LOOK_EVERY_S = 0.1
 _STOP_SLACK_S = 10.0
-# A killed `gpuq up` leaves its endpoint a few seconds to end.
+# After a `gpuq up` was killed, its endpoint takes a few seconds to end.
 _PORT_FREE_WITHIN_S = 5.0
 _SHORTEN_EVERY_S = 10.0
-# A service that ends so often before gpuq is up does not come up at all. Wrong settings and a missing driver or server
-# (exit codes 2 and 4) do not mend by themselves: the first time counts.
+# A service that crashes this often before gpuq is up is taken not to start at all. Wrong settings and a missing driver or server
+# (exit codes 2 and 4) do not go away by themselves, so there the first crash counts.
 _CRASHES_AT_START = 5
 _REFUSALS = (BadSettings.exit_code, Unreachable.exit_code)
-# The services of a `gpuq up` that was killed need a few seconds to let go of their locks.
+# The services of a killed `gpuq up` need a few seconds to release their locks.
 _WAITS = (Conflict.exit_code,)
 
 
 def main() -> int:
-    """Run until Ctrl-C or SIGTERM; the exit code."""
+    """Run until Ctrl-C or SIGTERM, and return the exit code."""
     options = _parse()
     start_log()
     try:
@@ -87,8 +87,8 @@ def _environment(options: argparse.Namespace) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class _Left:
-    """What is there when gpuq has ended: running jobs, and how many wait for the next `gpuq up`."""
+class _Remaining:
+    """What remains when gpuq has ended: the ids of running jobs, and how many wait for the next `gpuq up`."""
 
     running: tuple[int, ...]
     waiting: int
@@ -116,12 +116,12 @@ class _Up:
         self._asked_to_stop = asyncio.Event()
         self._starting = True
         self._refusal: GpuqError | None = None
-        # Only this process speaks to systemd: its children would be taken for it.
+        # Only this process notifies systemd: a notification of a child would count as its own.
         self._systemd = WatchDog()
         os.environ.pop("NOTIFY_SOCKET", None)
 
     async def run(self) -> int:
-        """Start all parts, wait for the end, stop all parts in reverse. Raises GpuqError when a part does not start."""
+        """Start all services, wait for a signal, stop them in reverse order. Raises GpuqError when one does not start."""
         self._listen_to_signals()
         self._note(None)
         shortening = asyncio.create_task(self._keep_log_short())
@@ -142,7 +142,7 @@ class _Up:
             await self._stop_all()
         self._note(left)
         if left is not None and str(left):
-            _say(str(left))
+            _print_error(str(left))
         return 0
 
     def _listen_to_signals(self) -> None:
@@ -150,7 +150,7 @@ class _Up:
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._asked_to_stop.set)
         loop.add_signal_handler(signal.SIGUSR1, self._end_with_jobs)
-        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # `nohup gpuq up` has its own way
+        if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # `nohup gpuq up` ignores it already
             loop.add_signal_handler(signal.SIGHUP, self._terminal_closed)
 
     def _end_with_jobs(self) -> None:
@@ -166,13 +166,13 @@ class _Up:
             log.info("the terminal was closed; gpuq goes on, and `gpuq down` ends it")
 
     def _to_log_file(self) -> None:
-        """What this process says goes to logs/up.log from here on."""
+        """Redirect this process's output to logs/up.log."""
         descriptor = os.open(self._home.logs / "up.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         for standard in (1, 2):
             os.dup2(descriptor, standard)
         os.close(descriptor)
 
-    def _note(self, left: _Left | None) -> None:
+    def _note(self, left: _Remaining | None) -> None:
         ended = None if left is None else {"running": left.running, "waiting": left.waiting}
         body = {"pid": os.getpid(), "stop_jobs": self._stop_jobs, "left": ended}
         write_private(self._home.run / "up.json", json.dumps(body).encode(), durable=False)
@@ -198,7 +198,7 @@ class _Up:
 
     def _keep(self, spec: ChildSpec) -> None:
         stop = asyncio.Event()
-        # Each child's output and state go where `gpuq doctor` and people look for them.
+        # Each child's output and state go to files that `gpuq doctor` reads.
         spec = replace(
             spec, log=self._home.logs / f"{spec.name}.log", status=self._home.run / f"service-{spec.name}.json"
         )
@@ -214,7 +214,7 @@ class _Up:
             self._refusal = Failure(f"the {crash.name} did not start: {crash.said}", fix=fix)
 
     async def _until(self, look: Callable[[], Awaitable[bool]]) -> bool:
-        """Whether `look` said yes in time. Raises what a service refused to start with."""
+        """Wait until `look` returns true; False after _READY_WITHIN_S. Raises the reason why a service does not start."""
         deadline = time.monotonic() + _READY_WITHIN_S
         while True:
             if self._refusal is not None:
@@ -229,37 +229,41 @@ class _Up:
         return (self._home.run / "http.json").exists()
 
     async def _wait_for_devices(self) -> None:
-        """Until the dispatcher shows a fresh reading of a device here: from then on a submission can start."""
+        """Wait until the dispatcher shows a fresh reading of a device of this host: from then on a job can start."""
         began = time.time()
         stream = RedisStream(self._settings.effective_redis_url)
         try:
             if not await self._until(lambda: _shows_devices(stream, self._settings.worker.host, began)):
-                _say(f"No device of this host was read within {_READY_WITHIN_S:.0f} s; `gpuq doctor` may say why.")
+                _print_error(
+                    f"No device of this host was read within {_READY_WITHIN_S:.0f} s; `gpuq doctor` may say why."
+                )
                 return
-            _say_policy(json.loads(await stream.view() or b"{}"))
+            _print_policy_fault(json.loads(await stream.view() or b"{}"))
         except Unreachable:
-            return  # it answered a moment ago; its supervision brings it back
+            return  # Redis answered a moment ago; its supervision restarts it
         finally:
             await stream.close()
 
     def _greet(self) -> None:
         address = json.loads((self._home.run / "http.json").read_text())["url"]
-        _say(f"gpuq is up: home {self._home.root}, {address}")
+        _print_error(f"gpuq is up: home {self._home.root}, {address}")
         if sys.stderr.isatty():
-            _say(f"The page: {address}?token={private_secret(self._home.token_file)}")
-        else:  # a file or a journal is no place for the token
-            _say("The page: `gpuq open`, or the address that `gpuq url` prints.")
+            _print_error(f"The page: {address}?token={private_secret(self._home.token_file)}")
+        else:  # the token must not get into a file or a journal
+            _print_error("The page: `gpuq open`, or the address that `gpuq url` prints.")
         for unknown in unknown_variables(os.environ):
-            _say(f"No setting, and without effect: the environment variable {unknown}")
+            _print_error(f"No setting, and without effect: the environment variable {unknown}")
         jobs = "ends gpuq and the running jobs" if self._stop_jobs else "ends gpuq and leaves jobs running"
         if self._ready_fd is not None:
-            _say(f"Submit with `gpuq submit train.py`; `gpuq down` {jobs}. Its messages: {self._home.logs / 'up.log'}")
+            _print_error(
+                f"Submit with `gpuq submit train.py`; `gpuq down` {jobs}. Its messages: {self._home.logs / 'up.log'}"
+            )
             self._to_log_file()
             os.write(self._ready_fd, b"1")
             os.close(self._ready_fd)
         else:
             closing = "so does closing" if self._stop_jobs else "it goes on after closing"
-            _say(f"Submit with `gpuq submit train.py`; Ctrl-C or `gpuq down` {jobs}; {closing} the terminal.")
+            _print_error(f"Submit with `gpuq submit train.py`; Ctrl-C or `gpuq down` {jobs}; {closing} the terminal.")
         with contextlib.suppress(OSError):
             self._systemd.ready()
 
@@ -268,18 +272,18 @@ class _Up:
             shorten(self._home.logs / "up.log")
             await asyncio.sleep(_SHORTEN_EVERY_S)
 
-    def _leave(self) -> _Left | None:
-        """End the jobs if that is asked for; what is left, None if the record cannot be read."""
+    def _leave(self) -> _Remaining | None:
+        """End the jobs if --stop-jobs was given. Returns what is left, None if the record cannot be read."""
         try:
             store = open_store(self._settings.database_url)
         except GpuqError as error:
-            log.warning("what still runs is not known: %s", error.message)
+            log.warning("cannot tell what still runs: %s", error.message)
             return None
         try:
             if self._stop_jobs:
                 _end_jobs(store, self._settings.worker.grace_s + _STOP_SLACK_S)
             running = tuple(int(row.id) for row in store.jobs(states=list(ACTIVE)))
-            return _Left(running, store.count_by_state().get(JobState.PENDING, 0))
+            return _Remaining(running, store.count_by_state().get(JobState.PENDING, 0))
         finally:
             store.close()
 
@@ -290,7 +294,7 @@ class _Up:
 
 
 async def _first_of(*works: Awaitable[object]) -> None:
-    """Return when one of these is done; one that was made here does not go on."""
+    """Return when one of these is done. Tasks that this function made of coroutines are cancelled then."""
     tasks = [asyncio.ensure_future(work) for work in works]
     await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
     for task, work in zip(tasks, works, strict=True):
@@ -299,7 +303,7 @@ async def _first_of(*works: Awaitable[object]) -> None:
 
 
 async def _until_free(api: Api) -> None:
-    """Return once the TCP port can be had: said here, because a child could only say it into its log. Raises Failure."""
+    """Return once the TCP port is free. Raises Failure, here because a child could only write it to its log."""
     deadline = time.monotonic() + _PORT_FREE_WITHIN_S
     while True:
         try:
@@ -313,24 +317,28 @@ async def _until_free(api: Api) -> None:
 
 
 async def _shows_devices(stream: RedisStream, host: str, since: float) -> bool:
-    """Whether a device of this host was read since then; the record also has devices of former workers."""
+    """Whether a device of this host was read since `since`; the view may also show devices of earlier workers."""
     try:
         view = await stream.view()
     except Unreachable:
-        return False  # its supervision brings Redis back
+        return False  # its supervision restarts Redis
     devices = json.loads(view or b"{}").get("devices", [])
     return any(device["host"] == host and (device["read_at"] or 0.0) >= since for device in devices)
 
 
-def _say_policy(view: dict[str, Any]) -> None:
-    """Say here too that the policy in the settings cannot be used: the user who named it is looking at this output."""
+def _print_policy_fault(view: dict[str, Any]) -> None:
+    """Print that the policy of the settings cannot be used: the user who chose it sees this output, not the dispatcher's
+    log.
+    """
     policy = view.get("dispatcher", {}).get("policy") or {}
     if policy.get("fault"):
-        _say(f"The policy `{policy['chosen']}` is replaced by `{policy['serving']}`: {policy['fault']['reason']}")
+        _print_error(
+            f"The policy `{policy['chosen']}` is replaced by `{policy['serving']}`: {policy['fault']['reason']}"
+        )
 
 
 def _end_jobs(store: Store, within_s: float) -> None:
-    """Let nothing new start, ask for the end of every running job, and wait until the record says they ended."""
+    """Pause the queue, cancel every running job, and wait up to `within_s` seconds until the record shows their ends."""
     store.add_request("pause", None, "gpuq up --stop-jobs", time.time(), {})
     for row in store.jobs(states=list(ACTIVE)):
         store.add_request("cancel", row.id, "gpuq up --stop-jobs", time.time(), {})
@@ -339,7 +347,7 @@ def _end_jobs(store: Store, within_s: float) -> None:
         time.sleep(_LOOK_EVERY_S)
 
 
-def _say(sentence: str) -> None:
+def _print_error(sentence: str) -> None:
     with contextlib.suppress(OSError):  # the terminal may be gone
         sys.stderr.write(f"{sentence}\n")
         sys.stderr.flush()

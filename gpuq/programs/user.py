@@ -1,4 +1,4 @@
-"""Who runs this process, for records that people read."""
+"""The name of the user who runs this process, for records that people read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 
 
 def user_name() -> str:
-    """The user's name; the number where the system has no name for it."""
+    """The user's name, or `uid N` where the system has no name for it."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):

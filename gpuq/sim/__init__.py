@@ -1,1 +1,1 @@
-"""The other shell: the same core in virtual time, in a world that it cannot see."""
+"""Simulation: the daemon's own core and policies in virtual time, for `gpuq simulate`."""

@@ -1,4 +1,4 @@
-"""`python -m gpuq.sim`: what `gpuq simulate` becomes. Exit codes are gpuq's own."""
+"""`python -m gpuq.sim`: the process that `gpuq simulate` becomes. Exit codes are gpuq's own."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What is simulated and compared: a policy, the limits that admission is held to, and what it makes of the forecasts."""
+"""A candidate: what is simulated and compared, that is a policy, its limits, and what it makes of the forecasts."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.scheduling.policy import Policy
 from gpuq.core.state.job import Job
-from gpuq.sim.forecaster import Beliefs
+from gpuq.sim.forecaster import Forecaster
 
 
-def _as_they_are(beliefs: Beliefs) -> Beliefs:
-    return beliefs
+def _as_they_are(forecaster: Forecaster) -> Forecaster:
+    return forecaster
 
 
 def _as_it_is(job: Job) -> Job:
@@ -20,14 +20,16 @@ def _as_it_is(job: Job) -> Job:
 
 
 @dataclass(frozen=True)
-class Contender:
-    """`believe` stands between the forecasts and the core: a rival that looks at less, or trusts more, is made there.
+class Candidate:
+    """A policy with its limits, under the name that reports show.
 
-    `submit` is what its users have to say of a job beyond what the trace does, as that it may be stopped.
+    `wrap_forecaster` may replace the forecaster by one that looks at less, or trusts more: so a rival needs no branch in the
+    core. `submit` may change each job as it is submitted, for a queue whose users must say more than the trace does (for
+    example that every job may be stopped).
     """
 
     name: str
     policy: Policy
     limits: Limits = field(default_factory=Limits)
-    believe: Callable[[Beliefs], Beliefs] = _as_they_are
+    wrap_forecaster: Callable[[Forecaster], Forecaster] = _as_they_are
     submit: Callable[[Job], Job] = _as_it_is

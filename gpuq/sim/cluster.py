@@ -1,7 +1,6 @@
-"""The world in motion: who really runs where, beside whom, how fast, and with how much memory.
+"""The simulated devices: which attempts run where, how fast each progresses beside the others, and how much memory each holds.
 
-Arrives: attempts that start and end. Leaves: how far each has come, whose speed changed, and who finds no memory. Knows
-nothing of the core, and the core nothing of it.
+A pure model of the world. It knows nothing of the core, and the core nothing of it: the simulator translates between the two.
 """
 
 from __future__ import annotations
@@ -13,19 +12,20 @@ from dataclasses import dataclass
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.sim.energy import Energy
 from gpuq.sim.memory import STARTING_S, STARTING_SHARE, peak_memory
-from gpuq.sim.record import AttemptRun, Stretch
+from gpuq.sim.record import SimulatedAttempt, Stretch
 from gpuq.sim.world import World
 
 
 @dataclass(slots=True, eq=False)
-class Resident:
-    """An attempt that runs: how much work is left, and since when it has had its present partners.
+class RunningAttempt:
+    """An attempt on its devices: `left_s` seconds of work are left at time `since`, when its pace was last set.
 
-    `pace` is how many seconds a second of work takes: its `slowdown` beside its partners, over its speed alone. `turn` counts the
-    changes of pace: an end foreseen before the last one is void.
+    `pace` is the seconds that a second of work takes: the `slowdown` beside its partners divided by its speed alone. `turn`
+    counts the changes of pace; an end that was scheduled for an earlier turn is ignored. `held_bytes` and `peak_bytes` are per
+    device, None in a world without memory.
     """
 
-    run: AttemptRun
+    run: SimulatedAttempt
     left_s: float
     since: float
     alone_speed: float
@@ -39,27 +39,27 @@ class Resident:
 
     @property
     def kind(self) -> str:
-        """The trace's kind."""
+        """The job's kind, as the trace names it."""
         return self.run.arrival.kind
 
 
-class Floor:
-    """See the module's own words."""
+class SimulatedCluster:
+    """All devices of a world, with the attempts on each in `on`."""
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.energy = Energy(world)
         self.devices: dict[DeviceId, Device] = {device.id: device for device in world.devices}
-        self.on: dict[DeviceId, list[Resident]] = {device.id: [] for device in world.devices}
+        self.on: dict[DeviceId, list[RunningAttempt]] = {device.id: [] for device in world.devices}
         self._slowdowns: dict[tuple[str, tuple[str, ...]], float] = {}
         self.has_memory = any(workload.memory_bytes is not None for workload in world.workloads.values())
         self._can_run_out = self.has_memory or any(map(math.isinf, world.pairs.values()))
 
-    def start(self, run: AttemptRun, left_s: float, now: float) -> Resident:
-        """It runs from now on."""
+    def start(self, run: SimulatedAttempt, left_s: float, now: float) -> RunningAttempt:
+        """Put the attempt on its devices, with `left_s` seconds of work to do."""
         arrival = run.arrival
         speed = self.world.speed(arrival.kind, run.device_type, len(run.devices), arrival.devices)
-        resident = Resident(run, left_s, now, speed)
+        resident = RunningAttempt(run, left_s, now, speed)
         resident.peak_bytes = peak_memory(self.world, arrival)
         if resident.peak_bytes is not None:
             resident.held_bytes = run.memory_bytes = round(resident.peak_bytes * STARTING_SHARE)
@@ -67,13 +67,13 @@ class Floor:
             self.on[device].append(resident)
         return resident
 
-    def end(self, resident: Resident) -> None:
-        """It is gone; whoever was beside it is to be reconsidered."""
+    def end(self, resident: RunningAttempt) -> None:
+        """Take the attempt off its devices. `reconsider` those devices afterwards: its partners are faster now."""
         for device in resident.run.devices:
             self.on[device].remove(resident)
 
-    def settle(self, resident: Resident, now: float) -> None:
-        """Account for the time since the last change."""
+    def settle(self, resident: RunningAttempt, now: float) -> None:
+        """Account for the time, and the work done, since the attempt's last change of pace."""
         seconds, resident.since = now - resident.since, now
         if seconds <= 0:
             return
@@ -86,8 +86,8 @@ class Floor:
         else:
             stretches.append(Stretch(resident.beside, seconds, work, resident.slowdown))
 
-    def reconsider(self, devices: Iterable[DeviceId], now: float) -> list[Resident]:
-        """Who was on these devices all the time, or came, goes on at another pace from now on; those whose pace is new."""
+    def reconsider(self, devices: Iterable[DeviceId], now: float) -> list[RunningAttempt]:
+        """Set the pace of every attempt on these devices anew. Returns those whose pace or partners changed."""
         found = dict.fromkeys(resident for device in devices for resident in self.on[device])
         changed = [resident for resident in found if self._repace(resident, now)]
         if self.energy.known:
@@ -96,12 +96,12 @@ class Floor:
                 self.energy.set(self.devices[device], [(r.kind, r.slowdown) for r in self.on[device]], now)
         return changed
 
-    def starting_s(self, resident: Resident) -> float | None:
-        """How long it loads until it needs all of its memory; None where nobody can run out of it."""
+    def starting_s(self, resident: RunningAttempt) -> float | None:
+        """Seconds of loading until the attempt needs all of its memory; None in a world where none can run out of it."""
         return min(STARTING_S, resident.left_s / 2) * resident.pace if self._can_run_out else None
 
-    def grow(self, resident: Resident) -> bool:
-        """It needs its peak from now on. Whether there is room on each of its devices."""
+    def grow(self, resident: RunningAttempt) -> bool:
+        """Raise the attempt's memory to its peak. False, and nothing changed, where a device has no room for it."""
         resident.grown = True
         before, resident.held_bytes = resident.held_bytes, resident.peak_bytes
         if self.has_room(resident):
@@ -110,8 +110,8 @@ class Floor:
         resident.held_bytes = before
         return False
 
-    def has_room(self, resident: Resident) -> bool:
-        """Whether what is held on its devices is there, and nobody is beside it whom it cannot be with."""
+    def has_room(self, resident: RunningAttempt) -> bool:
+        """Whether its devices hold no more than their memory, and it has no partner that it cannot run beside."""
         return all(
             sum(other.held_bytes or 0 for other in self.on[device]) <= self.devices[device].total_memory
             and not any(self._clash(resident, other) for other in self.on[device])
@@ -119,17 +119,17 @@ class Floor:
         )
 
     def used_memory(self, device: DeviceId) -> int:
-        """Bytes in use on the device now."""
+        """Bytes in use on the device now, of all attempts."""
         return sum(resident.held_bytes or 0 for resident in self.on[device])
 
     def slowdown(self, kind: str, beside: tuple[str, ...]) -> float:
-        """The world's, remembered. `beside` is sorted."""
+        """`World.slowdown`, cached. `beside` must be sorted."""
         found = self._slowdowns.get((kind, beside))
         if found is None:
             found = self._slowdowns[kind, beside] = self.world.slowdown(kind, beside)
         return found
 
-    def _clash(self, resident: Resident, other: Resident) -> bool:
+    def _clash(self, resident: RunningAttempt, other: RunningAttempt) -> bool:
         return (
             other is not resident
             and resident.grown
@@ -139,8 +139,8 @@ class Floor:
             )
         )
 
-    def _repace(self, resident: Resident, now: float) -> bool:
-        """A gang is as slow as on its slowest device. Whether its end is to be foreseen anew."""
+    def _repace(self, resident: RunningAttempt, now: float) -> bool:
+        """Set the attempt's pace: a gang is as slow as on its slowest device. True if its end must be scheduled again."""
         slowest = 0.0
         beside: tuple[str, ...] = ()
         for device in resident.run.devices:
@@ -158,7 +158,7 @@ class Floor:
         return True
 
     def _finite_slowdown(self, kind: str, beside: tuple[str, ...]) -> float:
-        """Those who cannot be together do not slow each other: one of them ends as soon as both have loaded."""
+        """The slowdown without partners that it cannot run beside: one of those ends as soon as both have loaded."""
         found = self.slowdown(kind, beside)
         if math.isinf(found):
             found = self.slowdown(kind, tuple(k for k in beside if not math.isinf(self.slowdown(kind, (k,)))))

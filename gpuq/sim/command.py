@@ -1,7 +1,7 @@
-"""Plays what was asked and shows it: `gpuq simulate [TRACE] [...]`, as a process of its own.
+"""The process that `gpuq simulate` becomes: plays the candidates and shows a report.
 
-Arrives: the arguments. Leaves: a table on stdout, or JSON, and the page in a file. What is said meanwhile, the progress bar on a
-terminal too, goes to stderr. No traceback reaches a user unless GPUQ_DEBUG is set.
+The result goes to stdout, as a table or as JSON, and the page to a file. Errors, the progress bar and other messages go to
+stderr. A user sees no traceback unless GPUQ_DEBUG is set.
 """
 
 from __future__ import annotations
@@ -12,20 +12,19 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gpuq.errors import BadInput, Failure, GpuqError
-from gpuq.lab.sim.bound import can_be_computed
-from gpuq.settings import GROUPS, Settings, load
-from gpuq.sim.compare import Asked, Played, check, compare
+from gpuq.settings import GROUPS, Settings, load, setting_fields
+from gpuq.sim.bound import can_be_computed
+from gpuq.sim.compare import ComparedRun, Comparison, check, compare
 from gpuq.sim.named import rivals, usual
 from gpuq.sim.report.figures import BUDGET
 from gpuq.sim.report.page import page
-from gpuq.sim.report.report import Report, to_json
+from gpuq.sim.report.report import SimulationReport, to_json
 from gpuq.sim.report.summary import summarise
 from gpuq.sim.report.table import show
 
@@ -34,73 +33,73 @@ HISTORY = "history"
 _FORECASTS = {
     "learned": "forecasts: gpuq's own learning, knowing nothing at the start and trained each virtual night",
     "oracle": "forecasts: every duration and every slowdown is known beforehand, so this is a bound and not what gpuq can do",
-    "cold": "forecasts: none, so nobody is known well enough to share",
+    "cold": "forecasts: none, so no job is known well enough to share",
 }
 _TRAIN_EXTRA = "pip install 'gpuq-daemon[train]'"
 _UNTRAINED = f"forecasts: gpuq's own history of each kind, without the nightly training, which needs {_TRAIN_EXTRA}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Simulate; the process's exit code."""
+    """Simulate, and return the process's exit code."""
     options = _parser().parse_args(arguments)
     try:
-        asked = _asked(options)
-        check(asked)
-        report = report_of(asked, _played(asked))
+        comparison = _comparison(options)
+        check(comparison)
+        report = report_of(comparison, _play_all(comparison))
         _show(report, options.json)
         written = _write(report, options)
     except GpuqError as error:
-        _say(f"gpuq: {error.message}\n  {error.fix}")
+        _print_error(f"gpuq: {error.message}\n  {error.fix}")
         return error.exit_code
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
-    except Exception as error:  # the last fence: a person gets a sentence
+    except Exception as error:  # the user gets a sentence, not a traceback
         if os.environ.get("GPUQ_DEBUG"):
             raise
-        _say(f"gpuq: the simulation failed: {type(error).__name__}: {error}\n  GPUQ_DEBUG=1 shows where.")
+        _print_error(f"gpuq: the simulation failed: {type(error).__name__}: {error}\n  GPUQ_DEBUG=1 shows where.")
         return 1
     if written is not None:
-        _say(f"Wrote {written}.")
+        _print_error(f"Wrote {written}.")
     return 0
 
 
-def report_of(asked: Asked, played: Sequence[Played]) -> Report:
-    """The report of what was played."""
-    summaries = summarise(one.figures for one in played)
-    return Report(
-        title=f"{played[0].figures.trace}; world: {played[0].figures.world}",
-        main=asked.main,
-        baseline=asked.baseline,
-        chain=asked.chain,
-        budget=asked.budget,
+def report_of(comparison: Comparison, runs: Sequence[ComparedRun]) -> SimulationReport:
+    """The report of these runs, which are in the order of `comparison.tasks`."""
+    summaries = summarise(one.figures for one in runs)
+    return SimulationReport(
+        title=f"{runs[0].figures.trace}; world: {runs[0].figures.world}",
+        main=comparison.main,
+        baseline=comparison.baseline,
+        chain=comparison.chain,
+        budget=comparison.budget,
         summaries=tuple(summaries),
-        sketches=tuple(one.sketch for one in played if one.figures.seeds == asked.seeds[:1]),
-        notes=(*_told(asked), *dict.fromkeys(note for one in played for note in one.notes)),
+        plot_data=tuple(one.plot_data for one in runs if one.figures.seeds == comparison.seeds[:1]),
+        notes=(*_notes(comparison), *dict.fromkeys(note for one in runs for note in one.notes)),
     )
 
 
-def _told(asked: Asked) -> Iterator[str]:
+def _notes(comparison: Comparison) -> Iterator[str]:
     from gpuq.sim.learned import can_train
 
-    untrained = asked.forecasts == "learned" and not can_train()
-    yield _UNTRAINED if untrained else _FORECASTS[asked.forecasts]
-    if asked.tried:
-        yield f"settings tried: {', '.join(asked.tried)}"
+    untrained = comparison.forecasts == "learned" and not can_train()
+    yield _UNTRAINED if untrained else _FORECASTS[comparison.forecasts]
+    if comparison.tried:
+        yield f"settings tried: {', '.join(comparison.tried)}"
     if not can_be_computed():
         yield f"the most that sharing could save is not computed: that needs SciPy ({_TRAIN_EXTRA})"
 
 
-def _asked(options: argparse.Namespace) -> Asked:
+def _comparison(options: argparse.Namespace) -> Comparison:
     settings = load({**os.environ, **overrides(options.set)})
     if options.trace == HISTORY:
         _check_record(settings)
     names = [name for part in options.policy for name in part.split(",") if name]
     names = names or list(usual(settings.scheduling.policy))
-    return Asked(
-        contenders=tuple(dict.fromkeys([*names, *(rivals() if options.rivals else ())])),
+    return Comparison(
+        candidates=tuple(dict.fromkeys([*names, *(rivals() if options.rivals else ())])),
         settings=settings,
         source=options.trace,
         world=options.world,
@@ -115,7 +114,7 @@ def _asked(options: argparse.Namespace) -> Asked:
 
 
 def _check_record(settings: Settings) -> None:
-    """A look at a gpuq that never ran creates nothing, and says what to do instead."""
+    """Raises BadInput where no gpuq has run yet: opening the record would create an empty one."""
     ours = settings.home.database
     if settings.database_url == f"sqlite:///{ours}" and not ours.exists():
         raise BadInput(
@@ -124,13 +123,15 @@ def _check_record(settings: Settings) -> None:
         )
 
 
-def overrides(asked: Sequence[str]) -> dict[str, str]:
-    """`admission.max_slowdown=1.2` as the environment variable that says the same, so that one reader judges both."""
+def overrides(comparison: Sequence[str]) -> dict[str, str]:
+    """Settings such as `admission.max_slowdown=1.2` as environment variables, so that `settings.load` checks them. Raises
+    BadInput.
+    """
     found = {}
-    for word in asked:
+    for word in comparison:
         name, equals, value = word.partition("=")
         group, dot, setting = name.partition(".")
-        if not equals or not dot or group not in GROUPS or setting not in {one.name for one in fields(GROUPS[group])}:
+        if not equals or not dot or group not in GROUPS or setting not in setting_fields(group):
             raise BadInput(
                 f"--set `{word}` names no setting.",
                 fix="Write GROUP.SETTING=VALUE, as in --set admission.max_slowdown=1.2.",
@@ -139,14 +140,14 @@ def overrides(asked: Sequence[str]) -> dict[str, str]:
     return found
 
 
-def _played(asked: Asked) -> list[Played]:
-    with _bar(len(asked.tasks)) as tell:
-        return compare(asked, progress=tell)
+def _play_all(comparison: Comparison) -> list[ComparedRun]:
+    with _bar(len(comparison.tasks)) as show_progress:
+        return compare(comparison, progress=show_progress)
 
 
 @contextmanager
 def _bar(runs: int) -> Iterator[Callable[[Sequence[float]], None] | None]:
-    """A progress bar on stderr, if that is a terminal."""
+    """A function that shows progress as a bar on stderr; None where stderr is no terminal."""
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
@@ -160,29 +161,29 @@ def _bar(runs: int) -> Iterator[Callable[[Sequence[float]], None] | None]:
     with Progress(*columns, console=console, transient=True) as shown:
         task = shown.add_task(f"{runs} run{'s' if runs > 1 else ''}", total=float(runs))
 
-        def tell(shares: Sequence[float]) -> None:
+        def show_progress(shares: Sequence[float]) -> None:
             shown.update(task, completed=sum(shares))
 
-        yield tell
+        yield show_progress
 
 
-def _write(report: Report, options: argparse.Namespace) -> Path | None:
-    """The page, where it was asked for or nothing else was."""
+def _write(report: SimulationReport, options: argparse.Namespace) -> Path | None:
+    """Write the page to the file named, or to the default file unless JSON was asked for. Returns the file, None if none."""
     path: Path | None = options.html or (None if options.json else _PAGE)
     if path is None:
         return None
     try:
         path.write_text(page(report), encoding="utf-8")
     except OSError as error:
-        why = f"{path} cannot be written: {error.strerror or error}."
+        problem = f"{path} cannot be written: {error.strerror or error}."
         if options.html is not None:
-            raise Failure(why, fix="Name another file with --html.") from error
-        _say(f"gpuq: no page with plots: {why}\n  --html names another file.")
+            raise Failure(problem, fix="Name another file with --html.") from error
+        _print_error(f"gpuq: no page with plots: {problem}\n  --html names another file.")
         return None
     return path
 
 
-def _show(report: Report, as_json: bool) -> None:
+def _show(report: SimulationReport, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps(to_json(report), allow_nan=False, indent=2) + "\n")
     else:
@@ -213,5 +214,5 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _say(sentence: str) -> None:
-    print(sentence, file=sys.stderr)  # noqa: T201  for the person, beside the result on stdout
+def _print_error(sentence: str) -> None:
+    print(sentence, file=sys.stderr)  # noqa: T201 - stdout is for the result

@@ -1,7 +1,7 @@
-"""Several contenders over several seeds, each run in a process of its own where there are cores for it.
+"""Plays several candidates over several seeds, each run in a process of its own where there are cores for it.
 
-Arrives: what is to be played, in plain values, so that every process makes it anew and gets the same. Leaves: figures and
-sketches, in the order of contenders and seeds, whichever run ends first.
+A `Comparison` holds plain values only, so that every process builds the same scenario and candidate from it. Results come in
+the order of candidates and seeds, whichever run ends first, and are the same on any number of processes.
 """
 
 from __future__ import annotations
@@ -21,25 +21,26 @@ from typing import Any, Literal
 
 from gpuq.core.scheduling.limits import Limits
 from gpuq.errors import Failure
-from gpuq.lab.sim.bound import possible_saving
 from gpuq.settings import Settings
-from gpuq.sim.forecaster import Beliefs, Cold, Oracle
-from gpuq.sim.named import contender_named, usual
-from gpuq.sim.report.figures import Figures, figures
-from gpuq.sim.report.plot_data import Sketch, sketch
+from gpuq.sim.bound import possible_saving
+from gpuq.sim.forecaster import Cold, Forecaster, Oracle
+from gpuq.sim.named import candidate_named, usual
+from gpuq.sim.report.figures import RunFigures, figures
+from gpuq.sim.report.plot_data import PlotData, plot_data
 from gpuq.sim.run import Simulation
-from gpuq.sim.scenario import Scenario, open_scenario
+from gpuq.sim.scenario import open_scenario
+from gpuq.sim.scenario_builder import Scenario
 
 Forecasts = Literal["learned", "oracle", "cold"]
-_LOOK_EVERY_S = 0.1
+_PROGRESS_EVERY_S = 0.1
 Progress = Callable[[Sequence[float]], None]
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is to be played. None is the scenario's own default. `tried` are settings as they were asked for, to be told."""
+class Comparison:
+    """What to play. None means the scenario's own default. `tried`: settings that the user overrode, for the report's notes."""
 
-    contenders: tuple[str, ...]
+    candidates: tuple[str, ...]
     settings: Settings
     source: str = "history"
     world: str | None = None
@@ -53,59 +54,65 @@ class Asked:
 
     @property
     def baseline(self) -> str:
-        """The contender that the others are compared with."""
-        return self.contenders[0]
+        """The name of the candidate that the others are compared with: the first."""
+        return self.candidates[0]
 
     @property
     def main(self) -> str:
-        """The contender that the report is about: the one that the settings name, else the last."""
+        """The name of the candidate that the report is about: the policy of the settings if it plays, else the last."""
         chosen = self.settings.scheduling.policy
-        return chosen if chosen in self.contenders else self.contenders[-1]
+        return chosen if chosen in self.candidates else self.candidates[-1]
 
     @property
     def chain(self) -> tuple[tuple[str, str], ...]:
-        """From a queue that shares nothing to the contender that the report is about: names, and what each adds; empty unless
-        all of them play."""
+        """The steps from the baseline to `main`, as names and what each adds; empty unless all of them play."""
         steps = usual(self.main)
-        return tuple(steps.items()) if set(steps) <= set(self.contenders) else ()
+        return tuple(steps.items()) if set(steps) <= set(self.candidates) else ()
 
     @property
     def tasks(self) -> list[tuple[str, int]]:
-        """(contender, seed) of each run, in the order in which they are reported."""
-        return list(product(self.contenders, self.seeds))
+        """(candidate, seed) of each run, in the order of the results."""
+        return list(product(self.candidates, self.seeds))
 
 
 @dataclass(frozen=True, slots=True)
-class Played:
-    """One run, as far as the report needs it."""
+class ComparedRun:
+    """What the report needs of one run."""
 
-    figures: Figures
-    sketch: Sketch
+    figures: RunFigures
+    plot_data: PlotData
     notes: tuple[str, ...]
 
 
-def compare(asked: Asked, *, processes: int | None = None, progress: Progress | None = None) -> list[Played]:
-    """All runs. `progress` is told now and then the share done of each. Raises what making or playing a scenario raises."""
-    tasks = asked.tasks
+def compare(
+    comparison: Comparison, *, processes: int | None = None, progress: Progress | None = None
+) -> list[ComparedRun]:
+    """Play everything. `progress` is called from time to time with the share done of each run, 0 to 1.
+
+    Raises what building or playing a scenario raises, and Failure where a process was killed.
+    """
+    tasks = comparison.tasks
     many = min(len(tasks), processes or len(os.sched_getaffinity(0)))
     if many <= 1:
-        return list(_one_by_one(asked, tasks, progress))
-    return _side_by_side(asked, tasks, many, progress)
+        return list(_one_by_one(comparison, tasks, progress))
+    return _side_by_side(comparison, tasks, many, progress)
 
 
-def play(asked: Asked, name: str, seed: int, progress: Callable[[float], None] | None = None) -> Played:
-    """One contender on one seed."""
-    scenario = _scenario(asked, seed)
-    contender = contender_named(name, asked.settings, scenario.world)
-    run = Simulation(scenario.trace, scenario.world, _beliefs(asked, scenario, seed), contender, seed=seed).play(
-        progress
+def play(comparison: Comparison, name: str, seed: int, progress: Callable[[float], None] | None = None) -> ComparedRun:
+    """Play one candidate on one seed, in this process."""
+    scenario = _scenario(comparison, seed)
+    candidate = candidate_named(name, comparison.settings, scenario.world)
+    run = Simulation(
+        scenario.trace, scenario.world, _forecaster(comparison, scenario, seed), candidate, seed=seed
+    ).play(progress)
+    found = figures(run, budget=comparison.budget, prices=comparison.settings.scheduling)
+    return ComparedRun(
+        replace(found, possible_saving=_possible_saving(comparison, seed)), plot_data(run), tuple(run.notes)
     )
-    found = figures(run, budget=asked.budget, prices=asked.settings.scheduling)
-    return Played(replace(found, possible_saving=_possible(asked, seed)), sketch(run), tuple(run.notes))
 
 
-def _beliefs(asked: Asked, scenario: Scenario, seed: int) -> Beliefs:
-    match asked.forecasts:
+def _forecaster(comparison: Comparison, scenario: Scenario, seed: int) -> Forecaster:
+    match comparison.forecasts:
         case "oracle":
             return Oracle(scenario.world)
         case "cold":
@@ -113,7 +120,7 @@ def _beliefs(asked: Asked, scenario: Scenario, seed: int) -> Beliefs:
         case "learned":
             from gpuq.sim.learned import Learned
 
-            return Learned(scenario.world, asked.settings.learning, asked.settings.admission, seed=seed)
+            return Learned(scenario.world, comparison.settings.learning, comparison.settings.admission, seed=seed)
 
 
 @lru_cache(maxsize=2)
@@ -122,33 +129,41 @@ def _opened(source: str, options: tuple[tuple[str, Any], ...]) -> Scenario:
 
 
 @lru_cache(maxsize=2)
-def _bound(source: str, options: tuple[tuple[str, Any], ...], limits: Limits) -> float | None:
+def _saving_bound(source: str, options: tuple[tuple[str, Any], ...], limits: Limits) -> float | None:
     return possible_saving(_opened(source, options), limits)
 
 
-def _scenario(asked: Asked, seed: int) -> Scenario:
-    return _opened(asked.source, _options(asked, seed))
+def _scenario(comparison: Comparison, seed: int) -> Scenario:
+    return _opened(comparison.source, _options(comparison, seed))
 
 
-def _possible(asked: Asked, seed: int) -> float | None:
-    """It is the scenario's, the same for all contenders."""
-    return _bound(asked.source, _options(asked, seed), asked.settings.admission)
+def _possible_saving(comparison: Comparison, seed: int) -> float | None:
+    """The bound on saving. It depends on the scenario only, so it is computed once for all candidates."""
+    return _saving_bound(comparison.source, _options(comparison, seed), comparison.settings.admission)
 
 
-def _options(asked: Asked, seed: int) -> tuple[tuple[str, Any], ...]:
-    return (("world", asked.world), ("gpus", asked.gpus), ("load", asked.load), ("jobs", asked.jobs), ("seed", seed))
+def _options(comparison: Comparison, seed: int) -> tuple[tuple[str, Any], ...]:
+    return (
+        ("world", comparison.world),
+        ("gpus", comparison.gpus),
+        ("load", comparison.load),
+        ("jobs", comparison.jobs),
+        ("seed", seed),
+    )
 
 
-def _one_by_one(asked: Asked, tasks: Sequence[tuple[str, int]], progress: Progress | None) -> Iterator[Played]:
+def _one_by_one(
+    comparison: Comparison, tasks: Sequence[tuple[str, int]], progress: Progress | None
+) -> Iterator[ComparedRun]:
     shares = [0.0] * len(tasks)
 
-    def tell(place: int, share: float) -> None:
+    def show_progress(place: int, share: float) -> None:
         shares[place] = share
         if progress is not None:
             progress(shares)
 
     for place, (name, seed) in enumerate(tasks):
-        yield play(asked, name, seed, partial(tell, place))
+        yield play(comparison, name, seed, partial(show_progress, place))
 
 
 # --- several processes ---------------------------------------------------------------------------------------------
@@ -156,13 +171,15 @@ def _one_by_one(asked: Asked, tasks: Sequence[tuple[str, int]], progress: Progre
 _shares: Any = None
 
 
-def _side_by_side(asked: Asked, tasks: Sequence[tuple[str, int]], many: int, progress: Progress | None) -> list[Played]:
-    # Spawned, not forked: a library of the parent may have threads by now.
+def _side_by_side(
+    comparison: Comparison, tasks: Sequence[tuple[str, int]], many: int, progress: Progress | None
+) -> list[ComparedRun]:
+    # Spawned, not forked: a library of the parent may have started threads, which a fork would break.
     context = multiprocessing.get_context("spawn")
     shares = context.Array(c_double, len(tasks), lock=False)
     pool = ProcessPoolExecutor(many, mp_context=context, initializer=_begin, initargs=(shares,))
     try:
-        futures = [pool.submit(_play_there, asked, place, *task) for place, task in enumerate(tasks)]
+        futures = [pool.submit(_play_there, comparison, place, *task) for place, task in enumerate(tasks)]
         _watch(futures, shares, progress)
         return [future.result() for future in futures]
     except BrokenProcessPool as error:
@@ -171,16 +188,16 @@ def _side_by_side(asked: Asked, tasks: Sequence[tuple[str, int]], many: int, pro
             fix="If it needed more memory than there is, play less: --jobs 1000, fewer --seeds.",
         ) from error
     finally:
-        # Nobody waits for the rest when one has failed, or on Ctrl-C.
+        # When one run has failed, or on Ctrl-C, the others are not waited for.
         pool.shutdown(wait=False, cancel_futures=True)
         for process in multiprocessing.active_children():
             process.terminate()
 
 
-def _watch(futures: Sequence[Future[Played]], shares: Any, progress: Progress | None) -> None:
-    """Until all have ended, or one has failed."""
+def _watch(futures: Sequence[Future[ComparedRun]], shares: Any, progress: Progress | None) -> None:
+    """Report progress until all runs have ended, or one has failed."""
     while True:
-        done, running = wait(futures, _LOOK_EVERY_S)
+        done, running = wait(futures, _PROGRESS_EVERY_S)
         if progress is not None:
             progress(list(shares))
         if not running or any(future.exception() for future in done):
@@ -188,27 +205,27 @@ def _watch(futures: Sequence[Future[Played]], shares: Any, progress: Progress | 
 
 
 def _begin(shares: Any) -> None:
-    global _shares  # noqa: PLW0603 - a pool hands things to its processes in no other way
+    global _shares  # noqa: PLW0603 - the only way to pass shared memory to a pool's processes
     _shares = shares
-    # Ctrl-C is for the process that the person sees: this one goes without a word.
+    # On Ctrl-C the parent reports; this process ends silently.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def _play_there(asked: Asked, place: int, name: str, seed: int) -> Played:
+def _play_there(comparison: Comparison, place: int, name: str, seed: int) -> ComparedRun:
     told_at = 0.0
 
-    def tell(share: float) -> None:
+    def show_progress(share: float) -> None:
         nonlocal told_at
-        if share >= 1 or time.monotonic() - told_at >= _LOOK_EVERY_S:
+        if share >= 1 or time.monotonic() - told_at >= _PROGRESS_EVERY_S:
             _shares[place], told_at = share, time.monotonic()
 
-    return play(asked, name, seed, tell)
+    return play(comparison, name, seed, show_progress)
 
 
-def check(asked: Asked) -> None:
-    """Raises BadInput before anything is played, where a contender or the scenario cannot be made."""
-    scenario = _scenario(asked, asked.seeds[0])
+def check(comparison: Comparison) -> None:
+    """Raises BadInput, before anything is played, where the scenario or a candidate cannot be built."""
+    scenario = _scenario(comparison, comparison.seeds[0])
     if not scenario.trace.arrivals:
         raise Failure("There is no job to simulate.")
-    for name in asked.contenders:
-        contender_named(name, asked.settings, scenario.world)
+    for name in comparison.candidates:
+        candidate_named(name, comparison.settings, scenario.world)

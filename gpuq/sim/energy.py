@@ -1,10 +1,9 @@
-"""What the devices draw, integrated over time.
+"""The power that simulated devices draw, integrated over time.
 
-The rule. A device with nobody on it draws its type's idle power. A job adds what it adds alone (its power - idle), as far as it
-progresses: one that takes s times as long adds a part of 1 / s, so that a step costs the same energy above idle whoever is
-beside it. That power grows with use from the idle level is how Fan, Weber and Barroso model machines ("Power Provisioning for a
-Warehouse-sized Computer", ISCA 2007). The sum never exceeds the most that any workload draws on that type in this world, as the
-best guess of the device's limit. A host that is down draws nothing.
+A device without a job draws its type's idle power. A job adds its power alone minus idle, divided by its slowdown: the energy
+of a step above idle is the same whatever runs beside it. That power grows linearly with use from the idle level is the model of
+Fan, Weber and Barroso ("Power Provisioning for a Warehouse-sized Computer", ISCA 2007). The sum is limited to the most that any
+workload of the world draws on that type, as the best estimate of the device's power limit. A lost host draws nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _JOULES_PER_KWH = 3.6e6
 
 
 class Energy:
-    """The meters of all devices. A power that the world does not know makes everything unknown."""
+    """A meter for each device. If the world lacks one power that is needed, all energy is unknown (`known` is False)."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -28,7 +27,7 @@ class Energy:
             kind: max([world.idle_powers.get(kind, 0.0), *(w.powers.get(kind, 0.0) for w in world.workloads.values())])
             for kind in types
         }
-        # Per device: what it draws, whether anybody is on it, and since when.
+        # Per device: watts, whether it has a job, and since when.
         self._draws: dict[DeviceId, tuple[float, bool, float]] = {}
         self._joules = self._idle_joules = 0.0
         if self.known:
@@ -36,7 +35,7 @@ class Energy:
                 self.set(device, (), 0.0)
 
     def set(self, device: Device, residents: Iterable[tuple[str, float]], now: float, *, on: bool = True) -> None:
-        """From now on these (kind, slowdown) are on the device."""
+        """From `now` on the device has these residents, as (kind, slowdown); `on` False: it draws nothing."""
         if not self.known:
             return
         self._count(device.id, now)
@@ -51,7 +50,7 @@ class Energy:
         self._draws[device.id] = (draws, busy, now)
 
     def total_kwh(self, now: float) -> tuple[float | None, float | None]:
-        """(all, of it with nobody on the device) up to now; None if a power is not known."""
+        """(energy of all devices, the part drawn without a job) in kWh up to `now`; None if a power is not known."""
         if not self.known:
             return None, None
         for device in self._world.devices:

@@ -1,4 +1,4 @@
-"""Hosts that go and come back: named by hand, or drawn."""
+"""Losses of hosts for a simulation: given by hand, or drawn."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ NONE: Sequence[HostLoss] = ()
 
 
 def drawn(world: World, *, mean_between_s: float, away_s: float, until_s: float, seed: int) -> tuple[HostLoss, ...]:
-    """Losses of each host up to `until_s`: exponential times of `mean_between_s` up, each followed by `away_s` down."""
+    """Losses of each host up to `until_s`: up for exponentially distributed times of mean `mean_between_s`, then down for
+    `away_s`.
+    """
     found = []
     for host in dict.fromkeys(device.host for device in world.devices):
-        chance = random.Random(f"losses of {host}, seed {seed}")  # noqa: S311 - chance, no secret
+        chance = random.Random(f"losses of {host}, seed {seed}")  # noqa: S311 - a simulation's random numbers, no secret
         at = chance.expovariate(1 / mean_between_s)
         while at < until_s:
             found.append(HostLoss(host, at, at + away_s))
@@ -25,5 +27,5 @@ def drawn(world: World, *, mean_between_s: float, away_s: float, until_s: float,
 
 
 def of(host: str, at: float, away_s: float) -> HostLoss:
-    """One loss, named by hand."""
+    """A loss of `host` at `at`, in seconds of virtual time, for `away_s`."""
     return HostLoss(HostId(host), at, at + away_s)

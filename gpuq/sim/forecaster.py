@@ -1,6 +1,8 @@
-"""What the core is told of jobs in a simulation: everything (oracle), nothing (cold), or what real learning makes of it.
+"""Where a simulation's forecasts come from: everything known (`Oracle`), nothing (`Cold`), or the daemon's learning
+(`sim.learned`).
 
-The same seam as the daemon's: questions come, forecasts go; ended attempts are learnt; a night may pass.
+A forecaster has the same interface to the core as the daemon's: it answers questions, learns from ended attempts, and is
+trained once a virtual day.
 """
 
 from __future__ import annotations
@@ -12,83 +14,83 @@ from typing import NamedTuple, Protocol
 from gpuq.core.state.forecast import UNKNOWN, Forecast, PairCost, Question
 from gpuq.core.state.job import KindId
 from gpuq.sim.memory import peak_memory
-from gpuq.sim.record import AttemptRun
-from gpuq.sim.trace import Arrival
+from gpuq.sim.record import SimulatedAttempt
+from gpuq.sim.trace import JobArrival
 from gpuq.sim.world import World
 
-# What a job is seen to use in a world that says nothing of memory: so little that memory keeps nobody apart.
+# The peak that is measured of a job in a world without memory: so small that memory never keeps two jobs apart.
 UNSEEN_MEMORY_BYTES = 2**30
 
 
-class Taught(NamedTuple):
-    """What came of a nightly training, and why."""
+class TrainingResult(NamedTuple):
+    """Whether a nightly training published a model, and why or why not."""
 
     published: bool
     reason: str
 
 
-class Beliefs(Protocol):
+class Forecaster(Protocol):
     """Where forecasts come from."""
 
-    def signature(self, arrival: Arrival) -> str:
-        """The signature that the job is submitted with; jobs of one signature get one forecast."""
+    def signature(self, arrival: JobArrival) -> str:
+        """The signature that the job is submitted with; jobs of one signature get the same forecast."""
         ...
 
     def answer(self, questions: Iterable[Question]) -> Mapping[Question, Forecast]:
         """A forecast for each question."""
         ...
 
-    def learn(self, attempt: AttemptRun, now: float) -> bool:
-        """An attempt ended. Returns whether that may change any forecast."""
+    def learn(self, attempt: SimulatedAttempt, now: float) -> bool:
+        """Learn from an ended attempt. Returns whether that may change any forecast."""
         ...
 
-    def night(self, now: float) -> Taught | None:
-        """It is time for the nightly training; None where there is none."""
+    def train(self, now: float) -> TrainingResult | None:
+        """The nightly training; None where none was made."""
         ...
 
 
 class Cold:
-    """Knows nothing and learns nothing: every job runs alone."""
+    """Knows nothing and learns nothing, so every job runs alone."""
 
-    def signature(self, arrival: Arrival) -> str:
-        """By kind."""
+    def signature(self, arrival: JobArrival) -> str:
+        """The job's kind."""
         return arrival.kind
 
     def answer(self, questions: Iterable[Question]) -> Mapping[Question, Forecast]:
-        """Unknown, all of them."""
+        """An unknown forecast for each."""
         return dict.fromkeys(questions, UNKNOWN)
 
-    def learn(self, attempt: AttemptRun, now: float) -> bool:  # noqa: ARG002 - it is a Beliefs
-        """Ignored."""
+    def learn(self, attempt: SimulatedAttempt, now: float) -> bool:  # noqa: ARG002 - the interface of Forecaster
+        """Does nothing."""
         return False
 
-    def night(self, now: float) -> None:
-        """Ignored."""
+    def train(self, now: float) -> None:
+        """Does nothing."""
 
 
 class Oracle:
-    """Knows the world and each job: the bound of what forecasts can give."""
+    """Knows the world and each job: the best that any forecast could be."""
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self._arrivals: dict[str, Arrival] = {}
+        self._arrivals: dict[str, JobArrival] = {}
 
-    def signature(self, arrival: Arrival) -> str:
-        """One for each job, since each one's duration is known."""
+    def signature(self, arrival: JobArrival) -> str:
+        """One for each job, since the duration of each is known."""
         signature = f"{arrival.kind}#{arrival.job}"
         self._arrivals[signature] = arrival
         return signature
 
     def answer(self, questions: Iterable[Question]) -> Mapping[Question, Forecast]:
-        """The truth."""
+        """What really happens in this world, as forecasts."""
         return {question: self._truth(question) for question in questions}
 
-    def learn(self, attempt: AttemptRun, now: float) -> bool:  # noqa: ARG002 - it is a Beliefs
-        """There is nothing to learn."""
+    def learn(self, attempt: SimulatedAttempt, now: float) -> bool:  # noqa: ARG002 - the interface of Forecaster
+        """Does nothing: everything is known."""
         return False
 
-    def night(self, now: float) -> None:
-        """There is nothing to learn."""
+    def train(self, now: float) -> None:
+        """Does nothing: everything is known."""
 
     def _truth(self, question: Question) -> Forecast:
         world, arrival = self._world, self._arrivals[question.signature]

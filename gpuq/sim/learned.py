@@ -1,8 +1,9 @@
-"""The real learning in virtual time: the daemon's own predictor, told of attempts as they would be measured.
+"""The daemon's own learning in virtual time: its predictor and its nightly training, fed with what a worker service would
+measure.
 
-Arrives: the trace's jobs as their submitters would describe them, ended attempts, nights. Leaves: forecasts. Of the world it only
-learns what a worker service would have measured of an ended attempt, with the noise of repeated runs: peaks, rates, the slowdown
-beside each partner that was there alone for long enough, and how long a whole run took.
+Of the world it learns only what can be measured of an ended attempt, with the noise of repeated runs: peaks, rates, the
+slowdown beside each partner that ran beside it alone for long enough, and the duration of a whole run. Jobs are described as
+their submitters would.
 """
 
 from __future__ import annotations
@@ -27,34 +28,35 @@ from gpuq.learn.serving.model import Model
 from gpuq.learn.serving.predictor import Predictor
 from gpuq.learn.training import nightly
 from gpuq.settings import Learning
-from gpuq.sim.forecaster import UNSEEN_MEMORY_BYTES, Taught
+from gpuq.sim.forecaster import UNSEEN_MEMORY_BYTES, TrainingResult
 from gpuq.sim.noise import repeated
-from gpuq.sim.record import AttemptRun, Stretch
-from gpuq.sim.trace import Arrival
+from gpuq.sim.record import SimulatedAttempt, Stretch
+from gpuq.sim.trace import JobArrival
 from gpuq.sim.world import World
 from gpuq.submission import Submission
 
-# As the worker service measures: means over 5 s; the first window of progress after the first step, and after each change of
-# partners, is left out; two windows make a rate.
+# As the worker service measures: progress in windows of 5 s. The first window after the first step, and after each change of
+# partners, is left out, and a rate needs two more.
 _WINDOW_S = 5.0
 _LEAST_RATE_S = 3 * _WINDOW_S
-# A device busier than this says nothing about what a job beside a partner would want; seldom full is not full.
+# On a device busier than _FULL_PCT one cannot tell how much a job beside a partner would use alone. A device that was so busy for
+# less than _SELDOM of the time does not count as full.
 _FULL_PCT = 98.0
 _SELDOM = 0.05
-# What `nightly.train` imports beyond the plain wheel.
+# What `nightly.train` imports beyond the plain installation.
 _TRAINED_WITH = ("scipy", "sklearn")
 # A signature and the features it stands for.
 _Described = tuple[str, dict[str, Any]]
 
 
 def can_train() -> bool:
-    """Whether what the nightly training imports is installed; the plain wheel serves from history alone."""
+    """Whether the libraries of the nightly training are installed. Without them forecasts come from history alone."""
     return all(find_spec(name) is not None for name in _TRAINED_WITH)
 
 
 @dataclass
 class _Progress:
-    """Time and work beside one set of partners."""
+    """Time and work of an attempt beside some set of partners."""
 
     seconds: float = 0.0
     work_s: float = 0.0
@@ -65,13 +67,13 @@ class _Progress:
 
     @property
     def rate(self) -> float | None:
-        """Work per second; None where it lasted too short to be measured."""
+        """Work per second; None where the time was too short to measure it."""
         return self.work_s / self.seconds if self.seconds >= _LEAST_RATE_S and self.work_s > 0 else None
 
 
 @dataclass
-class _Seen:
-    """What a worker service saw of an attempt, by its partners."""
+class _MeasuredProgress:
+    """What a worker service could measure of an attempt: its progress alone, beside others, and beside each single partner."""
 
     alone: _Progress = field(default_factory=_Progress)
     shared: _Progress = field(default_factory=_Progress)
@@ -80,7 +82,7 @@ class _Seen:
 
 
 class Learned:
-    """See the module's own words. It begins cold."""
+    """A `Forecaster` that begins without any history or model."""
 
     def __init__(
         self, world: World, learning: Learning | None = None, limits: Limits | None = None, *, seed: int = 0
@@ -93,23 +95,23 @@ class Learned:
         self._described: dict[tuple[str, str, int], _Described] = {}
         self._rates_alone: set[tuple[str, str]] = set()
         self._outcomes: list[Outcome] = []
-        self._taught = 0
+        self._trained_on = 0
         self._model: Model | None = None
         self._versions = 0
         self.predictor = Predictor(History(), None, self._learning)
 
-    def signature(self, arrival: Arrival) -> str:
-        """As a submission of this work would have it: what the command shows of the model and the batch counts."""
+    def signature(self, arrival: JobArrival) -> str:
+        """The signature of a submission of this work, whose command shows the model and the batch size."""
         signature, features = self._describe(arrival)
         self.predictor.register(signature, features, arrival.kind)
         return signature
 
     def answer(self, questions: Iterable[Question]) -> Mapping[Question, Forecast]:
-        """The daemon's own predictor answers."""
+        """The forecasts of the daemon's predictor."""
         return self.predictor.answer(questions)
 
-    def learn(self, attempt: AttemptRun, now: float) -> bool:
-        """It counts at once."""
+    def learn(self, attempt: SimulatedAttempt, now: float) -> bool:
+        """Add what was measured of the attempt to the history."""
         outcome = self._measured(attempt, now)
         if outcome is None:
             return False
@@ -117,30 +119,30 @@ class Learned:
         self.predictor.learn(outcome)
         return True
 
-    def night(self, now: float) -> Taught | None:  # noqa: ARG002 - the attempts have their own times
-        """The daemon's own training; what is better serves from now on.
+    def train(self, now: float) -> TrainingResult | None:  # noqa: ARG002 - the interface of Forecaster
+        """The daemon's own nightly training; a better model serves from now on.
 
-        None where hardly an attempt ended since the last: the daemon would train, to no effect.
+        None where fewer than `minimum_attempts` ended since the last training, which would hardly change the model.
         """
-        if len(self._outcomes) - self._taught < self._learning.minimum_attempts:
+        if len(self._outcomes) - self._trained_on < self._learning.minimum_attempts:
             return None
-        self._taught = len(self._outcomes)
+        self._trained_on = len(self._outcomes)
         if not can_train():
-            return Taught(False, f"not trained: {' or '.join(_TRAINED_WITH)} is not installed")
+            return TrainingResult(False, f"not trained: {' or '.join(_TRAINED_WITH)} is not installed")
         attempts = Teachable(tuple(self._outcomes), {})
         obstacle = nightly.obstacle(attempts, self._learning)
         if obstacle is not None:
-            return Taught(False, obstacle)
+            return TrainingResult(False, obstacle)
         trained = nightly.train(attempts, self._model, self._learning, self._limits)
         if trained.judgement.better:
             self._versions += 1
             self._model = structs.replace(trained.candidate, version=f"v{self._versions:04}")
             self.predictor.use(self._model)
-        return Taught(trained.judgement.better, trained.judgement.reason)
+        return TrainingResult(trained.judgement.better, trained.judgement.reason)
 
-    # --- what is seen ----------------------------------------------------------------------------------------------
+    # --- what is measured ----------------------------------------------------------------------------------------------
 
-    def _describe(self, arrival: Arrival) -> _Described:
+    def _describe(self, arrival: JobArrival) -> _Described:
         key = (arrival.kind, arrival.owner, arrival.devices)
         found = self._described.get(key)
         if found is None:
@@ -148,9 +150,9 @@ class Learned:
             found = self._described[key] = signature, features
         return found
 
-    def _measured(self, run: AttemptRun, now: float) -> Outcome | None:
-        """What the record would say of it; None where it was over before anything was measured."""
-        seen = _seen(run)
+    def _measured(self, run: SimulatedAttempt, now: float) -> Outcome | None:
+        """The attempt's outcome as the record would have it; None where it ended before anything could be measured."""
+        seen = _progress_of(run)
         if run.started_at == run.ended_at or not run.stretches:
             return None
         signature, features = self._describe(run.arrival)
@@ -182,8 +184,8 @@ class Learned:
             sharing=self._sharing[DeviceId(run.devices[0])] if seen.partners else None,
         )
 
-    def _slowdowns(self, run: AttemptRun, seen: _Seen) -> Iterator[tuple[str, float, None, None]]:
-        """Against its own rate alone, or its kind's where that is known; without an interval, as a single repeated run is."""
+    def _slowdowns(self, run: SimulatedAttempt, seen: _MeasuredProgress) -> Iterator[tuple[str, float, None, None]]:
+        """(partner's kind, slowdown, no interval) for each partner that was measured, if the kind's rate alone is known."""
         alone = self._world.speed(run.arrival.kind, run.device_type, len(run.devices), run.arrival.devices)
         if (run.arrival.kind, run.device_type) not in self._rates_alone:
             return
@@ -191,9 +193,12 @@ class Learned:
             if progress.rate is not None:
                 yield kind, alone / progress.rate * self._noise(run, f"slowdown beside {kind}"), None, None
 
-    def _peak_utilization(self, run: AttemptRun) -> float | None:
-        """Of the time alone. Beside others a job uses less, the more they slow it; and where they all want more than the device
-        has, what it uses says nothing."""
+    def _peak_utilization(self, run: SimulatedAttempt) -> float | None:
+        """The peak in percent, from the time alone where there was enough of it.
+
+        Beside others a job uses less, the more they slow it. None where together they wanted more than the device has: then the
+        job's use says nothing about its peak.
+        """
         own = self._world.workload(run.arrival.kind).utilization_pct
         total = sum(stretch.seconds for stretch in run.stretches)
         alone = sum(stretch.seconds for stretch in run.stretches if not stretch.beside)
@@ -207,15 +212,15 @@ class Learned:
     def _wanted(self, own: float, stretch: Stretch) -> float:
         return own + sum(self._world.workload(kind).utilization_pct for kind in stretch.beside)
 
-    def _percent(self, value: float, run: AttemptRun) -> float:
+    def _percent(self, value: float, run: SimulatedAttempt) -> float:
         return min(100.0, value * self._noise(run, "utilisation"))
 
-    def _noise(self, run: AttemptRun, what: str) -> float:
+    def _noise(self, run: SimulatedAttempt, what: str) -> float:
         return repeated(f"{what} of attempt {run.id}, seed {self._seed}")
 
 
-def _submission(world: World, arrival: Arrival) -> Submission:
-    """A command that shows what commands usually show: the model and the batch, as arguments of one script per kind."""
+def _submission(world: World, arrival: JobArrival) -> Submission:
+    """A submission whose command shows what commands usually show: the model and the batch size, as options of a script."""
     workload = world.workload(arrival.kind)
     batch = () if workload.batch_size is None else ("--batch-size", f"{workload.batch_size:g}")
     return Submission(
@@ -227,8 +232,8 @@ def _submission(world: World, arrival: Arrival) -> Submission:
     )
 
 
-def _seen(run: AttemptRun) -> _Seen:
-    seen = _Seen()
+def _progress_of(run: SimulatedAttempt) -> _MeasuredProgress:
+    seen = _MeasuredProgress()
     for stretch in run.stretches:
         seen.partners.update(stretch.beside)
         (seen.shared if stretch.beside else seen.alone).add(stretch)

@@ -1,6 +1,7 @@
-"""How much a run differs from the same run done before, by chance that depends on nothing but its name.
+"""The random difference between repeated runs of the same work, drawn from the run's name alone.
 
-So a job needs the same whatever policy is simulated, and policies are compared on the same luck.
+Because the draw depends on nothing else, a job needs the same whatever policy is simulated, and policies are compared on equal
+luck.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from gpuq.learn.bounds import REPEATED_RUN, Prior
 
 
 def repeated(name: str, prior: Prior = REPEATED_RUN) -> float:
-    """A factor around 1: Student's t on the log, with the spread and the freedom that repeated runs show (see `learn.bounds`).
+    """A factor around 1: Student's t on the log, with the scale and degrees of freedom of `prior` (see `learn.bounds`).
 
-    `name` says whose and of what; the same name gives the same factor.
+    The same `name` always gives the same factor; it should name the job or attempt and the measured quantity.
     """
-    chance = random.Random(name)  # noqa: S311 - chance, no secret
+    chance = random.Random(name)  # noqa: S311 - a simulation's random numbers, no secret
     student = chance.gauss(0, 1) / math.sqrt(chance.gammavariate(prior.weight / 2, 2.0) / prior.weight)
     return math.exp(prior.scale * student)

@@ -1,7 +1,7 @@
-"""What came of a simulation: each attempt, each job, each pass. The report works on nothing else.
+"""The result of a simulation: every attempt, job, pass and training. Reports are made from it alone.
 
-Seconds count from the trace's start unless they say otherwise. What was not measured, or makes no sense in the world that was
-simulated, is None.
+Times are virtual seconds from the trace's start unless they say otherwise. What was not measured, or makes no sense in the
+simulated world, is None.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import JobState
 from gpuq.core.state.verdict import Rule
-from gpuq.sim.trace import Arrival
+from gpuq.sim.trace import JobArrival
 
 
 @dataclass(slots=True)
 class Stretch:
-    """Time that an attempt spent beside exactly these partners (kinds, on the device where it is slowest).
+    """Time that an attempt spent beside exactly these partners (their kinds, on the device where it is slowest).
 
-    `seconds` is virtual time, `work_s` the work done meanwhile, in seconds of the trace's durations; `slowdown` is time together
-    / time alone on the same devices, so a slow type of device is not counted against the partners.
+    `seconds` is virtual time, `work_s` the work done in it, in seconds of the trace's durations. `slowdown` is time together /
+    time alone on the same devices, so it does not count a slow type of device against the partners.
     """
 
     beside: tuple[str, ...]
@@ -31,15 +31,15 @@ class Stretch:
 
 
 @dataclass(slots=True)
-class AttemptRun:
+class SimulatedAttempt:
     """One attempt from its start to its end.
 
-    `promised`: bytes on each device. `memory_bytes`: the most it really had on each; None in a world without memory. `lost_s`:
-    work that brought the job no further, since it was not saved at the end, or was the loading of what had been.
+    `promised`: bytes on each device. `memory_bytes`: the most it really held on each; None in a world without memory. `lost_s`:
+    seconds of work that did not advance the job, since it was not saved at the end or only loaded what had been saved.
     """
 
     id: AttemptId
-    arrival: Arrival
+    arrival: JobArrival
     devices: tuple[DeviceId, ...]
     device_type: str
     started_at: float
@@ -65,24 +65,24 @@ class AttemptRun:
 
 
 @dataclass(slots=True)
-class JobRun:
-    """One job from its submission to its end. `ended_at` is None for one that never ended; one whose `state` is not COMPLETED
-    ended without its work done (it ran out of memory alone, say)."""
+class SimulatedJob:
+    """One job from its submission to its end. `ended_at` is None if it never ended. If its `state` is not COMPLETED it ended
+    without its work done, for example because it ran out of memory when alone."""
 
-    arrival: Arrival
+    arrival: JobArrival
     state: JobState = JobState.PENDING
     first_started_at: float | None = None
     ended_at: float | None = None
-    attempts: list[AttemptRun] = field(default_factory=list)
+    attempts: list[SimulatedAttempt] = field(default_factory=list)
 
     @property
     def completion_s(self) -> float | None:
-        """From submission to end."""
+        """Seconds from submission to end; None if it never ended."""
         return None if self.ended_at is None else self.ended_at - self.arrival.submit_s
 
     @property
     def wait_s(self) -> float | None:
-        """The part of the completion time in which it did not run."""
+        """Seconds between submission and end in which it did not run; None if it never ended."""
         if self.completion_s is None:
             return None
         ran = sum((a.ended_at or a.started_at) - a.started_at for a in self.attempts)
@@ -90,17 +90,17 @@ class JobRun:
 
     @property
     def slowdown(self) -> float | None:
-        """Time taken / time alone on the same devices, over all its attempts; what `Run.max_slowdown` is a budget of."""
+        """Time taken / time alone on the same devices, over all its attempts; None if it never ran."""
         return _slowdown([stretch for attempt in self.attempts for stretch in attempt.stretches])
 
 
 @dataclass(slots=True)
-class Admissions:
-    """Decisions about sharing, against the truth and `Run.max_slowdown`.
+class AdmissionCounts:
+    """Decisions about sharing, checked against the world and `SimulationRun.max_slowdown` (see `sim.audit`).
 
-    `shared`: starts beside a partner; of them `wrongly_shared`: somebody there is slowed beyond the budget, or they cannot be
-    together at all. `refused`: jobs refused for load, slowdown, memory or an unsafe pair, once for each job and each set of kinds
-    on the device it was refused; of them `wrongly_refused`: all would have stayed within the budget and the memory.
+    `shared`: starts beside a partner; of those `wrongly_shared`: one of them is slowed beyond the budget, or they cannot run
+    together at all. `refused`: refusals for load, slowdown, memory or an unsafe pair, once for each job and set of partners'
+    kinds; of those `wrongly_refused`: all would have stayed within the budget and the memory.
     """
 
     shared: int = 0
@@ -110,8 +110,8 @@ class Admissions:
 
 
 @dataclass(frozen=True, slots=True)
-class Night:
-    """One nightly training. `seconds` are real ones; `published`: another model serves from then on."""
+class NightlyTraining:
+    """One nightly training. `seconds` is real time; `published`: its model serves from then on."""
 
     at: float
     seconds: float
@@ -121,7 +121,7 @@ class Night:
 
 @dataclass(frozen=True, slots=True)
 class HostLoss:
-    """A host that was gone from `at` to `back_at`."""
+    """A host that was lost from `at` to `back_at`."""
 
     host: HostId
     at: float
@@ -129,12 +129,13 @@ class HostLoss:
 
 
 @dataclass(slots=True)
-class Run:
-    """One simulation. `pass_seconds` are real seconds of `ask`, the answers and `decide`, one per pass.
+class SimulationRun:
+    """One simulation.
 
-    `max_slowdown` is the budget of jobs that name none. `energy_kwh` is what all devices drew up to `ended_at`, of it
-    `idle_energy_kwh` with nobody on them; None where the world does not know every power that was needed. `replacements`: passes
-    in which the default policy stood in for one that failed. `notes` are for people.
+    `pass_seconds`: real seconds of forecasting and deciding, one value per pass. `max_slowdown`: the budget of jobs that name
+    none. `energy_kwh`: what all devices drew up to `ended_at`, and `idle_energy_kwh` the part drawn without a job; None where
+    the world lacks a power that was needed. `replacements`: passes in which the default policy stood in for one that failed.
+    `notes` are sentences for people.
     """
 
     trace: str
@@ -144,11 +145,11 @@ class Run:
     device_count: int
     devices: tuple[Device, ...] = ()
     max_slowdown: float = 1.15
-    jobs: list[JobRun] = field(default_factory=list)
+    jobs: list[SimulatedJob] = field(default_factory=list)
     pass_seconds: list[float] = field(default_factory=list)
-    nights: list[Night] = field(default_factory=list)
+    trainings: list[NightlyTraining] = field(default_factory=list)
     losses: list[HostLoss] = field(default_factory=list)
-    admissions: Admissions = field(default_factory=Admissions)
+    admissions: AdmissionCounts = field(default_factory=AdmissionCounts)
     energy_kwh: float | None = None
     idle_energy_kwh: float | None = None
     replacements: int = 0

@@ -1,40 +1,29 @@
-"""What is played, and the truth it is played in, by the name of a source: `philly`, `history`, a CSV file.
+"""Opens a scenario by the name of its source: gpuq's own `history`, a CSV file, or a trace that another package adds.
 
-Arrives: a source, a world, how many devices, what load, how many jobs, a seed. Leaves: a `Scenario`. The same arguments give
-the same scenario; all that was drawn or left out stands in its notes.
+A scenario is a trace and the world that it is played in. The same arguments give the same scenario, and its notes name
+everything that was drawn or left out. History and CSV files are the product's own; public traces and measured worlds come in
+through `gpuq.sim.extensions`.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from gpuq.errors import BadInput
-from gpuq.lab.public import folder
-from gpuq.lab.traces import alibaba, muri
-from gpuq.lab.traces import philly as philly_trace
-from gpuq.lab.worlds.named import find_zoo
-from gpuq.sim.scenario_builder import HOST_DEVICES, Scenario, Stage, staged
+from gpuq.sim import extensions
+from gpuq.sim.scenario_builder import Scenario, ScenarioOptions, build_scenario
 from gpuq.sim.traces.history import of_past, read_past
-from gpuq.sim.traces.requests import Imported
 from gpuq.sim.traces.table import read
+from gpuq.sim.worlds.workload_set import WorkloadSet, law_workloads
 
-__all__ = ["SOURCES", "Scenario", "open_scenario", "philly"]
-
-SOURCES = ("history", "philly", "alibaba", "muri:trace1 to 4", "FILE.csv")
+HISTORY = "history"
+LAW = "law"
+# The world of a trace that brings none, where its data is there.
+_MEASURED = "mps"
+# How a public trace is played unless the person says otherwise: traces of clusters are too long, and too idle, to play whole.
 PUBLIC_GPUS, PUBLIC_LOAD, PUBLIC_JOBS = 64, 0.9, 1500
-
-
-def philly(  # noqa: PLR0913 - what people choose
-    data: Path, *, pairs: str, gpus: int = PUBLIC_GPUS, load: float = PUBLIC_LOAD, jobs: int = PUBLIC_JOBS,
-    seed: int = 1, preemptible: bool = True,
-) -> Scenario:  # fmt: skip
-    """Philly arrivals in a world of measured pairs (`gpuq.lab.worlds.named`), at `load` of exclusive capacity.
-
-    The same seed gives the same jobs at every load and in every world. Raises BadInput, and OSError without the data.
-    """
-    found = philly_trace.stretch(data, jobs, min(HOST_DEVICES, gpus), seed)
-    return staged(found, find_zoo(pairs, data), Stage(gpus, load, None, seed, preemptible))
 
 
 def open_scenario(  # noqa: PLR0913 - what people choose
@@ -47,40 +36,56 @@ def open_scenario(  # noqa: PLR0913 - what people choose
     seed: int = 1,
     environ: Mapping[str, str] | None = None,
 ) -> Scenario:
-    """`source` is one of `SOURCES`. What is None is as it was in the record or the file, and for public traces 64 devices, 90%
-    load and 1,500 jobs. `world` None is what was measured here for `history`, else `mps`, or `law` without public data.
+    """The scenario of `source`: `history`, a file that ends in `.csv`, or the name of an added trace.
 
-    Raises BadInput with a fix.
+    None means as it was in the record or the file; for added traces 64 devices, 90% load and 1,500 jobs. `world` None is what
+    was measured here for `history`, and else `mps`, or `law` without measured data. Raises BadInput with a fix.
     """
-    _check(gpus, load, jobs)
-    data = folder(None if environ is None else dict(environ))
-    stage = Stage(gpus, load, jobs, seed)
-    if source == "history":
-        return of_past(read_past(environ), stage, None if world is None else find_zoo(world, data))
-    zoo = find_zoo(world or ("law" if data is None else "mps"), data)
-    if source.endswith(".csv"):
-        return staged(read(Path(source)), zoo, stage)
-    usual = Stage(gpus or PUBLIC_GPUS, load or PUBLIC_LOAD, jobs or PUBLIC_JOBS, seed)
-    return staged(_public(source, data, usual), zoo, usual)
-
-
-def _public(source: str, data: Path | None, stage: Stage) -> Imported:
-    name, _, which = source.partition(":")
-    if name not in ("philly", "alibaba", "muri"):
-        raise BadInput(f"There is no trace `{source}`.", fix=f"Name one of: {', '.join(SOURCES)}.")
-    if data is None:
-        raise BadInput(
-            f"The trace `{name}` is measured public data, which is not here.",
-            fix="Set GPUQ_DATA to the folder that holds it, or play your own: `history`, or a CSV file.",
-        )
-    if name == "philly":
-        return philly_trace.stretch(data, stage.jobs or PUBLIC_JOBS, min(HOST_DEVICES, stage.devices), stage.seed)
-    return alibaba.pods(data) if name == "alibaba" else muri.trace(data, which or "trace1")
-
-
-def _check(gpus: int | None, load: float | None, jobs: int | None) -> None:
     for name, value in (("gpus", gpus), ("load", load), ("jobs", jobs)):
         if value is not None and value <= 0:
             raise BadInput(
                 f"{name} is {value:g}.", fix="Give a number above 0; a load of 0.9 is 90% of the devices' time."
             )
+    variables = os.environ if environ is None else environ
+    options = ScenarioOptions(gpus, load, jobs, seed)
+    if source == HISTORY:
+        return of_past(read_past(environ), options, None if world is None else find_workloads(world, variables))
+    workload_set = _usual_workloads(variables) if world is None else find_workloads(world, variables)
+    if source.endswith(".csv"):
+        return build_scenario(read(Path(source)), workload_set, options)
+    open_trace = extensions.open_trace(source.partition(":")[0])
+    if open_trace is None:
+        names = ", ".join([HISTORY, *extensions.traces(), "FILE.csv"])
+        raise BadInput(f"There is no trace `{source}`.", fix=f"Name one of: {names}.{_how_to_add(extensions.traces())}")
+    usual = ScenarioOptions(gpus or PUBLIC_GPUS, load or PUBLIC_LOAD, jobs or PUBLIC_JOBS, seed)
+    return build_scenario(open_trace(source, usual, variables), workload_set, usual)
+
+
+def find_workloads(name: str, environ: Mapping[str, str]) -> WorkloadSet:
+    """The workloads of the world `law`, of an added world, or of a folder with measured tables. Raises BadInput."""
+    if name == LAW:
+        return law_workloads()
+    added = extensions.worlds()
+    entry = name if name in added else "folder" if Path(name).is_dir() else None
+    open_world = None if entry is None else extensions.open_world(entry)
+    if open_world is None:
+        names = ", ".join([*added, LAW])
+        raise BadInput(
+            f"There is no world `{name}`.",
+            fix=f"Name one of {names}, or a folder with singles.csv and pairs.csv.{_how_to_add(added)}",
+        )
+    return open_world(name, environ)
+
+
+def _usual_workloads(environ: Mapping[str, str]) -> WorkloadSet:
+    """Measured workloads where they are installed and their data is there, else those of the contention model."""
+    if _MEASURED in extensions.worlds():
+        try:
+            return find_workloads(_MEASURED, environ)
+        except BadInput:
+            pass  # only what the person names is worth an error
+    return law_workloads()
+
+
+def _how_to_add(installed: list[str]) -> str:
+    return "" if installed else f" Public traces and worlds come with the laboratory: {extensions.INSTALL}"

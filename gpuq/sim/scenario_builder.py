@@ -1,6 +1,7 @@
-"""Putting an imported trace on stage: so many jobs, at such a load, on so many devices, in a world of measured workloads.
+"""Builds a scenario from an imported trace: so many of its jobs, at a load, on a number of devices, with a workload for each
+kind.
 
-Arrives: imported jobs, a zoo, the stage. Leaves: a `Scenario`, whose every kind has a workload and whose notes say every rule.
+Every rule that is applied is written to the scenario's notes, so that a report can show what its figures rest on.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ from numpy.random import Generator
 
 from gpuq.core.state.job import JobId
 from gpuq.errors import BadInput
-from gpuq.sim.trace import Arrival, Trace
-from gpuq.sim.traces.requests import Asked, Imported, about_kinds, consecutive, from_zero, narrow, owned, scaled
+from gpuq.sim.trace import JobArrival, Trace
+from gpuq.sim.traces.requests import ImportedTrace, TraceJob, about_kinds, consecutive, from_zero, narrow, owned, scaled
 from gpuq.sim.world import World
 from gpuq.sim.worlds.machines import machines
-from gpuq.sim.worlds.workload_set import Zoo
+from gpuq.sim.worlds.workload_set import WorkloadSet
 
 HOST_DEVICES = 8
-# A choice: nobody measured it for these jobs. A minute is a framework's start, and a checkpoint read back.
+# A choice, not measured: the time that a framework needs to start and to read a checkpoint back.
 RESTART_S = 60.0
 
 
@@ -35,16 +36,16 @@ class Scenario:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """All that people should know of how it was made."""
+        """How it was made, in sentences for people."""
         return (*self.trace.notes, *self.world.notes)
 
 
 @dataclass(frozen=True)
-class Stage:
-    """How an imported trace is played. What is None is as it was: times, and the number of jobs.
+class ScenarioOptions:
+    """How an imported trace is played. None: submission times, or the number of jobs, as they were.
 
-    `load` is a share of what `gpus` can do, each job alone; hosts have `per_host` of them. `preemptible` is what jobs are of
-    which the trace does not say it.
+    `load` is the work asked for as a share of what `gpus` do with each job alone. Hosts have `per_host` GPUs. `preemptible`
+    holds for jobs of which the trace does not say it.
     """
 
     gpus: int | None
@@ -56,65 +57,73 @@ class Stage:
 
     @property
     def devices(self) -> int:
-        """How many. Raises BadInput where nobody said."""
+        """The number of GPUs. Raises BadInput where neither the trace nor the caller gives one."""
         if self.gpus is None:
             raise BadInput("The trace does not say how many GPUs there are.", fix="Say so, as in `--gpus 8`.")
         return self.gpus
 
 
-def staged(found: Imported, zoo: Zoo, stage: Stage) -> Scenario:
-    """The scenario. The same arguments give the same one; owners, kinds and jobs are the same at every load and in every zoo."""
-    trace, jobs = timed_trace(found, stage)
-    return Scenario(trace, world_of(zoo, jobs, stage))
+def build_scenario(found: ImportedTrace, workload_set: WorkloadSet, options: ScenarioOptions) -> Scenario:
+    """The same arguments give the same scenario; owners, kinds and jobs are the same at every load and with every workload
+    set.
+    """
+    trace, jobs = timed_trace(found, options)
+    return Scenario(trace, build_world(workload_set, jobs, options))
 
 
-def timed_trace(found: Imported, stage: Stage) -> tuple[Trace, list[Asked]]:
-    """The jobs that fit, so many, with owners and kinds, at the load; as a trace, and as they are."""
-    kept, told = narrow(found.jobs, min(stage.per_host, stage.devices))
-    notes = [f"seed {stage.seed}", *found.notes, *told]
-    if stage.jobs is not None:
-        kept, told = consecutive(kept, stage.jobs, _chance(stage.seed, 0))
-        notes += told
-    whole = owned(kept, _chance(stage.seed, 1))
-    if stage.load is None:
+def timed_trace(found: ImportedTrace, options: ScenarioOptions) -> tuple[Trace, list[TraceJob]]:
+    """The jobs that fit on a host, with owners and kinds, at the load: as a trace, and as they were imported."""
+    kept, left_out = narrow(found.jobs, min(options.per_host, options.devices))
+    notes = [f"seed {options.seed}", *found.notes, *left_out]
+    if options.jobs is not None:
+        kept, drawn = consecutive(kept, options.jobs, _random(options.seed, 0))
+        notes += drawn
+    whole = owned(kept, _random(options.seed, 1))
+    if options.load is None:
         timed = from_zero(whole)
         notes.append(f"submission times as they are, over {timed[-1].submit_s / 86_400:.1f} days")
     else:
-        timed, said = scaled(whole, stage.devices, stage.load)
-        notes.append(said)
+        timed, scaling = scaled(whole, options.devices, options.load)
+        notes.append(scaling)
     trace = Trace(
-        found.name if stage.load is None else f"{found.name}, {stage.load:.0%} load",
-        tuple(_arrival(number, job, stage) for number, job in enumerate(timed, 1)),
+        found.name if options.load is None else f"{found.name}, {options.load:.0%} load",
+        tuple(_arrival(number, job, options) for number, job in enumerate(timed, 1)),
         (*notes, *about_kinds(kept, whole)),
     )
     return trace, timed
 
 
-def world_of(zoo: Zoo, jobs: Sequence[Asked], stage: Stage) -> World:
-    """The zoo's workloads behind these jobs' kinds, on hosts of its devices."""
-    workload_of, rule = dealt(jobs, zoo, _chance(stage.seed, 2))
+def build_world(workload_set: WorkloadSet, jobs: Sequence[TraceJob], options: ScenarioOptions) -> World:
+    """A world of the set's devices in which each kind of these jobs has one of the set's workloads."""
+    workload_of, rule = deal_workloads(jobs, workload_set, _random(options.seed, 2))
     return World(
-        zoo.name,
-        machines(stage.devices, zoo.device_type, zoo.device_memory, zoo.sharing, per_host=stage.per_host),
-        zoo.workloads, workload_of, zoo.pairs,
+        workload_set.name,
+        machines(
+            options.devices, workload_set.device_type, workload_set.device_memory, workload_set.sharing,
+            per_host=options.per_host,
+        ),
+        workload_set.workloads, workload_of, workload_set.pairs,
         restart_s=RESTART_S,
         notes=(
-            f"world {zoo.name}: {len(zoo.workloads)} workloads", *zoo.notes, *_of_memory(zoo), rule,
+            f"world {workload_set.name}: {len(workload_set.workloads)} workloads",
+            *workload_set.notes, *_memory_notes(workload_set), rule,
             f"{RESTART_S:g} s are lost at each start after a job's first (a choice)",
         ),
     )  # fmt: skip
 
 
-def _of_memory(zoo: Zoo) -> list[str]:
-    known = any(workload.memory_bytes is not None for workload in zoo.workloads.values())
-    return [] if known else ["memory was not measured: nobody runs out of it, save pairs that did not run together"]
+def _memory_notes(workload_set: WorkloadSet) -> list[str]:
+    known = any(workload.memory_bytes is not None for workload in workload_set.workloads.values())
+    return [] if known else ["memory was not measured: no job runs out of it, save pairs that did not run together"]
 
 
-def dealt(jobs: Sequence[Asked], zoo: Zoo, chance: Generator) -> tuple[Mapping[str, str], str]:
-    """A workload for each kind, and the rule in words.
+def deal_workloads(
+    jobs: Sequence[TraceJob], workload_set: WorkloadSet, random: Generator
+) -> tuple[Mapping[str, str], str]:
+    """The workload of each kind by name, and the rule in words.
 
-    A kind whose jobs say what part of a device they want gets a workload with the nearest utilisation, drawn among equals.
-    The others are dealt from shuffled decks, so that none comes up much more often than another.
+    A kind whose jobs ask for a part of a device gets a workload with the nearest utilisation, drawn among equals. The others
+    are dealt from shuffled decks, so that no workload is used much more often than another.
     """
     work: dict[str, float] = defaultdict(float)
     shares: dict[str, list[float]] = defaultdict(list)
@@ -123,14 +132,14 @@ def dealt(jobs: Sequence[Asked], zoo: Zoo, chance: Generator) -> tuple[Mapping[s
         work[kind] += job.work_s
         if job.share_pct is not None:
             shares[kind].append(job.share_pct)
-    names = sorted(zoo.workloads)
+    names = sorted(workload_set.workloads)
     found: dict[str, str] = {}
     deck: list[str] = []
     for kind in sorted(work, key=lambda kind: (-work[kind], kind)):
         if kind in shares:
-            found[kind] = _nearest(zoo, names, median(shares[kind]), chance)
+            found[kind] = _nearest(workload_set, names, median(shares[kind]), random)
         else:
-            deck = deck or [names[place] for place in chance.permutation(len(names))]
+            deck = deck or [names[place] for place in random.permutation(len(names))]
             found[kind] = deck.pop()
     rules = {
         f"{len(shares)} kinds get a workload with the nearest utilisation, drawn among equals": len(shares),
@@ -140,20 +149,20 @@ def dealt(jobs: Sequence[Asked], zoo: Zoo, chance: Generator) -> tuple[Mapping[s
     return found, "; ".join(rule for rule, count in rules.items() if count)
 
 
-def _nearest(zoo: Zoo, names: Sequence[str], share_pct: float, chance: Generator) -> str:
-    off = {name: abs(zoo.workloads[name].utilization_pct - share_pct) for name in names}
+def _nearest(workload_set: WorkloadSet, names: Sequence[str], share_pct: float, random: Generator) -> str:
+    off = {name: abs(workload_set.workloads[name].utilization_pct - share_pct) for name in names}
     nearest = [name for name in names if off[name] == min(off.values())]
-    return nearest[int(chance.integers(len(nearest)))]
+    return nearest[int(random.integers(len(nearest)))]
 
 
-def _arrival(number: int, job: Asked, stage: Stage) -> Arrival:
-    return Arrival(
+def _arrival(number: int, job: TraceJob, options: ScenarioOptions) -> JobArrival:
+    return JobArrival(
         JobId(number), job.submit_s, job.duration_s, job.devices, job.kind or "", job.owner or job.group,
         priority=job.priority, deadline_s=job.deadline_s, declared_memory=job.declared_memory,
-        preemptible=stage.preemptible if job.preemptible is None else job.preemptible,
+        preemptible=options.preemptible if job.preemptible is None else job.preemptible,
     )  # fmt: skip
 
 
-def _chance(seed: int, what: int) -> Generator:
-    """Its own chance for each thing that is drawn: one more draw here changes nothing there."""
+def _random(seed: int, what: int) -> Generator:
+    """A random generator of its own for each thing that is drawn, so that a further draw of one changes no other."""
     return np.random.default_rng([seed, what])

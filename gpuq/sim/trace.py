@@ -1,7 +1,8 @@
-"""Who came when, and asked for what: the noun that every importer gives and the simulator plays.
+"""A trace: when each job was submitted, how long it runs alone, and what it asks for. Importers make it, the simulator plays
+it.
 
-Seconds count from the first submission. What a trace does not say is None. Ignores what the jobs are made of: the world
-knows that, by their kind.
+Seconds count from the first submission. What a trace does not say is None. What the jobs are made of is not part of it: the
+world knows that, by their kind.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from gpuq.core.state.job import JobId
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
-    """One job. `duration_s` is how long it runs with its `devices` to itself; the core never sees it.
+class JobArrival:
+    """One job. `duration_s` is how long it runs with its `devices` to itself, which the core never sees.
 
-    `deadline_s` counts from the trace's start too. `declared_memory` is bytes on each device, as its submitter said.
+    `deadline_s` counts from the trace's start, like `submit_s`. `declared_memory` is bytes on each device, by its submitter.
     """
 
     job: JobId
@@ -33,8 +34,8 @@ class Arrival:
 
 @dataclass(frozen=True)
 class Trace:
-    """Arrivals in the order of their submission; `notes` say, for people, how they came about and what was left out."""
+    """Arrivals in order of submission. `notes` say, for people, how they were made and what was left out."""
 
     name: str
-    arrivals: tuple[Arrival, ...]
+    arrivals: tuple[JobArrival, ...]
     notes: tuple[str, ...] = ()

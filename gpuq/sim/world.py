@@ -1,7 +1,7 @@
-"""The truth that the core never sees: devices, what each kind of job really needs, and what pairs really cost each other.
+"""A world: the devices of a simulation, what the jobs of each kind need, and how much pairs of them slow each other.
 
-A slowdown is time together / time alone, of the first beside the second; 1.0 is none. Memory that no measurement gives is
-None, and then nobody runs out of it in this world.
+It is the truth of the simulation. Only the simulator sees it; the core has forecasts. A slowdown is time together / time alone,
+1.0 is none. Where memory was not measured it is None, and no job runs out of it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from gpuq.core.state.device import Device
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """What a job of some kinds is made of, as measured alone. Percent of one device, bytes on each device.
+    """What jobs of some kinds need when alone: percent of one device, bytes on each device.
 
-    `speeds`: how fast it is on a type of device, against the one that a trace's durations speak of; absent is 1. `powers`: what
-    one device of a type draws under it, in watts. `speedups`: how many times faster it is on so many devices than on one; where a
-    count is absent, it is as fast as on as many as the job asks for.
+    `speeds`: speed by device type, relative to the type that the trace's durations are of; 1 where a type is absent. `powers`:
+    watts that one device of a type draws under it. `speedups`: speed by number of devices, relative to one device; with a
+    number that is absent the job is as fast as with the number that it asks for.
     """
 
     name: str
@@ -35,10 +35,11 @@ class Workload:
 
 @dataclass(frozen=True)
 class World:
-    """`workload_of` names the workload of each kind of the trace; `pairs` holds directed slowdowns by workload names.
+    """The devices and workloads of a simulation.
 
-    `idle_powers` is what one device of a type draws with nobody on it, in watts. `restart_s` is lost at each start of a job after
-    its first: loading what it saved, and what it did since.
+    `workload_of`: the workload of each kind of the trace. `pairs[a, b]`: the slowdown of workload `a` beside `b`, infinite for
+    two that do not fit on one device. `idle_powers`: watts that one device of a type draws without a job. `restart_s` is lost
+    at each start of a job after its first, for loading what it had saved.
     """
 
     name: str
@@ -56,16 +57,16 @@ class World:
         return max(device.total_memory for device in self.devices)
 
     def workload(self, kind: str) -> Workload:
-        """What jobs of this kind are made of."""
+        """The workload of this kind's jobs."""
         return self.workloads[self.workload_of[kind]]
 
     def slowdown(self, kind: str, beside: Sequence[str]) -> float:
-        """The slowdown of a job beside these, all on one device; of several partners each adds its own part."""
+        """The slowdown of a job of `kind` beside these kinds, all on one device: the sum of what each partner alone adds."""
         own = self.workload_of[kind]
         return 1.0 + sum(self.pairs[own, self.workload_of[other]] - 1.0 for other in beside)
 
     def speed(self, kind: str, device_type: str, count: int, asked: int) -> float:
-        """Work-seconds per second of a job alone on `count` devices, against the `asked` that its duration speaks of."""
+        """Seconds of work per second, alone on `count` devices; the trace's duration is for `asked` devices."""
         workload = self.workload(kind)
         usual = workload.speedups.get(asked)
         gang = workload.speedups.get(count, usual) if usual else None

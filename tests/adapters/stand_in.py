@@ -34,8 +34,8 @@ NO_PERMISSION, INSUFFICIENT_SIZE, FUNCTION_NOT_FOUND = 4, 7, 13
 PRELUDE = """
 import json, logging, os, subprocess, sys
 from dataclasses import asdict, replace
-from gpuq.adapters import nvml
-from gpuq.adapters.devices import Resident
+from gpuq.adapters.nvml import backend as nvml
+from gpuq.adapters.devices import ResidentProcess
 from gpuq.core.state.attempt import AttemptId
 from gpuq.errors import GpuqError
 from gpuq.settings import Devices, Worker, load

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from tests.adapters.stand_in import Ran
 
 
-def test_an_idle_gpu_has_nothing_on_it_and_that_is_known(run_on_both: Callable[..., Ran]):
+def test_an_idle_gpu_has_no_foreign_load(run_on_both: Callable[..., Ran]):
     ran = run_on_both(
         "readings, usage = look(); total = [d.total_memory for d in backend.devices()]\n"
         "memory = [nvml.pynvml.nvmlDeviceGetMemoryInfo(g.handle, nvml.pynvml.nvmlMemory_v2) for g in backend._gpus.values()]\n"
@@ -24,18 +24,18 @@ def test_an_idle_gpu_has_nothing_on_it_and_that_is_known(run_on_both: Callable[.
     assert ran.result == [True, {}, True, True, True]
 
 
-def test_jobs_strangers_and_partners_have_their_own_figures(run_on_both: Callable[..., Ran]):
+def test_jobs_partners_and_foreign_processes_are_separated(run_on_both: Callable[..., Ran]):
     ran = run_on_both(
         "one, two, stranger = tree(), tree(), tree()[1]\n"
-        "a, b = Resident(A, one[0], tuple(GPUS[:2])), Resident(B, two[0], (GPUS[0],))\n"
-        "def told(*residents):\n"
+        "a, b = ResidentProcess(A, one[0], tuple(GPUS[:2])), ResidentProcess(B, two[0], (GPUS[0],))\n"
+        "def reported(*residents):\n"
         "    readings, usage = look(*residents); return [readings[gpu] for gpu in GPUS[:2]], usage\n"
         "show({0: dict(used=3000, busy=97, compute={one[1]: (3000, 97)}),\n"
         "      1: dict(used=900, busy=20, graphics={one[1]: (900, 20)})})\n"
-        "alone = told(a)\n"
+        "alone = reported(a)\n"
         "show({0: dict(used=9000, busy=99, compute={one[1]: (3000, 30), two[1]: (6000, 69)}),\n"
         "      1: dict(used=5000, busy=90, compute={one[1]: (4000, 55), stranger: (700, 25)})})\n"
-        "result = alone, told(a, b)"
+        "result = alone, reported(a, b)"
     )
     mib = 2**20
     alone, both = ran.result
@@ -46,16 +46,16 @@ def test_jobs_strangers_and_partners_have_their_own_figures(run_on_both: Callabl
     ]
 
 
-def test_jobs_whose_processes_are_not_shown(run_on_both: Callable[..., Ran]):
+def test_usage_of_jobs_whose_processes_are_not_shown(run_on_both: Callable[..., Ran]):
     ran = run_on_both(
-        "one, two = tree(), tree(); a, b = Resident(A, one[0], (GPUS[0],)), Resident(B, two[0], (GPUS[0],))\n"
+        "one, two = tree(), tree(); a, b = ResidentProcess(A, one[0], (GPUS[0],)), ResidentProcess(B, two[0], (GPUS[0],))\n"
         "visible = lambda: backend.read(NOW, [a]).readings[GPUS[0]].processes_visible\n"
-        "def told(*residents):\n"
+        "def reported(*residents):\n"
         "    readings, usage = look(*residents); return readings[GPUS[0]], usage\n"
-        "show({0: dict(used=500, busy=10)}); empty = told()\n"
-        "show({0: dict(used=500, busy=4)}); idle = told(a)\n"
-        "show({0: dict(used=3500, busy=64)}); alone = told(a)\n"
-        "show({0: dict(used=5500, busy=94)}); both = told(a, b); none = visible()\n"
+        "show({0: dict(used=500, busy=10)}); empty = reported()\n"
+        "show({0: dict(used=500, busy=4)}); idle = reported(a)\n"
+        "show({0: dict(used=3500, busy=64)}); alone = reported(a)\n"
+        "show({0: dict(used=5500, busy=94)}); both = reported(a, b); none = visible()\n"
         "show({0: dict(used=3500, busy=64, compute={one[1]: (3000, 60)})}); result = empty, idle, alone, both, none, visible()"
     )
     mib = 2**20
@@ -69,7 +69,7 @@ def test_jobs_whose_processes_are_not_shown(run_on_both: Callable[..., Ran]):
 
 def test_a_lost_gpu_is_left_out_logged_once_and_taken_back(run_on_both: Callable[..., Ran]):
     ran = run_on_both(
-        "root, child = tree(); resident = Resident(A, root, (GPUS[0],))\n"
+        "root, child = tree(); resident = ResidentProcess(A, root, (GPUS[0],))\n"
         "show({0: dict(lost=True)}); lost = [look(resident) for _ in range(3)]\n"
         "show({0: dict(used=5)}); result = [(list(r) == GPUS[1:], u) for r, u in lost], look(resident)[0][GPUS[0]][0]"
     )
@@ -79,11 +79,11 @@ def test_a_lost_gpu_is_left_out_logged_once_and_taken_back(run_on_both: Callable
     assert ran.log.count("does not answer") == ran.log.count("answers again") == 1
 
 
-def test_an_error_of_the_driver_comes_once_and_is_its_gpus(run_on_both: Callable[..., Ran]):
+def test_a_driver_error_is_reported_once_for_its_gpu(run_on_both: Callable[..., Ran]):
     ran = run_on_both(
-        "show({1: dict(xid=79)}); look(); told = [[f.device == GPUS[1], f.xid] for f in backend.faults()]\n"
+        "show({1: dict(xid=79)}); look(); reported = [[f.device == GPUS[1], f.xid] for f in backend.faults()]\n"
         "again = list(backend.faults()); r = backend.read(NOW, []).readings\n"
-        "result = told, again, r[GPUS[1]].unwell, r[GPUS[1]].vitals.xids, r[GPUS[0]].unwell, r[GPUS[0]].vitals.xids"
+        "result = reported, again, r[GPUS[1]].unwell, r[GPUS[1]].vitals.xids, r[GPUS[0]].unwell, r[GPUS[0]].vitals.xids"
     )
     assert ran.result == [[[True, 79]], [], "XID 79: it has fallen off the bus", [[79, 1]], None, []]
 

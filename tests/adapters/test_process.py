@@ -36,7 +36,7 @@ def sleeper() -> Iterator[Identity]:
         child.kill()
 
 
-def test_a_process_lives_until_it_ends_even_as_a_zombie(sleeper: Identity) -> None:
+def test_a_zombie_is_not_alive(sleeper: Identity) -> None:
     assert process.is_alive(sleeper)
     os.kill(sleeper.pid, signal.SIGKILL)
     os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
@@ -44,12 +44,12 @@ def test_a_process_lives_until_it_ends_even_as_a_zombie(sleeper: Identity) -> No
     assert not process.is_alive(sleeper)
 
 
-def test_another_boot_or_another_start_is_another_process(sleeper: Identity) -> None:
+def test_another_boot_or_start_is_another_identity(sleeper: Identity) -> None:
     assert not process.is_alive(sleeper._replace(boot_id="other"))
     assert not process.is_alive(sleeper._replace(start_ticks=sleeper.start_ticks + 1))
 
 
-def test_a_signal_only_reaches_the_very_process(sleeper: Identity) -> None:
+def test_a_signal_needs_a_matching_identity(sleeper: Identity) -> None:
     assert not process.send_signal(sleeper._replace(start_ticks=1), signal.SIGKILL)
     assert not process.send_signal(sleeper._replace(boot_id="other"), signal.SIGKILL)
     assert process.is_alive(sleeper)
@@ -58,7 +58,7 @@ def test_a_signal_only_reaches_the_very_process(sleeper: Identity) -> None:
     assert not process.is_alive(sleeper)
 
 
-def test_nobody_has_a_pid_that_is_free() -> None:
+def test_a_free_pid_has_no_identity() -> None:
     assert process.identify(2**22 + 1) is None
 
 
@@ -103,9 +103,7 @@ def test_a_process_in_the_middle_of_its_exec_is_waited_for(tmp_path: Path, monke
     assert process.started_with(int(starting.name)) == (b"MARK=1\0", b"")
 
 
-def test_what_runs_no_program_and_what_never_shows_its_words_are_not_waited_for_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_processes_without_program_or_words_are_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter(range(10))
     monkeypatch.setattr(process, "_PROC", tmp_path)
     monkeypatch.setattr(process.time, "monotonic", lambda: next(seconds))

@@ -15,7 +15,7 @@ from gpuq.logs import shorten
 WITHIN_S = 20
 
 
-async def test_a_child_that_falls_over_is_reported_with_its_last_words_and_started_again(tmp_path: Path) -> None:
+async def test_a_crashed_child_is_reported_and_restarted(tmp_path: Path) -> None:
     """It refuses, is killed, then stays: the status file shows both, and goes when the supervision ends in order."""
     script = (
         f"cd {tmp_path}; echo x >> lives; "

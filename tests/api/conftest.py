@@ -13,13 +13,13 @@ import aiohttp
 import pytest
 
 from gpuq.api.app import make_app
-from gpuq.api.context import CONTEXT, Context, Models, Parts
+from gpuq.api.context import CONTEXT, ApiContext, ApiDependencies, Models
 from gpuq.api.server import note, serve
 from gpuq.home import Home
 from gpuq.settings import Settings, load
 from tests.api.support import FaultyStore, MemoryStream, SmallModels, describe
 
-TOKEN = "a-token-of-the-test-that-nobody-knows"
+TOKEN = "a-token-of-the-test-that-is-secret"
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Endpoint:
     store: FaultyStore
     stream: MemoryStream
     settings: Settings
-    context: Context
+    context: ApiContext
     socket: aiohttp.ClientSession
     tcp: aiohttp.ClientSession
     port: int
@@ -65,7 +65,7 @@ async def started(
     settings: Settings, store: FaultyStore, stream: MemoryStream, models: Models | None = None
 ) -> AsyncIterator[Endpoint]:
     """Serve until the block ends."""
-    app = make_app(Parts(settings, store, stream, describe, models), TOKEN)
+    app = make_app(ApiDependencies(settings, store, stream, describe, models), TOKEN)
     stop = asyncio.Event()
     serving = asyncio.create_task(serve(app, settings.home, settings.api, stop, lambda _: None))
     port = await _port_of(settings.home, serving)

@@ -20,6 +20,7 @@ from gpuq.core.state.device import Device
 from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Unreachable
+from gpuq.messages.outcome import AttemptOutcome
 from gpuq.submission import JobRecord, Submission
 
 GIB = 2**30
@@ -299,7 +300,7 @@ def _add_ended(store: FaultyStore, now: float, gpus: list[str]) -> None:
         store.job_rows[JobId(job)] = row(
             job, record(now - 9000, name=name), state, attempt=1, state_since=now - 2000 + job
         )
-        actual = {"peak_utilization_pct": load, "peak_memory_bytes": int(gib * GIB), "slowdown": slowdown}
+        actual = AttemptOutcome(peak_utilization_pct=load, peak_memory_bytes=int(gib * GIB), slowdown=slowdown)
         believed = forecast(round(load * 1.05), round(gib * 1.02, 1), slowdown and 1.05)
         end = {"ended_at": now - 2000 + job, "ending": "exited", "exit_code": code, "actual": actual}
         store.set_attempts(attempt(job, gpus[job % 4], now - 5200 + 37 * job, believed, **end))

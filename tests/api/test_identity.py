@@ -1,4 +1,4 @@
-"""Nobody uses the endpoint without being known, and no other web page uses it at all."""
+"""The endpoint answers identified callers only, and no other web page."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def status(endpoint: Endpoint, method: str, path: str, headers: dict[str, 
         return answer.status
 
 
-async def test_no_route_answers_a_stranger_over_tcp(endpoint: Endpoint) -> None:
+async def test_no_route_answers_without_token_over_tcp(endpoint: Endpoint) -> None:
     for path in PATHS:
         for method in METHODS:
             found = await status(endpoint, method, path)
@@ -84,7 +84,7 @@ async def test_a_foreign_host_or_origin_is_refused_on_every_method_even_with_the
     assert endpoint.store.requests(100) == []
 
 
-async def test_our_own_origin_is_welcome(endpoint: Endpoint) -> None:
+async def test_our_own_origin_is_accepted(endpoint: Endpoint) -> None:
     headers = {**endpoint.bearer, "Origin": f"http://127.0.0.1:{endpoint.port}"}
     assert await status(endpoint, "GET", "/api/v1/jobs", headers) == 200
 

@@ -49,7 +49,7 @@ async def test_raw_bytes_whatever_they_are(endpoint: Endpoint, folder: Path) -> 
         assert answer.content_type == "application/octet-stream"
 
 
-async def test_a_log_that_was_deleted_is_told_from_an_empty_one(endpoint: Endpoint, folder: Path) -> None:
+async def test_a_deleted_log_differs_from_an_empty_one(endpoint: Endpoint, folder: Path) -> None:
     endpoint.store.set_attempts(attempt(7, "gpu-0", NOW, forecast(50, 5), host=endpoint.settings.worker.host))
     (folder / "output.log").touch()
     assert await body(endpoint) == b""
@@ -61,7 +61,7 @@ async def test_a_log_that_was_deleted_is_told_from_an_empty_one(endpoint: Endpoi
     assert "keep_attempts_days" in problem["hint"]
 
 
-async def test_an_attempt_that_there_was_not_is_said_with_how_many_there_were(endpoint: Endpoint, folder: Path) -> None:
+async def test_an_unknown_attempt_is_404_with_the_number_of_attempts(endpoint: Endpoint, folder: Path) -> None:
     (folder / "output.log").write_bytes(b"first")
     async with endpoint.socket.get("/api/v1/jobs/7/logs?attempt=1") as answer:
         assert (answer.headers["X-Gpuq-Attempt"], await answer.read()) == ("1", b"first")
@@ -127,7 +127,7 @@ async def test_one_attempt_is_followed_to_its_own_end(endpoint: Endpoint, folder
         assert await body(endpoint, "?follow=1&attempt=1") == b"first"
 
 
-async def test_a_follower_who_leaves_is_let_go(endpoint: Endpoint, folder: Path) -> None:
+async def test_a_disconnected_follower_ends_the_stream(endpoint: Endpoint, folder: Path) -> None:
     (folder / "output.log").write_bytes(b"x")
     async with endpoint.socket.get("/api/v1/jobs/7/logs?follow=1") as answer:
         assert await answer.content.readexactly(1) == b"x"
@@ -148,12 +148,12 @@ async def test_a_job_without_output_yet_has_an_empty_log(endpoint: Endpoint) -> 
     assert await body(endpoint) == b""
 
 
-async def test_a_log_that_is_gone_is_said_so(endpoint: Endpoint, folder: Path) -> None:
+async def test_a_missing_log_is_404(endpoint: Endpoint, folder: Path) -> None:
     folder.rmdir()
     end(endpoint)
-    status, told = await endpoint.get("/api/v1/jobs/7/logs")
-    assert (status, told["exit_code"]) == (404, 3)
-    assert "rack-3" in told["hint"]
+    status, reply = await endpoint.get("/api/v1/jobs/7/logs")
+    assert (status, reply["exit_code"]) == (404, 3)
+    assert "rack-3" in reply["hint"]
     assert (await endpoint.get("/api/v1/jobs/7/logs?attempt=9"))[0] == 404
 
 

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from gpuq.adapters.store.contract import AttemptRow, Chance, JobRow
-from gpuq.api.missed_savings import Ran, effect, regret
+from gpuq.api.missed_savings import LoneRun, effect, missed_savings
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId, JobState
 from tests.api.support import record, row
@@ -32,9 +32,9 @@ def ended(job: int, start: float, end: float, kind: str = "train") -> tuple[JobR
     return row(job, record(start, kind=kind), JobState.COMPLETED), attempt
 
 
-def test_two_of_an_hour_that_slow_each_other_by_a_fifth() -> None:
+def test_two_one_hour_jobs_with_slowdown_1_2() -> None:
     """Together for 1.2 hours they do two hours of work."""
-    found = effect(a_chance(), Ran("b", HOUR, 2 * HOUR, 1), Ran("a", 0.0, HOUR, 1))
+    found = effect(a_chance(), LoneRun("b", HOUR, 2 * HOUR, 1), LoneRun("a", 0.0, HOUR, 1))
     assert found is not None
     assert found.together_s == pytest.approx(1.2 * HOUR)
     assert found.saved_s == pytest.approx(0.8 * HOUR)
@@ -42,9 +42,9 @@ def test_two_of_an_hour_that_slow_each_other_by_a_fifth() -> None:
     assert found.wait_s == HOUR
 
 
-def test_when_one_ends_the_other_goes_on_alone() -> None:
+def test_the_longer_job_continues_alone() -> None:
     """Half an hour of the resident is left: it takes 0.6 hours beside the newcomer, which does 0.5 of its own meanwhile."""
-    found = effect(a_chance(at=0.5 * HOUR), Ran("b", HOUR, 4 * HOUR, 1), Ran("a", 0.0, HOUR, 1))
+    found = effect(a_chance(at=0.5 * HOUR), LoneRun("b", HOUR, 4 * HOUR, 1), LoneRun("a", 0.0, HOUR, 1))
     assert found is not None
     assert found.together_s == pytest.approx(0.6 * HOUR)
     assert found.saved_s == pytest.approx(0.4 * HOUR)
@@ -52,14 +52,14 @@ def test_when_one_ends_the_other_goes_on_alone() -> None:
 
 
 def test_a_gang_is_slowed_on_all_its_devices() -> None:
-    found = effect(a_chance(), Ran("b", HOUR, 2 * HOUR, 1), Ran("a", 0.0, HOUR, 4))
+    found = effect(a_chance(), LoneRun("b", HOUR, 2 * HOUR, 1), LoneRun("a", 0.0, HOUR, 4))
     assert found is not None
     assert found.saved_s == pytest.approx(HOUR - 4 * 0.2 * HOUR)
 
 
-def test_nobody_is_beside_two() -> None:
+def test_a_resident_has_one_partner_at_a_time() -> None:
     """The second joins when the first would have been gone: what the first still had to do then is not counted as shared."""
-    first = effect(a_chance(), Ran("b", HOUR, 2 * HOUR, 1), Ran("a", 0.0, HOUR, 1), until=0.6 * HOUR)
+    first = effect(a_chance(), LoneRun("b", HOUR, 2 * HOUR, 1), LoneRun("a", 0.0, HOUR, 1), until=0.6 * HOUR)
     assert first is not None
     assert first.together_s == pytest.approx(0.6 * HOUR)
 
@@ -71,8 +71,8 @@ def test_nobody_is_beside_two() -> None:
 def test_saving_and_delay_are_bounded_by_what_is_shared(
     x: float, y: float, ours: float, theirs: float, at: float
 ) -> None:
-    """Two on a device save at most the time together, and nobody is slowed beyond what was foretold."""
-    found = effect(a_chance(at=at, x=x, y=y), Ran("b", at, at + ours, 1), Ran("a", at - 1, at - 1 + theirs, 1))
+    """Two on a device save at most the time together, and no job is slowed beyond what was predicted."""
+    found = effect(a_chance(at=at, x=x, y=y), LoneRun("b", at, at + ours, 1), LoneRun("a", at - 1, at - 1 + theirs, 1))
     assert found is not None
     assert found.saved_s <= found.together_s + 1e-6
     assert found.newcomer_delay_s <= found.newcomer.duration_s * (x - 1) + 1e-6
@@ -80,10 +80,10 @@ def test_saving_and_delay_are_bounded_by_what_is_shared(
     assert (found.saved_s >= 0) == (1 / x + 1 / y >= 1) or abs(found.saved_s) <= 1e-5 * found.together_s
 
 
-def test_the_week() -> None:
+def test_the_sums_of_a_week() -> None:
     finished = [ended(1, 0, HOUR, "a"), ended(2, HOUR, 2 * HOUR, "b"), ended(3, 2 * HOUR, 3 * HOUR, "b")]
     chances = [a_chance(), a_chance(3, 9, at=10.0)]
-    found = regret(chances, finished)
+    found = missed_savings(chances, finished)
     assert (found.counted, found.open, found.unknown) == (1, 1, 0)
     assert found.ran_h == pytest.approx(3)
     assert found.saved_h == pytest.approx(0.8)
@@ -92,15 +92,15 @@ def test_the_week() -> None:
     assert [(pair.newcomer, pair.resident, pair.times) for pair in found.pairs] == [("b", "a", 1)]
 
 
-def test_a_chance_without_a_slowdown_is_told_and_not_counted() -> None:
+def test_an_opportunity_without_slowdown_is_not_in_the_sums() -> None:
     finished = [ended(1, 0, HOUR), ended(2, HOUR, 2 * HOUR)]
-    found = regret([a_chance(x=None)], finished)
+    found = missed_savings([a_chance(x=None)], finished)
     assert (found.counted, found.unknown, found.saved_h) == (0, 1, 0)
     assert found.slowdown_mean is None
 
 
-def test_nothing_is_known_of_an_empty_week() -> None:
-    found = regret([], [])
+def test_an_empty_week_has_no_figures() -> None:
+    found = missed_savings([], [])
     assert (found.counted, found.wait_mean_s, found.slowdown_worst, found.pairs) == (0, None, None, ())
 
 
@@ -108,6 +108,6 @@ def test_several_partners_one_after_the_other_add_up() -> None:
     """Each costs the resident ten minutes of its two hours alone."""
     finished = [ended(1, 0, 2 * HOUR), ended(2, 2 * HOUR, 2.5 * HOUR), ended(3, 3 * HOUR, 3.5 * HOUR)]
     chances = [a_chance(2, x=1.0, y=1.5), a_chance(3, at=0.5 * HOUR, x=1.0, y=1.5)]
-    found = regret(chances, finished)
+    found = missed_savings(chances, finished)
     assert found.slowdown_worst == pytest.approx((2 + 2 / 6) / 2)
     assert replace(found, pairs=()).counted == 2

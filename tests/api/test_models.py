@@ -22,7 +22,7 @@ class NothingFinished(FaultyStore):
         return []
 
 
-def test_a_belief_says_what_it_rests_on_and_how_the_model_was_judged(tmp_path: Path) -> None:
+def test_a_forecast_has_its_evidence_and_the_models_evaluation(tmp_path: Path) -> None:
     store, shelf, now = NothingFinished(), Shelf(tmp_path / "models"), 0.0
     store.set_devices(*(Device(f"gpu-{i}", "h", "nvml", name, 16 * GIB) for i, name in enumerate("AAB")))  # type: ignore[arg-type]
     _, a, b = store.devices()
@@ -47,6 +47,6 @@ def test_a_belief_says_what_it_rests_on_and_how_the_model_was_judged(tmp_path: P
     assert set(models.forecasts([asked, asked])) == {asked.signature}
 
 
-def test_a_card_that_cannot_be_read_says_nothing(tmp_path: Path) -> None:
+def test_an_unreadable_model_card_gives_no_evaluation(tmp_path: Path) -> None:
     shelf = Shelf(tmp_path / "models")
     assert shelf.card("v0001") is None

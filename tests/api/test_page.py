@@ -74,7 +74,7 @@ async def test_the_page_shows_devices_queue_and_what_ended(endpoint: Endpoint) -
 async def test_the_page_of_an_empty_gpuq_without_redis(endpoint: Endpoint) -> None:
     endpoint.stream.down = True
     text = await page(endpoint)
-    for words in ("Redis does not answer", "No device has reported yet", "Nobody waits", "Nothing has ended yet"):
+    for words in ("Redis does not answer", "No device has reported yet", "No job waits", "Nothing has ended yet"):
         assert words in text
 
 
@@ -100,14 +100,14 @@ async def test_the_page_says_what_is_wrong_with_a_device(endpoint: Endpoint) -> 
         assert words in text, words
 
 
-async def test_the_page_says_nothing_of_devices_that_are_well_or_that_nobody_asks(endpoint: Endpoint) -> None:
+async def test_the_page_has_no_remarks_on_healthy_devices(endpoint: Endpoint) -> None:
     first_device_says(endpoint, vitals={"throttling": [], "xids": []})
     text = await page(endpoint)
     for words in ("unwell", "no new jobs", "lower clocks", "Errors of the driver"):
         assert words not in text, words
 
 
-async def test_what_users_write_is_escaped(endpoint: Endpoint) -> None:
+async def test_text_of_users_is_escaped(endpoint: Endpoint) -> None:
     evil = '"><script>alert(1)</script>'
     endpoint.store.job_rows[1] = row(1, record(time.time(), name=evil, command=[evil]), JobState.PENDING, reason=evil)
     endpoint.store.job_rows[2] = row(2, record(time.time(), name=None, command=[evil]), JobState.FAILED)

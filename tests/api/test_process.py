@@ -80,7 +80,7 @@ async def ask(home: Home, method: str, path: str, body: Any = None) -> tuple[int
         return answer.status, await answer.json(content_type=None)
 
 
-async def test_what_was_acknowledged_is_there_after_kill_9_and_a_new_start(home: Home) -> None:
+async def test_confirmed_submissions_survive_sigkill(home: Home) -> None:
     """Redis is down the whole time; the socket that the dead process left is replaced."""
     acknowledged: list[int] = []
 
@@ -112,7 +112,7 @@ async def test_what_was_acknowledged_is_there_after_kill_9_and_a_new_start(home:
         assert seen == set(acknowledged)
 
 
-async def test_it_rings_through_redis_and_leaves_nothing_behind(home: Home) -> None:
+async def test_it_wakes_the_dispatcher_through_redis_and_cleans_up(home: Home) -> None:
     """Submission and request ring; SIGTERM ends it with 0; the token was written nowhere but in its file."""
     with redis_server(home) as client, running(home) as process:
         async with asyncio.timeout(DEADLINE_S):
@@ -158,7 +158,7 @@ def redis_server(home: Home) -> Iterator[redis.Redis]:
         server.wait()
 
 
-def test_a_taken_port_ends_with_a_sentence(
+def test_a_taken_port_exits_with_a_sentence(
     home: Home, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("GPUQ_HOME", str(home.root))
@@ -170,7 +170,7 @@ def test_a_taken_port_ends_with_a_sentence(
     assert not home.api_socket.exists()
 
 
-def test_a_record_never_set_up_ends_with_a_sentence(
+def test_a_missing_database_exits_with_a_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("GPUQ_HOME", str(tmp_path / "o"))

@@ -112,24 +112,24 @@ BODIES: list[bytes] = [
 @pytest.mark.parametrize("body", BODIES, ids=lambda body: repr(body[:40]))
 @pytest.mark.parametrize("path", ["/api/v1/jobs", "/api/v1/predict"])
 async def test_bad_bodies(endpoint: Endpoint, body: bytes, path: str) -> None:
-    status, told = await problem(endpoint, "POST", path, data=body)
+    status, reply = await problem(endpoint, "POST", path, data=body)
     assert status in (400, 422)
-    assert told["exit_code"] == 2
+    assert reply["exit_code"] == 2
     assert endpoint.store.job_rows == {}
 
 
 async def test_a_body_that_is_too_large(endpoint: Endpoint) -> None:
-    status, told = await problem(endpoint, "POST", "/api/v1/jobs", data=io.BytesIO(b" " * (MAX_BODY + 1)))
-    assert (status, told["exit_code"]) == (413, 2)
+    status, reply = await problem(endpoint, "POST", "/api/v1/jobs", data=io.BytesIO(b" " * (MAX_BODY + 1)))
+    assert (status, reply["exit_code"]) == (413, 2)
 
 
 async def test_unknown_addresses_and_wrong_methods(endpoint: Endpoint) -> None:
     assert (await problem(endpoint, "GET", "/api/v2/jobs"))[0] == 404
     assert (await problem(endpoint, "GET", "/static/../app.py"))[0] == 404
     assert (await problem(endpoint, "GET", "/static/handlers.py"))[0] == 404
-    status, told = await problem(endpoint, "DELETE", "/api/v1/jobs")
+    status, reply = await problem(endpoint, "DELETE", "/api/v1/jobs")
     assert status == 405
-    assert "GET" in str(told["detail"])
+    assert "GET" in str(reply["detail"])
     async with endpoint.socket.put("/api/v1/jobs") as answer:
         assert "POST" in answer.headers["Allow"]
 

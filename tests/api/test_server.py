@@ -19,11 +19,11 @@ from tests.api.support import FaultyStore, MemoryStream, submission
 
 
 def test_a_taken_port_is_a_clear_error() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(Failure) as told:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(Failure) as reply:
         open_tcp(Api(port=taken.getsockname()[1]))
-    assert told.value.exit_code == 1
-    assert "taken" in told.value.message
-    assert "--port" in told.value.fix
+    assert reply.value.exit_code == 1
+    assert "taken" in reply.value.message
+    assert "--port" in reply.value.fix
 
 
 @pytest.mark.parametrize(
@@ -54,9 +54,9 @@ def test_the_socket_is_private_from_its_first_moment_and_replaces_a_stale_one(tm
 
 
 def test_a_path_that_is_too_long_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(Failure) as told:
+    with pytest.raises(Failure) as reply:
         open_unix(tmp_path / ("x" * 120))
-    assert "GPUQ_HOME" in told.value.fix
+    assert "GPUQ_HOME" in reply.value.fix
 
 
 async def test_two_processes_for_one_home(settings: Settings) -> None:
@@ -94,7 +94,7 @@ async def _second(settings: Settings, store: FaultyStore) -> None:
     import re
 
     from gpuq.api.app import make_app
-    from gpuq.api.context import Parts
+    from gpuq.api.context import ApiDependencies
     from gpuq.api.server import serve
     from tests.api.support import describe
 
@@ -102,7 +102,7 @@ async def _second(settings: Settings, store: FaultyStore) -> None:
         if found := re.search(r"http://127\.0\.0\.1:(\d+)", text):
             _second_ports.append(int(found[1]))
 
-    app = make_app(Parts(settings, store, MemoryStream(), describe), TOKEN)
+    app = make_app(ApiDependencies(settings, store, MemoryStream(), describe), TOKEN)
     await serve(app, settings.home, settings.api, _stop_second, say)
 
 
@@ -122,7 +122,7 @@ async def test_streams_end_when_the_process_does(settings: Settings) -> None:
     answer.close()
 
 
-async def test_systemd_is_told(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_systemd_is_notified(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
         manager.setblocking(False)
@@ -130,9 +130,9 @@ async def test_systemd_is_told(settings: Settings, tmp_path: Path, monkeypatch: 
         monkeypatch.setenv("WATCHDOG_USEC", "60000")
         async with started(settings, FaultyStore(), MemoryStream()), asyncio.timeout(5):
             loop = asyncio.get_running_loop()
-            told = [await loop.sock_recv(manager, 100) for _ in range(4)]
-    assert told[0] == b"READY=1\n"
-    assert told[1:] == [b"WATCHDOG=1\n"] * 3
+            reply = [await loop.sock_recv(manager, 100) for _ in range(4)]
+    assert reply[0] == b"READY=1\n"
+    assert reply[1:] == [b"WATCHDOG=1\n"] * 3
 
 
 async def test_another_port_may_be_asked_for(settings: Settings) -> None:

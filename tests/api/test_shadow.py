@@ -21,14 +21,14 @@ async def test_a_week_of_shadow_mode(endpoint: Endpoint) -> None:
     store.job_rows[4] = row(4, record(now), JobState.PENDING)
     store.set_chances(*(a_chance(job, at=now - 4 * HOUR) for job in (2, 3, 4)))
 
-    status, told = await endpoint.get("/api/v1/report/shadow")
+    status, reply = await endpoint.get("/api/v1/report/shadow")
 
     assert status == 200
-    assert (told["on"], told["days"]) == (False, 7)
-    assert (told["chances"], told["counted"], told["never_ran"], told["open"]) == (3, 1, 1, 1)
-    assert round(told["gpu_hours_saved"], 3) == 0.8
-    assert round(told["gpu_hours_run"], 3) == 2
-    assert told["pairs"][0]["times"] == 1
+    assert (reply["on"], reply["days"]) == (False, 7)
+    assert (reply["chances"], reply["counted"], reply["never_ran"], reply["open"]) == (3, 1, 1, 1)
+    assert round(reply["gpu_hours_saved"], 3) == 0.8
+    assert round(reply["gpu_hours_run"], 3) == 2
+    assert reply["pairs"][0]["times"] == 1
 
 
 async def test_days_go_back_as_far_as_asked(endpoint: Endpoint) -> None:

@@ -60,14 +60,14 @@ async def test_more_than_ten_thousand_and_none_are_refused(endpoint: Endpoint) -
     assert endpoint.store.job_rows == {}
 
 
-async def test_one_bad_submission_keeps_the_whole_batch_out(endpoint: Endpoint) -> None:
+async def test_one_invalid_submission_refuses_the_whole_batch(endpoint: Endpoint) -> None:
     status, body = await endpoint.post(JOBS, [submission(), submission(gpus=0)])
     assert status == 422
     assert "$[1].gpus" in body["detail"]
     assert endpoint.store.job_rows == {}
 
 
-async def test_what_arrives_during_a_commit_shares_the_next_one(endpoint: Endpoint) -> None:
+async def test_submissions_during_a_commit_share_the_next_one(endpoint: Endpoint) -> None:
     gate = threading.Event()
     endpoint.store.before_commit = lambda: gate.wait(10) and None
     first = asyncio.create_task(endpoint.post(JOBS, submission()))
@@ -91,7 +91,7 @@ async def test_each_gets_the_id_of_its_own_job(endpoint: Endpoint) -> None:
         assert endpoint.store.job_rows[body["id"]].record.submission.name == f"mine-{number}"
 
 
-async def test_a_record_that_breaks_does_not_take_its_companions_down(endpoint: Endpoint) -> None:
+async def test_an_invalid_submission_does_not_fail_others_of_its_commit(endpoint: Endpoint) -> None:
     endpoint.store.bad = lambda record: record.submission.name == "bad"
     names = ["a", "bad", "b"]
     answers = await asyncio.gather(*(endpoint.post(JOBS, submission(name=name)) for name in names))
@@ -100,7 +100,7 @@ async def test_a_record_that_breaks_does_not_take_its_companions_down(endpoint: 
     assert sorted(row.record.submission.name or "" for row in endpoint.store.job_rows.values()) == ["a", "b"]
 
 
-async def test_a_record_that_is_away_never_says_yes(endpoint: Endpoint) -> None:
+async def test_an_absent_database_confirms_nothing(endpoint: Endpoint) -> None:
     endpoint.store.refuse = Unreachable("The database does not answer.")
     status, body = await endpoint.post(JOBS, submission())
     assert (status, body["exit_code"]) == (503, 4)
@@ -111,7 +111,7 @@ async def test_a_record_that_is_away_never_says_yes(endpoint: Endpoint) -> None:
 
 
 @pytest.mark.parametrize("way", ["down", "hang"])
-async def test_redis_away_is_still_a_yes(endpoint: Endpoint, way: str) -> None:
+async def test_a_submission_succeeds_without_redis(endpoint: Endpoint, way: str) -> None:
     setattr(endpoint.stream, way, True)
     async with asyncio.timeout(3):
         status, body = await endpoint.post(JOBS, submission())
@@ -134,7 +134,7 @@ async def test_a_key_that_is_too_long_is_refused(endpoint: Endpoint) -> None:
     assert (await endpoint.post(JOBS, submission(), headers={"Idempotency-Key": "k" * 201}))[0] == 422
 
 
-async def test_what_can_never_fit_is_refused_with_the_missing_number(endpoint: Endpoint) -> None:
+async def test_a_job_that_never_fits_is_refused_with_what_is_missing(endpoint: Endpoint) -> None:
     endpoint.store.set_devices(*(Device(f"gpu-{n}", "h", "nvml", "A", n * GIB) for n in (16, 24)))  # type: ignore[arg-type]
     status, body = await endpoint.post(JOBS, submission(gpu_memory=30 * GIB))
     assert (status, body["exit_code"], body["type"]) == (409, 7, "urn:gpuq:never-fits")
@@ -165,7 +165,7 @@ async def test_what_can_never_fit_is_refused_with_the_missing_number(endpoint: E
         ({"env": {"A=B": "1"}}, "$.env"),
     ],
 )
-async def test_wishes_out_of_range_are_refused(endpoint: Endpoint, asked: dict[str, object], words: str) -> None:
+async def test_values_out_of_range_are_refused(endpoint: Endpoint, asked: dict[str, object], words: str) -> None:
     status, body = await endpoint.post(JOBS, submission(**asked))
     assert (status, body["exit_code"]) == (422, 2)
     assert words in body["detail"]
@@ -231,17 +231,17 @@ async def test_predict_says_which_devices_would_take_it_now(endpoint: Endpoint) 
     afternoon(endpoint.store, endpoint.stream)
     names = [device.id for device in endpoint.store.devices()]
 
-    async def told(gpus: int = 1, **changes: Any) -> tuple[list[str], bool]:
+    async def reply(gpus: int = 1, **changes: Any) -> tuple[list[str], bool]:
         endpoint.stream.picture = picture(time.time(), *(live_device(name, 141, 3.0, **changes) for name in names[:2]))
         endpoint.context.live._last = None
         _, body = await endpoint.post("/api/v1/predict", submission(gpus=gpus))
         return body["free_devices"], body["expected_start"] is not None
 
-    assert await told() == await told(gpus=2) == (["gpu0", "gpu1"], True)
-    assert await told(gpus=3) == ([], False)
-    assert await told(unwell="XID 79") == ([], False)
-    assert await told(reserved=True) == ([], False), "it is kept free for a job that has waited long"
-    assert await told(used_memory_bytes=130 * GIB, foreign_memory_bytes=130 * GIB) == ([], False)
+    assert await reply() == await reply(gpus=2) == (["gpu0", "gpu1"], True)
+    assert await reply(gpus=3) == ([], False)
+    assert await reply(unwell="XID 79") == ([], False)
+    assert await reply(reserved=True) == ([], False), "it is kept free for a job that has waited long"
+    assert await reply(used_memory_bytes=130 * GIB, foreign_memory_bytes=130 * GIB) == ([], False)
 
 
 async def test_a_bound_ends_at_the_device(endpoint: Endpoint) -> None:
@@ -286,7 +286,7 @@ async def test_hints_are_bounded(endpoint: Endpoint, hints: dict[str, object]) -
     assert endpoint.store.job_rows == {}
 
 
-async def test_what_was_asked_before_the_end_is_committed(settings: object) -> None:
+async def test_submissions_before_the_shutdown_are_committed(settings: object) -> None:
     from tests.api.conftest import started
     from tests.api.support import FaultyStore, MemoryStream
 

@@ -78,7 +78,7 @@ async def test_metrics(endpoint: Endpoint) -> None:
         assert family.documentation
 
 
-async def test_what_a_device_says_of_itself_is_measured_and_what_it_does_not_say_is_left_out(
+async def test_metrics_have_the_vitals_that_a_device_reports(
     endpoint: Endpoint,
 ) -> None:
     afternoon(endpoint.store, endpoint.stream)
@@ -90,15 +90,15 @@ async def test_what_a_device_says_of_itself_is_measured_and_what_it_does_not_say
     async with endpoint.socket.get("/metrics") as answer:
         families = {family.name: family for family in text_string_to_metric_families(await answer.text())}
 
-    def told(name: str) -> list[float]:
+    def reply(name: str) -> list[float]:
         return [sample.value for sample in families[name].samples if sample.name in (name, f"{name}_total")]
 
-    assert told("gpuq_gpu_power_watts") == [412.5]
-    assert told("gpuq_gpu_energy_joules") == [9e6]
-    assert told("gpuq_gpu_temperature_celsius") == [66]
-    assert told("gpuq_gpu_sm_activity_ratio") == [pytest.approx(0.71)]
-    assert told("gpuq_gpu_memory_bandwidth_ratio") == []
-    assert told("gpuq_gpu_unwell")[0] == 1
+    assert reply("gpuq_gpu_power_watts") == [412.5]
+    assert reply("gpuq_gpu_energy_joules") == [9e6]
+    assert reply("gpuq_gpu_temperature_celsius") == [66]
+    assert reply("gpuq_gpu_sm_activity_ratio") == [pytest.approx(0.71)]
+    assert reply("gpuq_gpu_memory_bandwidth_ratio") == []
+    assert reply("gpuq_gpu_unwell")[0] == 1
     assert [sample.labels["reason"] for sample in families["gpuq_gpu_throttled"].samples] == ["power_cap"]
     xids = {sample.labels["xid"]: sample.value for sample in families["gpuq_gpu_xid_errors"].samples}
     assert xids == {"31": 2, "79": 1}
@@ -110,14 +110,14 @@ def drifting() -> dict[str, Any]:
     """What `Drift.report` says after three kinds were watched, one of which needs ever more."""
     drift = Drift(0.95)
     for n in range(60):
-        foretold = Forecast(50.0, GIB, 2 * GIB, model_version="m-7")
+        predicted = Forecast(50.0, GIB, 2 * GIB, model_version="m-7")
         ratio = 3 if n % 3 == 0 else 1
         work = Work(f"net{'abc'[n % 3]}", 8, 55.0, GIB)
-        drift.learn(replace(run(work, n, random.Random(n), peak_memory_bytes=ratio * GIB), forecast=foretold))
+        drift.learn(replace(run(work, n, random.Random(n), peak_memory_bytes=ratio * GIB), forecast=predicted))
     return drift.report()
 
 
-async def test_drift_is_measured_for_prometheus_and_told_with_the_models(endpoint: Endpoint) -> None:
+async def test_drift_is_in_metrics_and_in_models(endpoint: Endpoint) -> None:
     afternoon(endpoint.store, endpoint.stream)
     assert endpoint.stream.picture is not None
     live = msgspec.json.decode(endpoint.stream.picture)
@@ -132,9 +132,9 @@ async def test_drift_is_measured_for_prometheus_and_told_with_the_models(endpoin
     assert families["gpuq_forecast_kinds_in_alarm"].samples[0].value == 1
     widened = {one.labels["kind"][-4:]: one.value for one in families["gpuq_forecast_bound_widened_ratio"].samples}
     assert (widened["neta"], widened["netb"]) == (1.5, 1)
-    status, told = await endpoint.get("/api/v1/models")
+    status, reply = await endpoint.get("/api/v1/models")
     assert status == 200
-    assert told["drift"]["kinds"][0]["alarm"]
+    assert reply["drift"]["kinds"][0]["alarm"]
 
 
 async def test_metrics_leave_out_what_is_unknown(endpoint: Endpoint) -> None:
@@ -158,7 +158,7 @@ def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "trainer_of_the_test.py"
 
 
-async def test_training_hands_on_what_the_trainer_says(endpoint: Endpoint, trainer: Path) -> None:
+async def test_training_returns_the_trainers_json(endpoint: Endpoint, trainer: Path) -> None:
     trainer.write_text(
         "import sys, json, os; print('talk'); print(json.dumps([sys.argv[1:], os.environ['GPUQ_HOME']]))"
     )
@@ -171,10 +171,10 @@ async def test_a_trainer_that_fails_is_an_error_without_its_traceback(endpoint: 
     trainer.write_text(
         "import sys; sys.stderr.write('Traceback (most recent call last):\\nX: nothing to roll back to\\n'); sys.exit(1)"
     )
-    status, told = await endpoint.post("/api/v1/models/rollback")
+    status, reply = await endpoint.post("/api/v1/models/rollback")
     assert status == 500
-    assert "nothing to roll back to" in told["detail"]
-    assert "Traceback" not in str(told)
+    assert "nothing to roll back to" in reply["detail"]
+    assert "Traceback" not in str(reply)
 
 
 async def test_one_training_at_a_time(endpoint: Endpoint, trainer: Path, tmp_path: Path) -> None:
@@ -186,8 +186,8 @@ async def test_one_training_at_a_time(endpoint: Endpoint, trainer: Path, tmp_pat
     async with asyncio.timeout(10):
         while not (tmp_path / "on").exists():
             await asyncio.sleep(0.01)
-    status, told = await endpoint.post("/api/v1/models/train")
-    assert (status, told["exit_code"]) == (409, 6)
+    status, reply = await endpoint.post("/api/v1/models/train")
+    assert (status, reply["exit_code"]) == (409, 6)
     (tmp_path / "off").touch()
     assert await first == (200, {})
 
@@ -233,17 +233,17 @@ def with_policy(endpoint: Endpoint, fault: dict[str, Any] | None) -> None:
     endpoint.stream.picture = msgspec.json.encode(live)
 
 
-async def test_the_policies_are_told_and_which_of_them_proposes(endpoint: Endpoint) -> None:
-    status, told = await endpoint.get("/api/v1/policies")
-    assert (status, told["chosen"], told["serving"], told["fault"]) == (200, "packed", None, None)
-    assert "packed" in {policy["name"] for policy in told["policies"]}
+async def test_policies_lists_the_chosen_and_the_serving_policy(endpoint: Endpoint) -> None:
+    status, reply = await endpoint.get("/api/v1/policies")
+    assert (status, reply["chosen"], reply["serving"], reply["fault"]) == (200, "packed", None, None)
+    assert "packed" in {policy["name"] for policy in reply["policies"]}
 
 
-async def test_a_replaced_policy_is_told_everywhere(endpoint: Endpoint) -> None:
+async def test_a_replaced_policy_is_in_policies_metrics_and_page(endpoint: Endpoint) -> None:
     with_policy(endpoint, {"reason": "it failed: <b>KeyError</b>", "at": 1000.0})
-    _, told = await endpoint.get("/api/v1/policies")
-    assert (told["chosen"], told["serving"]) == ("fair", "packed")
-    assert told["fault"] == {"reason": "it failed: <b>KeyError</b>", "at": "1970-01-01T00:16:40.000Z"}
+    _, reply = await endpoint.get("/api/v1/policies")
+    assert (reply["chosen"], reply["serving"]) == ("fair", "packed")
+    assert reply["fault"] == {"reason": "it failed: <b>KeyError</b>", "at": "1970-01-01T00:16:40.000Z"}
     async with endpoint.socket.get("/metrics") as answer:
         families = {family.name: family for family in text_string_to_metric_families(await answer.text())}
     assert families["gpuq_policy_replaced"].samples[0].value == 1
@@ -263,9 +263,9 @@ async def test_a_policy_that_serves_as_chosen_is_no_alarm(endpoint: Endpoint) ->
 async def test_devices_have_an_index_and_a_name_and_stand_in_that_order(endpoint: Endpoint) -> None:
     gpus = [Device(DeviceId(f"GPU-{n}"), HostId("a"), "nvml", "NVIDIA H100", 80 * GIB, index=str(n)) for n in (10, 9)]
     endpoint.store.set_devices(*gpus)
-    _, told = await endpoint.get("/api/v1/gpus")
-    assert [(one["name"], one["index"]) for one in told] == [("gpu9", "9"), ("gpu10", "10")]
+    _, reply = await endpoint.get("/api/v1/gpus")
+    assert [(one["name"], one["index"]) for one in reply] == [("gpu9", "9"), ("gpu10", "10")]
     endpoint.store.set_devices(*gpus, Device(DeviceId("b/cpu0"), HostId("b"), "cpu", "cpu-2", GIB, index="0"))
     endpoint.context.devices._read_at = float("-inf")
-    _, told = await endpoint.get("/api/v1/gpus")
-    assert [one["name"] for one in told] == ["a:gpu9", "a:gpu10", "b:cpu0"]
+    _, reply = await endpoint.get("/api/v1/gpus")
+    assert [one["name"] for one in reply] == ["a:gpu9", "a:gpu10", "b:cpu0"]

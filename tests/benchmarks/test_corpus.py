@@ -20,7 +20,7 @@ def judged() -> list[Judged]:
     ("unseen", "unbounded"), [(False, 0.29), (True, 0.35), (None, 0.29)], ids=["settled on", "written later", "all"]
 )
 def test_promises_for_changed_settings_hold(judged: list[Judged], unseen: bool | None, unbounded: float):
-    """Wanted are 95, 20 and 30% over all scripts. Figures of today are in docs/benchmarks.md; here is a little room."""
+    """Wanted are 95, 20 and 30% over all scripts. Figures of today are in docs/measurements/README.md; here is a little room."""
     found = figures(row for row in judged if unseen is None or (row.script in UNSEEN) is unseen)
     assert found.pairs >= (7 if unseen else 20) * 30
     assert found.covered >= 0.97

@@ -190,7 +190,7 @@ DEVICES: list[dict[str, Any]] = [
 def _policy(name: str, **changes: Any) -> dict[str, Any]:
     return {
         "name": name,
-        "source": f"gpuq.policies.{name}:RECIPE of gpuq-daemon 0.1.0",
+        "source": f"gpuq.policies.{name}:SPEC of gpuq-daemon 0.1.0",
         "summary": f"what {name} does",
         "work_conserving": True,
         "starvation_free": True,

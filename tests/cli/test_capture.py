@@ -53,7 +53,7 @@ def test_a_virtual_environments_link_is_kept(tmp_path: Path) -> None:
     assert capture.interpreter(None, tmp_path / "x.py", {"VIRTUAL_ENV": str(tmp_path / "venv")}, tmp_path) == str(link)
 
 
-def test_no_python_anywhere_is_said(tmp_path: Path) -> None:
+def test_a_missing_python_is_reported(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="no python3 on PATH"):
         capture.interpreter(None, tmp_path / "x.py", {"PATH": str(tmp_path)}, tmp_path)
 
@@ -78,11 +78,11 @@ ENVIRON = {
 }
 
 
-def test_only_listed_variables_go_along_and_no_secret() -> None:
+def test_only_listed_variables_without_secrets_are_passed() -> None:
     assert set(capture.environment(ENVIRON, [], [])) == {"PATH", "LC_ALL", "CONDA_PREFIX", "TF_CPP_MIN_LOG_LEVEL"}
 
 
-def test_what_is_asked_for_goes_along() -> None:
+def test_variables_named_by_options_are_passed() -> None:
     env = capture.environment(
         ENVIRON, ["MY_*", "HF_TOKEN"], ["A=b=c", "AWS_SECRET_ACCESS_KEY", "PATH=/other", "EMPTY="]
     )
@@ -90,7 +90,7 @@ def test_what_is_asked_for_goes_along() -> None:
     assert (env["A"], env["PATH"], env["EMPTY"]) == ("b=c", "/other", "")
 
 
-def test_gpuqs_own_token_never_goes_along() -> None:
+def test_gpuqs_own_token_is_never_passed() -> None:
     assert not any(name.startswith("GPUQ_") for name in capture.environment(ENVIRON, ["*"], []))
 
 
@@ -109,7 +109,7 @@ def test_the_hash_covers_the_first_16_mib(tmp_path: Path) -> None:
     assert capture.script_sha256(tmp_path / "gone.py") is None
 
 
-def test_git_state_is_told_and_never_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_git_state_never_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capture, "_GIT_TIMEOUT_S", 10.0)
     assert capture.git_state(tmp_path) == (None, None)
     work = tmp_path / "work"

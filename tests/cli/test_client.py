@@ -57,7 +57,7 @@ def test_over_the_socket_no_token_is_sent(gpuq: Command, api: FakeApi) -> None:
 
 
 @pytest.mark.parametrize("host", ["http://example.com:8780", "http://10.0.0.1", "http://[fe80::1]:1"])
-def test_the_token_never_travels_in_the_clear(host: str) -> None:
+def test_the_token_is_never_sent_over_plain_http_to_another_host(host: str) -> None:
     with pytest.raises(BadInput, match="could be read on the way"):
         Client(host, {"GPUQ_TOKEN": "secret", "GPUQ_HOME": "/nonexistent"})
 
@@ -65,7 +65,7 @@ def test_the_token_never_travels_in_the_clear(host: str) -> None:
 @pytest.mark.parametrize(
     "host", ["", "localhost:8780", "ftp://x", "http://", "http://a/b", "http://h:port", "unix://relative"]
 )
-def test_what_is_no_address_is_refused(host: str) -> None:
+def test_an_invalid_address_is_refused(host: str) -> None:
     if host:
         with pytest.raises(BadInput, match="no address"):
             Client(host, {"GPUQ_HOME": "/nonexistent"})
@@ -83,7 +83,7 @@ def test_a_home_with_a_path_too_long_for_a_socket_is_reached(gpuq: Command, tmp_
     assert done.code == 0, done.err
 
 
-def test_a_socket_of_somebody_else_is_not_permitted(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+def test_a_socket_of_another_user_is_not_permitted(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError(13, "Permission denied")
 
@@ -102,7 +102,7 @@ def test_a_get_on_a_connection_that_went_stale_is_sent_again(api: FakeApi) -> No
         assert client.get("/two") == {"b": 2}
 
 
-def test_an_answer_that_breaks_off_is_not_taken_for_whole(api: FakeApi) -> None:
+def test_a_truncated_answer_is_an_error(api: FakeApi) -> None:
     api.on("GET", "/one", Reply(cut_after=b'{"a": 1}'))
     with pytest.raises(Unreachable, match="broke off"):
         Client(environ={"GPUQ_HOME": str(api.home)}).get("/one")
@@ -127,7 +127,7 @@ def test_an_error_without_a_problem_document_still_has_its_code(api: FakeApi) ->
                 assert caught.value.fix
 
 
-def test_the_callers_own_closed_home_is_told_from_another_users(tmp_path: Path) -> None:
+def test_the_callers_own_closed_home_differs_from_another_users(tmp_path: Path) -> None:
     home = tmp_path / "home"
     (home / "run").mkdir(parents=True)
     address = f"unix://{home}/run/api.sock"
@@ -147,13 +147,13 @@ def locked(home: Path, name: str) -> int:
 
 
 @pytest.mark.parametrize("part", ["up.lock", "dispatcher.lock", "worker.lock"])
-def test_an_endpoint_that_is_away_is_waited_for_while_a_part_of_its_gpuq_lives(
+def test_calls_wait_for_an_absent_endpoint_while_another_service_runs(
     home: Path, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     said: list[str] = []
     waits = threading.Event()
     monkeypatch.setattr("gpuq.cli.client._SAY_AFTER_S", 0.0)
-    monkeypatch.setattr("gpuq.cli.client.talk", lambda text: (said.append(text), waits.set()))
+    monkeypatch.setattr("gpuq.cli.console.note", lambda text: (said.append(text), waits.set()))
     lock, fake, answers = locked(home, part), FakeApi(home), []
     fake.on("GET", "/api/v1/gpus", samples.DEVICES)
     client = Client(environ={"GPUQ_HOME": str(home)}, away_s=20)
@@ -170,7 +170,7 @@ def test_an_endpoint_that_is_away_is_waited_for_while_a_part_of_its_gpuq_lives(
     assert said == ["gpuq: the endpoint does not answer; waiting for it, up to 20 s."]
 
 
-def test_an_endpoint_is_not_waited_for_when_nothing_of_its_gpuq_lives(home: Path) -> None:
+def test_calls_do_not_wait_if_no_service_runs(home: Path) -> None:
     """Its files may lie about as a killed one leaves them."""
     for left in ("up.lock", "dispatcher.lock"):
         os.close(locked(home, left))
@@ -182,7 +182,7 @@ def test_an_endpoint_is_not_waited_for_when_nothing_of_its_gpuq_lives(home: Path
     assert time.monotonic() - started < 10
 
 
-def test_an_endpoint_is_waited_for_only_so_long(home: Path) -> None:
+def test_calls_wait_for_an_absent_endpoint_at_most_away_s(home: Path) -> None:
     lock = locked(home, "up.lock")
     try:
         with pytest.raises(Unreachable, match="No gpuq is running"):
@@ -191,7 +191,7 @@ def test_an_endpoint_is_waited_for_only_so_long(home: Path) -> None:
         os.close(lock)
 
 
-def test_a_dispatcher_without_a_sign_of_life_is_said_once(gpuq: Command, api: FakeApi) -> None:
+def test_a_stale_dispatcher_is_noted_once(gpuq: Command, api: FakeApi) -> None:
     jobs = [samples.job(1, dispatcher="stale"), samples.job(2, dispatcher="stale")]
     api.on("GET", "/api/v1/jobs", {"jobs": jobs, "next": None})
     done = gpuq("queue")

@@ -27,10 +27,10 @@ def test_figures_for_people_and_for_programs(gpuq: Command, pairs: Path) -> None
     done = gpuq("model", "evaluate", "--pairs", pairs.name, "--holdout", "model", GPUQ_HOME=gone)
     assert (done.code, done.err) == (0, "")
     assert "slowdown" in done.out
-    told = gpuq("model", "--json", "evaluate", "--pairs", str(pairs), "--holdout=model", GPUQ_HOME=gone).json
-    assert told["holdout"]["by"] == "model"
-    assert told["slowdown"]["n"] == 18
-    assert set(told["baselines"]["ridge"]["slowdown"]) == set(told["slowdown"])
+    output = gpuq("model", "--json", "evaluate", "--pairs", str(pairs), "--holdout=model", GPUQ_HOME=gone).json
+    assert output["holdout"]["by"] == "model"
+    assert output["slowdown"]["n"] == 18
+    assert set(output["baselines"]["ridge"]["slowdown"]) == set(output["slowdown"])
     assert not Path(gone).exists()
 
 
@@ -43,7 +43,7 @@ def test_figures_for_people_and_for_programs(gpuq: Command, pairs: Path) -> None
         ([], "nothing to judge"),
     ],
 )
-def test_what_makes_no_sense_is_a_sentence_and_exit_code_2(
+def test_invalid_options_give_a_sentence_and_exit_code_2(
     gpuq: Command, pairs: Path, words: list[str], said: str
 ) -> None:
     done = gpuq("model", "evaluate", *words)
@@ -52,7 +52,7 @@ def test_what_makes_no_sense_is_a_sentence_and_exit_code_2(
     assert len(done.err.splitlines()) == 2
 
 
-def test_its_options_are_for_it_alone(gpuq: Command) -> None:
+def test_options_of_evaluate_are_refused_elsewhere(gpuq: Command) -> None:
     done = gpuq("model", "status", "--pairs", "pairs.csv")
     assert done.code == 2
     assert "go with `evaluate` only" in done.err

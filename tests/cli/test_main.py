@@ -71,28 +71,28 @@ def test_no_daemon_is_one_sentence_its_fix_and_code_4(gpuq: Command) -> None:
         assert len(done.err.splitlines()) == 2
 
 
-def test_a_socket_nobody_listens_on_is_no_daemon(gpuq: Command, api: FakeApi) -> None:
+def test_a_socket_without_listener_is_no_daemon(gpuq: Command, api: FakeApi) -> None:
     with serve(FakeApi(api.home), api.home / "stale.sock"):
         pass
     (api.home / "stale.sock").touch()
     assert gpuq("--host", f"unix://{api.home}/stale.sock", "queue").code == 4
 
 
-def test_the_servers_problem_is_told_as_it_stands(gpuq: Command, api: FakeApi) -> None:
+def test_the_servers_problem_is_printed_unchanged(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/jobs/7", problem(404, 3, "There is no job 7.", "`gpuq queue --all` lists every job."))
     done = gpuq("show", "7")
     assert (done.code, done.out) == (3, "")
     assert done.err == "gpuq: There is no job 7.\n  `gpuq queue --all` lists every job.\n"
 
 
-def test_an_answer_that_is_no_json_is_a_sentence(gpuq: Command, api: FakeApi) -> None:
+def test_an_answer_that_is_not_json_gives_a_sentence(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/gpus", Reply(raw=b"hello"))
     done = gpuq("gpus")
     assert done.code == 1
     assert "is this really a gpuq" in done.err
 
 
-def test_an_answer_of_a_strange_shape_is_a_sentence_and_debug_shows_the_traceback(gpuq: Command, api: FakeApi) -> None:
+def test_an_unexpected_answer_gives_a_sentence_and_with_debug_a_traceback(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/gpus", [{"nonsense": 1}])
     done = gpuq("gpus")
     assert done.code == 1
@@ -107,7 +107,7 @@ def test_common_options_may_stand_before_or_after_the_verb(gpuq: Command, api: F
     assert gpuq("--json", "gpus").json == gpuq("gpus", "--json").json == samples.DEVICES
 
 
-def test_the_reader_may_leave_early(gpuq: Command, api: FakeApi) -> None:
+def test_a_closed_pipe_exits_with_141(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/jobs", {"jobs": [samples.job(number) for number in range(5000)], "next": None})
     shell = subprocess.run(
         ["/bin/bash", "-c", f"{gpuq.program} queue | head -1; echo ${{PIPESTATUS[0]}}"],
@@ -168,9 +168,7 @@ def test_aliases_do_what_they_stand_for(gpuq: Command, api: FakeApi) -> None:
         (("queue", "-Z"), "unrecognized arguments: -Z.\n"),
     ],
 )
-def test_an_option_that_there_is_not_names_the_one_that_may_be_meant(
-    gpuq: Command, words: tuple[str, ...], meant: str
-) -> None:
+def test_an_unknown_option_suggests_similar_ones(gpuq: Command, words: tuple[str, ...], meant: str) -> None:
     done = gpuq(*words)
     assert done.code == 2
     assert meant in done.err

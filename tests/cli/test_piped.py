@@ -64,7 +64,7 @@ def test_which_commands_read_their_program_there(command: str, reads: bool) -> N
     assert piped.reads_program(command.split()) is reads
 
 
-def test_a_dash_is_the_script_that_is_piped(gpuq: Command, taken: FakeApi) -> None:
+def test_a_dash_submits_the_piped_script(gpuq: Command, taken: FakeApi) -> None:
     done = gpuq("submit", "--python", sys.executable, "-", "--lr", "0.1", stdin=SCRIPT)
     assert (done.code, done.out, done.err) == (0, "42\n", "")
     assert body(taken)["command"] == [sys.executable, "-", "--lr", "0.1"]
@@ -77,7 +77,7 @@ def test_an_interpreter_without_a_script_gets_what_is_piped(gpuq: Command, taken
         assert body(taken)["stdin"] == SCRIPT
 
 
-def test_a_first_line_that_names_another_interpreter_is_followed(gpuq: Command, taken: FakeApi) -> None:
+def test_a_shebang_selects_the_interpreter(gpuq: Command, taken: FakeApi) -> None:
     assert gpuq("submit", "-", "3", stdin="#!/usr/bin/env bash\necho $1\n").code == 0
     assert body(taken)["command"] == ["/usr/bin/env", "bash", "/dev/stdin", "3"]
     assert gpuq("submit", "--python", sys.executable, "-", stdin="#!/usr/bin/env python3\n").code == 0
@@ -103,7 +103,9 @@ def test_other_commands_leave_standard_input_alone(gpuq: Command, taken: FakeApi
         ("a\0b", "not UTF-8 text"),
     ],
 )
-def test_what_cannot_go_along_is_refused(gpuq: Command, taken: FakeApi, script: str, sentence: str) -> None:
+def test_scripts_that_cannot_be_submitted_are_refused(
+    gpuq: Command, taken: FakeApi, script: str, sentence: str
+) -> None:
     for words in (["-"], ["--", sys.executable, "-"]):
         done = gpuq("submit", *words, stdin=script)
         assert (done.code, done.out) == (2, "")

@@ -33,14 +33,14 @@ def test_a_size_is_its_number_times_its_unit(number: int, unit: str, lower: bool
 
 
 @given(st.integers(1, 2**50))
-def test_bytes_survive_the_way_through_text(size: int) -> None:
+def test_a_size_round_trips_through_text(size: int) -> None:
     assert parse_size(f"{size}B") == size
 
 
 @pytest.mark.parametrize(
     "text", ["", "10", "G", "-1G", "10X", "1e3G", "0G", "0.0M", "nan G", "10 G B", "9" * 400 + "G", "1,5G"]
 )
-def test_what_is_no_size_is_refused_with_a_fix(text: str) -> None:
+def test_an_invalid_size_is_refused_with_a_fix(text: str) -> None:
     with pytest.raises(BadInput) as caught:
         parse_size(text)
     assert caught.value.fix
@@ -82,7 +82,7 @@ def test_durations(text: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     "text", ["", "0", "h", "1:99", "1:2:3:4", "-5", "2x", "1h1h", "99999999999", "1" * 50, "0s", "30m2h"]
 )
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         parse_duration(text)
 
@@ -95,14 +95,14 @@ def test_percent_and_ratio_agree(percent: int) -> None:
 
 
 @given(st.floats(5.001, 1e6))
-def test_a_bare_number_above_five_is_surely_a_percentage(number: float) -> None:
+def test_a_bare_number_above_5_is_refused_as_a_percentage(number: float) -> None:
     with pytest.raises(BadInput, match="times as slow") as caught:
         parse_slowdown(f"{number:.3f}")
     assert "%" in caught.value.fix
 
 
 @pytest.mark.parametrize("text", ["", "15 percent", "0.9", "0", "-10%", "401%", "1e1", "nan", "inf%"])
-def test_what_is_no_slowdown_is_refused(text: str) -> None:
+def test_an_invalid_slowdown_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         parse_slowdown(text)
 
@@ -136,7 +136,7 @@ def test_a_moment_without_an_offset_is_local_time() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "soon", "1970-01-01", "2526-01-01", "08:61:00x", "1e400"])
-def test_what_is_no_moment_ahead_is_refused(text: str) -> None:
+def test_an_invalid_or_past_moment_is_refused(text: str) -> None:
     with pytest.raises(BadInput):
         parse_moment(text, now=86_400)
 
@@ -146,6 +146,6 @@ def test_ids_come_as_numbers_ranges_and_lists_each_once() -> None:
 
 
 @pytest.mark.parametrize("word", ["", "x", "4-", "-4", "5-4", "1-1000000", "4.2", "٤", "9" * 30])
-def test_what_is_no_id_is_refused(word: str) -> None:
+def test_an_invalid_id_is_refused(word: str) -> None:
     with pytest.raises(BadInput):
         parse_ids([word])

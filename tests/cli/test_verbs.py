@@ -55,7 +55,7 @@ def test_queue_all_shows_the_recent_past_and_says_how_to_see_more(gpuq: Command,
     assert gpuq("queue", "-a", "-n", "2").out.count(" CD ") == 2
 
 
-def test_waiting_jobs_stand_as_they_will_start_and_held_ones_behind_them(gpuq: Command, api: FakeApi) -> None:
+def test_waiting_jobs_are_in_start_order_and_held_ones_last(gpuq: Command, api: FakeApi) -> None:
     jobs = [
         samples.job(1, position=3),
         samples.job(2, state="HELD"),
@@ -75,7 +75,7 @@ def test_queue_takes_states_by_code(gpuq: Command, api: FakeApi) -> None:
     assert gpuq("queue", "-s", "ASLEEP").code == 2
 
 
-def test_an_empty_queue_says_where_the_past_is(gpuq: Command, api: FakeApi) -> None:
+def test_an_empty_queue_mentions_ended_jobs(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/jobs", {"jobs": [], "next": None})
     done = gpuq("queue")
     assert (done.code, done.out) == (0, "")
@@ -103,7 +103,7 @@ def answered(verb: str, **fields: Any) -> dict[str, Any]:
         ("release", "released", "HELD", "PENDING"),
     ],
 )
-def test_control_verbs_say_what_came_of_one_job(
+def test_control_verbs_print_the_outcome_for_one_job(
     gpuq: Command, api: FakeApi, verb: str, word: str, before: str, after: str
 ) -> None:
     api.on("POST", f"/api/v1/jobs/{verb}", answered(verb, jobs={before: [42]}, now={after: [42]}))
@@ -112,7 +112,7 @@ def test_control_verbs_say_what_came_of_one_job(
     assert api.requests[0].body == {"where": {"ids": [42]}, "dry_run": False}
 
 
-def test_cancel_says_what_came_of_each_of_a_few_and_ends_with_the_worst_code(gpuq: Command, api: FakeApi) -> None:
+def test_cancel_of_a_few_prints_each_and_exits_with_the_largest_code(gpuq: Command, api: FakeApi) -> None:
     why = "has already ended: it is COMPLETED"
     refused = [{"state": "COMPLETED", "ids": [2], "why": why}]
     jobs = {"RUNNING": [3, 4]}
@@ -168,7 +168,9 @@ def test_cancel_of_many_is_one_request_and_a_summary(gpuq: Command, api: FakeApi
         (["1-200000"], {"ids": [[1, 200000]]}),
     ],
 )
-def test_control_verbs_choose_jobs(gpuq: Command, api: FakeApi, words: list[str], where: dict[str, Any]) -> None:
+def test_control_verbs_send_the_conditions(
+    gpuq: Command, api: FakeApi, words: list[str], where: dict[str, Any]
+) -> None:
     api.on("POST", "/api/v1/jobs/hold", answered("hold", dry_run=True, jobs={"PENDING": [1]}, now={"PENDING": [1]}))
     done = gpuq("hold", *words, "--dry-run")
     assert (done.code, done.err) == (0, "Would hold 1 job: 1 waiting.\n")
@@ -262,7 +264,7 @@ def test_version_works_without_a_daemon(gpuq: Command) -> None:
 
 
 def test_report_shadow(gpuq: Command, api: FakeApi) -> None:
-    told = {
+    output = {
         "on": True, "days": 7, "since": "2026-11-14T00:00:00Z", "definition": "Each job joins another.", "chances": 5,
         "counted": 3, "open": 1, "never_ran": 1, "slowdown_unknown": 0, "gpu_hours_run": 160.0, "gpu_hours_saved": 12.3,
         "wait_avoided_mean_s": 2040.0, "wait_avoided_hours": 1.7, "slowdown_mean": 1.06, "slowdown_worst": 1.14,
@@ -272,22 +274,22 @@ def test_report_shadow(gpuq: Command, api: FakeApi) -> None:
             "beside_slowdown": 1.02, "wait_avoided_mean_s": 2040.0, "evidence": "learned",
         }],
     }  # fmt: skip
-    api.on("GET", "/api/v1/report/shadow", told)
+    api.on("GET", "/api/v1/report/shadow", output)
     shown = gpuq("report", "shadow", "--days", "30").out
     out = " ".join(shown.split())
     assert api.requests[-1].query["days"] == "30"
     assert "Sharing would have saved 12.3 GPU-hours of 160, 8%." in out
     assert "3 jobs would have started earlier: 34m in the mean, 1h42m together." in out
-    assert "slowed by 6% in the mean, 14% at most; foretold to stay under 22%" in out
+    assert "slowed by 6% in the mean, 14% at most; predicted to stay under 22%" in out
     assert "1 still wait or run and 1 ended before they ran" in out
     assert "\x1b" not in shown
     assert shown.endswith("Each job joins another.\n")
-    assert gpuq("report", "shadow", "--json").json == told
+    assert gpuq("report", "shadow", "--json").json == output
     for wrong in (("report",), ("report", "light"), ("report", "shadow", "--days", "0")):
         assert gpuq(*wrong).code == 2
 
 
-def test_without_a_chance_the_report_says_why_and_what_was_really_shared(gpuq: Command, api: FakeApi) -> None:
+def test_a_report_without_opportunities_says_why(gpuq: Command, api: FakeApi) -> None:
     nothing = {"on": False, "days": 7, "chances": 0, "attempts_ended": 40, "attempts_shared": 12}
     api.on("GET", "/api/v1/report/shadow", nothing)
     out = " ".join(gpuq("report", "shadow").out.split())
@@ -297,8 +299,8 @@ def test_without_a_chance_the_report_says_why_and_what_was_really_shared(gpuq: C
     assert "12 of the 40 runs that ended really shared a device" in out
     assert "shadow = true" in out
     api.on("GET", "/api/v1/report/shadow", {**nothing, "on": True, "days": 1, "attempts_shared": 0})
-    told = "No waiting job could have joined one that ran alone in the last day; 40 runs ended in that time."
-    assert " ".join(gpuq("report", "shadow").out.split()) == told
+    output = "No waiting job could have joined one that ran alone in the last day; 40 runs ended in that time."
+    assert " ".join(gpuq("report", "shadow").out.split()) == output
 
 
 @pytest.mark.parametrize(

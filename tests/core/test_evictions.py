@@ -39,7 +39,7 @@ def stops(play: Playbook) -> list[Stop]:
 
 def test_an_urgent_job_gets_the_device_of_one_that_may_be_stopped_which_comes_back_with_its_work() -> None:
     play = running().happen(Submitted(a_job(2, priority=1)), after=60).settle()
-    assert stops(play) == [Stop(AttemptId(JobId(1), 1), StopReason.PREEMPTED, 1)], "once, however often it is asked for"
+    assert stops(play) == [Stop(AttemptId(JobId(1), 1), StopReason.PREEMPTED)], "once, however often it is asked for"
     assert play.job_state(1) is JobState.COMPLETING
 
     play.happen(an_exit(1, Ending.STOPPED, 143), after=5)

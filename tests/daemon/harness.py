@@ -11,7 +11,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from gpuq.adapters.redis.queue import MemoryBell
 from gpuq.adapters.redis.stream import MemoryStream
 from gpuq.adapters.store.contract import Entry, Store
 from gpuq.adapters.store.memory import MemoryStore
@@ -33,6 +32,7 @@ from gpuq.settings import Learning, Scheduling
 from gpuq.submission import JobRecord, Submission
 from gpuq.wire import Message, verify
 from tests.support.nouns import GIB
+from tests.support.orders import MemoryOrderSender
 from tests.support.world import KEY, World
 
 
@@ -58,7 +58,7 @@ class Harness:
         self.folder = folder
         self.store: Store = MemoryStore()
         self.stream = MemoryStream()
-        self.bell = MemoryBell()
+        self.bell = MemoryOrderSender()
         self.now = 1000.0
         self.message_ids = count(1)
         self.start()
@@ -113,7 +113,7 @@ class Harness:
 
     def deliver(self, world: World) -> None:
         """Let the host pop what was rung."""
-        for _, signed in self.bell.rung.pop(world.host, []):
+        for _, signed in self.bell.sent.pop(world.host, []):
             world.follow(verify(signed, KEY, world.host))
 
     def states(self) -> dict[int, str]:

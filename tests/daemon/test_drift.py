@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from gpuq.api.live import LiveView
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.state.attempt import AttemptId
+from gpuq.messages.live import LiveView
 from tests.daemon.harness import Harness
 from tests.support.nouns import GIB, a_device
 from tests.support.world import World

@@ -13,6 +13,7 @@ from gpuq.core.state.job import JobState
 from gpuq.daemon import loop
 from gpuq.daemon.inbox import REQUESTS_AT_ONCE
 from gpuq.daemon.journal import replay
+from gpuq.messages.outcome import UNMEASURED
 from gpuq.wire import Message
 from tests.daemon.harness import Harness, measured
 from tests.support.nouns import a_device
@@ -32,8 +33,8 @@ async def test_a_submission_runs_and_the_record_knows_every_step(harness: Harnes
     attempt = harness.store.attempts(job)[0]
     assert (attempt.exit_code, attempt.ending) == (0, "exited")
     assert attempt.actual is not None
-    assert attempt.actual["alone_rate"] == pytest.approx(10)
-    assert attempt.actual["slowdown"] is None
+    assert attempt.actual.alone_rate == pytest.approx(10)
+    assert attempt.actual.slowdown is None
 
 
 @pytest.mark.parametrize(("cause", "together"), [(MemoryCause.PARTNER, False), (MemoryCause.FOREIGN, True)])
@@ -53,7 +54,7 @@ async def test_who_ran_out_of_memory_beside_a_partner_waits_to_run_alone(
     world.end(AttemptId(third, 1), Ending.OUT_OF_MEMORY, 1, seen, memory_cause=cause)
     await harness.live(world, 3)
     ended = harness.store.attempts(third)[0]
-    assert (ended.ending, (ended.actual or {})["memory_cause"]) == ("out of memory", cause)
+    assert (ended.ending, (ended.actual or UNMEASURED).memory_cause) == ("out of memory", cause)
     assert harness.states()[third] == "PENDING"
 
     fourth = harness.submit()
@@ -77,9 +78,11 @@ async def test_the_second_run_is_forecast_from_the_first_and_two_may_share(harne
 
     actual = harness.store.attempts(second)[0].actual
     assert actual is not None
-    assert actual["slowdown"] == pytest.approx(1.25)
-    assert actual["slowdown_low"] < 1.25 < actual["slowdown_high"], "one attempt alone is enough for an interval"
-    assert actual["partners"] == [third]
+    assert actual.slowdown == pytest.approx(1.25)
+    assert (actual.slowdown_low or 9) < 1.25 < (actual.slowdown_high or 0), (
+        "one attempt alone is enough for an interval"
+    )
+    assert actual.partners == (third,)
     launch = harness.store.attempts(second)[0].launch
     assert launch["attempt"]["forecast"]["peak_utilization_pct"] >= 40
     assert harness.store.attempts(second)[0].features, "the features the forecast was made from stay beside it"
@@ -128,8 +131,8 @@ async def test_what_sharing_cost_is_learned_for_the_way_the_device_is_shared(har
     fourth, fifth = harness.submit(), harness.submit()
     await harness.live(world, 4)
 
-    told = [harness.store.attempts(job)[0].actual or {} for job in (first, second, third)]
-    assert [each["sharing"] for each in told] == [None, "mps", "mps"]
+    told = [harness.store.attempts(job)[0].actual or UNMEASURED for job in (first, second, third)]
+    assert [each.sharing for each in told] == [None, "mps", "mps"]
     assert [device.sharing for device in harness.store.devices()] == ["mps"]
     waits = harness.store.job(fifth)
     assert waits is not None

@@ -22,7 +22,7 @@ async def test_every_order_may_be_lost_and_every_message_doubled(harness: Harnes
     await harness.live(world, 1)
     harness.now += 1
     await harness.turn(*world.messages(0))
-    harness.bell.rung.clear()  # the order is lost
+    harness.bell.sent.clear()  # the order is lost
 
     await harness.live(world, 8)
     for message in world.messages(0):
@@ -102,7 +102,7 @@ async def test_a_cancel_reaches_the_host_and_is_said_again_until_it_works(harnes
     await harness.live(world, 3)
     harness.store.add_request("cancel", job, "ada", harness.now, {})
     await harness.turn()
-    harness.bell.rung.clear()  # lost
+    harness.bell.sent.clear()  # lost
     harness.start()  # and the dispatcher with it
 
     await harness.live(world, 5)

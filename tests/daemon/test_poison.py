@@ -24,7 +24,7 @@ from gpuq.learn.training.train import fit
 from gpuq.programs import retrain
 from gpuq.settings import Learning
 from tests.daemon.record import record_in, settings_in
-from tests.learn.world import GIB, Work, rows, run
+from tests.learn.world import GIB, Work, recorded, rows, run
 
 Row = tuple[JobRow, AttemptRow]
 LEARNING = Learning()
@@ -104,7 +104,7 @@ def copies(first: int) -> list[Row]:
 
 
 def changed(attempt: AttemptRow, **actual: object) -> AttemptRow:
-    return msgspec.structs.replace(attempt, actual={**(attempt.actual or {}), **actual})
+    return msgspec.structs.replace(attempt, actual=recorded({**msgspec.to_builtins(attempt.actual), **actual}))
 
 
 POISONS: Sequence[Callable[[int], list[Row]]] = (

@@ -89,7 +89,7 @@ def test_a_training_that_is_killed_changes_nothing_and_who_watches_says_so(
     out, err = capfd.readouterr()
     assert (out, Shelf(settings.home.models).versions()) == ("", [])
     assert "was ended by SIGKILL" in err
-    assert "serves on" in err
+    assert "still serves" in err
 
 
 def test_a_training_that_needs_more_memory_than_it_may_changes_nothing_and_says_so(tmp_path: Path):

@@ -33,7 +33,7 @@ def a_busy_device_and_one_who_waits() -> tuple[State, dict[Any, Forecast]]:
     for number in (1, 2):
         apply(state, Submitted(a_job(number)), 0.0)
     answers: dict[Any, Forecast] = dict.fromkeys(needed_forecasts(state, {}, LIMITS, 0.0), HOUR)
-    for action in decide(state, answers, LIMITS, packed, 0.0, cause=0):
+    for action in decide(state, answers, LIMITS, packed, 0.0):
         if isinstance(action, Launch):
             apply(state, action, 0.0)
     return state, answers
@@ -100,7 +100,7 @@ class Queue:
     def launch(self, now: float) -> None:
         apply(self.state, a_report(a_device(), readings={"gpu0": a_reading(now)}), now)
         self.answers.update(dict.fromkeys(needed_forecasts(self.state, self.answers, LIMITS, now), HOUR))
-        for action in decide(self.state, self.answers, LIMITS, packed, now, cause=0):
+        for action in decide(self.state, self.answers, LIMITS, packed, now):
             apply(self.state, action, now)
             if isinstance(action, Launch):
                 apply(self.state, a_start(action.attempt.id.job, at=now), now)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from gpuq.api.live import LiveResident, LiveView
 from gpuq.core.measuring.slowdown import Rate, Rates
 from gpuq.core.state.attempt import AttemptId
+from gpuq.messages.live import LiveView, ResidentStatus
 from tests.daemon.harness import Harness, measured
 from tests.support.nouns import a_device
 from tests.support.world import World
@@ -29,7 +29,7 @@ async def two_that_share(harness: Harness, world: World) -> tuple[AttemptId, Att
     return older, newer
 
 
-def resident(picture: LiveView, attempt: AttemptId) -> LiveResident:
+def resident(picture: LiveView, attempt: AttemptId) -> ResidentStatus:
     found = picture.resident(attempt.job)
     assert found is not None
     return found

@@ -6,7 +6,7 @@ import subprocess
 import tomllib
 from collections.abc import Iterator
 from contextlib import redirect_stdout
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 from functools import cache
 from io import StringIO
 from pathlib import Path
@@ -17,7 +17,7 @@ import pytest
 from gpuq.cli.main import ALIASES, COMMON_OPTIONS, VERBS, main
 from gpuq.core.state.verdict import Rule
 from gpuq.errors import GpuqError
-from gpuq.settings import GROUPS, expected
+from gpuq.settings import GROUPS, expected, setting_fields
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = [
@@ -54,7 +54,7 @@ def documented_settings(group: str) -> dict[str, tuple[str, str]]:
 @pytest.mark.parametrize("group", GROUPS)
 def test_every_setting_is_documented_with_its_default_and_no_other_is(group):
     written, hints = documented_settings(group), get_type_hints(GROUPS[group], include_extras=True)
-    real = {field.name: field.default for field in fields(GROUPS[group])}
+    real = {field.name: field.default for field in setting_fields(group).values()}
     assert set(written) == set(real)
     for name, default in real.items():
         said, allowed = written[name]
@@ -69,7 +69,7 @@ def test_every_setting_is_documented_with_its_default_and_no_other_is(group):
 
 
 def variables_of_settings() -> set[str]:
-    return {f"GPUQ_{group}_{field.name}".upper() for group, cls in GROUPS.items() for field in fields(cls)}
+    return {f"GPUQ_{group}_{field.name}".upper() for group in GROUPS for field in setting_fields(group).values()}
 
 
 @cache

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from gpuq.lab.sim.conformance import conformance
 from gpuq.policies import registry
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 
 DOCUMENT = (Path(__file__).resolve().parents[2] / "docs/policies.md").read_text()
 
@@ -23,7 +23,7 @@ def test_the_example_is_a_policy_and_keeps_what_it_must() -> None:
     assert found is not None
     module: dict[str, object] = {}
     exec(compile(found[1], "smallest_first.py", "exec"), module)
-    recipe = module["RECIPE"]
+    spec = module["SPEC"]
 
-    assert isinstance(recipe, Recipe)
-    assert conformance(recipe, clock=lambda: 0.0) == []
+    assert isinstance(spec, PolicySpec)
+    assert conformance(spec, clock=lambda: 0.0) == []

@@ -17,7 +17,7 @@ SAVES = Path(__file__).with_name("saves.py")
 URGENT = """
 from gpuq.core.scheduling.policy import Eviction
 from gpuq.policies.lists.packed import packed
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 
 
 def urgent(board):
@@ -34,8 +34,8 @@ def stuck(board):
         pass
 
 
-URGENT = Recipe("stops whoever is less urgent", lambda scheduling: urgent)
-STUCK = Recipe("thinks for ever", lambda scheduling: stuck)
+URGENT = PolicySpec("stops whoever is less urgent", lambda scheduling: urgent)
+STUCK = PolicySpec("thinks for ever", lambda scheduling: stuck)
 """
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuq.errors import BadInput
-from gpuq.lab.measured import PAIRS, SINGLES, Pair, Single, read_pairs, read_singles
+from gpuq.lab.measured import PAIRS, SINGLES, PairMeasurement, SingleMeasurement, read_pairs, read_singles
 
 
 @pytest.fixture
@@ -25,19 +25,21 @@ def table(tmp_path: Path):
 
 def test_all_columns_of_both_tables_are_read(table) -> None:
     singles = table(",".join((*SINGLES, "measured_at")) + "\nV100,a:32,ResNet-50,32,91.5,40,5120,210,7.5,1700000000\n")
-    assert read_singles(singles) == [Single("V100", "a:32", "ResNet-50", 32, 91.5, 40, 5120, 210, 7.5, 1700000000)]
+    assert read_singles(singles) == [
+        SingleMeasurement("V100", "a:32", "ResNet-50", 32, 91.5, 40, 5120, 210, 7.5, 1700000000)
+    ]
     pairs = table(",".join((*PAIRS, "measured_at")) + "\nV100,mps,a:32,b,1.2,1.05,1700000000\n")
-    assert read_pairs(pairs) == [Pair("V100", "mps", "a:32", "b", 1.2, 1.05, 1700000000)]
+    assert read_pairs(pairs) == [PairMeasurement("V100", "mps", "a:32", "b", 1.2, 1.05, 1700000000)]
 
 
 def test_blank_cells_and_missing_columns_are_unknown_and_never_zero(table) -> None:
     (single,) = read_singles(table("job,device_type,utilization_pct,peak_memory_mib\na,V100,,\n"))
-    assert single == Single("V100", "a", "a")
+    assert single == SingleMeasurement("V100", "a", "a")
     (pair,) = read_pairs(table("job_a,job_b,slowdown_a\na,b,n/a\n"))
-    assert pair == Pair("", None, "a", "b", None, None)
+    assert pair == PairMeasurement("", None, "a", "b", None, None)
 
 
-def test_what_spreadsheets_make_of_a_table_is_read_too(table) -> None:
+def test_tables_saved_by_spreadsheets_are_read(table) -> None:
     plain = read_pairs(table("device_type,job_a,job_b,slowdown_a,slowdown_b\nV100,a,b,1.5,\n\n"))
     assert (
         read_pairs(table(b"\xef\xbb\xbfdevice_type,job_a,job_b,slowdown_a,slowdown_b\r\nV100,a,b,1.5,\r\n,,,,\r\n"))
@@ -88,7 +90,7 @@ def test_times_in_seconds_or_written_out(table) -> None:
         (b"job_a,job_b,slowdown_a\n\xff,b,1\n", "is not UTF-8"),
     ],
 )
-def test_what_cannot_be_read_is_named_with_its_line_and_a_fix(table, text: str | bytes, said: str) -> None:
+def test_unreadable_cell_is_named_with_line_and_fix(table, text: str | bytes, said: str) -> None:
     with pytest.raises(BadInput) as error:
         read_pairs(table(text))
     assert said in error.value.message

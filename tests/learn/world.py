@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
+
+import msgspec
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.core.state.job import JobId, JobState
 from gpuq.learn.features.kind import describe
 from gpuq.learn.history.outcome import Outcome
+from gpuq.messages.outcome import AttemptOutcome, outcome_from_json
 from gpuq.submission import JobRecord, Submission
 
 GIB = 2**30
@@ -65,6 +70,14 @@ def run(work: Work, number: int, chance: random.Random, **changes: object) -> Ou
     return Outcome(**{**values, **changes})  # type: ignore[arg-type]
 
 
+def recorded(actual: Mapping[str, Any]) -> AttemptOutcome:
+    """These values as the record gives them back, damaged ones among them. JSON has no NaN, so those are put back afterwards."""
+    outcome = outcome_from_json(msgspec.json.encode(actual))
+    assert outcome is not None
+    odd = {name: value for name, value in actual.items() if isinstance(value, float) and not math.isfinite(value)}
+    return msgspec.structs.replace(outcome, **odd)
+
+
 def rows(
     work: Work,
     number: int,
@@ -94,5 +107,5 @@ def rows(
     return job, AttemptRow(
         job=JobId(number), number=1, host="h", devices=("h/0",), launched_at=at, launch={}, features=features,
         model_version=None, started_at=at, ended_at=at + lasts, ending="exited", exit_code=0,
-        actual={**measured, **actual},
+        actual=recorded({**measured, **actual}),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A small cluster whose forecasts a test can work out by hand: what is foretold is in the kind's name and the signature."""
+"""A small cluster with forecasts that follow from the names of kinds and signatures, so that tests can compute them by hand."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from gpuq.core.state.forecast import MEASURED, Forecast, PairCost, Question
 from gpuq.core.state.job import Job
 from gpuq.core.state.state import State, apply
 from gpuq.policies.planners.batch import Batch
+from gpuq.policies.planners.batch_builder import build_batch, foremost
 from gpuq.policies.planners.pairing import PairBook
-from gpuq.policies.planners.partial_plan import draft, foremost
 from tests.support.nouns import GIB, a_job, a_reading
 
 NOW = 1000.0
-# Seeds of `drawn` that a law is tried on.
+# Seeds of `drawn` for property tests.
 seeds = st.integers(0, 10_000)
 tried = settings(max_examples=30, deadline=None)
-# Percent of a device and GiB; any two slow each other by a thousandth for each percent that they use together.
+# (percent of a device, GiB). Two jobs slow each other by 0.1% for each percent that they use together.
 KINDS = {"light": (20.0, 1), "middling": (50.0, 4), "heavy": (90.0, 8)}
 
 
 def work(number: int, kind: str = "light", hours: float | None = 1.0, **changes: Any) -> Job:
-    """A waiting job that runs for so many hours alone."""
+    """A waiting job with this forecast duration alone."""
     return a_job(number, kind=kind, signature=f"{kind} {hours}", **changes)
 
 
@@ -43,7 +43,7 @@ def slowdown(one: str, other: str) -> float:
 
 
 class Shop:
-    """Hosts of idle devices with 16 GiB each; jobs come and start as a test says."""
+    """Hosts with idle devices of 16 GiB. Tests submit and start jobs."""
 
     def __init__(self, *devices_per_host: int, types: str = "A", limits: Limits | None = None) -> None:
         self.state, self.limits = State(), limits or Limits()
@@ -60,15 +60,15 @@ class Shop:
             apply(self.state, Submitted(job), NOW)
 
     def start(self, job: Job, *devices: str) -> None:
-        """Have it run there since now; it must be allowed."""
+        """Start the job on these devices now. Admission must allow it."""
         self.submit(job)
         there = tuple(self.state.devices[DeviceId(device)] for device in devices)
         actions = self.play(lambda _: iter([Proposal(job, there)]))
         assert any(isinstance(action, Launch) for action in actions)
 
     def play(self, policy: Policy, now: float = NOW) -> list[Action]:
-        """One pass of the core with this policy, applied."""
-        actions = decide(self.state, self._answers(), self.limits, policy, now, cause=0)
+        """Run one pass with this policy and apply its actions."""
+        actions = decide(self.state, self._answers(), self.limits, policy, now)
         for action in actions:
             apply(self.state, action, now)
             if isinstance(action, Launch):
@@ -80,21 +80,21 @@ class Shop:
 
     def batch(self, book: PairBook | None = None) -> Batch:
         context = self.context()
-        return draft(context, foremost(context.waiting, 200), context.snapshots, book or self.book())
+        return build_batch(context, foremost(context.waiting, 200), context.snapshots, book or self.book())
 
     def book(self) -> PairBook:
-        """All pairs are known."""
+        """A book with the costs of all pairs."""
         book = PairBook()
-        for sort in {(device.type, device.sharing) for device in self.state.devices.values()}:
+        for dclass in {(device.type, device.sharing) for device in self.state.devices.values()}:
             for kind in KINDS:
                 pairs = tuple(_cost(kind, other) for other in KINDS)
-                book.note(kind, sort, Forecast(pairs=pairs))  # type: ignore[arg-type]
+                book.note(kind, dclass, Forecast(pairs=pairs))  # type: ignore[arg-type]
         return book
 
     def _answers(self) -> dict[Question, Forecast]:
         answers: dict[Question, Forecast] = {}
         while questions := needed_forecasts(self.state, answers, self.limits, NOW):
-            answers.update((question, _foretold(question)) for question in questions)
+            answers.update((question, _forecast(question)) for question in questions)
         return answers
 
 
@@ -112,7 +112,7 @@ def drawn(seed: int) -> Shop:
 
 
 def best_of_all(batch: Batch) -> float:
-    """What the best plan is worth, by trying them all."""
+    """The value of the optimal plan, by exhaustive search."""
     order = sorted(range(batch.size), key=lambda option: -batch.value[option])
 
     def search(at: int, left: Any) -> float:
@@ -125,10 +125,10 @@ def best_of_all(batch: Batch) -> float:
                 best = max(best, float(batch.value[option]) + search(index + 1, after))
         return best
 
-    return search(0, batch.room)
+    return search(0, batch.capacity)
 
 
-def _foretold(question: Question) -> Forecast:
+def _forecast(question: Question) -> Forecast:
     load, gib = KINDS[question.kind]
     hours = question.signature.split()[1]
     # Type B is twice as fast.

@@ -1,4 +1,4 @@
-"""Every policy says what it is; one that is broken hides no other."""
+"""The catalogue lists every policy with its claims and problems; a broken policy hides no other."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuq.core.scheduling.policy import Policy, propose_nothing
 from gpuq.errors import BadInput
 from gpuq.policies import registry
 from gpuq.policies.catalogue import catalogue
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 
@@ -29,12 +29,12 @@ def _leaves(scheduling: Scheduling) -> Policy:
     sys.exit(3)
 
 
-SOUND = Recipe("does nothing", _looks, starvation_free=False)
-LACKING = Recipe("would plan", _lacks, extra="train")
-LEAVING = Recipe("leaves", _leaves)
+SOUND = PolicySpec("does nothing", _looks, starvation_free=False)
+LACKING = PolicySpec("would plan", _lacks, extra="train")
+LEAVING = PolicySpec("leaves", _leaves)
 
 
-def test_each_is_told_with_what_is_wrong_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_entry_has_its_problem(monkeypatch: pytest.MonkeyPatch) -> None:
     values = {"a_sound": "SOUND", "b_lacking": "LACKING", "c_leaving": "LEAVING", "d_gone": "GONE"}
     points = [EntryPoint(name, f"{__name__}:{value}", registry.GROUP) for name, value in values.items()]
     monkeypatch.setattr(registry, "entry_points", lambda group: points)
@@ -50,7 +50,7 @@ def test_each_is_told_with_what_is_wrong_with_it(monkeypatch: pytest.MonkeyPatch
     assert "AttributeError" in (gone.problem or "")
 
 
-def test_gpuqs_own_can_all_be_loaded() -> None:
+def test_all_policies_of_gpuq_can_be_loaded() -> None:
     for offer in catalogue(Scheduling()):
         assert offer.summary, offer.problem
         assert "gpuq-daemon" in offer.source

@@ -1,4 +1,4 @@
-"""Every policy that is offered keeps what it must and what it claims; and the kit finds those that do not."""
+"""Every policy of gpuq passes the conformance kit, and the kit finds policies that break its rules."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gpuq.lab.sim.conformance import conformance, main
 from gpuq.lab.sim.exercises import Exercise, exercises
 from gpuq.policies import registry
 from gpuq.policies.lists.packed import packed
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 
 EXERCISES = {exercise.name: exercise for exercise in exercises()}
 
@@ -32,36 +32,36 @@ PART = ("a mixture", "a mixture with preemption")
 
 
 def keeps(name: str, only: list[Exercise] | None) -> None:
-    recipe = registry.recipe(name)
+    spec = registry.spec(name)
     try:
-        found = conformance(recipe, clock=frozen, only=only)
+        found = conformance(spec, clock=frozen, only=only)
     except BadInput as missing:
         pytest.skip(f"{name}: {missing.message}")
     assert found == []
 
 
 @pytest.mark.parametrize("name", registry.names())
-def test_every_policy_that_is_offered(name: str) -> None:
+def test_policy_passes_a_part_of_the_kit(name: str) -> None:
     keeps(name, None if name in ALWAYS_WHOLE else [EXERCISES[part] for part in PART])
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("name", registry.names())
-def test_every_policy_that_is_offered_through_all_of_it(name: str) -> None:
+def test_policy_passes_the_whole_kit(name: str) -> None:
     keeps(name, None)
 
 
 def findings(policy: Callable[[], Policy], exercise: str = "a mixture", **claims: bool) -> str:
-    recipe = Recipe("under test", lambda scheduling: policy(), **claims)
-    return "\n".join(conformance(recipe, clock=frozen, only=[EXERCISES[exercise]]))
+    spec = PolicySpec("under test", lambda scheduling: policy(), **claims)
+    return "\n".join(conformance(spec, clock=frozen, only=[EXERCISES[exercise]]))
 
 
-def test_one_that_does_nothing_is_found() -> None:
+def test_kit_finds_a_policy_that_does_nothing() -> None:
     assert "never ended though all others had gone" in findings(lambda: propose_nothing)
     assert "leaves devices idle" in findings(lambda: propose_nothing, work_conserving=True)
 
 
-def test_one_that_raises_is_found() -> None:
+def test_kit_finds_a_policy_that_raises() -> None:
     def faulty(context: SchedulingContext) -> Iterator[Proposal]:
         raise ValueError("no")
         yield
@@ -69,7 +69,7 @@ def test_one_that_raises_is_found() -> None:
     assert "it raises ValueError: no" in findings(lambda: faulty)
 
 
-def test_one_that_invents_devices_jobs_and_attempts_is_found() -> None:
+def test_kit_finds_a_policy_that_invents_devices_jobs_and_attempts() -> None:
     def inventing(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
         for proposal in packed(context):
             yield proposal
@@ -81,13 +81,13 @@ def test_one_that_invents_devices_jobs_and_attempts_is_found() -> None:
                     if not context.state.jobs[attempt.id.job].preemptible:
                         yield Proposal(proposal.job, (stranger,))
 
-    told = findings(lambda: inventing)
-    assert "it proposes jobs that do not wait" in told
-    assert "it stops jobs whose submitters did not allow it" in told
-    assert "it proposes devices that do not exist" in told
+    found = findings(lambda: inventing)
+    assert "it proposes jobs that do not wait" in found
+    assert "it stops jobs whose submitters did not allow it" in found
+    assert "it proposes devices that do not exist" in found
 
 
-def test_one_that_stops_and_starts_in_a_circle_is_found() -> None:
+def test_kit_finds_a_policy_that_stops_and_starts_the_same_jobs_for_ever() -> None:
     def fickle(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
         yield from packed(context)
         for job in context.waiting:
@@ -98,7 +98,7 @@ def test_one_that_stops_and_starts_in_a_circle_is_found() -> None:
     assert "in a circle" in findings(lambda: fickle)
 
 
-def test_one_that_depends_on_chance_is_found() -> None:
+def test_kit_finds_a_policy_that_is_not_deterministic() -> None:
     turns = iter(range(10**9))
 
     def moody(context: SchedulingContext) -> Iterator[Proposal]:
@@ -108,7 +108,7 @@ def test_one_that_depends_on_chance_is_found() -> None:
     assert "the same seed does not give the same starts" in findings(lambda: moody)
 
 
-def test_one_that_starves_is_found_unless_it_owns_up() -> None:
+def test_kit_finds_starvation_unless_the_spec_admits_it() -> None:
     def never_the_first(context: SchedulingContext) -> Iterator[Proposal]:
         for job in [job for job in context.waiting if job.id > 1] or context.waiting:
             for snapshots in context.choices(job):
@@ -117,19 +117,19 @@ def test_one_that_starves_is_found_unless_it_owns_up() -> None:
                     break
 
     beside = "a low priority beside a high one"
-    assert "it claims to starve nobody, and job 1 waited" in findings(lambda: never_the_first, beside)
+    assert "it claims to be starvation free, and job 1 waited" in findings(lambda: never_the_first, beside)
     assert findings(lambda: never_the_first, beside, starvation_free=False) == ""
 
 
-def test_one_that_takes_too_long_is_found() -> None:
+def test_kit_finds_a_policy_that_takes_too_long() -> None:
     ticks = iter(range(0, 10**9, 3))
-    recipe = Recipe("slow", lambda scheduling: packed)
+    spec = PolicySpec("slow", lambda scheduling: packed)
 
     assert any(
-        "took 3.0 s" in found for found in conformance(recipe, clock=lambda: next(ticks), only=[EXERCISES["a mixture"]])
+        "took 3.0 s" in found for found in conformance(spec, clock=lambda: next(ticks), only=[EXERCISES["a mixture"]])
     )
 
 
-def test_the_command_tells_and_its_exit_code_says_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["nobody"]) == 2
-    assert "there is no policy `nobody`" in capsys.readouterr().err
+def test_command_prints_findings_and_exits_with_1(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["missing"]) == 2
+    assert "there is no policy `missing`" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Whatever a policy does wrong, jobs go on: the default proposes from that moment, and everybody is told."""
+"""Whatever a policy does wrong, the default policy takes over at that moment and the fault is reported."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from gpuq.core.state.events import Submitted
 from gpuq.core.state.job import JobId
 from gpuq.errors import BadInput
 from gpuq.policies import registry
-from gpuq.policies.alarm import TookTooLong, patient
 from gpuq.policies.guard import Guarded, guard
 from gpuq.policies.lists.packed import packed
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
+from gpuq.policies.time_limit import TimeLimitExceeded, no_time_limit
 from gpuq.settings import Scheduling
 from tests.support.nouns import GIB, a_device, a_job, a_report
 from tests.support.playbook import Playbook
@@ -38,7 +38,7 @@ def a_queue(jobs: int = 3, devices: int = 3) -> Playbook:
 
 
 def one_pass(play: Playbook, policy: Policy) -> list[Action]:
-    return decide(play.state, {}, play.limits, policy, play.now, cause=1)
+    return decide(play.state, {}, play.limits, policy, play.now)
 
 
 def started(actions: list[Action]) -> list[int]:
@@ -50,12 +50,12 @@ def guarded(policy: Any, limit_s: float = LIMIT_S, **given: Any) -> Guarded:
 
 
 def first_only(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
-    """A sound policy: the first job on the first place, and no other."""
+    """A sound policy: the first job on the first device and no other."""
     job = next(iter(context.waiting))
     yield Proposal(job, (next(iter(context.snapshots)).device,))
 
 
-def test_a_sound_policy_has_its_way() -> None:
+def test_sound_policy_is_not_replaced() -> None:
     policy = guarded(first_only)
 
     assert started(one_pass(a_queue(), policy)) == [1]
@@ -152,7 +152,7 @@ FAULTS: list[tuple[Callable[[SchedulingContext], Any], str]] = [
 
 
 @pytest.mark.parametrize(("policy", "reason"), FAULTS, ids=lambda value: getattr(value, "__name__", ""))
-def test_a_fault_costs_the_policy_its_place_and_no_job_its_turn(
+def test_default_takes_over_after_any_fault_and_all_jobs_start(
     policy: Callable[[SchedulingContext], Any], reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     play, watched = (
@@ -172,7 +172,7 @@ def test_a_fault_costs_the_policy_its_place_and_no_job_its_turn(
     assert "restart the dispatcher" in line.getMessage()
 
 
-def test_what_was_admitted_before_the_fault_stands() -> None:
+def test_starts_before_the_fault_are_kept() -> None:
     play = a_queue()
     job = play.state.jobs[JobId(1)]
 
@@ -187,12 +187,12 @@ def test_what_was_admitted_before_the_fault_stands() -> None:
     assert set(placed) == {1, 2, 3}
 
 
-def test_the_default_goes_on_with_the_very_pass() -> None:
+def test_default_finishes_the_pass_of_the_fault() -> None:
     assert started(one_pass(a_queue(), guarded(at_once))) == [1, 2, 3]
 
 
-def test_a_plan_may_be_older_than_the_pass() -> None:
-    """Jobs that wait no more are passed over, and nobody's word on a job or a device counts but the state's."""
+def test_proposals_for_jobs_that_no_longer_wait_are_skipped() -> None:
+    """And a job or device that the policy changed counts as the state has it."""
 
     def from_an_old_plan(context: SchedulingContext) -> Iterator[Proposal]:
         devices = [snapshot.device for snapshot in context.snapshots]
@@ -204,24 +204,26 @@ def test_a_plan_may_be_older_than_the_pass() -> None:
 
     assert policy.fault is None
     assert (launch.attempt.id.job, launch.attempt.devices) == (1, ("gpu1",))
-    assert launch.attempt.promised == (a_device().total_memory,), "it is not known, so the whole device as it is"
+    assert launch.attempt.promised == (a_device().total_memory,), (
+        "without a forecast it gets the whole device of the state"
+    )
 
 
-def test_proposals_for_jobs_that_wait_no_more_have_an_end_too() -> None:
-    def nobody(context: SchedulingContext) -> Iterator[Proposal]:
+def test_endless_proposals_for_jobs_that_no_longer_wait_are_a_fault() -> None:
+    def for_a_job_that_is_gone(context: SchedulingContext) -> Iterator[Proposal]:
         while True:
             yield Proposal(a_job(77), (next(iter(context.snapshots)).device,))
 
-    policy = guarded(nobody, limit_s=60)
+    policy = guarded(for_a_job_that_is_gone, limit_s=60)
     assert started(one_pass(a_queue(), policy)) == [1, 2, 3]
     assert policy.fault is not None
 
 
-def test_it_is_not_asked_again_after_its_fault() -> None:
-    asked = []
+def test_policy_is_not_called_again_after_its_fault() -> None:
+    called_at = []
 
     def once(context: SchedulingContext) -> Iterator[Proposal]:
-        asked.append(context.now)
+        called_at.append(context.now)
         raise ValueError
         yield
 
@@ -229,45 +231,45 @@ def test_it_is_not_asked_again_after_its_fault() -> None:
     one_pass(play, policy)
     one_pass(play, policy)
 
-    assert len(asked) == 1
+    assert len(called_at) == 1
 
 
-def test_the_time_of_a_pass_is_added_up_and_the_cores_own_does_not_count() -> None:
-    clock = iter(range(100)).__next__  # each look at the clock is a second later than the last
+def test_only_the_policys_own_time_counts_and_adds_up() -> None:
+    clock = iter(range(100)).__next__  # each reading is a second later than the last
     play = a_queue(3)
 
     def one_by_one(context: SchedulingContext) -> Iterator[Proposal]:
         for job, snapshot in zip(context.waiting, context.snapshots, strict=False):
             yield Proposal(job, (snapshot.device,))
 
-    # Its call and its four steps take a second each by that clock; four seconds are over with the last step.
-    within = guarded(one_by_one, limit_s=5, alarm=patient, clock=clock)
+    # By that clock the call and each of the four steps take a second, so the last step ends after five.
+    within = guarded(one_by_one, limit_s=5, time_limit=no_time_limit, clock=clock)
     assert started(one_pass(play, within)) == [1, 2, 3]
     assert within.fault is None
 
-    beyond = guarded(one_by_one, limit_s=4, alarm=patient, clock=clock)
+    beyond = guarded(one_by_one, limit_s=4, time_limit=no_time_limit, clock=clock)
     assert started(one_pass(play, beyond)) == [1, 2, 3]
     assert beyond.fault is not None
 
 
-def test_each_step_gets_what_is_left_of_the_time() -> None:
+def test_each_step_has_the_rest_of_the_limit() -> None:
     given_s: list[float] = []
     clock = iter(range(100)).__next__
 
-    def alarm(work: Callable[[], Any], seconds: float) -> Any:
+    def time_limit(work: Callable[[], Any], seconds: float) -> Any:
         given_s.append(seconds)
         if seconds <= 8:
-            raise TookTooLong
+            raise TimeLimitExceeded
         return work()
 
-    policy = guarded(first_only, limit_s=10, alarm=alarm, clock=clock)
+    policy = guarded(first_only, limit_s=10, time_limit=time_limit, clock=clock)
     one_pass(a_queue(), policy)
 
     assert given_s[:3] == [10, 9, 8]
     assert policy.fault is not None
 
 
-def test_ctrl_c_is_for_whoever_runs_the_process() -> None:
+def test_keyboard_interrupt_is_not_caught() -> None:
     def interrupted(context: SchedulingContext) -> Iterator[Proposal]:
         raise KeyboardInterrupt
         yield
@@ -278,27 +280,27 @@ def test_ctrl_c_is_for_whoever_runs_the_process() -> None:
     assert policy.fault is None
 
 
-@settings(deadline=None, max_examples=30)  # it logs each fault with its traceback, which takes its time
+@settings(deadline=None, max_examples=30)  # each fault is logged with its traceback, which is slow
 @given(
     st.lists(
         st.sampled_from([policy for policy, _ in FAULTS if not policy.__name__.startswith("for_ever")]), max_size=4
     )
 )
-def test_whatever_fails_and_when_every_job_that_fits_starts(policies: list[Callable[[SchedulingContext], Any]]) -> None:
-    """The law: with a guard, no sequence of faults keeps a job from its device."""
+def test_all_jobs_that_fit_start_whatever_the_policies_do(policies: list[Callable[[SchedulingContext], Any]]) -> None:
+    """With a guard, no sequence of faults keeps a job from its device."""
     play = a_queue()
     for policy in policies:
         watched = guarded(policy, limit_s=60)
-        one_pass(play, watched)  # what it had refused in this pass stays refused in it
+        one_pass(play, watched)  # jobs that were refused for the policy stay refused in this pass
         assert started(one_pass(play, watched)) == [1, 2, 3]
 
 
 # --- from the settings ---------------------------------------------------------------------------------------------
 
 
-def offer(monkeypatch: pytest.MonkeyPatch, **recipes: str) -> None:
-    points = [EntryPoint(name, f"{__name__}:{value}", registry.GROUP) for name, value in recipes.items()]
-    points.append(EntryPoint("packed", "gpuq.policies.lists.packed:RECIPE", registry.GROUP))
+def offer(monkeypatch: pytest.MonkeyPatch, **specs: str) -> None:
+    points = [EntryPoint(name, f"{__name__}:{value}", registry.GROUP) for name, value in specs.items()]
+    points.append(EntryPoint("packed", "gpuq.policies.lists.packed:SPEC", registry.GROUP))
     monkeypatch.setattr(registry, "entry_points", lambda group: points)
 
 
@@ -310,19 +312,19 @@ def _leaving(scheduling: Scheduling) -> Policy:
     sys.exit(9)
 
 
-SOUND = Recipe("the first job only", lambda scheduling: first_only)
-LACKING = Recipe("needs what is not there", _lacking)
-LEAVING = Recipe("does not want to be made", _leaving)
+SOUND = PolicySpec("the first job only", lambda scheduling: first_only)
+LACKING = PolicySpec("needs a library that is not installed", _lacking)
+LEAVING = PolicySpec("exits when it is made", _leaving)
 
 
-def test_the_policy_is_the_settings_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_guard_makes_the_policy_of_the_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, sound="SOUND")
     policy = guard(Scheduling(policy="sound"))
     assert (policy.chosen, policy.serving) == ("sound", "sound")
     assert started(one_pass(a_queue(), policy)) == [1]
 
 
-def test_the_default_stands_under_no_limit() -> None:
+def test_default_has_no_time_limit() -> None:
     policy = guard(Scheduling(policy_time_limit_s=0.0))
     assert started(one_pass(a_queue(), policy)) == [1, 2, 3]
     assert policy.fault is None
@@ -331,13 +333,13 @@ def test_the_default_stands_under_no_limit() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("nobody", "there is no policy `nobody` (`gpuq policy list` names them)"),
+        ("missing", "there is no policy `missing` (`gpuq policy list` names them)"),
         ("lacking", "`lacking` needs scipy (Run `pip install 'gpuq-daemon[train]'`)"),
         ("leaving", "it cannot be made: SystemExit: 9"),
         ("broken", "AttributeError"),
     ],
 )
-def test_a_policy_that_cannot_be_had_is_replaced_from_the_start(
+def test_policy_that_cannot_be_made_is_replaced_from_the_start(
     monkeypatch: pytest.MonkeyPatch, name: str, reason: str
 ) -> None:
     offer(monkeypatch, lacking="LACKING", leaving="LEAVING", broken="NOT_THERE")

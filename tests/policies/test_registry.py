@@ -1,4 +1,4 @@
-"""A policy is found by its name, whoever installed it; what cannot be found or loaded is told with its fix."""
+"""Policies are found by name through entry points; what cannot be loaded raises BadInput."""
 
 from importlib.metadata import EntryPoint
 
@@ -7,11 +7,11 @@ import pytest
 from gpuq.core.scheduling.policy import propose_nothing
 from gpuq.errors import BadInput
 from gpuq.policies import registry
-from gpuq.policies.lists.packed import RECIPE
-from gpuq.policies.spec import Recipe
+from gpuq.policies.lists.packed import SPEC
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
-LAZY = Recipe("never starts anything", lambda scheduling: propose_nothing)
+LAZY = PolicySpec("never starts anything", lambda scheduling: propose_nothing)
 
 
 def offer(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
@@ -21,10 +21,10 @@ def offer(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
 
 def test_the_default_is_packed() -> None:
     assert registry.DEFAULT in registry.names()
-    assert registry.recipe(Scheduling().policy) is RECIPE
+    assert registry.spec(Scheduling().policy) is SPEC
 
 
-def test_a_site_can_add_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entry_point_of_another_package_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     offer(monkeypatch, f"{__name__}:LAZY")
     assert registry.names() == ["lazy"]
     assert registry.make(Scheduling(policy="lazy")) is propose_nothing
@@ -33,17 +33,17 @@ def test_a_site_can_add_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("value", "words"),
     [
-        ("no.such.module:RECIPE", "cannot be loaded: ModuleNotFoundError"),
+        ("no.such.module:SPEC", "cannot be loaded: ModuleNotFoundError"),
         (f"{__name__}:GONE", "cannot be loaded: AttributeError"),
-        (f"{__name__}:offer", "is no Recipe"),
+        (f"{__name__}:offer", "is no PolicySpec"),
     ],
 )
-def test_what_cannot_be_loaded_is_told(monkeypatch: pytest.MonkeyPatch, value: str, words: str) -> None:
+def test_broken_entry_point_raises_bad_input(monkeypatch: pytest.MonkeyPatch, value: str, words: str) -> None:
     offer(monkeypatch, value)
     with pytest.raises(BadInput, match=words):
-        registry.recipe("lazy")
+        registry.spec("lazy")
 
 
-def test_an_unknown_name_is_told() -> None:
-    with pytest.raises(BadInput, match="no policy `nobody`"):
-        registry.make(Scheduling(policy="nobody"))
+def test_unknown_name_raises_bad_input() -> None:
+    with pytest.raises(BadInput, match="no policy `missing`"):
+        registry.make(Scheduling(policy="missing"))

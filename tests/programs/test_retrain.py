@@ -106,7 +106,7 @@ def test_a_history_that_cannot_teach_changes_nothing_and_says_why(settings: Sett
     assert (result["published"], result["version"]) == (False, "v0001")
     assert reason in result["reason"]
     assert Shelf(settings.home.models).versions() == ["v0001"]
-    assert "Nothing published; v0001 serves on" in retrain.summary(result)
+    assert "Nothing published; v0001 still serves" in retrain.summary(result)
 
 
 def test_poisoned_attempts_do_not_publish_a_model_that_promises_too_little(settings: Settings):
@@ -114,7 +114,7 @@ def test_poisoned_attempts_do_not_publish_a_model_that_promises_too_little(setti
     found = world()
     large = [pair for pair in found if "bert" in pair[0].record.kind]
     lies = [
-        (job, msgspec.structs.replace(a, actual={**(a.actual or {}), "peak_memory_bytes": GIB // 2}))
+        (job, msgspec.structs.replace(a, actual=msgspec.structs.replace(a.actual, peak_memory_bytes=GIB // 2)))
         for job, a in large
     ]
     chance = random.Random(9)

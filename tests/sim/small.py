@@ -9,13 +9,13 @@ from typing import Any
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import JobId, JobState
 from gpuq.policies.lists.packed import packed
-from gpuq.sim.candidate import Contender
-from gpuq.sim.record import Run
-from gpuq.sim.trace import Arrival, Trace
+from gpuq.sim.candidate import Candidate
+from gpuq.sim.record import SimulationRun
+from gpuq.sim.trace import JobArrival, Trace
 from gpuq.sim.world import Workload, World
 
 GIB = 2**30
-PACKED = Contender("packed", packed)
+PACKED = Candidate("packed", packed)
 LIGHT = Workload("light", "resnet18", 8, 40.0, powers={"P100": 150.0})
 HEAVY = Workload("heavy", "bert", 8, 95.0, powers={"P100": 250.0})
 PAIRS = {("light", "light"): 1.1, ("light", "heavy"): 2.0, ("heavy", "light"): 2.0, ("heavy", "heavy"): 2.0}
@@ -38,11 +38,11 @@ def world(devices: int = 1, hosts: int = 1, *, light: Workload = LIGHT, heavy: W
     )
 
 
-def arrival(number: int, kind: str, at: float = 0.0, duration_s: float = 100.0, **more: Any) -> Arrival:
-    return Arrival(JobId(number), at, duration_s, more.pop("devices", 1), kind, more.pop("owner", "ada"), **more)
+def arrival(number: int, kind: str, at: float = 0.0, duration_s: float = 100.0, **more: Any) -> JobArrival:
+    return JobArrival(JobId(number), at, duration_s, more.pop("devices", 1), kind, more.pop("owner", "ada"), **more)
 
 
-def trace(*arrivals: Arrival) -> Trace:
+def trace(*arrivals: JobArrival) -> Trace:
     return Trace("told", arrivals)
 
 
@@ -51,7 +51,7 @@ def arrivals(*kinds: str, **more: Any) -> Trace:
     return trace(*(arrival(number, kind, **more) for number, kind in enumerate(kinds, 1)))
 
 
-def ends(run: Run) -> list[float]:
+def ends(run: SimulationRun) -> list[float]:
     """When each job ended; all of them did, with their work done."""
     assert all(job.state is JobState.COMPLETED for job in run.jobs), [job.state for job in run.jobs]
     return [round(job.ended_at or -1, 6) for job in run.jobs]

@@ -33,7 +33,7 @@ def test_a_table_on_stdout_and_the_page_beside(trace: str, tmp_path: Path, capsy
     assert "<svg" in (tmp_path / "gpuq-simulation.html").read_text()
 
 
-def test_the_plain_wheel_simulates_without_what_only_training_needs(
+def test_plain_installation_simulates_without_the_training_libraries(
     trace: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for name in ("scipy", "sklearn", "matplotlib", "tensorflow"):
@@ -98,7 +98,7 @@ def test_an_assignment_becomes_the_variable_that_says_the_same() -> None:
         ([], "No job has run here yet"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_fix_and_no_traceback(
+def test_errors_are_a_sentence_and_a_fix_without_traceback(
     trace: str, arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["--gpus=2", "--forecasts=oracle", *arguments]) in (1, 2)

@@ -1,4 +1,4 @@
-"""Contenders and seeds side by side: the same figures whatever runs where."""
+"""Candidates and seeds side by side: the same figures whatever runs where."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import pytest
 
 from gpuq.errors import BadInput
 from gpuq.settings import load
-from gpuq.sim.compare import Asked, check, compare
+from gpuq.sim.compare import Comparison, check, compare
 from gpuq.sim.named import usual
-from gpuq.sim.report.figures import Figures
+from gpuq.sim.report.figures import RunFigures
 
 CSV = "submit_s,duration_s,num_gpus,kind,user\n" + "".join(
     f"{40 * n},{300 + 60 * (n % 5)},1,kind{n % 3},user{n % 2}\n" for n in range(40)
@@ -20,54 +20,56 @@ CSV = "submit_s,duration_s,num_gpus,kind,user\n" + "".join(
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Asked:
+def comparison(tmp_path: Path) -> Comparison:
     """Forty small jobs on two devices, in the world of the law, all known."""
     trace = tmp_path / "jobs.csv"
     trace.write_text(CSV)
     settings = load({"GPUQ_HOME": str(tmp_path)})
-    return Asked(tuple(usual("packed")), settings, str(trace), world="law", gpus=2, seeds=(1, 2), forecasts="oracle")
+    return Comparison(
+        tuple(usual("packed")), settings, str(trace), world="law", gpus=2, seeds=(1, 2), forecasts="oracle"
+    )
 
 
-def without_clock(found: Figures) -> Figures:
+def without_clock(found: RunFigures) -> RunFigures:
     """Real time differs from run to run."""
     return replace(found, decision_median_s=None, decision_p99_s=None)
 
 
-def test_runs_come_by_contender_and_seed_and_are_told_while_they_play(asked: Asked) -> None:
+def test_runs_are_in_order_of_candidate_and_seed_and_progress_is_reported(comparison: Comparison) -> None:
     told: list[list[float]] = []
 
-    def tell(shares: Sequence[float]) -> None:
+    def show_progress(shares: Sequence[float]) -> None:
         told.append(list(shares))
 
-    played = compare(asked, processes=1, progress=tell)
-    assert [(one.figures.policy, one.figures.seeds) for one in played] == [
-        (name, (seed,)) for name in asked.contenders for seed in (1, 2)
+    runs = compare(comparison, processes=1, progress=show_progress)
+    assert [(one.figures.policy, one.figures.seeds) for one in runs] == [
+        (name, (seed,)) for name in comparison.candidates for seed in (1, 2)
     ]
-    assert told[-1] == [1.0] * len(played)
+    assert told[-1] == [1.0] * len(runs)
     assert told == sorted(told)
 
 
-def test_several_processes_give_what_one_gives(asked: Asked) -> None:
-    few = replace(asked, contenders=("exclusive-fifo", "packed"), seeds=(1,))
+def test_several_processes_give_the_same_figures_as_one(comparison: Comparison) -> None:
+    few = replace(comparison, candidates=("exclusive-fifo", "packed"), seeds=(1,))
     here, there = compare(few, processes=1), compare(few, processes=2)
     assert [without_clock(one.figures) for one in here] == [without_clock(one.figures) for one in there]
-    assert [one.sketch for one in here] == [one.sketch for one in there]
+    assert [one.plot_data for one in here] == [one.plot_data for one in there]
 
 
-def test_sharing_nothing_saves_nothing_and_slows_nobody(asked: Asked) -> None:
-    few = replace(asked, contenders=("exclusive-fifo", "packed-exclusive"), seeds=(1,))
+def test_without_sharing_nothing_is_saved_and_no_job_is_slowed(comparison: Comparison) -> None:
+    few = replace(comparison, candidates=("exclusive-fifo", "packed-exclusive"), seeds=(1,))
     for one in compare(few, processes=1):
         assert (one.figures.sharing_jobs, one.figures.slowdown_worst) == (0, pytest.approx(1))
         assert one.figures.gpu_hours_saved == pytest.approx(0, abs=1e-6)
 
 
-def test_what_cannot_be_played_is_said_before_anything_is(asked: Asked) -> None:
+def test_unknown_candidate_is_refused_before_playing(comparison: Comparison) -> None:
     with pytest.raises(BadInput, match="no policy or rival `nobody`"):
-        check(replace(asked, contenders=("packed", "nobody")))
+        check(replace(comparison, candidates=("packed", "nobody")))
 
 
-def test_the_main_contender_is_that_of_the_settings_and_the_first_is_compared_with(asked: Asked) -> None:
-    assert (asked.baseline, asked.main) == ("exclusive-fifo", "packed")
-    assert [adds for _, adds in asked.chain] == ["", "order", "backfill", "sharing"]
-    other = replace(asked, contenders=("fifo", "shortest"))
+def test_the_main_candidate_is_that_of_the_settings_and_the_first_is_compared_with(comparison: Comparison) -> None:
+    assert (comparison.baseline, comparison.main) == ("exclusive-fifo", "packed")
+    assert [adds for _, adds in comparison.chain] == ["", "order", "backfill", "sharing"]
+    other = replace(comparison, candidates=("fifo", "shortest"))
     assert (other.baseline, other.main, other.chain) == ("fifo", "shortest", ())

@@ -22,9 +22,9 @@ from gpuq.core.state.state import State, apply
 from gpuq.core.state.validate import validate
 from gpuq.policies.lists.packed import packed
 from gpuq.sim import failures
-from gpuq.sim.candidate import Contender
-from gpuq.sim.forecaster import Beliefs, Oracle
-from gpuq.sim.record import HostLoss, Run
+from gpuq.sim.candidate import Candidate
+from gpuq.sim.forecaster import Forecaster, Oracle
+from gpuq.sim.record import HostLoss, SimulationRun
 from gpuq.sim.run import Simulation
 from gpuq.sim.trace import Trace
 from gpuq.sim.world import World
@@ -34,13 +34,13 @@ from tests.sim.small import GIB, HEAVY, LIGHT, NEVER_TOGETHER, PAIRS, arrival, t
 def at_random(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
     """Proposes and evicts what it likes, the same at the same moment."""
     chance = random.Random(context.now)
-    places = list(context.places)
+    snapshots = list(context.snapshots)
     for job in context.waiting:
         running = list(context.state.attempts)
         if running and chance.random() < 0.2:
             yield Eviction(chance.choice(running), job)
         count = chance.choice(job.counts)
-        yield Proposal(job, tuple(place.device for place in chance.sample(places, min(count, len(places)))))
+        yield Proposal(job, tuple(one.device for one in chance.sample(snapshots, min(count, len(snapshots)))))
 
 
 class Rumours(Oracle):
@@ -96,12 +96,12 @@ def traces(draw: st.DrawFn) -> Trace:
     )
 
 
-def contenders() -> st.SearchStrategy[Contender]:
+def candidates() -> st.SearchStrategy[Candidate]:
     limits = st.builds(
         Limits, residents_per_device=st.integers(1, 3), objective=st.sampled_from(["slowdown", "saving"])
     )
     named = st.sampled_from(sorted(_POLICIES))
-    return st.builds(lambda name, held: Contender(name, _POLICIES[name], held), named, limits)
+    return st.builds(lambda name, held: Candidate(name, _POLICIES[name], held), named, limits)
 
 
 def losses() -> st.SearchStrategy[Sequence[HostLoss]]:
@@ -110,19 +110,19 @@ def losses() -> st.SearchStrategy[Sequence[HostLoss]]:
 
 
 def simulation(
-    of: World, come: Trace, who: Contender, lost: Sequence[HostLoss], beliefs: Beliefs | None = None, **more: Any
+    of: World, come: Trace, who: Candidate, lost: Sequence[HostLoss], forecaster: Forecaster | None = None, **more: Any
 ) -> Simulation:
-    return Simulation(come, of, beliefs or Rumours(of), who, losses=lost, **more)
+    return Simulation(come, of, forecaster or Rumours(of), who, losses=lost, **more)
 
 
-def without_clocks(run: Run) -> Run:
-    return replace(run, pass_seconds=[], nights=[])
+def without_clocks(run: SimulationRun) -> SimulationRun:
+    return replace(run, pass_seconds=[], trainings=[])
 
 
 @settings(max_examples=40, deadline=None)
-@given(worlds(), traces(), contenders(), losses())
-def test_nothing_is_over_committed_and_no_work_is_lost_or_made(
-    of: World, come: Trace, who: Contender, lost: Sequence[HostLoss]
+@given(worlds(), traces(), candidates(), losses())
+def test_no_device_is_overcommitted_and_work_is_conserved(
+    of: World, come: Trace, who: Candidate, lost: Sequence[HostLoss]
 ) -> None:
     told: list[tuple[Any, float]] = []
 
@@ -131,7 +131,7 @@ def test_nothing_is_over_committed_and_no_work_is_lost_or_made(
         validate(state)
         for simulated in played_by:
             for device in of.devices:
-                assert simulated._floor.used_memory(device.id) <= device.total_memory or _just_came(state)
+                assert simulated._cluster.used_memory(device.id) <= device.total_memory or _just_came(state)
 
     played_by: list[Simulation] = []
     played = simulation(of, come, who, lost, watch=watch)
@@ -147,7 +147,7 @@ def _just_came(state: State) -> bool:
     return any(attempt.started_at == attempt.launched_at for attempt in state.attempts.values())
 
 
-def _work_is_conserved(run: Run) -> None:
+def _work_is_conserved(run: SimulationRun) -> None:
     for job in run.jobs:
         done, lost = sum(a.work_s for a in job.attempts), sum(a.lost_s for a in job.attempts)
         if job.state is JobState.COMPLETED:
@@ -163,7 +163,7 @@ def _work_is_conserved(run: Run) -> None:
             assert all(stretch.slowdown >= 1 and stretch.seconds >= 0 for stretch in attempt.stretches)
 
 
-def _devices_are_had_by_as_many_as_may(run: Run, most: int) -> None:
+def _devices_are_had_by_as_many_as_may(run: SimulationRun, most: int) -> None:
     for device in run.devices:
         on = [a for job in run.jobs for a in job.attempts if device.id in a.devices]
         for moment in {a.started_at for a in on}:
@@ -181,16 +181,16 @@ def _the_same_events_give_the_same_state(told: Sequence[tuple[Any, float]], stat
 
 
 @settings(max_examples=15, deadline=None)
-@given(worlds(), traces(), contenders(), losses())
-def test_the_same_seed_gives_the_same_run(of: World, come: Trace, who: Contender, lost: Sequence[HostLoss]) -> None:
+@given(worlds(), traces(), candidates(), losses())
+def test_the_same_seed_gives_the_same_run(of: World, come: Trace, who: Candidate, lost: Sequence[HostLoss]) -> None:
     one, other = (without_clocks(simulation(deepcopy(of), come, who, lost).play()) for _ in range(2))
     assert one == other
 
 
 @settings(max_examples=15, deadline=None)
 @given(traces())
-def test_with_nobody_beside_them_jobs_take_as_long_as_in_the_trace(come: Trace) -> None:
-    alone = Contender("alone", packed, Limits(residents_per_device=1))
+def test_jobs_alone_take_their_duration_in_the_trace(come: Trace) -> None:
+    alone = Candidate("alone", packed, Limits(residents_per_device=1))
     of = world(devices=2)
     run = simulation(of, come, alone, (), Oracle(of)).play()
     for job in run.jobs:

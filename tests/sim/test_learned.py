@@ -14,19 +14,21 @@ from gpuq.core.state.job import KindId
 from gpuq.core.state.verdict import Rule
 from gpuq.sim.learned import Learned
 from gpuq.sim.noise import repeated
-from gpuq.sim.record import AttemptRun, Stretch
+from gpuq.sim.record import SimulatedAttempt, Stretch
 from gpuq.sim.run import simulate
-from gpuq.sim.trace import Arrival
+from gpuq.sim.trace import JobArrival
 from gpuq.sim.world import Workload, World
 from tests.sim.small import GIB, HEAVY, LIGHT, PACKED, arrival, trace, world
 
 SMALL = world()
 
 
-def ran(come: Arrival, *stretches: Stretch, ending: Ending = Ending.EXITED, memory: int | None = None) -> AttemptRun:
+def ran(
+    come: JobArrival, *stretches: Stretch, ending: Ending = Ending.EXITED, memory: int | None = None
+) -> SimulatedAttempt:
     """An attempt that began at 0 and is over."""
     (device,) = SMALL.devices
-    return AttemptRun(
+    return SimulatedAttempt(
         AttemptId(come.job, 1), come, (device.id,), device.type, 0.0, UNKNOWN, Rule.IDLE, memory_bytes=memory,
         ended_at=sum(stretch.seconds for stretch in stretches), ending=ending,
         exit_code=0 if ending is Ending.EXITED else None, stretches=list(stretches),
@@ -41,13 +43,13 @@ def beside(kind: str, seconds: float, slowdown: float) -> Stretch:
     return Stretch((kind,), seconds, seconds / slowdown, slowdown)
 
 
-def foretold(learned: Learned, come: Arrival, *others: str) -> Forecast:
+def foretold(learned: Learned, come: JobArrival, *others: str) -> Forecast:
     kinds = tuple(KindId(other) for other in others)
     asked = Question(learned.signature(come), KindId(come.kind), "P100", kinds, "mps" if others else None)
     return learned.answer([asked])[asked]
 
 
-def test_nothing_is_known_at_first_and_one_run_teaches_its_kind_at_once() -> None:
+def test_forecast_is_unknown_at_first_and_known_after_one_run() -> None:
     learned = Learned(SMALL)
     assert not foretold(learned, arrival(1, "light")).known
     learned.learn(ran(arrival(1, "light"), alone(100), memory=2 * GIB), 100)
@@ -58,7 +60,7 @@ def test_nothing_is_known_at_first_and_one_run_teaches_its_kind_at_once() -> Non
     assert not foretold(learned, arrival(3, "heavy")).known
 
 
-def test_how_long_a_job_runs_is_not_known_from_one_that_did_not_end_well() -> None:
+def test_duration_is_not_learned_from_failed_attempts() -> None:
     learned = Learned(SMALL)
     learned.learn(ran(arrival(1, "light"), alone(60), ending=Ending.STOPPED), 60)
     found = foretold(learned, arrival(1, "light"))
@@ -66,7 +68,7 @@ def test_how_long_a_job_runs_is_not_known_from_one_that_did_not_end_well() -> No
     assert found.known
 
 
-def test_a_pair_is_measured_where_it_was_together_for_long_enough_and_its_kind_is_known_alone() -> None:
+def test_pair_needs_enough_time_together_and_a_rate_alone() -> None:
     learned = Learned(SMALL)
     learned.learn(ran(arrival(1, "heavy"), alone(100)), 100)
     learned.learn(ran(arrival(2, "light"), beside("heavy", 1000, 2.0)), 1000)
@@ -79,7 +81,7 @@ def test_a_pair_is_measured_where_it_was_together_for_long_enough_and_its_kind_i
     assert cost.newcomer == pytest.approx(2.0, rel=0.3)
 
 
-def test_on_a_full_device_a_partner_hides_what_a_job_would_want() -> None:
+def test_peak_is_unknown_beside_a_partner_on_a_full_device() -> None:
     learned = Learned(SMALL)
     learned.learn(ran(arrival(1, "heavy"), beside("heavy", 1000, 1.0)), 1000)
     assert foretold(learned, arrival(2, "heavy")).peak_utilization_pct is None
@@ -87,7 +89,7 @@ def test_on_a_full_device_a_partner_hides_what_a_job_would_want() -> None:
     assert foretold(learned, arrival(4, "light")).peak_utilization_pct == pytest.approx(40 / 1.1, rel=0.3)
 
 
-def test_a_job_that_ran_out_of_memory_shows_only_what_it_needs_at_least_and_whom_it_cannot_be_with() -> None:
+def test_out_of_memory_teaches_a_lower_bound_and_an_unsafe_pair() -> None:
     learned = Learned(SMALL)
     learned.learn(ran(arrival(1, "light"), alone(100), memory=8 * GIB), 100)
     died = ran(arrival(2, "light"), beside("heavy", 50, 2.0), ending=Ending.OUT_OF_MEMORY, memory=2 * GIB)
@@ -97,7 +99,7 @@ def test_a_job_that_ran_out_of_memory_shows_only_what_it_needs_at_least_and_whom
     assert found.pairs[0].unsafe
 
 
-def test_who_never_ran_teaches_nothing() -> None:
+def test_attempt_that_never_ran_teaches_nothing() -> None:
     learned = Learned(SMALL)
     learned.learn(ran(arrival(1, "light"), Stretch((), 0.0, 0.0, 1.0), ending=Ending.OUT_OF_MEMORY), 0)
     assert foretold(learned, arrival(2, "light")) == UNKNOWN
@@ -111,7 +113,7 @@ def test_noise_is_that_of_repeated_runs_and_the_same_for_the_same_name() -> None
     assert repeated("one") == repeated("one") != repeated("other")
 
 
-def zoo(kinds: int) -> World:
+def workload_set(kinds: int) -> World:
     """Kinds of two families, each in its own batch size; those that want more than a device has slow each other."""
     made = [Workload(f"resnet-{n}", "resnet50", 2.0 ** (n / 4), 10.0 + n, GIB + n * GIB // 32) for n in range(kinds)]
     made += [Workload(f"bert-{n}", "bert", 2.0 ** (n / 4), 50.0 + n, 5 * GIB + n * GIB // 16) for n in range(kinds)]
@@ -123,7 +125,7 @@ def zoo(kinds: int) -> World:
     )  # fmt: skip
 
 
-def days(of: World, jobs: int, seed: int = 1) -> Sequence[Arrival]:
+def days(of: World, jobs: int, seed: int = 1) -> Sequence[JobArrival]:
     chance = random.Random(seed)
     at = 0.0
     made = []
@@ -135,26 +137,26 @@ def days(of: World, jobs: int, seed: int = 1) -> Sequence[Arrival]:
 
 
 def test_after_some_nights_a_model_serves_and_pairs_share() -> None:
-    of = zoo(30)
+    of = workload_set(30)
     come = trace(*days(of, 90))
     learned = Learned(of, limits=PACKED.limits)
     run = simulate(come, of, learned, PACKED)
-    assert run.nights
-    assert any(night.published for night in run.nights)
-    assert all(night.reason for night in run.nights)
+    assert run.trainings
+    assert any(train.published for train in run.trainings)
+    assert all(train.reason for train in run.trainings)
     assert learned.predictor.version is not None
     assert run.admissions.shared > 0
     again = simulate(come, of, Learned(of, limits=PACKED.limits), PACKED)
-    assert replace(again, pass_seconds=[], nights=[]) == replace(run, pass_seconds=[], nights=[])
+    assert replace(again, pass_seconds=[], trainings=[]) == replace(run, pass_seconds=[], trainings=[])
 
 
-def test_a_night_before_which_hardly_anything_ended_trains_nothing() -> None:
+def test_no_training_with_too_few_new_attempts() -> None:
     learned = Learned(world(light=LIGHT, heavy=HEAVY))
-    assert learned.night(0.0) is None
+    assert learned.train(0.0) is None
     for number in range(1, 9):
-        assert learned.night(number * 86_400.0) is None
+        assert learned.train(number * 86_400.0) is None
         learned.learn(ran(arrival(number, "light"), alone(100)), number * 86_400.0)
-    taught = learned.night(9 * 86_400.0)
+    taught = learned.train(9 * 86_400.0)
     assert taught is not None
     assert not taught.published
-    assert learned.night(10 * 86_400.0) is None
+    assert learned.train(10 * 86_400.0) is None

@@ -1,4 +1,4 @@
-"""Contenders by name, held to the settings."""
+"""Candidates by name, held to the settings."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import pytest
 
 from gpuq.errors import BadInput
 from gpuq.settings import load
-from gpuq.sim.named import contender_named, rivals, usual
+from gpuq.sim.named import candidate_named, rivals, usual
 from tests.sim.small import world
 
 SETTINGS = load({"GPUQ_HOME": "/nowhere", "GPUQ_ADMISSION_MAX_SLOWDOWN": "1.3"})
 
 
 @pytest.mark.parametrize("name", [*usual("packed"), *usual("fifo"), *rivals(), "packed-blind"])
-def test_everyone_can_be_named_and_keeps_the_name(name: str) -> None:
-    assert contender_named(name, SETTINGS, world()).name == name
+def test_every_candidate_is_found_by_its_name(name: str) -> None:
+    assert candidate_named(name, SETTINGS, world()).name == name
 
 
 def test_settings_hold_for_a_policy_and_without_sharing_but_for_that() -> None:
-    packed = contender_named("packed", SETTINGS, world())
-    alone = contender_named("packed-exclusive", SETTINGS, world())
+    packed = candidate_named("packed", SETTINGS, world())
+    alone = candidate_named("packed-exclusive", SETTINGS, world())
     assert (packed.limits.max_slowdown, packed.limits.residents_per_device) == (1.3, 2)
     assert (alone.limits.max_slowdown, alone.limits.residents_per_device) == (1.3, 1)
 
 
-def test_an_unknown_name_is_told_what_there_is() -> None:
+def test_unknown_name_is_refused_with_the_known_names() -> None:
     with pytest.raises(BadInput, match="`nobody`") as error:
-        contender_named("nobody", SETTINGS, world())
+        candidate_named("nobody", SETTINGS, world())
     assert "exclusive-fifo" in error.value.fix
 
 

@@ -11,13 +11,13 @@ from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.scheduling.policy import Eviction, Proposal
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.job import JobState
-from gpuq.sim.candidate import Contender
+from gpuq.sim.candidate import Candidate
 from gpuq.sim.forecaster import Cold, Oracle
 from gpuq.sim.run import simulate
 from tests.sim.small import LIGHT, PACKED, arrival, arrivals, ends, trace, world
 
 
-def test_what_is_not_known_runs_one_after_the_other() -> None:
+def test_jobs_without_forecasts_run_one_after_the_other() -> None:
     assert ends(simulate(arrivals("light", "light"), world(), Cold(), PACKED)) == [100, 200]
 
 
@@ -29,7 +29,7 @@ def test_two_that_fit_run_together_and_slow_each_other_as_the_world_says() -> No
     assert [job.wait_s for job in run.jobs] == [0, 0]
 
 
-def test_who_stays_behind_goes_on_at_full_speed() -> None:
+def test_job_continues_at_full_speed_after_its_partner_ended() -> None:
     """Together for 55 s, in which each does 50 of its own; then the longer one has 150 left."""
     small = world()
     run = simulate(
@@ -68,9 +68,9 @@ def test_more_devices_than_asked_for_are_faster_as_the_world_says() -> None:
 
     def widest(context: SchedulingContext) -> Iterator[Proposal]:
         for job in context.waiting:
-            yield Proposal(job, tuple(place.device for place in context.places)[: job.counts[-1]])
+            yield Proposal(job, tuple(one.device for one in context.snapshots)[: job.counts[-1]])
 
-    run = simulate(trace(arrival(1, "light", most_devices=2)), wide, Oracle(wide), Contender("widest", widest))
+    run = simulate(trace(arrival(1, "light", most_devices=2)), wide, Oracle(wide), Candidate("widest", widest))
     assert ends(run) == [62.5]
 
 
@@ -84,17 +84,17 @@ def test_a_job_too_large_for_the_world_waits_for_ever_and_the_run_says_so() -> N
 def urgent_first(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
     """The highest priority gets a device, whoever is there."""
     for job in sorted(context.waiting, key=lambda job: (-job.priority, job.submitted_at, job.id)):
-        for place in context.places:
+        for place in context.snapshots:
             if not place.residents:
                 yield Proposal(job, (place.device,))
             elif context.state.jobs[place.residents[0].id.job].priority < job.priority:
                 yield Eviction(place.residents[0].id, job)
 
 
-URGENT_FIRST = Contender("urgent first", urgent_first)
+URGENT_FIRST = Candidate("urgent first", urgent_first)
 
 
-def test_who_makes_room_keeps_what_it_saved_and_pays_for_coming_back() -> None:
+def test_preempted_job_keeps_its_work_and_loses_restart_time() -> None:
     costly = world(restart_s=10.0)
     come = trace(arrival(1, "light", preemptible=True), arrival(2, "heavy", at=40, priority=1))
     run = simulate(come, costly, Cold(), URGENT_FIRST)
@@ -104,7 +104,7 @@ def test_who_makes_room_keeps_what_it_saved_and_pays_for_coming_back() -> None:
     assert (second.ending, second.work_s, second.lost_s) == (Ending.EXITED, 70, 10)
 
 
-def test_who_is_stopped_while_it_loads_what_it_saved_has_come_no_further() -> None:
+def test_job_stopped_while_it_loads_its_checkpoint_made_no_progress() -> None:
     costly = world(restart_s=10.0)
     come = trace(
         arrival(1, "light", preemptible=True),
@@ -117,12 +117,12 @@ def test_who_is_stopped_while_it_loads_what_it_saved_has_come_no_further() -> No
     assert [attempt.lost_s for attempt in run.jobs[0].attempts] == [0, 5, 10]
 
 
-def test_nobody_is_stopped_who_did_not_allow_it() -> None:
+def test_job_that_is_not_preemptible_is_never_stopped() -> None:
     come = trace(arrival(1, "light"), arrival(2, "heavy", at=40, priority=1))
     assert ends(simulate(come, world(), Cold(), URGENT_FIRST)) == [100, 200]
 
 
-def test_what_a_contenders_users_allow_counts_as_if_the_trace_said_it() -> None:
+def test_submit_function_of_a_candidate_can_make_jobs_preemptible() -> None:
     come = trace(arrival(1, "light"), arrival(2, "heavy", at=40, priority=1))
     allow = replace(URGENT_FIRST, submit=lambda job: replace(job, preemptible=True))
     assert ends(simulate(come, world(), Cold(), allow)) == [200, 140]
@@ -131,22 +131,22 @@ def test_what_a_contenders_users_allow_counts_as_if_the_trace_said_it() -> None:
 def test_a_policy_that_waits_for_a_moment_of_its_own_gets_a_pass_then() -> None:
     def after_an_hour(context: SchedulingContext) -> Iterator[Proposal]:
         for job in context.waiting if context.now >= 3600 else ():
-            yield Proposal(job, (next(iter(context.places)).device,))
+            yield Proposal(job, (next(iter(context.snapshots)).device,))
 
-    assert ends(simulate(arrivals("light"), world(), Cold(), Contender("late", after_an_hour))) == [3700]
+    assert ends(simulate(arrivals("light"), world(), Cold(), Candidate("late", after_an_hour))) == [3700]
 
 
 def test_a_policy_that_fails_is_replaced_and_the_run_notes_it() -> None:
     def fails(context: SchedulingContext) -> Iterator[Proposal]:
         raise ZeroDivisionError("on purpose")
 
-    run = simulate(arrivals("light", "light"), world(), Cold(), Contender("failing", fails))
+    run = simulate(arrivals("light", "light"), world(), Cold(), Candidate("failing", fails))
     assert ends(run) == [100, 200]
     assert run.replacements > 0
     assert "ZeroDivisionError: on purpose" in run.notes[-1]
 
 
-def test_progress_is_told_as_jobs_end() -> None:
+def test_progress_is_reported_as_jobs_end() -> None:
     told: list[float] = []
     simulate(arrivals("light", "light", "light"), world(), Cold(), PACKED, progress=told.append)
     assert told == pytest.approx([1 / 3, 2 / 3, 1])

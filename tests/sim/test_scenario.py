@@ -1,89 +1,72 @@
-"""Philly arrivals in a measured world, as every policy is judged in it."""
+"""Scenarios by the name of their source: CSV files, worlds by name, and what is refused."""
 
+from importlib.metadata import EntryPoint, EntryPoints
 from pathlib import Path
 
 import pytest
 
 from gpuq.errors import BadInput
-from gpuq.lab.public import folder
-from gpuq.sim.scenario import open_scenario, philly
-
-DATA = folder()
-needs_data = pytest.mark.skipif(DATA is None, reason="needs the measured public data (GPUQ_DATA)")
+from gpuq.sim import extensions
+from gpuq.sim.scenario import find_workloads, open_scenario
 
 
 @pytest.fixture
-def data() -> Path:
-    assert DATA is not None
-    return DATA
+def nothing_added(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if no package added traces, worlds or candidates."""
+    monkeypatch.setattr(extensions, "entry_points", lambda group: EntryPoints(()))
 
 
-@needs_data
-@pytest.mark.parametrize("load", [0.7, 0.9, 1.1])
-def test_the_load_is_what_was_asked_for(data: Path, load: float) -> None:
-    arrivals = philly(data, pairs="mps", load=load, jobs=300).trace.arrivals
-    work = sum(job.duration_s * job.devices for job in arrivals)
-    assert work / (64 * arrivals[-1].submit_s) == pytest.approx(load)
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    path = tmp_path / "jobs.csv"
+    path.write_text("submit_s,duration_s,num_gpus,kind,user\n0,60,1,a,ada\n30,60,2,b,bob\n")
+    return str(path)
 
 
-@needs_data
-def test_the_same_seed_gives_the_same_jobs_at_every_load_and_in_every_world(data: Path) -> None:
-    low, high = philly(data, pairs="mps", load=0.7, seed=3), philly(data, pairs="gavel-p100", load=1.1, seed=3)
-    assert [(job.duration_s, job.kind, job.owner) for job in low.trace.arrivals] == [
-        (job.duration_s, job.kind, job.owner) for job in high.trace.arrivals
-    ]
-    assert philly(data, pairs="mps", load=0.7, seed=3) == low
-    assert philly(data, pairs="mps", load=0.7, seed=4).trace.arrivals != low.trace.arrivals
-
-
-@needs_data
-@pytest.mark.parametrize("seed", [1, 2, 3, 4, 5])
-def test_there_are_two_weeks_of_nights_to_learn_in(data: Path, seed: int) -> None:
-    arrivals = philly(data, pairs="mps", seed=seed).trace.arrivals
-    assert arrivals[-1].submit_s >= 14 * 86_400
-    assert max(job.devices for job in arrivals) <= 8
-
-
-@needs_data
-@pytest.mark.parametrize("pairs", ["mps", "gavel-p100"])
-def test_every_kind_has_a_workload_and_every_pair_a_slowdown(data: Path, pairs: str) -> None:
-    made = philly(data, pairs=pairs, jobs=300)
-    kinds = {job.kind for job in made.trace.arrivals}
-    assert kinds == set(made.world.workload_of)
-    assert all(made.world.slowdown(kind, [other]) > 0 for kind in kinds for other in kinds)
-    assert {device.type for device in made.world.devices} == {made.world.devices[0].type}
-
-
-@needs_data
-def test_a_world_that_is_not_there_is_refused(data: Path) -> None:
-    with pytest.raises(BadInput, match="no world `k80`"):
-        philly(data, pairs="k80")
-
-
-def test_a_file_of_ones_own_needs_no_public_data(tmp_path: Path) -> None:
-    table = tmp_path / "jobs.csv"
-    table.write_text("submit_s,duration_s,num_gpus,kind,user\n0,60,1,a,ada\n30,60,2,b,bob\n")
+def test_csv_file_needs_no_public_data(tmp_path: Path, table: str) -> None:
     nowhere = {"GPUQ_DATA": str(tmp_path / "none")}
-    made = open_scenario(str(table), gpus=4, environ=nowhere)
+    made = open_scenario(table, gpus=4, environ=nowhere)
     assert [job.kind for job in made.trace.arrivals] == ["a", "b"]
     assert made.world.name == "law"
     with pytest.raises(BadInput, match="how many GPUs"):
-        open_scenario(str(table), environ=nowhere)
-    with pytest.raises(BadInput, match="not here"):
-        open_scenario("philly", world="law", environ=nowhere)
+        open_scenario(table, environ=nowhere)
 
 
-@needs_data
-@pytest.mark.parametrize("source", ["alibaba", "muri:trace2", "philly"])
-def test_public_traces_are_opened_by_name(source: str) -> None:
-    made = open_scenario(source, jobs=200)
-    assert len(made.trace.arrivals) == 200
-    assert len(made.world.devices) == 64
-    assert {job.kind for job in made.trace.arrivals} == set(made.world.workload_of)
+@pytest.mark.usefixtures("nothing_added")
+def test_csv_file_needs_no_laboratory(table: str) -> None:
+    assert open_scenario(table, gpus=4).world.name == "law"
 
 
-def test_what_there_is_not_is_refused() -> None:
-    with pytest.raises(BadInput, match="no trace `venus`"):
+def test_world_law_needs_no_data_and_its_notes_say_so() -> None:
+    found = find_workloads("law", {})
+    assert all(found.pairs[a, b] >= 1 for a in found.workloads for b in found.workloads)
+    assert found.pairs["busy 100%", "busy 100%"] == pytest.approx(2, rel=0.01)
+    assert "nothing in this world was measured" in found.notes[0]
+
+
+def test_unknown_trace_world_or_load_is_refused() -> None:
+    with pytest.raises(BadInput, match="no trace `venus`") as wrong:
         open_scenario("venus", world="law")
+    assert "philly" in wrong.value.fix
+    with pytest.raises(BadInput, match="no world `k80`") as wrong:
+        find_workloads("k80", {})
+    assert "gavel-p100" in wrong.value.fix
     with pytest.raises(BadInput, match="load is 0"):
         open_scenario("philly", load=0.0)
+
+
+@pytest.mark.usefixtures("nothing_added")
+def test_without_the_laboratory_the_fix_says_how_to_install_it() -> None:
+    with pytest.raises(BadInput, match="no trace `philly`") as wrong:
+        open_scenario("philly", world="law")
+    assert "pip install 'gpuq-daemon[lab]'" in wrong.value.fix
+    with pytest.raises(BadInput, match="no world `mps`") as wrong:
+        find_workloads("mps", {})
+    assert "pip install 'gpuq-daemon[lab]'" in wrong.value.fix
+
+
+def test_an_entry_point_that_cannot_be_loaded_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = EntryPoint("broken", "gpuq.no_such_module:open", "gpuq.traces")
+    monkeypatch.setattr(extensions, "entry_points", lambda group: EntryPoints([broken]))
+    with pytest.raises(BadInput, match=r"`broken` .* cannot be loaded: ModuleNotFoundError"):
+        open_scenario("broken", world="law")

@@ -15,7 +15,7 @@ from gpuq.core.state.events import HostReported
 from gpuq.core.state.forecast import Forecast, Question
 from gpuq.core.state.job import JobState
 from gpuq.sim import failures
-from gpuq.sim.candidate import Contender
+from gpuq.sim.candidate import Candidate
 from gpuq.sim.forecaster import Cold, Oracle
 from gpuq.sim.memory import STARTING_SHARE, peak_memory
 from gpuq.sim.run import Simulation, simulate
@@ -44,7 +44,7 @@ def large(gib: int = 10) -> World:
     return world(light=replace(LIGHT, memory_bytes=gib * GIB))
 
 
-def test_who_grows_where_there_is_no_room_dies_and_runs_alone_from_then_on() -> None:
+def test_attempt_that_grows_without_room_ends_out_of_memory_and_reruns_alone() -> None:
     """Both load at first; the second needs its peak at 55 s, when the first has its own. By then each has done 50 s of work."""
     run = simulate(arrivals("light", "light"), large(), Mistaken(large(), **TRUSTING), PACKED)
     assert ends(run) == [105, 205]
@@ -56,12 +56,12 @@ def test_who_grows_where_there_is_no_room_dies_and_runs_alone_from_then_on() -> 
     assert died.memory_bytes == round((again.memory_bytes or 0) * STARTING_SHARE)
 
 
-def test_what_is_foretold_rightly_never_runs_out_of_memory() -> None:
+def test_true_forecasts_never_run_out_of_memory() -> None:
     assert ends(simulate(arrivals("light", "light"), large(), Oracle(large()), PACKED)) == [100, 200]
     assert ends(simulate(arrivals("light", "light"), large(6), Oracle(large(6)), PACKED)) == [110, 110]
 
 
-def test_a_job_needs_the_same_whatever_happens_and_others_of_its_kind_a_little_else() -> None:
+def test_peak_memory_of_a_job_is_fixed_and_differs_within_a_kind() -> None:
     one, other = (peak_memory(large(), arrival(number, "light")) for number in (1, 2))
     assert one == peak_memory(large(), arrival(1, "light", at=7.0, duration_s=5.0))
     assert one != other
@@ -69,7 +69,7 @@ def test_a_job_needs_the_same_whatever_happens_and_others_of_its_kind_a_little_e
     assert peak_memory(world(), arrival(1, "light")) is None
 
 
-def test_the_core_hears_what_a_job_really_has() -> None:
+def test_host_reports_have_the_memory_really_held() -> None:
     heard: list[int | None] = []
 
     def watch(item: object, _now: float, state: Any) -> None:
@@ -80,7 +80,7 @@ def test_the_core_hears_what_a_job_really_has() -> None:
     assert heard == [peak_memory(large(), arrival(1, "light"))]
 
 
-def test_two_that_cannot_be_together_lose_the_one_that_comes_to_it_later() -> None:
+def test_of_two_that_cannot_run_together_the_later_to_grow_ends() -> None:
     apart = world(pairs=NEVER_TOGETHER)
     run = simulate(arrivals("light", "light"), apart, Mistaken(apart, **TRUSTING), PACKED)
     assert ends(run) == [100, 200]
@@ -88,7 +88,7 @@ def test_two_that_cannot_be_together_lose_the_one_that_comes_to_it_later() -> No
     assert (run.admissions.shared, run.admissions.wrongly_shared) == (1, 1)
 
 
-def test_the_oracle_knows_who_cannot_be_together() -> None:
+def test_oracle_marks_pairs_that_cannot_run_together_unsafe() -> None:
     apart = world(pairs=NEVER_TOGETHER)
     assert ends(simulate(arrivals("light", "light"), apart, Oracle(apart), PACKED)) == [100, 200]
 
@@ -96,7 +96,7 @@ def test_the_oracle_knows_who_cannot_be_together() -> None:
 # --- hosts -------------------------------------------------------------------------------------------------------------
 
 
-def test_a_lost_host_takes_its_work_along_and_nobody_starts_there_until_it_is_back() -> None:
+def test_lost_host_loses_its_work_and_gets_no_jobs_until_it_is_back() -> None:
     come = trace(arrival(1, "light"), arrival(2, "light", at=40))
     run = simulate(come, world(), Cold(), PACKED, losses=[failures.of("h0", 30, 50)])
     assert sorted(ends(run)) == [180, 280]
@@ -114,7 +114,7 @@ def test_other_hosts_go_on_meanwhile() -> None:
     assert run.jobs[0].ended_at == 1130
 
 
-def test_a_host_lost_twice_at_once_is_lost_once_and_one_that_is_not_there_not_at_all() -> None:
+def test_second_loss_of_a_lost_host_and_loss_of_an_unknown_host_are_ignored() -> None:
     losses = [failures.of("h0", 30, 50), failures.of("h0", 40, 10), failures.of("nowhere", 1, 1)]
     assert ends(simulate(arrivals("light"), world(), Cold(), PACKED, losses=losses)) == [180]
 
@@ -144,7 +144,7 @@ def test_energy_is_what_the_devices_draw_idle_ones_included() -> None:
     assert joules(run.idle_energy_kwh) == pytest.approx(50 * 50 + 50 * 150)
 
 
-def test_two_together_add_what_each_adds_alone_as_far_as_it_progresses() -> None:
+def test_power_of_two_jobs_is_divided_by_their_slowdowns() -> None:
     small = world()
     run = simulate(arrivals("light", "light"), small, Oracle(small), PACKED)
     assert joules(run.energy_kwh) == pytest.approx((50 + 2 * 100 / 1.1) * 110)
@@ -172,7 +172,7 @@ def test_one_power_unknown_makes_the_energy_unknown() -> None:
 
 
 def test_a_pair_beyond_the_budget_is_wrongly_shared() -> None:
-    strict = Contender("packed", PACKED.policy, Limits(max_slowdown=1.05))
+    strict = Candidate("packed", PACKED.policy, Limits(max_slowdown=1.05))
     run = simulate(arrivals("light", "light"), world(), Mistaken(world(), **TRUSTING), strict)
     assert (run.admissions.shared, run.admissions.wrongly_shared) == (1, 1)
     assert run.max_slowdown == 1.05

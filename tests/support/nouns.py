@@ -69,7 +69,7 @@ def a_report(
 
 def a_resident(job: int, attempt: int = 1, gib: float | None = None) -> ResidentReport:
     memory = None if gib is None else int(gib * GIB)
-    return ResidentReport(AttemptId(JobId(job), attempt), memory, None, None, None, 0.0)
+    return ResidentReport(attempt=AttemptId(JobId(job), attempt), memory_bytes=memory, started_at=0.0)
 
 
 def a_start(job: int, attempt: int = 1, at: float = 0.0) -> Started:

@@ -54,7 +54,7 @@ class Playbook:
         answers: dict[Question, Forecast] = {} if self.forgetful else self.known
         while questions := needed_forecasts(self.state, answers, self.limits, self.now):
             answers.update({question: self._answer(question) for question in questions})
-        actions = decide(self.state, answers, self.limits, self.policy, self.now, cause=1)
+        actions = decide(self.state, answers, self.limits, self.policy, self.now)
         for action in actions:
             assert apply(self.state, action, self.now), f"{action} changed nothing"
             validate(self.state)

@@ -70,7 +70,7 @@ class World:
             self.devices,
             tuple((device.id, a_reading()) for device in self.devices),
             tuple(
-                ResidentReport(attempt, None, None, None, None, 0.0, rates=self.rates.get(attempt))
+                ResidentReport(attempt=attempt, started_at=0.0, rates=self.rates.get(attempt))
                 for attempt in self.running()
             ),
         )

@@ -124,6 +124,6 @@ def gone(pid: int) -> bool:
 
 
 def shim_lives(folder: AttemptFolder) -> bool:
-    """Whether somebody is still there who will write the end."""
+    """Whether a process is left that will write the end."""
     shim = folder.shim()
     return shim is not None and process.is_alive(shim)

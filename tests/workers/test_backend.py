@@ -25,6 +25,6 @@ def test_auto_takes_cpu_devices_where_no_driver_answers(tmp_path: Path):
     assert {device.backend for device in backend.devices()} == {"cpu"}
 
 
-def test_nvml_that_was_asked_for_is_not_replaced_by_cpu_devices(tmp_path: Path):
+def test_nvml_is_not_replaced_by_cpu_devices(tmp_path: Path):
     with pytest.raises(Unreachable):
         open_backend(load({"GPUQ_HOME": str(tmp_path), "GPUQ_DEVICES_BACKEND": "nvml"}))

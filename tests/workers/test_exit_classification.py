@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from gpuq_workers.attempts import EndFile, OrderFile
-from gpuq_workers.exit_classification import DEVICE_FAULTS, Seen, asked_bytes, read_xids, settle
+from gpuq_workers.exit_classification import DEVICE_FAULTS, HostObservation, asked_bytes, classify_exit, read_xids
 from gpuq_workers.measuring.sample import Sample
 from hypothesis import given
 from hypothesis import strategies as st
@@ -47,19 +47,19 @@ def end(
 
 def with_xids(folder: Path, *lines: str, ended: EndFile) -> tuple[Ending, str]:
     (folder / "xid").write_text("".join(f"{line}\n" for line in lines))
-    settled = settle(ended, US, order(), folder, None)
+    settled = classify_exit(ended, US, order(), folder, None)
     return settled.ending, settled.reason
 
 
 @pytest.mark.parametrize("xid", sorted(DEVICE_FAULTS))
-def test_a_fault_of_the_device_ended_the_job(tmp_path: Path, xid: int) -> None:
+def test_a_fatal_xid_makes_the_ending_device_failed(tmp_path: Path, xid: int) -> None:
     ending, reason = with_xids(tmp_path, f"{xid} 999.5", ended=end())
     assert ending is Ending.DEVICE_FAILED
     assert reason == f"the driver reported XID {xid} ({DEVICE_FAULTS[xid]}); ended with exit code 1"
 
 
 @pytest.mark.parametrize("xid", [13, 31, 43, 45, 63, 68, 92])
-def test_a_fault_of_the_program_or_of_nobody_did_not(tmp_path: Path, xid: int) -> None:
+def test_other_xids_leave_the_ending(tmp_path: Path, xid: int) -> None:
     assert with_xids(tmp_path, f"{xid} 999.5", ended=end())[0] is Ending.EXITED
 
 
@@ -74,26 +74,26 @@ def test_a_fault_of_the_program_or_of_nobody_did_not(tmp_path: Path, xid: int) -
         end(at=900.0),
     ],
 )
-def test_what_ended_otherwise_keeps_its_name(tmp_path: Path, ended: EndFile) -> None:
+def test_endings_other_than_failures_are_not_reclassified(tmp_path: Path, ended: EndFile) -> None:
     assert with_xids(tmp_path, "79 999.5", ended=ended)[0] is ended.ending
 
 
-def test_of_the_lines_those_that_make_no_sense_are_passed_over(tmp_path: Path) -> None:
+def test_malformed_lines_of_the_xid_file_are_skipped(tmp_path: Path) -> None:
     (tmp_path / "xid").write_text("79 12.5 more\nx y\n\n13\n94 nan\n")
     assert read_xids(tmp_path)[0] == (79, 12.5)
     assert read_xids(tmp_path / "away") == []
 
 
-def test_a_device_that_did_not_answer_when_a_job_failed_ended_it(tmp_path: Path) -> None:
+def test_a_failure_on_a_device_without_reading_is_device_failed(tmp_path: Path) -> None:
     other = Device(DeviceId("GPU-2"), GPU.host, "nvml", GPU.type, GPU.total_memory)
     reading = Reading(999.0, None, None, None)
-    lost, well = (Seen((GPU, other), Sample(((one.id, reading),), ()), {}) for one in (other, GPU))
-    failed = settle(end(), US, order(), tmp_path, lost)
+    lost, well = (HostObservation((GPU, other), Sample(((one.id, reading),), ()), {}) for one in (other, GPU))
+    failed = classify_exit(end(), US, order(), tmp_path, lost)
     assert (failed.ending, failed.unwell) == (Ending.DEVICE_FAILED, True)
     assert failed.reason == "the driver did not answer for GPU-1; ended with exit code 1"
-    assert settle(end(), US, order(), tmp_path, well).ending is Ending.EXITED
-    assert settle(end(code=0), US, order(), tmp_path, lost).ending is Ending.EXITED
-    assert settle(end(), US, order(), tmp_path, None).ending is Ending.EXITED
+    assert classify_exit(end(), US, order(), tmp_path, well).ending is Ending.EXITED
+    assert classify_exit(end(code=0), US, order(), tmp_path, lost).ending is Ending.EXITED
+    assert classify_exit(end(), US, order(), tmp_path, None).ending is Ending.EXITED
 
 
 # --- whose memory it was -------------------------------------------------------------------------------------------
@@ -103,40 +103,43 @@ def cause(
     own: int | None, partner: int | None, *, foreign: int = 0, asked: str = "", on: Ending = Ending.OUT_OF_MEMORY
 ) -> str | None:
     """40 GiB were promised to us, 30 to the partner, of 80."""
-    rows = tuple(ResidentReport(who, memory, None, None, None, None) for who, memory in ((US, own), (PARTNER, partner)))
+    rows = tuple(
+        ResidentReport(attempt=who, memory_bytes=memory, started_at=None)
+        for who, memory in ((US, own), (PARTNER, partner))
+    )
     reading = Reading(999.0, None, None, foreign)
-    seen = Seen((GPU,), Sample(((GPU.id, reading),), rows), {US: 40 * GIB, PARTNER: 30 * GIB})
-    return settle(end(on, reason=f"out of memory: {asked}"), US, order(), Path("/nowhere"), seen).memory_cause
+    seen = HostObservation((GPU,), Sample(((GPU.id, reading),), rows), {US: 40 * GIB, PARTNER: 30 * GIB})
+    return classify_exit(end(on, reason=f"out of memory: {asked}"), US, order(), Path("/nowhere"), seen).memory_cause
 
 
-def test_who_is_beyond_the_promise_is_the_cause() -> None:
+def test_the_attempt_furthest_beyond_its_promise_is_the_memory_cause() -> None:
     assert cause(45 * GIB, 30 * GIB) is MemoryCause.OWN
     assert cause(39 * GIB, 41 * GIB) is MemoryCause.PARTNER
     assert cause(42 * GIB, 38 * GIB) is MemoryCause.PARTNER, "by more"
 
 
-def test_what_was_asked_for_last_counts_as_ones_own() -> None:
+def test_the_failed_allocation_counts_as_own_memory() -> None:
     said = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has"
     assert cause(39 * GIB, 30 * GIB) is None
     assert cause(39 * GIB, 30 * GIB, asked=said) is MemoryCause.OWN
 
 
-def test_a_foreign_process_is_the_cause_where_it_holds_what_was_promised() -> None:
+def test_foreign_processes_are_the_cause_if_they_hold_promised_memory() -> None:
     assert cause(30 * GIB, 30 * GIB, foreign=20 * GIB) is MemoryCause.FOREIGN
     assert cause(30 * GIB, 30 * GIB, foreign=9 * GIB) is None, "it was there and counted when the two were admitted"
 
 
-def test_unknown_is_none() -> None:
+def test_memory_cause_is_none_without_readings() -> None:
     assert cause(None, None) is None
-    assert settle(end(Ending.OUT_OF_MEMORY), US, order(), Path("/nowhere"), None).memory_cause is None
-    assert settle(end(Ending.OUT_OF_MEMORY), US, None, Path("/nowhere"), None).memory_cause is None
+    assert classify_exit(end(Ending.OUT_OF_MEMORY), US, order(), Path("/nowhere"), None).memory_cause is None
+    assert classify_exit(end(Ending.OUT_OF_MEMORY), US, None, Path("/nowhere"), None).memory_cause is None
 
 
-def test_the_hosts_memory_is_the_devices_on_cores_only() -> None:
+def test_host_memory_has_a_cause_on_cpu_devices_only() -> None:
     assert cause(45 * GIB, 30 * GIB, on=Ending.HOST_OUT_OF_MEMORY) is None
-    rows = (ResidentReport(US, 45 * GIB, None, None, None, None),)
-    seen = Seen((GPU,), Sample((), rows), {US: 40 * GIB})
-    settled = settle(end(Ending.HOST_OUT_OF_MEMORY), US, order(cores=(0,)), Path("/nowhere"), seen)
+    rows = (ResidentReport(attempt=US, memory_bytes=45 * GIB, started_at=None),)
+    seen = HostObservation((GPU,), Sample((), rows), {US: 40 * GIB})
+    settled = classify_exit(end(Ending.HOST_OUT_OF_MEMORY), US, order(cores=(0,)), Path("/nowhere"), seen)
     assert (settled.memory_cause, settled.reason) == (MemoryCause.OWN, "ended with exit code 1; own growth")
 
 
@@ -150,10 +153,10 @@ def test_the_hosts_memory_is_the_devices_on_cores_only() -> None:
         ("Tried to allocate 1.2.3 GiB", 0),
     ],
 )
-def test_the_bytes_asked_for_are_read_from_the_message(message: str, asked: int) -> None:
+def test_asked_bytes_reads_the_messages_of_frameworks(message: str, asked: int) -> None:
     assert asked_bytes(message) == asked
 
 
 @given(st.text() | st.from_regex(r"[tT]ried to allocate [0-9.,]{1,500} ?[KMGT]iB"))
-def test_no_message_breaks_it(message: str) -> None:
+def test_asked_bytes_never_raises(message: str) -> None:
     assert asked_bytes(message) >= 0

@@ -1,6 +1,7 @@
-"""NVIDIA's MPS through a stand-in for its control program: started, used, parted from, and ended when nobody needs it.
+"""NVIDIA's MPS through a stand-in for its control program: started, used, disconnected from, and ended without clients.
 
-The stand-in keeps in its folder of pipes: `daemon` while it runs, `clients` (`SERVER CLIENT` lines), and `told`, every command.
+The stand-in keeps in its folder of pipes: `daemon` while it runs, `clients` (`SERVER CLIENT` lines), and `reported`, every
+command.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
 import pytest
 from gpuq_workers import mps
 from gpuq_workers.run_job import environment
@@ -33,7 +33,7 @@ if sys.argv[1:] == ["-d"]:
 if not (pipes / "daemon").exists():
     sys.exit("Cannot find MPS control daemon process")
 command = sys.stdin.read().split()
-with (pipes / "told").open("a") as file:
+with (pipes / "reported").open("a") as file:
     print(*command, file=file)
 pairs = [line.split() for line in (pipes / "clients").read_text().splitlines()] if (pipes / "clients").exists() else []
 if command == ["get_server_list"]:
@@ -60,30 +60,30 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     return replace(load({"GPUQ_HOME": str(home)}), devices=Devices(mps=True, mps_limit_memory=True))
 
 
-def told(settings: Settings) -> list[str]:
-    return (settings.home.mps_pipes / "told").read_text().splitlines()
+def reported(settings: Settings) -> list[str]:
+    return (settings.home.mps_pipes / "reported").read_text().splitlines()
 
 
 def client_environment(settings: Settings) -> dict[str, str]:
     return {"PATH": os.environ["PATH"], shim_mps.PIPES: str(settings.home.mps_pipes)}
 
 
-def test_the_daemon_is_started_once_kept_for_its_clients_and_ended_without_any(settings: Settings):
+def test_the_mps_daemon_is_started_once_and_ended_without_clients(settings: Settings):
     mps.start(settings)
     mps.start(settings)
     assert (settings.home.mps_pipes / "daemon").exists()
     (settings.home.mps_pipes / "clients").write_text("70 4242\n")
     assert not mps.stop(settings)
     assert (settings.home.mps_pipes / "daemon").exists()
-    assert "quit" not in told(settings)
-    assert told(settings).count(f"start_server -uid {os.getuid()}") == 1
+    assert "quit" not in reported(settings)
+    assert reported(settings).count(f"start_server -uid {os.getuid()}") == 1
     (settings.home.mps_pipes / "clients").write_text("")
     assert mps.stop(settings)
     assert not (settings.home.mps_pipes / "daemon").exists()
     assert mps.stop(settings), "twice is no harm"
 
 
-def test_a_program_that_is_missing_or_fails_says_what_to_do(settings: Settings, tmp_path: Path):
+def test_a_missing_or_failing_mps_program_has_a_fix(settings: Settings, tmp_path: Path):
     program = tmp_path / "bin" / shim_mps.PROGRAM
     program.write_text(f"#!{sys.executable}\nraise SystemExit('An instance of this daemon is already running')\n")
     with pytest.raises(Unreachable, match="already running") as caught:
@@ -94,44 +94,44 @@ def test_a_program_that_is_missing_or_fails_says_what_to_do(settings: Settings, 
         mps.start(settings)
 
 
-def test_only_clients_of_ours_are_parted_from_their_server(settings: Settings):
+def test_only_our_own_clients_are_disconnected(settings: Settings):
     mps.start(settings)
     (settings.home.mps_pipes / "clients").write_text("70 11\n70 12\n71 13\n")
-    shim_mps.part(client_environment(settings), [12, 13, 99])
-    assert [line for line in told(settings) if line.startswith("terminate")] == [
+    shim_mps.disconnect(client_environment(settings), [12, 13, 99])
+    assert [line for line in reported(settings) if line.startswith("terminate")] == [
         "terminate_client 70 12",
         "terminate_client 71 13",
     ]
 
 
-def test_a_job_without_mps_or_a_daemon_that_is_gone_changes_nothing(settings: Settings):
-    shim_mps.part({"PATH": os.environ["PATH"]}, [1])
-    shim_mps.part(client_environment(settings), [1])
+def test_disconnect_does_nothing_without_mps_or_daemon(settings: Settings):
+    shim_mps.disconnect({"PATH": os.environ["PATH"]}, [1])
+    shim_mps.disconnect(client_environment(settings), [1])
     assert not settings.home.mps_pipes.exists()
 
 
-def test_the_driver_is_told_the_promise_only_if_that_was_asked_for(settings: Settings):
+def test_mps_memory_limits_are_set_only_if_configured(settings: Settings):
     placement = Placement({shim_mps.PIPES: "/pipes"}, None)
-    launched = msgspec.structs.replace(spec(["true"]), promised=(3 * 2**30, 2**30))
-    env = environment(settings, launched, placement)
+    attempt = replace(spec(["true"])[1], promised=(3 * 2**30, 2**30))
+    env = environment(settings, {}, attempt, placement)
     assert env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] == "0=3072M,1=1024M"
-    assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in environment(settings, launched, Placement({}, None))
+    assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in environment(settings, {}, attempt, Placement({}, None))
     unlimited = replace(settings, devices=Devices(mps=True))
-    assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in environment(unlimited, launched, placement)
+    assert "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT" not in environment(unlimited, {}, attempt, placement)
 
 
-HANDLES = "import signal, time; signal.signal(15, lambda *_: open({told!r}, 'a').write('heard\\n'))\n"
+HANDLES = "import signal, time; signal.signal(15, lambda *_: open({reported!r}, 'a').write('heard\\n'))\n"
 WAITS = "print('ready', flush=True)\nwhile True: time.sleep(0.05)"
 
 
 @pytest.mark.parametrize(
     ("handles", "order"), [(False, ["terminate_client 70 {pid}"]), (True, ["heard", "terminate_client 70 {pid}"])]
 )
-def test_a_stopped_client_is_parted_before_the_signal_that_ends_it(
+def test_a_client_is_disconnected_before_its_final_signal(
     settings: Settings, attempt: Attempt, handles: bool, order: list[str]
 ):
     mps.start(settings)
-    code = (HANDLES.format(told=str(settings.home.mps_pipes / "told")) if handles else "import time\n") + WAITS
+    code = (HANDLES.format(reported=str(settings.home.mps_pipes / "reported")) if handles else "import time\n") + WAITS
     attempt.order(sys.executable, "-c", code, env=client_environment(settings)).start()
     pid = attempt.started()["pid"]
     log = attempt.folder / "output.log"
@@ -139,5 +139,5 @@ def test_a_stopped_client_is_parted_before_the_signal_that_ends_it(
     (settings.home.mps_pipes / "clients").write_text(f"70 {pid}\n70 1\n")
     attempt.stop()
     assert attempt.end()["ending"] == "stopped"
-    found = [line for line in told(settings) if line.startswith(("heard", "terminate"))]
+    found = [line for line in reported(settings) if line.startswith(("heard", "terminate"))]
     assert found == [line.format(pid=pid) for line in order]

@@ -23,7 +23,7 @@ def an_attempt(root: Path, job: int, ended_at: float | None, *, reported: bool) 
     return folder
 
 
-def test_only_old_and_reported_attempts_go(tmp_path: Path) -> None:
+def test_only_old_and_reported_attempts_are_deleted(tmp_path: Path) -> None:
     old = an_attempt(tmp_path, 1, 0.0, reported=True)
     kept = [
         an_attempt(tmp_path, 2, 0.0, reported=False),

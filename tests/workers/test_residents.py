@@ -117,7 +117,7 @@ def test_a_running_attempt_is_present_and_watched(host: Host) -> None:
     assert host.residents.present() == {attempt_id(): running.started()["at"]}
 
 
-def test_a_job_lives_through_a_restart_and_its_end_is_kept(host: Host) -> None:
+def test_a_job_survives_a_restart_and_its_end_is_reported(host: Host) -> None:
     running = host.run(
         "sh", "-c", "while [ ! -e go ]; do sleep 0.02; done; exit 9".replace("go", str(host.attempts / "go"))
     )
@@ -127,7 +127,7 @@ def test_a_job_lives_through_a_restart_and_its_end_is_kept(host: Host) -> None:
     assert len(host.events()) == 1, "nothing is said twice"
     assert list(host.residents.present()) == [attempt_id()]
     (host.attempts / "go").touch()
-    running.end()  # while nobody looks
+    running.end()  # while no service runs
     host.restart()
     assert [type(event).__name__ for event in host.settle(2)] == ["Started", "Exited"]
     assert host.events()[1].exit_code == 9
@@ -169,7 +169,7 @@ time.sleep(300)
 """
 
 
-def test_a_fault_that_the_driver_reported_names_the_end(host: Host) -> None:
+def test_a_driver_error_reclassifies_the_end(host: Host) -> None:
     """The driver says so before the failing call returns, and the sampler asks it once more before it measures the end."""
     running = host.run("sh", "-c", "echo 'CUDA error: unknown error'; exit 1")
     (running.folder / "xid").write_text(f"79 {running.end()['at']}\n")
@@ -179,7 +179,7 @@ def test_a_fault_that_the_driver_reported_names_the_end(host: Host) -> None:
     assert host.residents.held() == {}, "the backend, which knows the driver's errors, says when the device is well"
 
 
-def test_a_device_that_failed_in_the_jobs_words_is_left_alone_for_a_while(host: Host) -> None:
+def test_a_device_failure_in_the_output_holds_the_device_for_10_minutes(host: Host) -> None:
     now = [100.0]
     host.residents.monotonic = lambda: now[0]
     host.run("sh", "-c", "echo 'CUDA error: uncorrectable ECC error encountered'; exit 1").end()
@@ -189,8 +189,8 @@ def test_a_device_that_failed_in_the_jobs_words_is_left_alone_for_a_while(host: 
     assert host.residents.held() == {}
 
 
-def test_whose_growth_left_no_memory_is_told_from_the_last_look(host: Host) -> None:
-    rows = tuple(ResidentReport(attempt_id(job), 3 * GIB, None, None, None, None) for job in (1, 2))
+def test_the_memory_cause_comes_from_the_last_sample(host: Host) -> None:
+    rows = tuple(ResidentReport(attempt=attempt_id(job), memory_bytes=3 * GIB, started_at=None) for job in (1, 2))
     host.residents.looked = lambda: (StillSampler().devices(), Sample((), rows))
     host.run("sleep", "60", job=2, GPUQ_GPU_MEM_BUDGET=str(2 * GIB))
     host.run("sh", "-c", "echo 'error: cudaErrorMemoryAllocation'; exit 1", GPUQ_GPU_MEM_BUDGET=str(4 * GIB))
@@ -199,7 +199,7 @@ def test_whose_growth_left_no_memory_is_told_from_the_last_look(host: Host) -> N
     assert exited.reason == "out of memory: error: cudaErrorMemoryAllocation; a partner's growth"
 
 
-def test_a_killed_shim_is_lost_once_what_it_left_is_ended(host: Host) -> None:
+def test_an_attempt_with_a_killed_shim_is_lost_once_its_processes_are_ended(host: Host) -> None:
     running = host.run(*python(ESCAPEE))
     host.settle(1)
     wait_for(lambda: (running.folder / "output.log").exists() and running.log().strip())

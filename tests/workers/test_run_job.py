@@ -1,4 +1,4 @@
-"""Orders: followed at most once, and never when they are forged, late, or for somebody else."""
+"""Orders: followed at most once, and never if they are forged, late, or for another host."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_launch_starts_the_command(settings: Settings, folder: AttemptFolder) 
     assert (folder.path / "order.json").stat().st_mode & 0o777 == 0o600
 
 
-def test_only_who_asked_for_it_may_be_paused(settings: Settings, folder: AttemptFolder) -> None:
+def test_only_jobs_submitted_with_blink_may_be_paused(settings: Settings, folder: AttemptFolder) -> None:
     twins.context(settings, OneClaim(spec(["true"], blink=True)))
     run_job.run(order(Verb.LAUNCH))
     ended(folder)
@@ -84,7 +84,7 @@ def test_a_job_without_standard_input_reads_nothing(settings: Settings, folder: 
     assert folder.log_path.read_text() == "0\n/dev/null\n"
 
 
-def test_a_doubled_launch_starts_once(settings: Settings, folder: AttemptFolder) -> None:
+def test_a_repeated_launch_starts_once(settings: Settings, folder: AttemptFolder) -> None:
     ran = settings.home.root / "ran"
     store = OneClaim(spec(["sh", "-c", f"echo once >> {ran}"]))
     twins.context(settings, store)
@@ -133,13 +133,13 @@ def test_a_stop_ends_a_running_attempt_long_before_its_own_end(settings: Setting
     assert folder.ended().ending == "stopped"  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(("asked", "told"), [(None, "SIGTERM"), ("SIGUSR1", "SIGUSR1")])
-def test_a_preempted_job_is_told_by_its_own_signal_and_may_save(
-    settings: Settings, folder: AttemptFolder, asked: str | None, told: str
+@pytest.mark.parametrize(("asked", "reported"), [(None, "SIGTERM"), ("SIGUSR1", "SIGUSR1")])
+def test_a_preempted_job_gets_its_own_signal_and_may_save(
+    settings: Settings, folder: AttemptFolder, asked: str | None, reported: str
 ) -> None:
     code = (
         "import signal, sys, time\n"
-        f"signal.signal(signal.{told}, lambda *_: (print('saved', flush=True), sys.exit(0)))\n"
+        f"signal.signal(signal.{reported}, lambda *_: (print('saved', flush=True), sys.exit(0)))\n"
         "print('ready', flush=True)\ntime.sleep(60)"
     )
     twins.context(settings, OneClaim(spec([sys.executable, "-c", code], preemptible=True, signal=asked)))
@@ -159,7 +159,7 @@ def test_a_preemption_before_the_launch_closes_the_fence(settings: Settings, fol
     assert folder.ended().ending == "never started"  # type: ignore[union-attr]
 
 
-def test_a_stop_right_behind_the_launch_ends_it_too(settings: Settings, folder: AttemptFolder) -> None:
+def test_a_stop_directly_after_the_launch_ends_it(settings: Settings, folder: AttemptFolder) -> None:
     """The shim may not have read its order yet; then it dies of the signal, and the worker service closes the attempt."""
     twins.context(settings, OneClaim(spec(["sleep", "60"])))
     run_job.run(order(Verb.LAUNCH))
@@ -189,7 +189,7 @@ def test_a_forged_order_is_refused(
     assert twins.KEY not in caplog.text
 
 
-def test_a_record_that_does_not_answer_drops_the_order(settings: Settings, folder: AttemptFolder) -> None:
+def test_an_unreachable_database_drops_the_order(settings: Settings, folder: AttemptFolder) -> None:
     store = OneClaim(spec(["true"]))
     store.down = True
     twins.context(settings, store)
@@ -200,7 +200,7 @@ def test_a_record_that_does_not_answer_drops_the_order(settings: Settings, folde
     ended(folder)
 
 
-def test_what_cannot_be_placed_never_starts(settings: Settings, folder: AttemptFolder) -> None:
+def test_a_job_that_cannot_be_placed_never_starts(settings: Settings, folder: AttemptFolder) -> None:
     store = OneClaim(spec(["true"]))
     context = twins.context(settings, store)
     context.backend.placement = None  # type: ignore[method-assign,assignment]
@@ -243,7 +243,8 @@ def test_the_environment_is_the_submitters_with_ours_and_without_gpuqs_own(setti
 
     hooked = dataclasses.replace(settings, worker=dataclasses.replace(settings.worker, hook=True))
     os.environ["GPUQ_TEST_SECRET"] = "daemon's own"
-    env = run_job.environment(hooked, spec(["true"], env=theirs), twins.Places().placement(["cpu-0"]))  # type: ignore[list-item]
+    record, attempt = spec(["true"], env=theirs)
+    env = run_job.environment(hooked, record.submission.env, attempt, twins.Places().placement(attempt.devices))
     del os.environ["GPUQ_TEST_SECRET"]
     assert {name: value for name, value in env.items() if name.startswith("GPUQ_")} == {
         "GPUQ_JOB_ID": "1",

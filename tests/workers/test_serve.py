@@ -1,4 +1,4 @@
-"""The worker service as a whole: what ran is told to the dispatcher, whatever else fails around it."""
+"""The worker service as a whole: every start and end reaches the dispatcher, whatever else fails."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 from gpuq_workers import run_job, serve
 from gpuq_workers.attempts import AttemptFolder
-from gpuq_workers.measuring import watch
-from gpuq_workers.serve import Parts, WorkerService
+from gpuq_workers.measuring import sampler_thread
+from gpuq_workers.serve import WorkerDependencies, WorkerService
 
 from gpuq import codec
 from gpuq.adapters import process
@@ -51,7 +51,7 @@ async def serving(
     settings: Settings, inbox: Inbox, sampler: StillSampler | None = None, orders: ChildSpec | None = None
 ) -> AsyncIterator[WorkerService]:
     sampler = sampler or StillSampler()
-    service = WorkerService(Parts(settings, sampler.devices, sampler, inbox, orders))
+    service = WorkerService(WorkerDependencies(settings, sampler.devices, sampler, inbox, orders))
     stop = asyncio.Event()
     running = asyncio.create_task(service.run(stop))
     try:
@@ -105,7 +105,7 @@ async def test_a_job_is_reported_from_start_to_end(settings: Settings) -> None:
     assert (exited.exit_code, exited.measurement.steps) == (0, 7)
 
 
-async def test_a_device_that_failed_under_a_job_is_said_to_be_unwell(settings: Settings) -> None:
+async def test_a_device_that_failed_under_a_job_is_reported_unwell(settings: Settings) -> None:
     inbox = Inbox()
     async with serving(settings, inbox) as service:
         launch(settings, "sh", "-c", "echo 'CUDA error: uncorrectable ECC error encountered'; exit 1")
@@ -116,9 +116,7 @@ async def test_a_device_that_failed_under_a_job_is_said_to_be_unwell(settings: S
     assert [(device, reading.unwell) for device, reading in report.readings] == [("cpu-0", "it failed under job 1")]
 
 
-async def test_the_first_report_comes_at_once_and_with_devices(
-    settings: Settings, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_the_first_report_has_devices(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "_REPORT_EVERY_S", 3600.0)
     inbox = Inbox()
     async with serving(settings, inbox):
@@ -126,7 +124,7 @@ async def test_the_first_report_comes_at_once_and_with_devices(
     assert codec.noun(inbox.reports()[0].body, HostReported).devices
 
 
-async def test_while_redis_is_away_everything_waits_in_the_spool(settings: Settings) -> None:
+async def test_events_wait_in_the_spool_while_redis_is_unreachable(settings: Settings) -> None:
     inbox = Inbox()
     inbox.down = True
     async with serving(settings, inbox):
@@ -138,9 +136,9 @@ async def test_while_redis_is_away_everything_waits_in_the_spool(settings: Setti
         await until(lambda: not list(settings.home.spool.glob("*.json")), "an empty spool")
 
 
-async def test_a_driver_that_hangs_stops_no_event(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its devices have no reading then, so that nobody is admitted; ends are reported without a new measurement."""
-    monkeypatch.setattr(watch, "_FINISH_WITHIN_S", 0.2)
+async def test_events_are_delivered_while_the_driver_hangs(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its devices have no reading then, so that no job is admitted; ends are reported without a new measurement."""
+    monkeypatch.setattr(sampler_thread, "_FINISH_WITHIN_S", 0.2)
     release = threading.Event()
 
     class Hanging(StillSampler):
@@ -158,14 +156,14 @@ async def test_a_driver_that_hangs_stops_no_event(settings: Settings, monkeypatc
     assert committed(inbox)[1].measurement.steps is None
 
 
-async def test_the_rq_worker_is_started_again_when_it_dies(settings: Settings, tmp_path: Path) -> None:
+async def test_a_dead_rq_worker_is_restarted(settings: Settings, tmp_path: Path) -> None:
     lives = tmp_path / "lives"
     orders = ChildSpec("orders", ["sh", "-c", f"echo x >> {lives}; exit 1"], tmp_path / "log")
     async with serving(settings, Inbox(), orders=orders):
         await until(lambda: lives.exists() and lives.read_text().count("x") >= 2, "a second life")
 
 
-async def test_systemd_is_told_that_we_are_ready(
+async def test_systemd_is_notified_of_readiness(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
@@ -193,7 +191,7 @@ asyncio.run(serve(Parts(settings, sampler.devices, sampler, Inbox(acknowledges=F
 """
 
 
-def test_a_service_killed_at_any_time_loses_no_job_and_no_end(settings: Settings) -> None:
+def test_killing_the_service_at_any_time_loses_no_job_and_no_exit(settings: Settings) -> None:
     """kill -9 before the start is seen, while the job runs, and after its end; the next one tells it all, once."""
     spooled = settings.home.spool
     command = [sys.executable, "-c", SERVICE, str(settings.home.root)]
@@ -217,7 +215,7 @@ def test_a_service_killed_at_any_time_loses_no_job_and_no_end(settings: Settings
     assert ['"Started"' in names[0], '"Exited"' in names[1], '"exit_code":6' in names[1]] == [True] * 3
 
 
-def test_a_second_service_on_one_home_is_told_why_not(settings: Settings) -> None:
+def test_a_second_service_on_one_home_ends_with_conflict(settings: Settings) -> None:
     with (settings.home.run / "worker.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         environment = {**os.environ, "GPUQ_HOME": str(settings.home.root)}

@@ -129,7 +129,7 @@ def call(function: str, *arguments: Any) -> bytes:
     return zlib.compress(json.dumps([function, None, list(arguments), {}]).encode())
 
 
-def test_an_enqueued_order_is_followed_and_forgotten(shared: Worker) -> None:
+def test_an_enqueued_order_is_followed_and_deleted(shared: Worker) -> None:
     signed = order(wire.Verb.LAUNCH)
     shared.enqueue(signed, "launch-1-1-1")
     wait_for(lambda: signed in shared.followed(), what="the order")
@@ -189,7 +189,7 @@ def test_a_message_is_read_but_never_imported() -> None:
     assert "antigravity" not in sys.modules
 
 
-def test_the_largest_sound_message_is_read() -> None:
+def test_the_largest_valid_message_is_read() -> None:
     message = Message("a-name", connection=redis.Redis(), serializer=JSONSerializer)
     message.restore({b"data": call(wire.TASK, {"x": "y" * (LARGEST_MESSAGE - 1000)})})
     assert message.refusal is None
@@ -197,7 +197,7 @@ def test_the_largest_sound_message_is_read() -> None:
     assert message.refusal is not None
 
 
-def test_remote_commands_are_not_heard(shared: Worker) -> None:
+def test_remote_commands_of_rq_are_ignored(shared: Worker) -> None:
     shared.prove_alive()
     client = shared.server.client
     assert client.execute_command("PUBSUB", "CHANNELS") == []
@@ -206,7 +206,7 @@ def test_remote_commands_are_not_heard(shared: Worker) -> None:
     client.delete("rq:suspended")
 
 
-def test_the_worker_lives_through_a_lost_redis(worker: Worker) -> None:
+def test_the_worker_survives_a_lost_redis(worker: Worker) -> None:
     worker.prove_alive()
     worker.server.stop()
     worker.server.start()
@@ -228,7 +228,7 @@ def test_a_worker_without_redis_waits_and_can_be_ended(tmp_path: Path) -> None:
     assert process.returncode == 0
 
 
-def test_sigterm_lets_the_order_in_hand_be_finished(worker: Worker) -> None:
+def test_sigterm_finishes_the_current_order_first(worker: Worker) -> None:
     worker.enqueue({"hang": True}, "slow")
     wait_for(Path(f"{worker.notes}.busy").exists, what="the order in hand")
     worker.process.send_signal(signal.SIGTERM)
@@ -237,7 +237,7 @@ def test_sigterm_lets_the_order_in_hand_be_finished(worker: Worker) -> None:
     assert worker.process.returncode == 0
 
 
-def test_a_killed_worker_leaves_neither_its_name_nor_its_message_in_the_way(server: Server, tmp_path: Path) -> None:
+def test_the_name_and_message_of_a_killed_worker_are_removed(server: Server, tmp_path: Path) -> None:
     """RQ refuses to start under a name that is taken, and would fail a message left in hand only after minutes."""
     with ExitStack() as cleanup:
         first = Worker(server, tmp_path)

@@ -17,7 +17,7 @@ def event(job: int = 1) -> Started:
     return Started(attempt_id(job), 1.5, 42, "/log")
 
 
-def test_numbers_count_up_from_one_and_events_come_back_whole(tmp_path: Path) -> None:
+def test_numbers_count_up_from_1_and_events_are_read_back(tmp_path: Path) -> None:
     spool = Spool(tmp_path, "alpha")
     assert [spool.write(event(job)) for job in (1, 2, 3)] == [1, 2, 3]
     messages = spool.unacknowledged()
@@ -25,7 +25,7 @@ def test_numbers_count_up_from_one_and_events_come_back_whole(tmp_path: Path) ->
     assert codec.from_plain(messages[1].name, messages[1].body) == event(2)
 
 
-def test_a_restart_takes_up_what_was_left(tmp_path: Path) -> None:
+def test_a_restart_reads_the_remaining_events(tmp_path: Path) -> None:
     first = Spool(tmp_path, "alpha")
     for job in range(12):
         first.write(event(job))
@@ -35,14 +35,14 @@ def test_a_restart_takes_up_what_was_left(tmp_path: Path) -> None:
     assert second.write(event()) == 13
 
 
-def test_an_empty_spool_still_knows_its_number(tmp_path: Path) -> None:
+def test_an_empty_spool_remembers_its_last_number(tmp_path: Path) -> None:
     first = Spool(tmp_path, "alpha")
     first.write(event())
     first.forget(upto=1)
     assert Spool(tmp_path, "alpha").write(event()) == 2
 
 
-def test_a_crash_while_forgetting_repeats_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_crash_during_forget_repeats_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = Spool(tmp_path, "alpha")
     first.write(event())
     first.write(event())
@@ -64,13 +64,13 @@ def test_an_event_that_cannot_be_written_takes_no_number(tmp_path: Path, monkeyp
     assert spool.write(event()) == 1
 
 
-def test_half_a_file_is_no_event(tmp_path: Path) -> None:
+def test_a_temporary_file_is_no_event(tmp_path: Path) -> None:
     Spool(tmp_path, "alpha").write(event())
     (tmp_path / "000000000002.json.tmp").write_bytes(b'{"host": "al')
     assert [message.seq for message in Spool(tmp_path, "alpha").unacknowledged()] == [1]
 
 
-def test_a_lost_folder_goes_on_behind_what_the_dispatcher_knows(tmp_path: Path) -> None:
+def test_a_lost_folder_continues_after_the_dispatchers_count(tmp_path: Path) -> None:
     spool = Spool(tmp_path, "alpha")
     spool.at_least(40)
     assert spool.write(event()) == 41

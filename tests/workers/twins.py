@@ -12,12 +12,11 @@ from gpuq_workers.shim_pool import ShimPool
 
 from gpuq import wire
 from gpuq.adapters.devices import Placement
-from gpuq.adapters.store.contract import LaunchSpec
 from gpuq.core.measuring.measurement import Measurement
-from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
 from gpuq.core.state.events import ResidentReport
-from gpuq.core.state.job import JobId
+from gpuq.core.state.job import JobId, KindId
 from gpuq.errors import NotFound, Unreachable
 from gpuq.settings import Settings
 from gpuq.submission import JobRecord, Submission
@@ -30,24 +29,35 @@ def attempt_id(job: int = 1, number: int = 1) -> AttemptId:
     return AttemptId(JobId(job), number)
 
 
-def spec(command: Sequence[str], attempt: AttemptId | None = None, **changes: Any) -> LaunchSpec:
+Claimed = tuple[JobRecord, Attempt]
+
+
+def spec(command: Sequence[str], attempt: AttemptId | None = None, **changes: Any) -> Claimed:
     env: dict[str, str] = changes.pop("env", {})
     submission = Submission(command=tuple(command), cwd="/", env=env, **changes)
     record = JobRecord(
         submission=submission, owner="ann", uid=None, kind="k", signature="s", features={}, submitted_at=1.0
     )
-    return LaunchSpec(attempt=attempt or attempt_id(), record=record, devices=("cpu-0",), promised=(GIB,), shares=False)
+    return record, Attempt(
+        id=attempt or attempt_id(),
+        kind=KindId("k"),
+        host=HostId("alpha"),
+        devices=(DeviceId("cpu-0"),),
+        promised=(GIB,),
+        shares=False,
+        launched_at=1.0,
+    )
 
 
 class OneClaim:
     """A record that lets every attempt start once, as SQL does."""
 
-    def __init__(self, *specs: LaunchSpec) -> None:
-        self.specs = {one.attempt: one for one in specs}
+    def __init__(self, *specs: Claimed) -> None:
+        self.specs = {attempt.id: (record, attempt) for record, attempt in specs}
         self.claims: list[tuple[AttemptId, str, str]] = []
         self.down = False
 
-    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> LaunchSpec | None:
+    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> Claimed | None:
         if self.down:
             raise Unreachable("The database does not answer.")
         self.claims.append((attempt, host, boot_id))
@@ -71,23 +81,28 @@ class StillSampler:
 
     def sample(self, now: float, residents: Sequence[Any]) -> Sample:
         reading = Reading(now, GIB, 12.5, 0)
-        rows = tuple(ResidentReport(r.attempt, GIB, 50.0, 7, 1.5, r.started_at) for r in residents)
+        rows = tuple(
+            ResidentReport(
+                attempt=r.attempt, memory_bytes=GIB, utilization_pct=50.0, steps=7, rate=1.5, started_at=r.started_at
+            )
+            for r in residents
+        )
         return Sample(readings=((DeviceId("cpu-0"), reading),), residents=rows)
 
     def finish(self, attempt: AttemptId, folder: Path | None = None) -> Measurement:
         return Measurement(peak_memory_bytes=GIB, steps=7)
 
     def pause(self, attempts: Sequence[AttemptId]) -> None:
-        raise AssertionError("nobody asked for a blink")
+        raise AssertionError("no blink was requested")
 
-    go_on = note = pause  # type: ignore[assignment]
+    resume = note = pause  # type: ignore[assignment]
 
     def devices(self) -> tuple[Device, ...]:
         return (Device(DeviceId("cpu-0"), HostId("alpha"), "cpu", "cpu-2", 4 * GIB),)
 
 
 class Inbox:
-    """The dispatcher's side: keeps what comes, acknowledges in order if it is told to."""
+    """The dispatcher's side: keeps what comes, acknowledges in order on request."""
 
     def __init__(self, *, acknowledges: bool = True) -> None:
         self.acknowledges, self.down = acknowledges, False

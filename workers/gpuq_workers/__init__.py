@@ -1,16 +1,16 @@
-"""What runs on a GPU host. Workers never decide: they start what was ordered, watch it, and report.
+"""What runs on a GPU host. Workers make no scheduling decisions: they start what was ordered, measure it, and report.
 
-serve.py                the worker service: samples, reports, keeps the RQ worker alive
-serve_orders.py         the RQ worker: one function, one shape of message
-run_job.py              the RQ task: checks the order, claims the start, hands it to a shim, returns
-shim_pool.py            a shim started ahead of time, so that a start takes milliseconds
-shim/                   parent of the training process, outlives everything here; the standard library only
-attempts.py             an attempt's folder, typed
-residents.py            folders become `Started` and `Exited`; ends what a killed shim left
-exit_classification.py  what the host knows of an end beyond the shim's word
-spool.py, deliver.py    those events on disk until they are committed, and on their way
-measuring/              readings of devices and residents, steps, foreign load, pauses that measure a slowdown
-hook/                   what is put on the job's PYTHONPATH to count its steps
-backend.py, mps.py      which kind of devices there are; NVIDIA's MPS, started and ended
-prune.py                deletes old attempts' folders
+serve.py                the worker service, one per host: reports every second, delivers events, keeps the RQ worker alive
+serve_orders.py         the RQ worker as a process of its own: checks the shape of each message and calls run_job
+run_job.py              the RQ task: verifies an order, claims the start, hands it to a shim or stops an attempt
+shim_pool.py            a shim started ahead of time, so that a job starts within milliseconds
+shim/                   the parent of each job's process; outlives the services; standard library only
+attempts.py             the files of an attempt's folder as types
+residents.py            turns those files into the events `Started` and `Exited`; ends what a killed shim left
+exit_classification.py  reclassifies an end by the driver's errors and by who used up the memory
+spool.py, deliver.py    events on disk until the dispatcher has committed them, and their delivery
+measuring/              readings of devices and residents, step counters, foreign load, pauses that measure a slowdown
+hook/                   modules on a job's PYTHONPATH that count its training steps
+backend.py, mps.py      the host's device backend; starting and ending NVIDIA's MPS
+prune.py                deletes the folders of old attempts
 """

@@ -1,4 +1,4 @@
-"""`python -m workers`: the worker service of this host."""
+"""`python -m gpuq_workers`: the worker service of this host."""
 
 import sys
 

@@ -18,7 +18,7 @@ from gpuq.adapters.process import Identity
 from gpuq.core.state.attempt import AttemptId, Ending
 from gpuq.core.state.job import JobId
 from gpuq.home import write_private
-from gpuq_workers.shim.record import Record
+from gpuq_workers.shim.record import OnceFile
 
 
 class OrderFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,7 +166,7 @@ class AttemptFolder:
     def close_unstarted(self, reason: str, at: float) -> bool:
         """Say that this attempt never started, if no shim has taken it up; whether we could."""
         try:
-            record = Record(str(self.path), "exit.json")
+            record = OnceFile(str(self.path), "exit.json")
         except FileExistsError:
             return False
         record.publish(ending=Ending.NEVER_STARTED, exit_code=None, reason=reason, at=at)
@@ -176,7 +176,7 @@ class AttemptFolder:
         """Write the end in place of a shim that is known to be gone."""
         (self.path / "exit.json.new").unlink(missing_ok=True)
         with suppress(FileExistsError):
-            Record(str(self.path), "exit.json").publish(ending=ending, exit_code=None, reason=reason, at=at)
+            OnceFile(str(self.path), "exit.json").publish(ending=ending, exit_code=None, reason=reason, at=at)
 
     def _read(self, name: str, cls: type[T]) -> T | None:
         try:

@@ -1,4 +1,4 @@
-"""Which kind of devices this host has: settings arrive, an open backend leaves. Only the library that is needed is loaded."""
+"""Open the device backend that the settings name, loading only the library that it needs."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from gpuq.adapters.devices import Backend
 from gpuq.errors import Unreachable
 from gpuq.settings import Settings
 
-_log = logging.getLogger("gpuq.backend")
+_log = logging.getLogger(__name__)
 
 
 def open_backend(settings: Settings) -> Backend:
-    """The device backend that the settings name. Raises BadSettings; Unreachable where `nvml` is asked for in vain."""
+    """The backend of `devices.backend`; `auto` is NVML where it works, else CPU. Raises BadSettings; Unreachable for `nvml`."""
     match settings.devices.backend:
         case "cpu":
             return _open_cpu(settings)
@@ -22,7 +22,7 @@ def open_backend(settings: Settings) -> Backend:
             try:
                 return _open_nvml(settings)
             except Unreachable as error:
-                _log.info("CPU devices, since there is no NVIDIA GPU to use: %s", error.message)
+                _log.info("using CPU devices, because no NVIDIA GPU is usable: %s", error.message)
                 return _open_cpu(settings)
 
 

@@ -1,7 +1,7 @@
-"""Spooled events on their way to the dispatcher: in order, again after two seconds unless acknowledged, forgotten after.
+"""Deliver spooled events to the dispatcher: in order, sent again after two seconds unless acknowledged, then forgotten.
 
-The dispatcher takes only the next number of a host, so after a gap everything behind it comes again too. Redis being away
-only delays: the spool is on disk.
+The dispatcher accepts only the next number of a host, so after a gap everything behind it is sent again. While Redis is
+unreachable events wait in the spool on disk.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuq import wire
 from gpuq.errors import GpuqError
 from gpuq_workers.spool import Spool
 
-log = logging.getLogger("gpuq.deliver")
+log = logging.getLogger(__name__)
 
 RESEND_AFTER_S = 2.0
 _AT_ONCE = 200
@@ -24,19 +24,19 @@ _ANSWER_WITHIN_S = 5.0
 
 
 class Inbox(Protocol):
-    """The part of the stream that a worker service needs. Calls raise `gpuq.errors.Unreachable`."""
+    """The part of the Redis stream that a worker service uses. Calls raise `gpuq.errors.Unreachable`."""
 
     async def add(self, *messages: wire.Message) -> None:
         """Put messages into the dispatcher's inbox, in order."""
         ...
 
     async def acknowledged(self, host: str) -> int | None:
-        """Up to which number this host's events are committed; None if that is not known."""
+        """The highest number of this host's events that is committed; None if Redis does not know."""
         ...
 
 
 class Delivery:
-    """Sends what the spool holds."""
+    """Sends the events of one host's spool. Signs them with the order key. Never raises for an unreachable inbox."""
 
     def __init__(
         self, spool: Spool, inbox: Inbox, host: str, key: str, monotonic: Callable[[], float] = time.monotonic
@@ -46,18 +46,18 @@ class Delivery:
         self._sent: dict[int, float] = {}
         self._reachable = True
 
-    async def turn(self) -> None:
-        """Forget what was acknowledged, send what is due."""
+    async def poll(self) -> None:
+        """Forget acknowledged events and send those that are due. Called ten times a second."""
         if self._spool.unacknowledged():
             await self._try(self._exchange())
 
     async def catch_up(self) -> None:
-        """Should our spool have been lost with its numbers, go on behind what the dispatcher knows of us."""
+        """Continue the numbering from the dispatcher's count if our spool, and its numbers with it, was lost."""
         if self._spool.last == 0:
             await self._try(self._learn_number())
 
     async def report(self, report: wire.Report) -> None:
-        """Send a report; if that does not work it is lost, the next one follows in a second."""
+        """Send a report. One that cannot be sent is dropped: the next follows in a second."""
         await self._try(self._inbox.add(wire.seal(report, self._key)))
 
     async def _exchange(self) -> None:
@@ -74,25 +74,31 @@ class Delivery:
             await asyncio.wait_for(work, _ANSWER_WITHIN_S)
         except (GpuqError, OSError) as error:
             if self._reachable:
-                log.warning("the dispatcher's inbox cannot be reached; events wait in the spool: %s", error)
+                log.warning(
+                    "the dispatcher's inbox is unreachable; events wait in the spool: %s",
+                    error,
+                    extra={"action": "deliver"},
+                )
             self._reachable = False
         else:
             if not self._reachable:
-                log.info("the dispatcher's inbox can be reached again")
+                log.info("the dispatcher's inbox is reachable again", extra={"action": "deliver"})
             self._reachable = True
 
     def _forget(self, acknowledged: int) -> None:
         try:
             self._spool.forget(acknowledged)
         except OSError as error:
-            log.warning("the spool cannot be cleared now: %s", error)
+            log.warning(
+                "acknowledged events cannot be removed from the spool: %s", error, extra={"action": "clear_spool"}
+            )
         self._sent = {seq: at for seq, at in self._sent.items() if seq > acknowledged}
 
     def _due(self) -> list[wire.Spooled]:
         pending = self._spool.unacknowledged()
         now = self._monotonic()
-        for place, message in enumerate(pending):
+        for index, message in enumerate(pending):
             if now - self._sent.get(message.seq, float("-inf")) >= RESEND_AFTER_S:
-                # Whatever stands behind the first that is due would come to the dispatcher out of turn.
-                return pending[place : place + _AT_ONCE]
+                # The dispatcher would refuse those behind the first that is due, so they are sent again with it.
+                return pending[index : index + _AT_ONCE]
         return []

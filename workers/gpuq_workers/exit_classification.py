@@ -1,7 +1,7 @@
-"""What this host knows of an end beyond the shim's own word: the driver's faults, and who used up the device's memory.
+"""Reclassify how an attempt ended by what the host knows beyond the shim: the driver's errors, and who used up the memory.
 
-The shim's word, the attempt's folder and the last readings arrive; the ending as it is reported leaves. `xid` in the folder has a
-line "number wall_time" for each fault that the driver reported on the attempt's devices while it ran.
+The file `xid` in the attempt's folder has a line "number wall_time" for each error that the driver reported on the attempt's
+devices while it ran.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from gpuq.core.state.device import Device
 from gpuq_workers.attempts import EndFile, OrderFile
 from gpuq_workers.measuring.sample import Sample
 
-# XIDs after which the program could not have gone on, whatever it did: those that leave the device unfit, and 94, which ends the
-# programs whose memory was hit and leaves the device well. All others are the program's own, or end none (NVIDIA's XID catalogue,
-# docs.nvidia.com/deploy/xid-errors).
+# XIDs that end a program through no fault of its own: those that leave the device unfit for work, and 94, which ends the
+# programs whose memory was hit and leaves the device well. All others are the program's own fault, or end no program (NVIDIA's
+# XID catalogue, docs.nvidia.com/deploy/xid-errors).
 DEVICE_FAULTS: Mapping[int, str] = {**FATAL, 94: "a contained memory error"}
-# A fault ends the program at once, or when a call that hangs is given up. The driver's clock and ours are the same.
+# An error ends the program at once, or when a call that hangs times out. The driver uses the same clock as we do.
 _BEFORE_S, _AFTER_S = 60.0, 5.0
 _FAILURES = frozenset({Ending.EXITED, Ending.KILLED, Ending.DRIVER_ERROR})
 _ASKED = re.compile(r"(?:[Tt]ried to allocate|[Tt]rying to allocate|allocating) ([\d.,]+)\s?(bytes|B|[KMGT]i?B)\b")
@@ -30,8 +30,8 @@ _UNITS = {"bytes": 0, "B": 0, "K": 1, "M": 2, "G": 3, "T": 4}
 
 
 @dataclass(frozen=True)
-class Seen:
-    """The last look at this host, and the memory promised to each attempt on each of its devices, in bytes."""
+class HostObservation:
+    """The latest sample of this host, and the bytes promised to each attempt on each of its devices."""
 
     devices: Sequence[Device]
     sample: Sample
@@ -39,8 +39,8 @@ class Seen:
 
 
 @dataclass(frozen=True)
-class Settled:
-    """An end as it is reported. `unwell`: its devices are said to have failed, and the driver's XIDs do not say it themselves."""
+class ClassifiedExit:
+    """An end as it is reported. `unwell`: its devices seem to have failed although the driver reported no XID for it."""
 
     ending: Ending
     reason: str
@@ -48,25 +48,30 @@ class Settled:
     unwell: bool = False
 
 
-def settle(end: EndFile, attempt: AttemptId, order: OrderFile | None, folder: Path, seen: Seen | None) -> Settled:
-    """The end as it is reported. Never raises for what it finds in the folder."""
+def classify_exit(
+    end: EndFile, attempt: AttemptId, order: OrderFile | None, folder: Path, seen: HostObservation | None
+) -> ClassifiedExit:
+    """The end as it is reported: the shim's, unless the driver's errors or the latest sample explain it better.
+
+    Never raises for what it finds in the folder.
+    """
     fault = device_fault(end, read_xids(folder))
     if fault is not None:
-        return Settled(Ending.DEVICE_FAILED, f"the driver reported {fault}; {end.reason}"[:600])
+        return ClassifiedExit(Ending.DEVICE_FAILED, f"the driver reported {fault}; {end.reason}"[:600])
     silent = silent_devices(end, order, seen)
     if silent:
         reason = f"the driver did not answer for {', '.join(silent)}; {end.reason}"
-        return Settled(Ending.DEVICE_FAILED, reason[:600], unwell=True)
+        return ClassifiedExit(Ending.DEVICE_FAILED, reason[:600], unwell=True)
     on_cores = order is not None and order.cores is not None
     if end.ending is Ending.OUT_OF_MEMORY or (end.ending is Ending.HOST_OUT_OF_MEMORY and on_cores):
         cause = memory_cause(end, attempt, order, seen)
-        said = "" if cause is None else f"; {cause}"
-        return Settled(end.ending, f"{end.reason}{said}", cause)
-    return Settled(end.ending, end.reason, unwell=end.ending is Ending.DEVICE_FAILED)
+        explanation = "" if cause is None else f"; {cause}"
+        return ClassifiedExit(end.ending, f"{end.reason}{explanation}", cause)
+    return ClassifiedExit(end.ending, end.reason, unwell=end.ending is Ending.DEVICE_FAILED)
 
 
 def read_xids(folder: Path) -> list[tuple[int, float]]:
-    """(XID, wall time) of each fault; lines that make no sense are passed over."""
+    """(XID, wall time) of each error in the folder's file; malformed lines are skipped."""
     found = []
     with suppress(OSError, UnicodeDecodeError):
         for line in (folder / "xid").read_text().splitlines():
@@ -77,38 +82,41 @@ def read_xids(folder: Path) -> list[tuple[int, float]]:
 
 
 def device_fault(end: EndFile, xids: Iterable[tuple[int, float]]) -> str | None:
-    """The fault that ended it, in words; None where it ended well, was ended by us, or the driver reported none in that time."""
+    """The driver's error that ended the attempt, as text; None where it succeeded, gpuq ended it, or there was no such error."""
     if end.ending not in _FAILURES or end.exit_code == 0:
         return None
     faults = [xid for xid, at in xids if xid in DEVICE_FAULTS and end.at - _BEFORE_S <= at <= end.at + _AFTER_S]
     return f"XID {faults[-1]} ({DEVICE_FAULTS[faults[-1]]})" if faults else None
 
 
-def silent_devices(end: EndFile, order: OrderFile | None, seen: Seen | None) -> list[str]:
-    """Its devices that the latest look got no reading from, if it failed by itself."""
+def silent_devices(end: EndFile, order: OrderFile | None, seen: HostObservation | None) -> list[str]:
+    """The attempt's devices without a reading in the latest sample; empty unless it failed by itself."""
     if end.ending not in _FAILURES or end.exit_code == 0 or order is None or seen is None:
         return []
     known, read = {device.id for device in seen.devices}, dict(seen.sample.readings)
     return [device for device in order.devices if device in known and device not in read]
 
 
-def memory_cause(end: EndFile, attempt: AttemptId, order: OrderFile | None, seen: Seen | None) -> MemoryCause | None:
-    """Whose use left the device without memory: who is furthest beyond the promise, with what was asked for last; else foreign
-    processes, if they hold what was promised. None where no reading tells.
+def memory_cause(
+    end: EndFile, attempt: AttemptId, order: OrderFile | None, seen: HostObservation | None
+) -> MemoryCause | None:
+    """Who used up the device's memory: the attempt furthest beyond its promise, the allocation that failed included.
+
+    Foreign processes if no attempt is beyond its promise and they hold memory that was promised. None where readings do not tell.
     """
     if order is None or seen is None or attempt not in seen.promised:
         return None
     used = {row.attempt: row.memory_bytes for row in seen.sample.residents}
-    over = {one: (used.get(one) or 0) - promised for one, promised in seen.promised.items()}
-    over[attempt] += asked_bytes(end.reason)
-    worst = max(over, key=lambda one: over[one])
-    if over[worst] > 0:
+    excess = {one: (used.get(one) or 0) - promised for one, promised in seen.promised.items()}
+    excess[attempt] += asked_bytes(end.reason)
+    worst = max(excess, key=lambda one: excess[one])
+    if excess[worst] > 0:
         return MemoryCause.OWN if worst == attempt else MemoryCause.PARTNER
     return MemoryCause.FOREIGN if _foreign_holds_promised(order, seen) else None
 
 
 def asked_bytes(reason: str) -> int:
-    """The bytes that could not be had, where the message names them; else 0."""
+    """The bytes of the allocation that failed, where the message names them; else 0."""
     found = _ASKED.search(reason)
     with suppress(ValueError, OverflowError):
         if found is not None:
@@ -117,7 +125,7 @@ def asked_bytes(reason: str) -> int:
     return 0
 
 
-def _foreign_holds_promised(order: OrderFile, seen: Seen) -> bool:
+def _foreign_holds_promised(order: OrderFile, seen: HostObservation) -> bool:
     readings = dict(seen.sample.readings)
     promised = sum(seen.promised.values())
     theirs = [

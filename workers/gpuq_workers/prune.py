@@ -1,7 +1,7 @@
-"""Folders of attempts that ended long ago go, logs and all, so that a host's disk does not fill up.
+"""Delete the folders of attempts that ended long ago, logs included, so that a host's disk does not fill up.
 
-Only what has been reported may go, and only after `keep_attempts_days`. A late order finds the record's fence closed: the
-attempt has ended there.
+Only attempts whose end was reported are deleted, and only after `keep_attempts_days`. A late order for one of them cannot start
+it again, because the attempt has ended in the database.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 
 from gpuq_workers.attempts import folders_in
 
-log = logging.getLogger("gpuq.prune")
+log = logging.getLogger(__name__)
 _DAY_S = 86_400.0
 
 
 def prune(root: Path, keep_days: float, now: float) -> int:
-    """Remove old attempts' folders under `root`; how many went. `now` is Unix seconds."""
+    """Delete old attempts' folders under `root`; returns how many. `now` is Unix seconds."""
     gone = 0
     for folder in list(folders_in(root)):
         end = folder.ended()
@@ -26,5 +26,5 @@ def prune(root: Path, keep_days: float, now: float) -> int:
         shutil.rmtree(folder.path, ignore_errors=True)
         gone += 1
     if gone:
-        log.info("%d attempts older than %g days were removed", gone, keep_days)
+        log.info("deleted the folders of %d attempts older than %g days", gone, keep_days, extra={"action": "prune"})
     return gone

@@ -21,7 +21,7 @@ from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.device_names import label
 from gpuq.core.state.events import Event, Exited, Started
 from gpuq_workers.attempts import AttemptFolder, EndFile, Marker, OrderFile, StartFile, folders_in, promised_bytes
-from gpuq_workers.exit_classification import Seen, settle
+from gpuq_workers.exit_classification import HostObservation, classify_exit
 from gpuq_workers.measuring.sample import Sample, WatchedResident
 from gpuq_workers.shim import mps
 from gpuq_workers.spool import Spool
@@ -154,7 +154,7 @@ class Residents:
         attempt = live.folder.attempt
         seen = self._seen(live)
         measurement = await self.measure(live.folder)
-        settled = settle(end, attempt, live.order, live.folder.path, seen)
+        settled = classify_exit(end, attempt, live.order, live.folder.path, seen)
         if settled.unwell and live.order is not None:
             self._hold(live.order, settled.reason)
         event = Exited(
@@ -165,7 +165,7 @@ class Residents:
         self._done.add(attempt)
         self._mark(live, Marker(started=live.marker.started, exited=seq))
 
-    def _seen(self, live: _Live) -> Seen | None:
+    def _seen(self, live: _Live) -> HostObservation | None:
         """The last look, and what was promised to it and its partners."""
         looked = self.looked()
         if looked is None or live.order is None:
@@ -175,7 +175,9 @@ class Residents:
         promised = {
             attempt: promised_bytes(order) for attempt, order in there if order and own.intersection(order.devices)
         }
-        return Seen(*looked, {attempt: promise for attempt, promise in promised.items() if promise is not None})
+        return HostObservation(
+            *looked, {attempt: promise for attempt, promise in promised.items() if promise is not None}
+        )
 
     def _hold(self, order: OrderFile, reason: str) -> None:
         looked = self.looked()
@@ -226,7 +228,7 @@ class Residents:
 
     def _press(self, live: _Live, left: list[Identity], now: float) -> None:
         if live.kill_at is None or now >= live.kill_at:
-            mps.part(live.order.env if live.order else {}, [one.pid for one in left])
+            mps.disconnect(live.order.env if live.order else {}, [one.pid for one in left])
         if live.kill_at is None:
             live.kill_at = now + self.grace_s
             log.warning("attempt %s lost its shim; ending the %s processes left of it", live.folder.attempt, len(left))

@@ -1,7 +1,7 @@
-"""The RQ task. A signed order arrives; a shim that starts or ends an attempt leaves, within milliseconds.
+"""The RQ task: follows one signed order by handing an attempt to a shim, or by ending one, within milliseconds.
 
-Nothing here waits for a job. An order that is forged, meant for another host, late or doubled is dropped with one line in
-the log: the fenced start in the record, and after it the attempt's folder, let an attempt start at most once.
+Nothing here waits for a job. An order that is forged, meant for another host, late or doubled is dropped with one line in the
+log: the fenced start in the record, and after it the attempt's folder, let an attempt start at most once.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any, Protocol
 from gpuq import wire
 from gpuq.adapters.devices import Placement
 from gpuq.adapters.process import Identity, boot_id, send_signal
-from gpuq.adapters.store.contract import LaunchSpec
-from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import DeviceId
 from gpuq.errors import GpuqError
 from gpuq.settings import Settings
+from gpuq.submission import JobRecord
 from gpuq_workers.attempts import AttemptFolder, OrderFile, make_folder
 from gpuq_workers.measuring.prealloc import AS_NEEDED
 from gpuq_workers.measuring.progress import hook_environment
@@ -35,7 +35,7 @@ log = logging.getLogger("gpuq.run_job")
 class Claims(Protocol):
     """The part of the record that a start needs."""
 
-    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> LaunchSpec | None:
+    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> tuple[JobRecord, Attempt] | None:
         """The fenced start; None if this order is not to be followed."""
         ...
 
@@ -50,7 +50,7 @@ class Places(Protocol):
 
 @dataclass(frozen=True)
 class Context:
-    """What the task needs beside the order; set once per process by `serve_orders`."""
+    """What the task needs besides the order; `serve_orders` sets it once per process."""
 
     settings: Settings
     key: str
@@ -87,7 +87,7 @@ def run(signed: Any) -> None:
             case wire.Verb.VOID:
                 _void(context, order.attempt_id)
     except (GpuqError, OSError) as error:
-        # Whoever sent the order rings again, or gives the attempt up with a Stop.
+        # The dispatcher sends the order again, or gives the attempt up with a Stop.
         log.warning("%s failed: %s", order.rq_id, error)
 
 
@@ -95,76 +95,80 @@ def run(signed: Any) -> None:
 
 
 def _launch(context: Context, order: wire.Order) -> None:
-    attempt = order.attempt_id
-    path = context.settings.home.attempt(*attempt)
+    path = context.settings.home.attempt(*order.attempt_id)
     if path.exists():
         log.info("%s dropped: the attempt was started or stopped before", order.rq_id)
         return
-    spec = context.store.claim(attempt, order.host, boot_id(), context.clock())
-    if spec is None:
-        log.info("%s dropped: the record says that it is not to start", order.rq_id)
+    claimed = context.store.claim(order.attempt_id, order.host, boot_id(), context.clock())
+    if claimed is None:
+        log.info("%s dropped: the record does not let it start", order.rq_id)
         return
-    folder = make_folder(path, attempt)
+    folder = make_folder(path, order.attempt_id)
     if folder is None:
-        log.info("%s dropped: it was stopped in this very moment", order.rq_id)
+        log.info("%s dropped: it was stopped at the same moment", order.rq_id)
         return
     try:
-        placement = context.backend.placement(_device_ids(spec))
-        _hand_over(context, folder, spec, placement)
+        _hand_over(context, folder, *claimed)
     except (GpuqError, OSError) as error:
         log.warning("%s could not be started: %s", order.rq_id, error)
         folder.close_unstarted(f"it could not be started: {error}", context.clock())
     context.shims.warm_soon()
 
 
-def _hand_over(context: Context, folder: AttemptFolder, spec: LaunchSpec, placement: Placement) -> None:
+def _hand_over(context: Context, folder: AttemptFolder, record: JobRecord, attempt: Attempt) -> None:
+    """Write the attempt's files and give the folder to a shim."""
+    placement = context.backend.placement(attempt.devices)
     shim = context.shims.take()
     try:
-        if spec.record.submission.stdin is not None:
-            folder.write_stdin(spec.record.submission.stdin)
-        folder.write_order(order_file(context.settings, spec, placement, shim.identity))
+        if record.submission.stdin is not None:
+            folder.write_stdin(record.submission.stdin)
+        folder.write_order(order_file(context.settings, record, attempt, placement, shim.identity))
         shim.hand(folder.path)
     except BaseException:
-        # A shim that got no folder must not wait for ever: then the attempt would look alive.
+        # A shim that is not given a folder would wait for one for ever, and the attempt would look alive.
         shim.dismiss()
         raise
 
 
-def order_file(settings: Settings, spec: LaunchSpec, placement: Placement, shim: Identity) -> OrderFile:
-    """What the shim is told about this attempt."""
-    asked = spec.record.submission
-    own = AttemptFolder(settings.home.attempt(*spec.attempt), spec.attempt)
+def order_file(
+    settings: Settings, record: JobRecord, attempt: Attempt, placement: Placement, shim: Identity
+) -> OrderFile:
+    """The `order.json` of this attempt: what `shim` is to run, and how."""
+    submission = record.submission
+    own = AttemptFolder(settings.home.attempt(*attempt.id), attempt.id)
     return OrderFile(
-        job=spec.attempt.job,
-        attempt=spec.attempt.number,
-        command=asked.command,
-        cwd=asked.cwd,
-        env=environment(settings, spec, placement),
-        devices=spec.devices,
+        job=attempt.id.job,
+        attempt=attempt.id.number,
+        command=submission.command,
+        cwd=submission.cwd,
+        env=environment(settings, submission.env, attempt, placement),
+        devices=attempt.devices,
         cores=placement.cores,
-        time_limit_s=asked.time_limit_s,
+        time_limit_s=submission.time_limit_s,
         grace_s=settings.worker.grace_s,
         log_limit_bytes=settings.worker.log_limit_bytes,
         shim=shim,
-        checkpoint_signal=signal.Signals[asked.signal or settings.worker.checkpoint_signal],
+        checkpoint_signal=signal.Signals[submission.signal or settings.worker.checkpoint_signal],
         save_grace_s=settings.worker.preempt_grace_s,
-        blink=asked.blink,
-        stdin="/dev/null" if asked.stdin is None else str(own.stdin_path),
+        blink=submission.blink,
+        stdin="/dev/null" if submission.stdin is None else str(own.stdin_path),
     )
 
 
-def environment(settings: Settings, spec: LaunchSpec, placement: Placement) -> dict[str, str]:
-    """The job's whole environment: the submitter's, our defaults where they set none, and what only we can know."""
-    theirs = {name: value for name, value in spec.record.submission.env.items() if not name.startswith("GPUQ_")}
+def environment(
+    settings: Settings, submitted: Mapping[str, str], attempt: Attempt, placement: Placement
+) -> dict[str, str]:
+    """The job's whole environment: the submitter's variables, our defaults where they set none, and what only the host knows."""
+    theirs = {name: value for name, value in submitted.items() if not name.startswith("GPUQ_")}
     env = {**_defaults(), **theirs}
     # Set with or without the hook: it also marks the processes of this attempt.
-    progress_file = settings.home.attempt(*spec.attempt) / "progress"
+    progress_file = settings.home.attempt(*attempt.id) / "progress"
     env.update(
         CUDA_DEVICE_ORDER="PCI_BUS_ID",
-        GPUQ_JOB_ID=str(spec.attempt.job),
-        GPUQ_ATTEMPT=str(spec.attempt.number),
-        GPUQ_SHARED="1" if spec.shares else "0",
-        GPUQ_GPU_MEM_BUDGET=str(min(spec.promised)),
+        GPUQ_JOB_ID=str(attempt.id.job),
+        GPUQ_ATTEMPT=str(attempt.id.number),
+        GPUQ_SHARED="1" if attempt.shares else "0",
+        GPUQ_GPU_MEM_BUDGET=str(min(attempt.promised)),
         GPUQ_PROGRESS=str(progress_file),
     )
     if settings.worker.hook:
@@ -172,7 +176,7 @@ def environment(settings: Settings, spec: LaunchSpec, placement: Placement) -> d
     env.update(placement.env)
     if settings.devices.mps_limit_memory and PIPES in placement.env:
         # As NVIDIA's MPS documentation has it: per device, in the order in which the job counts them.
-        limits = [f"{index}={promised // 2**20}M" for index, promised in enumerate(spec.promised)]
+        limits = [f"{index}={promised // 2**20}M" for index, promised in enumerate(attempt.promised)]
         env["CUDA_MPS_PINNED_DEVICE_MEM_LIMIT"] = ",".join(limits)
     return env
 
@@ -187,10 +191,6 @@ def _defaults() -> Mapping[str, str]:
         "USER": user.pw_name,
         **AS_NEEDED,
     }
-
-
-def _device_ids(spec: LaunchSpec) -> tuple[DeviceId, ...]:
-    return tuple(DeviceId(device) for device in spec.devices)
 
 
 # --- preempt, stop, void -----------------------------------------------------------------------------------------------------

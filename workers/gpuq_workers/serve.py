@@ -1,7 +1,7 @@
-"""The worker service: one per host. It watches what runs here, measures it, and tells the dispatcher.
+"""The worker service, one per host: it watches the attempts that run here, measures them and reports to the dispatcher.
 
-Arrives: attempt folders, readings, acknowledgements. Leaves: a report every second, and the spool's events. It also keeps
-the RQ worker alive, which starts and stops attempts. None of its own ends touches a job: those hang on their shims.
+It sends a report every second and the spooled events, and keeps the RQ worker alive, which starts and stops attempts. Its own
+end touches no job: those are children of their shims.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from gpuq.settings import Settings, load
 from gpuq_workers.deliver import Delivery, Inbox
 from gpuq_workers.measuring.blink import Blinker
 from gpuq_workers.measuring.sample import Sample
-from gpuq_workers.measuring.watch import SamplerLike, Watch
+from gpuq_workers.measuring.sampler_thread import SamplerLike, SamplerThread
 from gpuq_workers.prune import prune
 from gpuq_workers.residents import Residents
 from gpuq_workers.spool import Spool
 
-log = logging.getLogger("gpuq.serve")
+log = logging.getLogger(__name__)
 
 _LOOK_EVERY_S, _REPORT_EVERY_S, _PING_EVERY_S, _PRUNE_EVERY_S, _BLINK_EVERY_S = 0.1, 1.0, 1.0, 3600.0, 0.3
 _FIRST_SAMPLE_WITHIN_S = 5.0
 
 
 @dataclass(frozen=True)
-class Parts:
-    """What the service is made of; tests put in their own."""
+class WorkerDependencies:
+    """What the service is made of; tests pass their own. `orders` is the RQ worker to supervise, None for none."""
 
     settings: Settings
     devices: Callable[[], tuple[Device, ...]]
@@ -54,14 +54,14 @@ class Parts:
 
 
 class WorkerService:
-    """The host's voice."""
+    """Samples, reports and delivers until it is stopped."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: WorkerDependencies) -> None:
         self._parts = parts
         settings = parts.settings
         self._host = HostId(settings.worker.host)
         self._spool = Spool(settings.home.spool, settings.worker.host)
-        self._watch = Watch(parts.sampler, parts.devices, settings.worker.sample_every_s)
+        self._watch = SamplerThread(parts.sampler, parts.devices, settings.worker.sample_every_s)
         self._residents = Residents(
             settings.home.attempts,
             self._spool,
@@ -81,28 +81,28 @@ class WorkerService:
         )
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve until `stop` is set. A part that fails ends the whole, so that supervision starts it afresh."""
+        """Serve until `stop` is set. An exception in any of its tasks ends the service, and its supervisor starts it again."""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as link:
             await self._run(stop, WatchDog(link))
 
     async def _run(self, stop: asyncio.Event, systemd: WatchDog) -> None:
         await self._delivery.catch_up()
         await self._residents.look()
-        with suppress(TimeoutError):  # so that the first report has devices in it
+        with suppress(TimeoutError):  # the first report should have devices in it
             await asyncio.wait_for(self._sample(), _FIRST_SAMPLE_WITHIN_S)
-        endless = [
+        periodic = [
             self._every(_LOOK_EVERY_S, self._residents.look),
-            self._every(_LOOK_EVERY_S, self._delivery.turn),
+            self._every(_LOOK_EVERY_S, self._delivery.poll),
             self._every(self._parts.settings.worker.sample_every_s, self._sample),
             self._every(_REPORT_EVERY_S, self._report),
             self._every(_PING_EVERY_S, _asynchronous(systemd.ping)),
-            self._every(_BLINK_EVERY_S, self._blinker.turn),
+            self._every(_BLINK_EVERY_S, self._blinker.poll),
             self._every(_PRUNE_EVERY_S, self._prune),
         ]
         systemd.ready()
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(one) for one in endless]
+                tasks = [group.create_task(one) for one in periodic]
                 if self._parts.orders is not None:
                     group.create_task(supervise(self._parts.orders, stop, _warn))
                 await stop.wait()
@@ -129,7 +129,7 @@ class WorkerService:
         await self._delivery.report(self.report())
 
     def report(self) -> wire.Report:
-        """All devices, readings and residents as of now. What ended is not in it any more once its end is in the spool."""
+        """All devices, readings and residents as of now. An attempt leaves it once its end is in the spool."""
         sample = self._watch.sample
         rows = {row.attempt: row for row in sample.residents} if sample else {}
         event = HostReported(
@@ -139,7 +139,7 @@ class WorkerService:
             devices=self._watch.devices,
             readings=self._readings(sample) if sample else (),
             residents=tuple(
-                rows.get(attempt) or ResidentReport(attempt, None, None, None, None, started_at)
+                rows.get(attempt) or ResidentReport(attempt=attempt, started_at=started_at)
                 for attempt, started_at in self._residents.present().items()
             ),
         )
@@ -161,7 +161,7 @@ def _asynchronous(act: Callable[[], object]) -> Callable[[], Awaitable[object]]:
     return acted
 
 
-async def serve(parts: Parts) -> None:
+async def serve(parts: WorkerDependencies) -> None:
     """Run the service until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -176,13 +176,13 @@ def main() -> int:
         settings = load()
         settings.home.create()
         with only_one(settings.home.run / "worker.lock", "A worker service"):
-            asyncio.run(_serve_for_real(settings))
+            asyncio.run(_open_and_serve(settings))
     except GpuqError as error:
         return report(error)
     return 0
 
 
-async def _serve_for_real(settings: Settings) -> None:
+async def _open_and_serve(settings: Settings) -> None:
     from gpuq.adapters.redis.stream import RedisStream
     from gpuq_workers import mps
     from gpuq_workers.backend import open_backend
@@ -200,7 +200,7 @@ async def _serve_for_real(settings: Settings) -> None:
         status=settings.home.run / "service-orders.json",
     )
     try:
-        await serve(Parts(settings, backend.devices, sampler, stream, orders))
+        await serve(WorkerDependencies(settings, backend.devices, sampler, stream, orders))
     finally:
         await stream.close()
         sampler.close()

@@ -1,12 +1,12 @@
-"""The one RQ worker of a host: `python -m gpuq_workers.serve_orders`. Messages from Redis arrive; `run_job.run` is called.
+"""The RQ worker of a host: `python -m gpuq_workers.serve_orders`. It reads messages from Redis and calls `run_job.run`.
 
-Whoever can write to Redis can put anything into an RQ job, and RQ itself would import any function, callback or pickle it
-finds there. So a message is read here and never by RQ: JSON of one shape, one function name, no callbacks, nothing large.
-What is anything else is dropped, and nothing of it is imported. The message is forgotten once it was followed: the
-record is in SQL, and a lost message is rung again.
+Anyone who can write to Redis can put anything into an RQ job, and RQ itself would import whatever function, callback or pickle
+it finds there. So messages are parsed here and not by RQ: JSON of one shape, one function name, no callbacks, bounded size.
+Anything else is dropped without importing it. A message is deleted once it was followed; the database has the truth, and the
+dispatcher sends a lost order again.
 
-In this process, not in a forked one: measured from enqueueing to the call, RQ's forking worker takes three times as long,
-and the task only ever starts a shim. A killed RQ worker loses at most the message in its hand.
+Orders are followed in this process and not in a forked one: RQ's forking worker takes three times as long from enqueueing to
+the call (measured), and the task only starts a shim. A killed RQ worker loses at most the message that it was following.
 """
 
 from __future__ import annotations
@@ -44,25 +44,25 @@ from gpuq_workers import run_job
 from gpuq_workers.backend import open_backend
 from gpuq_workers.shim_pool import ShimPool
 
-log = logging.getLogger("gpuq.serve_orders")
+log = logging.getLogger(__name__)
 
 LARGEST_MESSAGE = 65_536
 ORDER_TIMEOUT_S = 20
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S, _HEALTHY_AFTER_S = 0.1, 2.0, 10.0
-# So long does one blocking read last, plus fifteen seconds: a connection that died silently is noticed after that.
+# RQ blocks in a read for this time less fifteen seconds; a connection that died silently is noticed after that.
 _WORKER_TTL_S = 45
 _FORBIDDEN = ("success_callback_name", "failure_callback_name", "stopped_callback_name", "webhooks", "dependency_ids")
 
 
 class Message(Job):  # type: ignore[misc]  # rq is not typed
-    """An RQ job as we read it: either `argument` is the signed order, or `refusal` says why there is none."""
+    """An RQ job, parsed without RQ: `argument` is the signed order, or `refusal` says why there is none."""
 
     argument: Any = None
     refusal: str | None = "it was not read"
 
     @classmethod
     def fetch(cls, id: str, connection: redis.Redis | None = None, serializer: Any = None) -> Message:  # noqa: A002, ARG003
-        """Read the message; whatever is wrong with it is a refusal, never an error."""
+        """Read the message. A malformed one gets a `refusal`; this never raises for it."""
         message: Message = cls("unreadable", connection=connection, serializer=JSONSerializer)
         assert connection is not None
         try:
@@ -73,7 +73,7 @@ class Message(Job):  # type: ignore[misc]  # rq is not typed
         return message
 
     def restore(self, raw_data: dict[Any, Any]) -> None:
-        """Take only what we need from the hash in Redis."""
+        """Take the call's argument from the hash in Redis and ignore the rest."""
         try:
             self.argument = _argument_in(raw_data)
             self.refusal = None
@@ -82,7 +82,7 @@ class Message(Job):  # type: ignore[misc]  # rq is not typed
 
 
 class _RefusedError(Exception):
-    """This message is not for us."""
+    """The message is not a call of our task."""
 
 
 def _argument_in(raw: dict[Any, Any]) -> Any:
@@ -115,7 +115,7 @@ def _unpacked(data: bytes) -> bytes:
 
 
 class OrderWorker(SimpleWorker):  # type: ignore[misc]  # rq is not typed
-    """RQ's loop and registration, with our reading of messages, and without its commands, suspension and registries."""
+    """RQ's loop and registration with our parsing of messages, without RQ's commands, suspension and registries."""
 
     job_class = Message
     log_job_description = False
@@ -134,7 +134,7 @@ class OrderWorker(SimpleWorker):  # type: ignore[misc]  # rq is not typed
         self._follow = follow
 
     def execute_job(self, job: Message, queue: Queue) -> None:
-        """Follow one message, then forget it."""
+        """Follow one message, then delete it."""
         self._following = True
         try:
             if job.refusal is None:
@@ -158,30 +158,30 @@ class OrderWorker(SimpleWorker):  # type: ignore[misc]  # rq is not typed
             log.exception("message %s failed", job.id)
 
     def request_stop(self, signum: int, frame: FrameType | None) -> None:  # noqa: ARG002 - the signature is RQ's
-        """Finish the message in hand, then end."""
+        """Finish the current message, then end."""
         self._stop_requested = True
         if not self._following:
             raise StopRequested
 
     def run_maintenance_tasks(self) -> None:
-        """Forget what a killed predecessor had in its hand, the dispatcher rings again; and workers that are no more."""
+        """Delete the message that a killed predecessor was following, which the dispatcher sends again, and dead workers."""
         for queue in self.queues:
             self.connection.delete(queue.intermediate_queue_key)
             clean_worker_registry(queue)
         self.last_cleaned_at = now()
 
     def check_for_suspension(self, burst: bool) -> None:
-        """`rq suspend` is not ours: gpuq decides in one place what starts."""
+        """Ignore `rq suspend`: only the dispatcher decides what starts."""
 
     def subscribe(self) -> None:
-        """RQ's remote commands could stop or kill this worker: nobody needs them here."""
+        """Take no remote commands of RQ: they could stop or kill this worker."""
 
     def _install_signal_handlers(self) -> None:
-        """OrderService has them."""
+        """OrderService installs its own."""
 
 
 class OrderService:
-    """Keeps an OrderWorker at work, through every absence of Redis, until SIGTERM."""
+    """Runs an OrderWorker until SIGTERM, and again after each loss of Redis."""
 
     def __init__(self, url: str, host: str, follow: Callable[[Any], None]) -> None:
         self._url, self._host, self._follow = url, host, follow
@@ -189,7 +189,7 @@ class OrderService:
         self._stopping = False
 
     def run(self) -> None:
-        """Work until told to stop."""
+        """Follow orders until SIGTERM or SIGINT."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
         pause = _FIRST_PAUSE_S
@@ -210,7 +210,7 @@ class OrderService:
             self._worker = OrderWorker(wire.queue_name(self._host), connection, self._follow, name)
             self._worker.work(logging_level="WARNING")
         except (redis.RedisError, OSError) as error:
-            log.warning("Redis is not usable, orders wait: %s", error)
+            log.warning("Redis is not usable, orders wait: %s", error, extra={"action": "orders"})
         finally:
             self._worker = None
 
@@ -222,7 +222,7 @@ class OrderService:
 
 
 def main() -> int:
-    """Serve this host's orders until told to stop; the exit code."""
+    """Serve this host's orders until SIGTERM; returns the exit code."""
     start_log()
     try:
         settings = load()

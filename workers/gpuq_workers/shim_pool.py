@@ -1,7 +1,7 @@
-"""Shims started ahead of time: an attempt's folder arrives, a shim that serves it leaves.
+"""Shims started ahead of time, each waiting on stdin for the folder of its attempt.
 
-Starting an interpreter takes longer than everything else between the order and the job's first line, so one shim always
-waits for its folder on stdin. Should we end, the pipe closes and the waiting shim ends too; those at work go on.
+Starting an interpreter takes longer than everything else between an order and the job's first line, so one shim always waits.
+If this process ends, its pipe closes and the waiting shim ends too; shims that serve an attempt continue.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class WaitingShim:
     """A shim that has no attempt yet."""
 
     def __init__(self, log: Path) -> None:
-        """Start it; what it has to say about itself goes to `log`. Raises OSError."""
+        """Start it; its own error output goes to `log`. Raises OSError."""
         with open(log, "ab", opener=lambda path, flags: os.open(path, flags, 0o600)) as errors:
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(_SHIM)],
@@ -47,13 +47,13 @@ class WaitingShim:
         self.dismiss()
 
     def dismiss(self) -> None:
-        """Let go of it; one that has no attempt ends."""
+        """Close its stdin: a shim that has no attempt yet ends."""
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.close()
 
     def end(self) -> None:
-        """Dismiss it and see it off; only for one that has no attempt."""
+        """Dismiss it and wait for its end; only for one without an attempt."""
         self.dismiss()
         try:
             self._process.wait(_ENDS_WITHIN_S)
@@ -62,27 +62,27 @@ class WaitingShim:
             self._process.wait()
 
     def is_gone(self) -> bool:
-        """Whether it has ended; reads its exit status if so, which no zombie outlives."""
+        """Whether it has ended; if so, its exit status is read, so that it does not stay a zombie."""
         return self._process.poll() is not None
 
 
 class ShimPool:
-    """One waiting shim, and those that we started and must reap. Safe to use from two threads."""
+    """One waiting shim, and those that serve attempts and must be reaped. Safe to use from two threads."""
 
     def __init__(self, log: Path) -> None:
         self._log = log
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
         self._waiting: WaitingShim | None = None
-        self._at_work: list[WaitingShim] = []
+        self._serving: list[WaitingShim] = []
 
     def warm(self) -> None:
-        """See to it that a shim waits, and reap those that have ended. Raises OSError."""
+        """Start a waiting shim if there is none, and reap those that have ended. Raises OSError."""
         with self._lock:
             self._warm()
 
     def warm_soon(self) -> None:
-        """The same in a moment: an interpreter that starts now would slow down the job that has just been handed over."""
+        """The same after 0.1 s: an interpreter that starts now would slow down the job that has just been handed over."""
         if self._timer is None or not self._timer.is_alive():
             self._timer = threading.Timer(_WARM_AFTER_S, self._try_to_warm)
             self._timer.daemon = True
@@ -94,7 +94,7 @@ class ShimPool:
             self._warm()
             shim, self._waiting = self._waiting, None
             assert shim is not None
-            self._at_work.append(shim)
+            self._serving.append(shim)
             return shim
 
     def close(self) -> None:
@@ -108,11 +108,11 @@ class ShimPool:
                 self._waiting = None
 
     def _warm(self) -> None:
-        self._at_work = [shim for shim in self._at_work if not shim.is_gone()]
+        self._serving = [shim for shim in self._serving if not shim.is_gone()]
         if self._waiting is None or self._waiting.is_gone():
             self._waiting = WaitingShim(self._log)
 
     def _try_to_warm(self) -> None:
-        # Without one, the next attempt starts its own, and says what is wrong if it cannot.
+        # Without a waiting shim, `take` starts one for the next attempt and raises what is wrong.
         with suppress(OSError):
             self.warm()

@@ -1,8 +1,7 @@
-"""Worker events on disk until the dispatcher has committed them: events arrive, numbered wire messages leave.
+"""Worker events on disk until the dispatcher has committed them.
 
-One file per event, named by its number; numbers count up from 1 without a gap and are never used twice for one host, also
-when the spool is empty: then the counter file remembers. A file is there whole or not at all, and on the disk before
-anyone is told of it.
+One file per event, named by its number. Numbers count up from 1 without a gap and are never used twice for one host; when the
+spool is empty, the counter file remembers the last one. A file is written atomically and synced before its event is reported.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ class Spool:
     """The events of one host, in order. For one process at a time."""
 
     def __init__(self, folder: Path, host: str) -> None:
-        """Take up what an earlier process left. Raises OSError."""
+        """Read the events that an earlier process left. Raises OSError."""
         self._folder, self._host = folder, host
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._pending: dict[int, wire.Spooled] = {}
@@ -36,7 +35,7 @@ class Spool:
         return self._last
 
     def write(self, event: Event) -> int:
-        """Keep an event; its number. Raises OSError, then nothing was kept and the number is still free."""
+        """Write an event to disk and return its number. Raises OSError; then nothing was written and the number is still free."""
         name, body = codec.to_plain(event)
         message = wire.Spooled(self._host, self._last + 1, name, body)
         write_private(self._path(message.seq), msgspec.json.encode(message))
@@ -45,22 +44,22 @@ class Spool:
         return message.seq
 
     def unacknowledged(self) -> list[wire.Spooled]:
-        """The events that are kept, in order."""
+        """The events that are not known to be committed, in order."""
         return list(self._pending.values())
 
     def forget(self, upto: int) -> None:
-        """Events up to this number are committed. Raises OSError."""
+        """Delete the events up to number `upto`, which are committed. Raises OSError."""
         done = [seq for seq in self._pending if seq <= upto]
         if not done:
             return
-        # First, so that no crash in between can make a number start again.
+        # The counter first: a crash between the two must not let the numbering start again.
         write_private(self._folder / _COUNTER, str(self._last).encode())
         for seq in done:
             self._path(seq).unlink(missing_ok=True)
             del self._pending[seq]
 
     def at_least(self, committed: int) -> None:
-        """The dispatcher knows of events up to `committed`: should this folder have been lost, go on from there."""
+        """Continue the numbering after `committed`, the dispatcher's count, if this folder was lost. Raises OSError."""
         if committed > self._last and not self._pending:
             write_private(self._folder / _COUNTER, str(committed).encode())
             self._last = committed

@@ -23,7 +23,7 @@ from gpuq_workers.backend import open_backend
 from gpuq_workers.measuring.progress import hook_environment, read_progress
 from gpuq_workers.shim.mps import PIPES
 
-from gpuq.adapters.devices import Backend, Resident
+from gpuq.adapters.devices import Backend, ResidentProcess
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId
 from gpuq.settings import Devices, load
@@ -173,7 +173,7 @@ def _peaks(plan: Plan, words: Sequence[str], room: Room, backend: Backend) -> Fa
         process = subprocess.Popen(
             [sys.executable, *words, "--seconds", f"{plan.train_s / 2:g}"], env=env, stdout=output
         )
-        me = Resident(AttemptId(JobId(1), 1), process.pid, (device,))
+        me = ResidentProcess(AttemptId(JobId(1), 1), process.pid, (device,))
         read: list[int] = []
         try:
             while process.poll() is None:

@@ -1,18 +1,16 @@
-"""Devices made of CPU cores: jobs are pinned to them, really contend, and are measured through /proc.
+"""Devices made of CPU cores: jobs are pinned to them, really contend for them, and are measured through /proc.
 
-Arrives: the settings, and at each look the residents' process trees. Leaves: readings and usage as for a GPU.
-A device's utilisation is the busy share of its cores; a resident's is the CPU time of its tree, children it waited for
-included. Its energy is that of the machine's processors times its part of the time that all cores were busy.
+A device's utilisation is the busy share of its cores; a resident's is the CPU time of its process tree, reaped children
+included. A resident's energy is that of the machine's processors times its share of all cores' busy time.
 
-Memory. The devices together promise `cpu_memory_fraction` of the machine, or of the tightest cgroup limit above us.
-What other processes use is on no device until it outgrows the rest of the machine; beyond that it is foreign on every
-device alike, and no device shows more free memory than the machine has: one that is used up admits nobody. Page cache
-that can be given back counts as free.
+Memory. The devices together offer `cpu_memory_fraction` of the machine, or of the tightest cgroup limit above us. Other programs'
+memory is charged to no device until it exceeds the rest of the machine; what exceeds it is foreign memory on every device. No
+device shows more free memory than the machine has. Page cache that can be reclaimed counts as free.
 
-Foreign load is what the cores of a device were busy with beside gpuq's jobs. It only matters where a job would have used the
-core itself, and the kernel counts that: the time in which a thread was ready to run and had no core. So the most that others can
-have taken of a job's time is the smaller of the time for which they ran and the time for which the job waited, its own waiting
-behind its own threads or a partner's included. Time that a hypervisor gave to another machine counts as taken too.
+Foreign load is the time for which the cores of a device ran anything but gpuq's jobs. It only costs a job something where the
+job would have used the core itself, and the kernel counts that: the time in which a thread was ready to run and had no core. So
+others took at most the smaller of the time for which they ran and the time for which the job waited; the latter includes
+waiting for its own threads or a partner's. Time that a hypervisor gave to another machine counts as taken too.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ import psutil
 
 from gpuq.adapters.cpu.rapl import Rapl
 from gpuq.adapters.cpu.trees import KERNEL_COUNTS_WAITING, Trees, read_proc
-from gpuq.adapters.devices import Fault, Placement, Resident, Snapshot, Usage
+from gpuq.adapters.devices import DriverFault, Placement, ResidentProcess, ResidentUsage, Snapshot
 from gpuq.core.measuring.measurement import HELD_BACK_LIMIT
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId, Reading
@@ -38,12 +36,12 @@ from gpuq.settings import Devices, Settings
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _FOREIGN_MEAN_S = 20.0
-# With less foreign load than this, in cores, waiting is not looked at. Half of what counts over several looks.
+# Below this foreign load, in cores, waiting is not measured. It is half of the limit that applies to means over looks.
 _FOREIGN_FROM = HELD_BACK_LIMIT / 2
 
 
 def open_backend(settings: Settings) -> CpuBackend:
-    """The cores this process may use, as devices. Raises BadSettings when there are too few for what is asked."""
+    """The cores that this process may use, as devices. Raises BadSettings if there are too few for the settings."""
     shares = _share_out(sorted(os.sched_getaffinity(0)), settings.devices)
     total = machine_memory().total
     promised = int(total * settings.devices.cpu_memory_fraction)
@@ -57,29 +55,29 @@ def open_backend(settings: Settings) -> CpuBackend:
     return CpuBackend(cores, total - promised)
 
 
-def _share_out(cores: Sequence[int], asked: Devices) -> list[tuple[int, ...]]:
-    each = asked.cpu_cores or len(cores) // max(1, asked.cpu_count)
-    if asked.cpu_count < 1 or each < 1 or each * asked.cpu_count > len(cores):
+def _share_out(cores: Sequence[int], settings: Devices) -> list[tuple[int, ...]]:
+    each = settings.cpu_cores or len(cores) // max(1, settings.cpu_count)
+    if settings.cpu_count < 1 or each < 1 or each * settings.cpu_count > len(cores):
         raise BadSettings(
-            f"{asked.cpu_count} CPU devices of {asked.cpu_cores or 'at least 1'} cores do not fit "
+            f"{settings.cpu_count} CPU devices of {settings.cpu_cores or 'at least 1'} cores do not fit "
             f"the {len(cores)} cores this process may use.",
             fix="Change `cpu_count` or `cpu_cores` under [devices].",
         )
-    if not 0 < asked.cpu_memory_fraction <= 1:
-        raise BadSettings(f"`cpu_memory_fraction` must be above 0 and at most 1, not {asked.cpu_memory_fraction}.")
-    return [tuple(cores[index * each : (index + 1) * each]) for index in range(asked.cpu_count)]
+    if not 0 < settings.cpu_memory_fraction <= 1:
+        raise BadSettings(f"`cpu_memory_fraction` must be above 0 and at most 1, not {settings.cpu_memory_fraction}.")
+    return [tuple(cores[index * each : (index + 1) * each]) for index in range(settings.cpu_count)]
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
-    """The machine's memory, or that of the tightest cgroup we are under: bytes in all, bytes still to be had."""
+class MachineMemory:
+    """Bytes of the machine, or of the tightest cgroup above us: in total, and still available."""
 
     total: int
     available: int
 
 
-class Ticks(NamedTuple):
-    """How a core spent its time since the machine started, in clock ticks. `stolen`: a hypervisor ran others on it."""
+class CoreTicks(NamedTuple):
+    """How a core spent its time since boot, in clock ticks. `stolen`: a hypervisor ran other machines on it."""
 
     busy: int
     stolen: int
@@ -88,10 +86,10 @@ class Ticks(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """What the cores of one device did between two looks, in percent; `stolen` is no part of `busy`.
+    """What the cores of one device did between two looks, in percent; `stolen` is not part of `busy`.
 
-    `foreign` is what is busy without gpuq's jobs: a little below zero where the two are measured unevenly, and None in the second
-    in which a job comes or goes, when they cannot be told apart.
+    `foreign` is `busy` without gpuq's jobs: slightly negative where the two are measured at different moments, and None in the
+    second in which a job starts or ends, when they cannot be separated.
     """
 
     busy: float
@@ -101,10 +99,10 @@ class _Load:
 
 @dataclass(slots=True)
 class _Look:
-    """What one look saw, for the next to take differences from."""
+    """The counters of one look, from which the next takes differences."""
 
     at: float
-    ticks: Mapping[int, Ticks]
+    ticks: Mapping[int, CoreTicks]
     joules: float | None = None
     cpu_seconds: dict[AttemptId, float] = field(default_factory=dict)
     residents: dict[DeviceId, frozenset[AttemptId]] = field(default_factory=dict)
@@ -112,14 +110,14 @@ class _Look:
 
 
 class CpuBackend:
-    """See `devices.Backend`. `unpromised` is the memory in bytes that others may use before it counts."""
+    """A `devices.Backend`. `unpromised`: bytes that other programs may use before their memory counts as foreign."""
 
     def __init__(
         self,
         cores: Mapping[Device, tuple[int, ...]],
         unpromised: int,
         clock: Callable[[], float] = time.monotonic,
-        memory: Callable[[], Memory] | None = None,
+        memory: Callable[[], MachineMemory] | None = None,
         energy: Callable[[], float | None] | None = None,
     ) -> None:
         self._devices = tuple(cores)
@@ -136,15 +134,15 @@ class CpuBackend:
         return self._devices
 
     def placement(self, devices: Sequence[DeviceId]) -> Placement:
-        """The cores to pin to. GPUs are hidden; thread counts are not set, since libraries follow the pinning."""
+        """The cores to pin to. GPUs are hidden. Thread counts are not set, because libraries follow the pinning."""
         for device in devices:
             if device not in self._cores:
                 raise NotFound(f"There is no device {device} on this host.", fix="`gpuq gpus` lists the devices.")
         cores = sorted(core for device in devices for core in self._cores[device])
         return Placement({"CUDA_VISIBLE_DEVICES": ""}, tuple(cores))
 
-    def read(self, now: float, residents: Sequence[Resident]) -> Snapshot:
-        """One look; utilisation is None at the first, which has nothing to take a difference from."""
+    def read(self, now: float, residents: Sequence[ResidentProcess]) -> Snapshot:
+        """Take readings. Utilisation is None at the first look, which has no earlier counters to compare with."""
         look = _Look(self._clock(), _core_ticks(), self._energy())
         usage = {resident.attempt: self._usage(resident, look) for resident in residents}
         self._trees.end_look()
@@ -165,27 +163,27 @@ class CpuBackend:
         self._last = look
         return Snapshot(readings, usage)
 
-    def faults(self) -> Sequence[Fault]:
-        """Nobody reports any."""
+    def faults(self) -> Sequence[DriverFault]:
+        """CPU cores report no errors."""
         return ()
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing is open."""
 
-    def _usage(self, resident: Resident, look: _Look) -> Usage:
+    def _usage(self, resident: ResidentProcess, look: _Look) -> ResidentUsage:
         tree = self._trees.read(resident.root_pid, look.at)
         if tree is None:
-            return Usage(None, None)
-        # Of a job on several devices each has an even part. Without memory it is ending.
+            return ResidentUsage(None, None)
+        # Each device of a job on several has an even part. A tree without memory is ending.
         memory = tree.memory_bytes // len(resident.devices) or None
         look.cpu_seconds[resident.attempt] = tree.cpu_seconds
         before = self._last.cpu_seconds.get(resident.attempt) if self._last else None
         cores = sum(len(self._cores.get(device, ())) for device in resident.devices)
         if self._last is None or before is None or look.at <= self._last.at or not cores:
-            return Usage(memory, None, memory_is_estimate=tree.memory_is_estimate)
-        # A tree's time can fall: a child that nobody waits for takes its time with it.
+            return ResidentUsage(memory, None, memory_is_estimate=tree.memory_is_estimate)
+        # A tree's time can decrease: the time of a child that ends unreaped is lost.
         spent = max(0.0, look.cpu_seconds[resident.attempt] - before)
-        return Usage(
+        return ResidentUsage(
             memory,
             100 * spent / ((look.at - self._last.at) * cores),
             self._joules(spent, look),
@@ -193,7 +191,7 @@ class CpuBackend:
         )
 
     def _joules(self, spent: float, look: _Look) -> float | None:
-        """The part of the processors' energy that goes with so many seconds of one core, of all that were spent."""
+        """The part of the processors' energy for `spent` seconds of one core, of all busy core seconds since the last look."""
         if look.joules is None or self._last is None:
             return None
         before = self._last.ticks
@@ -202,9 +200,9 @@ class CpuBackend:
         return look.joules * spent / whole if whole > 0 else 0.0
 
     def _foreign_memory(self, used: Mapping[DeviceId, int | None]) -> dict[DeviceId, int]:
-        """Bytes of each device that others use up: an even part, and never less than leaves what is still to be had.
+        """Bytes of foreign memory on each device: an even part, and at least so much that the available memory is not exceeded.
 
-        What residents use beyond their own device's share belongs to the others.
+        What residents use beyond their own device's memory counts as foreign on the others.
         """
         memory = self._memory()
         own = {device.id: min(used[device.id] or 0, device.total_memory) for device in self._devices}
@@ -212,8 +210,8 @@ class CpuBackend:
         part = max(0, others - self._unpromised) // len(self._devices)
         return {d.id: max(part, d.total_memory - own[d.id] - memory.available) for d in self._devices}
 
-    def _load(self, device: DeviceId, look: _Look, usage: Mapping[AttemptId, Usage]) -> _Load | None:
-        """None at the first look, and when a core was taken offline."""
+    def _load(self, device: DeviceId, look: _Look, usage: Mapping[AttemptId, ResidentUsage]) -> _Load | None:
+        """What the device's cores did since the last look; None at the first look and after a core went offline."""
         if self._last is None:
             return None
         busy = stolen = total = 0
@@ -229,13 +227,13 @@ class CpuBackend:
         busy_pct, stolen_pct = 100 * max(0, busy) / total, 100 * max(0, stolen) / total
         shares = [usage[attempt].utilization_pct for attempt in look.residents[device]]
         known = [share for share in shares if share is not None]
-        told_apart = self._last.residents[device] == look.residents[device] and len(known) == len(shares)
-        return _Load(busy_pct, stolen_pct, busy_pct - sum(known) if told_apart else None)
+        separable = self._last.residents[device] == look.residents[device] and len(known) == len(shares)
+        return _Load(busy_pct, stolen_pct, busy_pct - sum(known) if separable else None)
 
     def _smoothed_foreign(self, device: DeviceId, load: _Load | None, look: _Look) -> float | None:
-        """What others use of the device, as the mean of the last while: a command that runs for a moment is not a partner.
+        """Foreign utilisation as an exponential mean over 20 s, so that a command that runs for a moment blocks no start.
 
-        While residents come and go, the value before stands.
+        While residents start or end, the previous value is kept.
         """
         if load is None or self._last is None:
             return None
@@ -248,12 +246,12 @@ class CpuBackend:
         return before + (now - before) * (1 - math.exp((self._last.at - look.at) / _FOREIGN_MEAN_S))
 
     def _with_foreign(
-        self, resident: Resident, usage: Usage, loads: Mapping[DeviceId, _Load | None], look: _Look
-    ) -> Usage:
-        """The usage with the foreign load on the resident's devices, and for which part of its time the job was held back.
+        self, resident: ResidentProcess, usage: ResidentUsage, loads: Mapping[DeviceId, _Load | None], look: _Look
+    ) -> ResidentUsage:
+        """The usage with `foreign_load` and `held_back` of the resident's devices.
 
-        A job whose threads take turns loses all of their waiting; one whose threads run side by side loses what they waited
-        in the mean, or what the one of them that waited longest did.
+        A job whose threads take turns loses all of their waiting. One whose threads run side by side loses their mean waiting,
+        or that of the thread that waited longest.
         """
         cores = {device: len(self._cores[device]) for device in resident.devices if device in self._cores}
         lately = sum((look.foreign[device] or 0.0) / 100 * n for device, n in cores.items())
@@ -276,8 +274,8 @@ class CpuBackend:
         return replace(usage, foreign_load=sum(ran) + stolen, held_back=min(1.0, held_back))
 
 
-def _memory_of(residents: Sequence[Resident], usage: Mapping[AttemptId, Usage]) -> int | None:
-    """The residents' bytes on one device; None if one cannot be read."""
+def _memory_of(residents: Sequence[ResidentProcess], usage: Mapping[AttemptId, ResidentUsage]) -> int | None:
+    """The sum of the residents' bytes on one device; None if one of them is unknown."""
     parts = [usage[resident.attempt].memory_bytes for resident in residents]
     known = [memory for memory in parts if memory is not None]
     return sum(known) if len(known) == len(parts) else None
@@ -286,8 +284,8 @@ def _memory_of(residents: Sequence[Resident], usage: Mapping[AttemptId, Usage]) 
 # --- the machine ---------------------------------------------------------------------------------------------------
 
 
-def _core_ticks() -> dict[int, Ticks]:
-    """The ticks of each core. Not psutil's: its list has no core numbers and leaves offline ones out."""
+def _core_ticks() -> dict[int, CoreTicks]:
+    """The ticks of each core, from /proc/stat: psutil's list has no core numbers and leaves offline cores out."""
     cores = {}
     for line in Path("/proc/stat").read_bytes().splitlines():
         name, *values = line.split()
@@ -295,23 +293,27 @@ def _core_ticks() -> dict[int, Ticks]:
             break
         if name != b"cpu":
             ticks = [int(value) for value in values[:8]]
-            waiting, stolen, total = ticks[3] + ticks[4], ticks[7], sum(ticks)  # idle, and idle while a disk works
-            cores[int(name[3:])] = Ticks(total - waiting - stolen, stolen, total)
+            waiting, stolen, total = (
+                ticks[3] + ticks[4],
+                ticks[7],
+                sum(ticks),
+            )  # idle, and idle while waiting for a disk
+            cores[int(name[3:])] = CoreTicks(total - waiting - stolen, stolen, total)
     return cores
 
 
-def machine_memory() -> Memory:
-    """What this process could have: the machine's memory, or the cgroup's that leaves the least."""
+def machine_memory() -> MachineMemory:
+    """The memory that this process could have: the machine's, or less by a cgroup limit."""
     machine = psutil.virtual_memory()
     total, available = machine.total, machine.available
     for limit, used in _cgroup_memory():
         total = min(total, limit)
         available = min(available, max(0, limit - used))
-    return Memory(total, min(total, available))
+    return MachineMemory(total, min(total, available))
 
 
 def _cgroup_memory() -> Iterator[tuple[int, int]]:
-    """Limit and use of each memory cgroup above us, without the page cache that can be given back."""
+    """(limit, use) in bytes of each memory cgroup above us; reclaimable page cache is not counted as used."""
     for line in read_proc("/proc/self/cgroup").decode().splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == "":

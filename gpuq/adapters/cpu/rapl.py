@@ -1,8 +1,7 @@
-"""The energy of the machine's processors, from the kernel's powercap files (RAPL). Joules leave; None where they cannot be
-read.
+"""The energy of the machine's processors, from the kernel's powercap files (RAPL).
 
-Since 2020 the counters are for root alone (CVE-2020-8694), so a worker service that runs as another user gets None. Only
-whole packages are counted: what is below them is in them. The counters begin anew at a number that each zone names.
+Since 2020 only root may read the counters (CVE-2020-8694), so a worker service that runs as another user gets None. Only whole
+packages are counted, because their subzones are included. A counter wraps around at `max_energy_range_uj` of its zone.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ _POWERCAP = Path("/sys/class/powercap")
 
 
 class Rapl:
-    """All packages together, from look to look."""
+    """The sum over all packages, between two calls."""
 
     def __init__(self, root: Path = _POWERCAP) -> None:
         self._zones = [
@@ -22,7 +21,7 @@ class Rapl:
         self._before: dict[Path, int] = {}
 
     def spent(self) -> float | None:
-        """Joules since the last look; None at the first, and where a package cannot be read."""
+        """Joules since the last call; None at the first call and where a package cannot be read."""
         now = {zone: _number(zone / "energy_uj") for zone in self._zones}
         known = {zone: value for zone, value in now.items() if value is not None}
         before, self._before = self._before, known

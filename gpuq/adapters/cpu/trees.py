@@ -1,11 +1,11 @@
-"""Process trees read from /proc: how much memory they hold, how much CPU time they had, and how long they waited for a core.
+"""Process trees read from /proc: their memory, their CPU time, and how long their threads waited for a core.
 
-Memory is anonymous plus shared memory (tmpfs, System V), not files: pages of libraries and of mapped files are left out, because
-processes share them and the kernel can drop them. A single process is read from /proc/PID/status, in 12 microseconds. Forked
-processes share pages, so the sum of theirs counts such a page once for each; `smaps_rollup` divides it among its users, but takes
-milliseconds for a process of some gigabytes and holds its memory lock meanwhile. So a tree of several large processes is read
-exactly when its processes change and every few seconds, for at most half a percent of a core; between, the difference that was
-found is subtracted from the quick figures. What such a tree holds right after a change may be told only as an estimate.
+Memory is anonymous plus shared memory (tmpfs, System V). Pages of files are left out, because processes share them and the kernel
+can drop them. A single process is read from /proc/PID/status, in 12 microseconds. Forked processes share pages, so summing theirs
+counts a shared page once per process. `smaps_rollup` divides it among its users, but takes milliseconds for a process of some
+gigabytes and holds its memory lock meanwhile. So a tree of several large processes is read exactly when its processes change and
+every few seconds, for at most half a percent of a core; in between, the difference found then is subtracted from the quick
+values. Right after a change, the memory of such a tree may be only an estimate.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _EXACT_COST_LIMIT = 0.005
 _EXACT_ABOVE_BYTES = 16 * 2**20
 
 _Key = tuple[int, int]
-"""A process: pid, and its start in ticks."""
+"""(pid, start ticks)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TreeUsage:
-    """Bytes and CPU seconds of a tree, those of ended children that it waited for included.
+    """Bytes and CPU seconds of a tree; the seconds include reaped children.
 
-    `memory_is_estimate`: its processes have changed and share pages, and what they share is not known yet.
+    `memory_is_estimate`: its processes have changed and share pages, and how many is not known yet.
     """
 
     memory_bytes: int
@@ -42,7 +42,7 @@ class TreeUsage:
 
 @dataclass(slots=True)
 class _Exact:
-    """The latest exact reading of a tree: of which processes, and how much of each one's quick figure is its relatives'."""
+    """The latest exact reading of a tree. `shared`: bytes of each process's quick value that are counted for another one."""
 
     shared: dict[_Key, int] = field(default_factory=dict)
     read_at: float = -math.inf
@@ -50,7 +50,7 @@ class _Exact:
 
 
 class Trees:
-    """Reads trees, look by look. `cost_clock` is the time that exact readings are accounted in."""
+    """Reads trees, look by look. `cost_clock` measures what exact readings cost."""
 
     def __init__(self, cost_clock: Callable[[], float] = time.perf_counter) -> None:
         self._cost_clock = cost_clock
@@ -59,7 +59,7 @@ class Trees:
         self._seen: set[int] = set()
 
     def read(self, root: int, at: float) -> TreeUsage | None:
-        """The tree under the process `root` at the monotonic time `at`; None when the root is gone."""
+        """The tree of the process `root` at monotonic time `at`; None if the root is gone."""
         found = [(pid, process) for pid in _descendants(root) if (process := _read_process(pid)) is not None]
         if not found or found[0][0] != root:
             return None
@@ -75,9 +75,10 @@ class Trees:
         return TreeUsage(memory, seconds, memory_is_estimate=exact.shared.keys() != large.keys())
 
     def waited(self, root: int) -> tuple[float, float] | None:
-        """Seconds that threads of the tree were ready to run and had no core, since this was last asked: of all, of the worst.
+        """Seconds since the last call in which threads of the tree were ready to run and had no core: (sum, largest of one
+        thread).
 
-        None at the first time, and where the kernel does not count it.
+        None at the first call, and where the kernel does not count it.
         """
         now = {
             int(thread): int(fields[1])
@@ -92,18 +93,18 @@ class Trees:
         return sum(each), max(each)
 
     def stop_waiting(self, root: int) -> None:
-        """Forget what `waited` last saw: the time until it is asked again is of no interest."""
+        """Discard the counters of `waited`: the time until its next call is not to be counted."""
         self._delays.pop(root, None)
 
     def end_look(self) -> None:
-        """Forget the trees that were not read since the last call."""
+        """Discard the state of trees that were not read since the last call."""
         for kept in (self._exact, self._delays):
             for root in kept.keys() - self._seen:
                 kept.pop(root)
         self._seen = set()
 
     def _exact_for(self, root: int, large: dict[_Key, int], at: float) -> _Exact:
-        """The latest exact reading of these processes, taken anew where one is due and the last one is paid for."""
+        """An exact reading of these processes; a new one if it is due and the cost limit allows it."""
         exact = self._exact.setdefault(root, _Exact())
         changed = exact.shared.keys() != large.keys()
         if at < exact.read_at + max(exact.cost_s / _EXACT_COST_LIMIT, 0.0 if changed else _EXACT_EVERY_S):
@@ -116,7 +117,7 @@ class Trees:
 
 
 def _descendants(root: int) -> Iterator[int]:
-    """The process and everything under it, parents first."""
+    """The process and all below it, parents first."""
     waiting = [root]
     while waiting:
         pid = waiting.pop()
@@ -143,7 +144,7 @@ def _threads(pid: int) -> list[str]:
 
 
 def _read_process(pid: int) -> tuple[int, int, float] | None:
-    """Start time in ticks, bytes, CPU seconds with those of the children it waited for; None when it is gone."""
+    """(start ticks, bytes, CPU seconds with reaped children); None if the process is gone."""
     fields = read_proc(f"/proc/{pid}/stat").rpartition(b")")[2].split()
     if len(fields) < 20:
         return None
@@ -153,7 +154,7 @@ def _read_process(pid: int) -> tuple[int, int, float] | None:
 
 
 def _exact_bytes(pid: int) -> int | None:
-    """Anonymous and shared memory with each shared page split among its users; None where the kernel does not tell."""
+    """Bytes of anonymous and shared memory, each shared page divided among its users; None if the kernel does not say."""
     rollup = read_proc(f"/proc/{pid}/smaps_rollup")
     if b"\nPss_Anon:" not in rollup:
         return None
@@ -161,13 +162,13 @@ def _exact_bytes(pid: int) -> int | None:
 
 
 def _kilobytes(text: bytes, name: bytes) -> int:
-    """The bytes that the line `name` gives in kB; 0 without such a line, as for a process that is ending."""
+    """The value of the line `name`, given in kB, in bytes; 0 without such a line, as in a process that is ending."""
     start = text.find(name)
     return int(text[start + len(name) :].split(None, 1)[0]) * 1024 if start >= 0 else 0
 
 
 def read_proc(path: str) -> bytes:
-    """A file of /proc, empty when it is gone. Bare calls: this is read dozens of times a second."""
+    """The content of a /proc file, empty if it is gone. Plain system calls, because it is called dozens of times a second."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

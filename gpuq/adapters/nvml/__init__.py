@@ -1,1 +1,1 @@
-"""NVIDIA GPUs through the driver's management library."""
+"""NVIDIA GPUs through NVML, the driver's management library. `backend.py` puts the other modules together."""

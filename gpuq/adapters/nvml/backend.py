@@ -1,19 +1,18 @@
-"""NVIDIA GPUs through NVML (`pynvml`, nvidia-ml-py), which only this module and those named `nvml_*` beside it import.
+"""NVIDIA GPUs through NVML (`pynvml` of nvidia-ml-py, imported only in this package).
 
-Arrives: at each look the residents' process trees. Leaves: readings, usage, and the errors that the driver reported. What a
-GPU does not support is None; a GPU that fails is left out of the readings and logged once, and tried again at the next
-look, while the others go on. One that had a fatal error is read, but says that it is unwell. docs/devices.md has every call
-and what it is None for.
+What a GPU does not support is None. A GPU that fails is left out of the readings, logged once and tried again at the next look,
+while the others continue. One that had a fatal error is read, but reported as unwell. docs/devices.md lists every call and
+where it returns None.
 
-Costs. A look asks each GPU about a dozen quick questions (2 to 15 microseconds each were seen) and, only every ten seconds,
-for its graphics processes. Handles are fetched once.
+Cost. A look makes about a dozen calls per GPU (2 to 15 microseconds each, measured); graphics processes are only listed every ten
+seconds. Handles are fetched once.
 
-Memory is the driver's: what it reserves for itself is not ours to promise. A job's is that of its processes; every other
-process is foreign. Utilisation of a job that is alone on its GPU is the GPU's; beside others it is the driver's figure per
-process. MIG slices are devices of their own: their utilisation comes from GPM, so from Hopper on, and never per process.
+Memory: what the driver reserves for itself is not offered to jobs. A job's memory is that of its processes; every other process
+is foreign. The utilisation of a job alone on its GPU is the GPU's; beside others it is the driver's value per process. MIG slices
+are devices of their own. Their utilisation comes from GPM, so from Hopper on, and never per process.
 
-The way of sharing is MPS where a process is an MPS client, or is the MPS server; else the driver slices time. A server
-that a site runs starts with its first client: until then such a GPU counts as sliced. Ours is started beforehand.
+A GPU is shared through MPS where a process is an MPS client or the MPS server, else by time-slicing. A server that a site runs
+starts with its first client, and until then its GPU counts as time-sliced. Our own is started beforehand.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ from typing import Any
 
 import pynvml
 
-from gpuq.adapters.devices import Fault, Placement, Resident, Snapshot
-from gpuq.adapters.nvml.calls import Failed, ask, wonder
+from gpuq.adapters.devices import DriverFault, Placement, ResidentProcess, Snapshot
+from gpuq.adapters.nvml.calls import Failed, ask, ask_or_none
 from gpuq.adapters.nvml.energy import DeviceEnergy
 from gpuq.adapters.nvml.faults import Events, Health, address
 from gpuq.adapters.nvml.gpm import Gpm
-from gpuq.adapters.nvml.processes import Processes, computing, numbers_are_the_hosts, owners
-from gpuq.adapters.nvml.sharing import Level, Seen, Share, usage_of
+from gpuq.adapters.nvml.processes import Processes, computing, in_host_pid_namespace, owners
+from gpuq.adapters.nvml.sharing import Baseline, GpuObservation, GpuShares, usage_of
 from gpuq.adapters.nvml.vitals import read_vitals
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.device_names import label
@@ -45,7 +44,7 @@ _UNSEEN_LOOKS = 3
 
 
 def open_backend(settings: Settings) -> NvmlBackend:
-    """The GPUs of this host. Raises Unreachable without a driver, or with one that knows no GPU."""
+    """The GPUs of this host. Raises Unreachable without a driver or without a GPU, BadSettings for a wrong MPS share."""
     try:
         pynvml.nvmlInit()
         gpus = list(_find_gpus(HostId(settings.worker.host)))
@@ -59,13 +58,13 @@ def open_backend(settings: Settings) -> NvmlBackend:
             "The NVIDIA driver answers, but no GPU does.",
             fix='See what `nvidia-smi` says; or set `backend = "cpu"` under [devices].',
         )
-    if not numbers_are_the_hosts():
-        _log.warning("this container has process numbers of its own: what jobs that share a GPU use may stay unknown")
+    if not in_host_pid_namespace():
+        _log.warning("this container has its own pid namespace: the usage of jobs that share a GPU may stay unknown")
     return NvmlBackend(gpus, _client_environment(settings))
 
 
 def _client_environment(settings: Settings) -> dict[str, str]:
-    """What makes a job a client of our MPS; nothing without it."""
+    """Variables that make a job a client of our MPS; empty without `mps` in the settings. Raises BadSettings."""
     if not settings.devices.mps:
         return {}
     share = settings.devices.mps_thread_pct
@@ -77,7 +76,7 @@ def _client_environment(settings: Settings) -> dict[str, str]:
 
 @dataclass(slots=True)
 class _Gpu:
-    """One device, its handles, and what is remembered of it from look to look. `parent` is a slice's whole GPU."""
+    """One device, its handles, and its state between looks. `parent`: the whole GPU of a MIG slice, None for a whole GPU."""
 
     device: Device
     handle: Any
@@ -87,23 +86,23 @@ class _Gpu:
     gpm: Gpm
     health: Health
     energy: DeviceEnergy = field(default_factory=DeviceEnergy)
-    level: Level | None = None
+    baseline: Baseline | None = None
     processes_visible: bool | None = None
     unseen_looks: int = 0
     failed: bool = False
 
     @property
     def whole(self) -> Any:
-        """The handle of the whole GPU."""
+        """The handle of the whole GPU, also for a slice."""
         return self.handle if self.parent is None else self.parent
 
-    def take(self, share: Share) -> None:
-        """Remember of a look what later ones need."""
-        self.level = share.level
+    def remember(self, share: GpuShares) -> None:
+        """Keep what later looks need of this one."""
+        self.baseline = share.baseline
         shown = share.shows_ours
         if shown is not None:
             self.unseen_looks = 0 if shown else self.unseen_looks + 1
-            # One look may fall between a job's first memory and its entry in the list of processes.
+            # A look may come between a job's first allocation and its entry in the list of processes.
             self.processes_visible = shown or (False if self.unseen_looks >= _UNSEEN_LOOKS else self.processes_visible)
 
 
@@ -117,7 +116,7 @@ def _find_gpus(host: HostId) -> Iterator[_Gpu]:
             else:
                 yield _gpu(handle, None, str(index), host)
         except (Failed, pynvml.NVMLError) as error:
-            _log.warning("GPU %d is left out: %s", index, error)
+            _log.warning("GPU %d is left out: %s", index, error, extra={"action": "skip_gpu"})
 
 
 def _find_slices(parent: object, gpu: int, host: HostId) -> Iterator[_Gpu]:
@@ -129,8 +128,8 @@ def _find_slices(parent: object, gpu: int, host: HostId) -> Iterator[_Gpu]:
 
 def _gpu(handle: Any, parent: Any, index: str, host: HostId) -> _Gpu:
     whole = handle if parent is None else parent
-    # Without its number a slice's counters cannot be asked for, and the whole GPU's are not its own.
-    instance = None if parent is None else wonder(pynvml.nvmlDeviceGetGpuInstanceId, handle)
+    # Without its instance id a slice's counters cannot be read, and the whole GPU's are not its own.
+    instance = None if parent is None else ask_or_none(pynvml.nvmlDeviceGetGpuInstanceId, handle)
     gpm = Gpm(whole if parent is None or instance is not None else None, instance)
     processes = Processes(handle, parent is not None)
     return _Gpu(_describe(handle, index, host), handle, parent, instance, processes, gpm, Health(whole))
@@ -146,16 +145,16 @@ def _describe(handle: object, index: str, host: HostId) -> Device:
 
 
 def _memory(handle: object) -> Any:
-    """Totals in bytes. Old drivers only know the first version, which counts their own share as used."""
+    """NVML's memory struct, in bytes. Old drivers only know version 1, which counts the driver's own share as used."""
     memory = ask(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2)
     return memory if memory is not None else ask(pynvml.nvmlDeviceGetMemoryInfo, handle)
 
 
 class NvmlBackend:
-    """See `devices.Backend`."""
+    """A `devices.Backend`."""
 
     def __init__(self, gpus: Sequence[_Gpu], mps: Mapping[str, str] | None = None) -> None:
-        """`mps`: the variables of its clients."""
+        """`mps`: the variables that make a job an MPS client."""
         self._mps = mps or {}
         self._gpus = {gpu.device.id: gpu for gpu in gpus}
         self._events = Events()
@@ -166,39 +165,39 @@ class NvmlBackend:
             gpu.health.start(time.time())
 
     def devices(self) -> tuple[Device, ...]:
-        """The GPUs and slices, in the driver's order, shared as at the latest look."""
+        """The GPUs and slices in the driver's order; `sharing` is as of the latest look."""
         return tuple(gpu.device for gpu in self._gpus.values())
 
     def placement(self, devices: Sequence[DeviceId]) -> Placement:
-        """The devices by UUID, which stays the same whatever order a library counts GPUs in."""
+        """The devices by UUID, which do not depend on the order in which a library counts GPUs."""
         for device in devices:
             if device not in self._gpus:
                 raise NotFound(f"There is no device {device} on this host.", fix="`gpuq gpus` lists the devices.")
         env = {"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": ",".join(devices)}
-        # One MPS daemon serves whole GPUs; each slice would need one of its own.
+        # One MPS daemon serves whole GPUs; each MIG slice would need its own.
         mps = {} if any(self._gpus[device].parent is not None for device in devices) else self._mps
         return Placement({**env, **mps}, None)
 
-    def faults(self) -> Sequence[Fault]:
-        """The driver's errors since this was last asked. One that names no slice is every slice's."""
+    def faults(self) -> Sequence[DriverFault]:
+        """The driver's errors since the last call. An error that names no slice is reported for every slice."""
         now, found = time.time(), []
         for whole, xid, instance in self._events.take():
             for gpu in self._gpus.values():
                 if address(gpu.whole) == whole and (instance is None or gpu.instance in (None, instance)):
                     gpu.health.note(xid, now)
-                    found.append(Fault(gpu.device.id, xid))
+                    found.append(DriverFault(gpu.device.id, xid))
         return found
 
-    def read(self, now: float, residents: Sequence[Resident]) -> Snapshot:
-        """One look at every GPU that answers."""
+    def read(self, now: float, residents: Sequence[ResidentProcess]) -> Snapshot:
+        """Take readings of every GPU that answers."""
         seen = {device: look for device, gpu in self._gpus.items() if (look := _look(gpu, now)) is not None}
         found = owners({pid for look in seen.values() for pid in look.processes or ()}, residents)
         shares = {}
         for device, look in seen.items():
             gpu, here = self._gpus[device], [one.attempt for one in residents if device in one.devices]
-            share = shares[device] = Share(look, found, here, gpu.level)
-            share.settle()
-            gpu.take(share)
+            share = shares[device] = GpuShares(look, found, here, gpu.baseline)
+            share.divide_energy()
+            gpu.remember(share)
         readings = {
             device: share.reading(now, self._gpus[device].processes_visible) for device, share in shares.items()
         }
@@ -213,30 +212,33 @@ class NvmlBackend:
         try:
             pynvml.nvmlShutdown()
         except pynvml.NVMLError as error:
-            _log.info("the NVIDIA driver did not take its leave: %s", error)
+            _log.info("the NVIDIA driver did not shut down cleanly: %s", error)
 
 
 # --- one GPU -------------------------------------------------------------------------------------------------------
 
 
-def _look(gpu: _Gpu, now: float) -> Seen | None:
+def _look(gpu: _Gpu, now: float) -> GpuObservation | None:
     try:
         seen, sharing = _see(gpu, now)
     except Failed as error:
         if not gpu.failed:
-            _log.error("%s does not answer and gets no jobs until it does: %s", label(gpu.device), error)
+            name = label(gpu.device)
+            _log.error(
+                "%s does not answer and gets no jobs until it does: %s", name, error, extra={"action": "gpu_failed"}
+            )
         gpu.failed = True
         return None
     if gpu.failed:
-        _log.warning("%s answers again", label(gpu.device))
+        _log.warning("%s answers again", label(gpu.device), extra={"action": "gpu_recovered"})
     gpu.failed = False
     if sharing != gpu.device.sharing:
         gpu.device = replace(gpu.device, sharing=sharing)
     return seen
 
 
-def _see(gpu: _Gpu, now: float) -> tuple[Seen, str | None]:
-    """What the GPU says, and how those on it share it. Raises Failed."""
+def _see(gpu: _Gpu, now: float) -> tuple[GpuObservation, str | None]:
+    """(observation, how the processes on it share the GPU). Raises Failed."""
     memory = _memory(gpu.handle)
     rates = None if gpu.parent is not None else ask(pynvml.nvmlDeviceGetUtilizationRates, gpu.handle)
     found = computing(gpu.handle)
@@ -245,7 +247,7 @@ def _see(gpu: _Gpu, now: float) -> tuple[Seen, str | None]:
     vitals = read_vitals(gpu.handle, gpu.parent, activity, None if rates is None else float(rates.memory))
     empty = processes is not None and processes.keys() <= found.servers
     spent = gpu.energy.look(now, vitals.energy_joules, vitals.power_watts, empty=empty)
-    return Seen(
+    return GpuObservation(
         used=None if memory is None else int(memory.used),
         utilization=activity.busy_pct if rates is None else float(rates.gpu),
         processes=processes,

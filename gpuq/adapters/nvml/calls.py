@@ -1,7 +1,7 @@
-"""Questions to the NVIDIA driver, and what its ways of not answering mean.
+"""Calls to the NVIDIA driver, and the meaning of their errors.
 
-Three sorts. What a GPU does not support, does not allow us, or what an old driver has never heard of, is None. What it has
-none of is an empty list. Anything else is a GPU that fails: `Failed`, for whoever asked to leave it out.
+A GPU may not support a question or not permit it, or an old driver may not know it: the answer is None. The answer may be an
+empty list. Every other error means that the GPU fails: `Failed` is raised, and the caller leaves the GPU out.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import pynvml
 
-# Not known here, as opposed to broken. `INSUFFICIENT_SIZE` comes when processes appear between the driver's two answers.
+# Unsupported, as opposed to broken. `INSUFFICIENT_SIZE` comes if processes appear between the driver's two answers.
 _UNKNOWN = frozenset(
     {
         pynvml.NVML_ERROR_NOT_SUPPORTED,
@@ -25,11 +25,11 @@ _NOTHING = frozenset({pynvml.NVML_ERROR_NOT_FOUND, pynvml.NVML_SUCCESS})
 
 
 class Failed(Exception):
-    """A GPU did not answer a question that it should know the answer to."""
+    """A GPU did not answer a question that it supports."""
 
 
 def ask(question: Callable[..., Any], *arguments: object) -> Any:
-    """The driver's answer; None where it is not known, an empty list where there is nothing. Raises Failed."""
+    """The driver's answer; None if unsupported, an empty list if there is nothing. Raises Failed."""
     try:
         return question(*arguments)
     except pynvml.NVMLError as error:
@@ -41,7 +41,7 @@ def ask(question: Callable[..., Any], *arguments: object) -> Any:
 
 
 def ask_newest(questions: Sequence[Callable[..., Any]], *arguments: object) -> Any:
-    """The same of the first of several versions of a question, the newest first, that the driver has heard of. Raises Failed."""
+    """`ask` with the first of several versions of a question, newest first, that the driver knows. Raises Failed."""
     *newer, oldest = questions
     for question in newer:
         try:
@@ -52,8 +52,8 @@ def ask_newest(questions: Sequence[Callable[..., Any]], *arguments: object) -> A
     return ask(oldest, *arguments)
 
 
-def wonder(question: Callable[..., Any], *arguments: object) -> Any:
-    """The same for what is good to know but no reason to give a GPU up: None for every refusal."""
+def ask_or_none(question: Callable[..., Any], *arguments: object) -> Any:
+    """The driver's answer, None for every error: for values without which a GPU can still be used."""
     try:
         return question(*arguments)
     except pynvml.NVMLError:

@@ -1,14 +1,12 @@
-"""XID errors: the driver's own reports that something went wrong on a GPU, and whether the GPU is fit for new jobs after
-them.
+"""XID errors: the driver's reports that something went wrong on a GPU, and whether the GPU is fit for new jobs after them.
 
-Events arrive from the driver, numbers per GPU leave. What each means is NVIDIA's XID catalogue
-(docs.nvidia.com/deploy/xid-errors). Most are a program's own fault, end that program and leave the GPU well: 13, 31, 43,
-45, 94 and many more. Those in `FATAL` are the ones for which the catalogue says to reset the GPU or restart the machine;
-such a GPU is given no new jobs.
+The meaning of each number is in NVIDIA's XID catalogue (docs.nvidia.com/deploy/xid-errors). Most are a program's own fault, end
+that program and leave the GPU well: 13, 31, 43, 45, 94 and many more. Those in `FATAL` are the ones for which the catalogue
+says to reset the GPU or restart the machine; such a GPU gets no new jobs.
 
-It is well again once the driver says so: newer ones tell which recovery they want (`NVML_FI_DEV_GET_GPU_RECOVERY_ACTION`),
-and "none", a minute after the last such error, is the end of it. From older ones that is not to be had: there a restart of
-the worker service, after the reset, ends it. A driver that wants a recovery when the service starts is believed at once.
+It is well again once the driver says so. Newer drivers report which recovery they want (`NVML_FI_DEV_GET_GPU_RECOVERY_ACTION`);
+"none", a minute after the last such error, ends it. With older drivers a restart of the worker service, after the reset, ends it.
+If a driver wants a recovery when the service starts, the GPU is unwell from the start.
 """
 
 from __future__ import annotations
@@ -22,11 +20,11 @@ from typing import Any
 
 import pynvml
 
-from gpuq.adapters.nvml.calls import wonder
+from gpuq.adapters.nvml.calls import ask_or_none
 
 _log = logging.getLogger(__name__)
 
-# Immediate action RESET_GPU or RESTART_BM in the catalogue, as of R575; 48 and 74 have a workflow there that ends in a reset.
+# Immediate action RESET_GPU or RESTART_BM in the catalogue, as of R575; the workflows for 48 and 74 end in a reset too.
 FATAL: Mapping[int, str] = {
     46: "it stopped processing",
     48: "an ECC error in memory that cannot be corrected",
@@ -56,7 +54,8 @@ _NO_INSTANCE = 0xFFFFFFFF
 
 @dataclass(slots=True)
 class Health:
-    """One device's errors, and whether it is fit for new jobs. `handle` is the whole GPU's."""
+    """One device's errors, and whether it is fit for new jobs. `handle` is the whole GPU's; `watched`: its driver reports
+    errors."""
 
     handle: object
     watched: bool = False
@@ -65,11 +64,11 @@ class Health:
     _since: float | None = None
 
     def start(self, now: float) -> None:
-        """Believe a driver that wants a recovery from the start."""
+        """Read whether the driver wants a recovery already."""
         self._take_action(recovery_action(self.handle), now)
 
     def note(self, xid: int, now: float) -> None:
-        """One more error of this number."""
+        """Count one more error of this number."""
         self.xids[xid] += 1
         if xid in FATAL:
             self._why, self._since = f"XID {xid}: {FATAL[xid]}", now
@@ -77,7 +76,7 @@ class Health:
             self._take_action(recovery_action(self.handle), now)
 
     def unwell(self, now: float) -> str | None:
-        """Why it is given no new jobs; None for one that is well."""
+        """Why the device gets no new jobs; None if it is well."""
         if self._why is None or self._since is None:
             return None
         if now - self._since >= _WELL_AFTER_S and recovery_action(self.handle) == 0:
@@ -85,7 +84,7 @@ class Health:
         return self._why
 
     def counts(self) -> tuple[tuple[int, int], ...] | None:
-        """How often each number came; None where the driver does not report them."""
+        """(XID, count) of each number; None if the driver does not report errors."""
         return tuple(sorted(self.xids.items())) if self.watched else None
 
     def _take_action(self, action: int | None, now: float) -> None:
@@ -94,38 +93,40 @@ class Health:
 
 
 def recovery_action(handle: object) -> int | None:
-    """What the driver wants done to this GPU, 0 for nothing; None from one that does not tell."""
-    values = wonder(pynvml.nvmlDeviceGetFieldValues, handle, [RECOVERY_FIELD])
+    """The recovery that the driver wants, 0 for none; None from a driver that does not say."""
+    values = ask_or_none(pynvml.nvmlDeviceGetFieldValues, handle, [RECOVERY_FIELD])
     if values is None or values[0].nvmlReturn != pynvml.NVML_SUCCESS:
         return None
     return int(values[0].value.uiVal)
 
 
 class Events:
-    """The driver's queue of errors, of all GPUs that have one."""
+    """The driver's queue of errors of all registered GPUs."""
 
     def __init__(self) -> None:
-        self._set = wonder(pynvml.nvmlEventSetCreate)
+        self._set = ask_or_none(pynvml.nvmlEventSetCreate)
         self._names: dict[str, int] = {}
 
     def register(self, handle: object) -> bool:
-        """Hear of this whole GPU's errors from now on; whether it reports any."""
+        """Report this whole GPU's errors from now on; returns whether the driver can."""
         wanted = pynvml.nvmlEventTypeXidCriticalError
-        supported = wonder(pynvml.nvmlDeviceGetSupportedEventTypes, handle)
+        supported = ask_or_none(pynvml.nvmlDeviceGetSupportedEventTypes, handle)
         if self._set is None or supported is None or not supported & wanted:
             return False
         try:
             pynvml.nvmlDeviceRegisterEvents(handle, wanted, self._set)
         except pynvml.NVMLError as error:
-            _log.info("errors of a GPU are not reported: %s", error)
+            _log.info("the driver does not report errors of a GPU: %s", error)
             return False
         self._names[pynvml.nvmlDeviceGetUUID(handle)] = address(handle)
         return True
 
     def take(self) -> Iterator[tuple[int, int, int | None]]:
-        """(GPU, XID, slice of it or None) of each error since the last time. A GPU is named by `address`."""
+        """(GPU as its `address`, XID, MIG instance or None) of each error since the last call."""
         for _ in range(_MOST_EVENTS if self._set is not None else 0):
-            event = wonder(pynvml.nvmlEventSetWait_v2, self._set, 0)  # waits for nothing: a timeout is the usual answer
+            event = ask_or_none(
+                pynvml.nvmlEventSetWait_v2, self._set, 0
+            )  # does not block: a timeout is the usual answer
             if event is None:
                 return
             if event.eventType == pynvml.nvmlEventTypeXidCriticalError:
@@ -133,19 +134,19 @@ class Events:
                 yield self._whole(event.device), int(event.eventData), instance
 
     def _whole(self, handle: Any) -> int:
-        """Our own handle of the event's GPU, should the driver have given another. One that is lost has no name any more."""
+        """The address of our handle of the event's GPU, which may differ from the event's. A lost GPU has no UUID any more."""
         found = address(handle)
         if found in self._names.values():
             return found
-        return self._names.get(wonder(pynvml.nvmlDeviceGetUUID, handle) or "", found)
+        return self._names.get(ask_or_none(pynvml.nvmlDeviceGetUUID, handle) or "", found)
 
     def close(self) -> None:
-        """Hear no more."""
+        """Free the queue."""
         if self._set is not None:
-            wonder(pynvml.nvmlEventSetFree, self._set)
+            ask_or_none(pynvml.nvmlEventSetFree, self._set)
             self._set = None
 
 
 def address(handle: Any) -> int:
-    """What tells two handles apart: the driver gives each GPU one, for as long as it is loaded."""
+    """A handle as a number. The driver gives each GPU one handle for as long as it is loaded."""
     return ctypes.cast(handle, ctypes.c_void_p).value or 0

@@ -1,9 +1,8 @@
-"""GPM: the counters of Hopper and newer GPUs, read twice and subtracted. A GPU or a MIG slice arrives, percentages leave.
+"""GPM: counters of Hopper and newer GPUs, sampled twice and subtracted.
 
-From them: the time that anything computed, the share of the multiprocessors that were busy (SM activity), and the share of
-the memory's bandwidth that was used. They are the only utilisation that a MIG slice has. NVIDIA asks for at least a tenth
-of a second between two samples (NVML API reference, `nvmlGpmMetricsGet`). A GPU without GPM is asked once and then left in
-peace.
+They give the time in which anything was computed, the share of busy multiprocessors (SM activity) and the share of the memory
+bandwidth that was used. They are the only utilisation of a MIG slice. NVIDIA asks for at least a tenth of a second between two
+samples (NVML API reference, `nvmlGpmMetricsGet`). A GPU is asked only once whether it has GPM.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from typing import Any
 
 import pynvml
 
-from gpuq.adapters.nvml.calls import wonder
+from gpuq.adapters.nvml.calls import ask_or_none
 
 _LEAST_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """Percent, over the time between two looks; None where the chip does not count it."""
+    """Percent over the time between two looks; None where the chip does not count it."""
 
     busy_pct: float | None = None
     sm_activity_pct: float | None = None
@@ -33,26 +32,26 @@ METRICS = (pynvml.NVML_GPM_METRIC_GRAPHICS_UTIL, pynvml.NVML_GPM_METRIC_SM_UTIL,
 
 
 class Gpm:
-    """The counters of one GPU, or of the slice `instance` of it. `handle` is the whole GPU's; None for what has no counters."""
+    """The counters of one GPU, or of its MIG slice `instance`. `handle`: the whole GPU's, None for a device without counters."""
 
     def __init__(self, handle: object | None, instance: int | None = None) -> None:
         self._handle, self._instance = handle, instance
-        support = None if handle is None else wonder(pynvml.nvmlGpmQueryDeviceSupport, handle)
+        support = None if handle is None else ask_or_none(pynvml.nvmlGpmQueryDeviceSupport, handle)
         self._samples: list[Any] = []
         if support is not None and support.isSupportedDevice:
-            made = [wonder(pynvml.nvmlGpmSampleAlloc) for _ in range(2)]
+            made = [ask_or_none(pynvml.nvmlGpmSampleAlloc) for _ in range(2)]
             self._samples = [sample for sample in made if sample is not None]
         self._question = pynvml.c_nvmlGpmMetricsGet_t() if len(self._samples) == 2 else None
         self._at: float | None = None
         self._latest = NOTHING
 
     def read(self, now: float) -> Activity:
-        """What was done since the last look; all None at the first, and where the chip has no GPM."""
+        """The activity since the last look; all None at the first look and without GPM."""
         if self._question is None or (self._at is not None and 0 <= now - self._at < _LEAST_S):
             return self._latest
         first = self._at is None
         older, newer = self._samples
-        if self._take(older) is None:  # the older buffer is filled anew, and is the newer one from then on
+        if self._take(older) is None:  # the older buffer is overwritten and becomes the newer one
             self._at, self._latest = None, NOTHING
             return NOTHING
         self._samples = [newer, older]
@@ -61,15 +60,15 @@ class Gpm:
         return self._latest
 
     def close(self) -> None:
-        """Give the buffers back."""
+        """Free the buffers."""
         for sample in self._samples:
-            wonder(pynvml.nvmlGpmSampleFree, sample)
+            ask_or_none(pynvml.nvmlGpmSampleFree, sample)
         self._samples, self._question = [], None
 
     def _take(self, sample: object) -> Any:
         if self._instance is None:
-            return wonder(pynvml.nvmlGpmSampleGet, self._handle, sample)
-        return wonder(pynvml.nvmlGpmMigSampleGet, self._handle, self._instance, sample)
+            return ask_or_none(pynvml.nvmlGpmSampleGet, self._handle, sample)
+        return ask_or_none(pynvml.nvmlGpmMigSampleGet, self._handle, self._instance, sample)
 
     def _subtract(self) -> Activity:
         question = self._question
@@ -79,13 +78,13 @@ class Gpm:
         question.sample1, question.sample2 = self._samples
         for index, metric in enumerate(METRICS):
             question.metrics[index].metricId = metric
-        if wonder(pynvml.nvmlGpmMetricsGet, question) is None:
+        if ask_or_none(pynvml.nvmlGpmMetricsGet, question) is None:
             return NOTHING
         return Activity(*(_percent(question.metrics[index]) for index in range(len(METRICS))))
 
 
 def _percent(metric: Any) -> float | None:
-    """A metric's value; None where the chip does not count it, which some say with an error and some with no number."""
+    """A metric's value; None where the chip does not count it, which is reported as an error or as NaN."""
     if metric.nvmlReturn != pynvml.NVML_SUCCESS or not math.isfinite(metric.value) or not 0 <= metric.value <= 101:
         return None
     return min(100.0, float(metric.value))

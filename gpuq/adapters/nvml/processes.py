@@ -1,9 +1,10 @@
-"""Who is on a GPU: its processes, the memory and the utilisation of each, and which of them belong to an attempt.
+"""The processes on a GPU, their memory and utilisation, and which attempt each belongs to.
 
-A process is ours if one of our shims is among its ancestors. In a container with process numbers of its own most drivers still
-give the host's, so none is found to be ours; `nvml_share` says what follows. Utilisation per process is the driver's, asked for
-with the time of its last sample passed back, since else it averages over a span of its own choosing (nvtop's issue 91). Drivers
-were seen to return rubbish there (thousands of percent, processes that do not exist): what is not a percentage is not used.
+A process belongs to an attempt if that attempt's shim is among its ancestors. In a container with its own pid namespace most
+drivers report the host's pids, so none is found to be ours; `sharing.py` handles that. Utilisation per process is requested
+with the time of the driver's last sample, because otherwise the driver averages over a span of its own choice (nvtop's issue
+91). Drivers were seen to return nonsense there (thousands of percent, processes that do not exist), so values that are no
+percentage are dropped.
 """
 
 from __future__ import annotations
@@ -15,19 +16,19 @@ from typing import Any
 
 import pynvml
 
-from gpuq.adapters.devices import Resident
+from gpuq.adapters.devices import ResidentProcess
 from gpuq.adapters.nvml.calls import ask, ask_newest
 from gpuq.core.state.attempt import AttemptId
 
 _GRAPHICS_EVERY_S = 10.0
 _SAMPLE_VALID_S = 3.0
 _MPS_SERVER = b"nvidia-cuda-mps-server"
-# PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h: the process numbers that a machine starts with.
+# PROC_PID_INIT_INO in the kernel's include/linux/proc_ns.h: the pid namespace that a machine starts with.
 _INITIAL_NAMESPACE = "pid:[4026531836]"
 
 
-def numbers_are_the_hosts() -> bool:
-    """Whether our process numbers are those that the driver gives."""
+def in_host_pid_namespace() -> bool:
+    """Whether our pids are those that the driver reports: we are in the machine's initial pid namespace."""
     try:
         return str(Path("/proc/self/ns/pid").readlink()) == _INITIAL_NAMESPACE
     except OSError:
@@ -36,7 +37,7 @@ def numbers_are_the_hosts() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Computing:
-    """The driver's processes that compute, and its MPS clients; None where it does not tell. And those that are MPS servers."""
+    """The driver's lists of compute processes and MPS clients, None if it has none; and the pids that are MPS servers."""
 
     processes: Sequence[Any] | None
     clients: Sequence[Any] | None
@@ -45,21 +46,21 @@ class Computing:
 
     @property
     def sharing(self) -> str | None:
-        """As `Device.sharing`."""
+        """The value of `Device.sharing`."""
         if self.clients or self.servers:
             return "mps"
         return None if self.processes is None else "time-slicing"
 
 
 def computing(handle: object) -> Computing:
-    """Who computes on this GPU now. Raises Failed."""
+    """The processes that compute on this GPU now. Raises Failed."""
     processes, clients = _list("Compute", handle), _list("MPSCompute", handle)
     servers = frozenset(process.pid for process in processes or () if _is_mps_server(process.pid))
     return Computing(processes, clients, servers)
 
 
 def _list(what: str, handle: object) -> Any:
-    """The third version of the list, or the second from a driver that knows no third."""
+    """Version 3 of the list, or version 2 from an older driver."""
     return ask_newest(
         [getattr(pynvml, f"nvmlDeviceGet{what}RunningProcesses_v{version}") for version in (3, 2)], handle
     )
@@ -75,7 +76,7 @@ def _is_mps_server(pid: int) -> bool:
 
 @dataclass(slots=True)
 class Processes:
-    """What is remembered of one GPU's processes from look to look."""
+    """One GPU's processes, with the state that is kept between looks."""
 
     handle: object
     slice_: bool
@@ -85,10 +86,10 @@ class Processes:
     _newest_sample: int = 0
 
     def memory(self, found: Computing, now: float) -> dict[int, int | None] | None:
-        """Bytes per process; None if the driver does not tell. One process may be listed as compute and as graphics.
+        """Bytes per process, None for one whose memory is unknown; None if the driver lists no processes.
 
-        The list of graphics processes is asked for only now and then: that call was seen to take 4.5 ms and to hold the
-        driver's lock meanwhile (MangoHud's issue 2104).
+        A process may be listed as compute and as graphics. Graphics processes are listed every ten seconds only, because that
+        call was seen to take 4.5 ms and to hold the driver's lock meanwhile (MangoHud's issue 2104).
         """
         if found.processes is None:
             return None
@@ -103,8 +104,8 @@ class Processes:
         return held
 
     def shares(self, now: float) -> dict[int, float] | None:
-        """Percent per process, from its latest sample; processes without a fresh one did nothing. None where the driver does
-        not tell, as for MIG slices."""
+        """Percent per process from its latest sample; a process without a recent sample used nothing. None for MIG slices and
+        drivers without samples."""
         if self.slice_:
             return None
         samples = ask(pynvml.nvmlDeviceGetProcessUtilization, self.handle, self._newest_sample)
@@ -119,25 +120,25 @@ class Processes:
         return {pid: share for pid, (_, share) in self._samples.items()}
 
 
-def owners(pids: Iterable[int], residents: Sequence[Resident]) -> Mapping[int, AttemptId | None]:
-    """The attempt of each process, None for one that stands under no resident's root.
+def owners(pids: Iterable[int], residents: Sequence[ResidentProcess]) -> Mapping[int, AttemptId | None]:
+    """The attempt of each process, None for one that is below no resident's root.
 
-    A process that cannot be looked at is left out. In a container with process numbers of its own, so is every one that is not
-    below a root: its number may be the host's, and another process here may have the same.
+    A process that cannot be read is left out. In a container with its own pid namespace, so is every process that is not below a
+    root: its pid may be the host's, and another process here may have the same.
     """
     roots = {resident.root_pid: resident.attempt for resident in residents}
-    same_numbers = numbers_are_the_hosts()
+    same_namespace = in_host_pid_namespace()
     found: dict[int, AttemptId | None] = {}
     for pid in pids:
         ancestors = list(_ancestry(pid))
         owner = next((roots[parent] for parent in ancestors if parent in roots), None)
-        if owner is not None or (ancestors and same_numbers):
+        if owner is not None or (ancestors and same_namespace):
             found[pid] = owner
     return found
 
 
 def _ancestry(pid: int) -> Iterator[int]:
-    """The process and those above it, except the first of the machine; nothing for one that cannot be looked at."""
+    """The process and its ancestors up to but not including pid 1; nothing for a process that cannot be read."""
     while pid > 1:
         try:
             stat = Path(f"/proc/{pid}/stat").read_bytes()

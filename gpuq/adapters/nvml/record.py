@@ -1,8 +1,9 @@
-"""What a driver answers to every question that the NVML adapter asks, as plain data, with how long each took.
+"""Record what a driver answers to every question of the NVML adapter, and how long each takes, as JSON.
 
-Arrives: a machine with an NVIDIA driver. Leaves: one JSON document. Kept in tests/adapters/nvml_reference, such a document
-sets up the stand-in driver of the tests, so that it answers as that machine did. Names of GPUs are replaced by their
-numbers, and processes are only counted: nothing in it tells whose machine it was.
+    python -m gpuq.adapters.nvml.record > machine.json
+
+Such a file in tests/adapters/nvml_reference sets up the tests' stand-in driver, so that it answers as that machine did. GPUs are
+numbered and processes only counted, so nothing in it identifies the machine.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ import pynvml
 from gpuq.adapters.nvml.calls import ask
 from gpuq.adapters.nvml.faults import RECOVERY_FIELD
 from gpuq.adapters.nvml.gpm import METRICS, Gpm
-from gpuq.adapters.nvml.processes import numbers_are_the_hosts
+from gpuq.adapters.nvml.processes import in_host_pid_namespace
 
 _TIMES = 5
 _GPM_SPAN_S = 0.5
-# Asked once: the first answers of a process may take milliseconds, and this one always does.
+# Asked once only, because this call takes milliseconds.
 _SLOW = ("nvmlDeviceGetGraphicsRunningProcesses_v3", "nvmlDeviceGetGraphicsRunningProcesses_v2")
 
 
@@ -38,7 +39,7 @@ def record() -> dict[str, Any]:
             "driver": pynvml.nvmlSystemGetDriverVersion(),
             "nvml": pynvml.nvmlSystemGetNVMLVersion(),
             "as_root": os.geteuid() == 0,
-            "hosts_process_numbers": numbers_are_the_hosts(),
+            "hosts_process_numbers": in_host_pid_namespace(),
             "devices": [_device(*found) for found in _handles()],
         }
     finally:
@@ -63,7 +64,7 @@ def _device(index: int, slice_: int | None, handle: Any, whole: Any) -> dict[str
 
 
 def _questions(handle: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Each by the name of the driver's function."""
+    """(name of the driver's function, call) of each question."""
     for name in (
         "Name", "MigMode", "MaxMigDeviceCount", "GpuInstanceId", "UtilizationRates", "PowerUsage", "TotalEnergyConsumption",
         "CurrentClocksEventReasons", "CurrentClocksThrottleReasons", "SupportedEventTypes",
@@ -79,22 +80,22 @@ def _questions(handle: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
 
 
 def _answer(name: str, question: Callable[[], Any]) -> dict[str, Any]:
-    """The answer or the error's number; microseconds of the first call and of the ones after it."""
+    """The answer or the error's number; microseconds of the first call, and the median of the later ones."""
     spans: list[float] = []
-    told: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     for _ in range(1 if name in _SLOW else _TIMES):
         began = time.perf_counter()
         try:
             answer = question()
-            told = {"answer": _plain(answer)}
+            result = {"answer": _plain(answer)}
         except pynvml.NVMLError as error:
-            told = {"error": error.value}
+            result = {"error": error.value}
         spans.append(round(1e6 * (time.perf_counter() - began), 1))
-    return {**told, "first_us": spans[0], "us": round(median(spans[1:]), 1) if spans[1:] else spans[0]}
+    return {**result, "first_us": spans[0], "us": round(median(spans[1:]), 1) if spans[1:] else spans[0]}
 
 
 def _gpm(whole: Any, slice_: int | None, instance: int | None) -> dict[str, float | None] | None:
-    """The counters over half a second; None without any."""
+    """The GPM counters over half a second; None without any."""
     if slice_ is not None and instance is None:
         return None
     counters = Gpm(whole, None if slice_ is None else instance)
@@ -104,8 +105,12 @@ def _gpm(whole: Any, slice_: int | None, instance: int | None) -> dict[str, floa
         seen = counters.read(_GPM_SPAN_S)
     finally:
         counters.close()
-    told = dict(zip(METRICS, (seen.busy_pct, seen.sm_activity_pct, seen.memory_bandwidth_pct), strict=True))
-    return {str(metric): value for metric, value in told.items()} if any(v is not None for v in told.values()) else None
+    values = dict(zip(METRICS, (seen.busy_pct, seen.sm_activity_pct, seen.memory_bandwidth_pct), strict=True))
+    return (
+        {str(metric): value for metric, value in values.items()}
+        if any(v is not None for v in values.values())
+        else None
+    )
 
 
 def _plain(answer: Any) -> Any:

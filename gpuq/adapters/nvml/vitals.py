@@ -1,19 +1,18 @@
-"""What a GPU says of its power, energy, temperature, clocks and memory bus. A handle arrives, `Vitals` leave.
+"""A GPU's power, energy, temperature, clock throttling and memory bandwidth.
 
-All of it is good to know and no reason to give a GPU up: what cannot be read is None. A MIG slice has neither power nor energy of
-its own; heat and clocks are those of the whole GPU.
+A GPU can be used without these values, so what cannot be read is None. A MIG slice has neither power nor energy of its own;
+temperature and clocks are those of the whole GPU.
 """
 
 from __future__ import annotations
 
 import pynvml
 
-from gpuq.adapters.nvml.calls import wonder
+from gpuq.adapters.nvml.calls import ask_or_none
 from gpuq.adapters.nvml.gpm import Activity
 from gpuq.core.state.device import Vitals
 
-# Reasons of nvml.h for clocks that are lower than they could be. Those that are no loss (an idle GPU, clocks that an
-# administrator or a display asked for) are not throttling.
+# Reasons of nvml.h for lowered clocks. An idle GPU, or clocks that an administrator or a display asked for, is not throttling.
 THROTTLING = {
     pynvml.nvmlClocksThrottleReasonSwPowerCap: "power_cap",
     pynvml.nvmlClocksThrottleReasonHwSlowdown: "hardware_slowdown",
@@ -25,15 +24,15 @@ THROTTLING = {
 
 
 def read_vitals(handle: object, parent: object | None, activity: Activity, bus_busy_pct: float | None) -> Vitals:
-    """One look. `parent` is the whole GPU of a slice, None for a whole one.
+    """One look. `parent`: the whole GPU of a MIG slice, None for a whole GPU.
 
-    The memory bandwidth is GPM's share of what the memory could move; where there is no GPM, `bus_busy_pct`: the share of the
-    time in which it moved anything, as nvidia-smi has it. No device type ever has both.
+    The memory bandwidth is GPM's share of the possible transfers. Without GPM it is `bus_busy_pct`, the share of the time in
+    which anything was transferred, as nvidia-smi shows it. A device type always has the same one of the two.
     """
     whole = handle if parent is None else parent
-    milliwatts = wonder(pynvml.nvmlDeviceGetPowerUsage, handle) if parent is None else None
-    millijoules = wonder(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle) if parent is None else None
-    temperature = wonder(pynvml.nvmlDeviceGetTemperature, whole, pynvml.NVML_TEMPERATURE_GPU)
+    milliwatts = ask_or_none(pynvml.nvmlDeviceGetPowerUsage, handle) if parent is None else None
+    millijoules = ask_or_none(pynvml.nvmlDeviceGetTotalEnergyConsumption, handle) if parent is None else None
+    temperature = ask_or_none(pynvml.nvmlDeviceGetTemperature, whole, pynvml.NVML_TEMPERATURE_GPU)
     bandwidth = activity.memory_bandwidth_pct
     return Vitals(
         power_watts=None if milliwatts is None else milliwatts / 1000,
@@ -46,8 +45,8 @@ def read_vitals(handle: object, parent: object | None, activity: Activity, bus_b
 
 
 def _throttling(handle: object) -> tuple[str, ...] | None:
-    """Old drivers only know the call by its former name."""
-    reasons = wonder(pynvml.nvmlDeviceGetCurrentClocksEventReasons, handle)
+    """The reasons why clocks are lowered; None if unknown. Old drivers only know the call by its former name."""
+    reasons = ask_or_none(pynvml.nvmlDeviceGetCurrentClocksEventReasons, handle)
     if reasons is None:
-        reasons = wonder(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
+        reasons = ask_or_none(pynvml.nvmlDeviceGetCurrentClocksThrottleReasons, handle)
     return None if reasons is None else tuple(name for bit, name in THROTTLING.items() if reasons & bit)

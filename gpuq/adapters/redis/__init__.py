@@ -1,1 +1,1 @@
-"""Redis: the connection, the stream of messages, the RQ queues, and a server of our own."""
+"""Redis: the connection, the stream of messages, the RQ queues, and the embedded server."""

@@ -1,7 +1,7 @@
-"""How we talk to a Redis server: one place for its timeouts, its protocol, and what its errors mean to us.
+"""Clients for Redis: timeouts, protocol, and the translation of errors.
 
-Arrives: a URL (`redis://`, `rediss://`, `unix://`). Leaves: a client, and `gpuq.errors.Unreachable` for whatever goes
-wrong with the server: refused, timed out, still loading, read-only, out of memory. Passwords never get into a message.
+A URL may be `redis://`, `rediss://` or `unix://`. Every fault of the server becomes `gpuq.errors.Unreachable`: refused, timed
+out, still loading, read-only, out of memory. Passwords never appear in a message.
 """
 
 from __future__ import annotations
@@ -20,16 +20,15 @@ from gpuq.errors import BadSettings, Unreachable
 
 ANSWER_WITHIN_S = 3.0
 _MAX_CONNECTIONS = 32
-# The library may not repeat a command by itself: a repeated XREADGROUP would skip what was in the lost answer. Callers
-# repeat.
+# The library must not repeat a command: a repeated XREADGROUP would skip the messages of the lost answer. Callers retry.
 _NO_RETRY = 0
-# The answers to stream commands have another shape in protocol 3, and it changed between releases.
+# In protocol 3 the answers to stream commands have another shape, which changed between releases.
 _PROTOCOL = 2
 
 
 def async_client(url: str) -> redis.asyncio.Redis:
-    """A client for asyncio. Commands beyond 32 at a time wait for their turn. Raises BadSettings for a bad URL."""
-    with _sound(url):
+    """A client for asyncio. At most 32 commands run at a time, others wait. Raises BadSettings for a bad URL."""
+    with _checked(url):
         pool = redis.asyncio.BlockingConnectionPool.from_url(
             url,
             protocol=_PROTOCOL,
@@ -43,8 +42,8 @@ def async_client(url: str) -> redis.asyncio.Redis:
 
 
 def blocking_client(url: str) -> redis.Redis:
-    """A client for plain threads. Raises BadSettings for a bad URL."""
-    with _sound(url):
+    """A client for threads. Raises BadSettings for a bad URL."""
+    with _checked(url):
         return redis.Redis.from_url(
             url,
             protocol=_PROTOCOL,
@@ -56,19 +55,19 @@ def blocking_client(url: str) -> redis.Redis:
 
 @contextmanager
 def reaching(url: str) -> Iterator[None]:
-    """Turn every fault of the server or of the way to it into Unreachable."""
+    """Turn every error of the server or of the connection to it into Unreachable."""
     try:
         yield
     except (redis.RedisError, OSError) as error:
-        said = str(error) or type(error).__name__
-        raise Unreachable(f"Redis at {shown(url)} is not usable: {said}", fix=_fix(error)) from error
+        reason = str(error) or type(error).__name__
+        raise Unreachable(f"Redis at {shown(url)} is not usable: {reason}", fix=_fix(error)) from error
 
 
 def shown(url: str) -> str:
     """The URL without user, password and query."""
     parts = urlsplit(url)
-    place = parts.netloc.rpartition("@")[2]
-    return f"{parts.scheme}://{place}{parts.path}"
+    address = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{address}{parts.path}"
 
 
 def _fix(error: Exception) -> str:
@@ -80,7 +79,7 @@ def _fix(error: Exception) -> str:
 
 
 @contextmanager
-def _sound(url: str) -> Iterator[None]:
+def _checked(url: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:

@@ -1,14 +1,11 @@
-"""The bell to the hosts, on RQ: it carries a signed order to the one queue of one host, and nothing else.
+"""Send signed orders to hosts as RQ jobs: one queue per host, one JSON argument, nothing else.
 
-Arrives: an order and the key to sign it with. Leaves: an RQ job whose one JSON argument is the signed order. Nothing is
-pickled, nothing is retried by RQ, and a lost or doubled ring is harmless: the record fences the start, and the
-dispatcher rings again under a new id.
+Nothing is pickled and RQ retries nothing. A lost or repeated order is harmless: the database lets an attempt start only once, and
+the dispatcher sends the order again under a new id.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rq import Queue
@@ -16,39 +13,38 @@ from rq.serializers import JSONSerializer
 
 from gpuq import wire
 from gpuq.adapters.redis.link import blocking_client, reaching
-from gpuq.errors import Unreachable
 
-# An order nobody fetched for this long was rung again, or given up, many times over.
+# An order that was not fetched for this long has been sent again, or given up, many times.
 ORDER_TTL_S = 600
-# The record has the outcome; what RQ keeps is for a look with `rq info` only.
+# The database has the outcome; what RQ keeps only serves `rq info`.
 RESULT_TTL_S = 60
 FAILURE_TTL_S = 600
 # The task returns within a second; this only ends one that hangs.
 TASK_TIMEOUT_S = 60
 
 
-class Bell(Protocol):
-    """Tells a host to look at an order. Blocks; daemons call it from a thread."""
+class OrderSender(Protocol):
+    """Sends orders to hosts. Calls block, so daemons make them in a thread."""
 
-    def ring(self, order: wire.Order, key: str) -> None:
+    def send(self, order: wire.Order, key: str) -> None:
         """Send the order, signed with `key`. Raises Unreachable; then it may or may not have been sent."""
         ...
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         ...
 
 
-class RqBell:
-    """The real one. Safe to share between threads."""
+class RqOrderSender:
+    """An `OrderSender` through RQ. Safe to share between threads."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._client = blocking_client(url)
         self._queues: dict[str, Any] = {}
 
-    def ring(self, order: wire.Order, key: str) -> None:
-        """See Bell. One round trip: RQ's own enqueue takes two, because it does not pipeline both of its steps."""
+    def send(self, order: wire.Order, key: str) -> None:
+        """See OrderSender. One round trip: RQ's own enqueue takes two, because it does not pipeline both of its steps."""
         with reaching(self._url), self._client.pipeline(transaction=True) as pipe:
             self._queue(order.host).enqueue_call(
                 wire.TASK,
@@ -64,7 +60,7 @@ class RqBell:
             pipe.execute()
 
     def close(self) -> None:
-        """See Bell."""
+        """Close the connections."""
         self._client.close()
 
     def _queue(self, host: str) -> Any:
@@ -72,20 +68,3 @@ class RqBell:
             name = wire.queue_name(host)
             self._queues[host] = Queue(name, connection=self._client, serializer=JSONSerializer)
         return self._queues[host]
-
-
-@dataclass
-class MemoryBell:
-    """The twin for tests: keeps what was rung, per host, as (RQ id, signed order). `down` makes every ring fail."""
-
-    down: bool = False
-    rung: dict[str, list[tuple[str, dict[str, Any]]]] = field(default_factory=lambda: defaultdict(list))
-
-    def ring(self, order: wire.Order, key: str) -> None:
-        """See Bell."""
-        if self.down:
-            raise Unreachable("Redis at memory: is not usable: it was switched off.")
-        self.rung[order.host].append((order.rq_id, wire.sign(order, key)))
-
-    def close(self) -> None:
-        """See Bell."""

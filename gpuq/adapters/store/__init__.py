@@ -1,11 +1,12 @@
-"""The record: SQL, through SQLAlchemy Core. Start with `contract.py`; `open_store` gives what keeps it.
+"""The database, through SQLAlchemy Core on SQLite or PostgreSQL. Start with `contract.py`; `open_store` opens one.
 
-contract.py  what is promised, and the rows handed out      sql.py       the calls
-schema.py    the tables                                     submit.py    submissions and requests
-rows.py      nouns to columns and back                      turn.py      one turn of the ring
-database.py  connections and transactions                   journal.py   the journal
-faults.py    a driver's complaint as an error with a fix    revision.py  does the schema fit
-migrate.py   upgrade, downgrade, check; the command line    select.py    the jobs that a request is about
+contract.py  what the store promises, and the rows it returns
+sql.py       the calls                                     submit.py    submissions and requests
+schema.py    the tables                                    cycle.py     what one cycle of the dispatcher writes
+rows.py      values to columns and back                    journal.py   the journal
+database.py  connections and transactions                  select.py    the jobs that a request names
+faults.py    a driver's error as one with a fix            revision.py  whether the schema fits
+migrate.py   upgrade, downgrade, check; the command line
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ __all__ = ["open_store"]
 
 
 def open_store(database_url: str) -> Store:
-    """The record at `database_url`, once its schema is known to fit. Open it anew after a fork.
+    """The store at `database_url`, after a check that its schema fits. Not to be used across a fork.
 
     Raises BadSettings, Unreachable, SchemaMismatch or Failure.
     """

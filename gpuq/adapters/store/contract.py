@@ -11,9 +11,10 @@ from typing import Any, Protocol
 
 import msgspec
 
-from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.attempt import Attempt, AttemptId, StopReason
 from gpuq.core.state.device import Device
-from gpuq.core.state.job import JobId, JobState
+from gpuq.core.state.job import Job, JobId, JobState
+from gpuq.messages.outcome import AttemptOutcome
 from gpuq.submission import JobRecord
 
 
@@ -48,13 +49,14 @@ class AttemptRow(msgspec.Struct, frozen=True, kw_only=True):
     boot_id: str | None = None
     started_at: float | None = None
     log_path: str | None = None
+    stop_reason: StopReason | None = None
+    """Why gpuq stops it, from the moment that it decided to; None for an attempt that it never stopped."""
     ended_at: float | None = None
     ending: str | None = None
     exit_code: int | None = None
     reason: str | None = None
     measurement: dict[str, Any] | None = None
-    actual: dict[str, Any] | None = None
-    """What `gpuq show` calls `actual`: peaks, rates, slowdown with its interval, partners."""
+    actual: AttemptOutcome | None = None
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,17 +125,12 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """The jobs it speaks of, for `story` and the event stream; empty for reports and wakes."""
 
 
-class JobChange(msgspec.Struct, frozen=True, kw_only=True):
-    """The fields of a job row that the dispatcher owns, as they are from now on."""
+class JobChange(msgspec.Struct, frozen=True):
+    """A job as it is from now on. The row takes the fields of it that the dispatcher owns; `verdict` is a plain Verdict."""
 
-    id: JobId
-    state: JobState
-    state_since: float
-    attempt: int
-    alone: bool
-    cancel_requested: bool
-    verdict: dict[str, Any] | None
-    reason: str | None
+    job: Job
+    verdict: dict[str, Any] | None = None
+    reason: str | None = None
 
 
 class Commit(msgspec.Struct, kw_only=True):
@@ -146,6 +143,7 @@ class Commit(msgspec.Struct, kw_only=True):
     launched: list[AttemptRow] = []
     started: list[tuple[AttemptId, float, str]] = []
     """(attempt, started_at, log_path)."""
+    stopped: list[tuple[AttemptId, StopReason]] = []
     ended: list[tuple[AttemptId, dict[str, Any]]] = []
     """(attempt, {ended_at, ending, exit_code, reason, measurement, actual})."""
     devices: list[Device] = []
@@ -155,16 +153,6 @@ class Commit(msgspec.Struct, kw_only=True):
     """Ids of requests."""
     chances: list[Chance] = []
     """First chances of jobs; one that is in the record already stays as it is."""
-
-
-class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker needs to start an attempt that it has just claimed."""
-
-    attempt: AttemptId
-    record: JobRecord
-    devices: tuple[str, ...]
-    promised: tuple[int, ...]
-    shares: bool
 
 
 class Store(Protocol):
@@ -260,9 +248,10 @@ class Store(Protocol):
         ...
 
     # For the workers.
-    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> LaunchSpec | None:
+    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> tuple[JobRecord, Attempt] | None:
         """The fenced start: one UPDATE that only succeeds once, for the job's current attempt, on the host it was ordered
-        to, while the job is STARTING. None if any of that does not hold: then the order is dropped."""
+        to, while the job is STARTING. Gives what was submitted and the attempt as it was launched; None if any of that does not
+        hold: then the order is dropped."""
         ...
 
     def close(self) -> None:

@@ -1,8 +1,7 @@
-"""One database, SQLite or PostgreSQL: its address made sound, its connections set up, its transactions, its faults translated.
+"""One database, SQLite or PostgreSQL: its address, connections, transactions, and the translation of its errors.
 
-SQLite runs in WAL mode and syncs every commit; a writer takes the write lock at its beginning and waits up to five seconds
-for it, so that several processes write side by side. PostgreSQL runs at READ COMMITTED with the same patience. Nothing here knows
-a table.
+SQLite runs in WAL mode and syncs every commit. A writer takes the write lock at its begin and waits up to five seconds for it, so
+that several processes can write. PostgreSQL runs at READ COMMITTED with the same timeout. No table is known here.
 """
 
 from __future__ import annotations
@@ -27,13 +26,13 @@ PATIENCE_S = 5.0
 UPGRADE_PATIENCE_S = 60.0
 """How long an upgrade waits: another process may be upgrading a large database."""
 ABANDONED_S = 60.0
-"""After this long without a word within a transaction PostgreSQL gives up on a client: it may be stopped, and holds locks."""
+"""PostgreSQL ends a transaction that is idle for this long: its client may be stopped, and holds locks."""
 _WRITES = "gpuq_writes"
 _FIX = "Set GPUQ_DATABASE_URL to sqlite:////absolute/path/gpuq.db or postgresql://user:password@host/database."
 
 
 class Database:
-    """A pool of connections to one database. Use it in the process that made it: open another one after a fork."""
+    """A pool of connections to one database. Not to be used across a fork."""
 
     def __init__(self, database_url: str, *, upgrading: bool = False) -> None:
         self.url = parse(database_url)
@@ -60,7 +59,7 @@ class Database:
             yield connection
 
     def close(self) -> None:
-        """Let all connections go."""
+        """Close all connections."""
         self._engine.dispose()
 
     @contextmanager
@@ -75,7 +74,7 @@ class Database:
 
 
 def parse(database_url: str) -> URL:
-    """The address with the driver we use. Raises BadSettings for what is no address of a database that gpuq can use."""
+    """The address with our driver. Raises BadSettings if it is no address of SQLite or PostgreSQL."""
     try:
         url = make_url(database_url)
     except (ArgumentError, ValueError) as error:
@@ -91,7 +90,7 @@ def parse(database_url: str) -> URL:
 
 
 def describe(url: URL) -> str:
-    """A name for people: without user, password and options."""
+    """A name for messages, without user, password and options."""
     if url.get_backend_name() == "sqlite":
         return f"The record {url.database}"
     at = url.host or url.query.get("host") or "this machine"
@@ -113,7 +112,7 @@ def _sqlite_engine(url: URL, upgrading: bool) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        # A reader that turns writer in mid-transaction fails at once where another has written: writers say so first.
+        # A transaction that reads first and then writes fails at once if another has written; IMMEDIATE takes the lock first.
         writes = connection.get_execution_options().get(_WRITES, False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
@@ -128,7 +127,7 @@ def _connect(path: Path, upgrading: bool) -> sqlite3.Connection:
     try:
         _enter_wal_mode(connection)
         connection.execute("PRAGMA synchronous=FULL")
-        # SQLite changes most tables by making them anew, and would take the rows that point to the old one along.
+        # SQLite alters most tables by replacing them, and would delete the rows that refer to the old one.
         connection.execute(f"PRAGMA foreign_keys={'OFF' if upgrading else 'ON'}")
         connection.execute(f"PRAGMA journal_size_limit={64 * 2**20}")
     except sqlite3.Error:
@@ -138,7 +137,7 @@ def _connect(path: Path, upgrading: bool) -> sqlite3.Connection:
 
 
 def _enter_wal_mode(connection: sqlite3.Connection) -> None:
-    """Turn a new file into a WAL database. SQLite does not wait for others here, so we do."""
+    """Switch a new file to WAL mode. SQLite's own timeout does not apply here, so this retries."""
     deadline = time.monotonic() + PATIENCE_S
     while connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
         try:
@@ -150,7 +149,7 @@ def _enter_wal_mode(connection: sqlite3.Connection) -> None:
 
 
 def create_file(path: Path) -> None:
-    """Make an empty SQLite file that only its owner can read; one that is there stays. Raises BadSettings."""
+    """Create an empty SQLite file of mode 0600 unless it exists. Raises BadSettings."""
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
     except OSError as error:
@@ -179,13 +178,13 @@ def _postgresql_engine(url: URL, upgrading: bool) -> Engine:
 
 
 def _no_driver(error: ImportError) -> BadSettings:
-    """Not installed, or installed and broken: a driver without its libpq says so as an ImportError as well."""
+    """The error for a driver that is not installed, or that cannot load its libpq, which is an ImportError as well."""
     install = "pip install 'gpuq-daemon[postgresql]'"
     if isinstance(error, ModuleNotFoundError) and error.name == "psycopg":
         return BadSettings("The driver for PostgreSQL is not installed.", fix=f"Install it: {install}.")
     why = " ".join(str(error).split()).rstrip(".")
     return BadSettings(
-        f"The driver for PostgreSQL cannot be loaded: {why}.", fix=f"Mend what it names, or install it anew: {install}."
+        f"The driver for PostgreSQL cannot be loaded: {why}.", fix=f"Mend what it names, or reinstall it: {install}."
     )
 
 
@@ -195,7 +194,7 @@ def _set_up_session(connection: DBAPIConnection, patience_s: float) -> None:
         "SELECT set_config('lock_timeout', %s, false), set_config('idle_in_transaction_session_timeout', %s, false)",
         (f"{patience_s:.0f}s", f"{ABANDONED_S:.0f}s"),
     )
-    # What we say yes to must be on disk, also where the server's own default is weaker.
+    # What we confirm must be on disk, even if the server's default is weaker.
     cursor.execute(
         "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
     )

@@ -1,7 +1,7 @@
-"""A database's complaint in, one clear sentence with its fix out.
+"""Translate a database's error into one sentence with its fix.
 
-SQLite names its faults (`SQLITE_FULL`), PostgreSQL numbers them (`53100`); the tables below give each a meaning. What is in
-neither table keeps the driver's own first line. Addresses are named without user or password.
+SQLite names its errors (`SQLITE_FULL`), PostgreSQL numbers them (`53100`); the tables below map both. An error in neither table
+keeps the first line of the driver's message. Addresses are shown without user and password.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _DAMAGED = _Meaning(
     "Stop gpuq, move the file away and put a backup in its place; `sqlite3 FILE .recover` saves what can still be read.",
 )
 
-# The first prefix that fits wins.
+# The first prefix that matches wins.
 _SQLITE: dict[str, _Meaning] = {
     "SQLITE_FULL": _FULL,
     "SQLITE_BUSY": _BUSY,
@@ -71,7 +71,7 @@ _POSTGRESQL: dict[str, _Meaning] = {
     ),
     "42501": _READ_ONLY,
     "28": _Meaning(
-        Unreachable, "{label} lets nobody in: {detail}.", "Correct the user and password in GPUQ_DATABASE_URL."
+        Unreachable, "{label} refuses the login: {detail}.", "Correct the user and password in GPUQ_DATABASE_URL."
     ),
     "3D000": _Meaning(Unreachable, "{label} does not exist.", "Make it with `createdb`, then run `gpuq db upgrade`."),
     "42P01": _Meaning(SchemaMismatch, "{label} lacks a table: {detail}.", _UPGRADE),
@@ -83,7 +83,7 @@ _POSTGRESQL: dict[str, _Meaning] = {
 
 
 def translate(error: SQLAlchemyError, label: str) -> GpuqError:
-    """The error that a person meets when the database called `label` complained with `error`."""
+    """The gpuq error for `error` of the database that messages call `label`."""
     meaning = _meaning(error)
     return meaning.cls(meaning.sentence.format(label=label, detail=_detail(error)), fix=meaning.fix)
 
@@ -97,11 +97,11 @@ def _meaning(error: SQLAlchemyError) -> _Meaning:
         code = getattr(error.orig, attribute, None)
         if code is not None:
             return next((meaning for prefix, meaning in table.items() if code.startswith(prefix)), _OTHER)
-    # PostgreSQL's driver gives no code for what goes wrong before or between its answers.
+    # PostgreSQL's driver gives no code for errors of the connection.
     return _GONE if error.connection_invalidated or isinstance(error, OperationalError) else _OTHER
 
 
 def _detail(error: SQLAlchemyError) -> str:
-    """The driver's first line, less the statement and its values."""
+    """The first line of the driver's message, without the statement and its values."""
     lines = str(getattr(error, "orig", None) or error).strip().splitlines() or [type(error).__name__]
     return lines[0].rsplit("failed: ", 1)[-1].strip().rstrip(".")

@@ -1,8 +1,8 @@
-"""The journal's lines: one row per entry, and the look-up of all entries that speak of one job.
+"""The journal's lines: one row per entry, and the search for all entries that name one job.
 
-Nearly every entry names one job and is found by its index. A Hold names up to thousands, and they are one row too: the
-ids stand in it as runs (",5-900,903,"), with the lowest and highest in columns. Looking a job up reads the few
-entries whose span holds it, and keeps those whose runs do.
+Nearly every entry names one job and is found by its index. A Hold may name thousands and is one row too: the ids stand in it as
+runs (",5-900,903,"), the lowest and highest in columns. A search reads the entries whose span includes the job, and keeps those
+whose runs include it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OVERTAKEN = "Stop the other dispatcher, or let it run and stop this one: only o
 
 
 def append(connection: Connection, entries: Sequence[Entry]) -> None:
-    """Write new entries. Raises Conflict if the journal has come as far already, by another hand."""
+    """Write new entries. Raises Conflict if another dispatcher has already used one of their numbers."""
     if not entries:
         return
     first, last = min(entry.seq for entry in entries), last_seq(connection)
@@ -55,22 +55,22 @@ def read(connection: Connection, *, after: int, limit: int, only_jobs: bool) -> 
 
 
 def read_job(connection: Connection, job: JobId, *, after: int, limit: int) -> list[Entry]:
-    """Entries with seq > after that speak of `job`, in order."""
+    """Entries with seq > after that name `job`, in order."""
     alone = select(journal.c.seq).where(journal.c.first_job == journal.c.last_job, journal.c.first_job == job)
     seqs = list(connection.execute(_page(alone, after, limit)).scalars())
-    # Of the others only those are wanted that come before the page is full.
+    # Of the entries that name several jobs, only those that belong on this page.
     end = seqs[-1] if len(seqs) == limit else None
     seqs.extend(islice(_among_many(connection, job, after, end), limit))
     return _fetch(connection, sorted(seqs)[:limit])
 
 
 def prune(connection: Connection, before: int) -> int:
-    """Delete entries with seq < before; how many. The newest stays: its number fences the dispatchers."""
+    """Delete entries with seq < before; returns how many. The newest always stays: its number is the dispatchers' fence."""
     return connection.execute(delete(journal).where(journal.c.seq < min(before, last_seq(connection)))).rowcount
 
 
 def pack(jobs: Sequence[int]) -> str | None:
-    """Ids as runs, in their order: (5, 6, 7, 3) is ",5-7,3,". None for no ids."""
+    """Ids as runs in the given order: (5, 6, 7, 3) is ",5-7,3,". None for no ids."""
     runs: list[list[int]] = []
     for job in jobs:
         if runs and job == runs[-1][1] + 1:

@@ -22,17 +22,18 @@ from gpuq.adapters.store.contract import (
     Commit,
     Entry,
     JobRow,
-    LaunchSpec,
     Request,
     Selection,
     Service,
 )
 from gpuq.adapters.store.rows import clean
-from gpuq.core.state.attempt import AttemptId
+from gpuq.codec import noun
+from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device, DeviceId
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Conflict, Failure, NotFound
-from gpuq.submission import JobRecord
+from gpuq.messages.outcome import outcome_from_json
+from gpuq.submission import JobRecord, to_core
 
 
 class MemoryStore:
@@ -219,8 +220,8 @@ class MemoryStore:
 
     # --- for the workers
 
-    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> LaunchSpec | None:
-        """The fenced start: only the first claim of a job's current attempt, on its host, while it is STARTING, gets a spec."""
+    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> tuple[JobRecord, Attempt] | None:
+        """See Store. The lock is the fence."""
         with self._lock:
             job, row = self.job_rows.get(attempt.job), self.attempt_rows.get(attempt)
             if job is None or row is None:
@@ -229,27 +230,21 @@ class MemoryStore:
             if not is_current or row.host != host or row.claimed_at is not None or row.ended_at is not None:
                 return None
             self.attempt_rows[attempt] = msgspec.structs.replace(row, claimed_at=at, boot_id=boot_id)
-            ordered = row.launch["attempt"]
-            return LaunchSpec(
-                attempt=attempt,
-                record=job.record,
-                devices=row.devices,
-                promised=tuple(ordered["promised"]),
-                shares=ordered["shares"],
-            )
+            return job.record, noun(row.launch["attempt"], Attempt)
 
     def close(self) -> None:
         """There is nothing to let go of; what was written can still be read."""
 
     def _add_job(self, job: JobId, record: JobRecord) -> None:
+        new = to_core(job, record)
         self.job_rows[job] = JobRow(
             id=job,
             record=msgspec.json.decode(msgspec.json.encode(record), type=JobRecord),
-            state=JobState.HELD if record.submission.hold else JobState.PENDING,
-            state_since=record.submitted_at,
-            attempt=0,
-            alone=False,
-            cancel_requested=False,
+            state=new.state,
+            state_since=new.since,
+            attempt=new.attempt,
+            alone=new.alone,
+            cancel_requested=new.cancel_requested,
             verdict=None,
             reason=None,
         )
@@ -281,8 +276,10 @@ class MemoryStore:
         ):
             names = ", ".join(f"{id_.job}-{id_.number}" for id_ in launched)
             raise Conflict(f"Of the attempts {names} one is in the record already, or its job is not.")
-        changed = [*(id_ for id_, _, _ in commit.started), *(id_ for id_, _ in commit.ended)]
-        missing = [str(change.id) for change in commit.jobs if change.id not in self.job_rows]
+        changed = [id_ for id_, _, _ in commit.started]
+        changed += [id_ for id_, _ in commit.stopped]
+        changed += [id_ for id_, _ in commit.ended]
+        missing = [str(change.job.id) for change in commit.jobs if change.job.id not in self.job_rows]
         missing += [f"{id_.job}-{id_.number}" for id_ in changed if id_ not in self.attempt_rows and id_ not in new]
         missing += [str(chance.job) for chance in commit.chances if chance.job not in self.job_rows]
         if missing:
@@ -294,16 +291,24 @@ class MemoryStore:
             for entry in sorted(commit.entries, key=lambda entry: entry.seq)
         ]
         for change in commit.jobs:
-            fields = msgspec.structs.asdict(change)
-            fields |= {"verdict": _through_json(change.verdict), "reason": clean(change.reason)}
-            self.job_rows[change.id] = msgspec.structs.replace(self.job_rows[change.id], **fields)
+            job = change.job
+            self.job_rows[job.id] = msgspec.structs.replace(
+                self.job_rows[job.id],
+                state=job.state,
+                state_since=job.since,
+                attempt=job.attempt,
+                alone=job.alone,
+                cancel_requested=job.cancel_requested,
+                verdict=_through_json(change.verdict),
+                reason=clean(change.reason),
+            )
         # After the changes: a job that the same commit took out of the queue gets no verdict.
         for jobs, verdict in commit.held:
             plain = _through_json(verdict)
-            for job in jobs:
-                row = self.job_rows.get(job)
+            for waiting in jobs:
+                row = self.job_rows.get(waiting)
                 if row is not None and row.state is JobState.PENDING:
-                    self.job_rows[job] = msgspec.structs.replace(row, verdict=plain)
+                    self.job_rows[waiting] = msgspec.structs.replace(row, verdict=plain)
         for attempt in commit.launched:
             id_ = AttemptId(attempt.job, attempt.number)
             kept = msgspec.json.decode(msgspec.json.encode(attempt), type=AttemptRow)
@@ -312,7 +317,10 @@ class MemoryStore:
             )
         for id_, started_at, log_path in commit.started:
             self._change_attempt(id_, started_at=started_at, log_path=clean(log_path))
+        for id_, reason in commit.stopped:
+            self._change_attempt(id_, stop_reason=reason)
         for id_, end in commit.ended:
+            actual = end.get("actual")
             self._change_attempt(
                 id_,
                 ended_at=end["ended_at"],
@@ -320,7 +328,7 @@ class MemoryStore:
                 exit_code=end.get("exit_code"),
                 reason=clean(end.get("reason")),
                 measurement=_through_json(end.get("measurement")),
-                actual=_through_json(end.get("actual")),
+                actual=None if actual is None else outcome_from_json(msgspec.json.encode(actual)),
             )
         self.device_rows.update({device.id: device for device in commit.devices})
         self.host_rows.update(commit.hosts)

@@ -1,10 +1,10 @@
-"""Bringing a database to the schema this gpuq works with, and refusing one that has another.
+"""Upgrade a database to the schema of this gpuq, and reject one with another schema.
 
     python -m gpuq.adapters.store.migrate [URL]            upgrade; without URL, the database that the settings name
     python -m gpuq.adapters.store.migrate --check [URL]    only say whether it fits
 
 The steps are Alembic's, in `migrations/`. All pending steps are one transaction behind a lock, so two processes may start at once
-and a failed step leaves the schema that was. Alembic is only loaded to change something.
+and a failed step leaves the old schema. Alembic is only imported to change something.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LOCK = 0x67707571
 
 
 def upgrade(database_url: str) -> None:
-    """Bring a database to our schema, from nothing or from any older one. Raises SchemaMismatch if it is newer."""
+    """Upgrade a database, empty or of any older schema, to ours. Raises SchemaMismatch if it is newer."""
     found = revision(database_url)
     if found == HEAD:
         return
@@ -41,13 +41,13 @@ def upgrade(database_url: str) -> None:
     from alembic import command
 
     with exclusive(database_url) as connection:
-        # Another process may have upgraded it, even further than we can, while this one waited.
+        # While this process waited, another may have upgraded it, even to a schema newer than ours.
         schema_revision.refuse_newer(schema_revision.read(connection))
         command.upgrade(_alembic(connection), HEAD)
 
 
 def downgrade(database_url: str, to: str) -> None:
-    """Take a database back to revision `to`; "base" drops everything. What only the newer schema can hold is lost."""
+    """Downgrade a database to revision `to`; "base" drops all tables. Data that only the newer schema can hold is lost."""
     from alembic import command
 
     with exclusive(database_url) as connection:
@@ -55,20 +55,20 @@ def downgrade(database_url: str, to: str) -> None:
 
 
 def revision(database_url: str) -> str | None:
-    """The schema revision of a database; None if there is no database or nothing in it yet."""
+    """The schema revision of a database; None if it does not exist or is empty."""
     with closing(Database(database_url)) as database:
         return schema_revision.revision(database)
 
 
 def check(database_url: str) -> None:
-    """Raises SchemaMismatch, which says which side is older, unless the database has our schema."""
+    """Raises SchemaMismatch, which says whether the database is older or newer, unless it has our schema."""
     with closing(Database(database_url)) as database:
         schema_revision.check(database)
 
 
 @contextmanager
 def exclusive(database_url: str) -> Iterator[Connection]:
-    """A transaction to change the schema in: alone, and made with an empty file where SQLite has none yet."""
+    """A transaction to change the schema, behind a lock; creates the file of an SQLite database first."""
     with closing(Database(database_url, upgrading=True)) as database:
         if database.is_sqlite:
             create_file(database.path)
@@ -81,14 +81,14 @@ def exclusive(database_url: str) -> Iterator[Connection]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line; the exit status."""
+    """The command line; returns the exit code."""
     parser = argparse.ArgumentParser(prog="python -m gpuq.adapters.store.migrate", description="Upgrade gpuq's record.")
     parser.add_argument("url", nargs="?", help="the database; without it, the one that the settings name")
     parser.add_argument("--check", action="store_true", help="change nothing; say whether the schema fits")
-    asked = parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
     try:
-        url = asked.url or settings.load().database_url
-        check(url) if asked.check else upgrade(url)
+        url = options.url or settings.load().database_url
+        check(url) if options.check else upgrade(url)
     except GpuqError as error:
         sys.stderr.write(f"{error.message}\n{error.fix}\n")
         return error.exit_code

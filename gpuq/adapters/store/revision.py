@@ -1,4 +1,4 @@
-"""Which schema a database has, and whether it is the one this gpuq works with. Only reads."""
+"""The schema revision of a database, and whether it is the one that this gpuq works with. Only reads."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gpuq.errors import SchemaMismatch
 
 
 def check(database: Database) -> None:
-    """Raises SchemaMismatch, which says which side is older, unless the database has our schema."""
+    """Raises SchemaMismatch, which says whether the database is older or newer, unless it has our schema."""
     found = revision(database)
     if found is None:
         sentence = f"{database.label} has not been set up yet."
@@ -23,14 +23,14 @@ def check(database: Database) -> None:
 
 
 def refuse_newer(found: str | None) -> None:
-    """Raises SchemaMismatch if a later gpuq made this schema."""
+    """Raises SchemaMismatch if the revision is one of a later gpuq."""
     if found is not None and found > HEAD:
         sentence = f"The database is newer than this gpuq: it has schema {found}, {_ours()}."
         raise SchemaMismatch(sentence, fix="Install the gpuq that upgraded it, or a newer one.")
 
 
 def revision(database: Database) -> str | None:
-    """The schema revision of a database; None if there is no database or nothing in it yet."""
+    """The schema revision of a database; None if it does not exist or is empty."""
     if database.is_sqlite and not database.path.exists():
         return None
     with database.reading() as connection:
@@ -38,7 +38,7 @@ def revision(database: Database) -> str | None:
 
 
 def read(connection: Connection) -> str | None:
-    """The same within a transaction."""
+    """`revision` within a transaction of the caller."""
     if not inspect(connection).has_table("alembic_version"):
         return None
     found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()

@@ -12,6 +12,7 @@ from gpuq.adapters.store.schema import attempts, chances, job_records, jobs, req
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import Failure
+from gpuq.messages.outcome import AttemptOutcome, outcome_from_json
 from gpuq.submission import MAX_BYTES, MAX_DURATION_S, MAX_MOMENT, JobRecord
 
 _RECORD = msgspec.json.Decoder(JobRecord)
@@ -58,6 +59,7 @@ _PLAIN_ATTEMPT = (
     "ending",
     "exit_code",
     "reason",
+    "stop_reason",
 )
 _JSON_ATTEMPT = ("launch", "features", "measurement", "actual")
 ATTEMPT_COLUMNS = tuple(attempts.c[name] for name in (*_PLAIN_ATTEMPT, "devices", *_JSON_ATTEMPT))
@@ -131,13 +133,14 @@ def job_row(row: Sequence[Any]) -> JobRow:
 
 def change_values(change: JobChange) -> dict[str, Any]:
     """A job's changed columns, and its id as `changed`."""
+    job = change.job
     return {
-        "changed": change.id,
-        "state": change.state.value,
-        "state_since": change.state_since,
-        "attempt": change.attempt,
-        "alone": change.alone,
-        "cancel_requested": change.cancel_requested,
+        "changed": job.id,
+        "state": job.state.value,
+        "state_since": job.since,
+        "attempt": job.attempt,
+        "alone": job.alone,
+        "cancel_requested": job.cancel_requested,
         "verdict": to_optional_json(change.verdict),
         "reason": clean(change.reason),
     }
@@ -147,9 +150,22 @@ def attempt_row(row: Sequence[Any]) -> AttemptRow:
     """An attempt from its ATTEMPT_COLUMNS."""
     values = tuple(row)
     plain = dict(zip(_PLAIN_ATTEMPT, values, strict=False))
-    documents = values[len(_PLAIN_ATTEMPT) + 1 :]
-    json = {name: from_optional_json(text) for name, text in zip(_JSON_ATTEMPT, documents, strict=True)}
-    return AttemptRow(**plain, devices=_DEVICES.decode(values[len(_PLAIN_ATTEMPT)]), **json)
+    devices, launch, features, measurement, actual = values[len(_PLAIN_ATTEMPT) :]
+    return AttemptRow(
+        **plain,
+        devices=_DEVICES.decode(devices),
+        launch=from_json(launch),
+        features=from_json(features),
+        measurement=from_optional_json(measurement),
+        actual=None if actual is None else _outcome(actual),
+    )
+
+
+def _outcome(text: str) -> AttemptOutcome | None:
+    try:
+        return outcome_from_json(text)
+    except msgspec.DecodeError as error:
+        raise Failure(f"The record holds text that is not JSON: {error}.") from error
 
 
 def attempt_values(attempt: AttemptRow) -> dict[str, Any]:

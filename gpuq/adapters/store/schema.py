@@ -1,13 +1,13 @@
-"""The tables of the record, for SQLite and PostgreSQL alike. `migrations/` makes them; nothing here creates anything.
+"""The tables, for SQLite and PostgreSQL alike. `migrations/` creates them.
 
-What is filtered or sorted has a column of its own; the rest is JSON as text. Three tables need a word:
+A value that is filtered or sorted by has a column; the rest is JSON as text. Three tables need an explanation:
 
-- `numbers` has one row: the last job id and the last request id given out. Whoever submits locks it first, so ids come in
-  the order of commits, and the look-up of an idempotency key sees every submission before it, on both databases.
-- `job_records` is apart from `jobs`, because a submission carries a whole environment: a new verdict for thousands of
-  waiting jobs rewrites the small rows only.
-- `journal` names jobs by the lowest and highest id in columns, and all of them as runs in `jobs` ("5-900,903"). Nearly every
-  entry names one job and is found by an index; a Hold may name thousands and still is one row.
+- `numbers` has one row: the last job id and the last request id. A submission locks it first, so ids follow the order of commits,
+  and the look-up of an idempotency key sees every earlier submission, on both databases.
+- `job_records` is apart from `jobs` because a submission carries a whole environment: a new verdict for thousands of waiting
+  jobs rewrites the small rows only.
+- `journal` has the lowest and highest job id of an entry in columns, and all of them as runs in `jobs` ("5-900,903"). Nearly
+  every entry names one job and is found by an index; a Hold may name thousands and is still one row.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.types import TypeEngine
 
-HEAD = "0004"
+HEAD = "0005"
 """The schema revision this gpuq works with. Revisions are numbers of four digits, each one higher than the one before."""
 
 metadata = MetaData(
@@ -40,7 +40,7 @@ metadata = MetaData(
     }
 )
 
-# SQLite knows only INTEGER as an alias of its row number.
+# In SQLite only INTEGER is an alias of the row number.
 Number: TypeEngine[int] = BigInteger().with_variant(Integer, "sqlite")
 
 
@@ -108,6 +108,7 @@ attempts = Table(
     Column("features", Text, nullable=False),
     Column("measurement", Text),
     Column("actual", Text),
+    Column("stop_reason", Text),
     Index("ix_attempts_live", "job", "number", **_where("ended_at IS NULL")),
     Index(
         "ix_attempts_finished",

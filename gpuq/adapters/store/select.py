@@ -1,4 +1,4 @@
-"""Which jobs meet the conditions of a `Selection`, and the state of each: for requests about many jobs at once.
+"""The jobs that meet the conditions of a `Selection`, and the state of each, for requests about many jobs.
 
 Ids, states and owners are columns. Names, kinds and projects stand in the JSON of what was submitted, and are read only where
 one of them is a condition.
@@ -28,7 +28,7 @@ class _Submitted(msgspec.Struct):
 
 
 class _Names(msgspec.Struct):
-    """The part of a `JobRecord` that patterns look at: to decode the whole would take ten times as long."""
+    """The fields of a `JobRecord` that patterns are matched with. Decoding the whole record would take ten times as long."""
 
     kind: str
     submission: _Submitted
@@ -38,7 +38,7 @@ _names = msgspec.json.Decoder(_Names)
 
 
 def select_jobs(connection: Connection, selection: Selection) -> dict[JobId, JobState]:
-    """The state of each job of the selection, in the order of ids."""
+    """The state of each selected job, by id."""
     matches = _patterns(selection)
     columns: list[ColumnElement[Any]] = [jobs.c.id, jobs.c.state]
     query = select(*columns) if matches is None else select(*columns, job_records.c.record)
@@ -58,7 +58,7 @@ def select_jobs(connection: Connection, selection: Selection) -> dict[JobId, Job
 
 
 def _in_ranges(ranges: Sequence[tuple[int, int]] | None) -> Iterator[list[ColumnElement[bool]]]:
-    """Conditions for one statement after the other; together they name the jobs in these ranges."""
+    """Conditions, one per statement, that together select the jobs in these ranges."""
     if ranges is None:
         yield []
         return
@@ -68,7 +68,7 @@ def _in_ranges(ranges: Sequence[tuple[int, int]] | None) -> Iterator[list[Column
 
 
 def _patterns(selection: Selection) -> Callable[[str], bool] | None:
-    """Whether a record's JSON meets the patterns of the selection; None where it has none."""
+    """A function that tells whether a record's JSON matches the selection's patterns; None if it has none."""
     if selection.name is None and selection.kind is None and selection.project is None:
         return None
 

@@ -1,7 +1,7 @@
-"""The record, kept with SQLAlchemy Core on SQLite and PostgreSQL. `contract.py` says what each call promises.
+"""The store on SQLAlchemy Core, for SQLite and PostgreSQL. `contract.py` says what each call promises.
 
-Arrives: calls of the API, the dispatcher, the trainer and the workers, from any number of processes. Each is one transaction
-of its own. Every fault leaves as an error of `gpuq.errors`, and then nothing of the call was kept.
+Any number of processes may call it: the API, the dispatcher, the trainer, the workers. Each call is one transaction. Every error
+is one of `gpuq.errors`, and then nothing of the call was kept.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Select, func, select, union_all, update
 
-from gpuq.adapters.store import journal, submit, turn
+from gpuq.adapters.store import cycle, journal, submit
 from gpuq.adapters.store.contract import (
     AttemptRow,
     Chance,
     Commit,
     Entry,
     JobRow,
-    LaunchSpec,
     Request,
     Selection,
     Service,
@@ -39,7 +38,8 @@ from gpuq.adapters.store.rows import (
 )
 from gpuq.adapters.store.schema import attempts, chances, devices, hosts, job_records, jobs, requests
 from gpuq.adapters.store.select import select_jobs
-from gpuq.core.state.attempt import AttemptId
+from gpuq.codec import noun
+from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import Device
 from gpuq.core.state.job import JobId, JobState
 from gpuq.errors import NotFound
@@ -77,8 +77,8 @@ class SqlStore:
         if job is not None and not _is_id(job):
             raise NotFound(f"There is no job {job}.")
         with self._database.writing() as connection:
-            asked = {"verb": verb, "job": job, "by": by, "at": at, "body": to_json(dict(body))}
-            return submit.add_requests(connection, [asked])
+            request = {"verb": verb, "job": job, "by": by, "at": at, "body": to_json(dict(body))}
+            return submit.add_requests(connection, [request])
 
     def add_requests(self, verb: str, jobs: Sequence[JobId], by: str, at: float) -> None:
         """Commit one request for each of these jobs, all or none. Raises NotFound if one does not exist."""
@@ -89,12 +89,12 @@ class SqlStore:
                 )
 
     def select(self, selection: Selection) -> dict[JobId, JobState]:
-        """The state of each job of the selection, in the order of ids."""
+        """The state of each selected job, by id."""
         with self._database.reading() as connection:
             return select_jobs(connection, selection)
 
     def job(self, job: JobId) -> JobRow | None:
-        """A job, or None if there is none of that id."""
+        """One job; None if there is none with this id."""
         rows = self.jobs(ids=[job])
         return rows[0] if rows else None
 
@@ -108,7 +108,7 @@ class SqlStore:
         limit: int | None = None,
         newest_first: bool = False,
     ) -> list[JobRow]:
-        """Jobs by id. `after` is the last id of the page before; with `newest_first` the next page has lower ones."""
+        """Jobs by id. `after` is the last id of the previous page; with `newest_first` the next page has lower ids."""
         order = jobs.c.id.desc() if newest_first else jobs.c.id
         conditions = [jobs.c.owner == owner] if owner is not None else []
         if after is not None:
@@ -119,10 +119,10 @@ class SqlStore:
         if ids is None:
             return self._read_jobs([query.limit(limit)])
         wanted = sorted({job for job in ids if _is_id(job)}, reverse=newest_first)
-        return self._read_jobs([query.where(jobs.c.id.in_(chunk)) for chunk in turn.chunks(wanted)])[:limit]
+        return self._read_jobs([query.where(jobs.c.id.in_(chunk)) for chunk in cycle.chunks(wanted)])[:limit]
 
     def count_by_state(self) -> dict[JobState, int]:
-        """How many jobs there are of each state; states without a job are left out."""
+        """The number of jobs in each state; states without jobs are left out."""
         query = select(jobs.c.state, func.count()).group_by(jobs.c.state)
         with self._database.reading() as connection:
             return {JobState(state): count for state, count in connection.execute(query)}
@@ -134,13 +134,13 @@ class SqlStore:
         return self._read_attempts(_ATTEMPTS.where(attempts.c.job == job))
 
     def devices(self) -> list[Device]:
-        """All devices that ever were committed, by host and id."""
+        """All devices ever reported, by host and id."""
         query = select(devices).order_by(devices.c.host, devices.c.id)
         with self._database.reading() as connection:
             return [Device(**row._mapping) for row in connection.execute(query)]
 
     def journal(self, *, after: int, limit: int, job: JobId | None = None, only_jobs: bool = False) -> list[Entry]:
-        """Entries with seq > after, in order; `only_jobs` leaves out those that speak of no job."""
+        """Entries with seq > after, in order; `only_jobs` leaves out those that name no job."""
         with self._database.reading() as connection:
             if job is None:
                 return journal.read(connection, after=after, limit=limit, only_jobs=only_jobs)
@@ -157,7 +157,7 @@ class SqlStore:
     def commit(self, commit: Commit) -> None:
         """All of it or nothing. A journal number already taken raises Conflict: another dispatcher runs."""
         with self._database.writing() as connection:
-            turn.write(connection, commit)
+            cycle.write(connection, commit)
 
     def live_attempts(self) -> list[AttemptRow]:
         """Attempts without an end."""
@@ -174,12 +174,12 @@ class SqlStore:
             return journal.last_seq(connection)
 
     def prune_journal(self, before: int) -> int:
-        """Delete entries with seq < before; how many. The newest entry always stays: its number fences the dispatchers."""
+        """Delete entries with seq < before; returns how many. The newest entry always stays: its number is the fence."""
         with self._database.writing() as connection:
             return journal.prune(connection, before)
 
     def services(self, *, since: float) -> list[Service]:
-        """What attempts had that ended at `since` or later, oldest end first."""
+        """The device time of attempts that ended at `since` or later, oldest end first."""
         columns = (jobs.c.owner, attempts.c.job, attempts.c.started_at, attempts.c.ended_at, attempts.c.devices)
         query = select(*columns).join(jobs, jobs.c.id == attempts.c.job)
         query = query.where(attempts.c.ended_at >= since, attempts.c.started_at.is_not(None))
@@ -201,15 +201,15 @@ class SqlStore:
     # --- for shadow mode
 
     def chances(self, *, since: float = 0.0) -> list[Chance]:
-        """First chances at `since` or later, oldest first."""
+        """The recorded sharing opportunities since Unix time `since`, oldest first."""
         query = select(*CHANCE_COLUMNS).where(chances.c.at >= since).order_by(chances.c.at, chances.c.job)
         with self._database.reading() as connection:
             return [chance_row(row) for row in connection.execute(query)]
 
     # --- for the workers
 
-    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> LaunchSpec | None:
-        """The fenced start: only the first claim of a job's current attempt, on its host, while it is STARTING, gets a spec."""
+    def claim(self, attempt: AttemptId, host: str, boot_id: str, at: float) -> tuple[JobRecord, Attempt] | None:
+        """See Store. One conditional UPDATE is the fence: of several claims only the first changes a row."""
         if not _is_id(attempt.job):
             return None
         mine = (attempts.c.job == attempt.job, attempts.c.number == attempt.number)
@@ -224,17 +224,18 @@ class SqlStore:
             current.exists(),
         )
         order = (
-            select(attempts.c.devices, attempts.c.launch, job_records.c.record)
+            select(attempts.c.launch, job_records.c.record)
             .join(job_records, job_records.c.job == attempts.c.job)
             .where(*mine)
         )
         with self._database.writing() as connection:
             if connection.execute(fence.values(claimed_at=at, boot_id=boot_id)).rowcount != 1:
                 return None
-            return _spec(attempt, *connection.execute(order).one())
+            launch, record = connection.execute(order).one()
+            return record_of(attempt.job, record), noun(from_json(launch)["attempt"], Attempt)
 
     def close(self) -> None:
-        """Let all connections go."""
+        """Close all connections."""
         self._database.close()
 
     def _read_jobs(self, queries: Sequence[Select[Any]]) -> list[JobRow]:
@@ -248,7 +249,7 @@ class SqlStore:
 
 
 def _is_id(job: int) -> bool:
-    """Whether a database could know this number at all."""
+    """Whether the number fits a 64-bit column; a database rejects larger ones with an error."""
     return 0 < job <= _MAX_ID
 
 
@@ -258,7 +259,10 @@ def _in_states(
     order: ColumnElement[int],
     limit: int | None,
 ) -> ColumnElement[bool]:
-    """That a job is in one of `states`. For a page, the best of each state are picked by index, before any row is read."""
+    """The condition that a job is in one of `states`.
+
+    With a limit, the first jobs of each state are picked through the index on (state, id), before any row is read.
+    """
     if limit is None or len(states) < 2:
         return jobs.c.state.in_([state.value for state in states])
     each = (
@@ -266,14 +270,3 @@ def _in_states(
         for state in states
     )
     return jobs.c.id.in_(union_all(*(select(best.c.id) for best in each)))
-
-
-def _spec(attempt: AttemptId, devices_text: str, launch_text: str, record_text: str) -> LaunchSpec:
-    ordered = from_json(launch_text)["attempt"]
-    return LaunchSpec(
-        attempt=attempt,
-        record=record_of(attempt.job, record_text),
-        devices=tuple(from_json(devices_text)),
-        promised=tuple(ordered["promised"]),
-        shares=ordered["shares"],
-    )

@@ -1,7 +1,7 @@
 """How submissions and requests enter the record, in the transaction they are given.
 
-Whoever submits takes the one row of `numbers` first and keeps it to the end of the transaction: ids are handed out without
-gaps, in the order of commits, and an idempotency key is looked up when no other submission can be under way.
+A submission locks the one row of `numbers` first and holds it to the end of the transaction: ids are given out without gaps, in
+the order of commits, and an idempotency key is looked up when no other submission can be under way.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Any
 from sqlalchemy import Connection, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
+from gpuq.adapters.store.cycle import CHUNK
 from gpuq.adapters.store.rows import to_json
 from gpuq.adapters.store.schema import job_records, jobs, numbers, requests
-from gpuq.adapters.store.turn import CHUNK
-from gpuq.core.state.job import JobId, JobState
+from gpuq.core.state.job import JobId
 from gpuq.errors import NotFound
-from gpuq.submission import JobRecord
+from gpuq.submission import JobRecord, to_core
 
 _TAKE = select(numbers.c.last_job, numbers.c.last_request).with_for_update()
 
@@ -95,15 +95,16 @@ def _number(
 
 
 def _job_values(job: JobId, record: JobRecord) -> dict[str, Any]:
+    new = to_core(job, record)
     return {
         "id": job,
-        "owner": record.owner,
+        "owner": new.owner,
         "idempotency_key": record.idempotency_key,
-        "state": (JobState.HELD if record.submission.hold else JobState.PENDING).value,
-        "state_since": record.submitted_at,
-        "attempt": 0,
-        "alone": False,
-        "cancel_requested": False,
+        "state": new.state.value,
+        "state_since": new.since,
+        "attempt": new.attempt,
+        "alone": new.alone,
+        "cancel_requested": new.cancel_requested,
     }
 
 

@@ -1,1 +1,1 @@
-"""What the API accepts and returns: routes, parameters, response schemas, errors, the OpenAPI document."""
+"""What the API accepts and returns: routes, types, decoding, problem documents, OpenAPI."""

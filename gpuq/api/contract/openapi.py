@@ -1,6 +1,6 @@
-"""The OpenAPI 3.1 document, made from the table of routes and the types it names.
+"""The OpenAPI 3.1 document, made from the table of routes and the types that it names.
 
-Arrives: routes. Leaves: the document as JSON. Schemas come from msgspec, so they are what the decoder checks.
+msgspec derives the schemas from the types, so they are what the decoders check.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _REF = "#/components/schemas/{name}"
 
 
 def document(routes: Iterable[Route] = ROUTES) -> bytes:
-    """The document of these routes."""
+    """The OpenAPI document of these routes, as JSON."""
     routes = tuple(routes)
     types = [found for route in routes for found in (*_each(route.body), *_each(route.gives))]
     schemas, components = msgspec.json.schema_components([Problem, *types], ref_template=_REF)
@@ -46,7 +46,7 @@ _DESCRIPTION = (
     "A queue for GPU jobs. On the Unix socket the kernel names the caller; over TCP every address but the probes needs "
     "the token. Errors are RFC 9457 problem documents with a `hint` and the CLI's `exit_code`."
 )
-# The HTTP library answers before any code of ours sees the request.
+# The HTTP library sends this answer before our code sees the request.
 _UNREADABLE: dict[str, Any] = {
     "description": "The request cannot be read. In plain text where it is no HTTP, or its address is longer than 32 KiB.",
     "content": {"text/plain": {"schema": {"type": "string"}}},
@@ -119,7 +119,7 @@ def _path_parameters(path: str) -> list[dict[str, Any]]:
 
 
 def _parameters(cls: type[msgspec.Struct] | None, place: str) -> list[dict[str, Any]]:
-    """One parameter for each field of the struct; lists are written with commas."""
+    """An OpenAPI parameter for each field of the struct; lists are separated by commas."""
     found = []
     for name, schema in parameter_schemas(cls).items() if cls else ():
         text = {"description": schema["description"]}

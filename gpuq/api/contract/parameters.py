@@ -1,6 +1,6 @@
-"""What addresses and headers take, as types: `asked.py` decodes by them, and the OpenAPI document is made from them.
+"""The parameters of requests, in addresses and headers, as types: `params.py` decodes by them, and OpenAPI is made from them.
 
-UNSET is "not given". In an address a list is written with commas.
+UNSET means "not given". In an address a list is separated by commas.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Wait = Annotated[
 
 
 class WaitQuery(msgspec.Struct, frozen=True):
-    """How long an answer may take."""
+    """How long the answer may wait for the dispatcher."""
 
     wait: Wait = 1
 
@@ -79,13 +79,13 @@ class EventsQuery(msgspec.Struct, frozen=True):
 
 
 class EventsHeaders(msgspec.Struct, frozen=True):
-    """The same, as browsers send it."""
+    """The start of the stream as browsers send it when they reconnect."""
 
     last_event_id: EventId | UnsetType = msgspec.field(default=UNSET, name="Last-Event-ID")
 
 
 class SubmitHeaders(msgspec.Struct, frozen=True):
-    """What makes a submission safe to send again."""
+    """The idempotency key of a submission."""
 
     key: (
         Annotated[
@@ -102,7 +102,7 @@ class SubmitHeaders(msgspec.Struct, frozen=True):
 
 
 class PredictQuery(msgspec.Struct, frozen=True):
-    """Beside which job or kind, and where."""
+    """The partner and the type of device for a prediction."""
 
     beside: (
         Annotated[
@@ -122,7 +122,7 @@ class PredictQuery(msgspec.Struct, frozen=True):
 
 
 class DaysQuery(msgspec.Struct, frozen=True):
-    """How far back."""
+    """How many days back a report goes."""
 
     days: Annotated[int, Meta(ge=1, le=3660, description="How many days back.")] = 7
 
@@ -132,9 +132,9 @@ Pattern = Annotated[str, Meta(max_length=400, pattern=NO_NUL, description="A she
 
 
 class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which jobs: those that meet every condition given. `ids` are single ones, and ranges of the first and the last.
+    """The jobs that meet every given condition. `ids` are single ids, and ranges as [first, last].
 
-    Without `ids` and `state` only jobs are meant that the request is possible for.
+    Without `ids` and `state`, only jobs that the request is possible for are selected.
     """
 
     ids: Annotated[list[Id | IdRange], Meta(min_length=1, max_length=10_000)] | UnsetType = UNSET
@@ -150,7 +150,7 @@ class Where(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class JobsBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A request about many jobs. With `dry_run` nothing is recorded, and the answer says what would be."""
+    """A request about many jobs. With `dry_run` nothing is recorded; the answer says what would be done."""
 
     where: Annotated[Where, Meta(extra_json_schema={"minProperties": 1})]
     dry_run: bool = False

@@ -1,6 +1,6 @@
-"""What a request asks for: ids, numbers, lists and bodies, checked before anybody acts on them.
+"""Decode and check what a request sends: ids, parameters, headers and bodies.
 
-Arrives: text from an address, a header or a body. Leaves: typed values, or an error that names the value and its fix.
+Every error names the value and what it must be.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _many = msgspec.json.Decoder(list[Submission])
 
 
 def job_id(text: str) -> JobId:
-    """The id of a job. What is no id names no job. Raises NotFound."""
+    """The job id in `text`. Raises NotFound if it is not a number: then no job has it."""
     if not _ID.fullmatch(text):
         raise NotFound(f"There is no job {shown(text)}.")
     return JobId(int(text))
 
 
 def shown(text: str) -> str:
-    """Somebody else's text, safe to repeat: short, and without control characters."""
+    """Text of a caller for an error message: at most 40 characters, control characters escaped."""
     short = text if len(text) <= 40 else text[:40] + "…"
     return ascii(short)
 
 
 def query(request: web.Request, cls: type[Parameters]) -> Parameters:
-    """The request's parameters behind the question mark. Raises BadInput. Those that `cls` does not name are ignored."""
+    """The query parameters that `cls` names; others are ignored. Raises BadInput."""
     return _parameters(request.query, cls)
 
 
@@ -58,7 +58,7 @@ def headers(request: web.Request, cls: type[Parameters]) -> Parameters:
 
 
 def given(value: T | UnsetType) -> T | None:
-    """None for a parameter that was not given."""
+    """The value, None for a parameter that was not given."""
     return None if value is UNSET else value
 
 
@@ -84,14 +84,14 @@ def _parameters(texts: MultiMapping[str], cls: type[Parameters]) -> Parameters:
 
 @cache
 def parameter_schemas(cls: type[msgspec.Struct]) -> dict[str, dict[str, Any]]:
-    """name -> JSON Schema of each parameter."""
+    """Name -> JSON Schema of each parameter of `cls`."""
     document = msgspec.json.schema(cls)
     properties: dict[str, dict[str, Any]] = document["$defs"][cls.__name__]["properties"]
     return properties
 
 
 def _described(schema: dict[str, Any]) -> str:
-    """A schema in words."""
+    """A JSON Schema as a phrase for an error message."""
     match schema.get("type"):
         case "integer":
             return f"a whole number from {schema['minimum']} to {schema['maximum']}"
@@ -107,7 +107,7 @@ def _described(schema: dict[str, Any]) -> str:
 
 
 def states(words: Iterable[str]) -> list[JobState] | None:
-    """The states that these words name, None for none. Also takes `waiting`, `active` and `ended`."""
+    """The states that these words name, the groups `waiting`, `active` and `ended` included; None for no words."""
     found: set[JobState] = set()
     for word in words:
         found |= _states_of(word)
@@ -115,7 +115,7 @@ def states(words: Iterable[str]) -> list[JobState] | None:
 
 
 def owner(word: str, caller: Caller) -> str | None:
-    """The owner that `me`, `all` or a user's name stands for; None for all."""
+    """The owner that `me` or a user's name stands for; None for `all`."""
     if word == "all":
         return None
     return caller.user if word == "me" else word
@@ -132,7 +132,7 @@ def _states_of(word: str) -> frozenset[JobState]:
 
 
 async def submissions(request: web.Request) -> tuple[list[Submission], bool]:
-    """The submissions in the body, and whether they came as a list."""
+    """(the submissions in the body, whether they came as a list). Raises BadInput, BadRequest."""
     raw = await request.read()
     is_list = raw.lstrip()[:1] == b"["
     found = _decode(_many, raw) if is_list else [_decode(_one, raw)]
@@ -142,12 +142,12 @@ async def submissions(request: web.Request) -> tuple[list[Submission], bool]:
 
 
 async def body(request: web.Request, decoder: msgspec.json.Decoder[T]) -> T:
-    """The body as what `decoder` makes of it. Raises BadInput or BadRequest."""
+    """The decoded body. Raises BadRequest if it is no JSON, BadInput if it does not fit the type."""
     return _decode(decoder, await request.read(), "body")
 
 
 async def submission(request: web.Request) -> Submission:
-    """The one submission in the body."""
+    """The single submission in the body. Raises BadInput, BadRequest."""
     return _decode(_one, await request.read())
 
 
@@ -166,7 +166,7 @@ def _decode(decoder: msgspec.json.Decoder[T], raw: bytes, what: str = "submissio
 
 
 def _whole(value: Any) -> Any:
-    """The same with 2 for 2.0: to JSON Schema both are integers, msgspec takes only the first for one."""
+    """The value with 2 in place of 2.0: both are integers in JSON Schema, but msgspec accepts only the first."""
     match value:
         case dict():
             return {name: _whole(inner) for name, inner in value.items()}

@@ -1,8 +1,7 @@
 """Errors as RFC 9457 problem documents.
 
-Arrives: whatever a handler raised. Leaves: `application/problem+json` with the sentence, the fix and the exit code
-that the CLI uses. No traceback leaves; what nobody foresaw goes to our own log with its traceback, and to the caller
-without.
+Whatever a handler raises becomes `application/problem+json` with the sentence, the fix and the exit code of the command. No
+traceback is sent: an unexpected error is logged with its traceback and answered without.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ from gpuq.errors import BadInput, Failure, GpuqError, NotFound, NotPermitted
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 MEDIA_TYPE: Final = "application/problem+json"
-_log = logging.getLogger("gpuq.api")
+_log = logging.getLogger(__name__)
 
 
 class Unauthenticated(NotPermitted):
-    """Nobody knows who is calling."""
+    """The caller is not identified."""
 
     http_status = 401
 
@@ -53,12 +52,12 @@ class TooLarge(BadInput):
 
 @web.middleware
 async def problems(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn every error into a problem document."""
+    """Turn every error into a problem document, or into the login form for a browser without a cookie."""
     try:
         return await handler(request)
     except GpuqError as error:
         if error.http_status == 401 and "text/html" in request.headers.get("Accept", ""):
-            # With the general `no-referrer` a browser would send the form with `Origin: null`, which is refused.
+            # With our usual `no-referrer` a browser would send the form with `Origin: null`, which is refused.
             headers = {"Referrer-Policy": "same-origin"}
             return web.Response(text=login_page(error.message), status=401, content_type="text/html", headers=headers)
         return response(error)
@@ -68,14 +67,14 @@ async def problems(request: web.Request, handler: Handler) -> web.StreamResponse
         return response(_translate(error, request), headers=_kept(error))
     except (ConnectionError, TimeoutError):
         raise
-    except Exception:  # noqa: BLE001 - the one place that keeps tracebacks from leaving
-        _log.exception("%s %s failed", request.method, request.rel_url.raw_path)
+    except Exception:  # noqa: BLE001 - the one place where tracebacks are kept from callers
+        _log.exception("%s %s failed", request.method, request.rel_url.raw_path, extra={"action": "request"})
         return response(Failure("Something inside gpuq went wrong; its log has the details."))
 
 
 def break_off(request: web.Request) -> None:
-    """End a stream that failed half way: the caller must not take what came so far for the whole."""
-    _log.exception("%s %s failed half way", request.method, request.rel_url.raw_path)
+    """Abort the connection of a stream that failed: the caller must not take it for complete."""
+    _log.exception("%s %s failed half way", request.method, request.rel_url.raw_path, extra={"action": "stream"})
     if request.transport is not None:
         request.transport.abort()
 
@@ -90,7 +89,7 @@ def response(error: GpuqError, headers: dict[str, str] | None = None) -> web.Res
 
 
 def document(error: GpuqError) -> Problem:
-    """The error as data. Text that cannot be written as UTF-8 is replaced."""
+    """The error as a struct. Characters that are not valid UTF-8 are replaced."""
     name = type(error).__name__
     return Problem(
         type=f"urn:gpuq:{_kebab(name)}",

@@ -1,7 +1,6 @@
-"""Everything that is served, in one table. The router and the OpenAPI document are both made from it.
+"""Everything that is served, in one table. The router and the OpenAPI document are made from it.
 
-A line says the method, the address, who handles it, what it takes and what it gives. A route without a line does not
-exist.
+A line has the method, the address, the handler, and the types of body, parameters and answer.
 """
 
 from __future__ import annotations
@@ -54,10 +53,10 @@ API = "/api/v1"
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """One line of the table. `body` and `gives` are types, a tuple for one of several; None for what is no JSON.
+    """One line of the table. `body` and `gives` are types, or tuples of alternatives; None for what is not JSON.
 
-    `also` holds further statuses that `gives` may come with, and what each means. `query` and `headers` are structs of
-    `parameters.py`.
+    `also` maps further statuses of the answer to their meaning. `query` and `headers` are structs of `parameters.py`. `public`
+    routes need no token.
     """
 
     method: str
@@ -78,7 +77,7 @@ _LATER = {202: "It is recorded, and will be carried out."}
 
 
 def _control(verb: control.Verb, does: str) -> tuple[Route, Route]:
-    """What can be asked of one job, or of many."""
+    """The routes for `verb` on one job and on many."""
     many, one = (control.many(verb), control.one(verb))
     path, query = f"{API}/jobs/{{id}}/{verb}", WaitQuery
     return (

@@ -6,13 +6,14 @@ seconds under `*_unix`. Bytes, percent and seconds are named in the key. What is
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
 from gpuq.api.live import DispatcherSign
 from gpuq.core.state.job import JobState
+from gpuq.messages.live import LiveNumbers
+from gpuq.messages.outcome import AttemptOutcome
 
 Numbers = dict[str, float | int | str | None]
 
@@ -54,81 +55,6 @@ class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str = ""
 
 
-Actual = Annotated[
-    dict[str, Any],
-    Meta(
-        description="What really happened; null for what was not measured.",
-        extra_json_schema={
-            "properties": {
-                "peak_utilization_pct": {"type": ["number", "null"]},
-                "peak_memory_bytes": {"type": ["integer", "null"]},
-                "alone_rate": {"type": ["number", "null"]},
-                "shared_rate": {"type": ["number", "null"]},
-                "slowdown": {"type": ["number", "null"]},
-                "energy_joules": {"type": ["number", "null"]},
-                "idle_joules": {"type": ["number", "null"]},
-                "peak_memory_is_bound": {"type": ["boolean", "null"]},
-                "slowdown_basis": {
-                    "enum": ["measured by blinks", "within attempt", "kind's alone rate", "beside foreign load", None]
-                },
-                "slowdown_otherwise": {
-                    "type": "array",
-                    "description": "What the other bases say, each with `basis`, `value`, `low` and `high`.",
-                },
-                "blink": {
-                    "type": ["string", "null"],
-                    "description": "How often a partner was paused to measure this attempt, or why none was.",
-                },
-                "not_counted": {"type": ["string", "null"]},
-                "step_processes": {
-                    "type": ["integer", "null"],
-                    "description": "How many processes counted steps at the same time; `steps` is the most of any of them.",
-                },
-                "foreign_load": {
-                    "type": ["number", "null"],
-                    "description": "Mean load of processes that gpuq did not start: in cores, on a GPU as a share of it.",
-                },
-                "held_back": {
-                    "type": ["number", "null"],
-                    "description": "The part of the attempt's time that this took from it at most, from 0 to 1.",
-                },
-                "utilization_is_bound": {
-                    "type": ["boolean", "null"],
-                    "description": "Foreign load was so high that `peak_utilization_pct` is only what the job needs at most.",
-                },
-                "disturbed_rate": {
-                    "type": ["number", "null"],
-                    "description": "Steps/s where foreign load was too high for `alone_rate` and `shared_rate` to count.",
-                },
-                "partners": {"type": "array"},
-                "memory_cause": {"type": ["string", "null"]},
-            }
-        },
-    ),
-]
-
-
-class LiveNumbers(msgspec.Struct, frozen=True, kw_only=True):
-    """What a running job uses at this moment.
-
-    `not_counted` says why no steps are counted; of several processes that count steps at the same time (`step_processes`),
-    `steps` is the most that any of them counted. `slowdown` is what its present partners cost it so far, as measured, and
-    `slowdown_basis` what that rests on, as in `Actual`; `expected_slowdown` what was forecast for them. All three are time
-    together / time alone, and null without a partner.
-    """
-
-    memory_bytes: int | None
-    utilization_pct: float | None
-    steps: int | None
-    rate: float | None
-    slowdown: float | None = None
-    slowdown_basis: str | None = None
-    expected_slowdown: float | None = None
-    blink: str | None = None
-    not_counted: str | None
-    step_processes: int | None = None
-
-
 class ExpectedStart(msgspec.Struct, frozen=True, kw_only=True):
     """When a waiting job will probably start: as likely before as after `p50`, and nine times in ten before `p90`."""
 
@@ -158,7 +84,7 @@ class AttemptView(msgspec.Struct, frozen=True, kw_only=True):
     model_version: str | None
     forecast: ForecastView | None
     verdict: VerdictView | None
-    actual: Actual
+    actual: AttemptOutcome
 
 
 class JobLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -198,7 +124,7 @@ class JobLine(msgspec.Struct, frozen=True, kw_only=True):
     expected_start: ExpectedStart | None
     forecast: ForecastView | None
     verdict: VerdictView | None
-    actual: Actual
+    actual: AttemptOutcome
     dispatcher: DispatcherSign | None = None
     """Whether the dispatcher gives signs of life; without one no job starts or ends."""
 

@@ -1,7 +1,7 @@
-"""`cancel`, `hold` and `release`: of one job, or of all that meet some conditions.
+"""`cancel`, `hold` and `release`: of one job, or of all that meet conditions.
 
-A request is committed for each job, in one transaction, and the dispatcher is rung. It carries the requests out, and the
-answer waits a moment for that, so that it can say what came of them.
+A request per job is committed in one transaction, and the dispatcher is woken. The dispatcher carries the requests out; the
+answer waits a moment for that, so that it can give the outcome.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from aiohttp import web
 
 from gpuq.adapters.store.contract import Selection
-from gpuq.api.context import Context, context_of
+from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
 from gpuq.api.contract.parameters import JobsBody, WaitQuery, Where
 from gpuq.api.contract.schema import Asked, AskedMany, Refused
@@ -30,7 +30,7 @@ Handler = Callable[[web.Request], Awaitable[web.Response]]
 States = Mapping[JobId, JobState]
 
 _LOOK_EVERY_S = 0.02
-# Of the time that is waited, at most this share is spent on looking.
+# At most this share of the waiting time is spent on queries.
 _LOOK_SHARE = 0.2
 _POSSIBLE: dict[Verb, frozenset[JobState]] = {
     "cancel": WAITING | ACTIVE,
@@ -41,7 +41,7 @@ _body = msgspec.json.Decoder(JobsBody)
 
 
 def one(verb: Verb) -> Handler:
-    """The handler that asks for `verb` on the job of the address."""
+    """The handler that requests `verb` for the job of the address."""
 
     async def handle(request: web.Request) -> web.Response:
         context = context_of(request)
@@ -49,7 +49,7 @@ def one(verb: Verb) -> Handler:
         row, _ = await find(context, request.match_info["id"])
         if row.state not in _POSSIBLE[verb]:
             raise Conflict(f"Job {row.id} {_obstacle(verb, row.state)}.")
-        await context.ask(verb, [row.id], caller_of(request).user)
+        await context.request(verb, [row.id], caller_of(request).user)
         before = {row.id: row.state}
         state = (await _wait_for_changes(context, before, wait)).get(row.id, row.state)
         done = state is not row.state
@@ -59,7 +59,7 @@ def one(verb: Verb) -> Handler:
 
 
 def many(verb: Verb) -> Handler:
-    """The handler that asks for `verb` on every job that meets the conditions of the body."""
+    """The handler that requests `verb` for every job that meets the conditions of the body."""
 
     async def handle(request: web.Request) -> web.Response:
         context = context_of(request)
@@ -70,7 +70,7 @@ def many(verb: Verb) -> Handler:
         before = {job: state for job, state in found.items() if state in _POSSIBLE[verb]}
         now: States = before
         if before and not wanted.dry_run:
-            await context.ask(verb, list(before), caller_of(request).user)
+            await context.request(verb, list(before), caller_of(request).user)
             now = await _wait_for_changes(context, before, wait)
         refused = _by_state({job: state for job, state in found.items() if job not in before})
         answer = AskedMany(
@@ -88,10 +88,10 @@ def many(verb: Verb) -> Handler:
 
 
 def _selection(verb: Verb, where: Where, caller: Caller) -> Selection:
-    """The conditions as the record knows them.
+    """The body's conditions as a `Selection`.
 
-    Jobs and states that are named are meant as such, and those past that point are refused. Where neither is, only jobs are
-    meant that the request is possible for.
+    Jobs and states that are named are selected as such, and those for which the request is too late are refused. If neither is
+    named, only jobs that the request is possible for are selected.
     """
     ids = params.given(where.ids)
     states = params.states(params.given(where.state) or ())
@@ -108,8 +108,8 @@ def _selection(verb: Verb, where: Where, caller: Caller) -> Selection:
     )
 
 
-def _missing(context: Context, selection: Selection) -> list[tuple[int, int]]:
-    """The parts of the named ranges in which there is no job. Blocks."""
+def _missing(context: ApiContext, selection: Selection) -> list[tuple[int, int]]:
+    """The parts of the named id ranges without a job. Blocks."""
     if selection.ids is None:
         return []
     there = list(context.store.select(Selection(ids=selection.ids)))
@@ -126,7 +126,7 @@ def _missing(context: Context, selection: Selection) -> list[tuple[int, int]]:
 
 
 def _ranges(ids: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    """Ascending ids as ranges of the first and the last."""
+    """Ascending ids as (first, last) ranges."""
     found: list[tuple[int, int]] = []
     for job in ids:
         if found and found[-1][1] == job - 1:
@@ -137,7 +137,7 @@ def _ranges(ids: Iterable[int]) -> tuple[tuple[int, int], ...]:
 
 
 def _obstacle(verb: Verb, state: JobState) -> str:
-    """Why a job in this state is past the point where this could be done: what stands behind its name."""
+    """Why `verb` is impossible in this state, as a phrase that follows "Job 7"."""
     if verb == "cancel":
         return f"has already ended: it is {state}"
     if verb == "hold":
@@ -153,8 +153,8 @@ def _by_state(states: States) -> dict[JobState, list[int]]:
     return found
 
 
-async def _wait_for_changes(context: Context, before: States, seconds: int) -> States:
-    """The states of these jobs after at most `seconds`, earlier when each has changed."""
+async def _wait_for_changes(context: ApiContext, before: States, seconds: int) -> States:
+    """The states of these jobs after at most `seconds`; returns earlier once each of them has changed."""
     loop = asyncio.get_running_loop()
     deadline = loop.time() + seconds
     selection = Selection(ids=_ranges(before))

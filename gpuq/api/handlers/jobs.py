@@ -1,7 +1,4 @@
-"""Jobs: lists, one job, and why it waits.
-
-Arrives: ids and filters. Leaves: the structs of `schema.py`.
-"""
+"""Jobs: lists, one job, and why a job waits."""
 
 from __future__ import annotations
 
@@ -13,17 +10,17 @@ from aiohttp import web
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow, Store
 from gpuq.api import views
-from gpuq.api.context import Context, context_of
+from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
 from gpuq.api.contract.parameters import ListQuery
 from gpuq.api.contract.schema import Explanation, JobList, JobView
 from gpuq.api.identity import caller_of
-from gpuq.api.live import LiveView
 from gpuq.api.messages import STATES
 from gpuq.api.reply import reply
 from gpuq.core.state.device_names import DeviceNames
 from gpuq.core.state.job import WAITING, JobId, JobState
 from gpuq.errors import NotFound, Unreachable
+from gpuq.messages.live import LiveView
 
 
 async def jobs(request: web.Request) -> web.Response:
@@ -44,13 +41,13 @@ async def jobs(request: web.Request) -> web.Response:
         },
     )
     seen = await context.live.read()
-    believed = await _forecasts(context, rows[:limit])
+    forecasts = await _forecasts(context, rows[:limit])
     names = await device_names(context, seen.view)
     pending = any(row.state is JobState.PENDING for row in rows[:limit])
     places = {job: place for place, job in enumerate(await waiting_order(context), 1)} if pending else {}
     lines = [
         views.job_line(
-            row, attempts.get(row.id), seen.view, names, places.get(row.id), believed.get(row.record.signature)
+            row, attempts.get(row.id), seen.view, names, places.get(row.id), forecasts.get(row.record.signature)
         )
         for row in rows[:limit]
     ]
@@ -59,7 +56,7 @@ async def jobs(request: web.Request) -> web.Response:
 
 
 async def show(request: web.Request) -> web.Response:
-    """One job with all that is known of it."""
+    """One job with all its attempts."""
     context = context_of(request)
     row, attempts = await find(context, request.match_info["id"])
     order = await waiting_order(context) if row.state is JobState.PENDING else []
@@ -69,20 +66,22 @@ async def show(request: web.Request) -> web.Response:
 
 
 async def explain(request: web.Request) -> web.Response:
-    """Why the job waits, or why it is where it is."""
+    """Why the job waits, or why it runs where it runs."""
     context = context_of(request)
     row, attempts = await find(context, request.match_info["id"])
     order = await waiting_order(context) if row.state is JobState.PENDING else []
     live = await context.live.read()
     line = await _view(context, row, attempts, live.view, order)
-    words = [STATES[row.state]]
+    sentences = [STATES[row.state]]
     if line.verdict is not None:
-        words = [line.verdict.sentence] if row.state is JobState.PENDING else [STATES[row.state], line.verdict.sentence]
+        sentences = (
+            [line.verdict.sentence] if row.state is JobState.PENDING else [STATES[row.state], line.verdict.sentence]
+        )
     return reply(
         Explanation(
             id=row.id,
             state=row.state,
-            sentence=" ".join(words),
+            sentence=" ".join(sentences),
             verdict=line.verdict,
             position=line.position,
             waiting=len(order) if row.state is JobState.PENDING else None,
@@ -93,7 +92,7 @@ async def explain(request: web.Request) -> web.Response:
             forecast=line.forecast,
             attempts=line.attempts,
             dispatcher=live.dispatcher,
-            blink=(line.live.blink if line.live else None) or line.actual["blink"],
+            blink=(line.live.blink if line.live else None) or line.actual.blink,
         )
     )
 
@@ -101,7 +100,7 @@ async def explain(request: web.Request) -> web.Response:
 # --- shared with the logs and the page -----------------------------------------------------------------------------
 
 
-async def find(context: Context, text: str) -> tuple[JobRow, list[AttemptRow]]:
+async def find(context: ApiContext, text: str) -> tuple[JobRow, list[AttemptRow]]:
     """The job of that id with its attempts. Raises NotFound."""
     job = params.job_id(text)
     row, attempts = await context.read(_job_with_attempts, context, job)
@@ -110,8 +109,8 @@ async def find(context: Context, text: str) -> tuple[JobRow, list[AttemptRow]]:
     return row, attempts
 
 
-async def waiting_order(context: Context) -> list[int]:
-    """The waiting jobs' ids in order; empty when Redis does not answer."""
+async def waiting_order(context: ApiContext) -> list[int]:
+    """The waiting jobs' ids in the order of their start; empty if Redis does not answer."""
     try:
         return list(await context.parts.stream.waiting())
     except Unreachable:
@@ -119,12 +118,12 @@ async def waiting_order(context: Context) -> list[int]:
 
 
 def position(order: Sequence[int], job: JobId) -> int | None:
-    """1 for the job that is next."""
+    """The job's position, 1 for the next to start; None if it is not in the order."""
     return order.index(job) + 1 if job in order else None
 
 
-async def device_names(context: Context, live: LiveView | None) -> DeviceNames:
-    """The names of all known devices."""
+async def device_names(context: ApiContext, live: LiveView | None) -> DeviceNames:
+    """The display names of all known devices."""
     return DeviceNames(await context.read(context.devices.get), live.reported if live else ())
 
 
@@ -132,14 +131,14 @@ async def device_names(context: Context, live: LiveView | None) -> DeviceNames:
 
 
 async def _view(
-    context: Context, row: JobRow, attempts: Sequence[AttemptRow], live: LiveView | None, order: Sequence[int]
+    context: ApiContext, row: JobRow, attempts: Sequence[AttemptRow], live: LiveView | None, order: Sequence[int]
 ) -> JobView:
     names, forecast = await device_names(context, live), await _forecast(context, row)
     return views.job_view(row, attempts, live, names, position(order, row.id), forecast)
 
 
-def _page(context: Context, filters: dict[str, Any]) -> tuple[list[JobRow], dict[JobId, AttemptRow]]:
-    """Rows and their last attempts: the live ones in one call, an ended job's by its id."""
+def _page(context: ApiContext, filters: dict[str, Any]) -> tuple[list[JobRow], dict[JobId, AttemptRow]]:
+    """Jobs and their last attempts: live attempts in one call, those of ended jobs one by one."""
     rows = context.store.jobs(**filters)
     last = {row.job: row for row in context.store.live_attempts()}
     for row in rows:
@@ -149,25 +148,25 @@ def _page(context: Context, filters: dict[str, Any]) -> tuple[list[JobRow], dict
 
 
 def last_attempt(store: Store, row: JobRow) -> AttemptRow | None:
-    """The last attempt of a job, if it ever had one. Blocks."""
+    """The last attempt of a job; None if it never had one. Blocks."""
     attempts = store.attempts(row.id) if row.attempt else []
     return attempts[-1] if attempts else None
 
 
-def _job_with_attempts(context: Context, job: JobId) -> tuple[JobRow | None, list[AttemptRow]]:
+def _job_with_attempts(context: ApiContext, job: JobId) -> tuple[JobRow | None, list[AttemptRow]]:
     row = context.store.job(job)
     return row, (context.store.attempts(job) if row is not None and row.attempt else [])
 
 
-async def _forecast(context: Context, row: JobRow) -> dict[str, Any] | None:
+async def _forecast(context: ApiContext, row: JobRow) -> dict[str, Any] | None:
     models = context.parts.models
     if models is None or row.state not in WAITING:
         return None
     return await context.read(models.forecast, row.record)
 
 
-async def _forecasts(context: Context, rows: Sequence[JobRow]) -> dict[str, dict[str, Any]]:
-    """Signature -> the forecast of now, of the waiting jobs among these."""
+async def _forecasts(context: ApiContext, rows: Sequence[JobRow]) -> dict[str, dict[str, Any]]:
+    """Signature -> the current forecast, of the waiting jobs among `rows`."""
     waiting = [row.record for row in rows if row.state in WAITING]
     if context.parts.models is None or not waiting:
         return {}

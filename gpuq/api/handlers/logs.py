@@ -1,8 +1,7 @@
-"""`GET /api/v1/jobs/{id}/logs`: what a job wrote, also while it writes.
+"""`GET /api/v1/jobs/{id}/logs`: a job's output, also while it is written.
 
-Without `follow`: the bytes from `offset` on; with a `limit`, also `X-Gpuq-Next-Offset` to go on from. With
-`follow=1`: chunks until the job has ended and everything it wrote is sent; a job that starts again is followed into
-its next attempt.
+Without `follow`: the bytes from `offset` on; with `limit`, also `X-Gpuq-Next-Offset` for the next request. With `follow=1`:
+chunks until the job has ended and all its output is sent; a job that starts again is followed into its next attempt.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from aiohttp import web
 
 from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.api import logs
-from gpuq.api.context import Context, context_of
+from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
 from gpuq.api.contract.parameters import LogsQuery
 from gpuq.api.contract.problem import break_off
@@ -29,7 +28,7 @@ _MEDIA_TYPE = "application/octet-stream"
 
 
 async def output(request: web.Request) -> web.StreamResponse:
-    """The log of a job's last attempt, or of the one asked for."""
+    """The log of a job's last attempt, or of the requested one."""
     context = context_of(request)
     row, attempts = await find(context, request.match_info["id"])
     query = params.query(request, LogsQuery)
@@ -51,8 +50,8 @@ async def output(request: web.Request) -> web.StreamResponse:
     return await _piece(context, row.id, last, offset, limit)
 
 
-async def _check_there(context: Context, row: JobRow, attempts: list[AttemptRow], number: int) -> None:
-    """A job that started here has a log, if only an empty one. Raises NotFound where it is gone, or on another host."""
+async def _check_there(context: ApiContext, row: JobRow, attempts: list[AttemptRow], number: int) -> None:
+    """A job that started on this host has a log, if only an empty one. Raises NotFound if it is deleted or on another host."""
     started = [attempt for attempt in attempts if attempt.number == number and attempt.started_at is not None]
     if not started or await context.read(logs.exists, context.settings.home.attempts, row.id, number):
         return
@@ -67,7 +66,7 @@ async def _check_there(context: Context, row: JobRow, attempts: list[AttemptRow]
     )
 
 
-async def _piece(context: Context, job: int, number: int, offset: int, limit: int) -> web.Response:
+async def _piece(context: ApiContext, job: int, number: int, offset: int, limit: int) -> web.Response:
     parts: list[bytes] = []
     position, left = offset, limit
     while left > 0:
@@ -83,9 +82,9 @@ async def _piece(context: Context, job: int, number: int, offset: int, limit: in
 
 @dataclass
 class _Sender:
-    """One caller who reads one job's output, to where it is now or until the job has ended."""
+    """Sends one job's output to one client: what there is now, or with `follow` until the job has ended."""
 
-    context: Context
+    context: ApiContext
     request: web.Request
     job: int
     number: int
@@ -112,7 +111,7 @@ class _Sender:
             await self._drain(answer)
             return
         while self._wanted():
-            # Asked before the last look: what was written before the end is then surely seen.
+            # Queried before the last read, so that everything written before the end is sent.
             over, newest = await self._ended()
             await self._drain(answer)
             if newest > self.number and not self.only:
@@ -123,7 +122,7 @@ class _Sender:
                 await self._pause(answer)
 
     async def _pause(self, answer: web.StreamResponse) -> None:
-        """Look at the files often, at the record rarely."""
+        """Read the files every 0.15 s until the next query of the database, after 0.5 s."""
         loop = asyncio.get_running_loop()
         until = loop.time() + _ASK_EVERY_S
         while self._wanted() and loop.time() < until:
@@ -140,7 +139,7 @@ class _Sender:
             self.offset = chunk.next_offset
 
     async def _ended(self) -> tuple[bool, int]:
-        """Whether no more will come, and the newest attempt's number. A record that is away is asked again."""
+        """(whether no more output will come, number of the newest attempt). False while the database is unreachable."""
         try:
             row, attempts = await find(self.context, str(self.job))
         except NotFound:

@@ -1,7 +1,6 @@
-"""The policies that can be chosen, and the one that proposes.
+"""The scheduling policies: those that can be chosen, the chosen one, and the one that decides now.
 
-Arrives: a request. Leaves: what `python -m gpuq.policies` printed, a process of its own because any site may add a policy, and
-beside it what the dispatcher says of its policy.
+The list is what `python -m gpuq.policies` prints, a process of its own because any site may add a policy.
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ import msgspec
 from aiohttp import web
 
 from gpuq.adapters.supervise import python_module
-from gpuq.api.context import Context, context_of
+from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract.schema import Policies, PolicyFault, PolicyView
-from gpuq.api.live import LivePolicy
-from gpuq.api.messages import rfc3339_or_none
 from gpuq.api.reply import reply
 from gpuq.errors import Failure
+from gpuq.format import rfc3339_or_none
+from gpuq.messages.live import PolicyStatus
 
 MODULE: Final = "gpuq.policies"
 _WITHIN_S = 60.0
@@ -31,9 +30,9 @@ class _Catalogue(msgspec.Struct, frozen=True):
 
 
 async def policies(request: web.Request) -> web.Response:
-    """Every policy, which one was chosen, which one proposes, and why that may be another."""
+    """Every policy, the chosen one, the one in use, and why they differ."""
     context = context_of(request)
-    # First: by the time that the catalogue is there, the view may be too old to be believed.
+    # Read first: by the time the list is there, the view may have expired.
     view = (await context.live.read()).view
     found = await _catalogue(context)
     live = None if view is None else view.dispatcher.policy
@@ -47,11 +46,11 @@ async def policies(request: web.Request) -> web.Response:
     )
 
 
-def _fault(live: LivePolicy) -> PolicyFault | None:
+def _fault(live: PolicyStatus) -> PolicyFault | None:
     return None if live.fault is None else PolicyFault(reason=live.fault.reason, at=rfc3339_or_none(live.fault.at))
 
 
-async def _catalogue(context: Context) -> _Catalogue:
+async def _catalogue(context: ApiContext) -> _Catalogue:
     child = await asyncio.create_subprocess_exec(
         *python_module(MODULE),
         stdin=asyncio.subprocess.DEVNULL,
@@ -65,11 +64,11 @@ async def _catalogue(context: Context) -> _Catalogue:
         child.kill()
         await child.wait()
         raise Failure(
-            f"The policies did not say what they are within {_WITHIN_S:g} s.",
+            f"The policies could not be listed within {_WITHIN_S:g} s.",
             fix="Run `gpuq policy list` where gpuq runs; uninstall the policy that it waits for.",
         ) from None
     try:
         return msgspec.json.decode(out.splitlines()[-1], type=_Catalogue)
     except (msgspec.MsgspecError, IndexError) as error:
-        said = err.decode("utf-8", "replace").strip().splitlines()
-        raise Failure(f"The policies could not be listed: {said[-1][:300] if said else error}.") from error
+        lines = err.decode("utf-8", "replace").strip().splitlines()
+        raise Failure(f"The policies could not be listed: {lines[-1][:300] if lines else error}.") from error

@@ -15,13 +15,12 @@ from aiohttp import web
 
 from gpuq.adapters.store.contract import JobRow
 from gpuq.api import fits
-from gpuq.api.context import Context, context_of
+from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
 from gpuq.api.contract.parameters import PredictQuery
 from gpuq.api.contract.schema_predict import BesideView, EvidenceView, NearKind, PartnerView, Prediction, TypeForecast
 from gpuq.api.handlers.submit import records
 from gpuq.api.identity import caller_of
-from gpuq.api.live import LiveDevice, LiveView
 from gpuq.api.models import Belief
 from gpuq.api.reply import reply
 from gpuq.api.views import expected_start, forecast_view, verdict_view
@@ -34,6 +33,7 @@ from gpuq.core.state.forecast import UNKNOWN, Forecast
 from gpuq.core.state.job import JobId, KindId, Sharing
 from gpuq.core.state.verdict import Verdict
 from gpuq.errors import NeverFits, NotFound
+from gpuq.messages.live import DeviceStatus, LiveView
 from gpuq.submission import JobRecord, Submission, to_core
 
 # Busy devices that are looked at, the least loaded first.
@@ -61,7 +61,7 @@ async def predict(request: web.Request) -> web.Response:
 
 
 def _prediction(
-    context: Context, record: JobRecord, live: LiveView | None, beside: str | None, device_type: str | None
+    context: ApiContext, record: JobRecord, live: LiveView | None, beside: str | None, device_type: str | None
 ) -> Prediction:
     devices = context.devices.get()
     by_type = {device.type: device for device in devices if device_type in (None, device.type)}
@@ -95,7 +95,9 @@ def _prediction(
     )
 
 
-def _beliefs(context: Context, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]) -> list[Belief]:
+def _beliefs(
+    context: ApiContext, record: JobRecord, questions: Sequence[tuple[Device, tuple[str, ...]]]
+) -> list[Belief]:
     return [] if context.parts.models is None else context.parts.models.beliefs(record, questions)
 
 
@@ -131,7 +133,11 @@ def _evidence(belief: Belief) -> EvidenceView:
 
 
 def _would_take(
-    context: Context, record: JobRecord, idle: Sequence[LiveDevice], alone: Sequence[Belief], shared: Sequence[Device]
+    context: ApiContext,
+    record: JobRecord,
+    idle: Sequence[DeviceStatus],
+    alone: Sequence[Belief],
+    shared: Sequence[Device],
 ) -> list[str]:
     """The devices that would take the job now: `shared`, and those of `idle` that admit it. None where they are too few for it
     on each host.
@@ -154,13 +160,17 @@ def _would_take(
 # --- beside whom ----------------------------------------------------------------------------------------------------
 
 
-def _besides(context: Context, record: JobRecord, company: Sequence[_Company], names: DeviceNames) -> list[BesideView]:
+def _besides(
+    context: ApiContext, record: JobRecord, company: Sequence[_Company], names: DeviceNames
+) -> list[BesideView]:
     questions = [(one.snapshot.device, tuple(a.kind for a in one.snapshot.residents)) for one in company]
     beliefs = _beliefs(context, record, questions)
     return [_beside(context, record, one, belief, names) for one, belief in zip(company, beliefs, strict=False)]
 
 
-def _beside(context: Context, record: JobRecord, company: _Company, belief: Belief, names: DeviceNames) -> BesideView:
+def _beside(
+    context: ApiContext, record: JobRecord, company: _Company, belief: Belief, names: DeviceNames
+) -> BesideView:
     snapshot = company.snapshot
     verdict = admit(to_core(JobId(0), record), belief.forecast, snapshot, context.settings.admission)
     said = verdict_view(plain(verdict if company.real else _supposed(verdict, snapshot.residents[0])), names)
@@ -200,7 +210,7 @@ def _supposed(verdict: Verdict, partner: Attempt) -> Verdict:
     return replace(verdict, device=None, numbers=numbers)
 
 
-def _company_now(context: Context, live: LiveView | None, by_type: Mapping[str, Device]) -> list[_Company]:
+def _company_now(context: ApiContext, live: LiveView | None, by_type: Mapping[str, Device]) -> list[_Company]:
     """The busy devices of these types, as they are now; none while nobody reports."""
     busy = [device for device in live.devices if device.residents and device.type in by_type] if live else []
     if not busy:
@@ -225,7 +235,7 @@ def _names(jobs: Mapping[JobId, JobRow], residents: Iterable[Attempt]) -> dict[i
     return {a.id.job: jobs[a.id.job].record.submission.name for a in residents if a.id.job in jobs}
 
 
-def _place(device: LiveDevice, residents: Iterable[Attempt]) -> DeviceSnapshot:
+def _place(device: DeviceStatus, residents: Iterable[Attempt]) -> DeviceSnapshot:
     reading = None
     if device.read_at is not None:
         reading = Reading(
@@ -247,7 +257,7 @@ def _place(device: LiveDevice, residents: Iterable[Attempt]) -> DeviceSnapshot:
     return DeviceSnapshot(known, tuple(residents), reading, reserved=device.reserved)
 
 
-def _asked_company(context: Context, beside: str | None, by_type: Mapping[str, Device]) -> list[_Company]:
+def _asked_company(context: ApiContext, beside: str | None, by_type: Mapping[str, Device]) -> list[_Company]:
     """The job or the kind that was asked about, alone on an otherwise empty device of each type."""
     if beside is None:
         return []
@@ -270,7 +280,7 @@ def _asked_company(context: Context, beside: str | None, by_type: Mapping[str, D
     return found
 
 
-def _partner(context: Context, beside: str) -> tuple[JobId, str, str | None, Sharing, dict[str, Any]]:
+def _partner(context: ApiContext, beside: str) -> tuple[JobId, str, str | None, Sharing, dict[str, Any]]:
     """(job or 0, kind, name, whether it shares, features) of the one who was named."""
     if not beside.isascii() or not beside.isdecimal():
         return JobId(0), beside, None, Sharing.AUTO, {}

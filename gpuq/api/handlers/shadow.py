@@ -1,4 +1,4 @@
-"""What sharing would have done: `GET /api/v1/report/shadow`. Arrives: how many days. Leaves: `ShadowReport`."""
+"""`GET /api/v1/report/shadow`: what sharing would have saved and cost in the last days."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from gpuq.api.context import context_of
 from gpuq.api.contract.parameters import DaysQuery
 from gpuq.api.contract.params import query
 from gpuq.api.contract.schema_predict import ShadowPair, ShadowReport
-from gpuq.api.messages import rfc3339
-from gpuq.api.missed_savings import DEFINITION, Regret, regret
+from gpuq.api.missed_savings import DEFINITION, MissedSavings, missed_savings
 from gpuq.api.reply import reply
 from gpuq.core.state.job import ENDED
+from gpuq.format import rfc3339
 
 DAY_S = 86_400.0
 
 
 async def shadow(request: web.Request) -> web.Response:
-    """The last days: what would have been saved, and what it would have cost."""
+    """The report over the last `days`."""
     context = context_of(request)
     days = query(request, DaysQuery).days
     since = context.now() - days * DAY_S
@@ -30,20 +30,20 @@ async def shadow(request: web.Request) -> web.Response:
     return reply(_report(found, on=on, days=days, since=since, counts=counts))
 
 
-def _read(store: Store, since: float) -> tuple[list[Chance], Regret, int, int, int]:
-    """The chances, what they come to, how many of their jobs ended without ever running; attempts that ended, and those of them
-    that had a partner."""
+def _read(store: Store, since: float) -> tuple[list[Chance], MissedSavings, int, int, int]:
+    """(opportunities, their sums, how many of their jobs ended without running, attempts that ended, those that had a
+    partner)."""
     chances = store.chances(since=since)
     finished = store.finished_attempts(since=since)
     ran = {row.id for row, _ in finished}
     rows = store.jobs(ids=[chance.job for chance in chances if chance.job not in ran], states=list(ENDED))
     gone = {row.id for row in rows}
-    shared = sum(bool((attempt.actual or {}).get("partners")) for _, attempt in finished)
-    found = regret([chance for chance in chances if chance.job not in gone], finished)
+    shared = sum(bool(attempt.actual and attempt.actual.partners) for _, attempt in finished)
+    found = missed_savings([chance for chance in chances if chance.job not in gone], finished)
     return chances, found, len(gone), len(finished), shared
 
 
-def _report(found: Regret, *, on: bool, days: int, since: float, counts: Mapping[str, int]) -> ShadowReport:
+def _report(found: MissedSavings, *, on: bool, days: int, since: float, counts: Mapping[str, int]) -> ShadowReport:
     return ShadowReport(
         on=on,
         days=days,

@@ -1,6 +1,6 @@
-"""`POST /api/v1/jobs`: submissions arrive, ids leave.
+"""`POST /api/v1/jobs`: commit submissions and return their ids.
 
-Nothing here touches the script or the directory: the CLI checks them where the user is, the worker where the job runs.
+The script and the directory are not checked here: the command checks them on the user's machine, the worker where the job runs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from gpuq.api import fits
-from gpuq.api.context import Context, context_of
+from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract import params
 from gpuq.api.contract.parameters import SubmitHeaders
 from gpuq.api.contract.schema import Submitted, SubmittedMany
@@ -20,7 +20,7 @@ from gpuq.api.live import DispatcherSign
 from gpuq.api.reply import reply
 from gpuq.submission import JobRecord, Submission
 
-# Beyond this many, describing them would hold the loop for too long.
+# Describing more submissions than this would block the event loop for too long.
 _INLINE = 100
 _LOOK_WITHIN_S = 0.25
 
@@ -45,15 +45,15 @@ async def submit(request: web.Request) -> web.Response:
     return answer
 
 
-async def _dispatcher(context: Context) -> DispatcherSign | None:
-    """Whether the dispatcher gives signs of life; None where Redis does not say so at once: what is committed is answered."""
+async def _dispatcher(context: ApiContext) -> DispatcherSign | None:
+    """Whether the dispatcher is alive; None if Redis does not answer at once, because the answer must not wait for it."""
     try:
         return (await asyncio.wait_for(context.live.read(), _LOOK_WITHIN_S)).dispatcher
     except TimeoutError:
         return None
 
 
-async def _check_fit(context: Context, wanted: Sequence[Submission]) -> None:
+async def _check_fit(context: ApiContext, wanted: Sequence[Submission]) -> None:
     if not any(fits.needs_devices(one) for one in wanted):
         return
     devices = await context.read(context.devices.get)
@@ -61,8 +61,8 @@ async def _check_fit(context: Context, wanted: Sequence[Submission]) -> None:
         fits.check(one, devices)
 
 
-def records(context: Context, caller: Caller, wanted: Sequence[Submission], key: str | None) -> list[JobRecord]:
-    """What is made of these submissions, as the record would keep it. All but the first get a key of their own."""
+def records(context: ApiContext, caller: Caller, wanted: Sequence[Submission], key: str | None) -> list[JobRecord]:
+    """The records to be stored for these submissions."""
     now = context.now()
     made = []
     for index, one in enumerate(wanted):

@@ -1,6 +1,6 @@
-"""Devices, the queue, models, probes and the document of all this.
+"""Devices, the queue, models, probes, metrics and the OpenAPI document.
 
-Arrives: requests without a body. Leaves: JSON. The probes say fixed words only: anyone may ask them.
+The probes return fixed words only, because anyone may call them.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from aiohttp import web
 import gpuq
 from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.api import metrics, views
-from gpuq.api.context import Context, context_of
+from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract.schema import DeviceView, Queue, Ready, Version
 from gpuq.api.handlers.jobs import device_names
-from gpuq.api.live import LiveView
 from gpuq.api.reply import reply
 from gpuq.api.retrain import retrain
 from gpuq.core.state.job import JobState
 from gpuq.errors import GpuqError, Unreachable
+from gpuq.messages.live import LiveView
 
 
 async def livez(_: web.Request) -> web.Response:
-    """Whether this process turns its loop."""
+    """Whether this process serves requests."""
     return web.Response(text="ok\n")
 
 
 async def readyz(request: web.Request) -> web.Response:
-    """Whether a submission would be committed, rung and looked at."""
+    """Whether the database, Redis and the dispatcher work, so that a submission would be scheduled."""
     context = context_of(request)
-    database = await _database_word(context)
+    database = await _database_status(context)
     live = await context.live.read()
     dispatcher = live.dispatcher
     redis = "ok" if live.redis_up else "unreachable"
@@ -41,19 +41,19 @@ async def readyz(request: web.Request) -> web.Response:
 
 
 async def version(_: web.Request) -> web.Response:
-    """Which gpuq answers."""
+    """The version of this gpuq."""
     return reply(Version(version=gpuq.__version__, api="v1"))
 
 
 async def devices(request: web.Request) -> web.Response:
-    """Every device, and who shares it with whom."""
+    """Every device with the jobs on it."""
     context = context_of(request)
     live = (await context.live.read()).view
     return reply(await device_list(context, live))
 
 
 async def queue(request: web.Request) -> web.Response:
-    """The waiting jobs' ids in the dispatcher's order, or in the record's when Redis has none."""
+    """The waiting jobs' ids in the dispatcher's order, or by id if Redis has no order."""
     context = context_of(request)
     try:
         order = list(await context.parts.stream.waiting())
@@ -66,7 +66,7 @@ async def queue(request: web.Request) -> web.Response:
 
 
 async def models(request: web.Request) -> web.Response:
-    """Which model serves, how well it was judged, and whether its forecasts still hold."""
+    """The serving model, its evaluation, and whether its forecasts still hold."""
     context = context_of(request)
     shelf = context.parts.models
     status: dict[str, Any] = {"serving": None, "versions": []}
@@ -79,17 +79,17 @@ async def models(request: web.Request) -> web.Response:
 
 
 async def train(request: web.Request) -> web.Response:
-    """Train a candidate now, in a process of its own; answers with what came of it."""
+    """Train a candidate now, in a process of its own; the outcome."""
     return reply(await retrain(context_of(request)))
 
 
 async def rollback(request: web.Request) -> web.Response:
-    """Serve the model before this one again."""
+    """Serve the previous model again."""
     return reply(await retrain(context_of(request), "--rollback"))
 
 
 async def openapi(request: web.Request) -> web.Response:
-    """This document."""
+    """The OpenAPI document."""
     return web.Response(body=context_of(request).openapi, content_type="application/json")
 
 
@@ -101,7 +101,7 @@ async def prometheus(request: web.Request) -> web.Response:
     return web.Response(body=body, headers={"Content-Type": metrics.MEDIA_TYPE})
 
 
-async def device_list(context: Context, live: LiveView | None) -> list[DeviceView]:
+async def device_list(context: ApiContext, live: LiveView | None) -> list[DeviceView]:
     """Every device with its residents' names and forecasts."""
     known = await context.read(context.devices.get)
     attempts, rows = await context.read(_live_jobs, context)
@@ -109,13 +109,13 @@ async def device_list(context: Context, live: LiveView | None) -> list[DeviceVie
     return views.device_views(known, live, await device_names(context, live), names, attempts)
 
 
-def _live_jobs(context: Context) -> tuple[dict[int, AttemptRow], list[JobRow]]:
+def _live_jobs(context: ApiContext) -> tuple[dict[int, AttemptRow], list[JobRow]]:
     attempts = {int(row.job): row for row in context.store.live_attempts()}
     ids = [row.job for row in attempts.values()]
     return attempts, context.store.jobs(ids=ids) if ids else []
 
 
-async def _database_word(context: Context) -> str:
+async def _database_status(context: ApiContext) -> str:
     try:
         await context.read(context.store.last_seq)
     except GpuqError as error:

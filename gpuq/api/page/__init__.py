@@ -1,1 +1,1 @@
-"""The plain page at `/`: rendered here, readable without a script, kept current by a small one."""
+"""The plain page at `/`: rendered here, readable without JavaScript, refreshed by a small script."""

@@ -1,6 +1,6 @@
-"""Bars of a device: stacked by job, with a ghost for what was predicted.
+"""The bars of a device as SVG: stacked by job, with a ghost bar for what was predicted.
 
-Arrives: a device. Leaves: SVG and the words beside it. A missing reading draws an empty bar and says so.
+A missing reading gives an empty bar with the text "unknown".
 """
 
 from __future__ import annotations
@@ -8,14 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpuq.api.contract.schema import DeviceView
-from gpuq.api.messages import memory
+from gpuq.format import gib
 
 _COLOURS = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    """One bar: what it shows now in words, the picture, and a note under it."""
+class DeviceBar:
+    """A bar: its value as text, the SVG, and a note under it."""
 
     now: str
     svg: str
@@ -23,7 +23,7 @@ class Bar:
 
 
 def shades(device: DeviceView) -> list[str]:
-    """A colour for each resident: by its id, so that it stays, and never the same for two on one device."""
+    """A colour class for each resident: by its id, so that it does not change, and different for all on one device."""
     taken: list[int] = []
     for resident in device.residents:
         number = resident.job % _COLOURS
@@ -33,8 +33,8 @@ def shades(device: DeviceView) -> list[str]:
     return [f"c{number}" for number in taken]
 
 
-def utilization_bar(device: DeviceView) -> Bar:
-    """Load now, stacked by job; the ghost is the sum of the predicted peaks."""
+def utilization_bar(device: DeviceView) -> DeviceBar:
+    """Current utilisation, stacked by job; the ghost is the sum of the predicted peaks."""
     used = device.utilization_pct
     parts = [(shade, r.utilization_pct or 0.0) for r, shade in zip(device.residents, shades(device), strict=True)]
     known = sum(width for _, width in parts)
@@ -44,11 +44,11 @@ def utilization_bar(device: DeviceView) -> Bar:
     peak = None if not peaks or None in peaks else sum(p for p in peaks if p is not None)
     now = "unknown" if used is None else f"{used:.0f}%"
     note = "" if not peaks else "peaks not known yet" if peak is None else f"predicted peaks together {peak:.0f}%"
-    return Bar(now, _svg(f"Utilisation {now}", parts, peak), note)
+    return DeviceBar(now, _svg(f"Utilisation {now}", parts, peak), note)
 
 
-def memory_bar(device: DeviceView) -> Bar:
-    """Memory now, stacked by job; the ghost is what is promised."""
+def memory_bar(device: DeviceView) -> DeviceBar:
+    """Current memory, stacked by job; the ghost is the promised memory."""
     total = device.total_memory_bytes
     sizes = [r.memory_bytes or 0 for r in device.residents]
     parts = [(shade, 100 * size / total) for size, shade in zip(sizes, shades(device), strict=True)] if total else []
@@ -58,15 +58,15 @@ def memory_bar(device: DeviceView) -> Bar:
         parts.append(("other", 100 * (used - known) / total))
     promised = device.promised_memory_bytes
     ghost = None if not promised or not total else 100 * promised / total
-    now = f"{'unknown' if used is None else memory(used)} of {memory(total)}"
-    note = f"{memory(promised)} promised" if promised else ""
+    now = f"{'unknown' if used is None else gib(used)} of {gib(total)}"
+    note = f"{gib(promised)} promised" if promised else ""
     if device.foreign_memory_bytes:
-        note = ", ".join(filter(None, (note, f"{memory(device.foreign_memory_bytes)} foreign")))
-    return Bar(now, _svg(f"Memory {now}", parts, ghost), note)
+        note = ", ".join(filter(None, (note, f"{gib(device.foreign_memory_bytes)} foreign")))
+    return DeviceBar(now, _svg(f"Memory {now}", parts, ghost), note)
 
 
 def _svg(label: str, parts: list[tuple[str, float]], ghost: float | None) -> str:
-    """Parts and ghost in percent of the bar; what goes beyond it is cut off."""
+    """Parts and ghost in percent of the bar; values beyond 100 are cut off."""
     drawn, start = [], 0.0
     for name, width in parts:
         shown = max(0.0, min(width, 100.0 - start))

@@ -1,6 +1,6 @@
-"""The page and its files; also the exchange of the token, from the address or the login form, for a cookie.
+"""The page and its files, and the exchange of the token, from the address or the login form, for a cookie.
 
-Arrives: a browser. Leaves: HTML. The address with the token is left at once, so that it stays out of sight.
+After the exchange the browser leaves the address with the token at once, so that the token is not visible for long.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 from aiohttp import web
 
 from gpuq.adapters.store.contract import JobRow
-from gpuq.api.context import Context, context_of
+from gpuq.api.context import ApiContext, context_of
 from gpuq.api.contract.problem import Unauthenticated
 from gpuq.api.contract.schema import JobLine
 from gpuq.api.handlers.jobs import device_names, last_attempt, waiting_order
@@ -32,7 +32,7 @@ _RECENT_SHOWN = 20
 
 
 async def show(request: web.Request) -> web.StreamResponse:
-    """The page as it is now."""
+    """The page, or the exchange of the token in its address."""
     context = context_of(request)
     if is_exchange(request):
         return _exchange(request, context.token)
@@ -40,7 +40,7 @@ async def show(request: web.Request) -> web.StreamResponse:
 
 
 async def static(request: web.Request) -> web.Response:
-    """The script or the style."""
+    """The page's script, style or icon. Raises NotFound."""
     name = request.match_info["name"]
     if name not in _FILES:
         raise NotFound("There is no such file.", fix="The page uses /static/page.js and /static/page.css.")
@@ -56,14 +56,14 @@ def _exchange(request: web.Request, token: str) -> web.Response:
     given = request.query.getall("token")
     if len(given) != 1 or not token_matches(given[0], token):
         raise Unauthenticated("The token in the address is not this gpuq's.")
-    # Not a redirect: whoever follows a link from elsewhere (a file, a chat) would not be sent the strict cookie along it.
+    # Not a redirect: after a link from elsewhere (a file, a chat) browsers do not send a strict cookie along a redirect.
     return _with_cookie(web.Response(text=welcome(), content_type="text/html"), token)
 
 
 async def login(request: web.Request) -> web.Response:
-    """Take the token from the login form. Raises Unauthenticated for a wrong one."""
+    """Exchange the token of the login form for the cookie. Raises Unauthenticated for a wrong token."""
     token = context_of(request).token
-    # Anyone who reaches the port may send this: no more is read than a form with a token has.
+    # Anyone who reaches the port may send this, so no more is read than a form with a token needs.
     size = request.content_length or 0
     raw = await request.content.readexactly(size) if 0 < size <= _FORM_BYTES else b""
     given = parse_qs(raw.decode("ascii", "replace")).get("token", [""])[0].strip()
@@ -77,7 +77,7 @@ def _with_cookie(answer: web.Response, token: str) -> web.Response:
     return answer
 
 
-async def _collect(context: Context) -> Page:
+async def _collect(context: ApiContext) -> Page:
     live = await context.live.read()
     order = (await waiting_order(context))[:_WAITING_SHOWN]
     names = await device_names(context, live.view)
@@ -93,9 +93,9 @@ async def _collect(context: Context) -> Page:
 
 
 def _rows(
-    context: Context, names: DeviceNames, order: list[JobId]
+    context: ApiContext, names: DeviceNames, order: list[JobId]
 ) -> tuple[list[JobRow], list[JobLine], dict[JobState, int]]:
-    """Waiting jobs in the dispatcher's order, held ones behind them; jobs that ended lately; how many there are."""
+    """(waiting jobs in the dispatcher's order with held ones last, recently ended jobs, counts by state). Blocks."""
     store = context.store
     rank = {job: index for index, job in enumerate(order)}
     chosen = {"ids": order} if order else {"limit": _WAITING_SHOWN}

@@ -1,7 +1,7 @@
-"""The page as HTML: devices with who shares with whom, the queue with reasons in words, what ended lately.
+"""The page as HTML: devices with the jobs on them, the queue with reasons, recently ended jobs.
 
-Arrives: `Page`, all data, no sockets. Leaves: one document. Everything that users wrote is escaped. Bars are SVG with
-attributes, so that the content security policy needs no exception for inline styles.
+A pure function of `Page`. Everything that users wrote is escaped. Bars are SVG with attributes, so that the content security
+policy needs no exception for inline styles.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 from gpuq.api.contract.schema import DeviceView, ForecastView, JobLine, ResidentView
 from gpuq.api.live import Live
-from gpuq.api.messages import duration, memory
-from gpuq.api.page.bars import Bar, memory_bar, shades, utilization_bar
+from gpuq.api.page.bars import DeviceBar, memory_bar, shades, utilization_bar
 from gpuq.core.state.job import ACTIVE, ENDED, JobState
+from gpuq.format import duration, gib, percent
 
 _HEAD = """<!doctype html>
 <html lang="en">
@@ -36,10 +36,10 @@ _PLAIN_HEAD = _HEAD.format(title="gpuq").replace('<script src="/static/page.js" 
 
 @dataclass(frozen=True)
 class Waiting:
-    """A waiting job and why it waits."""
+    """A waiting job and the sentence why it waits."""
 
     line: JobLine
-    words: str
+    reason: str
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Page:
 
 
 def render(page: Page) -> str:
-    """The document."""
+    """The HTML document."""
     running = sum(page.counts.get(state, 0) for state in ACTIVE)
     pending = page.counts.get(JobState.PENDING, 0)
     return (
@@ -67,7 +67,7 @@ def render(page: Page) -> str:
 
 
 def login_page(sentence: str) -> str:
-    """What a browser without the cookie sees: why, and a form for the token."""
+    """The page for a browser without the cookie: `sentence`, and a form for the token."""
     return (
         _PLAIN_HEAD
         + f'<body><main class="login"><h1>gpuq</h1><p role="status">{escape(sentence)}</p>'
@@ -81,7 +81,7 @@ def login_page(sentence: str) -> str:
 
 
 def welcome() -> str:
-    """Goes on to the page at once: an answer that comes from here, so that the browser shows the cookie it has just got."""
+    """A page that leads on to `/` at once. The browser sends its new cookie, because the navigation comes from our own page."""
     refresh = '<meta http-equiv="refresh" content="0; url=/">\n</head>'
     return _PLAIN_HEAD.replace("</head>", refresh) + '<body><p><a href="/">gpuq</a></p></body></html>\n'
 
@@ -149,21 +149,21 @@ def _company(device: DeviceView) -> str:
 
 
 def _remarks(device: DeviceView) -> str:
-    """What is wrong with a device, what keeps it from its full speed, and the errors that its driver reported."""
-    said = [("bad", f"Gets no new jobs: {device.unwell}")] if device.unwell else []
+    """Remarks: why it gets no new jobs, why its clocks are lowered, and the errors that its driver reported."""
+    remarks = [("bad", f"Gets no new jobs: {device.unwell}")] if device.unwell else []
     if device.throttling:
-        said.append(("", "Runs at lower clocks: " + ", ".join(device.throttling).replace("_", " ")))
+        remarks.append(("", "Runs at lower clocks: " + ", ".join(device.throttling).replace("_", " ")))
     if device.xids:
         counts = ", ".join(f"XID {xid}: {count:,}" for xid, count in device.xids.items())
-        said.append(("", f"Errors of the driver so far: {counts}"))
-    return "".join(f'<p class="remark {mark}">{escape(words)}</p>' for mark, words in said)
+        remarks.append(("", f"Errors of the driver so far: {counts}"))
+    return "".join(f'<p class="remark {mark}">{escape(text)}</p>' for mark, text in remarks)
 
 
 def _idle(device: DeviceView) -> str:
-    return "Nobody is here." if device.read_at else "Nobody reports this device now."
+    return "No job runs here." if device.read_at else "No worker reports this device now."
 
 
-def _meter(name: str, bar: Bar) -> str:
+def _meter(name: str, bar: DeviceBar) -> str:
     return (
         f'<div class="meter"><span class="name">{name}</span><span class="now">{escape(bar.now)}</span>{bar.svg}'
         f'<span class="note">{escape(bar.note)}</span></div>'
@@ -172,7 +172,7 @@ def _meter(name: str, bar: Bar) -> str:
 
 def _resident(resident: ResidentView, shade: str) -> str:
     forecast = resident.forecast or ForecastView()
-    facts = _fact("memory", memory(resident.memory_bytes), f"{memory(forecast.peak_memory_bytes)} predicted")
+    facts = _fact("memory", gib(resident.memory_bytes), f"{gib(forecast.peak_memory_bytes)} predicted")
     facts += _fact("load", percent(resident.utilization_pct), f"{percent(forecast.peak_utilization_pct)} predicted")
     rate = "–" if resident.rate is None else f"{resident.rate:.1f}/s"
     facts += _fact("steps", rate, "" if resident.steps is None else f"{resident.steps:,} done")
@@ -203,12 +203,12 @@ def _queue(page: Page, pending: int) -> str:
             _name(waiting.line),
             escape(waiting.line.owner),
             duration(page.now - waiting.line.submitted_at_unix),
-            escape(waiting.words),
+            escape(waiting.reason),
         )
         for index, waiting in enumerate(page.waiting, 1)
     )
     heads = ("Place", "Job", "Name", "Owner", "Waiting for", "Why")
-    table = _table(heads, rows, wide=5) if page.waiting else '<p class="empty">Nobody waits.</p>'
+    table = _table(heads, rows, wide=5) if page.waiting else '<p class="empty">No job waits.</p>'
     more = pending - sum(waiting.line.state is JobState.PENDING for waiting in page.waiting)
     rest = f'<p class="empty">and {more:,} more</p>' if more > 0 else ""
     return f'<section aria-labelledby="queue"><h2 id="queue">Queue</h2>{table}{rest}</section>\n'
@@ -222,9 +222,9 @@ def _recent(page: Page) -> str:
             f'<span class="state {line.state.value.lower()}">{line.state.value}</span>',
             escape(line.device_name or "–"),
             duration(_lasted(line)),
-            _believed(percent, line, "peak_utilization_pct"),
-            _believed(memory, line, "peak_memory_bytes"),
-            _believed(_slowdown, line, "slowdown", "expected_slowdown"),
+            _measured_over_predicted(percent, line, "peak_utilization_pct"),
+            _measured_over_predicted(gib, line, "peak_memory_bytes"),
+            _measured_over_predicted(_slowdown, line, "slowdown", "expected_slowdown"),
         )
         for line in page.recent
     )
@@ -235,7 +235,7 @@ def _recent(page: Page) -> str:
 
 
 def _table(heads: Iterable[str], rows: Iterable[Iterable[str]], wide: int) -> str:
-    """A table that scrolls by itself on a narrow screen; column `wide` takes the room that is left."""
+    """A table that scrolls on a narrow screen; column number `wide` takes the remaining width."""
     head = "".join(f'<th scope="col"{_wide(index, wide)}>{name}</th>' for index, name in enumerate(heads))
     body = "".join(
         "<tr>" + "".join(f"<td{_wide(index, wide)}>{cell}</td>" for index, cell in enumerate(row)) + "</tr>"
@@ -259,15 +259,10 @@ def _lasted(line: JobLine) -> float | None:
     return line.ended_at_unix - line.started_at_unix
 
 
-def _believed(write: Any, line: JobLine, measured: str, predicted: str | None = None) -> str:
-    """What was measured over what had been predicted."""
-    believed = getattr(line.forecast, predicted or measured) if line.forecast else None
-    return f'{write(line.actual.get(measured))}<span class="of">{write(believed)}</span>'
-
-
-def percent(value: float | None) -> str:
-    """A share on a screen."""
-    return "–" if value is None else f"{value:.0f}%"
+def _measured_over_predicted(write: Any, line: JobLine, measured: str, predicted: str | None = None) -> str:
+    """A cell: the measured value, and below it the predicted one."""
+    prediction = getattr(line.forecast, predicted or measured) if line.forecast else None
+    return f'{write(getattr(line.actual, measured))}<span class="of">{write(prediction)}</span>'
 
 
 def _slowdown(value: float | None) -> str:

@@ -1,12 +1,15 @@
-"""`gpuq characterize`: measure workloads alone and in pairs on this machine. Becomes another process; asks no daemon."""
+"""`gpuq characterize`: measure workloads alone and in pairs on this machine. Needs no daemon.
+
+The measuring itself is the laboratory's (`gpuq.lab.campaign`), which replaces this process.
+"""
 
 from __future__ import annotations
 
 import re
 
+from gpuq.cli import laboratory
 from gpuq.cli.arguments import Parser
 from gpuq.cli.quantities import parse_duration
-from gpuq.cli.verbs.up import become_module
 from gpuq.errors import BadInput
 
 _EPILOG = """\
@@ -17,7 +20,7 @@ _EPILOG = """\
 Started again it goes on where it stopped. docs/characterize.md has the list's
 form, and how rates and slowdowns are measured.
 """
-# option -> (metavar, help); each is handed on as it is.
+# option -> (metavar, help); each is passed on unchanged.
 _VALUES = {
     "--out": ("DIR", "folder for runs.jsonl, singles.csv, pairs.csv (default: measurements)"),
     "--device": ("ID", "a device: its index, name or UUID, as 3 or gpu3 (default: the first)"),
@@ -35,7 +38,7 @@ _WHOLE = {"--cores": 1, "--pairs": 0, "--repeats": 1}
 
 
 def run(words: list[str]) -> int:
-    """Check what was asked, then become the process that measures."""
+    """Check the options, then become the process that measures."""
     parser = Parser(
         "characterize",
         "Measure a list of workloads on this machine, each alone and then in pairs.\nIt runs them itself, beside no other load.",
@@ -47,23 +50,23 @@ def run(words: list[str]) -> int:
     parser.add_argument("--only", action="append", default=[], metavar="NAME", help="only this workload of the list")
     parser.add_argument("--retry-failed", action="store_true", help="try again what failed in earlier starts")
     parser.add_argument("--busy-anyway", action="store_true", help="measure beside other load")
-    parser.add_argument("--plan", action="store_true", help="only say what is to be done, and how long it takes")
+    parser.add_argument("--plan", action="store_true", help="only show what is left to measure, and how long it takes")
     options = parser.parse_args(words)
     if options.host is not None:
         raise BadInput("`characterize` measures on this machine.", fix="Leave out --host, or run it there.")
-    command = ["gpuq.lab.campaign", *(f"--only={name}" for name in options.only)]
+    command = [f"--only={name}" for name in options.only]
     for name in _VALUES:
         text = getattr(options, name.removeprefix("--"))
         if text is not None:
             _check(name, text)
             command.append(f"{name}={text}")
     command += [f"--{name.replace('_', '-')}" for name in _FLAGS if getattr(options, name)]
-    become_module([*command, "--", options.list])
+    laboratory.become("characterize", [*command, "--", options.list], needs=("scipy",))
     return 1
 
 
 def parse_tight(text: str) -> float:
-    """The share that `3` or `2.5%` says. Raises BadInput."""
+    """The share, between 0 and 1, of a percentage such as `3` or `2.5%`. Raises BadInput."""
     match = re.fullmatch(r"(\d{1,2}(?:\.\d{1,3})?)%?", text)
     if match is None or float(match[1]) <= 0:
         raise BadInput(f"--tight `{text}` is not a percentage.", fix="Write one above 0 and below 100: 3, 2.5%.")
@@ -71,7 +74,7 @@ def parse_tight(text: str) -> float:
 
 
 def _check(name: str, text: str) -> None:
-    """What is wrong is said at once."""
+    """Raises BadInput for a value that the measuring process would refuse later."""
     if name in _WHOLE and not (name == "--pairs" and text == "all"):
         if not text.isdecimal() or len(text) > 6 or int(text) < _WHOLE[name]:
             raise BadInput(f"{name} `{text}` is not a whole number from {_WHOLE[name]} on.")

@@ -1,23 +1,24 @@
-"""What `cancel`, `hold` and `release` share: which jobs are meant, one request for all of them, and what came of it."""
+"""What `cancel`, `hold` and `release` share: selecting jobs, one request for all of them, and printing the outcome."""
 
 from __future__ import annotations
 
 import argparse
 
+from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record, print_json, talk
+from gpuq.cli.client import Client, Record
 from gpuq.cli.quantities import parse_ranges
 from gpuq.errors import BadInput, Conflict, NotFound
 
-# Up to so many jobs get a line each; of more, these are the most lines on single ones.
+# Up to this many jobs get a line each. For more, a summary lists at most this many ids.
 _LINES = 10
 _STATES = {"RUNNING": "running", "PENDING": "waiting", "HELD": "held", "STARTING": "starting", "COMPLETING": "stopping"}
 
 
 def control(verb: str, done: str, summary: str, words: list[str]) -> int:
-    """Ask for `verb` on the jobs that `words` choose. `done` is the word for what then is or will be.
+    """Request `verb` for the jobs that `words` select. `done` is its participle, as in `cancelled`.
 
-    Returns 0, or the exit code of the worst that came of it: 3 for an id without a job, 6 for a job past that point.
+    Returns 0, or the largest exit code of a failure: 3 for an id without a job, 6 for a job that is past that point.
     """
     parser = Parser(verb, summary)
     add = parser.add_argument
@@ -34,7 +35,7 @@ def control(verb: str, done: str, summary: str, words: list[str]) -> int:
     answer: Record = Client.of(options).post(f"/api/v1/jobs/{verb}", body)
     missing = sum(last - first + 1 for first, last in answer["missing"])
     if options.json:
-        print_json(answer)
+        console.print_json(answer)
     elif _size(answer["jobs"]) + _refused(answer) + missing > _LINES or options.dry_run:
         _summarize(verb, done, answer, missing)
     else:
@@ -46,7 +47,7 @@ def control(verb: str, done: str, summary: str, words: list[str]) -> int:
 
 
 def _where(verb: str, options: argparse.Namespace) -> Record:
-    """The conditions, as the API takes them. Raises BadInput where there are none."""
+    """The conditions for the API. Raises BadInput if there are none."""
     where: Record = {}
     if options.ids:
         where["ids"] = [first if first == last else [first, last] for first, last in parse_ranges(options.ids)]
@@ -69,20 +70,20 @@ def _where(verb: str, options: argparse.Namespace) -> Record:
 
 
 def _list(verb: str, done: str, answer: Record) -> None:
-    """A line for each job, and each fix once."""
+    """A line for each job; each fix once."""
     after = {job: state for state, ids in answer["now"].items() for job in ids}
     for state, ids in answer["jobs"].items():
         for job in ids:
-            talk(_sentence(job, after.get(job, state), state, done))
+            console.note(_sentence(job, after.get(job, state), state, done))
     for refused in answer["refused"]:
         for job in refused["ids"]:
-            talk(f"gpuq: Job {job} {refused['why']}.")
+            console.note(f"gpuq: Job {job} {refused['why']}.")
     for first, last in answer["missing"]:
         for job in range(first, last + 1):
-            talk(f"gpuq: There is no job {job}.")
+            console.note(f"gpuq: There is no job {job}.")
     _fixes(answer)
     if not any((answer["jobs"], answer["refused"], answer["missing"])):
-        talk(f"No jobs to {verb}.")
+        console.note(f"No jobs to {verb}.")
 
 
 def _sentence(job: int, state: str, before: str, done: str) -> str:
@@ -92,35 +93,35 @@ def _sentence(job: int, state: str, before: str, done: str) -> str:
 
 
 def _summarize(verb: str, done: str, answer: Record, missing: int) -> None:
-    """How many, by state, and the first few of those it was not possible for."""
+    """The numbers by state, and the first ids of the jobs for which it was not possible."""
     size = _size(answer["jobs"])
     states = ", ".join(f"{len(ids):,} {_STATES.get(state, state)}" for state, ids in answer["jobs"].items())
     number = f"{size:,} job{'' if size == 1 else 's'}"
     if answer["dry_run"]:
-        talk(f"Would {verb} {number}{f': {states}' if states else ''}.")
+        console.note(f"Would {verb} {number}{f': {states}' if states else ''}.")
     elif answer["now"] and not _changed(answer):
-        talk(f"{number} will be {done} in a moment: {states}.")
+        console.note(f"{number} will be {done} in a moment: {states}.")
     elif size:
-        talk(f"{done.capitalize()} {number}: {states}.")
+        console.note(f"{done.capitalize()} {number}: {states}.")
     if refused := _refused(answer):
         by_state = ", ".join(f"{len(one['ids']):,} {one['state']}" for one in answer["refused"])
         ids = [job for one in answer["refused"] for job in one["ids"]]
-        talk(f"gpuq: {refused:,} could not be {done}: {by_state} ({_few(sorted(ids))}).")
+        console.note(f"gpuq: {refused:,} could not be {done}: {by_state} ({_few(sorted(ids))}).")
     if missing:
         spans = [str(first) if first == last else f"{first}-{last}" for first, last in answer["missing"]]
-        talk(f"gpuq: of {missing:,} of the ids there is no job ({_few(spans)}).")
+        console.note(f"gpuq: of {missing:,} of the ids there is no job ({_few(spans)}).")
     _fixes(answer)
 
 
 def _fixes(answer: Record) -> None:
     if answer["refused"]:
-        talk(f"  {Conflict.fix}")
+        console.note(f"  {Conflict.fix}")
     if answer["missing"]:
-        talk(f"  {NotFound.fix}")
+        console.note(f"  {NotFound.fix}")
 
 
 def _changed(answer: Record) -> bool:
-    """Whether each job has left the state that it was in."""
+    """Whether each job has left its former state."""
     return not any(set(ids) & set(answer["now"].get(state, ())) for state, ids in answer["jobs"].items())
 
 

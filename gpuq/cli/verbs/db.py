@@ -1,4 +1,4 @@
-"""`gpuq db upgrade`: bring the database to the schema of this version. The migration runs in its place."""
+"""`gpuq db upgrade`: upgrade the database to this version's schema. Becomes the process that migrates."""
 
 from __future__ import annotations
 

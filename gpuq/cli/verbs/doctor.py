@@ -1,7 +1,7 @@
-"""`gpuq doctor`: look at each part, and for what is wrong say what to do. Exit code 1 if something is broken.
+"""`gpuq doctor`: check each part, and say what to do about what is wrong. Exit code 1 if something is broken.
 
-Arrives: the home, the machine, the API's own probes. Leaves: one `Check` per part. Looks only; changes nothing. What the
-running daemon says of its devices goes before what this process can see of them.
+Checks the home, the machine and the API's probes, and changes nothing. What the running daemon says of its devices takes
+precedence over what this process can see of them.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from gpuq.cli import format as fmt
+from gpuq import format as fmt
+from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record, print_json
+from gpuq.cli.client import Client, Record
 from gpuq.errors import BadSettings, GpuqError, NotFound
 from gpuq.home import Home
 
@@ -26,7 +27,7 @@ _NVML = "libnvidia-ml.so.1"
 _MIN_FREE_BYTES = 2**30
 _CLOCK_TOLERANCE_S = 5.0
 _THIS_PROGRAM_IS_FROM = 1_760_000_000
-# A service that ended so often in the last five minutes, and lives for less than half a minute now, does not stay up.
+# A service that crashed this often in the last five minutes and has run for less than half a minute is broken.
 _CRASHES_COUNTED, _CRASHES_LATELY_S, _LIVES_S = 3, 300.0, 30.0
 _PCI_NVIDIA, _PCI_DISPLAY = "0x10de", "0x03"
 _UNIT_FOLDERS = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system", "~/.config/systemd/user")
@@ -34,7 +35,7 @@ _UNIT_FOLDERS = ("/etc/systemd/system", "/usr/lib/systemd/system", "/lib/systemd
 
 @dataclass(frozen=True)
 class Check:
-    """One part: `status` is ok, note (works, but worth knowing) or broken; `fix` says what to do."""
+    """The result for one part. `status` is ok, note (works, but worth knowing) or broken; `fix` says what to do."""
 
     part: str
     status: str
@@ -43,35 +44,37 @@ class Check:
 
 
 def run(words: list[str]) -> int:
-    """Check everything."""
+    """Check everything and print the results."""
     parser = Parser("doctor", "Check each part and name the fix. Exit code 1 if something is broken.")
     options = parser.parse_args(words)
     client = Client.of(options, away_s=0)
     checks = [*local_checks(Home.from_environment(), _backends(client)), *daemon_checks(client)]
     if options.json:
-        print_json(
+        console.print_json(
             {"ok": all(check.status != BROKEN for check in checks), "checks": [asdict(check) for check in checks]}
         )
     else:
-        print("\n".join(screen(checks, fmt.terminal_width(), fmt.coloured(options.no_color))))
+        print("\n".join(screen(checks, console.terminal_width(), console.coloured(options.no_color))))
     return int(any(check.status == BROKEN for check in checks))
 
 
 def screen(checks: list[Check], width: int, colour: bool) -> list[str]:
-    """One line per check, the fix under it."""
+    """A line per check, with the fix below it."""
     styles = {OK: "32", NOTE: "33", BROKEN: "31"}
     lines = []
     for check in checks:
-        found = fmt.wrapped(fmt.clean(check.found), width - 24)
-        lines.append(f"{fmt.paint(f'{check.status:<6}', styles[check.status], colour)}  {check.part:<14}  {found[0]}")
+        found = console.wrapped(fmt.clean(check.found), width - 24)
+        lines.append(
+            f"{console.paint(f'{check.status:<6}', styles[check.status], colour)}  {check.part:<14}  {found[0]}"
+        )
         lines += [" " * 24 + part for part in found[1:]]
         if check.fix and check.status != OK:
-            lines += [" " * 24 + part for part in fmt.wrapped(f"→ {check.fix}", width - 24)]
+            lines += [" " * 24 + part for part in console.wrapped(f"→ {check.fix}", width - 24)]
     return lines
 
 
 def _backends(client: Client) -> set[str] | None:
-    """Which kinds of device the daemon has, `nvml` or `cpu`; None if it does not say."""
+    """The daemon's device backends, `nvml` or `cpu`; None if it does not answer or has no devices."""
     try:
         devices: list[Record] = client.get("/api/v1/gpus")
     except GpuqError:
@@ -80,7 +83,7 @@ def _backends(client: Client) -> set[str] | None:
 
 
 def local_checks(home: Home, backends: set[str] | None = None) -> list[Check]:
-    """What can be seen on this machine. A check that itself fails is reported, not raised."""
+    """The checks of this machine. A check that fails with an OSError is reported as a note."""
     checks: list[tuple[str, Callable[[], Check]]] = [
         ("home", lambda: _home(home.root)),
         ("settings", lambda: _settings(home)),
@@ -96,13 +99,13 @@ def local_checks(home: Home, backends: set[str] | None = None) -> list[Check]:
 
 
 def daemon_checks(client: Client) -> list[Check]:
-    """What the daemon says of itself."""
+    """The checks through the API."""
     try:
         ready: Record = client.look("/readyz")
         version: Record = client.look("/version")
     except GpuqError as error:
         return [Check("api", BROKEN, error.message, error.fix)]
-    answering = f"gpuq {version.get('version') or '(version not told)'} answers at {client.address}"
+    answering = f"gpuq {version.get('version') or '(version unknown)'} answers at {client.address}"
     return [Check("api", OK, answering), *_parts(ready), *_clocks_agree(client), *_devices(client), *_policy(client)]
 
 
@@ -114,12 +117,12 @@ _FIXES = {
 
 
 def _parts(ready: Record) -> Iterator[Check]:
-    for part, word in ready.items():
-        if part == "ready" or not isinstance(word, str):
+    for part, status in ready.items():
+        if part == "ready" or not isinstance(status, str):
             continue
-        fix = "gpuq db upgrade" if word == "schema" else _FIXES.get(part)
-        found = "its schema is not this version's" if word == "schema" else word
-        yield Check(part, OK if word == "ok" else BROKEN, found, None if word == "ok" else fix)
+        fix = "gpuq db upgrade" if status == "schema" else _FIXES.get(part)
+        found = "its schema is not this version's" if status == "schema" else status
+        yield Check(part, OK if status == "ok" else BROKEN, found, None if status == "ok" else fix)
 
 
 def _clocks_agree(client: Client) -> Iterator[Check]:
@@ -194,7 +197,7 @@ def _guarded(part: str, check: Callable[[], Check]) -> Check:
     try:
         return check()
     except OSError as error:
-        return Check(part, NOTE, f"could not be looked at: {error.strerror or error}")
+        return Check(part, NOTE, f"could not be checked: {error.strerror or error}")
 
 
 def _home(root: Path) -> Check:
@@ -225,10 +228,13 @@ def _open_to_others(path: Path) -> bool:
 def _settings(home: Home) -> Check:
     from gpuq.settings import GROUPS, load, unknown_variables
 
+    removed: list[str] = []
     try:
-        load()
+        load(warn=removed.append)
     except BadSettings as error:
         return Check("settings", BROKEN, error.message, error.fix)
+    if removed:
+        return Check("settings", NOTE, " ".join(removed), "Remove what is named there.")
     unknown = unknown_variables(os.environ)
     if unknown:
         return Check(
@@ -241,7 +247,7 @@ def _settings(home: Home) -> Check:
 
 
 def _services(home: Home) -> Check:
-    """What `supervise` wrote down of the services that `gpuq up` and the worker keep alive here."""
+    """The status files of the services that `gpuq up` and the worker supervise here."""
     now = time.time()
     running, fallen = [], []
     for file in sorted(home.run.glob("service-*.json")):
@@ -303,9 +309,9 @@ def _installation() -> Check:
 def _nvml(backends: set[str] | None = None) -> Check:
     driver = Path("/proc/driver/nvidia/version").exists()
     if (backends is not None and "nvml" in backends) or (backends is None and _loads_nvml()):
-        if not _has_the_hosts_process_numbers():
-            found = f"{_NVML}, in a container with process numbers of its own: it may not tell its jobs on a GPU apart"
-            fix = "Start the container with the host's process numbers (docker run --pid=host)."
+        if not _in_host_pid_namespace():
+            found = f"{_NVML}, in a container with its own pid namespace: it may not tell its jobs on a GPU apart"
+            fix = "Start the container in the host's pid namespace (docker run --pid=host)."
             return Check("nvml", NOTE, found, fix)
         return Check("nvml", OK, _NVML)
     if driver and not _loads_nvml():
@@ -321,7 +327,7 @@ def _nvml(backends: set[str] | None = None) -> Check:
 
 
 def _loads_nvml() -> bool:
-    """Whether the library loads by the name that the worker's bindings use; nothing in it is called."""
+    """Whether the library loads under the name that the worker's bindings use. Nothing in it is called."""
     from ctypes import CDLL
 
     try:
@@ -332,7 +338,7 @@ def _loads_nvml() -> bool:
 
 
 def _has_nvidia_gpu() -> bool:
-    """Whether the PCI bus has a display controller of NVIDIA."""
+    """Whether the PCI bus has a display controller by NVIDIA."""
     for device in Path("/sys/bus/pci/devices").glob("*"):
         try:
             vendor, kind = (device / "vendor").read_text().strip(), (device / "class").read_text()
@@ -343,8 +349,8 @@ def _has_nvidia_gpu() -> bool:
     return False
 
 
-def _has_the_hosts_process_numbers() -> bool:
-    # As gpuq.adapters.nvml.processes has it; the command imports no adapter.
+def _in_host_pid_namespace() -> bool:
+    # The same check as in gpuq.adapters.nvml.processes: the command may not import adapters.
     try:
         return str(Path("/proc/self/ns/pid").readlink()) == "pid:[4026531836]"
     except OSError:

@@ -1,24 +1,23 @@
-"""`gpuq down`: ends the `gpuq up` of this home, and says what still runs."""
+"""`gpuq down`: end the `gpuq up` of this home, and say which jobs still run."""
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import select
 import signal
-from pathlib import Path
 
+from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Record, print_json, talk
+from gpuq.cli.client import Record, is_held
 from gpuq.errors import Unreachable
 from gpuq.home import Home
 
-_SAY_AFTER_S = 10.0
+_NOTE_AFTER_S = 10.0
 
 
 def run(words: list[str]) -> int:
-    """End it and wait for the end. Raises Unreachable when none runs."""
+    """End it and wait for its end. Raises Unreachable if none runs."""
     parser = Parser(
         "down",
         "End the `gpuq up` of this home. Jobs go on, and the next `gpuq up` takes them\n"
@@ -35,8 +34,8 @@ def run(words: list[str]) -> int:
         )
     try:
         signal.pidfd_send_signal(supervisor, signal.SIGUSR1 if options.stop_jobs else signal.SIGTERM)
-        if not _ended(supervisor, _SAY_AFTER_S):
-            talk(f"Still ending; {home.logs / 'up.log'} may say why it takes long.")
+        if not _ended(supervisor, _NOTE_AFTER_S):
+            console.note(f"Still ending; {home.logs / 'up.log'} may say why it takes long.")
             _ended(supervisor, None)
     except ProcessLookupError:  # it has just ended by itself
         pass
@@ -44,7 +43,7 @@ def run(words: list[str]) -> int:
         os.close(supervisor)
     left: Record = _note(home).get("left") or {"running": [], "waiting": 0}
     if options.json:
-        print_json(left)
+        console.print_json(left)
         return 0
     print("gpuq has ended.")
     if left["running"]:
@@ -55,31 +54,20 @@ def run(words: list[str]) -> int:
 
 
 def _supervisor(home: Home) -> int | None:
-    """A pidfd of the `gpuq up` of this home; None if there is none.
+    """A pidfd of the `gpuq up` of this home; None if none runs.
 
-    It holds the lock for as long as it lives. So a lock that is held after the pidfd was opened shows that the number
-    in its note is still that of the process which wrote it.
+    It holds the lock as long as it runs. So if the lock is held after the pidfd was opened, the pid in its note is still that
+    of the process which wrote the note.
     """
     pid = _note(home).get("pid")
     try:
         found = os.pidfd_open(pid) if isinstance(pid, int) else None
     except ProcessLookupError:
         return None
-    if found is not None and not _is_held(home.run / "up.lock"):
+    if found is not None and not is_held(home.run / "up.lock"):
         os.close(found)
         return None
     return found
-
-
-def _is_held(lock: Path) -> bool:
-    try:
-        with lock.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except FileNotFoundError:
-        return False
-    return False
 
 
 def _ended(supervisor: int, within_s: float | None) -> bool:

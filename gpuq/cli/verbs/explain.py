@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import time
 
-from gpuq.cli import format as fmt
-from gpuq.cli import messages
+from gpuq import format as fmt
+from gpuq.cli import console, messages
 from gpuq.cli.arguments import Parser, add_id, one_id
-from gpuq.cli.client import Client, Record, print_json
-from gpuq.cli.sections import forecast_facts, section
-
-_WAITING = frozenset({"PENDING", "HELD"})
+from gpuq.cli.client import Client, Record
+from gpuq.states import ACTIVE, WAITING
 
 
 def run(words: list[str]) -> int:
@@ -20,23 +18,23 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     told: Record = Client.of(options).get(f"/api/v1/jobs/{one_id(options.id)}/explanation")
     if options.json:
-        print_json(told)
+        console.print_json(told)
     else:
-        print("\n".join(screen(told, fmt.terminal_width(), fmt.coloured(options.no_color))))
+        print("\n".join(screen(told, console.terminal_width(), console.coloured(options.no_color))))
     return 0
 
 
 def screen(told: Record, width: int, colour: bool) -> list[str]:
     """The answer first, then what it rests on."""
     headline = f"job {told['id']} {_headline(told)}"
-    lines = [part for line in _answer(told, headline) for part in fmt.wrapped(line, width)]
+    lines = [part for line in _answer(told, headline) for part in console.wrapped(line, width)]
     if lines[0].startswith(headline):
-        lines[0] = fmt.paint(headline, "1", colour) + lines[0][len(headline) :]
-    return [*lines, *section("expected of it", forecast_facts(told.get("forecast"), width), colour)]
+        lines[0] = console.paint(headline, "1", colour) + lines[0][len(headline) :]
+    return [*lines, *console.section("expected of it", console.forecast_facts(told.get("forecast"), width), colour)]
 
 
 def _answer(told: Record, headline: str) -> list[str]:
-    verdict, waits = told.get("verdict"), told["state"] in _WAITING
+    verdict, waits = told.get("verdict"), told["state"] in WAITING
     if waits and (told.get("position") or 0) > 1:
         return _in_line(told, headline)
     if verdict:
@@ -70,11 +68,11 @@ def _start(told: Record) -> str:
 
 def _headline(told: Record) -> str:
     state = told["state"]
-    if state in _WAITING:
+    if state in WAITING:
         return "waits" if state == "PENDING" else f"waits ({state})"
     partners = " and ".join(map(str, told.get("partners") or []))
     device = fmt.device_name(told)
     where = f" on {device}" if device else ""
-    if state in {"STARTING", "RUNNING", "COMPLETING"}:
+    if state in ACTIVE:
         return f"runs{where} beside {partners}" if partners else f"runs{where} alone"
     return f"is {state}; it ran{where}" if where else f"is {state}"

@@ -1,7 +1,7 @@
-"""Waiting for jobs to end, following their output, and the exit code that says how they ended.
+"""Wait for jobs to end, follow their output, and derive the exit code from how they ended.
 
-A daemon that restarts meanwhile is waited for: the jobs go on without it. Codes: the job's own; 124 its time limit;
-128+n a signal; 125 for everything that was not the job's doing (cancelled, its host lost).
+A restart of the daemon is waited out, because jobs continue without it. Exit codes: the job's own; 124 for its time limit;
+128+n for a signal; 125 for an end that the job did not cause (cancelled, host lost).
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
-from gpuq.cli import reasons
-from gpuq.cli.client import Client, Record, talk
+from gpuq.cli import console, job_labels
+from gpuq.cli.client import Client, Record
 from gpuq.errors import NotFound, Unreachable
+from gpuq.states import ENDED, MAY_REQUEUE
 
 T = TypeVar("T")
-ENDED = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "OUT_OF_MEMORY", "PREEMPTED", "NODE_FAIL"})
-# These may be queued again at once: they count as the end only when they still stand a moment later.
-_MAY_COME_BACK = frozenset({"OUT_OF_MEMORY", "PREEMPTED", "NODE_FAIL"})
 _COME_BACK_S = 1.0
 _AWAY_S = 60.0
 _LOOK_EVERY_S = 0.15
@@ -30,7 +28,7 @@ NOT_THE_JOB = 125
 
 
 def exit_code(job: Record) -> int:
-    """The code that stands for how an ended job ended."""
+    """The exit code for an ended job."""
     state, code = job["state"], job.get("exit_code")
     if state == "COMPLETED":
         return 0
@@ -41,24 +39,24 @@ def exit_code(job: Record) -> int:
     return NOT_THE_JOB
 
 
-def say_end(job: Record) -> None:
-    """Tell the person about an end that the exit code alone does not explain."""
+def note_end(job: Record) -> None:
+    """Write a note about an end that the exit code does not explain."""
     if job["state"] == "COMPLETED":
         return
     failed = job["state"] == "FAILED" and job.get("exit_code") is not None
     code = f" with exit code {job['exit_code']}" if failed else ""
-    more = reasons.whole(job)
+    more = job_labels.full_reason(job)
     reason = f" ({more})" if more else ""
-    talk(f"gpuq: job {job['id']} ended {job['state']}{code}{reason}.")
+    console.note(f"gpuq: job {job['id']} ended {job['state']}{code}{reason}.")
 
 
 def wait(client: Client, ids: Sequence[int], timeout_s: float | None = None) -> list[Record] | None:
-    """The jobs, once all have ended, in the order of `ids`; None if that took longer than `timeout_s`."""
+    """The jobs in the order of `ids`, once all have ended; None after `timeout_s`."""
     deadline = None if timeout_s is None else time.monotonic() + timeout_s
     open_ids, ended, pause = list(ids), dict[int, Record](), 0.05
-    patient = _Patient()
+    retry = _Retry()
     while open_ids:
-        for job in patient(partial(jobs_of, client, tuple(open_ids))):
+        for job in retry(partial(jobs_of, client, tuple(open_ids))):
             if settled(client, job):
                 ended[job["id"]] = job
         open_ids = [job_id for job_id in open_ids if job_id not in ended]
@@ -72,7 +70,7 @@ def wait(client: Client, ids: Sequence[int], timeout_s: float | None = None) -> 
 
 
 def jobs_of(client: Client, ids: Sequence[int]) -> list[Record]:
-    """These jobs, whatever their state. Raises NotFound for the first that does not exist."""
+    """These jobs in any state, in the given order. Raises NotFound for the first that does not exist."""
     found: dict[int, Record] = {}
     for start in range(0, len(ids), 500):
         chunk = ids[start : start + 500]
@@ -85,47 +83,48 @@ def jobs_of(client: Client, ids: Sequence[int]) -> list[Record]:
 
 
 def settled(client: Client, job: Record) -> bool:
-    """Whether the job has ended for good."""
+    """Whether the job has ended and is not queued again. May wait a second to find out."""
     if job["state"] not in ENDED:
         return False
-    if job["state"] not in _MAY_COME_BACK:
+    if job["state"] not in MAY_REQUEUE:
         return True
+    # It may wait again at once: this is its end only if it is still so a moment later.
     time.sleep(_COME_BACK_S)
     again: Record = client.get(f"/api/v1/jobs/{job['id']}")
     return bool(again["state"] == job["state"] and again["attempt"] == job["attempt"])
 
 
 def follow(client: Client, job_id: int) -> int:
-    """Write the job's output to stdout as it comes, through every attempt, until it ended. Returns its exit code."""
-    patient = _Patient()
+    """Copy the job's output to stdout as it comes, through all attempts, until it has ended. Returns its exit code."""
+    retry = _Retry()
     copy = _Copy(client, job_id)
     while True:
-        job: Record = patient(partial(client.get, f"/api/v1/jobs/{job_id}"))
+        job: Record = retry(partial(client.get, f"/api/v1/jobs/{job_id}"))
         ended = settled(client, job)
-        copy.go_on(job["attempt"])
+        copy.advance(job["attempt"])
         if ended:
-            say_end(job)
+            note_end(job)
             return exit_code(job)
         time.sleep(_LOOK_EVERY_S)
 
 
 class _Copy:
-    """Copies a job's log to stdout, attempt by attempt, and knows where to go on when the daemon was away."""
+    """Copies a job's log to stdout, attempt by attempt, and remembers the offset for when the daemon returns."""
 
     def __init__(self, client: Client, job_id: int) -> None:
         self._client = client
         self._job = job_id
         self._attempt = 0
         self._offset = 0
-        self._told: str | None = None
+        self._noted: str | None = None
 
-    def go_on(self, attempt: int) -> None:
-        """Copy what the attempt has written and will write, until it ends or the daemon goes away."""
+    def advance(self, attempt: int) -> None:
+        """Copy the attempt's output until it ends or the daemon is unreachable."""
         if attempt != self._attempt:
             if self._attempt:
-                talk(f"gpuq: job {self._job} starts again (attempt {attempt}).")
+                console.note(f"gpuq: job {self._job} starts again (attempt {attempt}).")
             elif attempt > 1:
-                talk(
+                console.note(
                     f"gpuq: this is attempt {attempt}; `gpuq logs {self._job} --all-attempts` prints the earlier ones too."
                 )
             self._attempt, self._offset = attempt, 0
@@ -139,38 +138,38 @@ class _Copy:
                 out.flush()
                 self._offset += len(chunk) + _dropped(chunk)
         except NotFound as error:
-            # The job may well run where its log cannot be read from here: say so once and wait for its end.
-            if self._told != error.message:
-                talk(f"gpuq: {error.message}\n  {error.fix}")
-            self._told = error.message
+            # The job may run on a host whose logs cannot be read from here: write one note and wait for its end.
+            if self._noted != error.message:
+                console.note(f"gpuq: {error.message}\n  {error.fix}")
+            self._noted = error.message
         except Unreachable:
-            # The daemon restarts: the caller waits for it, and asks again from here.
+            # The daemon restarts. The caller waits for it and calls this again, which continues at the offset.
             pass
 
 
 def _dropped(chunk: bytes) -> int:
-    """What marks of dropped output in `chunk` add to the log's own offsets."""
+    """The difference between the log's offsets and the length of `chunk` because of marks of dropped output."""
     return sum(int(mark[1]) - len(mark[0]) for mark in _DROPPED.finditer(chunk))
 
 
-class _Patient:
-    """Calls that survive a daemon's restart: once it has answered, its absence is waited out for a minute."""
+class _Retry:
+    """Repeats calls during a restart of the daemon: once it has answered, calls wait up to a minute for it."""
 
     def __init__(self) -> None:
         self._answered = False
 
-    def __call__(self, ask: Callable[[], T]) -> T:
-        """What `ask` gives, asked again while the daemon is away. Raises Unreachable when that lasts too long."""
+    def __call__(self, call: Callable[[], T]) -> T:
+        """The result of `call`, repeated while the daemon is unreachable. Raises Unreachable after a minute."""
         away_since: float | None = None
         while True:
             try:
-                answer = ask()
+                answer = call()
             except Unreachable:
                 if not self._answered:
                     raise
                 if away_since is None:
                     away_since = time.monotonic()
-                    talk("gpuq: the daemon does not answer; waiting for it. Jobs go on meanwhile.")
+                    console.note("gpuq: the daemon does not answer; waiting for it. Jobs go on meanwhile.")
                 if time.monotonic() - away_since > _AWAY_S:
                     raise
                 time.sleep(0.3)

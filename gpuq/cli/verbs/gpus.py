@@ -1,15 +1,16 @@
-"""`gpuq gpus`: one line per device and who is on it, as gpustat does."""
+"""`gpuq gpus`: a line per device with the jobs on it, in the style of gpustat."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from gpuq.cli import format as fmt
+from gpuq import format as fmt
+from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record, print_json, talk
+from gpuq.cli.client import Client, Record
 
 _BAR = 8
-# Names this short still tell jobs apart: before they are cut further, columns go.
+# Names of this length still distinguish jobs, so columns are dropped before names are cut further.
 _SHORT_NAME = 8
 
 
@@ -19,45 +20,45 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     devices: list[Record] = Client.of(options).get("/api/v1/gpus")
     if options.json:
-        print_json(devices)
+        console.print_json(devices)
     elif devices:
-        print("\n".join(screen(devices, fmt.terminal_width(), fmt.coloured(options.no_color))))
+        print("\n".join(screen(devices, console.terminal_width(), console.coloured(options.no_color))))
     else:
-        talk("No device is known yet: no worker has reported. `gpuq doctor` says what is missing.")
+        console.note("No device is known yet: no worker has reported. `gpuq doctor` says what is missing.")
     return 0
 
 
 def screen(devices: Sequence[Record], width: int, colour: bool) -> list[str]:
-    """A heading for each kind of device on each host, and a line for each device."""
+    """A heading for each group of equal devices on a host, and a line for each device."""
     foreign = any(device.get("foreign_memory_bytes") for device in devices)
     powered = any(device.get("power_watts") is not None for device in devices)
     rows = [_row(device, colour, foreign, powered) for device in devices]
     columns = [
-        fmt.Column("DEVICE"),
-        *([fmt.Column("", luxury=True)] if colour else []),
-        fmt.Column("UTIL", right=True),
-        fmt.Column("MEMORY", right=True),
-        fmt.Column("PROMISED", right=True, give_up=2),
-        *([fmt.Column("FOREIGN", right=True)] if foreign else []),
-        *([fmt.Column("POWER", right=True, give_up=1)] if powered else []),
+        console.Column("DEVICE"),
+        *([console.Column("", luxury=True)] if colour else []),
+        console.Column("UTIL", right=True),
+        console.Column("MEMORY", right=True),
+        console.Column("PROMISED", right=True, give_up=2),
+        *([console.Column("FOREIGN", right=True)] if foreign else []),
+        *([console.Column("POWER", right=True, give_up=1)] if powered else []),
     ]
-    columns.append(fmt.Column("JOBS", least=_least_for_jobs(devices, columns, rows, width)))
+    columns.append(console.Column("JOBS", least=_least_for_jobs(devices, columns, rows, width)))
     styles = [_style(device) for device in devices] if colour else []
-    header, *table = fmt.table(columns, rows, width, styles)
+    header, *table = console.table(columns, rows, width, styles)
     lines: list[str] = []
     heading = None
     for device, line in zip(devices, table, strict=True):
         if (own := _group(device)) != heading:
             heading = own
-            lines += [*([""] if lines else []), *fmt.wrapped(_heading(heading, devices), width), header]
+            lines += [*([""] if lines else []), *console.wrapped(_heading(heading, devices), width), header]
         lines.append(line)
     return [*lines, *_remarks(devices, width)]
 
 
 def _least_for_jobs(
-    devices: Sequence[Record], columns: Sequence[fmt.Column], rows: Sequence[Sequence[str]], width: int
+    devices: Sequence[Record], columns: Sequence[console.Column], rows: Sequence[Sequence[str]], width: int
 ) -> int:
-    """Room for every resident with a short name, as far as the columns that always stay leave it."""
+    """The width for all residents with short names, as far as the columns that are never dropped leave it."""
     staying = [i for i, column in enumerate(columns) if not (column.give_up or column.luxury)]
     taken = sum(1 + max(len(cell) for cell in (columns[i].title, *(row[i] for row in rows))) for i in staying)
     wanted = max(len(_residents(device, _SHORT_NAME)) for device in devices)
@@ -78,14 +79,14 @@ def _heading(group: tuple[str, str, int, str | None], devices: Sequence[Record])
 
 
 def _remarks(devices: Sequence[Record], width: int) -> Iterator[str]:
-    """What is wrong with a device, or keeps it from its full speed."""
+    """Lines on devices that get no new jobs or run at lower clocks."""
     for device in devices:
         name = fmt.clean(device["name"])
         if device.get("unwell"):
-            yield from fmt.wrapped(f"{name} gets no new jobs: {fmt.clean(device['unwell'])}", width)
+            yield from console.wrapped(f"{name} gets no new jobs: {fmt.clean(device['unwell'])}", width)
         if device.get("throttling"):
             reasons = ", ".join(fmt.clean(reason).replace("_", " ") for reason in device["throttling"])
-            yield from fmt.wrapped(f"{name} runs at lower clocks: {reasons}", width)
+            yield from console.wrapped(f"{name} runs at lower clocks: {reasons}", width)
 
 
 def _row(device: Record, with_bar: bool, with_foreign: bool, with_power: bool) -> tuple[str, ...]:
@@ -93,7 +94,7 @@ def _row(device: Record, with_bar: bool, with_foreign: bool, with_power: bool) -
     total = device["total_memory_bytes"]
     return (
         fmt.clean(device["name"]),
-        *([fmt.bar(None if utilization is None else utilization / 100, _BAR)] if with_bar else []),
+        *([console.bar(None if utilization is None else utilization / 100, _BAR)] if with_bar else []),
         fmt.percent(utilization),
         f"{_gib(device.get('used_memory_bytes')).removesuffix('G')}/{_gib(total)}",
         _gib(device.get("promised_memory_bytes")),
@@ -103,13 +104,13 @@ def _row(device: Record, with_bar: bool, with_foreign: bool, with_power: bool) -
     )
 
 
-def _jobs(device: Record) -> fmt.Cell:
-    """Who is there. Where room is short names are cut, then left out, so that no resident is lost."""
+def _jobs(device: Record) -> console.Cell:
+    """The residents. On a narrow terminal names are cut and then left out, so that every id is shown."""
     if not device["residents"]:
-        return fmt.Cell("idle" if device.get("read_at") else "not reported")
+        return console.Cell("idle" if device.get("read_at") else "not reported")
     ids = ", ".join(str(resident["job"]) for resident in device["residents"])
     forms = [_residents(device, longest) for longest in (200, *range(24, 3, -1), 0)]
-    return fmt.Cell.of(*dict.fromkeys([*forms, ids]))
+    return console.Cell.of(*dict.fromkeys([*forms, ids]))
 
 
 def _residents(device: Record, longest_name: int) -> str:
@@ -130,7 +131,7 @@ def _watts(value: float | None) -> str:
 
 def _resident(resident: Record, longest_name: int) -> str:
     """`42 train.py 9.1G`."""
-    name = fmt.shorten(fmt.clean(resident.get("name") or ""), longest_name) if longest_name else ""
+    name = console.shorten(fmt.clean(resident.get("name") or ""), longest_name) if longest_name else ""
     memory = None if resident.get("memory_bytes") is None else fmt.gib(resident["memory_bytes"], "G")
     return " ".join(filter(None, (str(resident["job"]), name, memory)))
 

@@ -1,12 +1,13 @@
-"""`gpuq logs ID`: a job's output, bytes as the job wrote them. `-f` follows it and ends with the job's exit code."""
+"""`gpuq logs ID`: a job's output, byte for byte. `-f` follows it and exits with the job's exit code."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
 
+from gpuq.cli import console
 from gpuq.cli.arguments import Parser, add_id, one_id
-from gpuq.cli.client import Client, Record, print_json, talk
+from gpuq.cli.client import Client, Record
 from gpuq.cli.quantities import whole
 from gpuq.cli.verbs.submit import follow_or_leave
 from gpuq.errors import BadInput, NotFound
@@ -53,17 +54,17 @@ def _one_attempt(client: Client, job_id: int, attempt: int | None, lines: int | 
         job: Record = client.get(f"/api/v1/jobs/{job_id}")
         text = _text(log.pieces(lines))
         state = {"id": job_id, "state": job["state"], "exit_code": job.get("exit_code")}
-        print_json({**state, "attempt": log.attempt, "log": text})
+        console.print_json({**state, "attempt": log.attempt, "log": text})
         return 0
     _copy(log.pieces(lines))
     if attempt is None and (log.attempt or 0) > 1:
         rest = f"`gpuq logs {job_id} --all-attempts` prints the earlier ones too"
-        talk(f"gpuq: this was attempt {log.attempt} of job {job_id}; {rest}.")
+        console.note(f"gpuq: this was attempt {log.attempt} of job {job_id}; {rest}.")
     return 0
 
 
 def _all_attempts(client: Client, job_id: int, lines: int | None, *, as_json: bool) -> int:
-    """The logs of all attempts, each under a line with its number and its end. Exit code 3 if one of them is gone."""
+    """The logs of all attempts, each below a line with its number and ending. Returns 3 if one of them was deleted."""
     job: Record = client.get(f"/api/v1/jobs/{job_id}")
     code, found = 0, []
     for attempt in job["attempts"]:
@@ -79,12 +80,12 @@ def _all_attempts(client: Client, job_id: int, lines: int | None, *, as_json: bo
                 _copy(pieces)
         except NotFound as error:
             code = error.exit_code
-            talk(f"gpuq: {error.message}\n  {error.fix}")
+            console.note(f"gpuq: {error.message}\n  {error.fix}")
         found.append({"attempt": number, "ending": attempt.get("ending"), "log": text})
     if as_json:
-        print_json({"id": job_id, "state": job["state"], "attempts": found})
+        console.print_json({"id": job_id, "state": job["state"], "attempts": found})
     elif not job["attempts"]:
-        talk(f"gpuq: job {job_id} has not started yet, so there is no output.")
+        console.note(f"gpuq: job {job_id} has not started yet, so there is no output.")
     return code
 
 
@@ -99,15 +100,15 @@ def _text(pieces: Iterable[bytes]) -> str:
 
 
 class Log:
-    """The output of one attempt; of the last one where `asked` is None. `attempt` is its number, once it was read."""
+    """The output of one attempt, by default the last. `attempt` is its number, None until something was read."""
 
-    def __init__(self, client: Client, job_id: int, asked: int | None) -> None:
+    def __init__(self, client: Client, job_id: int, attempt: int | None) -> None:
         self._client = client
         self._path = f"/api/v1/jobs/{job_id}/logs"
-        self.attempt = asked
+        self.attempt = attempt
 
     def pieces(self, lines: int | None) -> Iterator[bytes]:
-        """The log as far as it is written now, piece by piece; only its last `lines` lines where that is given."""
+        """The log as it is now, in pieces; with `lines` only that many lines at its end."""
         return self._whole() if lines is None else self._tail(lines)
 
     def _whole(self) -> Iterator[bytes]:
@@ -122,7 +123,7 @@ class Log:
             offset = following
 
     def _tail(self, count: int) -> Iterator[bytes]:
-        """The last `count` lines, looked for in ever larger pieces of the log's end."""
+        """The last `count` lines, searched in growing pieces of the log's end."""
         size = _FIRST_TAIL_BYTES
         while True:
             piece, headers = self._read(-size)
@@ -133,7 +134,7 @@ class Log:
             size *= 8
 
     def _read(self, offset: int) -> tuple[bytes, Message]:
-        """The bytes from `offset` on. The attempt that the first answer names is read to its end, should another start."""
+        """(bytes from `offset` on, headers). Reads the attempt that the first answer names, even if another one starts."""
         piece, headers = self._client.piece(self._path, offset=offset, attempt=self.attempt)
         number = headers.get("X-Gpuq-Attempt", "0")
         self.attempt = self.attempt or int(number) or None

@@ -1,15 +1,14 @@
-"""`gpuq model status|train|rollback|characterize|evaluate`: which model serves, train one now, go back; describe jobs; judge.
+"""`gpuq model status|train|rollback|characterize|evaluate`: the prediction model and its evaluation.
 
-The last two become a process of their own, which may import the learning code, and need no daemon.
+The first three ask the daemon. `characterize` and `evaluate` are the laboratory's: they replace this process and need no daemon.
 """
 
 from __future__ import annotations
 
-from gpuq.cli import format as fmt
+from gpuq import format as fmt
+from gpuq.cli import console, laboratory
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record, print_json, talk
-from gpuq.cli.sections import facts
-from gpuq.cli.verbs.up import become_module
+from gpuq.cli.client import Client, Record
 from gpuq.errors import BadInput
 
 TYPE_CHECKING = False
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def run(words: list[str]) -> int:
-    """Look at the model, or change it."""
+    """Show the model, or change it."""
     parser = Parser("model", "The prediction model: what serves, train, go back; what measured jobs say.")
     parser.add_argument(
         "action",
@@ -53,23 +52,23 @@ def run(words: list[str]) -> int:
         answer = client.get("/api/v1/models")
     else:
         if options.action == "train":
-            talk("gpuq: training; this takes a while.")
+            console.note("gpuq: training; this takes a while.")
         answer = client.post(f"/api/v1/models/{options.action}", {}, patient=True)
-    width = fmt.terminal_width()
+    width = console.terminal_width()
     if options.json:
-        print_json(answer)
+        console.print_json(answer)
     elif options.action == "status":
         print("\n".join(_status(answer, width)))
     else:
         details = ["", *screen(answer, width)] if options.verbose else []
-        print("\n".join([*fmt.wrapped(_outcome(answer), width), *details]))
+        print("\n".join([*console.wrapped(_outcome(answer), width), *details]))
         if not options.verbose:
-            talk("gpuq: -v shows how it was judged.")
+            console.note("gpuq: -v shows how it was judged.")
     return 0
 
 
 def _outcome(answer: Record) -> str:
-    """Whether a model was published, and why or why not."""
+    """A sentence on whether a model was published, and why."""
     reason, before = fmt.clean(answer.get("reason") or "no reason is given"), answer.get("previous")
     if answer.get("published"):
         was = f", before it {fmt.clean(before)}" if before else ""
@@ -79,7 +78,7 @@ def _outcome(answer: Record) -> str:
 
 
 def _status(answer: object, width: int) -> list[str]:
-    """What serves, whether its forecasts still hold, and the versions there are."""
+    """The serving version, all versions, and whether forecasts still hold."""
     if not isinstance(answer, dict):
         return screen(answer, width)
     versions = [_version(one) for one in answer.get("versions") or [] if isinstance(one, dict)]
@@ -89,7 +88,7 @@ def _status(answer: object, width: int) -> list[str]:
 
 
 def _version(one: dict[str, object]) -> dict[str, object]:
-    """A version in a line: when it was made, from how much, and how it was judged."""
+    """The facts of a version for one row: when it was trained, on how many attempts, and its loss."""
     card = one.get("card")
     if not isinstance(card, dict):
         return one
@@ -104,18 +103,18 @@ def _version(one: dict[str, object]) -> dict[str, object]:
 
 
 def drift_lines(drift: object, width: int) -> list[str]:
-    """Whether forecasts still hold: over all, and the kinds that deviate most."""
+    """Whether forecasts still hold, overall and for the kinds that deviate most; empty without data."""
     if not isinstance(drift, dict) or not isinstance(drift.get("overall"), dict):
         return []
     overall, kinds = drift["overall"], [one for one in drift.get("kinds") or [] if isinstance(one, dict)]
     if not overall.get("attempts"):
-        return ["", "drift:", *facts([("", "no attempt has ended yet that was foretold")], width)]
+        return ["", "drift:", *console.facts([("", "no attempt with a forecast has ended yet")], width)]
     held = (
         f"{_percent(overall.get('memory_coverage'))} of the latest attempts; {_percent(drift.get('promised'))} promised"
     )
     alarms = f"{drift.get('kinds_in_alarm', 0)} of {drift.get('kinds_watched', 0)} kinds fail more often than promised"
     points = overall.get("utilization_error_pct")
-    lines = facts(
+    lines = console.facts(
         [
             ("bounds held", held),
             ("memory error", _percent(overall.get("memory_error"))),
@@ -128,7 +127,7 @@ def drift_lines(drift: object, width: int) -> list[str]:
         ],
         width,
     )
-    columns = [fmt.Column(name, least=5) for name in ("RUNS", "HELD", "UTIL.", "SLOWD.", "BOUND", "TYPE", "KIND")]
+    columns = [console.Column(name, least=5) for name in ("RUNS", "HELD", "UTIL.", "SLOWD.", "BOUND", "TYPE", "KIND")]
     rows = [
         [
             _text(one.get("attempts")),
@@ -141,7 +140,7 @@ def drift_lines(drift: object, width: int) -> list[str]:
         ]
         for one in kinds
     ]
-    return ["", "drift:", *lines, "", *("  " + line for line in fmt.table(columns, rows, width - 2))]
+    return ["", "drift:", *lines, "", *("  " + line for line in console.table(columns, rows, width - 2))]
 
 
 def _percent(share: object) -> str:
@@ -153,35 +152,36 @@ def _points(value: object) -> str:
 
 
 def _characterize(options: Namespace) -> int:
-    """Become the process that does it: a client loads no library for that."""
     if options.host is not None:
         raise BadInput(
             "`characterize` reads the record on this machine, not another gpuq's.",
             fix="Leave out --host, or run it there.",
         )
-    command = ["gpuq.lab.characterize.command", *(["--json"] if options.json else [])]
+    command = ["--json"] if options.json else []
     for name, value in (("--data", options.data), ("--out", options.out)):
         command += [] if value is None else [f"{name}={value}"]
-    become_module(command)
+    laboratory.become(
+        "model-characterize", command, needs=("scipy", "sklearn", *(("matplotlib",) if options.out else ()))
+    )
     return 1
 
 
 def _evaluate(options: Namespace) -> int:
-    """Become the process that judges forecasts on the user's own tables. It asks no daemon, so --host says nothing to it."""
-    command = ["gpuq.lab.evaluate", *(["--json"] if options.json else [])]
+    # It reads the user's own tables only, so --host has no meaning here and is ignored.
+    command = ["--json"] if options.json else []
     for name in ("singles", "pairs", "holdout"):
         value = getattr(options, name)
         command += [] if value is None else [f"--{name}={value}"]
-    become_module(command)
+    laboratory.become("model-evaluate", command, needs=("scipy", "sklearn"))
     return 1
 
 
 def screen(value: object, width: int) -> list[str]:
-    """Whatever the shelf says, as facts: its keys are the model's own and grow with it."""
+    """Any JSON value of the models endpoint as lines of facts and tables: models bring keys of their own."""
     if not isinstance(value, dict):
         return [_text(value)]
     plain = [(_label(name), _text(part, name)) for name, part in value.items() if not isinstance(part, dict | list)]
-    lines = facts([(label, text) for label, text in plain], width)
+    lines = console.facts([(label, text) for label, text in plain], width)
     for name, part in value.items():
         if isinstance(part, dict) and part:
             lines += ["", f"{_label(name)}:", *screen(part, width)]
@@ -192,13 +192,13 @@ def screen(value: object, width: int) -> list[str]:
 
 def _list(items: list[object], width: int) -> list[str]:
     if not all(isinstance(item, dict) for item in items):
-        return facts([("", ", ".join(map(_text, items)))], width)
+        return console.facts([("", ", ".join(map(_text, items)))], width)
     rows = [item for item in items if isinstance(item, dict)]
     names = [name for name in rows[0] if not isinstance(rows[0][name], dict | list)]
-    columns = [fmt.Column(_label(name).upper(), least=6) for name in names]
+    columns = [console.Column(_label(name).upper(), least=6) for name in names]
     return [
         "  " + line
-        for line in fmt.table(columns, [[_text(row.get(name), name) for name in names] for row in rows], width - 2)
+        for line in console.table(columns, [[_text(row.get(name), name) for name in names] for row in rows], width - 2)
     ]
 
 

@@ -1,20 +1,20 @@
-"""`gpuq open`: the page in the browser.
+"""`gpuq open`: open the page in the browser.
 
-The browser gets the address through a private file: on its command line every user of the machine could read the token.
+The browser gets the address through a private file, because every user of the machine could read the token on its command line.
 """
 
 from __future__ import annotations
 
 import os
 
+from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import print_json, talk
 from gpuq.cli.verbs.url import page_address
 from gpuq.home import Home, write_private
 
 
 def run(words: list[str]) -> int:
-    """Open it; print the address where there is no browser to open."""
+    """Open the page, or print its address where there is no browser."""
     parser = Parser(
         "open",
         "Open the page in the browser; where there is none, print its address with the\ntoken.",
@@ -23,17 +23,17 @@ def run(words: list[str]) -> int:
     address = page_address(options)
     opened = _open(address)
     if options.json:
-        print_json({"url": address, "opened": opened})
+        console.print_json({"url": address, "opened": opened})
     elif opened:
-        talk("If the browser does not show the page, open the address that `gpuq url` prints.")
+        console.note("If the browser does not show the page, open the address that `gpuq url` prints.")
     else:
-        talk("There is no browser to open here; open this address where there is one:")
+        console.note("There is no browser to open here; open this address where there is one:")
         print(address)
     return 0
 
 
 def _open(address: str) -> bool:
-    # Without a display a browser of the terminal would be found, and take the terminal over.
+    # Without a display webbrowser would start one that takes over the terminal.
     if not any(os.environ.get(name) for name in ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")):
         return False
     import webbrowser

@@ -1,6 +1,6 @@
-"""`gpuq policy list|show`: which scheduling policies there are, which was chosen, which proposes.
+"""`gpuq policy list|show`: the scheduling policies, the chosen one, and the one in use.
 
-A running gpuq is asked; where none runs, a process of its own looks at what is installed here and at this home's settings.
+Asks a running gpuq. If none runs, a process of its own lists what is installed here and what this home's settings choose.
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import json
 import os
 import sys
 
-from gpuq.cli import format as fmt
+from gpuq import format as fmt
+from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record, print_json, talk
-from gpuq.cli.sections import facts
+from gpuq.cli.client import Client, Record
 from gpuq.errors import BadInput, Failure, NotFound, Unreachable
 
 TYPE_CHECKING = False
@@ -28,31 +28,31 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     if options.action == "list" and options.name is not None:
         raise BadInput("`list` takes no name.", fix=f"`gpuq policy show {options.name}` shows one.")
-    found = _ask(options)
+    found = _fetch(options)
     shown = found if options.action == "list" else _one(found, options.name or found["chosen"])
     if options.json:
-        print_json(shown)
+        console.print_json(shown)
         return 0
-    width = fmt.terminal_width()
+    width = console.terminal_width()
     print("\n".join(listing(found, width) if options.action == "list" else one(shown, found, width)))
     for line in _fault(found):
-        talk(line)
+        console.note(line)
     return 0
 
 
-def _ask(options: Namespace) -> Record:
+def _fetch(options: Namespace) -> Record:
     try:
         answer: Record = Client.of(options).get("/api/v1/policies")
     except Unreachable:
         if options.host is not None or os.environ.get("GPUQ_HOST"):
             raise
-        talk("gpuq: no daemon answers; this is what is installed here.")
-        return {"serving": None, "fault": None, **_look()}
+        console.note("gpuq: no daemon answers; this is what is installed here.")
+        return {"serving": None, "fault": None, **_installed()}
     return answer
 
 
-def _look() -> Record:
-    """What the catalogue says, from a process that may import what it likes."""
+def _installed() -> Record:
+    """The policies as `python -m gpuq.policies` lists them, in a process that may import anything."""
     import subprocess
 
     argv = [sys.executable, "-P", "-m", "gpuq.policies"]
@@ -74,7 +74,7 @@ def _one(found: Record, name: str) -> Record:
 
 
 def listing(found: Record, width: int) -> list[str]:
-    """The policy that proposes, marked `*`, then the others by name; what each does is wrapped and not cut."""
+    """A table: the policy in use, marked `*`, the chosen one, then the others by name. Summaries are wrapped."""
     ordered = sorted(found["policies"], key=lambda policy: (not _mark(policy, found), not _is_chosen(policy, found)))
     heads = [("", "NAME", "STATE"), *((_mark(p, found), fmt.clean(p["name"]), _state(p, found)) for p in ordered)]
     widths = [max(map(len, column)) for column in zip(*heads, strict=True)]
@@ -82,7 +82,7 @@ def listing(found: Record, width: int) -> list[str]:
     lines = []
     for head, text in zip(heads, texts, strict=True):
         left = " ".join(cell.ljust(width) for cell, width in zip(head, widths, strict=True))
-        first, *more = fmt.wrapped(text, width - len(left) - 2)
+        first, *more = console.wrapped(text, width - len(left) - 2)
         lines += [f"{left}  {first}".rstrip(), *(" " * (len(left) + 2) + line for line in more)]
     return lines
 
@@ -90,7 +90,7 @@ def listing(found: Record, width: int) -> list[str]:
 def one(policy: Record, found: Record, width: int) -> list[str]:
     """All facts about one policy."""
     settings = [f"{name} = {json.dumps(value)}" for name, value in (policy["settings"] or {}).items()]
-    return facts(
+    return console.facts(
         [
             ("policy", fmt.clean(policy["name"])),
             ("what it does", fmt.clean(policy["summary"]) if policy["summary"] else None),

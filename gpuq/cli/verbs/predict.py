@@ -5,13 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from gpuq.cli import format as fmt
-from gpuq.cli import job_options, messages, misplaced
-from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record, print_json
-from gpuq.cli.sections import facts, section, with_upper
+from gpuq import format as fmt
+from gpuq.cli import console, job_options, messages
+from gpuq.cli.arguments import Parser, warn_misplaced
+from gpuq.cli.client import Client, Record
+from gpuq.errors import NeverFits
 
-_NEVER_FITS = 7
 _ORIGINS = {
     "argument": "from the command",
     "config file": "from its configuration file",
@@ -37,9 +36,9 @@ def run(words: list[str]) -> int:
     own, verbatim, command = parser.split(words)
     options = parser.parse_args(own)
     body = job_options.submission(options, command, verbatim)
-    misplaced.warn(parser.long_options(), body)
+    warn_misplaced(parser.long_options(), body)
     query = {"beside": options.beside, "device_type": options.device_type}
-    return foretell(Client.of(options), body, query, as_json=options.json, colour=fmt.coloured(options.no_color))
+    return foretell(Client.of(options), body, query, as_json=options.json, colour=console.coloured(options.no_color))
 
 
 def foretell(
@@ -48,23 +47,27 @@ def foretell(
     """Ask what is believed of `body` and print it."""
     told: Record = client.post(_address(query or {}), body)
     if as_json:
-        print_json(told)
+        console.print_json(told)
     else:
-        print("\n".join(screen(told, fmt.terminal_width(), alone=body["share"] == "never", colour=colour)))
-    return _NEVER_FITS if told.get("never_fits") else 0
+        print("\n".join(screen(told, console.terminal_width(), alone=body["share"] == "never", colour=colour)))
+    return NeverFits.exit_code if told.get("never_fits") else 0
 
 
 def screen(told: Record, width: int, *, alone: bool = False, colour: bool = False) -> list[str]:
     """The kind, what was read, what is expected on each type of device, and beside whom it might run."""
     lines = [f"kind: {fmt.clean(told['kind'])}"]
-    lines += section("read in the command and the script", facts(_read(told.get("features") or {}), width), colour)
+    lines += console.section(
+        "read in the command and the script", console.facts(_read(told.get("features") or {}), width), colour
+    )
     for one in told.get("device_types") or [{"device_type": None, "forecast": told.get("forecast")}]:
         title = "expected" + (f" on {fmt.clean(one['device_type'])}" if one["device_type"] else "")
-        lines += section(title, facts(_expected(one.get("forecast") or {}, one.get("evidence") or {}), width), colour)
+        lines += console.section(
+            title, console.facts(_expected(one.get("forecast") or {}, one.get("evidence") or {}), width), colour
+        )
     if not told.get("never_fits"):
-        lines += section("if it came now", facts([("starts", _starts(told))], width), colour)
-    lines += section("beside", list(_beside(told.get("beside") or [], width)), colour)
-    return [*lines, "", *fmt.wrapped(_conclusion(told, alone), width)]
+        lines += console.section("if it came now", console.facts([("starts", _starts(told))], width), colour)
+    lines += console.section("beside", list(_beside(told.get("beside") or [], width)), colour)
+    return [*lines, "", *console.wrapped(_conclusion(told, alone), width)]
 
 
 def _starts(told: Record) -> str:
@@ -150,7 +153,7 @@ def _expected(forecast: Record, evidence: Record) -> Iterator[tuple[str, str | N
     else:
         yield "peak utilisation", fmt.percent(forecast.get("peak_utilization_pct"))
         upper = fmt.gib(forecast.get("upper_memory_bytes"))
-        yield "peak memory", with_upper(fmt.gib(forecast.get("peak_memory_bytes")), upper)
+        yield "peak memory", console.with_upper(fmt.gib(forecast.get("peak_memory_bytes")), upper)
     half, most = (fmt.duration(forecast.get(name)) for name in ("duration_p50_s", "duration_p90_s"))
     yield "duration", None if half == fmt.UNKNOWN else half if half == most else f"{half} (9 of 10 within {most})"
     yield "power", fmt.watts(forecast.get("power_w"))
@@ -219,11 +222,11 @@ def _cost(partner: Record) -> str | None:
 
 
 def _slowdown(expected: float | None, upper: float | None) -> str | None:
-    return None if expected is None else with_upper(fmt.slowdown(expected), fmt.slowdown(upper))
+    return None if expected is None else console.with_upper(fmt.slowdown(expected), fmt.slowdown(upper))
 
 
 def _indented(text: str, width: int, margin: str) -> Iterator[str]:
-    first, *rest = fmt.wrapped(text, width - len(margin) - 2)
+    first, *rest = console.wrapped(text, width - len(margin) - 2)
     yield margin + first
     yield from (f"{margin}  {line}" for line in rest)
 

@@ -1,4 +1,4 @@
-"""`gpuq profile`: where a job's time goes, op by op. This process is replaced: nothing heavy is imported here."""
+"""`gpuq profile`: where a job's time goes, op by op. `gpuq.programs.profile` replaces this process."""
 
 from __future__ import annotations
 
@@ -6,24 +6,24 @@ import json
 import os
 from pathlib import Path
 
-from gpuq.cli import job_options, misplaced
-from gpuq.cli.arguments import Parser
+from gpuq.cli import job_options
+from gpuq.cli.arguments import Parser, warn_misplaced
 from gpuq.cli.quantities import parse_duration
 from gpuq.cli.verbs.up import become_module
 from gpuq.errors import BadInput
 
 _NAMES = ("command", "cwd", "project", "kind", "script", "script_sha256")
-# One argument of a program may not be longer (MAX_ARG_STRLEN).
+# The longest argument that a program accepts is 131,072 bytes (MAX_ARG_STRLEN).
 _MOST_TEXT = 131_000
 
 
 def run(words: list[str]) -> int:
-    """Replace this process by the one that profiles."""
+    """Check the options and the command, then become the process that profiles it."""
     parser = Parser(
         "profile",
         "Run a job here until some of its training steps are recorded, and show where\n"
         "their time goes. PyTorch, and Keras on TensorFlow; no change to the script.\n"
-        "The profile is kept, and lets gpuq foretell how long this kind takes on types\n"
+        "The profile is kept, and lets gpuq predict how long this kind takes on types\n"
         "of device that it never ran on.",
         usage=job_options.USAGE.format(verb="profile"),
         epilog=job_options.EPILOG,
@@ -39,7 +39,7 @@ def run(words: list[str]) -> int:
     own, verbatim, command = parser.split(words)
     options = parser.parse_args(own)
     body = job_options.submission(options, command, verbatim)
-    misplaced.warn(parser.long_options(), body)
+    warn_misplaced(parser.long_options(), body)
     if "stdin" in body:
         raise BadInput("a script on standard input cannot be profiled.", fix="Save it in a file, and profile that.")
     text = json.dumps({name: body[name] for name in _NAMES if name in body})

@@ -1,4 +1,4 @@
-"""`gpuq queue` (also `ls`, `ps`, `status`): one line per job, waiting and running ones unless asked for more."""
+"""`gpuq queue` (also `ls`, `ps`, `status`): a line per job, by default waiting and running ones."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ import argparse
 import time
 from collections.abc import Sequence
 
-from gpuq.cli import format as fmt
-from gpuq.cli import reasons
+from gpuq import format as fmt
+from gpuq.cli import console, job_labels
 from gpuq.cli.arguments import Parser, add_ids
-from gpuq.cli.client import Client, Record, print_json, talk
-from gpuq.cli.verbs.labels import labels
+from gpuq.cli.client import Client, Record
+from gpuq.cli.job_labels import labels
 from gpuq.errors import BadInput
+from gpuq.states import ENDED, WAITING, JobState
 
-LIVE = ("PENDING", "HELD", "STARTING", "RUNNING", "COMPLETING")
-WAITING = frozenset({"PENDING", "HELD"})
+LIVE = tuple(state.value for state in JobState if state not in ENDED)
 _PAGE = 1000
-# Ended jobs that a screen shows unless -n says how many.
+# Ended jobs shown unless -n is given.
 _ENDED_SHOWN = 30
-# Of each table the columns behind ID, NAME and ST.
+# The columns of each table after ID, NAME and ST.
 _ENDED = (
-    fmt.Column("GPU", give_up=3),
-    fmt.Column("MEM/PRED", give_up=4),
-    fmt.Column("UTIL", right=True, give_up=1),
-    fmt.Column("SLOW", right=True, give_up=2),
-    fmt.Column("TIME", right=True, give_up=5),
-    fmt.Column("REASON", least=30),
+    console.Column("GPU", give_up=3),
+    console.Column("MEM/PRED", give_up=4),
+    console.Column("UTIL", right=True, give_up=1),
+    console.Column("SLOW", right=True, give_up=2),
+    console.Column("TIME", right=True, give_up=5),
+    console.Column("REASON", least=30),
 )
 _RUNNING = (
-    fmt.Column("GPU"),
-    fmt.Column("SHARE", give_up=4),
-    fmt.Column("MEM/PRED", give_up=5),
-    fmt.Column("UTIL", right=True, give_up=1),
-    fmt.Column("SLOW", right=True, give_up=3),
-    fmt.Column("TIME", right=True),
-    fmt.Column("LEFT", right=True, give_up=2),
+    console.Column("GPU"),
+    console.Column("SHARE", give_up=4),
+    console.Column("MEM/PRED", give_up=5),
+    console.Column("UTIL", right=True, give_up=1),
+    console.Column("SLOW", right=True, give_up=3),
+    console.Column("TIME", right=True),
+    console.Column("LEFT", right=True, give_up=2),
 )
 _WAITING = (
-    fmt.Column("SHARE", give_up=1),
-    fmt.Column("PRED", right=True, give_up=2),
-    fmt.Column("RUN", right=True, give_up=3),
-    fmt.Column("START", right=True),
-    fmt.Column("REASON", least=19),
+    console.Column("SHARE", give_up=1),
+    console.Column("PRED", right=True, give_up=2),
+    console.Column("RUN", right=True, give_up=3),
+    console.Column("START", right=True),
+    console.Column("REASON", least=19),
 )
 
 
@@ -69,31 +69,33 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     jobs, older = _jobs(Client.of(options), options)
     if options.json:
-        print_json(jobs)
+        console.print_json(jobs)
     elif jobs:
-        print("\n".join(screen(jobs, fmt.terminal_width(), fmt.coloured(options.no_color))), flush=True)
+        print("\n".join(screen(jobs, console.terminal_width(), console.coloured(options.no_color))), flush=True)
         if older:
-            talk(f"gpuq: only the last {_ENDED_SHOWN} ended jobs are shown; -n 500 shows the newest 500 jobs.")
+            console.note(f"gpuq: only the last {_ENDED_SHOWN} ended jobs are shown; -n 500 shows the newest 500 jobs.")
     else:
         everything = options.all or options.state or options.ids
-        talk("No jobs." if everything else "No waiting or running jobs; `gpuq queue --all` lists ended ones too.")
+        console.note(
+            "No jobs." if everything else "No waiting or running jobs; `gpuq queue --all` lists ended ones too."
+        )
     return 0
 
 
 def screen(jobs: Sequence[Record], width: int, colour: bool, now: float | None = None) -> list[str]:
-    """A table of ended jobs, one of running ones, one of those that wait in their order; and how many there are of each."""
+    """Tables of ended, running and waiting jobs, the latter in the order of their start; then the number of each."""
     at = time.time() if now is None else now
     names = dict(zip((job["id"] for job in jobs), labels(jobs), strict=True))
-    waiting = sorted((job for job in jobs if job["state"] in WAITING), key=_turn)
+    waiting = sorted((job for job in jobs if job["state"] in WAITING), key=_start_order)
     running = [job for job in jobs if job["state"] in LIVE and job["state"] not in WAITING]
     ended = [job for job in jobs if job["state"] not in LIVE]
     lines: list[str] = []
     for columns, row, some in ((_ENDED, _ended, ended), (_RUNNING, _running, running), (_WAITING, _waiting, waiting)):
         if some:
             rows = [row(job, names[job["id"]], at) for job in some]
-            styles = [fmt.state_style(job["state"]) for job in some] if colour else []
+            styles = [console.state_style(job["state"]) for job in some] if colour else []
             lines += [*([""] if lines else []), *_table(columns, rows, width, styles)]
-    return [*lines, *(["", *fmt.wrapped(totals(jobs), width)] if len(jobs) > 1 else [])]
+    return [*lines, *(["", *console.wrapped(totals(jobs), width)] if len(jobs) > 1 else [])]
 
 
 def totals(jobs: Sequence[Record]) -> str:
@@ -107,20 +109,25 @@ def totals(jobs: Sequence[Record]) -> str:
     return ", ".join(f"{count} {word}" for word, count in counts.items() if count)
 
 
-def _turn(job: Record) -> tuple[bool, float, int]:
-    """Held jobs last, the others as they will start."""
+def _start_order(job: Record) -> tuple[bool, float, int]:
+    """Sort key: the order of starts, held jobs last."""
     position = job.get("position")
     return job["state"] == "HELD", float("inf") if position is None else position, int(job["id"])
 
 
 def _table(
-    columns: Sequence[fmt.Column], rows: Sequence[Sequence[str]], width: int, styles: Sequence[str | None]
+    columns: Sequence[console.Column], rows: Sequence[Sequence[str]], width: int, styles: Sequence[str | None]
 ) -> list[str]:
-    """Without the columns in which none of the jobs has anything to say. Columns go before names lose what tells jobs apart."""
-    wanted = max(len(name.shorter[-1]) if isinstance(name, fmt.Cell) else len(name) for _, name, *_ in rows)
-    every = (fmt.Column("ID"), fmt.Column("NAME", least=min(wanted, width * 9 // 20)), fmt.Column("ST"), *columns)
+    """The table without empty columns. Names keep the width that distinguishes jobs, so other columns are dropped first."""
+    wanted = max(len(name.shorter[-1]) if isinstance(name, console.Cell) else len(name) for _, name, *_ in rows)
+    every = (
+        console.Column("ID"),
+        console.Column("NAME", least=min(wanted, width * 9 // 20)),
+        console.Column("ST"),
+        *columns,
+    )
     kept = [i for i in range(len(every)) if i < _OF_EACH or any(row[i] not in ("", "-") for row in rows)]
-    return fmt.table([every[i] for i in kept], [[row[i] for i in kept] for row in rows], width, styles)
+    return console.table([every[i] for i in kept], [[row[i] for i in kept] for row in rows], width, styles)
 
 
 _OF_EACH = 3
@@ -128,18 +135,18 @@ _OF_EACH = 3
 
 def parse_states(text: str) -> list[str]:
     """State words of `FAILED,TO`. Raises BadInput."""
-    by_code = {code: state for state, code in fmt.CODES.items()}
+    by_code = {code: state for state, code in console.STATE_CODES.items()}
     states = []
     for part in text.upper().split(","):
         state = by_code.get(part.strip(), part.strip())
-        if state not in fmt.CODES:
-            raise BadInput(f"there is no state `{part}`.", fix=f"States: {', '.join(fmt.CODES)}.")
+        if state not in console.STATE_CODES:
+            raise BadInput(f"there is no state `{part}`.", fix=f"States: {', '.join(console.STATE_CODES)}.")
         states.append(state)
     return states
 
 
 def _jobs(client: Client, options: argparse.Namespace) -> tuple[list[Record], bool]:
-    """The jobs that were asked for, and whether older ones that ended were left out."""
+    """(the requested jobs, whether older ended ones were left out)."""
     if options.ids:
         from gpuq.cli.quantities import parse_ids
         from gpuq.cli.verbs.follow import jobs_of
@@ -153,15 +160,15 @@ def _jobs(client: Client, options: argparse.Namespace) -> tuple[list[Record], bo
     if options.json or options.limit is not None or set(states) == set(LIVE):
         jobs = _newest(client, ",".join(states) or None, owner, options.limit)
     else:
-        jobs, older = _recent(client, states or list(fmt.CODES), owner)
-    # Running jobs first, then those that wait as they will start; ended ones by their ids.
+        jobs, older = _recent(client, states or list(console.STATE_CODES), owner)
+    # Running jobs by id, then waiting ones in the order of their start.
     return sorted(
-        jobs, key=lambda job: (job["state"] in WAITING, *(_turn(job) if job["state"] in WAITING else ()))
+        jobs, key=lambda job: (job["state"] in WAITING, *(_start_order(job) if job["state"] in WAITING else ()))
     ), older
 
 
 def _recent(client: Client, states: Sequence[str], owner: str) -> tuple[list[Record], bool]:
-    """All live jobs of these states, and the last of those that ended; whether there are older ones."""
+    """(all live jobs of these states and the latest ended ones, whether there are older ended ones)."""
     live, ended = ([state for state in states if (state in LIVE) == wanted] for wanted in (True, False))
     past = _newest(client, ",".join(ended), owner, _ENDED_SHOWN + 1) if ended else []
     now = _newest(client, ",".join(live), owner, None) if live else []
@@ -169,7 +176,7 @@ def _recent(client: Client, states: Sequence[str], owner: str) -> tuple[list[Rec
 
 
 def _newest(client: Client, states: str | None, owner: str, limit: int | None) -> list[Record]:
-    """The newest `limit` jobs (None: all), oldest of them first."""
+    """The newest `limit` jobs (None: all), by id."""
     jobs: list[Record] = []
     after: int | None = None
     while limit is None or len(jobs) < limit:
@@ -183,13 +190,13 @@ def _newest(client: Client, states: str | None, owner: str, limit: int | None) -
 
 
 def _device(job: Record) -> str:
-    """The device; of several the first, and how many more: `cpu0 +1`."""
+    """The device; of several the first and the number of others: `cpu0 +1`."""
     more = len(job.get("devices") or []) - 1
     return (fmt.device_name(job) or "-") + (f" +{more}" if more > 0 else "")
 
 
 def _ended(job: Record, name: str, now: float) -> list[str]:
-    return [*_running(job, name, now)[:4], *_running(job, name, now)[5:9], reasons.short(job)]
+    return [*_running(job, name, now)[:4], *_running(job, name, now)[5:9], job_labels.short_reason(job)]
 
 
 def _running(job: Record, name: str, now: float) -> list[str]:
@@ -219,7 +226,7 @@ def _waiting(job: Record, name: str, now: float) -> list[str]:
         "-" if upper is None else fmt.gib(upper, "G"),
         _left(job, forecast, now),
         _start(expected, now),
-        reasons.short(job),
+        job_labels.short_reason(job),
     ]
 
 
@@ -231,7 +238,7 @@ def _start(expected: Record | None, now: float) -> str:
 
 
 def _code(job: Record) -> str:
-    return str(fmt.CODES.get(job["state"], job["state"]))
+    return str(console.STATE_CODES.get(job["state"], job["state"]))
 
 
 def _share(job: Record) -> str:
@@ -248,7 +255,7 @@ def _memory(now: float | None, predicted: float | None) -> str:
 
 
 def _slow(live: Record, actual: Record) -> str:
-    """As measured: now, or over the whole job; with ~ while only expected."""
+    """The slowdown measured now or over the whole job; with ~ if it is only expected."""
     measured = _first(live.get("slowdown"), actual.get("slowdown"))
     if measured is not None:
         return fmt.slowdown(measured)

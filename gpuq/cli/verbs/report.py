@@ -1,12 +1,13 @@
-"""`gpuq report shadow`: what sharing would have saved and caused, while shadow mode ran every job alone."""
+"""`gpuq report shadow`: what sharing would have saved and cost while shadow mode ran every job alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuq.cli import format as fmt
+from gpuq import format as fmt
+from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record, print_json
+from gpuq.cli.client import Client, Record
 from gpuq.errors import BadInput
 
 _MOST_PAIRS = 12
@@ -23,79 +24,79 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     if not options.days.isdecimal() or not 1 <= int(options.days) <= 3660:
         raise BadInput(f"--days `{options.days}` is not a whole number from 1 to 3660.")
-    told: Record = Client.of(options).get("/api/v1/report/shadow", days=int(options.days))
+    report: Record = Client.of(options).get("/api/v1/report/shadow", days=int(options.days))
     if options.json:
-        print_json(told)
+        console.print_json(report)
     else:
-        print("\n".join(screen(told, fmt.terminal_width())))
+        print("\n".join(screen(report, console.terminal_width())))
     return 0
 
 
-def screen(told: Record, width: int) -> list[str]:
-    """What would have been saved, what it would have cost, pair by pair, and how that is counted."""
-    if not told["chances"]:
-        return [line for sentence in _nothing(told) for line in fmt.wrapped(sentence, width)]
-    lines = [line for sentence in _sentences(told) for line in fmt.wrapped(sentence, width)]
-    if told["pairs"]:
-        lines += ["", *_pairs(told["pairs"], width)]
-    return [*lines, "", *fmt.wrapped(told["definition"], width)]
+def screen(report: Record, width: int) -> list[str]:
+    """The savings and costs as sentences, a table of pairs, and how they are computed."""
+    if not report["chances"]:
+        return [line for sentence in _nothing(report) for line in console.wrapped(sentence, width)]
+    lines = [line for sentence in _sentences(report) for line in console.wrapped(sentence, width)]
+    if report["pairs"]:
+        lines += ["", *_pairs(report["pairs"], width)]
+    return [*lines, "", *console.wrapped(report["definition"], width)]
 
 
-def _nothing(told: Record) -> Iterator[str]:
+def _nothing(report: Record) -> Iterator[str]:
     """Why there is nothing to report: shadow mode was off, or no waiting job could have joined a running one."""
-    days, ended, shared = _days(told), told["attempts_ended"], told["attempts_shared"]
-    if told["on"]:
+    days, ended, shared = _days(report), report["attempts_ended"], report["attempts_shared"]
+    if report["on"]:
         yield f"No waiting job could have joined one that ran alone in the last {days}; {ended} runs ended in that time."
     else:
         yield f"Shadow mode was off in the last {days}, so it was not recorded what sharing would have done."
     if shared:
         yield f"{shared} of the {ended} runs that ended really shared a device; `gpuq queue -a` shows what it cost them."
-    if not told["on"]:
+    if not report["on"]:
         yield "`shadow = true` in [scheduling] of the settings runs every job alone and makes this report."
 
 
-def _sentences(told: Record) -> Iterator[str]:
-    yield f"The last {_days(told)}, in which every job ran alone:" if told["on"] else _OFF
-    if told["counted"]:
-        saved, ran = told["gpu_hours_saved"], told["gpu_hours_run"]
-        part = f" of {_hours(ran)}, {saved / ran:.0%}" if ran and saved <= ran else ""
-        yield f"Sharing would have saved {_hours(saved)} GPU-hours{part}."
-        waits = f"{fmt.about(told['wait_avoided_mean_s'])} in the mean, {fmt.about(3600 * told['wait_avoided_hours'])} together"
-        yield f"{told['counted']} jobs would have started earlier: {waits}."
-        worst, upper = fmt.slowdown(told["slowdown_worst"]), fmt.slowdown(told["slowdown_upper_worst"])
-        bound = f"; foretold to stay under {upper}" if upper != fmt.UNKNOWN else ""
-        mean = fmt.slowdown(told["slowdown_mean"])
+def _sentences(report: Record) -> Iterator[str]:
+    yield f"The last {_days(report)}, in which every job ran alone:" if report["on"] else _OFF
+    if report["counted"]:
+        saved, ran = report["gpu_hours_saved"], report["gpu_hours_run"]
+        part = f" of {fmt.hours(ran)}, {saved / ran:.0%}" if ran and saved <= ran else ""
+        yield f"Sharing would have saved {fmt.hours(saved)} GPU-hours{part}."
+        mean_wait, all_waits = fmt.about(report["wait_avoided_mean_s"]), fmt.about(3600 * report["wait_avoided_hours"])
+        yield f"{report['counted']} jobs would have started earlier: {mean_wait} in the mean, {all_waits} together."
+        worst, upper = fmt.slowdown(report["slowdown_worst"]), fmt.slowdown(report["slowdown_upper_worst"])
+        bound = f"; predicted to stay under {upper}" if upper != fmt.UNKNOWN else ""
+        mean = fmt.slowdown(report["slowdown_mean"])
         yield f"Jobs that shared would have been slowed by {mean} in the mean, {worst} at most{bound}."
     rest = [
-        f"{told[name]} {words}"
+        f"{report[name]} {words}"
         for name, words in (
             ("open", "still wait or run"),
             ("never_ran", "ended before they ran"),
-            ("slowdown_unknown", "have no foretold slowdown"),
+            ("slowdown_unknown", "have no predicted slowdown"),
         )
-        if told[name]
+        if report[name]
     ]
     if rest:
-        yield f"Of {told['chances']} chances, {' and '.join(rest)}: they are not in the figures."
+        yield f"Of {report['chances']} opportunities, {' and '.join(rest)}: they are not in the figures."
 
 
 def _pairs(pairs: list[Record], width: int) -> list[str]:
     columns = [
-        fmt.Column("NEWCOMER", least=10),
-        fmt.Column("BESIDE", least=10),
-        fmt.Column("TIMES", right=True),
-        fmt.Column("SAVED H", right=True),
-        fmt.Column("SLOWED", right=True),
-        fmt.Column("BESIDE", right=True),
-        fmt.Column("WAITED", right=True, give_up=2),
-        fmt.Column("EVIDENCE", least=8, give_up=1),
+        console.Column("NEWCOMER", least=10),
+        console.Column("BESIDE", least=10),
+        console.Column("TIMES", right=True),
+        console.Column("SAVED H", right=True),
+        console.Column("SLOWED", right=True),
+        console.Column("BESIDE", right=True),
+        console.Column("WAITED", right=True, give_up=2),
+        console.Column("EVIDENCE", least=8, give_up=1),
     ]
     rows = [
         (
             fmt.clean(pair["newcomer"]),
             fmt.clean(pair["beside"]),
             str(pair["times"]),
-            _hours(pair["gpu_hours_saved"]),
+            fmt.hours(pair["gpu_hours_saved"]),
             fmt.slowdown(pair["newcomer_slowdown"]),
             fmt.slowdown(pair["beside_slowdown"]),
             fmt.about(pair["wait_avoided_mean_s"]),
@@ -104,12 +105,8 @@ def _pairs(pairs: list[Record], width: int) -> list[str]:
         for pair in pairs[:_MOST_PAIRS]
     ]
     more = len(pairs) - len(rows)
-    return [*fmt.table(columns, rows, width), *([f"and {more} more pairs: --json has them"] if more else [])]
+    return [*console.table(columns, rows, width), *([f"and {more} more pairs: --json has them"] if more else [])]
 
 
-def _days(told: Record) -> str:
-    return "day" if told["days"] == 1 else f"{told['days']} days"
-
-
-def _hours(value: float) -> str:
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+def _days(report: Record) -> str:
+    return "day" if report["days"] == 1 else f"{report['days']} days"

@@ -1,22 +1,22 @@
-"""`gpuq run`: submit, follow, exit with the job's code. Ctrl-C asks whether to leave the job or to end it."""
+"""`gpuq run`: submit a job, follow it, exit with its code. Ctrl-C asks whether to leave the job running or to end it."""
 
 from __future__ import annotations
 
 import sys
 
-from gpuq.cli import job_options, misplaced
-from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, talk
-from gpuq.cli.format import clean
+from gpuq.cli import console, job_options
+from gpuq.cli.arguments import Parser, warn_misplaced
+from gpuq.cli.client import Client
 from gpuq.cli.verbs import follow
 from gpuq.cli.verbs.submit import submit_one
 from gpuq.errors import Conflict
+from gpuq.format import clean
 
 _CANCELLED_HERE = 130
 
 
 def run(words: list[str]) -> int:
-    """Run one job to its end. The job's exit code; 130 if it was left or ended with Ctrl-C."""
+    """Run one job to its end. Returns its exit code, or 130 after Ctrl-C."""
     parser = Parser(
         "run", "Submit, follow the output, exit with the job's code.", usage=job_options.USAGE.format(verb="run")
     )
@@ -25,24 +25,24 @@ def run(words: list[str]) -> int:
     own, verbatim, command = parser.split(words)
     options = parser.parse_args(own)
     body = job_options.submission(options, command, verbatim)
-    misplaced.warn(parser.long_options(), body)
+    warn_misplaced(parser.long_options(), body)
     client = Client.of(options)
     job_id = submit_one(client, body)
-    talk(f"gpuq: job {job_id} ({clean(body['name'])}) is queued.")
+    console.note(f"gpuq: job {job_id} ({clean(body['name'])}) is queued.")
     try:
         return follow.follow(client, job_id)
     except KeyboardInterrupt:
         if _ask_whether_to_cancel(job_id):
             return _cancel(Client.of(options), job_id)
-        talk(f"gpuq: job {job_id} goes on. `gpuq logs -f {job_id}` follows it, `gpuq cancel {job_id}` ends it.")
+        console.note(f"gpuq: job {job_id} goes on. `gpuq logs -f {job_id}` follows it, `gpuq cancel {job_id}` ends it.")
         return _CANCELLED_HERE
 
 
 def _ask_whether_to_cancel(job_id: int) -> bool:
-    """Ask; without a terminal, or on a second Ctrl-C, the job is left alone."""
+    """Ask on the terminal. Without a terminal, or on a second Ctrl-C, the job keeps running."""
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    talk(f"\ngpuq: leave job {job_id} running (d: detach) or end it (c: cancel)?")
+    console.note(f"\ngpuq: leave job {job_id} running (d: detach) or end it (c: cancel)?")
     try:
         sys.stderr.write("[d/c] ")
         sys.stderr.flush()
@@ -55,8 +55,8 @@ def _cancel(client: Client, job_id: int) -> int:
     try:
         client.post(f"/api/v1/jobs/{job_id}/cancel")
     except Conflict:
-        # It ended while the question stood.
+        # It ended before the user answered.
         return follow.exit_code(client.get(f"/api/v1/jobs/{job_id}"))
     follow.wait(client, [job_id])
-    talk(f"gpuq: job {job_id} is cancelled.")
+    console.note(f"gpuq: job {job_id} is cancelled.")
     return _CANCELLED_HERE

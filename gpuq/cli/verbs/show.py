@@ -5,11 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from gpuq.cli import format as fmt
-from gpuq.cli import messages, reasons
+from gpuq import format as fmt
+from gpuq.cli import console, job_labels, messages
 from gpuq.cli.arguments import Parser, add_id, one_id
-from gpuq.cli.client import Client, Record, print_json
-from gpuq.cli.sections import facts, section
+from gpuq.cli.client import Client, Record
 
 
 def run(words: list[str]) -> int:
@@ -19,23 +18,25 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     job: Record = Client.of(options).get(f"/api/v1/jobs/{one_id(options.id)}")
     if options.json:
-        print_json(job)
+        console.print_json(job)
     else:
-        print("\n".join(screen(job, fmt.terminal_width(), fmt.coloured(options.no_color))))
+        print("\n".join(screen(job, console.terminal_width(), console.coloured(options.no_color))))
     return 0
 
 
 def screen(job: Record, width: int, colour: bool) -> list[str]:
     """The sections."""
-    state = fmt.paint(job["state"], fmt.state_style(job["state"]) or "", colour and bool(fmt.state_style(job["state"])))
-    title = f"{fmt.paint('job ' + str(job['id']), '1', colour)}  {fmt.clean(job.get('name') or '')}  {state}"
+    state = console.paint(
+        job["state"], console.state_style(job["state"]) or "", colour and bool(console.state_style(job["state"]))
+    )
+    title = f"{console.paint('job ' + str(job['id']), '1', colour)}  {fmt.clean(job.get('name') or '')}  {state}"
     return [
         title,
-        *facts(_what(job), width),
-        *section("where", facts(_where(job), width), colour),
-        *section("why", [f"  {line}" for line in _why(job, width)], colour),
-        *section("forecast and actual", list(_comparison(job, width)), colour),
-        *section("attempts", _attempts(job, width), colour),
+        *console.facts(_what(job), width),
+        *console.section("where", console.facts(_where(job), width), colour),
+        *console.section("why", [f"  {line}" for line in _why(job, width)], colour),
+        *console.section("forecast and actual", list(_comparison(job, width)), colour),
+        *console.section("attempts", _attempts(job, width), colour),
     ]
 
 
@@ -55,7 +56,7 @@ def _what(job: Record) -> list[tuple[str, str | None]]:
         ("ran for", _ran_for(job)),
         ("running for", _runs_since(job)),
         ("exit code", None if job.get("exit_code") is None else str(job["exit_code"])),
-        ("reason", reasons.whole(job) if not job.get("verdict") or job["verdict"].get("admitted") else None),
+        ("reason", job_labels.full_reason(job) if not job.get("verdict") or job["verdict"].get("admitted") else None),
         ("asked for", _asked_for(job)),
         ("log", _text(job.get("log_path"))),
     ]
@@ -113,7 +114,7 @@ def _steps(seen: Record) -> str | None:
 def _why(job: Record, width: int) -> list[str]:
     if not job.get("verdict"):
         return []
-    return [part for line in messages.lines(job["verdict"]) for part in fmt.wrapped(line, width - 2)]
+    return [part for line in messages.lines(job["verdict"]) for part in console.wrapped(line, width - 2)]
 
 
 def _comparison(job: Record, width: int) -> Iterator[str]:
@@ -141,7 +142,7 @@ def _comparison(job: Record, width: int) -> Iterator[str]:
         lines.append(f"  {label:<16}  {first:>10}  {second:>10}  {third:>14}".rstrip())
     yield from lines if len(lines) > 1 else []
     if actual.get("peak_memory_is_bound"):
-        yield from (f"  {line}" for line in fmt.wrapped(_bound_memory(actual), width - 2))
+        yield from (f"  {line}" for line in console.wrapped(_bound_memory(actual), width - 2))
     yield from (f"  {line}" for line in _disturbed(actual, width - 2))
     if actual.get("energy_joules") is not None:
         yield f"  energy: {_energy(actual)}"
@@ -176,7 +177,9 @@ def _disturbed(actual: Record, width: int) -> list[str]:
         return []
     load = actual["foreign_load"]
     much = f"{load:.1f} cores" if _on_cores(actual) else fmt.percent(100 * load)
-    return fmt.wrapped(f"foreign load: other processes kept {much} of the device busy; {' and '.join(spoiled)}", width)
+    return console.wrapped(
+        f"foreign load: other processes kept {much} of the device busy; {' and '.join(spoiled)}", width
+    )
 
 
 def _energy(actual: Record) -> str:
@@ -213,8 +216,13 @@ def _attempts(job: Record, width: int) -> list[str]:
     attempts = job.get("attempts") or []
     if len(attempts) < 2:
         return []
-    columns = [fmt.Column("#"), fmt.Column("DEVICE"), fmt.Column("STARTED"), fmt.Column("RAN", right=True)]
-    columns += [fmt.Column("ENDING"), fmt.Column("EXIT", right=True), fmt.Column("REASON", least=10)]
+    columns = [
+        console.Column("#"),
+        console.Column("DEVICE"),
+        console.Column("STARTED"),
+        console.Column("RAN", right=True),
+    ]
+    columns += [console.Column("ENDING"), console.Column("EXIT", right=True), console.Column("REASON", least=10)]
     rows = [
         (
             str(attempt["number"]),
@@ -227,7 +235,7 @@ def _attempts(job: Record, width: int) -> list[str]:
         )
         for attempt in attempts
     ]
-    return ["  " + line for line in fmt.table(columns, rows, width - 2)]
+    return ["  " + line for line in console.table(columns, rows, width - 2)]
 
 
 def _text(value: object) -> str | None:

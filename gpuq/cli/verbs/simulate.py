@@ -1,4 +1,7 @@
-"""`gpuq simulate`: what sharing, or another policy, would have done to your jobs. Becomes another process; asks no daemon."""
+"""`gpuq simulate`: what sharing, or another policy, would have done to your jobs. Needs no daemon.
+
+The simulator (`gpuq.sim`) replaces this process.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ would have run it, as its policy would have without sharing, and with sharing.
   gpuq simulate jobs.csv --world philly --seeds 5   a trace (docs/simulate.md)
   gpuq simulate --set admission.max_slowdown=1.3    with another setting
 """
-# option -> (metavar, help); each is handed on as it is.
+# option -> (metavar, help); each is passed on unchanged.
 _VALUES = {
     "--policy": (
         "NAMES",
@@ -37,7 +40,7 @@ _ABOVE = {"--load": 0.0, "--budget": 1.0}
 
 
 def run(words: list[str]) -> int:
-    """Check what was asked, then become the process that simulates."""
+    """Check the options, then become the process that simulates."""
     parser = Parser(
         "simulate",
         "What sharing, or another policy, would have done to your jobs:\nthe daemon's own core in virtual time.",
@@ -72,7 +75,7 @@ def run(words: list[str]) -> int:
 
 
 def _check(name: str, value: str) -> None:
-    """Numbers are numbers, so that what is wrong is said at once."""
+    """Raises BadInput for a value that the simulator would refuse later."""
     if name in _WHOLE and not (value.isdecimal() and int(value) >= _WHOLE[name]):
         raise BadInput(f"{name} `{value}` is not a whole number from {_WHOLE[name]} on.")
     if name in _ABOVE:

@@ -1,6 +1,6 @@
 """`gpuq submit`: queue a script or a command.
 
-On a terminal a sentence goes to stderr; to a pipe, or with --parsable, only the id goes to stdout.
+On a terminal a sentence goes to stderr; into a pipe, or with --parsable, only the id goes to stdout.
 """
 
 from __future__ import annotations
@@ -11,29 +11,29 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from gpuq.cli import job_options, misplaced
-from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record, new_key, print_json, talk
-from gpuq.cli.format import clean
+from gpuq.cli import console, job_options
+from gpuq.cli.arguments import Parser, warn_misplaced
+from gpuq.cli.client import Client, Record, new_key
 from gpuq.cli.verbs import follow
 from gpuq.errors import BadInput, GpuqError
+from gpuq.format import clean
 
-# What one request carries at most, so that its answer comes soon and its body stays far below the API's limit.
+# The limits of one request, so that it is answered soon and stays far below the API's limit.
 _BATCH_JOBS = 500
 _BATCH_BYTES = 512 * 1024
-# Linux takes no longer command.
+# The longest command that Linux accepts.
 _LINE_BYTES = 2 * 2**20
 
 
 def run(words: list[str]) -> int:
-    """Submit. Exit code 0, or the job's with --wait or --follow."""
+    """Submit. Returns 0, or the job's exit code with --wait or --follow."""
     parser = _parser()
     own, verbatim, command = parser.split(words)
     options = parser.parse_args(own)
     if options.stdin:
         return _submit_lines(options, command)
     body = job_options.submission(options, command, verbatim)
-    misplaced.warn(parser.long_options(), body)
+    warn_misplaced(parser.long_options(), body)
     if options.dry_run:
         from gpuq.cli.verbs.predict import foretell
 
@@ -47,17 +47,19 @@ def run(words: list[str]) -> int:
 
 
 def submit_one(client: Client, body: Record) -> int:
-    """Hand in one submission; its id. A lost answer is asked for again and cannot submit twice."""
+    """Submit one job; its id. An idempotency key makes a repetition after a lost answer harmless."""
     answer: Record = client.post("/api/v1/jobs", body, key=new_key())
     return int(answer["id"])
 
 
 def follow_or_leave(client: Client, job_id: int) -> int:
-    """Follow the job to its end; Ctrl-C leaves it running."""
+    """Follow the job to its end and return its exit code; Ctrl-C leaves it running."""
     try:
         return follow.follow(client, job_id)
     except KeyboardInterrupt:
-        talk(f"\ngpuq: job {job_id} goes on. `gpuq logs -f {job_id}` follows it, `gpuq cancel {job_id}` ends it.")
+        console.note(
+            f"\ngpuq: job {job_id} goes on. `gpuq logs -f {job_id}` follows it, `gpuq cancel {job_id}` ends it."
+        )
         raise
 
 
@@ -79,21 +81,21 @@ def _parser() -> Parser:
 
 def _report(options: argparse.Namespace, job_id: int, body: Record) -> None:
     if options.json:
-        print_json({"id": job_id})
+        console.print_json({"id": job_id})
     elif options.parsable or not (sys.stdout.isatty() or options.follow):
         print(job_id, flush=True)
     else:
         held = (
             f"Held; `gpuq release {job_id}` lets it start." if options.hold else f"`gpuq logs -f {job_id}` follows it."
         )
-        talk(f"Submitted job {job_id} ({clean(body['name'])}). {held}")
+        console.note(f"Submitted job {job_id} ({clean(body['name'])}). {held}")
 
 
 def _wait(client: Client, ids: list[int]) -> int:
     ended = follow.wait(client, ids)
     assert ended is not None
     for job in ended:
-        follow.say_end(job)
+        follow.note_end(job)
     return max(map(follow.exit_code, ended))
 
 
@@ -107,9 +109,7 @@ def _submit_lines(options: argparse.Namespace, command: list[str]) -> int:
         )
     if options.follow or options.dry_run:
         raise BadInput("--stdin goes with neither --follow nor --dry-run.", fix="Use --wait, or submit one job.")
-    bodies = [
-        _body_of(options, number, line) for number, line in enumerate(_lines(), start=1) if _means_something(line)
-    ]
+    bodies = [_body_of(options, number, line) for number, line in enumerate(_lines(), start=1) if _is_command(line)]
     if not bodies:
         raise BadInput("stdin holds no command.", fix="Write one command per line: printf 'train.py --lr 0.1\\n' | …")
     client = Client.of(options)
@@ -119,7 +119,9 @@ def _submit_lines(options: argparse.Namespace, command: list[str]) -> int:
             ids += client.post("/api/v1/jobs", batch, key=new_key())["ids"]
     except GpuqError:
         if ids:
-            talk(f"gpuq: {len(ids)} of {len(bodies)} commands were queued before this; their ids are on stdout.")
+            console.note(
+                f"gpuq: {len(ids)} of {len(bodies)} commands were queued before this; their ids are on stdout."
+            )
         _print_ids(options, ids)
         raise
     _print_ids(options, ids)
@@ -127,7 +129,7 @@ def _submit_lines(options: argparse.Namespace, command: list[str]) -> int:
 
 
 def batches(bodies: Iterable[Record]) -> Iterator[list[Record]]:
-    """The submissions in requests of bounded size, in order."""
+    """Group submissions, in order, into requests of bounded size."""
     batch: list[Record] = []
     size = 0
     for body in bodies:
@@ -142,17 +144,17 @@ def batches(bodies: Iterable[Record]) -> Iterator[list[Record]]:
 
 
 def _lines() -> Iterator[str]:
-    """The lines of stdin, as they come. Raises BadInput for one that no command could be made of."""
+    """The lines of stdin as they come. Raises BadInput for one that is longer than a command may be."""
     number = 0
     while raw := sys.stdin.buffer.readline(_LINE_BYTES + 1):
         number += 1
         if len(raw) > _LINE_BYTES:
             raise BadInput(f"line {number} of stdin is longer than 2 MiB.", fix="Write one command per line.")
-        # Undecodable bytes are kept as surrogates, so that the check for UTF-8 names the line.
+        # Undecodable bytes become surrogates, so that the check for UTF-8 can name the line.
         yield raw.decode("utf-8", "surrogateescape").removesuffix("\n")
 
 
-def _means_something(line: str) -> bool:
+def _is_command(line: str) -> bool:
     return bool(line.strip()) and not line.lstrip().startswith("#")
 
 
@@ -173,9 +175,9 @@ def _no_script() -> str:
 
 def _print_ids(options: argparse.Namespace, ids: list[int]) -> None:
     if options.json:
-        print_json({"ids": ids})
+        console.print_json({"ids": ids})
         return
     for job_id in ids:
         print(job_id)
     if ids and sys.stdout.isatty():
-        talk(f"Submitted {len(ids)} jobs.")
+        console.note(f"Submitted {len(ids)} jobs.")

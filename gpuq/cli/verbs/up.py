@@ -10,7 +10,7 @@ from gpuq.errors import BadInput
 
 
 def run(words: list[str]) -> int:
-    """Replace this process by the supervisor; with `--detach`, start it and wait until it is ready."""
+    """Become the supervisor; with `--detach`, start it and wait until it is ready."""
     parser = Parser(
         "up",
         "Run gpuq: Redis, dispatcher, worker, HTTP endpoint.\n"
@@ -35,14 +35,14 @@ def run(words: list[str]) -> int:
 
 
 def become_module(arguments: list[str]) -> None:
-    """Replace this process by `python -m ARGUMENTS`. `-P`: a file in the user's folder must not pose as a module."""
+    """Replace this process by `python -m ARGUMENTS`. `-P` keeps files in the user's folder from being imported as modules."""
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(sys.executable, [sys.executable, "-P", "-m", *arguments])  # noqa: S606  our own interpreter, no shell
 
 
 def _in_background(arguments: list[str]) -> int:
-    """Start the supervisor in a session of its own. 0 once it is ready, else its exit code; it says by itself why."""
+    """Start the supervisor in a session of its own. Returns 0 once it is ready, else its exit code; it prints the reason."""
     import subprocess
 
     reading, writing = os.pipe()

@@ -1,4 +1,4 @@
-"""`gpuq url`: the address of the page with the token in it, for a browser that has no cookie of this gpuq yet."""
+"""`gpuq url`: the address of the page with the token in it, for a browser without a cookie of this gpuq."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import json
 import os
 from pathlib import Path
 
+from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import print_json
 from gpuq.errors import BadInput, NotPermitted, Unreachable
 from gpuq.home import Home
 
 
 def run(words: list[str]) -> int:
-    """Print it. Raises Unreachable when no endpoint runs."""
+    """Print the address. Raises Unreachable if no endpoint runs."""
     parser = Parser(
         "url",
         "Print the address of the page with the token. Who has it may do with this gpuq\n"
@@ -23,7 +23,7 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     address = page_address(options)
     if options.json:
-        print_json({"url": address})
+        console.print_json({"url": address})
     else:
         print(address)
     return 0
@@ -45,7 +45,7 @@ def _here(home: Home) -> str:
         note = json.loads((home.run / "http.json").read_bytes())
     except FileNotFoundError:
         note = None
-    if note is None or not Path(f"/proc/{note['pid']}").exists():  # one that was killed leaves its note
+    if note is None or not Path(f"/proc/{note['pid']}").exists():  # a killed endpoint leaves its note
         raise Unreachable(f"No gpuq is running in {home.root}.")
     return str(note["url"])
 

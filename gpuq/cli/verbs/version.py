@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from gpuq import __version__
+from gpuq.cli import console
 from gpuq.cli.arguments import Parser
-from gpuq.cli.client import Client, Record, print_json
+from gpuq.cli.client import Client, Record
 from gpuq.errors import GpuqError
 
 
@@ -14,7 +15,7 @@ def run(words: list[str]) -> int:
     options = parser.parse_args(words)
     daemon = _daemon(Client.of(options, away_s=0))
     if options.json:
-        print_json({"version": __version__, "daemon": daemon})
+        console.print_json({"version": __version__, "daemon": daemon})
     else:
         print(f"gpuq {__version__}")
         print(f"daemon {daemon['version']}" if daemon else "daemon not running")

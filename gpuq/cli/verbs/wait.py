@@ -1,9 +1,10 @@
-"""`gpuq wait ID…`: wait until jobs have ended. The exit code is the job's, of several the largest; 124 for --timeout."""
+"""`gpuq wait ID…`: wait until jobs have ended. Exits with the job's code, the largest of several; 124 after --timeout."""
 
 from __future__ import annotations
 
+from gpuq.cli import console
 from gpuq.cli.arguments import Parser, add_ids
-from gpuq.cli.client import Client, print_json, talk
+from gpuq.cli.client import Client
 from gpuq.cli.quantities import parse_duration, parse_ids
 from gpuq.cli.verbs import follow
 
@@ -20,10 +21,10 @@ def run(words: list[str]) -> int:
     timeout_s = parse_duration(options.timeout) if options.timeout else None
     ended = follow.wait(Client.of(options), ids, timeout_s)
     if ended is None:
-        talk(f"gpuq: not all ended within {options.timeout}; they go on.")
+        console.note(f"gpuq: not all ended within {options.timeout}; they go on.")
         return follow.TIMED_OUT
     if options.json:
-        print_json([{name: job.get(name) for name in ("id", "state", "exit_code", "reason")} for job in ended])
+        console.print_json([{name: job.get(name) for name in ("id", "state", "exit_code", "reason")} for job in ended])
     for job in ended:
-        follow.say_end(job)
+        follow.note_end(job)
     return max(map(follow.exit_code, ended))

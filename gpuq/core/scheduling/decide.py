@@ -25,23 +25,23 @@ from gpuq.core.state.verdict import Rule, Verdict
 _GRACES_BEFORE_VOID = 2
 
 
-def decide(state: State, answers: Answers, limits: Limits, policy: Policy, now: float, cause: int) -> list[Action]:
+def decide(state: State, answers: Answers, limits: Limits, policy: Policy, now: float) -> list[Action]:
     """The actions of one pass, in the order to apply and perform them."""
     return [
-        *_close_ended(state, cause),
-        *_stop_cancelled(state, cause),
-        *_void_missing(state, limits, now, cause),
-        *_admissions(SchedulingContext(state, answers, limits, now), policy, cause),
+        *_close_ended(state),
+        *_stop_cancelled(state),
+        *_void_missing(state, limits, now),
+        *_admissions(SchedulingContext(state, answers, limits, now), policy),
     ]
 
 
-def _close_ended(state: State, cause: int) -> Iterator[Action]:
+def _close_ended(state: State) -> Iterator[Action]:
     for job in [state.jobs[job] for job in state.index.ended]:
         reason = None if job.cancel_requested else _requeue_reason(job)
         if reason is None:
-            yield Archive(job.id, cause)
+            yield Archive(job.id)
         else:
-            yield Requeue(job.id, job.state is JobState.OUT_OF_MEMORY, reason, cause)
+            yield Requeue(job.id, job.state is JobState.OUT_OF_MEMORY, reason)
 
 
 def _requeue_reason(job: Job) -> str | None:
@@ -54,34 +54,34 @@ def _requeue_reason(job: Job) -> str | None:
     return None
 
 
-def _stop_cancelled(state: State, cause: int) -> Iterator[Action]:
+def _stop_cancelled(state: State) -> Iterator[Action]:
     for job in [state.jobs[job] for job in state.index.cancelling]:
         attempt = AttemptId(job.id, job.attempt)
         if state.attempts[attempt].stopping is None:
-            yield Stop(attempt, StopReason.CANCELLED, cause)
+            yield Stop(attempt, StopReason.CANCELLED)
 
 
-def _void_missing(state: State, limits: Limits, now: float, cause: int) -> Iterator[Action]:
+def _void_missing(state: State, limits: Limits, now: float) -> Iterator[Action]:
     for attempt, last_sign in state.index.last_heartbeats.items():
         if now - last_sign <= _GRACES_BEFORE_VOID * limits.start_grace_s:
             break
         host = state.hosts.get(state.attempts[attempt].host)
         if host is not None and now - host.last_seen <= limits.stale_after_s:
-            yield Revoke(attempt, cause)
+            yield Revoke(attempt)
 
 
-def _admissions(context: SchedulingContext, policy: Policy, cause: int) -> list[Action]:
+def _admissions(context: SchedulingContext, policy: Policy) -> list[Action]:
     actions: list[Action] = []
     for item in policy(context):
         if isinstance(item, Eviction):
-            actions.extend(_evict(context, item, cause))
+            actions.extend(_evict(context, item))
         elif isinstance(item, Proposal):
-            actions.extend(_consider(context, item, cause))
+            actions.extend(_consider(context, item))
     context.end()
-    return [*actions, *holds(context, cause)]
+    return [*actions, *holds(context)]
 
 
-def _evict(context: SchedulingContext, eviction: Eviction, cause: int) -> Iterator[Stop]:
+def _evict(context: SchedulingContext, eviction: Eviction) -> Iterator[Stop]:
     """The stop, where the attempt lives, its submitter allows it, nobody asked for its end yet, and the job still waits."""
     attempt = context.state.attempts.get(eviction.attempt)
     if attempt is None or attempt.stopping is not None or attempt.id in context.evicted:
@@ -89,10 +89,10 @@ def _evict(context: SchedulingContext, eviction: Eviction, cause: int) -> Iterat
     job, waits = context.state.jobs[attempt.id.job], eviction.job.id in context.state.index.waiting
     if job.preemptible and job.state is JobState.RUNNING and waits and not context.placed(eviction.job):
         context.evicted.add(attempt.id)
-        yield Stop(attempt.id, StopReason.PREEMPTED, cause)
+        yield Stop(attempt.id, StopReason.PREEMPTED)
 
 
-def _consider(context: SchedulingContext, proposal: Proposal, cause: int) -> Iterator[Launch]:
+def _consider(context: SchedulingContext, proposal: Proposal) -> Iterator[Launch]:
     """The launch, where all of it is admitted. Who does not wait, or got a place in this pass, is no question any more."""
     job = context.state.index.waiting.get(proposal.job.id)
     if job is None or context.placed(job):
@@ -100,7 +100,7 @@ def _consider(context: SchedulingContext, proposal: Proposal, cause: int) -> Ite
     devices = tuple(device.id for device in proposal.devices)
     verdict = _refuse_form(context, job, devices) or _dispose(context, job, devices)
     if verdict.admitted:
-        yield Launch(_attempt(context, job, devices), verdict, cause)
+        yield Launch(_attempt(context, job, devices), verdict)
         context.place_job(job, devices)
     else:
         context.refuse(job, verdict)

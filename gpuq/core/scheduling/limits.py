@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from math import isfinite
+from types import MappingProxyType
 from typing import Annotated, Literal
+
+NOT_A_SETTING: Mapping[str, bool] = MappingProxyType({"setting": False})
+"""Metadata of a field that no site sets: only simulations and tests give it another value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +60,16 @@ class Limits:
     """A device whose last reading is older admits nobody."""
     patience_s: Annotated[float, Range(at_least=0)] = 1800.0
     """A job that waited this long gets the next device kept free for it, so that small jobs cannot starve it."""
-    patience_ratio: Annotated[float, Range(at_least=0)] = 5.0
-    """A job of which a duration is foretold is that patient at least for so many times its own device-time: what takes
-    the devices for long, and they stand idle for it first, has to have waited for long."""
-    start_grace_s: Annotated[float, Range(above=0)] = 5.0
-    """An ordered attempt that its host does not report after this long is sent again, and then given up."""
-    candidates_per_job: Annotated[int, Range(at_least=1)] = 8
-    """Shared places tried for one job in one pass, best first."""
+    patience_ratio: float = field(default=5.0, metadata=NOT_A_SETTING)
+    """A job whose duration is forecast must have waited this many times its own device-time as well as `patience_s`."""
+    # A gang that takes all devices for a day costs the other jobs more than one that takes them for an hour: the devices stand
+    # idle while they are collected, and are gone afterwards. Chosen on simulated stretches that were not used to judge it
+    # (docs/benchmarks.md). Device-times are finite, so every job's wait stays bounded.
+    start_grace_s: float = field(default=5.0, metadata=NOT_A_SETTING)
+    """Seconds until an ordered attempt that its host has not reported is ordered again."""
+    # A message takes milliseconds, so five seconds of silence mean that it was lost. Repeating an order is harmless: a start
+    # is claimed in the record, which succeeds once.
+    candidates_per_job: int = field(default=8, metadata=NOT_A_SETTING)
+    """Shared devices tried for one job in one pass, best first."""
+    # Bounds the time of a pass on a large cluster. Refusals are remembered until the device changes, so the devices that were
+    # left out are tried in the passes that follow.

@@ -17,7 +17,7 @@ from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.verdict import Verdict
 
 
-def holds(context: SchedulingContext, cause: int) -> Iterator[SetPendingReason]:
+def holds(context: SchedulingContext) -> Iterator[SetPendingReason]:
     """One Hold per new verdict, for all the jobs it is new for."""
     fresh: dict[Verdict, list[JobId]] = {}
     otherwise = context.nothing_open()
@@ -38,7 +38,7 @@ def holds(context: SchedulingContext, cause: int) -> Iterator[SetPendingReason]:
         if given_before is None or (given_before.rule, given_before.device) != (verdict.rule, verdict.device):
             fresh.setdefault(verdict, []).append(job.id)
     for verdict, jobs in fresh.items():
-        yield SetPendingReason(tuple(jobs), verdict, cause)
+        yield SetPendingReason(tuple(jobs), verdict)
 
 
 def _to_tell(context: SchedulingContext, otherwise: Verdict) -> Iterable[Job]:

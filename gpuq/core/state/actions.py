@@ -1,4 +1,4 @@
-"""Everything gpuq does, in the imperative. Frozen; `cause` is the sequence number of the event that led to it.
+"""Everything that gpuq does, in the imperative. Actions are frozen values.
 
 Actions are applied to the state before they are performed: memory is promised at once and nothing launches twice.
 """
@@ -18,7 +18,6 @@ class Launch:
 
     attempt: Attempt
     verdict: Verdict
-    cause: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +26,6 @@ class SetPendingReason:
 
     jobs: tuple[JobId, ...]
     verdict: Verdict
-    cause: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,6 @@ class Stop:
 
     attempt: AttemptId
     reason: StopReason
-    cause: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +41,6 @@ class Revoke:
     """Never start this attempt, if you have not: its host does not report it. A running one is left alone."""
 
     attempt: AttemptId
-    cause: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +50,6 @@ class Requeue:
     job: JobId
     alone: bool
     reason: str
-    cause: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +57,6 @@ class Archive:
     """This job has ended for good: it leaves the state and stays in the record."""
 
     job: JobId
-    cause: int
 
 
 Action = Launch | SetPendingReason | Stop | Revoke | Requeue | Archive

@@ -45,23 +45,33 @@ class ReleaseRequested:
     by: str
 
 
-@dataclass(frozen=True, slots=True)
-class ResidentReport:
-    """One attempt that a host still answers for: what it uses, how far it is.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResidentNumbers:
+    """What a worker measures of a running attempt at one moment; None for what it cannot measure.
 
-    `blink`, `not_counted` and `step_processes` are as in `Measurement`. `rates`: its progress alone and beside the partners
-    that it has now; None while it has none.
+    This is the one declaration of these numbers. A field that is added here and filled in `gpuq_workers.measuring.sample`
+    reaches the dispatcher, the live view in Redis and the HTTP API without a change anywhere else.
+    `blink`, `not_counted` and `step_processes` are as in `Measurement`; `rate` is in steps per second.
     """
 
-    attempt: AttemptId
-    memory_bytes: int | None
-    utilization_pct: float | None
-    steps: int | None
-    rate: float | None
-    started_at: float | None
+    memory_bytes: int | None = None
+    utilization_pct: float | None = None
+    steps: int | None = None
+    rate: float | None = None
     blink: str | None = None
     not_counted: str | None = None
     step_processes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResidentReport(ResidentNumbers):
+    """One attempt that a host still answers for. `started_at` is None before its process runs.
+
+    `rates`: its progress alone and beside the partners that it has now; None while it has none.
+    """
+
+    attempt: AttemptId
+    started_at: float | None
     rates: Rates | None = None
 
 

@@ -9,30 +9,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NewType
 
+from gpuq.states import ACTIVE, ENDED, WAITING, JobState
+
+__all__ = ["ACTIVE", "ENDED", "WAITING", "Job", "JobId", "JobState", "KindId", "Sharing"]
+
 JobId = NewType("JobId", int)
 KindId = NewType("KindId", str)
-
-
-class JobState(StrEnum):
-    """Slurm's words, so that scripts port."""
-
-    PENDING = "PENDING"
-    HELD = "HELD"
-    STARTING = "STARTING"
-    RUNNING = "RUNNING"
-    COMPLETING = "COMPLETING"
-    COMPLETED = "COMPLETED"
-    FAILED = "FAILED"
-    CANCELLED = "CANCELLED"
-    TIMEOUT = "TIMEOUT"
-    OUT_OF_MEMORY = "OUT_OF_MEMORY"
-    PREEMPTED = "PREEMPTED"
-    NODE_FAIL = "NODE_FAIL"
-
-
-WAITING = frozenset({JobState.PENDING, JobState.HELD})
-ACTIVE = frozenset({JobState.STARTING, JobState.RUNNING, JobState.COMPLETING})
-ENDED = frozenset(JobState) - WAITING - ACTIVE
 
 
 class Sharing(StrEnum):

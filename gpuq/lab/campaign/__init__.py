@@ -1,7 +1,10 @@
-"""Measuring campaigns: each workload alone, then in pairs, on one device; `gpuq characterize`.
+"""Measuring campaigns: each workload of a list alone, then in pairs, on one device; `gpuq characterize`.
 
-`work` reads the list, `plan` says what is measured next, `place` on which device, `steady` when a rate may be believed, `child`
-is one process of a workload, `watch` all of a run; `run` measures one job or one pair with them, in the times of `timing`;
-`guard` refuses beside other load, `ledger` keeps every run, `files` makes the tables of docs/learning.md from it, `made` says on
-what it was made. `campaign` is one start of it all, `tell` what a person hears of that, `command` the verb.
+workload_list.py  reads the list of workloads          run.py        measures one job or one pair
+plan.py           chooses what is measured next        guard.py      refuses to measure beside other load
+device.py         opens the device                     ledger.py     keeps every run
+child.py          one process of a workload            session.py    describes the machine and its software
+monitor.py        all processes of a run               files.py      writes the tables of docs/learning.md
+steady_state.py   finds warm-up and confidence         progress.py   shows progress on stderr
+timing.py         durations and tolerances             campaign.py   one start of it all; command.py the verb
 """

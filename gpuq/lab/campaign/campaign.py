@@ -1,7 +1,7 @@
-"""One start of a campaign: what is left of the list is measured, run by run, until all is done or the time is over.
+"""One start of a campaign: measures what is left of the list, run by run, until all is done or the time is over.
 
-Arrives: an `Aim`, the bench that measures, the ledger. Leaves: each run in the ledger, and tables that follow it, before the next
-run begins. No run is begun that would end too late, as far as earlier ones tell.
+Each run is written to the ledger, and the tables are rewritten, before the next run begins. A run that would end after the
+deadline, judged by the duration of earlier ones, is not begun.
 """
 
 from __future__ import annotations
@@ -13,31 +13,33 @@ from pathlib import Path
 from statistics import fmean
 
 from gpuq.lab.campaign.files import write_tables
-from gpuq.lab.campaign.ledger import MEASURED, Ledger, Run
-from gpuq.lab.campaign.plan import Left, Plan, Wanted
+from gpuq.lab.campaign.ledger import MEASURED, Ledger, MeasuredRun
+from gpuq.lab.campaign.plan import CampaignPlan, Left, Wanted
+from gpuq.lab.campaign.progress import progress_display
 from gpuq.lab.campaign.run import Bench
-from gpuq.lab.campaign.tell import telling
-from gpuq.lab.campaign.work import Job
+from gpuq.lab.campaign.workload_list import WorkloadJob
 
-# How long a run takes before one was made: a framework's import, a warm-up, and the measurement.
+# Assumed seconds of a run of one job, or of two, before one was made: a framework's import, warm-up, and the measurement.
 _USUAL_S = {1: 20.0, 2: 40.0}
 
 
 class OutOfTime(Exception):
-    """The time of the campaign is over."""
+    """The campaign's deadline has passed."""
 
 
 def check_time(deadline: float | None) -> None:
-    """Raises OutOfTime after this moment (`time.monotonic`); never without one. For a bench to call while it measures."""
+    """Raises OutOfTime after `deadline` (`time.monotonic`), never if it is None. Called again and again while a run is
+    measured.
+    """
     if deadline is not None and time.monotonic() > deadline:
         raise OutOfTime
 
 
 @dataclass(frozen=True)
 class Aim:
-    """What is measured, and on what."""
+    """What is measured, on which type of device, and where the results go."""
 
-    jobs: tuple[Job, ...]
+    jobs: tuple[WorkloadJob, ...]
     wanted: Wanted
     device_type: str
     sharing: str
@@ -45,7 +47,7 @@ class Aim:
 
 
 class Campaign:
-    """One start: what is left is measured, run by run, and each is noted before the next begins."""
+    """One start of a campaign; see the module docstring."""
 
     def __init__(self, aim: Aim, bench: Bench, ledger: Ledger, deadline: float | None) -> None:
         self._aim = aim
@@ -54,26 +56,26 @@ class Campaign:
         self._deadline = deadline
         self._before = len(self.runs())
 
-    def runs(self) -> list[Run]:
-        """Those so far on this type of device, under this way of sharing."""
+    def runs(self) -> list[MeasuredRun]:
+        """The runs so far on this type of device under this way of sharing."""
         mine = (self._aim.device_type, self._aim.sharing)
         return [run for run in self._ledger.runs if (run.device_type, run.sharing) == mine]
 
     def left(self) -> Left:
-        """What is still to be done."""
+        """The runs that are still to be made."""
         return self._plan().left()
 
     def seconds_left(self) -> float:
-        """How long that will take, by the runs so far."""
+        """Seconds that they will take, estimated from the runs so far."""
         left = self.left()
         return left.alone * self._usual_s(1) + left.pairs * self._usual_s(2) + left.again * self._usual_s(2)
 
     def go(self) -> int:
-        """Measure until all is done or the time is over; how many runs were made."""
+        """Measure until all is done or the time is over. Returns the number of runs made."""
         made = 0
         self._write()
-        with telling() as tell:
-            tell(None, self.left().all, self.seconds_left())
+        with progress_display() as show:
+            show(None, self.left().all, self.seconds_left())
             while (jobs := self._plan().next()) is not None and self._time_for(len(jobs)):
                 try:
                     run = self._measure(jobs)
@@ -82,19 +84,19 @@ class Campaign:
                 self._ledger.add(run)
                 self._write()
                 made += 1
-                tell(run, self.left().all, self.seconds_left())
+                show(run, self.left().all, self.seconds_left())
         return made
 
     def _write(self) -> None:
         write_tables(self._aim.out, self._aim.jobs, self._ledger.runs, self._ledger.sessions)
 
-    def _measure(self, jobs: Sequence[Job]) -> Run:
+    def _measure(self, jobs: Sequence[WorkloadJob]) -> MeasuredRun:
         if len(jobs) == 1:
             return self._bench.alone(jobs[0], self._aim.sharing)
         return self._bench.pair(jobs[0], jobs[1], self._aim.sharing)
 
-    def _plan(self) -> Plan:
-        return Plan(self._aim.jobs, self.runs(), self._aim.wanted, self._before)
+    def _plan(self) -> CampaignPlan:
+        return CampaignPlan(self._aim.jobs, self.runs(), self._aim.wanted, self._before)
 
     def _time_for(self, jobs: int) -> bool:
         return self._deadline is None or time.monotonic() + self._usual_s(jobs) < self._deadline

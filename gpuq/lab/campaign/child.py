@@ -1,7 +1,6 @@
-"""One process of a workload, and all below it: start, pin, pause, go on, end; and its step counter.
+"""One process of a workload with all its descendants: start, pin to cores, pause, continue, end; and its step counter.
 
-Arrives: a `Job`, a folder of its own and a `Placement`. Leaves: marks of its counter, and how it ended. The environment is the
-caller's, without gpuq's own variables, with the hook in front: what a job under gpuq has.
+It gets the caller's environment without gpuq's own variables, and with the progress hook: what a job under gpuq has.
 """
 
 from __future__ import annotations
@@ -20,25 +19,25 @@ import msgspec
 from gpuq_workers.measuring.prealloc import AS_NEEDED
 from gpuq_workers.measuring.progress import hook_environment, read_progress
 from gpuq_workers.shim import mps
-from gpuq_workers.shim.end import Ending, Evidence, classify
+from gpuq_workers.shim.classify import Evidence, JobEnd, classify
 
 from gpuq.adapters.devices import Placement
 from gpuq.adapters.process import Identity, descendants, identify, identities, kill_tree, send_signal, with_environment
 from gpuq.errors import BadInput
-from gpuq.lab.campaign.steady import Mark
-from gpuq.lab.campaign.work import Job
+from gpuq.lab.campaign.steady_state import Mark
+from gpuq.lab.campaign.workload_list import WorkloadJob
 
 _TAIL_BYTES = 65536
 _LOOK_EVERY_S = 0.02
-# As a job under gpuq starts.
+# Environment of a job under gpuq.
 _DEFAULTS = {"PYTHONUNBUFFERED": "1", **AS_NEEDED}
 
 
 @dataclass
 class Child:
-    """A workload that was started. For one thread."""
+    """A started workload. Not safe for use by several threads."""
 
-    job: Job
+    job: WorkloadJob
     folder: Path
     process: subprocess.Popen[bytes]
     identity: Identity
@@ -47,16 +46,16 @@ class Child:
     marks: list[Mark] = field(default_factory=list)
 
     def look(self) -> None:
-        """Note where its counter stands, if it has moved."""
+        """Record the step counter's value if it has changed."""
         found = read_progress(self.folder / "progress")
         if found is None or (self.marks and found.last_step_at <= self.marks[-1].at):
             return
         if self.marks and found.steps < self.marks[-1].steps:
-            self.marks.clear()  # it began to count for itself, or anew
+            self.marks.clear()  # the script counts its steps itself now, or counts again from 0
         self.marks.append(Mark(found.last_step_at, found.steps))
 
-    def ending(self, oom_kill_s: float | None = None, has_gpu: bool | None = None) -> Ending | None:
-        """How it ended, as `shim.end` calls it; None while it runs. The arguments are those of its `Evidence`."""
+    def ending(self, oom_kill_s: float | None = None, has_gpu: bool | None = None) -> JobEnd | None:
+        """How it ended, as `gpuq_workers.shim.end` classifies it; None while it runs. The arguments are those of `Evidence`."""
         code = self.process.poll()
         if code is None:
             return None
@@ -65,14 +64,14 @@ class Child:
         return classify(evidence)
 
     def summary(self) -> dict[str, Any] | None:
-        """The last line that it wrote, if that is a JSON object."""
+        """The last line of its output, if that is a JSON object."""
         lines = self._tail().strip().splitlines()
         with suppress(msgspec.MsgspecError):
             return msgspec.json.decode(lines[-1], type=dict[str, Any]) if lines else None
         return None
 
     def pin(self, cores: Sequence[int]) -> None:
-        """Move all its threads to these cores; those that it starts later follow."""
+        """Move all its threads to these cores; threads that it starts later inherit them."""
         for one in self._tree():
             with suppress(OSError):
                 for thread in os.listdir(f"/proc/{one.pid}/task"):  # noqa: PTH208 - names are enough
@@ -80,23 +79,23 @@ class Child:
                         os.sched_setaffinity(int(thread), cores)
 
     def pause(self) -> None:
-        """Stop it and all below it."""
+        """Stop (SIGSTOP) it and its descendants."""
         for one in self._tree():
             send_signal(one, signal.SIGSTOP)
 
     def go_on(self) -> None:
-        """Let it run again."""
+        """Continue (SIGCONT) it and its descendants."""
         for one in self._tree():
             send_signal(one, signal.SIGCONT)
 
     def ask_to_end(self) -> None:
-        """Let it run, and ask it to end; under MPS its work on the GPU is given up first."""
+        """Continue it and send SIGTERM. Under MPS its work on the GPU is ended first, since it could hold up the other job."""
         self.go_on()
-        mps.part(self.env, [one.pid for one in self._tree()])
+        mps.disconnect(self.env, [one.pid for one in self._tree()])
         send_signal(self.identity, signal.SIGTERM)
 
     def end(self, grace_s: float) -> None:
-        """Wait so long for its end, then kill it and whatever is left of it."""
+        """Wait up to `grace_s` seconds for its end, then kill it and every process that it left."""
         deadline = time.monotonic() + grace_s
         while self.process.poll() is None and time.monotonic() < deadline:
             time.sleep(_LOOK_EVERY_S)
@@ -115,9 +114,9 @@ class Child:
 
 
 def start(
-    job: Job, folder: Path, placement: Placement, environ: Mapping[str, str], clock: Callable[[], float]
+    job: WorkloadJob, folder: Path, placement: Placement, environ: Mapping[str, str], clock: Callable[[], float]
 ) -> Child:
-    """Start the job in a session of its own; what it writes goes into `folder`. Raises BadInput where it cannot start."""
+    """Start the job in a session of its own, with its output in `folder`. Raises BadInput where it cannot be started."""
     folder.mkdir(parents=True, exist_ok=True)
     progress = folder / "progress"
     progress.unlink(missing_ok=True)
@@ -149,21 +148,24 @@ def start(
 
 @contextmanager
 def signals_held_back() -> Iterator[None]:
-    """Ctrl-C and SIGTERM come when this is over: whoever is to end a child has to know of it first. For the main thread."""
-    came: list[int] = []
+    """Delay SIGINT and SIGTERM until the block is left, so that a child is registered before a signal can end the campaign.
+
+    For the main thread only.
+    """
+    received: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in numbers}
+    before = {number: signal.signal(number, lambda number, _: received.append(number)) for number in numbers}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    for late in came:
+    for late in received:
         signal.raise_signal(late)
 
 
 def end_leftovers(folder: Path) -> int:
-    """Kill what a campaign that was killed left running in this folder; how many there were."""
+    """Kill the processes that a killed campaign left running in this folder. Returns how many there were."""
     left = with_environment({"GPUQ_PROGRESS": str(folder / "progress")})
     for one in left:
         kill_tree(one)

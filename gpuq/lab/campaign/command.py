@@ -1,8 +1,8 @@
-"""`gpuq characterize`, as a process of its own: `python -m gpuq.lab.campaign LIST --out DIR [...]`.
+"""The process that `gpuq characterize` becomes: `python -m gpuq.lab.campaign LIST --out DIR [...]`.
 
-Arrives: a list of workloads, a device, and what is wanted. Leaves: `runs.jsonl`, `singles.csv`, `pairs.csv` and `made.json` in
-the folder, and a word on each run to stderr. Ctrl-C, SIGTERM and the end of `--for` end what runs, whose run is not noted, and
-leave a folder to go on from with the same command. No traceback reaches a user unless GPUQ_DEBUG is set.
+It writes `runs.jsonl`, `singles.csv`, `pairs.csv` and `made.json` into the folder and reports each run on stderr. Ctrl-C,
+SIGTERM and the end of `--for` end the processes of the current run, which is not recorded; the same command goes on from there.
+A user sees no traceback unless GPUQ_DEBUG is set.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from gpuq.cli.verbs.characterize import parse_tight
 from gpuq.core.state.device_names import local_name
 from gpuq.errors import BadInput, Conflict, GpuqError
 from gpuq.lab.campaign.campaign import Aim, Campaign, check_time
+from gpuq.lab.campaign.device import Choice, opened
 from gpuq.lab.campaign.guard import check_free
 from gpuq.lab.campaign.ledger import Ledger
-from gpuq.lab.campaign.made import session
-from gpuq.lab.campaign.place import Choice, opened
+from gpuq.lab.campaign.monitor import RunMonitor
 from gpuq.lab.campaign.plan import Wanted
+from gpuq.lab.campaign.progress import describe_left, say
 from gpuq.lab.campaign.run import Bench
-from gpuq.lab.campaign.tell import say, told
+from gpuq.lab.campaign.session import session
 from gpuq.lab.campaign.timing import Timing
-from gpuq.lab.campaign.watch import Watch
-from gpuq.lab.campaign.work import Job, read_list
+from gpuq.lab.campaign.workload_list import WorkloadJob, read_list
 from gpuq.settings import load
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure; the process's exit code."""
+    """Measure, and return the process's exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     asked = _parse(words)
     signal.signal(signal.SIGTERM, _interrupt)
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         say(f"gpuq: stopped; what was measured is in {asked.out}, and the same command goes on from there.")
         return 130
-    except Exception as error:  # the last fence: a person gets a sentence
+    except Exception as error:  # the user gets a sentence, not a traceback
         if os.environ.get("GPUQ_DEBUG"):
             raise
         say(f"gpuq: the campaign failed: {type(error).__name__}: {error}\n  GPUQ_DEBUG=1 shows where.")
@@ -66,22 +66,22 @@ def _campaign(asked: argparse.Namespace, words: Sequence[str]) -> int:
     choice = Choice(asked.backend, asked.cores, asked.device, asked.sharing)
     with (
         _only_one(asked.out),
-        opened(settings, choice, scratch) as (backend, place, sharing),
+        opened(settings, choice, scratch) as (backend, target, sharing),
         closing(Ledger(asked.out / "runs.jsonl")) as ledger,
     ):
         deadline = None if asked.time is None else time.monotonic() + asked.time
-        bench = Bench(Watch(backend, place, scratch, os.environ, _timing(asked), lambda: check_time(deadline)))
-        campaign = Campaign(Aim(jobs, wanted, place.device.type, sharing, asked.out), bench, ledger, deadline)
+        bench = Bench(RunMonitor(backend, target, scratch, os.environ, _timing(asked), lambda: check_time(deadline)))
+        campaign = Campaign(Aim(jobs, wanted, target.device.type, sharing, asked.out), bench, ledger, deadline)
         if asked.plan:
             return _show_plan(campaign, asked.json)
         if left := bench.clear():
             say(f"Ended {left} processes that an earlier start of this campaign had left.")
         if not asked.busy_anyway:
-            check_free(backend, place.device, settings.home)
-        _step_aside(place.placement.cores)
-        ledger.add(session(place.device, place.placement.cores, words, time.time()))
-        where = f"{local_name(place.device) or place.device.id} ({place.device.type}, {sharing})"
-        say(f"Measuring on {where}: {told(campaign.left())}.")
+            check_free(backend, target.device, settings.home)
+        _leave_measured_cores(target.placement.cores)
+        ledger.add(session(target.device, target.placement.cores, words, time.time()))
+        where = f"{local_name(target.device) or target.device.id} ({target.device.type}, {sharing})"
+        say(f"Measuring on {where}: {describe_left(campaign.left())}.")
         return _finish(campaign, asked, words, campaign.go())
 
 
@@ -90,7 +90,7 @@ def _show_plan(campaign: Campaign, as_json: bool) -> int:
     if as_json:
         _print({**left._asdict(), "seconds": round(campaign.seconds_left())})
     else:
-        sys.stdout.write(f"To do: {told(left)}; about {campaign.seconds_left() / 60:.0f} minutes.\n")
+        sys.stdout.write(f"To do: {describe_left(left)}; about {campaign.seconds_left() / 60:.0f} minutes.\n")
     return 0
 
 
@@ -108,7 +108,7 @@ def _finish(campaign: Campaign, asked: argparse.Namespace, words: Sequence[str],
     say(f"{done} runs made; singles.csv and pairs.csv are in {asked.out}.")
     if left.all:
         again = shlex.join(["gpuq", "characterize", *words])
-        say(f"Left: {told(left)}, about {campaign.seconds_left() / 60:.0f} minutes. Go on with:\n  {again}")
+        say(f"Left: {describe_left(left)}, about {campaign.seconds_left() / 60:.0f} minutes. Go on with:\n  {again}")
     else:
         say(f"All is measured. Describe it with: gpuq model characterize --data {shlex.quote(str(asked.out))}")
     return 0
@@ -119,7 +119,7 @@ def _print(value: object) -> None:
     sys.stdout.flush()
 
 
-def _chosen(jobs: tuple[Job, ...], only: Sequence[str]) -> tuple[Job, ...]:
+def _chosen(jobs: tuple[WorkloadJob, ...], only: Sequence[str]) -> tuple[WorkloadJob, ...]:
     names = {job.model for job in jobs} | {job.name for job in jobs}
     unknown = next((name for name in only if name not in names), None)
     if unknown is not None:
@@ -134,8 +134,8 @@ def _timing(asked: argparse.Namespace) -> Timing:
     return msgspec.convert({"tight": asked.tight, **foreign, **dict(asked.timing)}, Timing, strict=False)
 
 
-def _step_aside(cores: tuple[int, ...] | None) -> None:
-    """This process looks many times a second: on other cores than those it measures, where there are any."""
+def _leave_measured_cores(cores: tuple[int, ...] | None) -> None:
+    """Move this process, which polls many times a second, off the cores that it measures, if there are others."""
     others = os.sched_getaffinity(0) - set(cores or ())
     if cores is not None and others:
         os.sched_setaffinity(0, others)
@@ -158,7 +158,7 @@ def _interrupt(*_: object) -> None:
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The words of `gpuq characterize`, which has judged them; `--timing` is for who measures something very quick or slow."""
+    """The options of `gpuq characterize`, which has checked them. `--timing` is for tests, and for very quick or slow jobs."""
     parser = argparse.ArgumentParser(prog="gpuq characterize", allow_abbrev=False)
     add = parser.add_argument
     add("list", type=Path)

@@ -1,8 +1,8 @@
-"""The tables of a campaign: `singles.csv` and `pairs.csv` as docs/learning.md has them, and `made.json`.
+"""The tables of a campaign: `singles.csv` and `pairs.csv` in the form of docs/learning.md, and `made.json`.
 
-Arrives: the ledger's runs and sessions. Leaves: the three files, whole or not at all. A single is the median over its runs
-alone, of peak memory the most; a pair has one line for each of its runs, blank where it did not fit into the memory. Failed
-and disturbed runs are in `runs.jsonl` only. The columns beyond those of docs/learning.md are in docs/characterize.md.
+A single is the median over a job's runs alone, of peak memory the largest. A pair has one line for each of its runs, blank
+where it ran out of memory. Failed and disturbed runs are in `runs.jsonl` only. docs/characterize.md describes the further
+columns.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import msgspec
 
 from gpuq.core.measuring.slowdown import packing_saving
 from gpuq.errors import Failure
-from gpuq.lab.campaign.ledger import MEASURED, OUT_OF_MEMORY, Part, Run
-from gpuq.lab.campaign.made import Session
+from gpuq.lab.campaign.ledger import MEASURED, OUT_OF_MEMORY, MeasuredJob, MeasuredRun
 from gpuq.lab.campaign.plan import looseness
-from gpuq.lab.campaign.work import Job
+from gpuq.lab.campaign.session import Session
+from gpuq.lab.campaign.workload_list import WorkloadJob
 from gpuq.lab.measured import PAIRS, SINGLES
 
 _MIB = 2**20
@@ -39,8 +39,10 @@ PAIRS_MORE = (
 )
 
 
-def write_tables(folder: Path, jobs: Sequence[Job], runs: Sequence[Run], sessions: Sequence[Session]) -> None:
-    """Write all three. Raises Failure where the folder cannot be written to."""
+def write_tables(
+    folder: Path, jobs: Sequence[WorkloadJob], runs: Sequence[MeasuredRun], sessions: Sequence[Session]
+) -> None:
+    """Write the three files, each whole or not at all. Raises Failure where the folder cannot be written to."""
     listed = {job.digest: job for job in jobs}
     mine = [run for run in runs if set(run.jobs) <= listed.keys()]
     try:
@@ -54,9 +56,9 @@ def write_tables(folder: Path, jobs: Sequence[Job], runs: Sequence[Run], session
         ) from error
 
 
-def singles(listed: Mapping[str, Job], runs: Iterable[Run]) -> list[dict[str, object]]:
-    """A row for each job that was measured alone, in the order of the list."""
-    found: dict[tuple[str, str], list[Run]] = defaultdict(list)
+def singles(listed: Mapping[str, WorkloadJob], runs: Iterable[MeasuredRun]) -> list[dict[str, object]]:
+    """A row for each job of `listed` (by digest) that was measured alone, in the list's order."""
+    found: dict[tuple[str, str], list[MeasuredRun]] = defaultdict(list)
     for run in runs:
         if len(run.parts) == 1 and run.outcome == MEASURED:
             found[run.device_type, run.jobs[0]].append(run)
@@ -65,22 +67,22 @@ def singles(listed: Mapping[str, Job], runs: Iterable[Run]) -> list[dict[str, ob
     return [_single(listed[digest], measured) for (_, digest), measured in rows]
 
 
-def pairs(runs: Iterable[Run]) -> list[dict[str, object]]:
-    """A row for each run of two that were measured together, or did not fit."""
+def pairs(runs: Iterable[MeasuredRun]) -> list[dict[str, object]]:
+    """A row for each run of two jobs that was measured or ran out of memory."""
     return [_pair(run) for run in runs if len(run.parts) == 2 and run.outcome in (MEASURED, OUT_OF_MEMORY)]
 
 
 def equal_work_saving(one: float, other: float) -> float:
-    """The saving of two jobs that take equally long alone and are started together: what one leaves, the other does alone.
+    """The packing saving of two jobs of equal duration alone that are started together, given their slowdowns.
 
-    With slowdowns a <= b the first ends after a, of the second a / b is done by then: 1 - (a + 1 - a / b) / 2. It is what
-    the seed's table of pairs gives, whose jobs take 3 to 5 minutes each.
+    With slowdowns a <= b the first job ends after a; by then a / b of the second is done, and the rest runs alone:
+    1 - (a + 1 - a / b) / 2. The Alnair project's table of pairs states this saving, for jobs of 3 to 5 minutes.
     """
     quick, slow = sorted((one, other))
     return packing_saving(quick + 1 - quick / slow, (1.0, 1.0)) or 0.0
 
 
-def _single(job: Job, runs: Sequence[Run]) -> dict[str, object]:
+def _single(job: WorkloadJob, runs: Sequence[MeasuredRun]) -> dict[str, object]:
     parts = [run.parts[0] for run in runs]
     memory = [part.peak_memory_bytes for part in parts if part.peak_memory_bytes and not part.peak_memory_is_bound]
     return {
@@ -101,7 +103,7 @@ def _single(job: Job, runs: Sequence[Run]) -> dict[str, object]:
     }
 
 
-def _pair(run: Run) -> dict[str, object]:
+def _pair(run: MeasuredRun) -> dict[str, object]:
     a, b = run.parts
     row: dict[str, object] = {
         "device_type": run.device_type,
@@ -121,7 +123,7 @@ def _pair(run: Run) -> dict[str, object]:
     return row
 
 
-def _rates(part: Part, side: str) -> dict[str, object]:
+def _rates(part: MeasuredJob, side: str) -> dict[str, object]:
     return {
         f"slowdown_{side}": part.slowdown,
         f"alone_rate_{side}": part.alone_rate,

@@ -1,7 +1,7 @@
-"""Whether the device is free to measure on: figures taken beside other load say nothing.
+"""Checks that the device is free before a campaign measures on it: figures taken beside other load mean nothing.
 
-Arrives: a backend, a device, and this gpuq's home. Leaves: nothing, or Conflict that names who is there: jobs of a running
-gpuq, foreign processes of a GPU, processes that keep this machine's cores busy.
+Busy means: a running gpuq has jobs on the device or its cores, foreign processes use the GPU, or a process keeps a core of this
+machine busy.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FIX = "Wait for it or end it; --busy-anyway measures beside it, and the figures
 def check_free(
     backend: Backend, device: Device, home: Home, look_s: float = 1.0, sleep: Callable[[float], None] = time.sleep
 ) -> None:
-    """Raises Conflict where something else runs on this device, or on the cores of a CPU device's machine."""
+    """Raises Conflict, which names what is there, where something else uses the device or the machine of a CPU device."""
     cores = backend.placement([device.id]).cores
     jobs = residents(home, device, cores)
     if jobs:
@@ -41,7 +41,7 @@ def check_free(
 
 
 def residents(home: Home, device: Device, cores: tuple[int, ...] | None) -> list[int]:
-    """The jobs of this home's gpuq that run on this device, or on one of these cores, now."""
+    """The ids of this home's jobs that now run on this device or on one of these cores, sorted."""
     if not home.attempts.is_dir():
         return []
     found = []
@@ -57,7 +57,7 @@ def residents(home: Home, device: Device, cores: tuple[int, ...] | None) -> list
 def busy_processes(
     look_s: float, sleep: Callable[[float], None], more_than_pct: float = MOST_FOREIGN_PCT
 ) -> tuple[str, ...]:
-    """The processes other than this one that take more than this of a core in this time, the busiest first."""
+    """Descriptions of the other processes that used more than this share of a core in `look_s` seconds, busiest first."""
     before, began = _processor_times(), time.monotonic()
     sleep(look_s)
     passed = time.monotonic() - began
@@ -71,7 +71,7 @@ def busy_processes(
 
 
 def _processor_times() -> dict[tuple[int, float], tuple[float, str]]:
-    """(pid, start) -> CPU seconds and name of all processes but this one."""
+    """(pid, start time) -> (CPU seconds, name) of all processes but this one."""
     found = {}
     for process in psutil.process_iter(["pid", "create_time", "cpu_times", "name"]):
         about = process.info

@@ -1,7 +1,7 @@
-"""`runs.jsonl`: everything that a campaign did, one line each, forced to the disk before the next run begins.
+"""`runs.jsonl`: every session and run of a campaign, one line each, forced to the disk before the next run begins.
 
-Arrives: sessions (one start of the command: who, where, with what) and runs. Leaves: the same, read back. A campaign that was
-killed while it wrote left half a line: it is cut off, for the run that it told of is not done. Lines are never changed.
+A campaign that is killed while it writes leaves half a line; it is cut off at the next start, and that run is made again. Lines
+are never changed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from gpuq.errors import BadInput, Failure
-from gpuq.lab.campaign.made import Session
+from gpuq.lab.campaign.session import Session
 
 MEASURED = "measured"
 OUT_OF_MEMORY = "out of memory"
@@ -23,10 +23,10 @@ FAILED = "failed"
 DISTURBED = "disturbed"
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """What one run says of one job. Rates in steps per second; half-widths are 95%, as a share of their mean.
+class MeasuredJob(msgspec.Struct, frozen=True, kw_only=True):
+    """One job in one run. Rates are steps per second; half-widths are of 95% intervals, as a share of their mean.
 
-    `alone_rate` was measured with nobody else running: in a run of its own, or in a pair while the other was paused.
+    `alone_rate` was measured with no other job running: in a run of its own, or in a pair while the other was paused.
     `slowdown` is alone rate / shared rate, the geometric mean over the cycles of the run. `warm_up_s` is the time from the
     start of the process to the first moment that counts. `summary` is the job's own last line.
     Bandwidth and power are the device's, means from the first step on. With `peak_memory_is_bound` a framework took its memory
@@ -51,10 +51,10 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     summary: dict[str, Any] | None = None
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True, tag="run"):
-    """One run: a job alone, or two together. `at` is Unix seconds, `values` how many windows or cycles its rates rest on.
+class MeasuredRun(msgspec.Struct, frozen=True, kw_only=True, tag="run"):
+    """One run: a job alone, or two together. `at` is Unix seconds; `values` counts the windows or cycles behind its rates.
 
-    `steady` is False where the time for it ran out before the rate was steady or tight: what was seen is noted all the same.
+    `steady` is False where the time ran out before the rate was steady and its interval narrow; the run is kept all the same.
     """
 
     device: str
@@ -63,7 +63,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, tag="run"):
     at: float
     seconds: float
     outcome: str
-    parts: tuple[Part, ...]
+    parts: tuple[MeasuredJob, ...]
     reason: str | None = None
     steady: bool = False
     values: int = 0
@@ -76,11 +76,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True, tag="run"):
 
 
 class Ledger:
-    """The file, held open by one campaign. `runs` and `sessions` are all of it."""
+    """The file, held open by one campaign. `runs` and `sessions` are its whole content."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.runs: list[Run] = []
+        self.runs: list[MeasuredRun] = []
         self.sessions: list[Session] = []
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -93,8 +93,8 @@ class Ledger:
             os.close(self._file)
             raise
 
-    def add(self, entry: Run | Session) -> None:
-        """Write one line, and force it to the disk."""
+    def add(self, entry: MeasuredRun | Session) -> None:
+        """Write one line and force it to the disk. Raises Failure."""
         line = msgspec.json.encode(entry) + b"\n"
         try:
             if os.write(self._file, line) < len(line):
@@ -105,11 +105,11 @@ class Ledger:
         self._keep(entry)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._file)
 
     def _lines(self) -> list[bytes]:
-        """Its whole lines; half a line at its end is cut off."""
+        """The whole lines; half a line at the end is cut off the file."""
         content = self.path.read_bytes()
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
@@ -119,15 +119,15 @@ class Ledger:
     def _take(self, lines: Iterable[bytes]) -> None:
         for number, line in enumerate(lines, start=1):
             try:
-                self._keep(msgspec.json.decode(line, type=Run | Session))
+                self._keep(msgspec.json.decode(line, type=MeasuredRun | Session))
             except msgspec.MsgspecError as error:
                 raise BadInput(
-                    f"{self.path}, line {number} is no line of a campaign: {error}.",
+                    f"{self.path}, line {number} is not a line of a campaign: {error}.",
                     fix="Name another folder with --out, or remove that line.",
                 ) from error
 
-    def _keep(self, entry: Run | Session) -> None:
-        if isinstance(entry, Run):
+    def _keep(self, entry: MeasuredRun | Session) -> None:
+        if isinstance(entry, MeasuredRun):
             self.runs.append(entry)
         else:
             self.sessions.append(entry)

@@ -1,14 +1,12 @@
-"""What a campaign measures next. Pure.
+"""Chooses what a campaign measures next, from nothing but the list and the runs so far; pure.
 
-Arrives: the jobs of the list, the runs so far on this type of device under this way of sharing, and what is wanted. Leaves: the
-jobs of the next run, None when all is done; and how many runs are left. So nothing of a campaign is remembered but its runs: one
-that was killed goes on, and a list that has grown gets what it lacks.
+A killed campaign therefore goes on where it was, and a list that has grown gets what it lacks. The order is: every job alone,
+in the order of the list; then pairs; then again what is not known precisely enough, the widest interval first.
 
-First every job alone, in the order of the list. Then pairs: those first whose jobs met nobody yet, for a job without any
-pair is foretold by the rule alone; of them the one that is least like any pair measured so far (the greedy k-centre of
-Gonzalez 1985), where jobs are alike that have the same model or family and show the same
-utilisation, memory and rate alone. A job beside itself is a pair too. Last, what is not tight yet is measured again, the
-loosest first. A job that failed alone is in no pair.
+Of the pairs those come first whose jobs are in no pair yet, since without one a job's slowdowns are predicted from utilisation
+alone. Among them the next is the one least like any pair measured so far (the greedy k-centre of Gonzalez 1985). Jobs are alike
+if they have the same model or family and showed the same utilisation, memory and rate alone. A job beside itself is a pair too.
+A job that failed alone is in no pair.
 """
 
 from __future__ import annotations
@@ -21,9 +19,9 @@ from functools import cache
 from itertools import combinations_with_replacement
 from typing import NamedTuple
 
-from gpuq.lab.campaign.ledger import DISTURBED, MEASURED, Part, Run
-from gpuq.lab.campaign.steady import Interval, interval, ratio_interval
-from gpuq.lab.campaign.work import Job
+from gpuq.lab.campaign.ledger import DISTURBED, MEASURED, MeasuredJob, MeasuredRun
+from gpuq.lab.campaign.steady_state import Interval, interval, ratio_interval
+from gpuq.lab.campaign.workload_list import WorkloadJob
 
 MOST_DISTURBED = 3
 _OTHER_MODEL = 0.5
@@ -33,7 +31,9 @@ Item = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Wanted:
-    """`pairs`: how many, None for all. `repeats`: runs of one item at most. `tight`: the half-width that needs no further run."""
+    """`pairs`: how many, None for all. `repeats`: runs of one item at most. `tight`: the half-width that needs no further
+    run.
+    """
 
     pairs: int | None = None
     repeats: int = 3
@@ -42,7 +42,7 @@ class Wanted:
 
 
 class Left(NamedTuple):
-    """Runs that are still to be made, as far as can be told; `again` may grow with what is measured."""
+    """The runs still to be made, as far as known; `again` may grow with what is measured."""
 
     alone: int
     pairs: int
@@ -50,18 +50,21 @@ class Left(NamedTuple):
 
     @property
     def all(self) -> int:
-        """Their number."""
+        """The number of all of them."""
         return sum(self)
 
 
-class Plan:
-    """What is left, given these runs, of which the first `before` are of earlier starts: what was disturbed then is tried again,
-    and with `retry_failed` what failed too."""
+class CampaignPlan:
+    """What is left, given these runs, of which the first `before` are of earlier starts: what was disturbed then is tried
+    again, and with `retry_failed` what failed too.
+    """
 
-    def __init__(self, jobs: Sequence[Job], runs: Sequence[Run], wanted: Wanted, before: int = 0) -> None:
+    def __init__(
+        self, jobs: Sequence[WorkloadJob], runs: Sequence[MeasuredRun], wanted: Wanted, before: int = 0
+    ) -> None:
         self._jobs = {job.digest: job for job in jobs}
         self._wanted = wanted
-        self._done: dict[Item, list[Run]] = defaultdict(list)
+        self._done: dict[Item, list[MeasuredRun]] = defaultdict(list)
         self._disturbed: Counter[Item] = Counter()
         for index, run in enumerate(runs):
             item = item_of(run.jobs)
@@ -71,15 +74,15 @@ class Plan:
                 self._disturbed[item] += index >= before
             elif run.outcome == MEASURED or index >= before or not wanted.retry_failed:
                 self._done[item].append(run)
-        self._order = {digest: place for place, digest in enumerate(self._jobs)}
+        self._order = {digest: index for index, digest in enumerate(self._jobs)}
 
-    def next(self) -> tuple[Job, ...] | None:
-        """The jobs of the next run: one, or two; None when all is done."""
+    def next(self) -> tuple[WorkloadJob, ...] | None:
+        """The jobs of the next run, one or two; None when all is done."""
         item = self._next_alone() or self._next_pair() or self._next_again()
         return None if item is None else tuple(self._jobs[digest] for digest in item)
 
     def left(self) -> Left:
-        """How much is still to be done."""
+        """The number of runs still to be made, by kind."""
         return Left(len(self._unmeasured()), self._pairs_left(), len(self._loose()))
 
     # --- alone ---
@@ -106,7 +109,7 @@ class Plan:
         return [item for item in self._done if len(item) == 2 and self._done[item]]
 
     def _pairs_left(self) -> int:
-        """Those of jobs that are still to run alone are foreseen."""
+        """The number of pairs left, counting those of jobs that have not run alone yet."""
         able = len(self._measured_alone()) + len(self._unmeasured())
         there_are = able * (able + 1) // 2
         settled = len(self._settled_pairs())
@@ -118,14 +121,14 @@ class Plan:
         if not candidates or (self._wanted.pairs is not None and len(settled) >= self._wanted.pairs):
             return None
         apart = self._distances()
-        met: Counter[str] = Counter(digest for item in settled for digest in item)
+        in_pairs: Counter[str] = Counter(digest for item in settled for digest in item)
 
         def worth(item: Item) -> tuple[int, float, int, int, int]:
-            """Jobs that met nobody; how far from the nearest pair measured; jobs that met few; the order of the list."""
-            new = len({digest for digest in item if not met[digest]})
+            """Jobs that are in no pair; distance to the nearest measured pair; jobs in few pairs; the list's order."""
+            new = len({digest for digest in item if not in_pairs[digest]})
             nearest = min((_apart(item, other, apart) for other in settled), default=apart(*item))
             first, second = sorted(self._order[digest] for digest in item)
-            return new, round(nearest, 9), -met[item[0]] - met[item[1]], -first, -second
+            return new, round(nearest, 9), -in_pairs[item[0]] - in_pairs[item[1]], -first, -second
 
         return max(candidates, key=worth)
 
@@ -143,11 +146,11 @@ class Plan:
                 for a, b, span in zip(shown[one], shown[other], spans, strict=True)
                 if a is not None and b is not None and span > 0
             )
-            return math.sqrt(math.fsum(squares)) + self._strangers(one, other)
+            return math.sqrt(math.fsum(squares)) + self._unlikeness(one, other)
 
         return apart
 
-    def _strangers(self, one: str, other: str) -> float:
+    def _unlikeness(self, one: str, other: str) -> float:
         a, b = self._jobs[one], self._jobs[other]
         if a.model == b.model:
             return 0.0
@@ -156,7 +159,7 @@ class Plan:
     # --- again ---
 
     def _loose(self) -> list[tuple[float, Item]]:
-        """(half-width, item) of what is to be measured again."""
+        """(half-width, item) of each item that is to be measured again."""
         found = []
         for item, runs in self._done.items():
             measured = _measured(runs)
@@ -171,21 +174,21 @@ class Plan:
 
 
 def item_of(jobs: Iterable[str]) -> Item:
-    """What is measured in a run of these jobs, whichever is named first."""
+    """The item of a run of these jobs, in any order."""
     return tuple(sorted(jobs))
 
 
-def looseness(runs: Sequence[Run]) -> float:
-    """The 95% half-width of what these measured runs of one item say, as a share; infinite where it is not known."""
+def looseness(runs: Sequence[MeasuredRun]) -> float:
+    """The 95% half-width of one item's rates or slowdowns over these runs, as a share; infinite where it is not known."""
     if not runs:
         return math.inf
-    widths = [one.half_width for part in range(len(runs[0].parts)) if (one := _said(runs, part))]
+    widths = [one.half_width for part in range(len(runs[0].parts)) if (one := _interval_of(runs, part))]
     return max((math.inf if width is None else width for width in widths), default=math.inf)
 
 
-def _said(runs: Sequence[Run], place: int) -> Interval:
-    """Of one job of an item: what a single run says of itself, else what the runs say together."""
-    parts = [_in_order(run)[place] for run in runs]
+def _interval_of(runs: Sequence[MeasuredRun], index: int) -> Interval:
+    """The interval of one job of an item: that of a single run itself, else that over the runs."""
+    parts = [_in_order(run)[index] for run in runs]
     alone = len(runs[0].parts) == 1
     if len(parts) == 1:
         return Interval(1.0, parts[0].alone_half_width if alone else parts[0].slowdown_half_width, 1)
@@ -194,22 +197,22 @@ def _said(runs: Sequence[Run], place: int) -> Interval:
     return ratio_interval([part.slowdown for part in parts if part.slowdown])
 
 
-def _in_order(run: Run) -> list[Part]:
+def _in_order(run: MeasuredRun) -> list[MeasuredJob]:
     return sorted(run.parts, key=lambda part: part.digest)
 
 
-def _measured(runs: Iterable[Run]) -> list[Run]:
+def _measured(runs: Iterable[MeasuredRun]) -> list[MeasuredRun]:
     return [run for run in runs if run.outcome == MEASURED]
 
 
 def _apart(item: Item, other: Item, apart: Callable[[str, str], float]) -> float:
-    """How unlike two pairs are: the better of the two ways to match their jobs."""
+    """The distance of two pairs: the smaller one of the two ways to match their jobs."""
     (a, b), (c, d) = item, other
     return min(apart(a, c) + apart(b, d), apart(a, d) + apart(b, c))
 
 
-def _shown(runs: Sequence[Run]) -> tuple[float | None, ...]:
-    """What a job showed alone, on scales where equal steps matter alike."""
+def _shown(runs: Sequence[MeasuredRun]) -> tuple[float | None, ...]:
+    """What was measured of a job alone; memory and rate as logarithms, so that ratios count alike."""
     part = runs[-1].parts[0]
     logs = (part.peak_memory_bytes, part.alone_rate)
     return (

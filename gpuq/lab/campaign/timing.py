@@ -1,4 +1,4 @@
-"""How long the parts of a run take, and how tight it has to be."""
+"""How long the phases of a run take, and how precise its figures must be."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from gpuq.lab.campaign.guard import MOST_FOREIGN_PCT
 
 @dataclass(frozen=True)
 class Timing:
-    """How long things take, in seconds. `tight` is the 95% half-width wanted, as a share of the rate or of the slowdown;
-    `most_foreign_pct` the share of the device that others may use before a run counts as disturbed."""
+    """Durations in seconds. `tight`: the 95% half-width wanted, as a share of the rate or slowdown. `most_foreign_pct`: percent
+    of the device that other processes may use before a run counts as disturbed.
+    """
 
     tight: float = 0.03
     most_foreign_pct: float = MOST_FOREIGN_PCT

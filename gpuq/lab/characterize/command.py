@@ -1,8 +1,8 @@
-"""Describes measured jobs, a process of its own: `python -m gpuq.lab.characterize.command [--data DIR] [--json] [--out DIR]`.
+"""Describes measured jobs: `python -m gpuq.lab.characterize.command [--data DIR] [--json] [--out DIR]`, from `gpuq model
+characterize`.
 
-Arrives: a folder of tables, or the record's finished attempts. Leaves: a summary or JSON on stdout, and with --out the
-plots, `characterization.json` and `characterization.html` in that folder. Exit code 2 where there is nothing to
-describe. Nothing of gpuq's own is changed, and with --data none of it is touched.
+It prints a summary or JSON, and with --out writes the plots, `characterization.json` and `characterization.html` into that
+folder. Nothing of gpuq's own is changed, and with --data none of it is read. Exit code 2 where there is nothing to describe.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 
 from gpuq.errors import BadInput, Failure, GpuqError
 from gpuq.lab.characterize.page import page
 from gpuq.lab.characterize.plots import plots
-from gpuq.lab.characterize.report import Report, characterize, to_json
+from gpuq.lab.characterize.report import CharacterizationReport, characterize, to_json
 from gpuq.lab.characterize.source import from_outcomes, read_folder
 from gpuq.lab.characterize.table import Data
 from gpuq.lab.characterize.text import text
@@ -28,22 +27,23 @@ _NAME = "characterization"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Describe; the process's exit code."""
+    """Describe, and return the process's exit code."""
     asked = _parse(arguments)
     try:
-        _check_libraries(asked.out is not None)
         report = characterize(_record() if asked.data is None else read_folder(asked.data))
         shown = to_json(report) + b"\n" if asked.json else text(report).encode()
         written = [] if asked.out is None else write(report, asked.out)
     except GpuqError as error:
-        _say(f"gpuq: {error.message}\n  {error.fix}")
+        _print_error(f"gpuq: {error.message}\n  {error.fix}")
         return error.exit_code
     except KeyboardInterrupt:
         return 130
-    except Exception as error:  # the last fence: a person gets a sentence
+    except Exception as error:  # the user gets a sentence, not a traceback
         if os.environ.get("GPUQ_DEBUG"):
             raise
-        _say(f"gpuq: the data could not be described: {type(error).__name__}: {error}\n  GPUQ_DEBUG=1 shows where.")
+        _print_error(
+            f"gpuq: the data could not be described: {type(error).__name__}: {error}\n  GPUQ_DEBUG=1 shows where."
+        )
         return 1
     try:
         sys.stdout.buffer.write(shown)
@@ -51,12 +51,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     if written:
-        _say(f"Wrote {len(written)} files to {asked.out}; begin with {_NAME}.html.")
+        _print_error(f"Wrote {len(written)} files to {asked.out}; begin with {_NAME}.html.")
     return 0
 
 
-def write(report: Report, folder: Path) -> list[Path]:
-    """Write JSON, plots and page into this folder, made if need be. The same report gives the same bytes."""
+def write(report: CharacterizationReport, folder: Path) -> list[Path]:
+    """Write JSON, plots and page into this folder, which is created. The same report gives the same bytes. Raises Failure."""
     drawn = plots(report)
     files = {f"{_NAME}.json": to_json(report) + b"\n", f"{_NAME}.html": page(report, drawn).encode()}
     files |= {f"{plot.name}.png": plot.png for plot in drawn}
@@ -72,7 +72,7 @@ def write(report: Report, folder: Path) -> list[Path]:
 
 
 def _record() -> Data:
-    """What this gpuq has measured itself. Raises BadInput where that is nothing; a look creates no home."""
+    """What this gpuq has measured itself. Raises BadInput where there is nothing; it creates no home and no record."""
     from gpuq.adapters.store import open_store
     from gpuq.programs.retrain import read_attempts
 
@@ -94,13 +94,6 @@ def _record() -> Data:
     return data
 
 
-def _check_libraries(draws: bool) -> None:
-    needed = ["scipy", "sklearn", *(["matplotlib"] if draws else [])]
-    missing = [name for name in needed if find_spec(name) is None]
-    if missing:
-        raise Failure(f"{', '.join(missing)} is not installed.", fix="Run `pip install 'gpuq-daemon[train]'`.")
-
-
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="gpuq model characterize", description="Describe measured jobs.")
     parser.add_argument("--data", type=Path, help="folder with the tables; without it the record's finished attempts")
@@ -109,8 +102,8 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _say(sentence: str) -> None:
-    print(sentence, file=sys.stderr)  # noqa: T201  for the person or the log, beside the result on stdout
+def _print_error(sentence: str) -> None:
+    print(sentence, file=sys.stderr)  # noqa: T201 - stdout is for the result
 
 
 if __name__ == "__main__":

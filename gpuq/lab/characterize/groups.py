@@ -1,8 +1,7 @@
-"""Clusters of like jobs: K-means over the targets and the relevant features, collected and synthetic rows together.
+"""Clusters of similar jobs: K-means over the targets and the chosen features, measured and synthetic rows together.
 
-Arrives: a table, its synthetic rows, the columns to go by. Leaves: the clusters, numbered from the least to the most
-utilised, the distortion of each count, and the cluster of any profile. Batch sizes count by their logarithm; every
-column is standardised. Rows that miss one of the columns are left out, and counted.
+Columns are standardised, batch sizes taken by their logarithm. Rows that lack one of the columns are left out and counted.
+Clusters are numbered from the least to the most utilised.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ import msgspec
 import numpy as np
 
 from gpuq.lab.characterize.synthetic import SyntheticRow
-from gpuq.lab.characterize.table import Table, usable
+from gpuq.lab.characterize.table import FeatureTable, usable
 from gpuq.learn.training.kmeans import Points, group
 
-# A column that fewer rows than this share know is not worth losing the other rows for.
+# A column that a smaller share of the rows has is not used: the rows without it would be lost.
 _LEAST_SHARE = 0.8
 
 
-class Member(msgspec.Struct, frozen=True):
-    """A row in a cluster. `synthetic` rows were interpolated, the others measured."""
+class GroupMember(msgspec.Struct, frozen=True):
+    """A row in a cluster: measured, or interpolated if `synthetic`."""
 
     job: str
     series: str
@@ -36,7 +35,7 @@ class Group(msgspec.Struct, frozen=True):
 
     number: int
     centre: dict[str, float]
-    members: tuple[Member, ...]
+    members: tuple[GroupMember, ...]
 
 
 class Groups(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,8 +48,8 @@ class Groups(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
-    """How values become standardised coordinates."""
+class Standardisation:
+    """Turns values into standardised coordinates."""
 
     columns: tuple[str, ...]
     batch: str
@@ -58,51 +57,51 @@ class Scale:
     spread: Points
 
     @classmethod
-    def of(cls, rows: Sequence[Mapping[str, float]], columns: Sequence[str], batch: str) -> Scale:
-        """From the rows to be clustered; a column that is constant among them does not count."""
+    def of(cls, rows: Sequence[Mapping[str, float]], columns: Sequence[str], batch: str) -> Standardisation:
+        """Fitted to the rows to be clustered. A column that is constant among them is left out."""
         raw = _coordinates(rows, columns, batch)
         varied = [index for index in range(len(columns)) if np.ptp(raw[:, index]) > 0]
         kept = raw[:, varied]
         return cls(tuple(columns[index] for index in varied), batch, kept.mean(axis=0), kept.std(axis=0))
 
     def points(self, rows: Sequence[Mapping[str, float]]) -> Points:
-        """The rows' coordinates."""
+        """The coordinates of these rows, one line each."""
         return np.asarray((_coordinates(rows, self.columns, self.batch) - self.middle) / self.spread)
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
-    """The clusters, and what it takes to place a job that is not among their rows."""
+class Clustering:
+    """The clusters, and what is needed to assign a job that is not among their rows."""
 
     found: Groups
-    scale: Scale
+    scale: Standardisation
     centres: Points
 
     def cluster(self, profile: Mapping[str, float]) -> int | None:
-        """The number of the nearest cluster; None for a profile that misses a column."""
+        """The number of the nearest cluster; None for a profile that lacks a column."""
         if any(name not in profile for name in self.scale.columns):
             return None
         away = ((self.centres - self.scale.points([profile])) ** 2).sum(axis=1)
         return int(np.argmin(away)) + 1
 
 
-def cluster(table: Table, synthetic: Sequence[SyntheticRow], columns: Sequence[str]) -> Placing | None:
-    """The clusters over these columns, as far as enough rows know them; None where no row does."""
+def cluster(table: FeatureTable, synthetic: Sequence[SyntheticRow], columns: Sequence[str]) -> Clustering | None:
+    """Clusters over those of these columns that enough rows have; None where there are none."""
     columns = [name for name in columns if sum(table.known(name)) >= max(1.0, _LEAST_SHARE * len(table.rows))]
     collected = [
-        Member(row.job, row.series, row.batch_size, False, {name: row.values[name] for name in columns})  # type: ignore[misc]
+        GroupMember(row.job, row.series, row.batch_size, False, {name: row.values[name] for name in columns})  # type: ignore[misc]
         for row in table.rows
         if all(usable(row.values.get(name)) for name in columns)
     ]
     made = [
-        Member(f"{row.series} {row.batch_size:g}", row.series, row.batch_size, True, _only(row.values, columns))
+        GroupMember(f"{row.series} {row.batch_size:g}", row.series, row.batch_size, True, _only(row.values, columns))
         for row in synthetic
         if all(name in row.values for name in columns)
     ]
     members = [*collected, *made]
     if not columns or not members:
         return None
-    scale = Scale.of([member.values for member in members], columns, table.batch)
+    scale = Standardisation.of([member.values for member in members], columns, table.batch)
     if not scale.columns:
         return None
     result = group(scale.points([member.values for member in members]))
@@ -117,11 +116,11 @@ def cluster(table: Table, synthetic: Sequence[SyntheticRow], columns: Sequence[s
         distortions=result.distortions,
         left_out=len(table.rows) - len(collected),
     )
-    return Placing(found, scale, result.centres[order])
+    return Clustering(found, scale, result.centres[order])
 
 
-def _order(members: Sequence[Member], labels: Sequence[int], by: str) -> list[int]:
-    """The labels, least mean of this column first."""
+def _order(members: Sequence[GroupMember], labels: Sequence[int], by: str) -> list[int]:
+    """The labels in order of the mean of column `by`, smallest first."""
     means = {
         label: np.mean([member.values[by] for member, its in zip(members, labels, strict=True) if its == label])
         for label in set(labels)
@@ -129,7 +128,7 @@ def _order(members: Sequence[Member], labels: Sequence[int], by: str) -> list[in
     return sorted(means, key=lambda label: (float(means[label]), label))
 
 
-def _group(number: int, members: Sequence[Member]) -> Group:
+def _group(number: int, members: Sequence[GroupMember]) -> Group:
     centre = {name: float(np.mean([member.values[name] for member in members])) for name in members[0].values}
     return Group(number, centre, tuple(members))
 

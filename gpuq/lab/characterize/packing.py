@@ -1,8 +1,7 @@
 """What it cost, and saved, to run two jobs together: pair by pair, and within clusters against across them.
 
-Arrives: pairs as they were measured, and a way to tell a job's cluster. Leaves: each pair's individual slowdowns and
-packing saving, computed from its own times where there are some, with what speaks against a row; and the summaries,
-which leave such rows out.
+Slowdowns and savings are computed from a pair's own times where there are some. Rows that contradict themselves or a repetition
+are kept with the reasons, and count in no summary.
 """
 
 from __future__ import annotations
@@ -14,24 +13,24 @@ from statistics import fmean, median
 import msgspec
 
 from gpuq.core.measuring.slowdown import packing_saving
-from gpuq.lab.characterize.table import Together, usable
+from gpuq.lab.characterize.table import MeasuredPair, usable
 from gpuq.learn.bounds import order_statistic
 
-# Printed and computed values may differ by rounding of either.
+# Printed and computed values may differ by the rounding of either.
 _PRINT_SLACK = 0.0035
 # The same run repeated differs by about 4% in the middle and 22% at the 99th percentile (830 pairs measured twice on a
 # consumer GPU), so less than 5% of speed gained is noise and a quarter of difference is not.
 _NOISE = 0.05
 _REPEAT_SLACK = 0.25
 
-Place = tuple[str, float | None]
+SeriesAtBatch = tuple[str, float | None]
 
 
-class PairCost(msgspec.Struct, frozen=True, kw_only=True):
+class MeasuredPairCost(msgspec.Struct, frozen=True, kw_only=True):
     """One pair. Slowdowns are time together / time alone; `packing_saving` is 1 - time together / sum of times alone.
 
     Where only slowdowns are known the saving is that of any time while both run. `clusters` are ours, `theirs` those
-    that came with the data. `against` says why the row is not believed; empty for a sound one.
+    that came with the data. `against`: the reasons not to believe the row; empty for a sound one.
     """
 
     job_a: str
@@ -46,7 +45,7 @@ class PairCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
-    """The sound pairs of one sort together, each counted once. Slowdowns are those of both jobs of each pair.
+    """A summary of sound pairs of one class, each counted once. Slowdowns are those of both jobs of each pair.
 
     `grouping` is `ours` or `theirs` (the clusters that came with the data), or `all`.
     """
@@ -62,31 +61,35 @@ class Cost(msgspec.Struct, frozen=True, kw_only=True):
     packing_saving_median: float | None
 
 
-def costs(pairs: Sequence[Together], cluster_of: Callable[[Place], int | None]) -> tuple[PairCost, ...]:
-    """Each pair with its costs, its clusters and what speaks against it, in the order of the data."""
+def costs(
+    pairs: Sequence[MeasuredPair], cluster_of: Callable[[SeriesAtBatch], int | None]
+) -> tuple[MeasuredPairCost, ...]:
+    """Each pair with its costs, its clusters and the reasons against it, in the order of the data."""
     repeated = _repeated(pairs)
     return tuple(_cost(pair, cluster_of, repeated) for pair in pairs)
 
 
-def summarise(found: Iterable[PairCost]) -> tuple[Cost, ...]:
+def summarise(found: Iterable[MeasuredPairCost]) -> tuple[Cost, ...]:
     """All pairs; then, for our clusters and for theirs, within and across them, and cluster by cluster."""
     sound = [pair for pair in found if not pair.against]
-    sorts: dict[tuple[str, str], list[PairCost]] = defaultdict(list)
+    classes: dict[tuple[str, str], list[MeasuredPairCost]] = defaultdict(list)
     for pair in sound:
-        sorts["all", "all"].append(pair)
+        classes["all", "all"].append(pair)
         for grouping, (a, b) in (("ours", pair.clusters), ("theirs", pair.theirs or (None, None))):
             if a is not None and b is not None:
-                sorts[grouping, "within" if a == b else "across"].append(pair)
+                classes[grouping, "within" if a == b else "across"].append(pair)
                 low, high = sorted((str(a), str(b)))
-                sorts[grouping, f"{low} with {high}"].append(pair)
+                classes[grouping, f"{low} with {high}"].append(pair)
     order = {"all": 0, "within": 1, "across": 2}
-    keys = sorted(sorts, key=lambda key: (key[0], order.get(key[1], 3), key[1]))
-    return tuple(_summary(grouping, where, sorts[grouping, where]) for grouping, where in keys)
+    keys = sorted(classes, key=lambda key: (key[0], order.get(key[1], 3), key[1]))
+    return tuple(_summary(grouping, where, classes[grouping, where]) for grouping, where in keys)
 
 
-def _cost(pair: Together, cluster_of: Callable[[Place], int | None], repeated: dict[Directed, list[float]]) -> PairCost:
+def _cost(
+    pair: MeasuredPair, cluster_of: Callable[[SeriesAtBatch], int | None], repeated: dict[Directed, list[float]]
+) -> MeasuredPairCost:
     a, b, saving = _figures(pair)
-    return PairCost(
+    return MeasuredPairCost(
         job_a=pair.job_a,
         job_b=pair.job_b,
         sharing=pair.sharing,
@@ -99,10 +102,10 @@ def _cost(pair: Together, cluster_of: Callable[[Place], int | None], repeated: d
     )
 
 
-def _figures(pair: Together) -> tuple[float | None, float | None, float | None]:
-    """Slowdown of a, of b, and packing saving. From the times where there are some, else from the slowdowns.
+def _figures(pair: MeasuredPair) -> tuple[float | None, float | None, float | None]:
+    """(slowdown of a, slowdown of b, packing saving), from the times where there are some, else from the slowdowns.
 
-    While both run, a second together does 1 / slowdown seconds of each one's work alone.
+    While both run, a second together does 1 / slowdown seconds of each job's work alone.
     """
     if pair.alone_s is not None and pair.together_s is not None:
         a, b = (
@@ -115,7 +118,7 @@ def _figures(pair: Together) -> tuple[float | None, float | None, float | None]:
 
 
 def _objections(
-    pair: Together,
+    pair: MeasuredPair,
     slowdowns: tuple[float | None, float | None],
     saving: float | None,
     repeated: dict[Directed, list[float]],
@@ -141,20 +144,20 @@ def _objections(
 Directed = tuple[str, str | None, str, str]
 
 
-def _repeated(pairs: Sequence[Together]) -> dict[Directed, list[float]]:
+def _repeated(pairs: Sequence[MeasuredPair]) -> dict[Directed, list[float]]:
     """(device type, sharing, job, its partner) -> every slowdown measured of it, where there are several."""
     found: dict[Directed, list[float]] = defaultdict(list)
     for pair in pairs:
         a, b, _ = _figures(pair)
         for job, partner, value in ((pair.job_a, pair.job_b, a), (pair.job_b, pair.job_a, b)):
-            # Beside itself a job has two slowdowns in one run.
+            # Beside itself a job has two slowdowns in one run, which is no repetition.
             if value is not None and job != partner:
                 found[pair.device_type, pair.sharing, job, partner].append(value)
     return {key: values for key, values in found.items() if len(values) > 1}
 
 
-def _summary(grouping: str, where: str, pairs: Sequence[PairCost]) -> Cost:
-    """Each pair once: what was measured of it several times, or from both sides, counts by its median."""
+def _summary(grouping: str, where: str, pairs: Sequence[MeasuredPairCost]) -> Cost:
+    """Summary in which each pair counts once: several measurements of it, or both directions, by their median."""
     slowed: dict[tuple[str, str], list[float]] = defaultdict(list)
     saved: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for pair in pairs:
@@ -177,7 +180,7 @@ def _summary(grouping: str, where: str, pairs: Sequence[PairCost]) -> Cost:
     )
 
 
-def _directed(pair: PairCost) -> list[tuple[str, str, float]]:
+def _directed(pair: MeasuredPairCost) -> list[tuple[str, str, float]]:
     """(job, its partner, its slowdown), where that is known."""
     both = ((pair.job_a, pair.job_b, pair.slowdown_a), (pair.job_b, pair.job_a, pair.slowdown_b))
     return [(job, partner, value) for job, partner, value in both if value is not None]

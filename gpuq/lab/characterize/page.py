@@ -1,7 +1,6 @@
 """The report as one HTML file that needs nothing else: no script, no link, pictures inside.
 
-Arrives: a `Report` and its plots. Leaves: the page. Every text of the data is escaped; the same report gives the same
-bytes.
+All text from the data is escaped, and the same report and plots give the same bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from gpuq.lab.characterize.groups import Groups
 from gpuq.lab.characterize.packing import Cost
 from gpuq.lab.characterize.plots import Plot
 from gpuq.lab.characterize.relevance import RULE, Coefficient, Ranking
-from gpuq.lab.characterize.report import Characterization, Packing, Report
+from gpuq.lab.characterize.report import Characterization, CharacterizationReport, Packing
 from gpuq.lab.characterize.synthetic import Quality
 from gpuq.lab.characterize.text import UNKNOWN, errors, number, percent, printable
 
@@ -35,8 +34,8 @@ tr.chosen td, tr.chosen th { background: #eaf3fc; } thead th { border-bottom: 2p
 """
 
 
-def page(report: Report, plots: Sequence[Plot]) -> str:
-    """The whole page."""
+def page(report: CharacterizationReport, plots: Sequence[Plot]) -> str:
+    """The page as HTML text."""
     parts = [_table(found, _of(plots, found.device_type, pairs=False)) for found in report.tables]
     parts += [_packing(packing, _of(plots, packing.title, pairs=True)) for packing in report.packing]
     notes = "".join(f"<p>{_text(note)}</p>" for note in report.notes)
@@ -186,8 +185,8 @@ def _slowdown(value: float | None) -> str:
 
 
 def _rows(caption: str, head: Sequence[str], rows: Iterable[tuple[bool, Sequence[str]]]) -> str:
-    """A table. The first cell heads its row; the last may hold words."""
-    titles = "".join(f'<th scope="col"{_words(place, head)}>{_text(title)}</th>' for place, title in enumerate(head))
+    """An HTML table of text cells. The first cell is the row's heading; the last may hold a sentence. True marks a row."""
+    titles = "".join(f'<th scope="col"{_words(index, head)}>{_text(title)}</th>' for index, title in enumerate(head))
     body = "".join(_row(marked, cells, head) for marked, cells in rows)
     return (
         f'<div class="wide"><table><caption>{_text(caption)}</caption><thead><tr>{titles}</tr></thead>'
@@ -197,12 +196,12 @@ def _rows(caption: str, head: Sequence[str], rows: Iterable[tuple[bool, Sequence
 
 def _row(marked: bool, cells: Sequence[str], head: Sequence[str]) -> str:
     start = '<tr class="chosen">' if marked else "<tr>"
-    rest = "".join(f"<td{_words(place, head)}>{_text(cell)}</td>" for place, cell in enumerate(cells[1:], start=1))
+    rest = "".join(f"<td{_words(index, head)}>{_text(cell)}</td>" for index, cell in enumerate(cells[1:], start=1))
     return f'{start}<th scope="row">{_text(cells[0])}</th>{rest}</tr>'
 
 
-def _words(place: int, head: Sequence[str]) -> str:
-    return ' class="words"' if place == len(head) - 1 else ""
+def _words(index: int, head: Sequence[str]) -> str:
+    return ' class="words"' if index == len(head) - 1 else ""
 
 
 def _text(value: str) -> str:

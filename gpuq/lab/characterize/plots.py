@@ -1,6 +1,6 @@
-"""The report as pictures: PNG, light background. Arrives: a `Report`. Leaves: named plots; same report, same bytes.
+"""The report as PNG pictures on a light background, drawn by matplotlib. The same report gives the same bytes.
 
-Needs matplotlib (the `train` extra). Figures are drawn straight to memory: no display, no global state left behind.
+Figures are drawn straight to memory: they need no display, and matplotlib's global state is left as it was.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from gpuq.lab.characterize.groups import Groups, Member
-from gpuq.lab.characterize.packing import PairCost
+from gpuq.lab.characterize.groups import GroupMember, Groups
+from gpuq.lab.characterize.packing import MeasuredPairCost
 from gpuq.lab.characterize.relevance import Ranking
-from gpuq.lab.characterize.report import Characterization, Packing, Report
+from gpuq.lab.characterize.report import Characterization, CharacterizationReport, Packing
 from gpuq.lab.characterize.synthetic import METHODS, Errors, Quality
 from gpuq.lab.characterize.text import number, printable
 
@@ -46,7 +46,7 @@ _STYLE = {
 }
 _DPI = 120
 _LONGEST_NAME = 34
-# More rows than this nobody can read.
+# More rows cannot be read.
 _MOST_FEATURES = 40
 _MOST_JOBS = 36
 _MOST_SERIES = len(COLOURS)
@@ -54,7 +54,7 @@ _MOST_SERIES = len(COLOURS)
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A picture. `about` is the name of the table or pairs it shows; `says` is its content in words, for who cannot see it."""
+    """A picture. `about` is the name of the table or pairs that it shows; `says` describes it for screen readers."""
 
     name: str
     about: str
@@ -63,23 +63,23 @@ class Plot:
     png: bytes
 
 
-def plots(report: Report) -> list[Plot]:
-    """Every picture that the report has something for."""
+def plots(report: CharacterizationReport) -> list[Plot]:
+    """Every picture for which the report has data."""
     import matplotlib
 
     drawn: list[Plot] = []
     with matplotlib.rc_context():
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(_STYLE)
-        for place, found in enumerate(report.tables, start=1):
-            end = "" if len(report.tables) == 1 else f"-{place}"
+        for index, found in enumerate(report.tables, start=1):
+            end = "" if len(report.tables) == 1 else f"-{index}"
             drawn += [
                 Plot(name + end, found.device_type, title, says, png)
                 for name, title, says, png in (draw(found) for draw in _OF_A_TABLE)
                 if png
             ]
-        for place, packing in enumerate(report.packing, start=1):
-            end = "" if len(report.packing) == 1 else f"-{place}"
+        for index, packing in enumerate(report.packing, start=1):
+            end = "" if len(report.packing) == 1 else f"-{index}"
             title, says, png = _matrix(packing)
             drawn.append(Plot(f"pairs{end}", packing.title, title, says, png))
     return drawn
@@ -139,7 +139,7 @@ def _relevance(found: Characterization) -> Drawn:
 
 
 def _marked(name: str, rankings: Sequence[Ranking]) -> str:
-    """A dot behind the features that were chosen for a target."""
+    """A label with a filled dot for a feature that was chosen for some target."""
     return _short(name) + (" ●" if any(name in ranking.chosen for ranking in rankings) else " ○")
 
 
@@ -153,15 +153,15 @@ def _interpolation(found: Characterization) -> Drawn:
         ("round trip: from synthetic rows", lambda one: one.round_trip),
     )
     for axes, (title, side) in zip(pair, sides, strict=True):
-        for place, method in enumerate(METHODS):
+        for index, method in enumerate(METHODS):
             ratios = [_ratio(found, name, method, side) for name in names]
             axes.plot(
                 ratios,
-                np.arange(len(names)) + (place - 2.5) * 0.11,
+                np.arange(len(names)) + (index - 2.5) * 0.11,
                 linestyle="",
-                marker="osD^vP"[place],
+                marker="osD^vP"[index],
                 markersize=6,
-                color=COLOURS[place],
+                color=COLOURS[index],
                 label=method,
             )
         axes.axvline(1, color=SOFT, linewidth=1)
@@ -220,7 +220,7 @@ def _synthetic(found: Characterization) -> Drawn:
     return "synthetic", "Collected and synthetic rows along batch size", says, _png(figure)
 
 
-def _points(members: Sequence[Member], target: str) -> tuple[list[float], list[float]]:
+def _points(members: Sequence[GroupMember], target: str) -> tuple[list[float], list[float]]:
     return [member.batch_size or np.nan for member in members], [member.values[target] for member in members]
 
 
@@ -276,7 +276,7 @@ def _clusters(found: Characterization) -> Drawn:
 
 
 def _sides(found: Characterization, groups: Groups) -> tuple[str, str]:
-    """The two targets; where one was not measured, the next best column."""
+    """The columns of the two axes: the two targets; where one was not measured, the next column of the clusters."""
     names = [name for name in (*found.targets, *groups.columns) if name in groups.groups[0].centre]
     ordered = list(dict.fromkeys(names))
     return ordered[0], ordered[1] if len(ordered) > 1 else ordered[0]
@@ -284,7 +284,7 @@ def _sides(found: Characterization, groups: Groups) -> tuple[str, str]:
 
 def _matrix(packing: Packing) -> tuple[str, str, bytes]:
     jobs = _jobs(packing.pairs)
-    place = {name: index for index, name in enumerate(jobs)}
+    index_of = {name: index for index, name in enumerate(jobs)}
     cells: dict[tuple[int, int], list[float]] = {}
     doubtful = set()
     for pair in packing.pairs:
@@ -292,10 +292,10 @@ def _matrix(packing: Packing) -> tuple[str, str, bytes]:
             (pair.job_a, pair.job_b, pair.slowdown_a),
             (pair.job_b, pair.job_a, pair.slowdown_b),
         ):
-            if job in place and partner in place and value is not None:
-                cells.setdefault((place[job], place[partner]), []).append(value)
+            if job in index_of and partner in index_of and value is not None:
+                cells.setdefault((index_of[job], index_of[partner]), []).append(value)
                 if pair.against:
-                    doubtful.add((place[job], place[partner]))
+                    doubtful.add((index_of[job], index_of[partner]))
     values = np.full((len(jobs), len(jobs)), np.nan)
     for cell, found in cells.items():
         values[cell] = median(found)
@@ -331,8 +331,8 @@ def _matrix(packing: Packing) -> tuple[str, str, bytes]:
     return "Slowdown of each pair", says + (f" {more} more jobs are not drawn." if more else ""), _png(figure)
 
 
-def _jobs(pairs: Sequence[PairCost]) -> list[str]:
-    """The jobs measured in most pairs, by cluster and name."""
+def _jobs(pairs: Sequence[MeasuredPairCost]) -> list[str]:
+    """The jobs that are in most pairs, sorted by cluster and name."""
     counts: dict[str, int] = {}
     clusters: dict[str, int] = {}
     for pair in pairs:
@@ -355,7 +355,7 @@ def _figure(width: float, height: float, columns: int = 1, *, shared: bool = Fal
 
 def _png(figure: Any) -> bytes:
     file = BytesIO()
-    # Without its name and version in it, the same picture is the same bytes.
+    # Without matplotlib's version in the file the same picture is the same bytes.
     figure.savefig(file, format="png", dpi=_DPI, metadata={"Software": None})
     return file.getvalue()
 
@@ -378,7 +378,7 @@ def _no_frame(axes: Any) -> None:
 
 
 def _short(name: str) -> str:
-    """A label: printable, not too long, and never taken for a formula."""
+    """A printable label that is not too long and that matplotlib does not take for a formula."""
     shown = printable(name)
     if len(shown) > _LONGEST_NAME:
         shown = shown[: _LONGEST_NAME // 2 - 1] + "…" + shown[-_LONGEST_NAME // 2 :]

@@ -1,10 +1,8 @@
 """How much each feature of a job says about its peak utilisation and its peak memory.
 
-Arrives: a table. Leaves: for each target all features with their Pearson, Spearman and Kendall (tau-b) coefficients,
-ranked and chosen by `RULE`, and what was shut out, with the reason. Needs scipy (the `train` extra).
-
-Rows of one model are alike, so they are fewer than they look and the p-values are smaller than they should be: they
-order features, they prove nothing.
+For each target all features are ranked by their Pearson, Spearman and Kendall (tau-b) coefficients and chosen by `RULE`;
+columns that are no features are listed with the reason. Rows of one model are alike, so there are fewer independent ones than
+rows, and the p-values are smaller than they should be: they order features and prove nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +12,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from gpuq.lab.characterize.table import Column, Table, usable
+from gpuq.lab.characterize.table import FeatureColumn, FeatureTable, usable
 
 LEVEL = 0.05
 REPEATS = 0.9
@@ -36,7 +34,7 @@ class Coefficient(msgspec.Struct, frozen=True):
 
 
 class Relevance(msgspec.Struct, frozen=True, kw_only=True):
-    """What one feature says about one target. `rank` is the mean of its three ranks, 1 is best; `n` counts rows."""
+    """One feature's correlations with one target. `rank` is the mean of its three ranks, 1 is best; `n` counts rows."""
 
     feature: str
     known_before_run: bool
@@ -70,7 +68,7 @@ class Ranking(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(one.feature for one in self.ranked if one.chosen)
 
 
-def rank(table: Table, target: str) -> Ranking:
+def rank(table: FeatureTable, target: str) -> Ranking:
     """All features of the table, ranked for this target."""
     tested, shut_out = [], [ShutOut(name, "text, not a number") for name in table.texts]
     for column in table.features:
@@ -100,7 +98,7 @@ def rank(table: Table, target: str) -> Ranking:
     return Ranking(target=target, ranked=_choose(table, found), shut_out=tuple(shut_out))
 
 
-def _reason(column: Column, feature: Values, goal: Values, target: str) -> str | None:
+def _reason(column: FeatureColumn, feature: Values, goal: Values, target: str) -> str | None:
     """Why this column is no feature for the target; None if it is one."""
     if column.shut_out is not None:
         return column.shut_out
@@ -111,7 +109,7 @@ def _reason(column: Column, feature: Values, goal: Values, target: str) -> str |
     return f"{target} is constant where this is known" if np.ptp(goal) == 0 else None
 
 
-def _choose(table: Table, found: Sequence[Relevance]) -> tuple[Relevance, ...]:
+def _choose(table: FeatureTable, found: Sequence[Relevance]) -> tuple[Relevance, ...]:
     chosen: list[str] = []
     judged = []
     for one in found:
@@ -130,8 +128,8 @@ def _objection(one: Relevance, tested: int) -> str | None:
     return f"may be chance: corrected p {min(1.0, worst):.2g}" if worst >= LEVEL else None
 
 
-def _repeats(table: Table, feature: str, chosen: Sequence[str]) -> str | None:
-    """What it says again, if a feature chosen before says it already."""
+def _repeats(table: FeatureTable, feature: str, chosen: Sequence[str]) -> str | None:
+    """The reason `repeats OTHER` if a feature chosen before correlates with this one that strongly; else None."""
     from scipy import stats
 
     for other in chosen:
@@ -164,7 +162,7 @@ def _mean_ranks(coefficients: Sequence[tuple[Coefficient, ...]]) -> Values:
     return np.asarray(stats.rankdata(sizes, axis=0).mean(axis=1))
 
 
-def _beside(table: Table, one: str, other: str) -> tuple[Values, Values]:
+def _beside(table: FeatureTable, one: str, other: str) -> tuple[Values, Values]:
     """The values of two columns in the rows that have both."""
     both = [
         (row.values[one], row.values[other])

@@ -1,7 +1,4 @@
-"""The whole characterisation, as plain data that goes to JSON.
-
-Arrives: `Data`. Leaves: a `Report`; the same data give the same report. Types of device, and ways of sharing, stay apart.
-"""
+"""The whole characterisation as plain data for JSON. Types of device, and ways of sharing, are kept apart."""
 
 from __future__ import annotations
 
@@ -10,15 +7,15 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from gpuq.lab.characterize.groups import Groups, Placing, cluster
-from gpuq.lab.characterize.packing import Cost, PairCost, Place, costs, summarise
+from gpuq.lab.characterize.groups import Clustering, Groups, cluster
+from gpuq.lab.characterize.packing import Cost, MeasuredPairCost, SeriesAtBatch, costs, summarise
 from gpuq.lab.characterize.relevance import Ranking, rank
 from gpuq.lab.characterize.synthetic import Quality, SyntheticRow, by_series, judge, profile, synthesise
-from gpuq.lab.characterize.table import Data, Table, Together
+from gpuq.lab.characterize.table import Data, FeatureTable, MeasuredPair
 
 
 class Characterization(msgspec.Struct, frozen=True, kw_only=True):
-    """What one table says. `attributes` are the columns with synthetic values: the targets and the chosen features."""
+    """The findings of one table. `attributes`: the columns with synthetic values, that is the targets and chosen features."""
 
     device_type: str
     rows: int
@@ -39,7 +36,7 @@ class Packing(msgspec.Struct, frozen=True, kw_only=True):
     device_type: str
     sharing: str | None
     clusters_from: str | None
-    pairs: tuple[PairCost, ...]
+    pairs: tuple[MeasuredPairCost, ...]
     costs: tuple[Cost, ...]
 
     @property
@@ -48,8 +45,8 @@ class Packing(msgspec.Struct, frozen=True, kw_only=True):
         return self.device_type if self.sharing is None else f"{self.device_type}, {self.sharing}"
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """See the module's own words."""
+class CharacterizationReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A characterisation: one part for each table, and one for the pairs of each device type and way of sharing."""
 
     format: int = 1
     source: str
@@ -58,14 +55,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
 
 
-def characterize(data: Data) -> Report:
-    """Everything the data say. A table without rows, or data without pairs, give empty parts, never an error."""
+def characterize(data: Data) -> CharacterizationReport:
+    """The report of these data. A table without rows, or data without pairs, give empty parts and no error."""
     described = [_describe(table) for table in data.tables]
     places = [place for _, place in described]
-    sorts: dict[tuple[str, str], list[Together]] = defaultdict(list)
+    sorts: dict[tuple[str, str], list[MeasuredPair]] = defaultdict(list)
     for pair in data.pairs:
         sorts[pair.device_type, pair.sharing or ""].append(pair)
-    return Report(
+    return CharacterizationReport(
         source=data.source,
         tables=tuple(found for found, _ in described),
         packing=tuple(_packing(pairs, places) for _, pairs in sorted(sorts.items())),
@@ -73,15 +70,15 @@ def characterize(data: Data) -> Report:
     )
 
 
-def to_json(report: Report) -> bytes:
+def to_json(report: CharacterizationReport) -> bytes:
     """Readable JSON; the same report gives the same bytes."""
     return msgspec.json.format(msgspec.json.encode(report, order="deterministic"), indent=1)
 
 
-class _Places:
-    """Tells the cluster of a job at a batch size, among the clusters of one table."""
+class _ClusterOf:
+    """Finds the cluster of a job at a batch size among the clusters of one table."""
 
-    def __init__(self, table: Table, placing: Placing | None, used: Mapping[str, str]) -> None:
+    def __init__(self, table: FeatureTable, placing: Clustering | None, used: Mapping[str, str]) -> None:
         self.device_type = table.device_type
         self._batch = table.batch
         self._placing = placing
@@ -95,7 +92,7 @@ class _Places:
             if not member.synthetic
         }
 
-    def cluster(self, place: Place) -> int | None:
+    def cluster(self, place: SeriesAtBatch) -> int | None:
         """By its own row where it was clustered, else by its profile interpolated at its batch size; else None."""
         series, size = place
         if place in self._own or self._placing is None or size is None or series not in self._collected:
@@ -103,7 +100,7 @@ class _Places:
         return self._placing.cluster({**profile(self._collected[series], size, self._used), self._batch: size})
 
 
-def _describe(table: Table) -> tuple[Characterization, _Places]:
+def _describe(table: FeatureTable) -> tuple[Characterization, _ClusterOf]:
     rankings = tuple(rank(table, target) for target in table.targets)
     attributes = tuple(dict.fromkeys([*table.targets, *(name for ranking in rankings for name in ranking.chosen)]))
     judged = [judge(table, table.column(name)) for name in attributes if name != table.batch]
@@ -123,10 +120,10 @@ def _describe(table: Table) -> tuple[Characterization, _Places]:
         clusters=None if placing is None else placing.found,
         notes=(*table.notes, *_notes(table, placing)),
     )
-    return found, _Places(table, placing, used)
+    return found, _ClusterOf(table, placing, used)
 
 
-def _notes(table: Table, placing: Placing | None) -> list[str]:
+def _notes(table: FeatureTable, placing: Clustering | None) -> list[str]:
     notes = []
     alone = sum(len({size for size, _ in rows}) == 1 for rows in by_series(table).values())
     if alone:
@@ -142,8 +139,8 @@ def _notes(table: Table, placing: Placing | None) -> list[str]:
     return notes
 
 
-def _packing(pairs: Sequence[Together], places: Sequence[_Places]) -> Packing:
-    """Clusters are those of the pairs' own type of device; of the only table there is, where it is of another type."""
+def _packing(pairs: Sequence[MeasuredPair], places: Sequence[_ClusterOf]) -> Packing:
+    """The pairs' part. Its clusters are of the pairs' own device type, or of the only table if that is of another type."""
     device_type = pairs[0].device_type
     own = [one for one in places if one.device_type == device_type]
     chosen = own[0] if own else places[0] if len(places) == 1 else None

@@ -1,7 +1,7 @@
-"""Where the data of a characterisation come from: a folder of CSV files, or a site's finished attempts.
+"""Reads the data of a characterisation: from a folder of CSV files, or from a site's finished attempts.
 
-Arrives: a folder with `singles.csv` and `pairs.csv` (columns: gpuq/lab/measured.py; either may be missing), or with the
-Alnair project's own tables; or outcomes. Leaves: `Data`. Raises BadInput where there is nothing to read.
+A folder has `singles.csv` and `pairs.csv` (columns: gpuq/lab/measured.py; either may be missing) or the Alnair project's own
+tables.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from statistics import median
 from typing import Any
 
 from gpuq.errors import BadInput
-from gpuq.lab.characterize.table import Column, Data, Row, Table, Together
-from gpuq.lab.measured import Pair, Single, read_pairs, read_singles
+from gpuq.lab.characterize.table import Data, FeatureColumn, FeatureTable, MeasuredPair, MeasuredRow
+from gpuq.lab.measured import PairMeasurement, SingleMeasurement, read_pairs, read_singles
 from gpuq.lab.public import alnair, number
 from gpuq.learn.history.outcome import Outcome
 
-# Kinds of a record that are described: the latest ones. More dots than these nobody can read.
+# Only the latest kinds of a record are described: more points cannot be told apart in a plot.
 MOST_ROWS = 2000
 _UNNAMED = "not stated"
 
 _SINGLES = (
-    Column("utilization_pct", most=100.0),
-    Column("peak_memory_mib"),
-    Column("batch_size", before=True),
-    Column("memory_utilization_pct", most=100.0),
-    Column("power_w"),
-    Column("steps_per_s"),
+    FeatureColumn("utilization_pct", most=100.0),
+    FeatureColumn("peak_memory_mib"),
+    FeatureColumn("batch_size", before=True),
+    FeatureColumn("memory_utilization_pct", most=100.0),
+    FeatureColumn("power_w"),
+    FeatureColumn("steps_per_s"),
 )
 
 
 def read_folder(folder: Path) -> Data:
-    """What lies in this folder. Raises BadInput for none of the known files, or one that cannot be read."""
+    """The data of this folder. Raises BadInput if it has none of the known files, or one that cannot be read."""
     if not folder.is_dir():
         raise BadInput(f"There is no folder {folder}.", fix="Name one with singles.csv, pairs.csv, or both.")
     try:
@@ -54,25 +54,25 @@ def read_folder(folder: Path) -> Data:
     return data
 
 
-def from_singles(source: str, singles: Sequence[Single], pairs: Sequence[Pair]) -> Data:
-    """The data of documented tables. A job of a pair is looked up among the singles of its type of device."""
-    places = {(single.device_type, single.job): (single.model, single.batch_size) for single in singles}
-    found: dict[str, list[Row]] = defaultdict(list)
+def from_singles(source: str, singles: Sequence[SingleMeasurement], pairs: Sequence[PairMeasurement]) -> Data:
+    """Data from tables of gpuq's own form. A job of a pair is looked up among the singles of its device type."""
+    indexes = {(single.device_type, single.job): (single.model, single.batch_size) for single in singles}
+    found: dict[str, list[MeasuredRow]] = defaultdict(list)
     for single in singles:
         values = {column.name: getattr(single, column.name) for column in _SINGLES}
-        found[single.device_type or _UNNAMED].append(Row(single.job, single.model, single.batch_size, values))
+        found[single.device_type or _UNNAMED].append(MeasuredRow(single.job, single.model, single.batch_size, values))
     tables = tuple(
-        Table(device_type, _SINGLES, tuple(rows), "utilization_pct", "peak_memory_mib", "batch_size")
+        FeatureTable(device_type, _SINGLES, tuple(rows), "utilization_pct", "peak_memory_mib", "batch_size")
         for device_type, rows in sorted(found.items())
     )
     together = tuple(
-        Together(
+        MeasuredPair(
             device_type=pair.device_type or _UNNAMED,
             sharing=pair.sharing,
             job_a=pair.job_a,
             job_b=pair.job_b,
-            place_a=places.get((pair.device_type, pair.job_a), (pair.job_a, None)),
-            place_b=places.get((pair.device_type, pair.job_b), (pair.job_b, None)),
+            place_a=indexes.get((pair.device_type, pair.job_a), (pair.job_a, None)),
+            place_b=indexes.get((pair.device_type, pair.job_b), (pair.job_b, None)),
             slowdown_a=pair.slowdown_a,
             slowdown_b=pair.slowdown_b,
         )
@@ -82,9 +82,9 @@ def from_singles(source: str, singles: Sequence[Single], pairs: Sequence[Pair]) 
 
 
 def from_outcomes(source: str, outcomes: Sequence[Outcome]) -> Data:
-    """The data of a site's own record: a row for each signature, with the medians of its whole runs.
+    """Data from a site's own record: a row for each signature, with the medians over its whole runs.
 
-    A job's series is its script with all that its features say but the batch size.
+    A job's series is its script and all features but the batch size.
     """
     whole = [one for one in outcomes if one.whole and not one.shared]
     tables = []
@@ -98,23 +98,23 @@ def from_outcomes(source: str, outcomes: Sequence[Outcome]) -> Data:
     return Data(source, tuple(tables), _site_pairs(outcomes))
 
 
-def _site_table(device_type: str, rows: Sequence[Row], signatures: int) -> Table:
+def _site_table(device_type: str, rows: Sequence[MeasuredRow], signatures: int) -> FeatureTable:
     measured = ("peak_utilization_pct", "peak_memory_bytes", "duration_s", "alone_rate")
     before = sorted({name for row in rows for name in row.values} - set(measured))
     columns = (
-        Column("peak_utilization_pct", most=100.0),
-        *(Column(name) for name in measured[1:]),
-        *(Column(name, before=True) for name in before),
+        FeatureColumn("peak_utilization_pct", most=100.0),
+        *(FeatureColumn(name) for name in measured[1:]),
+        *(FeatureColumn(name, before=True) for name in before),
     )
     notes = (f"The latest {MOST_ROWS} of {signatures} kinds of work.",) if signatures > MOST_ROWS else ()
-    return Table(
+    return FeatureTable(
         device_type, columns, tuple(rows), "peak_utilization_pct", "peak_memory_bytes", "batch_size", notes=notes
     )
 
 
-def _pooled(runs: Sequence[Outcome]) -> Row:
+def _pooled(runs: Sequence[Outcome]) -> MeasuredRow:
     features = runs[-1].features
-    # Of the same number, the logarithm says nothing new.
+    # The logarithm of the same number is no further feature.
     values: dict[str, float | None] = {
         name: float(value)
         for name, value in features.items()
@@ -124,39 +124,39 @@ def _pooled(runs: Sequence[Outcome]) -> Row:
     for name in ("peak_utilization_pct", "peak_memory_bytes", "duration_s", "alone_rate"):
         known = [value for run in runs if (value := getattr(run, name)) is not None]
         values[name] = float(median(known)) if known else None
-    return Row(runs[-1].kind, _work(features, runs[-1].kind), values["batch_size"], values)
+    return MeasuredRow(runs[-1].kind, _work(features, runs[-1].kind), values["batch_size"], values)
 
 
 def _work(features: Mapping[str, Any], kind: str) -> str:
-    """What is the same for the same work at another batch size."""
+    """The name of the series: what stays the same for the same work at another batch size."""
     names = ("script", "model", "precision", "image_size", "sequence_length")
     known = [features.get(name) for name in names]
     parts = [f"{value:g}" if isinstance(value, float) else str(value) for value in known if value is not None]
     return " ".join(parts) or kind
 
 
-def _site_pairs(outcomes: Iterable[Outcome]) -> tuple[Together, ...]:
-    """A pair for each two kinds that one was measured beside: the median slowdown of each."""
-    places: dict[str, tuple[str, float | None]] = {}
+def _site_pairs(outcomes: Iterable[Outcome]) -> tuple[MeasuredPair, ...]:
+    """A pair for each two kinds of which one was measured beside the other, with the median slowdown of each."""
+    indexes: dict[str, tuple[str, float | None]] = {}
     slowed: dict[tuple[str, str | None, str, str], list[float]] = defaultdict(list)
     for one in outcomes:
         size = one.features.get("batch_size")
-        places[one.kind] = (_work(one.features, one.kind), float(size) if isinstance(size, int | float) else None)
+        indexes[one.kind] = (_work(one.features, one.kind), float(size) if isinstance(size, int | float) else None)
         for partner, value, _, _ in one.slowdowns:
             slowed[one.device_type, one.sharing, one.kind, partner].append(value)
-    sorts = {(device_type, sharing, min(pair), max(pair)) for device_type, sharing, *pair in slowed}
+    classes = {(device_type, sharing, min(pair), max(pair)) for device_type, sharing, *pair in slowed}
     return tuple(
-        Together(
+        MeasuredPair(
             device_type=device_type,
             sharing=sharing,
             job_a=a,
             job_b=b,
-            place_a=places.get(a, (a, None)),
-            place_b=places.get(b, (b, None)),
+            place_a=indexes.get(a, (a, None)),
+            place_b=indexes.get(b, (b, None)),
             slowdown_a=_middle(slowed.get((device_type, sharing, a, b))),
             slowdown_b=_middle(slowed.get((device_type, sharing, b, a))),
         )
-        for device_type, sharing, a, b in sorted(sorts, key=lambda sort: tuple(part or "" for part in sort))
+        for device_type, sharing, a, b in sorted(classes, key=lambda sort: tuple(part or "" for part in sort))
     )
 
 
@@ -178,12 +178,12 @@ def _alnair(folder: Path) -> Data | None:
     return Data("Alnair: AI workloads resource utilization characterization", tables, together, notes)
 
 
-def _alnair_table(path: Path) -> Table:
+def _alnair_table(path: Path) -> FeatureTable:
     rows = list(alnair.workload_rows(path))
     names = [name for name in rows[0] if name not in ("series",)] if rows else []
     texts = tuple(name for name in names if not all(_is_number(row[name]) for row in rows))
     columns = tuple(
-        Column(
+        FeatureColumn(
             name,
             before=name in ("BS", "Epoch"),
             shut_out=alnair.workload_leak(name),
@@ -193,7 +193,7 @@ def _alnair_table(path: Path) -> Table:
         if name not in texts
     )
     found = tuple(
-        Row(
+        MeasuredRow(
             f"{row['series']} {row['BS']}",
             row["series"],
             number(row["BS"]),
@@ -201,14 +201,14 @@ def _alnair_table(path: Path) -> Table:
         )
         for row in rows
     )
-    return Table(alnair.WORKLOADS_DEVICE, columns, found, "MGUP", "MGMAP", "BS", texts=texts)
+    return FeatureTable(alnair.WORKLOADS_DEVICE, columns, found, "MGUP", "MGMAP", "BS", texts=texts)
 
 
-def _seed_pairs(path: Path) -> Iterable[Together]:
+def _seed_pairs(path: Path) -> Iterable[MeasuredPair]:
     for text, value in alnair.seed_pair_rows(path):
         a, b = text["job_a"], text["job_b"]
         saving = value["published_packing_saving_pct"]
-        yield Together(
+        yield MeasuredPair(
             device_type=alnair.SEED_PAIRS_DEVICE,
             sharing=None,
             job_a=f"{a} {value['bs_a']:g}",

@@ -1,17 +1,17 @@
-"""Synthetic rows along batch size: what a job would have read at a batch size between two that were measured.
+"""Synthetic rows along batch size: what a job would have shown at a batch size between two that were measured.
 
-Arrives: a table. Leaves: rows at the middle of every gap, and how well each way of interpolation does. Batch sizes are
-taken by their logarithm: they are chosen in doublings. Nothing is ever computed outside the batch sizes collected.
+Rows are made at the middle of every gap. Batch sizes are taken by their logarithm, since people choose them in doublings.
+Nothing is extrapolated.
 
-Each way is judged by regenerating collected rows, twice:
+Each method of interpolation is judged by regenerating collected rows, in two ways:
 
 - *round trip*, the design of the seed dataset's authors (Alnair, "AI Workloads resource utilization characterization"):
   the synthetic rows are taken for the truth, and the collected ones are regenerated from them;
 - *held back*: each inner collected row is regenerated from the others, as if it had not been measured.
 
-The round trip favours what swings: a polynomial through the swings that it made itself comes back through the collected
-rows, however wrong it is between them. So the way with the least held-back error is used, among those that give no
-impossible value (below zero, above the column's most) between the collected rows. Needs scipy (the `train` extra).
+The round trip favours methods that oscillate: a polynomial through oscillations of its own returns through the collected rows,
+however wrong it is between them. So the method with the least held-back error is used, among those that give no impossible
+value (below zero, or above the column's largest) between the collected rows.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from statistics import fmean
 import msgspec
 import numpy as np
 
-from gpuq.lab.characterize.table import Column, Row, Table, usable
+from gpuq.lab.characterize.table import FeatureColumn, FeatureTable, MeasuredRow, usable
 
-# Places between two collected rows where a curve is checked for impossible values.
+# Points between two collected rows at which a curve is checked for impossible values.
 _CHECKS_PER_GAP = 8
 
 Values = np.ndarray[tuple[int], np.dtype[np.float64]]
 Function = Callable[[Values], Values]
-Sized = tuple[float, Row]
+Sized = tuple[float, MeasuredRow]
 
 
 class Errors(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ class Quality(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SyntheticRow(msgspec.Struct, frozen=True):
-    """A row that nobody measured."""
+    """A row that was interpolated, not measured."""
 
     series: str
     batch_size: float
@@ -79,10 +79,10 @@ class Curve:
     function: Function
 
     def at(self, batch_size: float) -> float | None:
-        """The value at this batch size; None outside the collected ones: no curve knows what is there."""
+        """The value at this batch size; None outside the collected ones, as nothing is extrapolated."""
         if not self.batch_sizes[0] <= batch_size <= self.batch_sizes[-1]:
             return None
-        # At a collected batch size a formula may divide nought by nought on its way to the value collected there.
+        # At a collected batch size a formula may compute 0 / 0 on its way to the value collected there.
         with np.errstate(all="ignore"):
             return float(self.function(np.log2(np.array([batch_size])))[0])
 
@@ -97,7 +97,7 @@ def curve(method: str, batch_sizes: Sequence[float], values: Sequence[float]) ->
         return Curve(sizes, METHODS[method](np.log2(sizes), means) if len(sizes) > 1 else _constant(means[0]))
 
 
-def judge(table: Table, column: Column) -> tuple[Quality, ...]:
+def judge(table: FeatureTable, column: FeatureColumn) -> tuple[Quality, ...]:
     """The quality of every method for this column, pooled over all series; exactly one is `used`."""
     series = _series(table, column.name)
     least = 0.0 if all((values >= 0).all() for _, values in series) else -math.inf
@@ -113,7 +113,7 @@ def judge(table: Table, column: Column) -> tuple[Quality, ...]:
     )
 
 
-def synthesise(table: Table, used: Mapping[str, str]) -> tuple[SyntheticRow, ...]:
+def synthesise(table: FeatureTable, used: Mapping[str, str]) -> tuple[SyntheticRow, ...]:
     """A row in the middle of every gap between two collected batch sizes, for each series.
 
     `used`: column -> method. A column that a series has at fewer than two batch sizes is missing from its rows.
@@ -128,7 +128,7 @@ def synthesise(table: Table, used: Mapping[str, str]) -> tuple[SyntheticRow, ...
 
 
 def profile(collected: Sequence[Sized], batch_size: float, used: Mapping[str, str]) -> dict[str, float]:
-    """What one series reads at this batch size, measured or interpolated; without what is not known there."""
+    """The values of one series at this batch size, measured or interpolated; columns unknown there are missing."""
     found = {}
     for name, method in used.items():
         sizes, values = _points(collected, name)
@@ -145,7 +145,7 @@ def middles(batch_sizes: Sequence[float]) -> list[float]:
     return [float(middle) for low, middle, high in rounded if low < middle < high]
 
 
-def by_series(table: Table) -> dict[str, tuple[Sized, ...]]:
+def by_series(table: FeatureTable) -> dict[str, tuple[Sized, ...]]:
     """The (batch size, row) of each series, smallest first; rows without a batch size above zero are passed over."""
     found: dict[str, list[Sized]] = defaultdict(list)
     for row in table.rows:
@@ -154,7 +154,7 @@ def by_series(table: Table) -> dict[str, tuple[Sized, ...]]:
     return {name: tuple(sorted(rows, key=lambda sized: sized[0])) for name, rows in found.items()}
 
 
-def _series(table: Table, name: str) -> list[tuple[Values, Values]]:
+def _series(table: FeatureTable, name: str) -> list[tuple[Values, Values]]:
     """(log2 of the batch sizes, values) of each series that has this column at two batch sizes or more."""
     found = []
     for collected in by_series(table).values():

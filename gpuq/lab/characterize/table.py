@@ -1,6 +1,6 @@
-"""The nouns of a characterisation: columns, measured jobs, and jobs measured together.
+"""The types of a characterisation's data: columns, jobs measured alone, and jobs measured together.
 
-A `Table` holds jobs that ran alone on one type of device; tables of different types never mix. Unknown is None.
+A `FeatureTable` holds jobs that ran alone on one type of device; tables of different types are never mixed. Unknown is None.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
-    """One number that was noted of every job.
+class FeatureColumn:
+    """One number that was recorded of every job.
 
-    `before` tells whether it is known before the job runs. `shut_out` is the reason why it must not be a feature: a
-    counter that tells what ran before, the target in other words. `most` is the largest value there can be.
+    `before`: it is known before the job runs. `shut_out`: the reason why it must not be a feature, for example because it is a
+    counter that shows what ran before, or the target under another name. `most`: the largest possible value.
     """
 
     name: str
@@ -25,7 +25,7 @@ class Column:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MeasuredRow:
     """One job that ran alone. `series` names the work; jobs of one series differ in batch size. Column -> value."""
 
     job: str
@@ -35,16 +35,16 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class FeatureTable:
     """Measured jobs of one type of device.
 
     `utilization` and `memory` name the columns of the two targets, peak utilisation and peak memory; `batch` that of
-    the batch size. `texts` are columns without numbers, which are told of but not used.
+    the batch size. `texts` are columns without numbers, which are listed but not used.
     """
 
     device_type: str
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    columns: tuple[FeatureColumn, ...]
+    rows: tuple[MeasuredRow, ...]
     utilization: str
     memory: str
     batch: str
@@ -53,15 +53,15 @@ class Table:
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The targets that were measured at all."""
+        """The targets that at least one row has."""
         return tuple(name for name in (self.utilization, self.memory) if any(self.known(name)))
 
     @property
-    def features(self) -> tuple[Column, ...]:
+    def features(self) -> tuple[FeatureColumn, ...]:
         """All columns but the targets."""
         return tuple(column for column in self.columns if column.name not in (self.utilization, self.memory))
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> FeatureColumn:
         """The column of that name. Raises KeyError."""
         return next(column for column in self.columns if column.name == name)
 
@@ -71,7 +71,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class MeasuredPair:
     """Two jobs that ran together. Times in seconds; a slowdown is time together / time alone.
 
     A job is a series at a batch size. What was printed beside the measurement (`printed_…`: slowdowns, share of time
@@ -98,8 +98,8 @@ class Data:
     """Everything that one source holds: a table for each type of device, and the pairs."""
 
     source: str
-    tables: tuple[Table, ...]
-    pairs: tuple[Together, ...] = ()
+    tables: tuple[FeatureTable, ...]
+    pairs: tuple[MeasuredPair, ...] = ()
     notes: tuple[str, ...] = field(default=())
 
 

@@ -1,13 +1,13 @@
-"""The report for a person at a terminal. Arrives: a `Report`. Leaves: lines of text; unknown is a dash, never 0."""
+"""The report as text for a terminal. Unknown is a dash, never 0."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from gpuq.lab.characterize.groups import Groups
-from gpuq.lab.characterize.packing import PairCost
+from gpuq.lab.characterize.packing import MeasuredPairCost
 from gpuq.lab.characterize.relevance import Ranking
-from gpuq.lab.characterize.report import Characterization, Packing, Report
+from gpuq.lab.characterize.report import Characterization, CharacterizationReport, Packing
 from gpuq.lab.characterize.synthetic import Errors, Quality
 
 UNKNOWN = "-"
@@ -16,7 +16,7 @@ _MOST_LINES = 12
 _MOST_NAMES = 4
 
 
-def text(report: Report) -> str:
+def text(report: CharacterizationReport) -> str:
     """The whole summary; ends with a line break."""
     lines = [printable(report.source)]
     for found in report.tables:
@@ -54,12 +54,12 @@ def printable(name: str) -> str:
 def aligned(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """A table: the first column to the left, the others to the right, two blanks between; the last may be text."""
     cells = [list(head), *([printable(cell) for cell in row] for row in rows)]
-    widths = [max(len(row[place]) for row in cells) for place in range(len(head))]
+    widths = [max(len(row[index]) for row in cells) for index in range(len(head))]
     return [
         "  "
         + "  ".join(
-            cell.ljust(width) if place in (0, len(head) - 1) else cell.rjust(width)
-            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.ljust(width) if index in (0, len(head) - 1) else cell.rjust(width)
+            for index, (cell, width) in enumerate(zip(row, widths, strict=True))
         ).rstrip()
         for row in cells
     ]
@@ -181,8 +181,8 @@ def _packing(packing: Packing) -> list[str]:
     return lines + ([f"  and {len(flagged) - _MOST_LINES} more"] if len(flagged) > _MOST_LINES else [])
 
 
-def against(pair: PairCost) -> str:
-    """Why this pair is not believed."""
+def against(pair: MeasuredPairCost) -> str:
+    """The reasons why this pair is not believed, in a line."""
     return f"{printable(pair.job_a)} + {printable(pair.job_b)}: {printable('; '.join(pair.against))}"
 
 

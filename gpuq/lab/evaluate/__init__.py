@@ -1,6 +1,11 @@
-"""Are gpuq's forecasts any good on data we never saw? Refits without what is held out, and judges ours and the baselines.
+"""Are gpuq's forecasts good on data that it never saw? Refits without what is held out, and judges gpuq and the baselines on
+it.
 
-`figures` (what is counted), `answers` (what a method is), `baselines` (what to beat), `ours` (gpuq's own learning as such
-a method), `holdout` (what is held out), `judge` (runs them), `report` (table and JSON). `python -m gpuq.lab.evaluate`
-is what `gpuq model evaluate` starts.
+figures.py  what is computed                       baselines.py  simple methods to compare with
+answers.py  the interface of a method              ours.py       gpuq's own learning as such a method
+clean.py    makes tables consistent                judge.py      runs the methods
+holdout.py  what is held out                       report.py     table and JSON
+tables.py   tables in the form that learning takes
+
+`python -m gpuq.lab.evaluate` is what `gpuq model evaluate` becomes.
 """

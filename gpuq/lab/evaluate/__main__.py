@@ -1,6 +1,6 @@
-"""`python -m gpuq.lab.evaluate --singles FILE --pairs FILE`: what `gpuq model evaluate` starts. Needs no daemon and no home.
+"""`python -m gpuq.lab.evaluate --singles FILE --pairs FILE`: what `gpuq model evaluate` becomes. Needs no daemon and no home.
 
-Exit code 0 where something was judged, 2 where the files or options make no sense, 1 where a library is missing.
+Exit code 0 where something was judged, 2 where files or options make no sense.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from gpuq.lab.evaluate.report import evaluate, lines
 from gpuq.lab.measured import read_pairs, read_singles
 
 _REPORT = "Please report this; set GPUQ_DEBUG=1 for the traceback."
-_INSTALL = "Install gpuq with its `train` extra: pip install 'gpuq-daemon[train]'."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,9 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise BadInput(
                 "there is nothing to judge.", fix="Give --singles FILE, --pairs FILE, or both, with rows in them."
             )
-        told = evaluate(singles, pairs, asked.holdout)
-    except ImportError as error:
-        return _complain(Failure(f"{error.name or error} is not installed.", fix=_INSTALL))
+        result = evaluate(singles, pairs, asked.holdout)
     except GpuqError as error:
         return _complain(error)
     except KeyboardInterrupt:
@@ -43,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get("GPUQ_DEBUG"):
             raise
         return _complain(Failure(f"something unexpected went wrong ({type(error).__name__}: {error}).", fix=_REPORT))
-    text = msgspec.json.format(msgspec.json.encode(told)).decode() if asked.json else "\n".join(lines(told))
+    text = msgspec.json.format(msgspec.json.encode(result)).decode() if asked.json else "\n".join(lines(result))
     sys.stdout.write(text + "\n")
     return 0
 

@@ -1,7 +1,7 @@
-"""What every method, gpuq's own and each baseline, is asked and gives back: the seam the harness judges through.
+"""The interface of a method, gpuq's own or a baseline: what it is asked and what it returns.
 
-A method is a function from what was measured to a function from questions to answers. Arrays are as long as the
-questions; NaN is unknown.
+A method is a function from what was measured to a function from questions to answers. Arrays are as long as the questions; NaN
+is unknown.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpuq.lab.evaluate.figures import Flags, Numbers
-from gpuq.lab.measured import Single
+from gpuq.lab.measured import SingleMeasurement
 from gpuq.learn.bounds import conformal_rank
 
-# The budget the issue of sharing is judged under: the worse of the two may take 15% longer.
+# The slowdown budget under which decisions to share are judged: the default of admission.
 BUDGET = 1.15
 QUANTILE = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class Directed:
-    """One measured slowdown: that of `job` beside `beside`, each with what was measured of it alone."""
+    """One measured slowdown: of `job` beside `beside`, each with what was measured of it alone."""
 
-    job: Single
-    beside: Single
+    job: SingleMeasurement
+    beside: SingleMeasurement
     slowdown: float
 
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Values expected, and the bound that 95% stay under."""
+    """Expected values, and the bounds that 95% should stay under."""
 
     point: Numbers
     upper: Numbers
@@ -39,7 +39,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Slowdowns:
-    """Slowdowns expected, with their bounds; `risk` orders them from the least to the most, `admits` says under budget."""
+    """Expected slowdowns with their bounds. `risk` orders the pairs; `admits`: the method would let the pair share."""
 
     point: Numbers
     upper: Numbers
@@ -48,26 +48,26 @@ class Slowdowns:
 
     @classmethod
     def of(cls, point: Numbers, upper: Numbers, budget: float = BUDGET) -> Slowdowns:
-        """Of a method that orders and admits by the slowdown it expects."""
+        """The answer of a method that orders and admits by its expected slowdowns."""
         return cls(point, upper, point, point < budget)
 
 
-AnswerPairs = Callable[[Sequence[tuple[Single, Single]]], Slowdowns]
-AnswerSingles = Callable[[Sequence[Single]], Expected]
+AnswerPairs = Callable[[Sequence[tuple[SingleMeasurement, SingleMeasurement]]], Slowdowns]
+AnswerSingles = Callable[[Sequence[SingleMeasurement]], Expected]
 FitPairs = Callable[[Sequence[Directed]], AnswerPairs]
 # The target of each single that is known, in the singles' order.
-FitSingles = Callable[[Sequence[Single], Numbers], AnswerSingles]
+FitSingles = Callable[[Sequence[SingleMeasurement], Numbers], AnswerSingles]
 
 
 def unknown(count: int) -> Numbers:
-    """So many unknown values."""
+    """An array of unknown values."""
     return np.full(count, np.nan)
 
 
 def ratio_bound(expected: Numbers, measured: Numbers, quantile: float = QUANTILE) -> float:
-    """What to multiply an expected value with so that the next stays under it with that probability (split conformal).
+    """The factor on an expected value under which the next measured one stays with this probability (split conformal).
 
-    Where there are too few for that, the largest ratio; 1 where there are none.
+    The largest ratio where there are too few values for that, 1 where there are none.
     """
     fine = expected > 0
     ratios = np.sort(measured[fine] / expected[fine])

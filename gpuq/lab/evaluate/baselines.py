@@ -1,9 +1,8 @@
-"""What gpuq has to beat: simple methods, refitted on the same rows in the same run.
+"""The baselines: simple methods that gpuq has to beat, refitted on the same rows in the same run.
 
-Arrives: what was measured. Leaves: methods (see `answers`). Of pairs: the plain rule, one constant, a ridge additive in logs
-by row and column, a random forest over the solo profiles. Of singles: the mean, the family's mean, the same model
-interpolated in log batch. Their bounds are split conformal on their own left-out residuals. scikit-learn is imported where
-the forest is fitted.
+Of pairs: the rule on the sum of utilisations, one constant, a ridge regression additive in logs by row and column, a random
+forest over what was measured alone. Of singles: the mean, the family's mean, the same model interpolated in log batch size. All
+bounds are split conformal on left-out residuals.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ from gpuq.lab.evaluate.answers import (
     unknown,
 )
 from gpuq.lab.evaluate.figures import Numbers
-from gpuq.lab.measured import Single
+from gpuq.lab.measured import SingleMeasurement
 
-# Chosen so that the ridge gives the figures it is quoted with on Gavel's pairs: 5.8 and 11.5% with 20% of the pairs known.
+# Chosen so that the ridge reproduces its published figures on Gavel's pairs: 5.8 and 11.5% with 20% of the pairs known.
 RIDGE_PENALTY = 0.5
 _TREES = 100
 _WORD = re.compile(r"[^\W\d_]+")
 
 
 def rule(known: Sequence[Directed]) -> AnswerPairs:
-    """The plain rule: utilisations alone that sum to at most 100% do not slow each other down, else in proportion."""
+    """Slowdown 1 where the utilisations alone sum to at most 100%, else in proportion to the sum."""
     bound = 1.0
     if known:
         sums = _sums([(row.job, row.beside) for row in known])
@@ -44,7 +43,7 @@ def rule(known: Sequence[Directed]) -> AnswerPairs:
         there = ~np.isnan(sums)
         bound = ratio_bound(np.maximum(1.0, sums[there] / 100), measured[there])
 
-    def answer(questions: Sequence[tuple[Single, Single]]) -> Slowdowns:
+    def answer(questions: Sequence[tuple[SingleMeasurement, SingleMeasurement]]) -> Slowdowns:
         sums = _sums(questions)
         point = np.where(np.isnan(sums), np.nan, np.maximum(1.0, sums / 100))
         return Slowdowns(point, point * max(1.0, bound), sums, sums <= 100)
@@ -53,12 +52,12 @@ def rule(known: Sequence[Directed]) -> AnswerPairs:
 
 
 def constant(known: Sequence[Directed]) -> AnswerPairs:
-    """The median of all measured slowdowns, whoever it is."""
+    """The median of all measured slowdowns, for every pair."""
     measured = np.array([row.slowdown for row in known])
     point = float(np.median(measured)) if known else math.nan
     bound = ratio_bound(np.full(len(known), point), measured)
 
-    def answer(questions: Sequence[tuple[Single, Single]]) -> Slowdowns:
+    def answer(questions: Sequence[tuple[SingleMeasurement, SingleMeasurement]]) -> Slowdowns:
         points = np.full(len(questions), point)
         return Slowdowns.of(points, points * bound)
 
@@ -66,12 +65,12 @@ def constant(known: Sequence[Directed]) -> AnswerPairs:
 
 
 def ridge(known: Sequence[Directed], penalty: float = RIDGE_PENALTY) -> AnswerPairs:
-    """log slowdown = mean + what this job suffers + what that partner does, shrunk; a job never seen counts as average."""
+    """log slowdown = mean + effect of the job + effect of the partner, both shrunk; the effect of an unseen job is 0."""
     rows = {name: place for place, name in enumerate(sorted({row.job.job for row in known}))}
     columns = {name: place for place, name in enumerate(sorted({row.beside.job for row in known}), start=len(rows))}
     width = len(rows) + len(columns)
 
-    def design(pairs: Sequence[tuple[Single, Single]]) -> Numbers:
+    def design(pairs: Sequence[tuple[SingleMeasurement, SingleMeasurement]]) -> Numbers:
         matrix = np.zeros((len(pairs), width))
         for place, (job, beside) in enumerate(pairs):
             if job.job in rows:
@@ -85,12 +84,12 @@ def ridge(known: Sequence[Directed], penalty: float = RIDGE_PENALTY) -> AnswerPa
     mean = float(logs.mean()) if known else math.nan
     gram = matrix.T @ matrix + penalty * np.eye(width)
     weights = np.linalg.solve(gram, matrix.T @ (logs - mean))
-    # The residual of a row that the fit did not see: the ridge's own, over 1 - its leverage.
+    # The residual of a row if the fit had not seen it: the ridge's own residual / (1 - leverage).
     leverage = np.einsum("ij,ji->i", matrix, np.linalg.solve(gram, matrix.T))
     left_out = (logs - mean - matrix @ weights) / np.maximum(1e-6, 1 - leverage)
     bound = ratio_bound(np.ones(len(known)), np.exp(left_out))
 
-    def answer(questions: Sequence[tuple[Single, Single]]) -> Slowdowns:
+    def answer(questions: Sequence[tuple[SingleMeasurement, SingleMeasurement]]) -> Slowdowns:
         point = np.exp(mean + design(questions) @ weights)
         return Slowdowns.of(point, point * bound)
 
@@ -111,7 +110,7 @@ def forest(known: Sequence[Directed]) -> AnswerPairs:
     seen = model.oob_prediction_ if len(known) >= 20 else np.full(len(known), logs.mean())
     bound = ratio_bound(np.exp(seen), np.exp(logs))
 
-    def answer(questions: Sequence[tuple[Single, Single]]) -> Slowdowns:
+    def answer(questions: Sequence[tuple[SingleMeasurement, SingleMeasurement]]) -> Slowdowns:
         if not questions:
             return Slowdowns.of(unknown(0), unknown(0))
         asked = _profiles(questions)[:, some]
@@ -122,35 +121,35 @@ def forest(known: Sequence[Directed]) -> AnswerPairs:
     return answer
 
 
-def global_mean(known: Sequence[Single], measured: Numbers) -> AnswerSingles:
-    """The mean of all."""
+def global_mean(known: Sequence[SingleMeasurement], measured: Numbers) -> AnswerSingles:
+    """The mean over all singles."""
     mean = float(measured.mean()) if len(known) else math.nan
     bound = ratio_bound(np.full(len(known), mean), measured)
 
-    def answer(questions: Sequence[Single]) -> Expected:
+    def answer(questions: Sequence[SingleMeasurement]) -> Expected:
         return Expected(np.full(len(questions), mean), np.full(len(questions), mean * bound))
 
     return answer
 
 
 def family_mean(
-    known: Sequence[Single], measured: Numbers, family: Callable[[Single], str] | None = None
+    known: Sequence[SingleMeasurement], measured: Numbers, family: Callable[[SingleMeasurement], str] | None = None
 ) -> AnswerSingles:
-    """The mean of the family, or of all where no other of the family was measured."""
+    """The family's mean, or that of all where no other of the family was measured."""
     of = family or family_of
     groups = _grouped(known, measured, of)
     return _grouped_mean(known, measured, lambda single: groups.get(of(single), ()))
 
 
 def same_model(
-    known: Sequence[Single], measured: Numbers, family: Callable[[Single], str] | None = None
+    known: Sequence[SingleMeasurement], measured: Numbers, family: Callable[[SingleMeasurement], str] | None = None
 ) -> AnswerSingles:
-    """The same model's values, linear between log batch sizes and beyond the two outermost; else the family's mean."""
+    """The same model's values, interpolated and extrapolated linearly in log batch size; else the family's mean."""
     of = family or family_of
     models = _grouped(known, measured, lambda single: single.model)
     elsewhere = family_mean(known, measured, of)
 
-    def point(single: Single, leave_out: int | None = None) -> float:
+    def point(single: SingleMeasurement, leave_out: int | None = None) -> float:
         own = [(x, y) for place, x, y in models.get(single.model, ()) if place != leave_out]
         return _interpolated(_log_batch(single), own)
 
@@ -158,10 +157,10 @@ def same_model(
     fine = ~np.isnan(left_out)
     bound = ratio_bound(left_out[fine], measured[fine])
 
-    def answer(questions: Sequence[Single]) -> Expected:
+    def answer(questions: Sequence[SingleMeasurement]) -> Expected:
         other = elsewhere(questions)
         own = np.array([point(single) for single in questions])
-        own = np.maximum(own, 0.0)  # a line may leave the range that makes sense; NaN stays NaN
+        own = np.maximum(own, 0.0)  # an extrapolated line may go below 0; NaN stays NaN
         return Expected(
             np.where(np.isnan(own), other.point, own), np.where(np.isnan(own), other.upper, own * max(1.0, bound))
         )
@@ -177,8 +176,8 @@ SINGLE_BASELINES: Mapping[str, FitSingles] = {
 }
 
 
-def family_of(single: Single) -> str:
-    """What the table says, else the first word of the model's name: `resnet` of `ResNet-50`."""
+def family_of(single: SingleMeasurement) -> str:
+    """The table's family, else the first word of the model's name: `resnet` of `ResNet-50`."""
     if single.family is not None:
         return single.family
     found = _WORD.search(single.model)
@@ -189,9 +188,9 @@ Measured = tuple[int, float | None, float]
 
 
 def _grouped(
-    known: Sequence[Single], measured: Numbers, of: Callable[[Single], str]
+    known: Sequence[SingleMeasurement], measured: Numbers, of: Callable[[SingleMeasurement], str]
 ) -> dict[str, list[tuple[int, float | None, float]]]:
-    """Group -> (place, log batch, value) of its members."""
+    """Group -> (index, log batch, value) of its members."""
     groups: dict[str, list[Measured]] = defaultdict(list)
     for place, (single, value) in enumerate(zip(known, measured, strict=True)):
         groups[of(single)].append((place, _log_batch(single), float(value)))
@@ -199,18 +198,18 @@ def _grouped(
 
 
 def _grouped_mean(
-    known: Sequence[Single], measured: Numbers, members: Callable[[Single], Sequence[Measured]]
+    known: Sequence[SingleMeasurement], measured: Numbers, members: Callable[[SingleMeasurement], Sequence[Measured]]
 ) -> AnswerSingles:
-    everybody = float(measured.mean()) if len(known) else math.nan
+    overall = float(measured.mean()) if len(known) else math.nan
 
-    def point(single: Single, leave_out: int | None = None) -> float:
+    def point(single: SingleMeasurement, leave_out: int | None = None) -> float:
         values = [value for place, _, value in members(single) if place != leave_out]
-        return math.fsum(values) / len(values) if values else everybody
+        return math.fsum(values) / len(values) if values else overall
 
     left_out = np.array([point(single, place) for place, single in enumerate(known)])
     bound = ratio_bound(left_out, measured)
 
-    def answer(questions: Sequence[Single]) -> Expected:
+    def answer(questions: Sequence[SingleMeasurement]) -> Expected:
         points = np.array([point(single) for single in questions])
         return Expected(points, points * max(1.0, bound))
 
@@ -239,20 +238,20 @@ def _one_per_batch(own: Sequence[tuple[float | None, float]]) -> list[tuple[floa
     return [(x, math.fsum(ys) / len(ys)) for x, ys in sorted(values.items())]
 
 
-def _log_batch(single: Single) -> float | None:
+def _log_batch(single: SingleMeasurement) -> float | None:
     return math.log2(single.batch_size) if single.batch_size else None
 
 
-def _sums(pairs: Sequence[tuple[Single, Single]]) -> Numbers:
-    """The utilisations alone, added up, percent."""
+def _sums(pairs: Sequence[tuple[SingleMeasurement, SingleMeasurement]]) -> Numbers:
+    """The sum of the utilisations alone, percent."""
     return np.array([_or_nan(a.utilization_pct) + _or_nan(b.utilization_pct) for a, b in pairs], dtype=float)
 
 
-def _profiles(pairs: Sequence[tuple[Single, Single]]) -> Numbers:
+def _profiles(pairs: Sequence[tuple[SingleMeasurement, SingleMeasurement]]) -> Numbers:
     return np.array([[*_profile(job), *_profile(beside)] for job, beside in pairs], dtype=float).reshape(len(pairs), 8)
 
 
-def _profile(single: Single) -> tuple[float, float, float, float]:
+def _profile(single: SingleMeasurement) -> tuple[float, float, float, float]:
     return (
         _or_nan(single.utilization_pct),
         _or_nan(single.memory_utilization_pct),

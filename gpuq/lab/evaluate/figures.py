@@ -1,7 +1,7 @@
 """The figures that forecasts are judged by, as plain functions of arrays.
 
-Arrives: what was foretold and what was measured, equally long, without unknown values. Leaves: one figure; None where there
-is nothing to judge, or where it is not defined. Ignores where the values come from.
+Expected and measured values are equally long and have no unknown ones. A figure is None where there is nothing to judge, or
+where it is not defined.
 """
 
 from __future__ import annotations
@@ -39,28 +39,28 @@ def auc(score: Numbers, good: Flags) -> float | None:
 
 
 def precision(admitted: Flags, good: Flags) -> float | None:
-    """How many of the admitted were good. None where nothing was admitted."""
+    """The share of the admitted that were good. None where nothing was admitted."""
     return _mean(good[admitted].astype(float))
 
 
 def recall(admitted: Flags, good: Flags) -> float | None:
-    """How many of the good were admitted. None where none was good."""
+    """The share of the good that were admitted. None where none was good."""
     return _mean(admitted[good].astype(float))
 
 
 def coverage_pct(upper: Numbers, measured: Numbers) -> float | None:
-    """How many stayed at or under their bound, in percent."""
+    """Percent that stayed at or under their bound."""
     return _mean(100.0 * (measured <= upper))
 
 
 def overshoot(upper: Numbers, measured: Numbers) -> float | None:
-    """The mean of bound / measured: what a bound costs where it holds. Measured values of 0 are left out."""
+    """The mean of bound / measured: how much room the bounds waste. Measured values of 0 are left out."""
     above = measured > 0
     return _mean(upper[above] / measured[above])
 
 
 def far_below_pct(expected: Numbers, measured: Numbers, by: float = 0.1) -> float | None:
-    """How many were measured at more than expected by over `by` of the measured, in percent."""
+    """Percent whose expected value was below the measured one by more than `by` of the measured one."""
     return _mean(100.0 * (expected < measured * (1 - by)))
 
 

@@ -1,8 +1,6 @@
-"""What is held out: by model, by pair, or by time. What is known never shares a model, a pair, or a time with what is asked.
+"""What is held out: by model, by pair, or by time, so that no test row shares its model, pair or time with a training row.
 
-Arrives: a table, and a seed. Leaves: splits of its pairs and of its singles, and a sentence that says how. What a job needs
-alone is known when its pairs are asked: gpuq runs a job alone before it lets it share.
-Raises `BadInput` where times are wanted and not there.
+What a job needs alone is known when its pairs are asked about, since gpuq runs a job alone before it lets it share.
 """
 
 from __future__ import annotations
@@ -15,13 +13,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from gpuq.errors import BadInput
-from gpuq.lab.evaluate.tidy import Measurement, Table, work
-from gpuq.lab.measured import Single
+from gpuq.lab.evaluate.clean import CleanTables, JoinedPair, work
+from gpuq.lab.measured import SingleMeasurement
 
 WAYS = ("model", "pair", "time")
 SEED = 0
 PAIR_FOLDS = 5
-# Beyond so many models (or jobs) several are held out at once, so that a large table takes no hour.
+# With more models (or jobs) several are held out at once, so that a large table does not take an hour.
 MOST_FOLDS = 24
 
 _DRAWS = 3
@@ -34,23 +32,23 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class PairSplit:
-    """Pairs to learn from, and pairs to foretell."""
+    """Pairs to learn from, and pairs to predict."""
 
-    known: tuple[Measurement, ...]
-    asked: tuple[Measurement, ...]
+    known: tuple[JoinedPair, ...]
+    asked: tuple[JoinedPair, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SingleSplit:
-    """Singles to learn from, and singles to foretell."""
+    """Singles to learn from, and singles to predict."""
 
-    known: tuple[Single, ...]
-    asked: tuple[Single, ...]
+    known: tuple[SingleMeasurement, ...]
+    asked: tuple[SingleMeasurement, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Holdout:
-    """All splits of one way, and how in words."""
+    """All splits of one of `WAYS`, and a description."""
 
     way: str
     how: str
@@ -58,12 +56,12 @@ class Holdout:
     singles: tuple[SingleSplit, ...]
 
 
-def hold_out(table: Table, way: str, seed: int = SEED) -> Holdout:
-    """The splits of one of `WAYS`."""
+def hold_out(table: CleanTables, way: str, seed: int = SEED) -> Holdout:
+    """The splits of one of `WAYS`. Raises BadInput where times are wanted and there are none."""
     return {"model": by_model, "pair": by_pair, "time": by_time}[way](table, seed)
 
 
-def by_model(table: Table, seed: int = SEED) -> Holdout:
+def by_model(table: CleanTables, seed: int = SEED) -> Holdout:
     """Each model in turn: every single and every pair that involves it."""
     models = sorted(
         {single.model for single in table.singles} | {model for pair in table.pairs for model in pair.models}
@@ -80,7 +78,7 @@ def by_model(table: Table, seed: int = SEED) -> Holdout:
     )
 
 
-def by_pair(table: Table, seed: int = SEED) -> Holdout:
+def by_pair(table: CleanTables, seed: int = SEED) -> Holdout:
     """A fifth of the pairs in turn, both directions and all repeats together; of singles one job in turn."""
     pairs = _folds(sorted({pair.key for pair in table.pairs}, key=str), PAIR_FOLDS, seed)
     works = _folds(sorted({work(single) for single in table.singles}, key=str), 2 * MOST_FOLDS, seed)
@@ -93,7 +91,7 @@ def by_pair(table: Table, seed: int = SEED) -> Holdout:
     )
 
 
-def by_time(table: Table, seed: int = SEED) -> Holdout:
+def by_time(table: CleanTables, seed: int = SEED) -> Holdout:
     """The later half from the earlier half. Raises BadInput where times are not there, or all the same."""
     del seed  # nothing is drawn
     pairs_cut = _middle_time([pair.measured_at for pair in table.pairs], "pairs")
@@ -102,13 +100,13 @@ def by_time(table: Table, seed: int = SEED) -> Holdout:
     singles = tuple(single for single in table.singles if single.measured_at is not None)
     return Holdout(
         "time",
-        "the later half by measured_at, foretold from the earlier half",
+        "the later half by measured_at, predicted from the earlier half",
         () if pairs_cut is None else (_split_pairs(pairs, [_at(pair) >= pairs_cut for pair in pairs]),),
         () if singles_cut is None else (_split_singles(singles, [_at(single) >= singles_cut for single in singles]),),
     )
 
 
-def few_pairs(table: Table, seed: int = SEED) -> Holdout:
+def few_pairs(table: CleanTables, seed: int = SEED) -> Holdout:
     """A fifth of the pairs known, the rest asked; several draws."""
     keys = sorted({pair.key for pair in table.pairs}, key=str)
     folds = (
@@ -118,8 +116,8 @@ def few_pairs(table: Table, seed: int = SEED) -> Holdout:
     return Holdout("pair", f"with 20% of the pairs known ({_DRAWS} draws)", splits, ())
 
 
-def few_of_a_job(table: Table, seed: int = SEED, count: int = 3) -> Holdout:
-    """One job held out but for a few of its pairs: for each job with more than those, or so many of them drawn."""
+def few_of_a_job(table: CleanTables, seed: int = SEED, count: int = 3) -> Holdout:
+    """One job held out but for `count` of its pairs: each job with more pairs than that, or a sample of such jobs."""
     draw = random.Random(seed)  # noqa: S311  a reproducible draw, no secret
     own: dict[tuple[str, str | None, str], set[_PairKey]] = defaultdict(set)
     for pair in table.pairs:
@@ -134,12 +132,12 @@ def few_of_a_job(table: Table, seed: int = SEED, count: int = 3) -> Holdout:
     return Holdout("pair", how, tuple(splits), ())
 
 
-def _at(row: Measurement | Single) -> float:
+def _at(row: JoinedPair | SingleMeasurement) -> float:
     return -math.inf if row.measured_at is None else row.measured_at
 
 
 def _middle_time(times: Sequence[float | None], rows: str) -> float | None:
-    """Where the later half begins; what was measured at one moment stays together. None where there are no rows."""
+    """The time at which the later half begins; rows of one time stay together. None where there are no rows."""
     if not times:
         return None
     known = sorted(time for time in times if time is not None)
@@ -153,18 +151,18 @@ def _middle_time(times: Sequence[float | None], rows: str) -> float | None:
 
 
 def _folds(keys: Sequence[Key], most: int, seed: int) -> list[frozenset[Key]]:
-    """The keys dealt to at most so many folds, one each where they are few."""
+    """The keys dealt at random to at most `most` folds; one key each where they are few."""
     dealt = list(keys)
     random.Random(seed).shuffle(dealt)  # noqa: S311  a reproducible draw, no secret
     count = min(most, len(dealt))
     return [frozenset(dealt[start::count]) for start in range(count)]
 
 
-def _split_pairs(pairs: Sequence[Measurement], held: Sequence[bool]) -> PairSplit:
+def _split_pairs(pairs: Sequence[JoinedPair], held: Sequence[bool]) -> PairSplit:
     return PairSplit(*_parted(pairs, held))
 
 
-def _split_singles(singles: Sequence[Single], held: Sequence[bool]) -> SingleSplit:
+def _split_singles(singles: Sequence[SingleMeasurement], held: Sequence[bool]) -> SingleSplit:
     return SingleSplit(*_parted(singles, held))
 
 

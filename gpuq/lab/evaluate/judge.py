@@ -1,7 +1,7 @@
-"""Judges methods on what was held out from them: ours and every baseline, on the same rows, by the same figures.
+"""Judges methods on what was held out from them: gpuq and every baseline on the same rows, by the same figures.
 
-Arrives: a table, what is held out, methods. Leaves: figures per method, over all rows and per type of device and sharing mode,
-which are never mixed. A method that has no answer to a question is not judged on it; `n` says how many it was judged on.
+Figures are given over all rows, and by device type and sharing mode, which are never mixed in learning. A method is not judged
+on questions to which it has no answer; `n` says how many it answered.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 
 from gpuq.lab.evaluate import figures
 from gpuq.lab.evaluate.answers import BUDGET, Directed, FitPairs, FitSingles, Slowdowns
+from gpuq.lab.evaluate.clean import JoinedPair, combined, combined_pairs
 from gpuq.lab.evaluate.figures import Flags, Numbers
 from gpuq.lab.evaluate.holdout import PairSplit, SingleSplit
-from gpuq.lab.evaluate.tidy import Measurement, combined, combined_pairs
-from gpuq.lab.measured import Single
+from gpuq.lab.measured import SingleMeasurement
 
 Group = tuple[str, str | None]
 TARGETS = ("utilization", "memory")
@@ -25,7 +25,7 @@ TARGETS = ("utilization", "memory")
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One way to foretell: slowdowns of pairs, peaks of singles, or both. None: it has no say on that."""
+    """A method to predict slowdowns of pairs, peaks of singles, or both; None for what it does not predict."""
 
     name: str
     pairs: FitPairs | None = None
@@ -33,14 +33,15 @@ class Method:
     memory: FitSingles | None = None
 
     def peaks(self, target: str) -> FitSingles | None:
-        """How it foretells one of `TARGETS`."""
+        """How it predicts one of `TARGETS`."""
         return self.utilization if target == "utilization" else self.memory
 
 
 @dataclass(frozen=True, slots=True)
 class SlowdownFigures:
-    """`n` directed slowdowns; error, coverage and overshoot are over those. `pairs` with both slowdowns known; auc, precision
-    and recall are of the worse of the two under the budget, `directed_auc` of each one. None where it cannot be said.
+    """Error, coverage and overshoot are over `n` directed slowdowns. Auc, precision and recall are over `pairs` with both
+    slowdowns known, of which the worse is under the budget or not; `directed_auc` is over each slowdown. None where not
+    defined.
     """
 
     n: int
@@ -56,8 +57,8 @@ class SlowdownFigures:
 
 @dataclass(frozen=True, slots=True)
 class PeakFigures:
-    """`n` jobs. The error is in points for utilisation and in percent for memory; `far_below_pct` of them needed over 10%
-    more than was expected. None where it cannot be said.
+    """Over `n` jobs. The error is in points for utilisation and in percent for memory; `far_below_pct` percent of the jobs
+    needed over 10% more than expected. None where not defined.
     """
 
     n: int
@@ -89,15 +90,15 @@ def judge_pairs(
         group: np.array([found == group for found in asked.groups]) for group in sorted(set(asked.groups), key=str)
     }
     everywhere = np.ones(len(measured), dtype=bool)
-    told = {name: _joined(parts) for name, parts in asked.answers.items()}
+    answers = {name: _joined(parts) for name, parts in asked.answers.items()}
     return {
-        group: {name: slowdown_figures(_part(answer, place), measured[place]) for name, answer in told.items()}
+        group: {name: slowdown_figures(_part(answer, place), measured[place]) for name, answer in answers.items()}
         for group, place in [(None, everywhere), *places.items()]
     }
 
 
 def judge_singles(splits: Sequence[SingleSplit], methods: Sequence[Method], target: str) -> dict[str, PeakFigures]:
-    """Method -> figures, for one of `TARGETS`. Types of devices are learned apart and counted together."""
+    """Method -> figures, for one of `TARGETS`. Methods are fitted per device type and judged over all of them."""
     measured: list[float] = []
     points: dict[str, list[Numbers]] = defaultdict(list)
     uppers: dict[str, list[Numbers]] = defaultdict(list)
@@ -141,7 +142,7 @@ def slowdown_figures(answer: Slowdowns, measured: Numbers) -> SlowdownFigures:
 
 
 def peak_figures(point: Numbers, upper: Numbers, measured: Numbers, target: str) -> PeakFigures:
-    """The figures of one target. A utilisation is at most 100%, whoever foretells it."""
+    """The figures of one target. Predicted utilisations are clipped to 0 to 100%."""
     if target == "utilization":
         point, upper = np.clip(point, 0, 100), np.clip(upper, 0, 100)
     there = ~np.isnan(point)
@@ -156,26 +157,26 @@ def peak_figures(point: Numbers, upper: Numbers, measured: Numbers, target: str)
     )
 
 
-def before_it_runs(single: Single) -> Single:
-    """What is known of a job that never ran: nothing measured."""
-    return Single(single.device_type, single.job, single.model, single.batch_size, family=single.family)
+def before_it_runs(single: SingleMeasurement) -> SingleMeasurement:
+    """What is known of a job before it runs: nothing measured."""
+    return SingleMeasurement(single.device_type, single.job, single.model, single.batch_size, family=single.family)
 
 
-def _groups(split: PairSplit) -> Iterator[tuple[Group, list[Measurement], list[Measurement]]]:
-    known: Mapping[Group, list[Measurement]] = _grouped(split.known)
+def _groups(split: PairSplit) -> Iterator[tuple[Group, list[JoinedPair], list[JoinedPair]]]:
+    known: Mapping[Group, list[JoinedPair]] = _grouped(split.known)
     for group, asked in _grouped(split.asked).items():
         yield group, combined_pairs(known.get(group, ())), combined_pairs(asked)
 
 
-def _grouped(pairs: Sequence[Measurement]) -> dict[Group, list[Measurement]]:
-    groups: dict[Group, list[Measurement]] = defaultdict(list)
+def _grouped(pairs: Sequence[JoinedPair]) -> dict[Group, list[JoinedPair]]:
+    groups: dict[Group, list[JoinedPair]] = defaultdict(list)
     for pair in pairs:
         groups[pair.group].append(pair)
     return groups
 
 
 def _ask(
-    asked: _Asked, group: Group, known: Sequence[Measurement], pairs: Sequence[Measurement], methods: Sequence[Method]
+    asked: _Asked, group: Group, known: Sequence[JoinedPair], pairs: Sequence[JoinedPair], methods: Sequence[Method]
 ) -> None:
     evidence: list[Directed] = [row for pair in known for row in pair.directed()]
     questions = [question for pair in pairs for question in ((pair.a, pair.b), (pair.b, pair.a))]
@@ -187,8 +188,8 @@ def _ask(
             asked.answers[method.name].append(method.pairs(evidence)(questions))
 
 
-def _by_device(split: SingleSplit, target: str) -> Iterator[tuple[list[Single], list[Single]]]:
-    def of(rows: Sequence[Single], device_type: str) -> list[Single]:
+def _by_device(split: SingleSplit, target: str) -> Iterator[tuple[list[SingleMeasurement], list[SingleMeasurement]]]:
+    def of(rows: Sequence[SingleMeasurement], device_type: str) -> list[SingleMeasurement]:
         here = [row for row in rows if row.device_type == device_type]
         return [row for row in combined(here) if _measured(row, target) is not None]
 
@@ -198,11 +199,11 @@ def _by_device(split: SingleSplit, target: str) -> Iterator[tuple[list[Single], 
             yield of(split.known, device_type), asked
 
 
-def _measured(single: Single, target: str) -> float | None:
+def _measured(single: SingleMeasurement, target: str) -> float | None:
     return single.utilization_pct if target == "utilization" else single.peak_memory_mib
 
 
-def _target(single: Single, target: str) -> float:
+def _target(single: SingleMeasurement, target: str) -> float:
     found = _measured(single, target)
     assert found is not None
     return found

@@ -1,8 +1,8 @@
 """gpuq's own learning as one of the methods that are judged: the code that trains and serves, refitted.
 
-Arrives: what was measured. Leaves: what a served forecast would hold: slowdowns from `interference`, peaks from the
-`Predictor` with a model that `train.fit` made; and what `core.admit` would make of it. A single stands for a finished
-attempt of `FAMILY.py --model MODEL --batch-size SIZE`, described as a submission is.
+Slowdowns come from `learn.interference`, peaks from the `Predictor` with a model that `training.train.fit` makes, decisions to
+share from `core.scheduling.admit`. A single stands for a finished attempt of `FAMILY.py --model MODEL --batch-size SIZE`,
+described as a submission is.
 """
 
 from __future__ import annotations
@@ -33,17 +33,18 @@ from gpuq.lab.evaluate.answers import (
 )
 from gpuq.lab.evaluate.figures import Numbers
 from gpuq.lab.evaluate.judge import Method
-from gpuq.lab.measured import Single
+from gpuq.lab.evaluate.tables import profile_of
+from gpuq.lab.measured import SingleMeasurement
 from gpuq.learn.features.kind import describe
 from gpuq.learn.history.history import History, Outcome
-from gpuq.learn.interference import Profile, profile_of
+from gpuq.learn.interference import Profile
 from gpuq.learn.interference.fit import fit
 from gpuq.learn.serving.predictor import Predictor
 from gpuq.learn.training import train
 from gpuq.settings import Learning
 from gpuq.submission import Submission
 
-# By how many of the two were measured beside others, as `interference.pair` says it.
+# The evidence of a pair by how many of the two were measured beside others, as in `interference.pair`.
 EVIDENCE = (RULE, PARTLY, LEARNED)
 _MIB = 2**20
 _OWNER = "evaluate"
@@ -52,14 +53,14 @@ _LONGEST = 80
 
 
 def slowdowns(known: Sequence[Directed]) -> AnswerPairs:
-    """Slowdowns by `interference`, fitted to these."""
+    """Slowdowns by `learn.interference`, fitted to the known ones."""
     measured: dict[tuple[str, str], list[float]] = defaultdict(list)
     for row in known:
         measured[row.job.job, row.beside.job].append(row.slowdown)
     profiles = {single.job: profile_of(single) for row in known for single in (row.job, row.beside)}
     learned = fit(profiles, measured, QUANTILE)
 
-    def answer(questions: Sequence[tuple[Single, Single]]) -> Slowdowns:
+    def answer(questions: Sequence[tuple[SingleMeasurement, SingleMeasurement]]) -> Slowdowns:
         if learned is None or not questions:
             return Slowdowns.of(unknown(len(questions)), unknown(len(questions)))
         ones, besides = ([profile_of(question[side]) for question in questions] for side in (0, 1))
@@ -70,14 +71,14 @@ def slowdowns(known: Sequence[Directed]) -> AnswerPairs:
             PairCost(KindId(beside.kind), a, a_upper, b, b_upper, evidence=EVIDENCE[learned.known(one, beside)])
             for one, beside, (a, a_upper, b, b_upper) in zip(ones, besides, numbers, strict=True)
         ]
-        told = zip(ones, besides, costs, strict=True)
-        return Slowdowns(point, upper, point, np.array([_admits(one, beside, cost) for one, beside, cost in told]))
+        rows = zip(ones, besides, costs, strict=True)
+        return Slowdowns(point, upper, point, np.array([_admits(one, beside, cost) for one, beside, cost in rows]))
 
     return answer
 
 
 def _admits(newcomer: Profile, resident: Profile, cost: PairCost) -> bool:
-    """What `core.admit` says on a device with memory to spare. A job of unknown utilisation counts as one that fills it."""
+    """Whether `admit` lets the two share a device with enough memory. A job of unknown utilisation counts as 100%."""
     mine, theirs = (
         Forecast(100.0 if found.utilization_pct is None else found.utilization_pct, 1, 1, pairs=pairs)
         for found, pairs in ((newcomer, (cost,)), (resident, ()))
@@ -90,14 +91,15 @@ def _admits(newcomer: Profile, resident: Profile, cost: PairCost) -> bool:
 
 
 def peaks(of: Callable[[Forecast], tuple[float | None, float | None]], unit: float) -> FitSingles:
-    """One target of the served forecast of a kind without runs: (expected, bound), and how many of its units make one of the
-    table's."""
+    """One target of the served forecast of a kind without runs. `of` takes (expected, bound) from a forecast; both are divided
+    by `unit` to get the table's unit.
+    """
 
-    def fit_target(known: Sequence[Single], measured: Numbers) -> AnswerSingles:
-        del measured  # the singles hold it
+    def fit_target(known: Sequence[SingleMeasurement], measured: Numbers) -> AnswerSingles:
+        del measured  # the singles have it
         predictor = _predictor(tuple(known))
 
-        def answer(questions: Sequence[Single]) -> Expected:
+        def answer(questions: Sequence[SingleMeasurement]) -> Expected:
             found = [of(_forecast(predictor, single)) for single in questions]
             pairs = np.array(found, dtype=np.float64).reshape(len(questions), 2)
             return Expected(pairs[:, 0] / unit, pairs[:, 1] / unit)
@@ -108,18 +110,18 @@ def peaks(of: Callable[[Forecast], tuple[float | None, float | None]], unit: flo
 
 
 @lru_cache(maxsize=64)
-def _predictor(known: tuple[Single, ...]) -> Predictor:
-    """What is trained on these singles, with no history beside the model: what is asked is of kinds without runs."""
+def _predictor(known: tuple[SingleMeasurement, ...]) -> Predictor:
+    """A predictor trained on these singles, without history: the questions are about kinds without runs."""
     learning = Learning(quantile=QUANTILE)
     return Predictor(History(), train.fit([_outcome(single) for single in known], learning), learning)
 
 
-def _forecast(predictor: Predictor, single: Single) -> Forecast:
+def _forecast(predictor: Predictor, single: SingleMeasurement) -> Forecast:
     kind, _, features = describe(_submission(single), _OWNER)
     return predictor.forecast_for(kind, features, single.device_type)
 
 
-def _outcome(single: Single) -> Outcome:
+def _outcome(single: SingleMeasurement) -> Outcome:
     kind, signature, features = describe(_submission(single), _OWNER)
     memory = single.peak_memory_mib
     return Outcome(
@@ -140,9 +142,9 @@ def _outcome(single: Single) -> Outcome:
     )
 
 
-def _submission(single: Single) -> Submission:
+def _submission(single: SingleMeasurement) -> Submission:
     size = [] if single.batch_size is None else ["--batch-size", f"{single.batch_size:g}"]
-    # As a person would have to write it on a command line.
+    # Characters that a command line could not contain are replaced.
     model = _ODD.sub("_", single.model).strip("-_.") or "model"
     script = f"{_ODD.sub('_', single.family or 'train')}.py"
     return Submission(
@@ -153,6 +155,6 @@ def _submission(single: Single) -> Submission:
 OURS = Method(
     "gpuq",
     pairs=slowdowns,
-    utilization=peaks(lambda told: (told.expected_utilization_pct, told.peak_utilization_pct), 1.0),
-    memory=peaks(lambda told: (told.peak_memory_bytes, told.upper_memory_bytes), float(_MIB)),
+    utilization=peaks(lambda one: (one.expected_utilization_pct, one.peak_utilization_pct), 1.0),
+    memory=peaks(lambda one: (one.peak_memory_bytes, one.upper_memory_bytes), float(_MIB)),
 )

@@ -1,7 +1,6 @@
-"""What the judging found, for programs and for people: one plain dictionary, and the table and verdict made from it.
+"""The result of an evaluation: one plain dictionary for programs, and the table and verdict made from it for people.
 
-Arrives: tables as read, and what to hold out. Leaves: a dictionary of plain values (docs/learning.md lists its keys), and lines
-of text. Unknown is None in the one and `-` in the other.
+docs/learning.md lists the dictionary's keys. Unknown is None there and `-` in the table.
 """
 
 from __future__ import annotations
@@ -11,11 +10,11 @@ from dataclasses import asdict
 from typing import Any
 
 from gpuq.lab.evaluate.baselines import PAIR_BASELINES, SINGLE_BASELINES
+from gpuq.lab.evaluate.clean import CleanTables, clean
 from gpuq.lab.evaluate.holdout import SEED, few_of_a_job, few_pairs, hold_out
 from gpuq.lab.evaluate.judge import TARGETS, Method, PeakFigures, SlowdownFigures, judge_pairs, judge_singles
 from gpuq.lab.evaluate.ours import OURS
-from gpuq.lab.evaluate.tidy import Table, tidy
-from gpuq.lab.measured import Pair, Single
+from gpuq.lab.measured import PairMeasurement, SingleMeasurement
 
 Plain = dict[str, Any]
 BASELINES: tuple[Method, ...] = (
@@ -45,25 +44,25 @@ TITLES = {
     "utilization": "peak utilisation (error in points)",
     "memory": "peak memory (error in %)",
 }
-# What the verdict weighs; precision without recall says nothing, and the reverse.
+# The figures of the verdict. Precision and recall are left out: each alone says nothing.
 _WEIGHED = (("slowdown", "error_pct"), ("slowdown", "auc"), ("utilization", "error"), ("memory", "error"))
-# Figures that differ by less are level: a repeat of one measurement differs by more.
+# Figures within this share of each other count as equal: a repeated measurement differs by more.
 _LEVEL = 0.01
 
 
 def evaluate(
-    singles: Sequence[Single],
-    pairs: Sequence[Pair],
+    singles: Sequence[SingleMeasurement],
+    pairs: Sequence[PairMeasurement],
     way: str,
     methods: Sequence[Method] = (OURS, *BASELINES),
     seed: int = SEED,
 ) -> Plain:
     """Refit without what is held out and judge. The first method is ours. Raises BadInput where `way` lacks its column."""
-    table = tidy(singles, pairs)
+    table = clean(singles, pairs)
     held = hold_out(table, way, seed)
     by_group = judge_pairs(held.pairs, methods)
     peaks = {target: judge_singles(held.singles, methods, target) for target in TARGETS}
-    told: Plain = {
+    result: Plain = {
         "holdout": {"by": way, "how": held.how, "seed": seed},
         "singles": len(table.singles),
         "pairs": len(table.pairs),
@@ -72,23 +71,23 @@ def evaluate(
         "sparse": list(_sparse(methods, table, seed)) if way == "pair" else [],
         "notes": [*table.notes, *_not_judged(table, by_group.get(None, {}))],
     }
-    return {**told, "verdict": verdict(told)}
+    return {**result, "verdict": verdict(result)}
 
 
-def verdict(told: Plain) -> str:
-    """One sentence: in which figures ours is best, level with the best, or behind, and behind what.
+def verdict(result: Plain) -> str:
+    """One sentence: in which figures gpuq is best, level with the best, or behind, and behind which baseline.
 
-    A baseline with an answer to less than half of the questions that ours answered is no comparison.
+    A baseline that answered less than half of the questions that gpuq answered is not compared.
     """
     best, behind = [], []
     judged = 0
     for part, figure in _WEIGHED:
         more = (SLOWDOWN if part == "slowdown" else PEAKS)[figure][1]
-        own = told[part][figure]
+        own = result[part][figure]
         others = {
             name: found[part][figure]
-            for name, found in told["baselines"].items()
-            if found[part][figure] is not None and 2 * found[part]["n"] >= told[part]["n"]
+            for name, found in result["baselines"].items()
+            if found[part][figure] is not None and 2 * found[part]["n"] >= result[part]["n"]
         }
         if own is None or not others:
             continue
@@ -105,22 +104,22 @@ def verdict(told: Plain) -> str:
     return f"{text}; behind in {'; '.join(behind)}." if behind else f"{text} ({', '.join(best)})."
 
 
-def lines(told: Plain) -> list[str]:
-    """The same for people."""
+def lines(result: Plain) -> list[str]:
+    """The dictionary of `evaluate` as lines of text."""
     text = [
-        f"{told['singles']} singles, {told['pairs']} pairs. Held out: {told['holdout']['how']}.",
+        f"{result['singles']} singles, {result['pairs']} pairs. Held out: {result['holdout']['how']}.",
         "The best of each column is marked *. The bound is the 95% bound.",
-        *_sections(told),
+        *_sections(result),
     ]
-    if len(told["groups"]) > 1:
-        for group in told["groups"]:
+    if len(result["groups"]) > 1:
+        for group in result["groups"]:
             text += ["", f"slowdown on {group['device_type']}, {group['sharing'] or 'sharing mode unknown'}"]
             text += _table(group, "slowdown", SLOWDOWN)
-    for sparse in told["sparse"]:
+    for sparse in result["sparse"]:
         text += ["", f"slowdown, {sparse['how']}", *_table(sparse, "slowdown", SLOWDOWN)]
-    if told["notes"]:
-        text += ["", "notes", *(f"  - {note}" for note in told["notes"])]
-    return [*text, "", told["verdict"]]
+    if result["notes"]:
+        text += ["", "notes", *(f"  - {note}" for note in result["notes"])]
+    return [*text, "", result["verdict"]]
 
 
 def _of_each(
@@ -148,15 +147,15 @@ def _groups(methods: Sequence[Method], by_group: Mapping[Any, Mapping[str, Slowd
             yield {"device_type": group[0], "sharing": group[1], **_of_each(methods, found, {})}
 
 
-def _sparse(methods: Sequence[Method], table: Table, seed: int) -> Iterator[Plain]:
-    """What few measured pairs are worth: a fifth of all, and three of one job."""
+def _sparse(methods: Sequence[Method], table: CleanTables, seed: int) -> Iterator[Plain]:
+    """Figures with few pairs known: a fifth of all, and three of one job."""
     for held in (few_pairs(table, seed), few_of_a_job(table, seed)):
         if held.pairs:
             yield {"how": held.how, **_of_each(methods, judge_pairs(held.pairs, methods)[None], {})}
 
 
-def _not_judged(table: Table, pairs: Mapping[str, SlowdownFigures]) -> Iterator[str]:
-    """Why a figure is missing."""
+def _not_judged(table: CleanTables, pairs: Mapping[str, SlowdownFigures]) -> Iterator[str]:
+    """Notes on why figures are missing."""
     if not table.pairs:
         yield "no pairs: slowdowns are not judged"
     elif not any(found.n for found in pairs.values()):
@@ -169,16 +168,19 @@ def _not_judged(table: Table, pairs: Mapping[str, SlowdownFigures]) -> Iterator[
         yield "no single has peak_memory_mib: peak memory is not judged"
 
 
-def _sections(told: Plain) -> Iterator[str]:
+def _sections(result: Plain) -> Iterator[str]:
     for part, title in TITLES.items():
-        if told[part]["n"] or any(found[part]["n"] for found in told["baselines"].values()):
+        if result[part]["n"] or any(found[part]["n"] for found in result["baselines"].values()):
             yield ""
             yield title
-            yield from _table(told, part, SLOWDOWN if part == "slowdown" else PEAKS)
+            yield from _table(result, part, SLOWDOWN if part == "slowdown" else PEAKS)
 
 
-def _table(told: Plain, part: str, columns: Mapping[str, tuple[str, bool | None]]) -> list[str]:
-    rows = {"gpuq": told[part], **{name: found[part] for name, found in told["baselines"].items() if found[part]["n"]}}
+def _table(result: Plain, part: str, columns: Mapping[str, tuple[str, bool | None]]) -> list[str]:
+    rows = {
+        "gpuq": result[part],
+        **{name: found[part] for name, found in result["baselines"].items() if found[part]["n"]},
+    }
     best = {figure: _best([row[figure] for row in rows.values()], more) for figure, (_, more) in columns.items()}
     cells = [["", *(title for title, _ in columns.values())]]
     for name, row in rows.items():

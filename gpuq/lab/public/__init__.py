@@ -1,19 +1,19 @@
-"""Readers for measured public data, one module per upstream project: what is in its files, as gpuq's own nouns.
+"""Readers of measured public data, one module for each upstream project.
 
-Arrives: a folder with those files. Leaves: singles, pairs and rows, in the files' order. The files are not part of the
-project: `$GPUQ_DATA` names the folder; `folder()` is None where there is none, and what needs it then skips.
+The files are not part of gpuq: `$GPUQ_DATA` names the folder with them. Where there is none, `folder()` is None, and what needs
+the data is skipped or refused.
 """
 
 from __future__ import annotations
 
 import csv
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 
-def folder(environ: dict[str, str] | None = None) -> Path | None:
-    """Where the data lies: `$GPUQ_DATA`, else `../shared/data` beside the checkout; None if that is no folder."""
+def folder(environ: Mapping[str, str] | None = None) -> Path | None:
+    """The folder of the data: `$GPUQ_DATA`, else `../shared/data` beside the checkout; None if that is no folder."""
     named = (os.environ if environ is None else environ).get("GPUQ_DATA")
     found = Path(named) if named else Path(__file__).parents[4] / "shared" / "data"
     return found if found.is_dir() else None

@@ -1,8 +1,7 @@
 """Reads what the Alnair project published about sharing GPUs (github.com/CentaurusInfra/alnair, Apache-2.0).
 
-Arrives: a folder with `alnair_workloads.csv` (or the project's own `Dataset.csv`) and `alnair_seed_pairs.csv`. Leaves:
-rows as dictionaries, and which of the columns are no features, with the reason; workloads also as finished attempts; both
-as singles and pairs.
+The files are `alnair_workloads.csv` (or the project's own `Dataset.csv`) and `alnair_seed_pairs.csv`. Rows come as
+dictionaries, as finished attempts, or as singles and pairs; columns that must not be features are named with the reason.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuq.lab.measured import Pair, Single
+from gpuq.lab.measured import PairMeasurement, SingleMeasurement
 from gpuq.lab.public import number, rows
 from gpuq.learn.features.architectures import find
 from gpuq.learn.features.compute import PASSES
@@ -25,7 +24,7 @@ SEED_PAIRS = "alnair_seed_pairs.csv"
 # Notebooks on Colab Pro; the P100 has 16 GB, of which MGMAP is a share.
 WORKLOADS_DEVICE = "Tesla P100-PCIE-16GB"
 WORKLOADS_MEMORY_BYTES = 16 * 2**30
-# "Evaluated on Futurewei Cluster", with no word on its GPUs.
+# "Evaluated on Futurewei Cluster"; its GPUs are not stated.
 SEED_PAIRS_DEVICE = "not stated (Futurewei cluster)"
 
 # Image_Classification.py trains one dense layer on a frozen network from TensorFlow Hub, on images of 224 pixels.
@@ -37,7 +36,7 @@ _FROZEN = {
     "ResNet50": "resnet50",
     "Inception_v3": "inception_v3",
 }
-# Small networks of their own, by layers: positions x kernel x channels in x channels out, 10^6.
+# Multiply-adds of the project's own small networks by layer: positions x kernel x channels in x channels out, in millions.
 _GENERATOR = 100 * 12_544 / 1e6 + 49 * 25 * (256 * 128) / 1e6 + 49 * 25 * (128 * 64) / 1e6 + 196 * 25 * 64 / 1e6
 _DISCRIMINATOR = 196 * 25 * 64 / 1e6 + 49 * 25 * (64 * 128) / 1e6
 _UPSAMPLING = 9 * (16 * 320 * 512 + 64 * 1088 * 256 + 256 * 448 * 128 + 1024 * 272 * 64 + 4096 * 160 * 3) / 1e6
@@ -45,15 +44,15 @@ _UPSAMPLING = 9 * (16 * 320 * 512 + 64 * 1088 * 256 + 256 * 448 * 128 + 1024 * 2
 _ENCODER = 301 * (128 / 224) ** 2
 _AGENT = (4 * 100 + 100 * 50 + 50 * 2) / 1e6
 _OWN_NETWORKS = {
-    # DCGAN_MNIST.py: the discriminator sees what was made and what is real.
+    # DCGAN_MNIST.py: the discriminator sees generated and real images.
     "DCGAN": 1e6 * PASSES * (_GENERATOR + 2 * _DISCRIMINATOR),
     "Image Segmentation": 1e6 * (_ENCODER + PASSES * _UPSAMPLING),
     # RL_CartPole.py: a Q network of 100 and 50 units, and its target's pass forward.
     "Reinforcement Learning": 1e6 * (PASSES + 1) * _AGENT,
 }
 
-_SINCE_BOOT = "counts since boot: tells what ran before"
-_CACHES = "the machine's caches: tell what was read before"
+_SINCE_BOOT = "counts since boot: shows what ran before"
+_CACHES = "the machine's caches: show what was read before"
 _MACHINE = "describes the machine, not the job"
 _LEAKS = (
     (re.compile(r"CS_|SCT_|DU_|NIO"), _SINCE_BOOT),
@@ -62,7 +61,7 @@ _LEAKS = (
     (re.compile(r"ID$"), "the number of the row"),
     (re.compile(r"GPU_Util_%_ran$|Min_GPU_Util_%$"), "the utilisation itself: MGUP is their sum"),
 )
-# How the tables of pairs name what the table of workloads calls otherwise.
+# Names in the table of pairs -> names in the table of workloads.
 _SEED_JOBS = {
     "Inceptionv3": "Inception_v3 GTSRB",
     "NasnetMobile": "Nasnet_Mobile GTSRB",
@@ -91,7 +90,7 @@ def workload_rows(path: Path) -> Iterator[dict[str, str]]:
 
 
 def workload_outcomes(path: Path) -> list[Outcome]:
-    """The workloads as finished attempts, with no more features than a submission would have shown before the run.
+    """The workloads as finished attempts, with the features that a submission would have shown before the run.
 
     Each is described as the command that would have started it: the kind of task (`family`) is the script, model and batch
     size are options, the data set is a word. MGUP is percent, MGMAP is taken of 16 GiB; no duration was measured.
@@ -120,9 +119,9 @@ def _command(row: dict[str, str]) -> Submission:
 
 
 def _stated(model: str) -> dict[str, float]:
-    """What the project's scripts (open-data/gpu-sharing) say of the work of a step, where the model's name does not.
+    """Multiply-adds per sample from the project's scripts (open-data/gpu-sharing); empty for other models.
 
-    Multiply-adds per sample. Of layers that are frozen only the pass forward counts.
+    Of frozen layers only the forward pass counts.
     """
     found = find(_FROZEN.get(model, ""))
     work = _OWN_NETWORKS.get(model) if found is None else found.multiply_adds(_HUB_IMAGE)
@@ -135,7 +134,7 @@ def workload_leak(column: str) -> str | None:
 
 
 def seed_series(job: str) -> str:
-    """The `series` of a job of the seed pairs, as the workloads have it; the job itself where they do not."""
+    """The `series` in the workloads of a job of the seed pairs; the job itself where there is none."""
     return _SEED_JOBS.get(job, job)
 
 
@@ -149,10 +148,10 @@ def seed_pair_rows(path: Path) -> Iterator[tuple[dict[str, str], dict[str, float
         )
 
 
-def workload_singles(path: Path) -> list[Single]:
+def workload_singles(path: Path) -> list[SingleMeasurement]:
     """The workloads as singles: MGUP is the utilisation, MGMAP of 16 GiB the memory, GTSAMP the memory's utilisation."""
     return [
-        Single(
+        SingleMeasurement(
             device_type=WORKLOADS_DEVICE,
             job=f"{row['series']} {row['BS']} #{row['ID']}",
             model=row["Model"],
@@ -166,10 +165,10 @@ def workload_singles(path: Path) -> list[Single]:
     ]
 
 
-def seed_pairs(path: Path) -> list[Pair]:
-    """The seed's own pairs, without the two rows whose print contradicts itself. How they shared is not said."""
+def seed_pairs(path: Path) -> list[PairMeasurement]:
+    """The seed's pairs, without the two rows that contradict themselves. The way of sharing is not stated."""
     return [
-        Pair(
+        PairMeasurement(
             device_type=SEED_PAIRS_DEVICE,
             sharing=None,
             job_a=f"{row['job_a']}:{row['bs_a']}",

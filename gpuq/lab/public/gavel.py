@@ -1,27 +1,27 @@
 """Reads the oracle throughputs of the Gavel project (github.com/stanford-futuredata/gavel, MIT): pairs of jobs under MPS.
 
-Arrives: a folder with `gavel_pairs.csv`. Leaves: singles and pairs per type of GPU. Pairs that did not fit together are left
-out. Where the source cut a throughput together to the one alone (`clipped`), the slowdown is 1.0: it was that or less.
+The file is `gavel_pairs.csv`. Pairs that did not fit together are in `never_fit`. Where the source clipped a throughput
+together to the one alone (`clipped`), the slowdown is 1.0: it was that or less.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from gpuq.lab.measured import Pair, Single
+from gpuq.lab.measured import PairMeasurement, SingleMeasurement
 from gpuq.lab.public import number, rows
 
 SHARING = "mps"
 GPUS = ("k80", "p100")
 
 
-def singles(folder: Path) -> list[Single]:
+def singles(folder: Path) -> list[SingleMeasurement]:
     """Each job type alone on each type of GPU; no utilisation was recorded."""
-    found: dict[tuple[str, str], Single] = {}
+    found: dict[tuple[str, str], SingleMeasurement] = {}
     for row in rows(folder / "gavel_pairs.csv"):
         for side in "ab":
             job = _job(row, side)
-            found[row["gpu"], job] = Single(
+            found[row["gpu"], job] = SingleMeasurement(
                 device_type=row["gpu"],
                 job=job,
                 model=row[f"job_{side}"],
@@ -31,13 +31,13 @@ def singles(folder: Path) -> list[Single]:
     return list(found.values())
 
 
-def pairs(folder: Path) -> list[Pair]:
+def pairs(folder: Path) -> list[PairMeasurement]:
     """The pairs that ran together, each once."""
     found = []
     for row in rows(folder / "gavel_pairs.csv"):
         if row["feasible"] == "1":
             slowdowns = (1 / float(row["norm_a"]), 1 / float(row["norm_b"]))
-            found.append(Pair(row["gpu"], SHARING, _job(row, "a"), _job(row, "b"), *slowdowns))
+            found.append(PairMeasurement(row["gpu"], SHARING, _job(row, "a"), _job(row, "b"), *slowdowns))
     return found
 
 

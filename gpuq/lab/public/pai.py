@@ -1,6 +1,6 @@
 """Reads production jobs of Alibaba's PAI (cluster-trace-gpu-v2020, CC-BY-4.0), in the sample that the Polaris project kept.
 
-Arrives: a folder with `pai_instances.csv`. Leaves: its instances as finished attempts, in the order of their start.
+The file is `pai_instances.csv`; its instances come as finished attempts in the order of their start.
 """
 
 from __future__ import annotations
@@ -11,25 +11,26 @@ from gpuq.lab.public import number, rows
 from gpuq.learn.history.outcome import Outcome
 
 INSTANCES = "pai_instances.csv"
-# GPUs of several types: what was asked for is a word among others, as the figures that this is judged on do not split by type.
+# One device type for GPUs of several types: the published figures to compare with are not split by type. The type that was asked
+# for is a feature.
 DEVICE = "PAI"
 _GB = 10**9
-# What an instance was asked to get, known before it ran.
-_ASKED = ("task_name", "plan_cpu", "plan_mem_gb", "plan_gpu", "inst_num", "gpu_type_req", "gpu_type")
+# What was requested for an instance, known before it ran.
+_REQUESTED = ("task_name", "plan_cpu", "plan_mem_gb", "plan_gpu", "inst_num", "gpu_type_req", "gpu_type")
 
 
 def instance_outcomes(path: Path) -> list[Outcome]:
     """The instances as finished attempts. A use of 0% or 0 GB is a measurement; a utilisation over 100 stays as it is.
 
-    The group is the code that ran, and stands for the script; the workload is the family; what was asked for are words.
-    Instances of the same user, group and wishes are runs of one kind.
+    The group is the code that ran, and stands for the script; the workload is the family; requests are tokens.
+    Instances of the same user, group and requests are runs of one kind.
     """
     ordered = sorted(rows(path), key=lambda row: float(row["start_s"]))
     return [_outcome(place, row) for place, row in enumerate(ordered)]
 
 
 def _outcome(place: int, row: dict[str, str]) -> Outcome:
-    asked = [f"option:{name}={row[name] or 'none'}" for name in _ASKED]
+    asked = [f"option:{name}={row[name] or 'none'}" for name in _REQUESTED]
     tokens = [f"owner:{row['user']}", f"script:{row['group']}", f"family:{row['workload']}", *asked]
     kind = f"{row['user']}:{row['group']} {' '.join(word.removeprefix('option:') for word in asked)}"
     start, duration, memory = float(row["start_s"]), number(row["duration_s"]), number(row["max_gpu_wrk_mem_gb"])

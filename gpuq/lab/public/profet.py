@@ -1,7 +1,7 @@
-"""PROFET's release (github.com/ddps-lab/profet): op times of CNN trainings on four GPU types, and their step times.
+"""Reads PROFET's release (github.com/ddps-lab/profet): op times of CNN trainings on four GPU types, and their step times.
 
-Arrives: `profet_ops.csv`: instance, model, pixels, batchsize, step_ms, then `Device_OP` and `Host_OP` in microseconds over
-a window of unknown length. Leaves: one `Measured` per anchor, of the workloads that ran on all types asked for.
+The columns of `profet_ops.csv` are instance, model, pixels, batchsize, step_ms, then `Device_OP` and `Host_OP` in microseconds
+over a window of unknown length.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _TYPES = {"g4dn.xlarge": T4, "g3s.xlarge": M60, "p2.xlarge": K80, "p3.2xlarge": 
 
 
 @dataclass(frozen=True)
-class Workload:
+class ProfiledWorkload:
     """One model at one image and batch size on one type."""
 
     model: str
@@ -32,14 +32,14 @@ class Workload:
     profile: OpProfile
 
 
-def workloads(data: Path) -> list[Workload]:
-    """Every row, in the file's order. Raises OSError where it is not there."""
+def workloads(data: Path) -> list[ProfiledWorkload]:
+    """Every row, in the file's order. Raises OSError where there is no file."""
     return [_workload(row) for row in rows(data / "profet_ops.csv")]
 
 
-def measured(found: Sequence[Workload], anchor: str, targets: Sequence[str]) -> Measured:
+def measured(found: Sequence[ProfiledWorkload], anchor: str, targets: Sequence[str]) -> Measured:
     """What was profiled on the anchor and timed on every target."""
-    by_work: dict[tuple[str, int, int], dict[str, Workload]] = defaultdict(dict)
+    by_work: dict[tuple[str, int, int], dict[str, ProfiledWorkload]] = defaultdict(dict)
     for one in found:
         by_work[one.model, one.pixels, one.batch][one.device_type] = one
     both = [types for types in by_work.values() if all(name in types for name in (anchor, *targets))]
@@ -52,7 +52,7 @@ def measured(found: Sequence[Workload], anchor: str, targets: Sequence[str]) -> 
     )
 
 
-def _workload(row: Mapping[str, str]) -> Workload:
+def _workload(row: Mapping[str, str]) -> ProfiledWorkload:
     device, host = _times(row, "Device_"), _times(row, "Host_")
     step_ms = number(row["step_ms"])
     device_type = _TYPES[row["instance"]]
@@ -68,10 +68,10 @@ def _workload(row: Mapping[str, str]) -> Workload:
         host_idle_us=host.pop(IDLE, None),
         host_us=host,
     )
-    return Workload(row["model"], int(row["pixels"]), batch, device_type, profile)
+    return ProfiledWorkload(row["model"], int(row["pixels"]), batch, device_type, profile)
 
 
 def _times(row: Mapping[str, str], prefix: str) -> dict[str, float]:
-    """The ops that took any time; one that a job has not is no op of it."""
+    """Microseconds by op, without those that took no time: a job does not have them."""
     values = {name.removeprefix(prefix): number(text) for name, text in row.items() if name.startswith(prefix)}
     return {name: value for name, value in values.items() if value}

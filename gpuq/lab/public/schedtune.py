@@ -1,7 +1,7 @@
-"""Peak memory of training twelve CNNs on five types of GPU (SchedTune, CCGrid 2022; MIT).
+"""Reads the peak memory of training twelve CNNs on five types of GPU (SchedTune, CCGrid 2022; MIT).
 
-Arrives: `schedtune_memory.csv`, as data/README calls it: 240 rows, each network at four batch sizes on each GPU, images of
-224 by 224. Leaves: rows in the file's order. Neither optimiser nor precision is said; nor is the framework's version.
+`schedtune_memory.csv` has 240 rows: each network at four batch sizes on each GPU, with images of 224 by 224. Optimiser,
+precision and the framework's version are not stated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gpuq.submission import Submission
 
 
 @dataclass(frozen=True, slots=True)
-class Trained:
+class TrainedNetwork:
     """One network trained alone at one batch size. Sizes in MiB; activations and input are those of the whole batch."""
 
     device_type: str
@@ -28,10 +28,10 @@ class Trained:
     peak_memory_mib: float
 
 
-def trained(data: Path) -> list[Trained]:
+def trained(data: Path) -> list[TrainedNetwork]:
     """The file's rows. Raises OSError where it cannot be read, ValueError for a cell that is no number."""
     return [
-        Trained(
+        TrainedNetwork(
             device_type=row["gpu"],
             model=row["model"],
             batch_size=float(row["batch_size"]),
@@ -49,7 +49,7 @@ def outcomes(data: Path) -> list[Outcome]:
     return [_outcome(place, row) for place, row in enumerate(trained(data))]
 
 
-def _outcome(place: int, row: Trained) -> Outcome:
+def _outcome(place: int, row: TrainedNetwork) -> Outcome:
     sizes = ("--model", row.model, "--batch-size", f"{row.batch_size:.0f}", "--image-size", "224")
     submission = Submission(command=("python", "train.py", *sizes), cwd="/schedtune", script="train.py")
     kind, signature, features = describe(submission, "schedtune")

@@ -1,22 +1,19 @@
-"""What gpuq is compared with, in the same core and the same world, named for what it does.
+"""What gpuq is compared with, in the same core and the same world: the entry points `gpuq.candidates`.
 
-A rival is an order, a backfill, a placement, limits, and a view of the forecasts. Each is made from the world, of which some know
-more than gpuq does, and from the limits that gpuq itself is held to. Make one for each simulation: some remember.
+A rival is an order, a backfill, a placement, limits, and a view of the forecasts. Each is made from the world, of which some
+rivals know more than gpuq does, and from gpuq's own limits. Make a new one for each simulation: some have state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from gpuq.core.scheduling.limits import Limits
 from gpuq.lab.rivals import ablations, exclusive, sharing
-from gpuq.sim.candidate import Contender
-from gpuq.sim.world import World
+from gpuq.sim.extensions import MakeCandidate
+from gpuq.sim.named import BASELINE, exclusive_fifo
 
-Make = Callable[[World, Limits], Contender]
-
-RIVALS: Mapping[str, Make] = {
-    "exclusive-fifo": exclusive.fifo,
+RIVALS: Mapping[str, MakeCandidate] = {
+    BASELINE: exclusive_fifo,
     "exclusive-shortest-backfill": exclusive.shortest_backfill,
     "least-attained-preemptive": exclusive.least_attained,
     "declared-memory-only": sharing.declared_memory,
@@ -25,16 +22,16 @@ RIVALS: Mapping[str, Make] = {
     "speed-classes": sharing.speed_classes,
     "sum-of-utilisation": sharing.sum_of_utilization,
 }
-"""What people use, or have published."""
+"""Queues that people use, or have published."""
 
-BOUNDS: Mapping[str, Make] = {
+BOUNDS: Mapping[str, MakeCandidate] = {
     "oracle-packing": sharing.oracle_packing,
     "oracle-exclusive": sharing.oracle_exclusive,
     "oracle-shortest-remaining-first": exclusive.shortest_remaining,
 }
-"""What perfect knowledge gives."""
+"""What perfect knowledge would give."""
 
-ABLATIONS: Mapping[str, Make] = {
+ABLATIONS: Mapping[str, MakeCandidate] = {
     "packed": ablations.whole,
     "packed-exclusive": ablations.without_sharing,
     "packed-needs-known": ablations.needs_known,

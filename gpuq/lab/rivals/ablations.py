@@ -1,4 +1,4 @@
-"""The default policy with one part taken out or put in another's place, so that a report can say what each part gives."""
+"""The default policy with one part removed or replaced, so that a report can show what each part contributes."""
 
 from __future__ import annotations
 
@@ -8,49 +8,51 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.lab.rivals.views import NeedsKnown, any_two, by_rule, memory_of
 from gpuq.policies.lists.packed import make
 from gpuq.settings import Scheduling
-from gpuq.sim.candidate import Contender
+from gpuq.sim.candidate import Candidate
 from gpuq.sim.forecaster import Oracle
 from gpuq.sim.world import World
 
 
-def whole(world: World, limits: Limits) -> Contender:  # noqa: ARG001 - every contender is made like this
-    """Nothing taken out."""
-    return Contender("packed", make(Scheduling()), limits)
+def whole(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every candidate is made like this
+    """The default policy itself."""
+    return Candidate("packed", make(Scheduling()), limits)
 
 
-def without_sharing(world: World, limits: Limits) -> Contender:  # noqa: ARG001 - every contender is made like this
+def without_sharing(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every candidate is made like this
     """The same order and backfill, one job on a device."""
-    return Contender("packed-exclusive", make(Scheduling()), replace(limits, residents_per_device=1))
+    return Candidate("packed-exclusive", make(Scheduling()), replace(limits, residents_per_device=1))
 
 
-def needs_known(world: World, limits: Limits) -> Contender:
-    """The same with every job's needs and every pair's costs known, durations as they are learnt: what sharing could add to
-    this order at most. `oracle-packing` knows durations as well, and so orders better too."""
-    return Contender("packed-needs-known", make(Scheduling()), limits, lambda under: NeedsKnown(under, Oracle(world)))
+def needs_known(world: World, limits: Limits) -> Candidate:
+    """All needs and pair costs known, durations learned: the most that sharing could add to this order.
+
+    `oracle-packing` knows durations as well, so it has a better order too.
+    """
+    return Candidate("packed-needs-known", make(Scheduling()), limits, lambda under: NeedsKnown(under, Oracle(world)))
 
 
-def for_saving(world: World, limits: Limits) -> Contender:  # noqa: ARG001 - every contender is made like this
-    """The same with the objective `saving`: two share where that saves enough device time, however much it slows them."""
-    return Contender("packed-saving", make(Scheduling()), replace(limits, objective="saving"))
+def for_saving(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every candidate is made like this
+    """The objective `saving`: two share where that saves enough device time, however much it slows them."""
+    return Candidate("packed-saving", make(Scheduling()), replace(limits, objective="saving"))
 
 
-def blind(world: World, limits: Limits) -> Contender:
-    """The same order and backfill; two share wherever their true memory fits, whatever that costs them."""
+def blind(world: World, limits: Limits) -> Candidate:
+    """The same order and backfill; two share wherever their true memory fits, whatever the slowdown."""
     own = replace(limits, memory_headroom=0.0, candidates_per_job=len(world.devices))
-    believe = by_rule(any_two, memory_of(world))
-    return Contender("packed-blind", make(Scheduling()), own, believe)
+    wrap_forecaster = by_rule(any_two, memory_of(world))
+    return Candidate("packed-blind", make(Scheduling()), own, wrap_forecaster)
 
 
-def first_come(world: World, limits: Limits) -> Contender:  # noqa: ARG001 - every contender is made like this
+def first_come(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every candidate is made like this
     """The same backfill and sharing, first come first served."""
-    return Contender("packed-arrival-order", make(Scheduling(order="arrival")), limits)
+    return Candidate("packed-arrival-order", make(Scheduling(order="arrival")), limits)
 
 
-def strictly(world: World, limits: Limits) -> Contender:  # noqa: ARG001 - every contender is made like this
-    """The same order and sharing; who cannot start yet holds up all others."""
-    return Contender("packed-strict", make(Scheduling(backfill="strict")), limits)
+def strictly(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every candidate is made like this
+    """The same order and sharing; a job that cannot start yet holds up all others."""
+    return Candidate("packed-strict", make(Scheduling(backfill="strict")), limits)
 
 
-def reserving(world: World, limits: Limits) -> Contender:  # noqa: ARG001 - every contender is made like this
-    """The same order and sharing; the first that cannot start gets a reservation, gang or not."""
-    return Contender("packed-easy", make(Scheduling(backfill="easy")), limits)
+def reserving(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every candidate is made like this
+    """The same order and sharing; the first job that cannot start gets a reservation, gang or not."""
+    return Candidate("packed-easy", make(Scheduling(backfill="easy")), limits)

@@ -1,17 +1,17 @@
-"""Rivals that give each job its devices to itself."""
+"""Rivals that give each job its devices exclusively."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf
 
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.job import Job
-from gpuq.policies.lists import backfill, order
-from gpuq.policies.lists.list_scheduler import listed
+from gpuq.policies.lists import order
+from gpuq.policies.lists.list_scheduler import list_scheduler
 from gpuq.policies.lists.preemption import ByAttained, ByLeft, Preempting
-from gpuq.sim.candidate import Contender
+from gpuq.sim.candidate import Candidate
 from gpuq.sim.forecaster import Oracle
+from gpuq.sim.named import exclusive
 from gpuq.sim.world import World
 
 # An hour and ten hours of one device. Tiresias chose its thresholds by each trace's distribution of service (NSDI'19, 3.3);
@@ -19,45 +19,34 @@ from gpuq.sim.world import World
 THRESHOLDS_S = (3_600.0, 36_000.0)
 
 
-def exclusive(limits: Limits) -> Limits:
-    """One job on a device, and nothing kept for those who waited long: none of these rivals does that."""
-    return replace(limits, residents_per_device=1, patience_s=inf)
-
-
 def preemptible(job: Job) -> Job:
-    """A rival that stops jobs at will assumes that all of them save their work."""
+    """The job as preemptible: rivals that stop jobs at will assume that every job saves its work."""
     return replace(job, preemptible=True)
 
 
-def fifo(world: World, limits: Limits) -> Contender:  # noqa: ARG001 - every rival is made like this
-    """task-spooler and pueue with one job per GPU: first come, first served; who cannot start yet holds up all others.
+def shortest_backfill(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every rival is made like this
+    """Helios' QSSF (SC'21): the least predicted device-time first, others go ahead of what does not fit.
 
-    Ours with `fifo` and one resident per device.
+    It uses the same forecasts as gpuq here; theirs are a model of users and job names. Waiting time does not count.
     """
-    return Contender("exclusive-fifo", listed(order.ARRIVAL, backfill.strict), exclusive(limits))
+    return Candidate("exclusive-shortest-backfill", list_scheduler(order.least_left()), exclusive(limits))
 
 
-def shortest_backfill(world: World, limits: Limits) -> Contender:  # noqa: ARG001 - every rival is made like this
-    """Helios' QSSF (SC'21): the least device-time foretold first, others go ahead of what does not fit.
-
-    It forecasts from the same history as ours here; theirs is a model of users and job names. No age: ours bounds overtaking.
-    """
-    return Contender("exclusive-shortest-backfill", listed(order.least_left()), exclusive(limits))
-
-
-def least_attained(world: World, limits: Limits) -> Contender:  # noqa: ARG001 - every rival is made like this
+def least_attained(world: World, limits: Limits) -> Candidate:  # noqa: ARG001 - every rival is made like this
     """Tiresias (NSDI'19): the least served goes first and stops those of a lower queue; three queues, no forecast at all.
 
-    Theirs chooses thresholds by trace, and moves up who starved; here they are `THRESHOLDS_S`, and nobody is moved up. Jobs
-    lose what the world says that a restart costs.
+    Theirs chooses thresholds by trace and promotes starved jobs; here thresholds are `THRESHOLDS_S` and no job is promoted. A
+    stopped job loses the world's `restart_s`.
     """
     stops = Preempting(lambda context: ByAttained(context, THRESHOLDS_S))
-    policy = listed(order.least_attained(THRESHOLDS_S), preemption=stops)
-    return Contender("least-attained-preemptive", policy, exclusive(limits), submit=preemptible)
+    policy = list_scheduler(order.least_attained(THRESHOLDS_S), preemption=stops)
+    return Candidate("least-attained-preemptive", policy, exclusive(limits), submit=preemptible)
 
 
-def shortest_remaining(world: World, limits: Limits) -> Contender:
-    """A bound, not a rival: the least device-time left first, by the true durations, and any job is stopped for a shorter one."""
-    policy = listed(order.least_left(), preemption=Preempting(ByLeft))
+def shortest_remaining(world: World, limits: Limits) -> Candidate:
+    """A bound, not a rival: the least device-time left first, by the true durations, and any job is stopped for a shorter
+    one.
+    """
+    policy = list_scheduler(order.least_left(), preemption=Preempting(ByLeft))
     name = "oracle-shortest-remaining-first"
-    return Contender(name, policy, exclusive(limits), lambda _: Oracle(world), submit=preemptible)
+    return Candidate(name, policy, exclusive(limits), lambda _: Oracle(world), submit=preemptible)

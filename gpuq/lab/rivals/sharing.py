@@ -1,5 +1,7 @@
-"""Rivals that let two jobs share a device, each by its own rule. All of them know each kind's true memory beforehand, or count a
-third of the device in worlds that do not say; none keeps memory free beyond that, and none keeps devices for who waited long.
+"""Rivals that let two jobs share a device, each by its own rule.
+
+All of them know each kind's true memory in advance, or assume a third of the device in worlds without memory. None keeps
+further memory free, and none reserves devices for jobs that waited long.
 """
 
 from __future__ import annotations
@@ -12,29 +14,29 @@ from statistics import mean
 from gpuq.core.scheduling.limits import Limits
 from gpuq.lab.rivals.views import Rule, any_two, by_rule, memory_of, utilization_of
 from gpuq.policies.lists import order
-from gpuq.policies.lists.list_scheduler import listed
-from gpuq.policies.lists.order import Order
+from gpuq.policies.lists.list_scheduler import list_scheduler
+from gpuq.policies.lists.order import QueueOrder
 from gpuq.policies.lists.packed import make
 from gpuq.settings import Scheduling
-from gpuq.sim.candidate import Contender
+from gpuq.sim.candidate import Candidate
 from gpuq.sim.forecaster import Oracle
 from gpuq.sim.world import World
 
 
-def declared_memory(world: World, limits: Limits) -> Contender:
+def declared_memory(world: World, limits: Limits) -> Candidate:
     """gflow with `--shared`, jobd: two may share if what their submitters declared fits, whatever the load; first come, and
-    what does not fit is skipped. What is declared is the truth here; people guess."""
+    what does not fit is skipped. Declarations are true here; people guess."""
     return _sharing("declared-memory-only", world, limits, any_two)
 
 
-def two_always(world: World, limits: Limits) -> Contender:
-    """Two to a GPU as slots, as fractional requests are used: neither memory nor load is looked at; first come, skipping."""
+def two_always(world: World, limits: Limits) -> Candidate:
+    """Two slots on each GPU, as fractional requests are used: memory and load do not count; first come, skipping."""
     return _sharing("two-per-gpu-always", world, limits, any_two, memory=lambda _: 0)
 
 
-def threshold_80(world: World, limits: Limits) -> Contender:
+def threshold_80(world: World, limits: Limits) -> Candidate:
     """CARMA (arXiv 2508.19073): a task joins a device that is used at most 80% now, if its estimated memory fits; what runs out
-    of memory is started again alone, as with ours. Its estimate is right here. First come, skipping."""
+    of memory is started again alone, as with gpuq. Its estimate is right here. First come, skipping."""
     used = utilization_of(world)
     return _sharing(
         "utilisation-80-oom-retry", world, limits,
@@ -42,12 +44,12 @@ def threshold_80(world: World, limits: Limits) -> Contender:
     )  # fmt: skip
 
 
-def speed_classes(world: World, limits: Limits) -> Contender:
+def speed_classes(world: World, limits: Limits) -> Candidate:
     """Lucid (ASPLOS'23): jobs are classed by their speed beside others as measured before (below .85: 2, below .95: 1, else
-    0), two share if the classes add up to 2 at most; the least device-time foretold first.
+    0), two share if the classes add up to 2 at most; the least predicted device-time first.
 
-    Theirs foretells classes from a profile run of minutes; here they are the truth over all of the world's pairs. Theirs shares
-    gangs of equal size only; here any.
+    Theirs predicts classes from a profile run of minutes; here they are the true ones over all of the world's pairs. Theirs
+    shares gangs of equal size only, this one any.
     """
     classes = _classes(world)
 
@@ -58,8 +60,8 @@ def speed_classes(world: World, limits: Limits) -> Contender:
     return _sharing("speed-classes", world, limits, rule, first=order.least_left())
 
 
-def sum_of_utilization(world: World, limits: Limits) -> Contender:
-    """The plain rule: two share if their utilisations alone add up to 100% at most; the least device-time foretold first."""
+def sum_of_utilization(world: World, limits: Limits) -> Candidate:
+    """The plain rule: two share if their utilisations alone add up to 100% at most; the least predicted device-time first."""
     used = utilization_of(world)
 
     def rule(newcomer: str, resident: str) -> float | None:
@@ -69,15 +71,15 @@ def sum_of_utilization(world: World, limits: Limits) -> Contender:
     return _sharing("sum-of-utilisation", world, limits, rule, first=order.least_left())
 
 
-def oracle_packing(world: World, limits: Limits) -> Contender:
-    """A bound, not a rival: ours with every duration and every pair known."""
-    return Contender("oracle-packing", make(Scheduling()), limits, lambda _: Oracle(world))
+def oracle_packing(world: World, limits: Limits) -> Candidate:
+    """A bound, not a rival: gpuq with every duration and every pair known."""
+    return Candidate("oracle-packing", make(Scheduling()), limits, lambda _: Oracle(world))
 
 
-def oracle_exclusive(world: World, limits: Limits) -> Contender:
-    """The part of that bound which is no sharing: the same order and backfill, one job on a device, every duration known."""
+def oracle_exclusive(world: World, limits: Limits) -> Candidate:
+    """`oracle-packing` without sharing: the same order and backfill, one job on a device, every duration known."""
     own = replace(limits, residents_per_device=1)
-    return Contender("oracle-exclusive", make(Scheduling()), own, lambda _: Oracle(world))
+    return Candidate("oracle-exclusive", make(Scheduling()), own, lambda _: Oracle(world))
 
 
 def _sharing(
@@ -86,14 +88,14 @@ def _sharing(
     limits: Limits,
     rule: Rule,
     *,
-    first: Order = order.ARRIVAL,
+    first: QueueOrder = order.ARRIVAL,
     memory: Callable[[str], int] | None = None,
-) -> Contender:
+) -> Candidate:
     own = replace(
         limits, residents_per_device=2, memory_headroom=0.0, patience_s=inf, objective="slowdown",
         candidates_per_job=len(world.devices),
     )  # fmt: skip
-    return Contender(name, listed(first), own, by_rule(rule, memory or memory_of(world)))
+    return Candidate(name, list_scheduler(first), own, by_rule(rule, memory or memory_of(world)))
 
 
 def _classes(world: World) -> dict[str, int]:

@@ -1,7 +1,7 @@
-"""What a rival makes of the forecasts: it looks at less than gpuq, or trusts more.
+"""Forecasters that show a rival less than gpuq sees, or more.
 
-A view stands between the forecasts and the core (`Contender.believe`). What a rival admits beside whom is said in the forecast
-of the pair: unsafe where it would not, and nothing against it where it would. So the core needs no branch for any rival.
+They replace the forecaster (`Candidate.wrap_forecaster`). Which pairs a rival admits is expressed in the forecast of the pair:
+unsafe where the rival would not share, without any cost where it would. So the core needs no branch for a rival.
 """
 
 from __future__ import annotations
@@ -11,79 +11,79 @@ from dataclasses import dataclass, field, replace
 
 from gpuq.core.state.forecast import RULE, Forecast, PairCost, Question
 from gpuq.core.state.job import KindId
-from gpuq.sim.forecaster import Beliefs, Oracle, Taught
-from gpuq.sim.record import AttemptRun
-from gpuq.sim.trace import Arrival
+from gpuq.sim.forecaster import Forecaster, Oracle, TrainingResult
+from gpuq.sim.record import SimulatedAttempt
+from gpuq.sim.trace import JobArrival
 from gpuq.sim.world import World
 
 
 @dataclass(frozen=True)
-class View:
-    """The beliefs under it, each forecast as `seen`. Learning goes on underneath."""
+class FilteredForecaster:
+    """The forecaster `under` it, with each forecast changed by `seen`. Learning is that of `under`."""
 
-    under: Beliefs
+    under: Forecaster
     seen: Callable[[Question, Forecast], Forecast]
 
-    def signature(self, arrival: Arrival) -> str:
-        """As underneath."""
+    def signature(self, arrival: JobArrival) -> str:
+        """As `under` does."""
         return self.under.signature(arrival)
 
     def answer(self, questions: Iterable[Question]) -> Mapping[Question, Forecast]:
-        """The forecasts underneath, as this one sees them."""
+        """The forecasts of `under`, each changed by `seen`."""
         return {question: self.seen(question, found) for question, found in self.under.answer(questions).items()}
 
-    def learn(self, attempt: AttemptRun, now: float) -> bool:
-        """As underneath."""
+    def learn(self, attempt: SimulatedAttempt, now: float) -> bool:
+        """As `under` does."""
         return self.under.learn(attempt, now)
 
-    def night(self, now: float) -> Taught | None:
-        """As underneath."""
-        return self.under.night(now)
+    def train(self, now: float) -> TrainingResult | None:
+        """As `under` does."""
+        return self.under.train(now)
 
 
 @dataclass(frozen=True)
 class NeedsKnown:
-    """What each job uses and what each pair costs as it is in truth; durations as they are foretold underneath."""
+    """The true needs of each job and costs of each pair; durations as `under` predicts them."""
 
-    under: Beliefs
+    under: Forecaster
     truth: Oracle
     own: dict[str, str] = field(default_factory=dict)
-    """The signature that a job has underneath, by the one it has here."""
+    """The signature that a job has in `under`, by its signature here."""
 
-    def signature(self, arrival: Arrival) -> str:
+    def signature(self, arrival: JobArrival) -> str:
         """One for each job, since each one's memory is known."""
         signature = self.truth.signature(arrival)
         self.own[signature] = self.under.signature(arrival)
         return signature
 
     def answer(self, questions: Iterable[Question]) -> Mapping[Question, Forecast]:
-        """The truth, save durations."""
+        """The true forecasts, with the durations of `under`."""
         asked = {question: replace(question, signature=self.own[question.signature]) for question in questions}
-        truth, foretold = self.truth.answer(asked), self.under.answer(asked.values())
-        return {question: _lasting(truth[question], foretold[below]) for question, below in asked.items()}
+        truth, predicted = self.truth.answer(asked), self.under.answer(asked.values())
+        return {question: _with_durations(truth[question], predicted[below]) for question, below in asked.items()}
 
-    def learn(self, attempt: AttemptRun, now: float) -> bool:
-        """As underneath."""
+    def learn(self, attempt: SimulatedAttempt, now: float) -> bool:
+        """As `under` does."""
         return self.under.learn(attempt, now)
 
-    def night(self, now: float) -> Taught | None:
-        """As underneath."""
-        return self.under.night(now)
+    def train(self, now: float) -> TrainingResult | None:
+        """As `under` does."""
+        return self.under.train(now)
 
 
-# From the newcomer's kind and the resident's: how bad it holds the two together to be, 0 is not at all; None keeps them apart.
+# (newcomer's kind, resident's kind) -> a penalty of the pair, 0 for none; None keeps the two apart.
 Rule = Callable[[str, str], float | None]
 
 
 def any_two(newcomer: str, resident: str) -> float | None:  # noqa: ARG001 - it is a rule
-    """Blind to what sharing costs."""
+    """Any two may share, without penalty."""
     return 0.0
 
 
-def by_rule(rule: Rule, memory: Callable[[str], int]) -> Callable[[Beliefs], Beliefs]:
-    """A rival that lets two kinds share by a rule of its own and by memory, whatever else is foretold.
+def by_rule(rule: Rule, memory: Callable[[str], int]) -> Callable[[Forecaster], Forecaster]:
+    """A view for rivals that let two kinds share by `rule` and by memory only.
 
-    It knows the `memory` of each kind in bytes, so it needs no first run. Durations stay as foretold.
+    `memory` gives the bytes that each kind needs, so a kind needs no first run alone. Durations stay as predicted.
     """
 
     def seen(question: Question, found: Forecast) -> Forecast:
@@ -101,11 +101,11 @@ def by_rule(rule: Rule, memory: Callable[[str], int]) -> Callable[[Beliefs], Bel
             pairs_known=False,
         )
 
-    return lambda beliefs: View(beliefs, seen)
+    return lambda forecaster: FilteredForecaster(forecaster, seen)
 
 
 def memory_of(world: World) -> Callable[[str], int]:
-    """The true memory of each kind; a third of the smallest device in worlds that do not say."""
+    """The true memory of each kind in bytes; a third of the smallest device in worlds without memory."""
     third = min(device.total_memory for device in world.devices) // 3
 
     def memory(kind: str) -> int:
@@ -116,18 +116,20 @@ def memory_of(world: World) -> Callable[[str], int]:
 
 
 def utilization_of(world: World) -> Callable[[str], float]:
-    """The true utilisation of each kind alone, in percent: as if each had been measured before."""
+    """The true utilisation of each kind alone in percent, as if each had been measured before."""
     return lambda kind: world.workload(kind).utilization_pct
 
 
-def _lasting(known: Forecast, foretold: Forecast) -> Forecast:
-    return replace(known, duration_p50_s=foretold.duration_p50_s, duration_p90_s=foretold.duration_p90_s)
+def _with_durations(known: Forecast, predicted: Forecast) -> Forecast:
+    return replace(known, duration_p50_s=predicted.duration_p50_s, duration_p90_s=predicted.duration_p90_s)
 
 
-def _judged(beside: str, badness: float | None) -> PairCost:
-    """The badness is told as a slowdown, so that the least bad place is tried first; as a mere rule no budget is held to it."""
-    cost = None if badness is None else 1.0 + badness
+def _judged(beside: str, penalty: float | None) -> PairCost:
+    """The penalty as a slowdown, so that devices with the least penalty are tried first. The evidence RULE exempts it from
+    budgets.
+    """
+    cost = None if penalty is None else 1.0 + penalty
     return PairCost(
         KindId(beside), newcomer=cost, newcomer_upper=None, resident=cost, resident_upper=None,
-        unsafe=badness is None, evidence=RULE,
+        unsafe=penalty is None, evidence=RULE,
     )  # fmt: skip

@@ -1,1 +1,1 @@
-"""Experiments on the simulator: bounds, replay on real processes, conformance of policies, training of the learned one."""
+"""Experiments on the simulator: replay of real runs, conformance of policies, training of the policy `reinforcement`."""

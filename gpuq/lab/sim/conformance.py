@@ -1,17 +1,17 @@
-"""`python -m gpuq.lab.sim.conformance NAME`: does a policy keep what every policy must, and what its recipe claims?
+"""Tests whether a policy keeps what every policy must, and what its spec claims: `python -m gpuq.lab.sim.conformance NAME`.
 
-Arrives: the name of a policy, or its recipe. Leaves: findings, one sentence each; none is a pass. It plays small worlds with
-gangs, priorities, preemptible jobs, jobs that nobody knows or that fit nowhere, and streams that never let up, and watches:
+It plays small scenarios with gangs, priorities, preemptible jobs, unknown jobs, jobs that fit nowhere, and streams that never
+let up. A finding is one sentence; no finding is a pass. It checks that
 
-- the state holds after each event and action (`validate`): memory is never promised twice, a job never runs twice;
-- only what exists is proposed: jobs that wait, devices that are there, attempts that may be stopped;
+- the state is valid after each event and action (`validate`): memory is never promised twice, a job never runs twice;
+- only what exists is proposed: waiting jobs, devices that are there, attempts that may be stopped;
 - everything that fits ends, and a pass comes to rest;
 - the same seed gives the same starts;
-- starvation free, where it claims so: a job starts within `BOUND` times the limits' patience though others come for ever;
-- work conserving, where it claims so: no job waits that an idle device would have taken;
-- quick enough: no pass outlasts `policy_time_limit_s`.
+- if the policy claims to be starvation free, a job starts within `BOUND` times the limits' patience although others keep coming;
+- if it claims to be work conserving, no job waits that an idle device would have taken;
+- no pass takes longer than `policy_time_limit_s`.
 
-Exit code 0 without findings, 1 with, 2 for a name that nobody offers.
+Exit code 0 without findings, 1 with, 2 for an unknown name.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from gpuq.core.state.validate import validate
 from gpuq.errors import GpuqError
 from gpuq.lab.sim.exercises import Exercise, exercises
 from gpuq.policies import registry
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
-from gpuq.sim.candidate import Contender
-from gpuq.sim.record import Run
+from gpuq.sim.candidate import Candidate
+from gpuq.sim.record import SimulationRun
 from gpuq.sim.run import Simulation
 
 BOUND = 20
-"""A job that claims not to starve may wait this many times `patience_s`."""
-# More passes at one moment, or starts of one job, are no progress but a circle.
+"""Under a policy that claims to starve no job, a job may wait this many times `patience_s`."""
+# With more passes at one moment, or starts of one job, the policy makes no progress.
 _MOST_PASSES = 200
 _MOST_STARTS = 20
 
@@ -47,15 +47,15 @@ Clock = Callable[[], float]
 
 
 class _Circle(Exception):
-    """The policy does and undoes the same thing for ever."""
+    """The policy does and undoes the same thing without end."""
 
 
 @dataclass
-class Watch:
-    """Stands between the core and a policy, and notes what it does. `findings` holds each once."""
+class PolicyObserver:
+    """A policy that passes on another's proposals and checks them. `findings` holds each finding once, in order."""
 
     policy: Policy
-    recipe: Recipe
+    spec: PolicySpec
     scheduling: Scheduling
     clock: Clock
     findings: dict[str, None] = field(default_factory=dict)
@@ -63,7 +63,7 @@ class Watch:
     passes: int = 0
 
     def __call__(self, context: SchedulingContext) -> Iterator[Proposal | Eviction]:
-        """The policy's own proposals."""
+        """The proposals of the observed policy."""
         self.passes = self.passes + 1 if context.now == self.moment else 1
         self.moment = context.now
         if self.passes > _MOST_PASSES or any(job.attempt > _MOST_STARTS for job in context.waiting):
@@ -75,17 +75,17 @@ class Watch:
                 self._judge(context, proposal)
                 yield proposal
         except Exception as error:
-            # The simulator's guard puts the default in its place, as the daemon's does.
+            # The guard then serves the default policy instead, as in the daemon.
             self.find(f"it raises {type(error).__name__}: {error}")
             raise
         took = self.clock() - began
         if took > self.scheduling.policy_time_limit_s:
             self.find(f"a pass over {len(context.waiting)} waiting jobs took {took:.1f} s")
-        if self.recipe.work_conserving:
+        if self.spec.work_conserving:
             self._judge_idleness(context)
 
     def find(self, what: str) -> None:
-        """Note it."""
+        """Add a finding."""
         self.findings.setdefault(what)
 
     def _judge(self, context: SchedulingContext, proposal: Proposal | Eviction) -> None:
@@ -103,7 +103,7 @@ class Watch:
 
     def _judge_idleness(self, context: SchedulingContext) -> None:
         if context.evicted:
-            return  # what is being freed is kept for somebody
+            return  # what is being freed is reserved for another job
         for job in context.waiting:
             if not context.placed(job) and _could_start(context, job):
                 self.find("it claims to be work conserving and leaves devices idle that a waiting job could have")
@@ -111,33 +111,33 @@ class Watch:
 
 
 def conformance(
-    recipe: Recipe, *, clock: Clock = time.perf_counter, only: Iterable[Exercise] | None = None
+    spec: PolicySpec, *, clock: Clock = time.perf_counter, only: Iterable[Exercise] | None = None
 ) -> list[str]:
-    """All findings on this policy, in order, from all exercises or `only` these. Raises what `recipe.make` raises."""
+    """All findings on this policy, from all exercises or `only` these. Raises what `spec.make` raises."""
     found: dict[str, None] = {}
     for exercise in exercises() if only is None else only:
-        found.update(dict.fromkeys(f"{exercise.name}: {what}" for what in _findings(recipe, exercise, clock)))
+        found.update(dict.fromkeys(f"{exercise.name}: {what}" for what in _findings(spec, exercise, clock)))
     return list(found)
 
 
-def _findings(recipe: Recipe, exercise: Exercise, clock: Clock) -> Iterator[str]:
-    watch, run = _play(recipe, exercise, clock)
+def _findings(spec: PolicySpec, exercise: Exercise, clock: Clock) -> Iterator[str]:
+    watch, run = _play(spec, exercise, clock)
     yield from watch.findings
     if run is None:
         return
     if not exercise.victims:
-        again = _play(recipe, exercise, clock)[1]
+        again = _play(spec, exercise, clock)[1]
         if again is None or _starts(run) != _starts(again):
             yield "the same seed does not give the same starts"
-    yield from _unfinished(recipe, exercise, run)
+    yield from _unfinished(spec, exercise, run)
 
 
-def _play(recipe: Recipe, exercise: Exercise, clock: Clock) -> tuple[Watch, Run | None]:
-    watch = Watch(recipe.make(exercise.scheduling), recipe, exercise.scheduling, clock)
-    contender = Contender("under test", watch, exercise.limits)
+def _play(spec: PolicySpec, exercise: Exercise, clock: Clock) -> tuple[PolicyObserver, SimulationRun | None]:
+    watch = PolicyObserver(spec.make(exercise.scheduling), spec, exercise.scheduling, clock)
+    candidate = Candidate("under test", watch, exercise.limits)
     try:
         played = Simulation(
-            exercise.trace, exercise.world, exercise.beliefs(), contender, seed=1,
+            exercise.trace, exercise.world, exercise.forecaster(), candidate, seed=1,
             watch=lambda item, now, state: validate(state),  # noqa: ARG005 - a watcher
         )  # fmt: skip
         return watch, played.play()
@@ -146,26 +146,26 @@ def _play(recipe: Recipe, exercise: Exercise, clock: Clock) -> tuple[Watch, Run 
     return watch, None
 
 
-def _unfinished(recipe: Recipe, exercise: Exercise, run: Run) -> Iterator[str]:
+def _unfinished(spec: PolicySpec, exercise: Exercise, run: SimulationRun) -> Iterator[str]:
     for job in run.jobs:
         name = job.arrival.job
         if name in exercise.never:
             if job.first_started_at is not None:
                 yield f"job {name} fits nowhere and was started"
         elif job.ended_at is None:
-            yield f"job {name} fits and never ended though all others had gone"
-        elif name in exercise.victims and recipe.starvation_free:
+            yield f"job {name} fits and never ended although all others did"
+        elif name in exercise.victims and spec.starvation_free:
             waited = (job.first_started_at or 0.0) - job.arrival.submit_s
             if waited > BOUND * exercise.limits.patience_s:
-                yield f"it claims to starve nobody, and job {name} waited {waited:.0f} s while others went first"
+                yield f"it claims to be starvation free, and job {name} waited {waited:.0f} s while others went first"
 
 
-def _starts(run: Run) -> list[tuple[object, ...]]:
+def _starts(run: SimulationRun) -> list[tuple[object, ...]]:
     return [(a.id, a.devices, a.started_at) for job in run.jobs for a in job.attempts]
 
 
 def _could_start(context: SchedulingContext, job: Job) -> bool:
-    """Whether enough idle devices of one host, kept for nobody, would take it."""
+    """Whether enough idle, unreserved devices of one host would take the job."""
     free: dict[HostId, int] = {}
     for snapshot in context.snapshots:
         if snapshot.residents or snapshot.reserved or context.given(snapshot.device.id):
@@ -177,10 +177,10 @@ def _could_start(context: SchedulingContext, job: Job) -> bool:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code. Errors are a sentence and its fix on stderr."""
-    parser = argparse.ArgumentParser(prog="python -m gpuq.lab.sim.conformance", description="Put a policy to the test.")
+    parser = argparse.ArgumentParser(prog="python -m gpuq.lab.sim.conformance", description="Test a policy.")
     parser.add_argument("name", help="of a policy: `gpuq policy list`")
     try:
-        found = conformance(registry.recipe(parser.parse_args(arguments).name))
+        found = conformance(registry.spec(parser.parse_args(arguments).name))
     except GpuqError as error:
         sys.stderr.write(f"gpuq: {error.message}\n  {error.fix}\n")
         return error.exit_code

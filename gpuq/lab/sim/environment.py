@@ -1,10 +1,10 @@
-"""The game of planning a batch, as a Gymnasium environment, so that any library of reinforcement learning can train on it.
+"""The planning of a batch as a Gymnasium environment, so that any library of reinforcement learning can train on it.
 
-An episode is one batch, drawn from those given. An action is one of the game's: which of the choices starts the job whose turn it
-is, or that it is put aside; `info["action_mask"]` says which are allowed. An action that names no choice takes the first.
+An episode is one batch, drawn from those given. An action chooses one of the options to start the current job, or puts the job
+aside; `info["action_mask"]` says which are allowed. An action that names no option takes the first.
 
-The reward of a step is what it changed in the worth of the plan as greed would complete it, in parts of the greedy plan's worth.
-So an episode returns what the plan is worth against the greedy one, less 1; to play greedily earns nothing.
+The reward of a step is the change in the plan's worth, if it were completed greedily, in parts of the greedy plan's worth. So
+the return of an episode is the plan's worth / the greedy plan's worth - 1, and playing greedily earns nothing.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ Info = dict[str, Any]
 
 
 class PlanningEnvironment(gymnasium.Env[Observation, int]):  # type: ignore[misc]
-    """Each reset draws one of these seeds and asks `make` for its batch, which is kept."""
+    """Each reset draws one of `seeds` and plays the batch that `make` returns for it. Batches are cached."""
 
-    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - Gymnasium's own way
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 - as Gymnasium declares it
 
     def __init__(self, make: Callable[[int], Batch], seeds: Sequence[int]) -> None:
         self.observation_space = spaces.Box(-BOUND, BOUND, (SIZE,), np.float32)
@@ -34,7 +34,7 @@ class PlanningEnvironment(gymnasium.Env[Observation, int]):  # type: ignore[misc
         self._batches: dict[int, Batch] = {}
 
     def reset(self, *, seed: int | None = None, options: Info | None = None) -> tuple[Observation, Info]:
-        """A batch with something to decide, drawn by the environment's own chance."""
+        """Draw a batch that has something to decide."""
         super().reset(seed=seed, options=options)
         while True:
             batch = self._batch(int(self.np_random.choice(self._seeds)))
@@ -46,7 +46,7 @@ class PlanningEnvironment(gymnasium.Env[Observation, int]):  # type: ignore[misc
         return self._game.observe(), self._info()
 
     def step(self, action: int) -> tuple[Observation, float, bool, bool, Info]:
-        """Plays the action; over when nothing fits any more. An episode is never cut short."""
+        """Play the action. The episode ends when nothing fits any more, and is never truncated."""
         self._game.act(int(action))
         before, self._worth = self._worth, float(self._batch_now.value[self._game.plan].sum())
         return self._game.observe(), (self._worth - before) / self._greedy, self._game.over, False, self._info()

@@ -1,6 +1,5 @@
-"""The small worlds that a policy is put through: a mixture of everything, and streams that never let up beside one victim.
-
-Two kinds of GPU host would add nothing here: what is told apart is who knows what, who may be stopped, and who comes for ever.
+"""The small scenarios of the conformance test: mixtures of everything, and streams of jobs that never let up beside one
+victim.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.forecast import UNKNOWN
 from gpuq.core.state.job import JobId
-from gpuq.lab.rivals.views import View
+from gpuq.lab.rivals.views import FilteredForecaster
 from gpuq.settings import Scheduling
-from gpuq.sim.forecaster import Beliefs, Cold, Oracle
-from gpuq.sim.trace import Arrival, Trace
+from gpuq.sim.forecaster import Cold, Forecaster, Oracle
+from gpuq.sim.trace import JobArrival, Trace
 from gpuq.sim.world import Workload, World
 
 _GIB = 2**30
 _LIMITS = Limits(patience_s=300.0, patience_ratio=1.0)
-# Ages that a stream of two hours can show.
+# Ageing that is quick enough to have an effect in a stream of two hours.
 _SCHEDULING = Scheduling(overtaking=2.0, ageing_s=300.0)
 _STREAM_S = 7_500.0
 _JOB_S = 600.0
@@ -31,12 +30,12 @@ _VICTIM_AT = 600.0
 
 @dataclass(frozen=True)
 class Exercise:
-    """One of them. `victims` must start though others never stop coming; `never` fit nowhere."""
+    """One scenario. The jobs `victims` must start although others keep coming; those in `never` fit nowhere."""
 
     name: str
     trace: Trace
     world: World
-    beliefs: Callable[[], Beliefs]
+    forecaster: Callable[[], Forecaster]
     limits: Limits = _LIMITS
     scheduling: Scheduling = _SCHEDULING
     victims: frozenset[JobId] = frozenset()
@@ -44,7 +43,7 @@ class Exercise:
 
 
 def exercises() -> Iterator[Exercise]:
-    """All of them; the same at each call."""
+    """All exercises, the same at each call."""
     yield from _mixtures()
     yield from _streams()
 
@@ -53,8 +52,8 @@ def _mixtures() -> Iterator[Exercise]:
     world, (trace, never) = _world(hosts=2, devices=4), _mixture(random.Random(1))  # noqa: S311 - no secret
     known = Exercise("a mixture", trace, world, lambda: Oracle(world), never=never)
     yield known
-    yield replace(known, name="a mixture that nobody knows", beliefs=Cold)
-    yield replace(known, name="a mixture half of which nobody knows", beliefs=lambda: _half_known(world))
+    yield replace(known, name="a mixture of unknown jobs", forecaster=Cold)
+    yield replace(known, name="a mixture half of which is unknown", forecaster=lambda: _half_known(world))
     yield replace(
         known, name="a mixture with preemption", scheduling=replace(_SCHEDULING, preemption=True)
     )  # fmt: skip
@@ -63,7 +62,7 @@ def _mixtures() -> Iterator[Exercise]:
 
 def _mixture(rng: random.Random) -> tuple[Trace, frozenset[JobId]]:
     arrivals = [
-        Arrival(
+        JobArrival(
             JobId(number),
             submit_s=number * 40.0 if number % 10 else (number - 1) * 40.0,
             duration_s=rng.choice([20.0, 100.0, 700.0]),
@@ -84,9 +83,9 @@ def _mixture(rng: random.Random) -> tuple[Trace, frozenset[JobId]]:
 
 
 def _streams() -> Iterator[Exercise]:
-    """Twice what the devices can do alone, from before the victim comes until long after."""
+    """Streams that ask for twice what the devices do, from before the victim is submitted until long after."""
     world = _world(hosts=1, devices=4)
-    single = Arrival(_VICTIM, _VICTIM_AT, _JOB_S, 1, "light", "ada")
+    single = JobArrival(_VICTIM, _VICTIM_AT, _JOB_S, 1, "light", "ada")
     victims = {
         "a gang beside single jobs": (replace(single, devices=4), {}),
         "a long job beside short ones": (replace(single, duration_s=4 * _JOB_S), {}),
@@ -99,14 +98,14 @@ def _streams() -> Iterator[Exercise]:
         known = Exercise(name, trace, world, lambda: Oracle(world), victims=frozenset({_VICTIM}))
         yield known
         if victim.devices > 1:
-            yield replace(known, name=f"{name}, that nobody knows", beliefs=Cold)
+            yield replace(known, name=f"{name}, unknown", forecaster=Cold)
 
 
-def _stream(victim: Arrival, *, priority: int = 0, deadline: bool = False) -> Trace:
+def _stream(victim: JobArrival, *, priority: int = 0, deadline: bool = False) -> Trace:
     every = _JOB_S / 8
     times = [number * every for number in range(int(_STREAM_S / every))]
     others = [
-        Arrival(
+        JobArrival(
             JobId(number), at, _JOB_S, 1, "light", ("bob", "eve")[number % 2], priority,
             deadline_s=at + _JOB_S if deadline else None,
         )
@@ -115,13 +114,15 @@ def _stream(victim: Arrival, *, priority: int = 0, deadline: bool = False) -> Tr
     return Trace("a stream", tuple(sorted([victim, *others], key=lambda arrival: arrival.submit_s)))
 
 
-def _half_known(world: World) -> Beliefs:
-    """Knows every second job."""
-    return View(Oracle(world), lambda question, found: UNKNOWN if int(question.signature.split("#")[1]) % 2 else found)
+def _half_known(world: World) -> Forecaster:
+    """A forecaster that knows every second job."""
+    return FilteredForecaster(
+        Oracle(world), lambda question, found: UNKNOWN if int(question.signature.split("#")[1]) % 2 else found
+    )
 
 
 def _world(*, hosts: int, devices: int) -> World:
-    """`light` beside `light` costs a tenth; `heavy` is not to be shared with; `middle` is in between."""
+    """`light` slows `light` by a tenth, `heavy` nearly doubles everything, `middle` is in between."""
     slow: Mapping[str, float] = {"light": 0.05, "middle": 0.3, "heavy": 0.9}
     use = {"light": 35.0, "middle": 60.0, "heavy": 95.0}
     return World(

@@ -1,7 +1,6 @@
-"""Forecasts as the daemon would give them from a record: the real predictor, taught by what the record's attempts showed.
+"""Forecasts as the daemon would make them from a record: its predictor, with the history of the record's attempts.
 
-Arrives: outcomes, and each kind's signature and features. Leaves: forecasts. Learns nothing more during the simulation: for a
-simulation in which learning goes on, see `learned.py`.
+It learns nothing during the simulation; for learning that goes on see `gpuq.sim.learned`.
 """
 
 from __future__ import annotations
@@ -13,12 +12,12 @@ from gpuq.learn.history.history import History
 from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.serving.predictor import Predictor
 from gpuq.settings import Learning
-from gpuq.sim.record import AttemptRun
-from gpuq.sim.trace import Arrival
+from gpuq.sim.record import SimulatedAttempt
+from gpuq.sim.trace import JobArrival
 
 
-class Remembered:
-    """See the module's own words; a `Beliefs`."""
+class RecordForecaster:
+    """A `Forecaster` with a fixed history."""
 
     def __init__(self, outcomes: Sequence[Outcome], learning: Learning) -> None:
         self._predictor = Predictor(History(), None, learning)
@@ -28,17 +27,17 @@ class Remembered:
             self._predictor.learn(outcome)
             self._signatures[outcome.kind] = outcome.signature
 
-    def signature(self, arrival: Arrival) -> str:
-        """The latest that the record has of this kind; the kind itself for one that it does not have."""
+    def signature(self, arrival: JobArrival) -> str:
+        """The latest signature of this kind in the record; the kind itself where there is none."""
         return self._signatures.get(arrival.kind, arrival.kind)
 
     def answer(self, questions: Iterable[Question]) -> Mapping[Question, Forecast]:
-        """What the record says of each."""
+        """The predictor's forecast for each."""
         return self._predictor.answer(questions)
 
-    def learn(self, attempt: AttemptRun, now: float) -> bool:  # noqa: ARG002 - it is a Beliefs
-        """Ignored."""
+    def learn(self, attempt: SimulatedAttempt, now: float) -> bool:  # noqa: ARG002 - the interface of Forecaster
+        """Does nothing."""
         return False
 
-    def night(self, now: float) -> None:
-        """Ignored."""
+    def train(self, now: float) -> None:
+        """Does nothing."""

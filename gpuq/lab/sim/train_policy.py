@@ -1,8 +1,8 @@
-"""`python -m gpuq.lab.sim.train_policy FILE`: trains the network of `reinforcement`, by PPO and by DQN, and keeps the better.
+"""`python -m gpuq.lab.sim.train_policy FILE` trains the network of the policy `reinforcement`, by PPO and by DQN.
 
-Arrives: how many steps, which seed. Leaves: the network as JSON, and on the screen how both did on worlds that they never saw. It
-trains on made-up worlds alone (`gpuq.lab.sim.queued.made_up`) of the seeds `TRAINED_ON`; `HELD_OUT` decides which is kept. Needs
-Stable-Baselines3: `pip install 'gpuq-daemon[reinforcement]'`.
+It trains on made-up worlds only (`gpuq.lab.sim.queued.made_up`, the seeds `TRAINED_ON`), and the worlds `HELD_OUT` decide which
+network is kept. The network is written to FILE, and both results are printed. Needs Stable-Baselines3: `pip install
+'gpuq-daemon[reinforcement]'`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from gpuq.errors import BadInput, GpuqError
 from gpuq.lab.sim.queued import made_up
 from gpuq.policies.planners.batch import Batch
 from gpuq.policies.planners.plan import greedy
-from gpuq.policies.planners.reinforced.network import Network, to_json
+from gpuq.policies.planners.reinforced.network import PolicyNetwork, save
 from gpuq.policies.planners.reinforcement import played
 
 METHODS = ("ppo", "dqn")
@@ -30,51 +30,51 @@ TRAINED_ON = range(1000, 1200)
 HELD_OUT = range(11, 61)
 STEPS = 40_000
 _WIDTHS = (64, 64)
-# What a step earns comes at once, as greed would complete the plan; the far future matters little.
+# A step's reward assumes that the plan is completed greedily, so it comes at once and the far future matters little.
 _DISCOUNT = 0.9
-# Rewards are parts of a plan's worth, some thousandths; networks learn better from numbers around one.
+# Rewards are parts of a plan's worth, a few thousandths; networks learn better from numbers around one.
 _SCALE = 100.0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit code."""
+    """Train, and return the process's exit code."""
     parser = argparse.ArgumentParser(prog="python -m gpuq.lab.sim.train_policy", description=__doc__)
     parser.add_argument("file", type=Path, help="where the network goes")
     parser.add_argument("--steps", type=int, default=STEPS, help=f"of each method (default: {STEPS})")
     parser.add_argument("--seed", type=int, default=0, help="of the training (default: 0)")
     asked = parser.parse_args(arguments)
     try:
-        network, told = best_of(METHODS, asked.steps, asked.seed)
+        network, results = best_of(METHODS, asked.steps, asked.seed)
     except GpuqError as error:
         print(f"{error.message} {error.fix}", file=sys.stderr)  # noqa: T201 - it is a command
         return error.exit_code
-    asked.file.write_text(to_json(network), encoding="utf-8")
-    print(f"{told}\nkept {network.method}: {asked.file}")  # noqa: T201
+    save(network, asked.file)
+    print(f"{results}\nkept {network.method}: {asked.file}")  # noqa: T201
     return 0
 
 
-def best_of(methods: Sequence[str], steps: int, seed: int) -> tuple[Network, str]:
-    """The network that did best on the worlds held out, and how each did, in words. Raises BadInput without the library."""
+def best_of(methods: Sequence[str], steps: int, seed: int) -> tuple[PolicyNetwork, str]:
+    """(the network that did best on the worlds held out, all results in words). Raises BadInput without the library."""
     _require_library()
     batches = [made_up(held_out) for held_out in HELD_OUT]
     with ProcessPoolExecutor(len(methods), get_context("spawn")) as pool:
         networks = pool.map(partial(train, steps=steps, seed=seed), methods)
         found = {network.method: (network, against_greedy(network, batches)) for network in networks}
-    told = "; ".join(f"{method}: {worth:.4f} of greedy's worth" for method, (_, worth) in found.items())
+    sentence = "; ".join(f"{method}: {worth:.4f} of greedy's worth" for method, (_, worth) in found.items())
     network, _ = max(found.values(), key=lambda one: one[1])
     results = {method: worth for method, (_, worth) in found.items()}
     about = f"mean of plan / greedy plan over made-up worlds {HELD_OUT[0]} to {HELD_OUT[-1]}"
     kept = {**network.trained, "held_out": {"what": about, **results}}
-    return Network(network.method, network.hidden, network.layers, kept), told
+    return PolicyNetwork(network.method, network.hidden, network.layers, kept), sentence
 
 
-def against_greedy(network: Network, batches: Sequence[Batch]) -> float:
-    """What its plans are worth against the greedy ones, in the mean."""
+def against_greedy(network: PolicyNetwork, batches: Sequence[Batch]) -> float:
+    """The mean of plan / greedy plan by worth."""
     return fmean(played(batch, network).value / greedy(batch).value for batch in batches)
 
 
-def train(method: str, steps: int, seed: int) -> Network:
-    """The network that `ppo` or `dqn` comes to in so many steps; on one machine the same seed gives the same network."""
+def train(method: str, steps: int, seed: int) -> PolicyNetwork:
+    """The network that `ppo` or `dqn` learns in so many steps; on one machine the same seed gives the same network."""
     model = _model(method, seed)
     import torch
 
@@ -83,8 +83,8 @@ def train(method: str, steps: int, seed: int) -> Network:
     return exported(method, model, {"steps": steps, "seed": seed})
 
 
-def exported(method: str, model: Any, about: dict[str, Any]) -> Network:
-    """What of a Stable-Baselines3 model decides, as arrays: the Q network of DQN, the policy network of PPO."""
+def exported(method: str, model: Any, about: dict[str, Any]) -> PolicyNetwork:
+    """The deciding part of a Stable-Baselines3 model as arrays: the Q network of DQN, the policy network of PPO."""
     import torch
 
     policy = model.policy
@@ -96,7 +96,7 @@ def exported(method: str, model: Any, about: dict[str, Any]) -> Network:
         "worlds": f"made up (gpuq.lab.sim.queued.made_up), seeds {TRAINED_ON[0]} to {TRAINED_ON[-1]}",
         "versions": {name: version(name) for name in ("gymnasium", "stable-baselines3", "torch", "numpy")},
     }
-    return Network(method, "relu", layers, trained)
+    return PolicyNetwork(method, "relu", layers, trained)
 
 
 def _model(method: str, seed: int) -> Any:

@@ -1,7 +1,7 @@
 """Alibaba's GPU cluster of 2023: pods that ask for a part of a GPU (cluster-trace-gpu-v2023, CC-BY-4.0 / Apache-2.0).
 
-Arrives: a folder with `alibaba2023_pods.csv`. Leaves: the pods that ran on GPUs. What a pod asks for stands for what it keeps
-busy: the trace measured neither. Pods have no user; their class of service is the group.
+The file is `alibaba2023_pods.csv`. A pod's request stands for its utilisation, since the trace measured neither. Pods have no
+user; their class of service is the group.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from gpuq.lab.public import number, rows
-from gpuq.sim.traces.requests import Asked, Imported, imported
+from gpuq.sim.traces.requests import ImportedTrace, TraceJob, imported
 
 FILE = "alibaba2023_pods.csv"
 
 
-def pods(data: Path) -> Imported:
-    """Those that were scheduled on a GPU and ended. A pod's duration is from its start on a machine to its end."""
+def pods(data: Path) -> ImportedTrace:
+    """The pods that were scheduled on a GPU and ended. A pod's duration is from its start on a machine to its end."""
     found, no_gpu, pending, running, instant = [], 0, 0, 0, 0
     for row in rows(data / FILE):
         start, end = number(row["scheduled_time"]), number(row["deletion_time"])
@@ -28,7 +28,7 @@ def pods(data: Path) -> Imported:
             instant += 1
         else:
             running += row["pod_phase"] == "Running"
-            found.append(_asked(row, end - start))
+            found.append(_trace_job(row, end - start))
     return imported(
         "alibaba 2023", found,
         [
@@ -39,7 +39,7 @@ def pods(data: Path) -> Imported:
     )  # fmt: skip
 
 
-def _asked(row: Mapping[str, str], duration_s: float) -> Asked:
+def _trace_job(row: Mapping[str, str], duration_s: float) -> TraceJob:
     count = int(row["num_gpu"])
     share = float(row["gpu_milli"]) / 10 if count == 1 else 100.0
-    return Asked(float(row["creation_time"]), duration_s, count, row["qos"] or "pod", share_pct=share)
+    return TraceJob(float(row["creation_time"]), duration_s, count, row["qos"] or "pod", share_pct=share)

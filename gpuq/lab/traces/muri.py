@@ -1,7 +1,7 @@
 """The traces of Muri (SIGCOMM 2022, Apache-2.0): Philly's arrivals, with models and batch sizes that the authors drew.
 
-Arrives: a folder with `muri_traces.csv` and `muri_stage_times.csv`. Leaves: the jobs of one trace. A kind is a model with its
-batch size; as these were drawn at random, durations within a kind lie far apart, and foretell little of each other.
+The files are `muri_traces.csv` and `muri_stage_times.csv`. A kind is a model with its batch size; as these were drawn at
+random, the durations of a kind differ widely and predict little of each other.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from statistics import median
 
 from gpuq.errors import BadInput
 from gpuq.lab.public import rows
-from gpuq.sim.traces.requests import Asked, Imported, imported
+from gpuq.sim.traces.requests import ImportedTrace, TraceJob, imported
 
 FILE, STAGES = "muri_traces.csv", "muri_stage_times.csv"
 
 
-def trace(data: Path, name: str) -> Imported:
+def trace(data: Path, name: str) -> ImportedTrace:
     """One of the file's traces, `trace1` to `trace4` or `cluster_trace`. Raises BadInput for another."""
     busy = _busy(data)
     found, names = [], set()
@@ -25,7 +25,7 @@ def trace(data: Path, name: str) -> Imported:
         if row["trace"] == name:
             kind = f"{row['model_name']}:{row['batch_size']}"
             found.append(
-                Asked(
+                TraceJob(
                     float(row["submit_s"]), float(row["duration_s"]), int(row["num_gpu"]), row["trace"],
                     kind=kind, share_pct=busy.get(kind),
                 )

@@ -1,6 +1,7 @@
 """Microsoft's Philly cluster, 2017: arrivals, run times, GPU counts and virtual clusters (CC-BY-4.0; in Sia's reduction).
 
-Arrives: a folder with `philly_jobs.csv`. Leaves: its jobs, or a stretch of consecutive ones, and notes on what was left out.
+The file is `philly_jobs.csv`. A stretch is a number of consecutive jobs, chosen so that there are enough nights to learn in;
+its notes say what was left out.
 """
 
 from __future__ import annotations
@@ -13,43 +14,44 @@ import numpy as np
 
 from gpuq.errors import BadInput
 from gpuq.lab.public import rows
-from gpuq.sim.traces.requests import Asked, Imported, imported, narrow, of
+from gpuq.sim.traces.requests import ImportedTrace, TraceJob, imported, narrow, of
 
 FILE = "philly_jobs.csv"
 DAY_S = 86_400.0
-# In the first two weeks 22 jobs came, in the third 1,549.
+# In the first two weeks 22 jobs were submitted, in the third 1,549.
 _SPARSE_S = 14 * DAY_S
-# A load says nothing of a stretch of two weeks when one of its jobs outlasts it: the longest ran 54 days.
+# In a stretch of two weeks the load means nothing if one of its jobs outlasts it: the longest ran 54 days.
 LONGEST_S = 7 * DAY_S
 # 1,500 jobs then bring 64 devices two weeks of work or more at 90% load, so that there are nights enough to learn in.
 LEAST_HOURS = 13.0
-# Long jobs that come last bring work that is done when nobody else comes any more: the load that is felt is then much lower.
+# Work of long jobs at the end is done when no others are submitted any more, so the load that jobs meet is then much lower. At
+# least this share of the work must be possible before the last submission.
 LEAST_FELT = 0.85
 
 
 @lru_cache(maxsize=1)
-def jobs(data: Path) -> tuple[Asked, ...]:
-    """All 82,247, first come first. Kept, as those who compare seeds read it again and again."""
+def jobs(data: Path) -> tuple[TraceJob, ...]:
+    """All 82,247 jobs in order of submission. Cached, because a comparison of seeds reads it again and again."""
     found = (
-        Asked(float(row["submit_s"]), float(row["duration_s"]), int(row["num_gpus"]), row["vc"])
+        TraceJob(float(row["submit_s"]), float(row["duration_s"]), int(row["num_gpus"]), row["vc"])
         for row in rows(data / FILE)
     )
     return tuple(sorted(found, key=lambda job: job.submit_s))
 
 
-def stretch(data: Path, count: int, most_devices: int, seed: int) -> Imported:
+def stretch(data: Path, count: int, most_devices: int, seed: int) -> ImportedTrace:
     """`count` consecutive jobs of those that fit on a host and end within a week. Raises BadInput where there are none."""
-    everyone = jobs(data)
-    fitting, left_out = narrow(everyone, most_devices)
+    all_jobs = jobs(data)
+    fitting, left_out = narrow(all_jobs, most_devices)
     kept = [job for job in fitting if job.duration_s <= LONGEST_S]
     long = [job for job in fitting if job.duration_s > LONGEST_S]
-    found, told = _stretch(kept, count, seed)
-    days = f"left out: {of(long, everyone)} run for more than {LONGEST_S / DAY_S:g} days"
-    return imported(f"philly seed {seed}", found, [*left_out, days, told])
+    found, rule = _stretch(kept, count, seed)
+    days = f"left out: {of(long, all_jobs)} run for more than {LONGEST_S / DAY_S:g} days"
+    return imported(f"philly seed {seed}", found, [*left_out, days, rule])
 
 
-def _stretch(kept: Sequence[Asked], count: int, seed: int) -> tuple[list[Asked], str]:
-    """The seed's own stretch: they do not overlap, and seeds take them in turn, in an order shuffled once for all."""
+def _stretch(kept: Sequence[TraceJob], count: int, seed: int) -> tuple[list[TraceJob], str]:
+    """The stretch of this seed. Stretches do not overlap; seeds take them in turn, in one fixed shuffled order."""
     starts = _starts(kept, count)
     if not starts:
         raise BadInput(f"no {count} consecutive Philly jobs bring enough work.", fix="Ask for fewer: 1500 is usual.")
@@ -63,7 +65,7 @@ def _stretch(kept: Sequence[Asked], count: int, seed: int) -> tuple[list[Asked],
     )
 
 
-def _starts(kept: Sequence[Asked], count: int) -> list[int]:
+def _starts(kept: Sequence[TraceJob], count: int) -> list[int]:
     submits = np.array([job.submit_s for job in kept])
     done = np.concatenate(([0.0], np.cumsum([job.work_s for job in kept])))
     enough = done[count:] - done[:-count] >= LEAST_HOURS * 3600 * count
@@ -75,7 +77,7 @@ def _starts(kept: Sequence[Asked], count: int) -> list[int]:
     return found
 
 
-def felt(jobs: Sequence[Asked]) -> float:
+def felt(jobs: Sequence[TraceJob]) -> float:
     """The share of the work that would be done by the last submission, at 90% of 64 devices, if each job started at once."""
     submits = np.array([job.submit_s - jobs[0].submit_s for job in jobs])
     durations = np.array([job.duration_s for job in jobs])
@@ -86,5 +88,5 @@ def felt(jobs: Sequence[Asked]) -> float:
     return float(np.minimum(durations, left) @ devices) / work
 
 
-def _hours(jobs: Sequence[Asked]) -> float:
+def _hours(jobs: Sequence[TraceJob]) -> float:
     return sum(job.work_s for job in jobs) / len(jobs) / 3600

@@ -1,1 +1,1 @@
-"""Simulated hardware made from public measurements."""
+"""Worlds made from public measurements."""

@@ -1,6 +1,6 @@
-"""How much memory a world's workloads need, where what gave their pairs does not say: from other measurements, by stated rules.
+"""Memory of a set's workloads where the source of their pairs did not measure it: from other measurements, by stated rules.
 
-Arrives: a `Zoo` and the data folder. Leaves: the zoo with memory and its devices' memory, and notes on each rule.
+Each rule that was applied is added to the set's notes.
 """
 
 from __future__ import annotations
@@ -14,63 +14,67 @@ import numpy as np
 
 from gpuq.lab.public import rows, schedtune
 from gpuq.sim.world import Workload
-from gpuq.sim.worlds.workload_set import Zoo
+from gpuq.sim.worlds.workload_set import WorkloadSet
 
 _MIB, _GIB = 2**20, 2**30
-# Which of CARMA's networks (PyTorch, on an A100) stands for a job of the Alnair report: the same network, and data set where
-# it has one. InceptionV3 takes images of one size whatever the data set.
+# Part of a job's name in the Alnair report -> the network in CARMA's measurements (PyTorch, on an A100) that stands for it: the
+# same network, and data set where it has one. InceptionV3 takes images of one size whatever the data set.
 _CARMA = (("-inc", "Inception"), ("-cf10-rn50", "resnet50_cifar100"))
 # Gavel's ResNet-50 trains on images of 224 pixels, as SchedTune's. Its ResNet-18 does not; nothing stands for the rest.
 _SCHEDTUNE = {"ResNet-50": "resnet50"}
 _SCHEDTUNE_GPU = "Tesla V100"
-_NOTHING_KNOWN = 2 * _GIB
+_DEFAULT = 2 * _GIB
 _LEAST = _GIB // 2
-# A pair that ran is taken to have left this share of the device, one that did not to have wanted this much more: nobody knows.
+# A choice, not measured: a pair that ran is assumed to have left this share of the device free, and one that did not run to have
+# needed this much more than the device has.
 _MARGIN = 0.05
 _MOST_PASSES = 10_000
 
 Line = tuple[float, float]
 
 
-def from_carma(zoo: Zoo, data: Path, device_memory: int) -> Zoo:
-    """Linear in the batch size, through CARMA's measurements of the like network. Where there is none, memory stays unknown."""
+def from_carma(workload_set: WorkloadSet, data: Path, device_memory: int) -> WorkloadSet:
+    """Memory linear in batch size, from CARMA's measurements of the similar network; unknown where there is none."""
     measured: dict[str, list[tuple[float, float]]] = {}
     for row in rows(data / "carma_memory.csv"):
         if row["batch_size"]:
             measured.setdefault(row["model"], []).append((float(row["batch_size"]), float(row["max_mem_mb"]) * _MIB))
     lines = {model: _line(found) for model, found in measured.items() if len(found) > 1}
-    standing = {
+    lines_by_workload = {
         name: next((lines[model] for part, model in _CARMA if part in name and model in lines), None)
-        for name in zoo.workloads
+        for name in workload_set.workloads
     }
     found = {
         name: at
-        for name, line in standing.items()
-        if line is not None and (at := _at(line, zoo.workloads[name].batch_size)) is not None
+        for name, line in lines_by_workload.items()
+        if line is not None and (at := _at(line, workload_set.workloads[name].batch_size)) is not None
     }
     return _with(
-        zoo, found, device_memory,
-        f"memory of {len(found)} of {len(zoo.workloads)} workloads: the like network in carma_memory, linear in the batch size "
-        f"({_range(found)} GiB); a device has {device_memory / _GIB:g} GiB",
+        workload_set, found, device_memory,
+        f"memory of {len(found)} of {len(workload_set.workloads)} workloads: the like network in carma_memory, linear in the "
+        f"batch size ({_range(found)} GiB); a device has {device_memory / _GIB:g} GiB",
     )  # fmt: skip
 
 
-def agreed(zoo: Zoo, data: Path, device_memory: int) -> Zoo:
+def agreed(workload_set: WorkloadSet, data: Path, device_memory: int) -> WorkloadSet:
     """Memory that agrees with which pairs fitted: every pair that ran fits on the device, none of those that did not.
 
     From SchedTune's measurements where the network is the same and 2 GiB elsewhere, each pair that disagrees is moved, both
-    jobs by the same amount, until none does (projections onto the pairs' half spaces). The zoo as it is where none agree.
+    jobs by the same amount, until none does (projections onto the pairs' half spaces). The workload set as it is where none
+    agree.
     """
     line = {name: _line(_schedtune(data, model)) for name, model in _SCHEDTUNE.items()}
-    names = sorted(zoo.workloads)
-    start = [_prior(zoo.workloads[name], line) for name in names]
-    found = _projected(names, start, zoo.pairs, device_memory)
+    names = sorted(workload_set.workloads)
+    start = [_prior(workload_set.workloads[name], line) for name in names]
+    found = _projected(names, start, workload_set.pairs, device_memory)
     if found is None:
-        return replace(zoo, notes=(*zoo.notes, "memory is not known: no figures agree with which pairs fitted"))
+        return replace(
+            workload_set, notes=(*workload_set.notes, "memory is not known: no figures agree with which pairs fitted")
+        )
     return _with(
-        zoo, found, device_memory,
+        workload_set, found, device_memory,
         f"memory ({_range(found)} GiB): figures that agree with which pairs fitted on {device_memory / _GIB:g} GiB, found from "
-        f"schedtune_memory for {', '.join(_SCHEDTUNE)} (linear in the batch size) and {_NOTHING_KNOWN / _GIB:g} GiB elsewhere",
+        f"schedtune_memory for {', '.join(_SCHEDTUNE)} (linear in the batch size) and {_DEFAULT / _GIB:g} GiB elsewhere",
     )  # fmt: skip
 
 
@@ -96,7 +100,7 @@ def _projected(
 def _prior(workload: Workload, lines: Mapping[str, Line]) -> float:
     line = lines.get(workload.model)
     at = None if line is None else _at(line, workload.batch_size)
-    return _NOTHING_KNOWN if at is None else at
+    return _DEFAULT if at is None else at
 
 
 def _schedtune(data: Path, model: str) -> list[tuple[float, float]]:
@@ -108,7 +112,7 @@ def _schedtune(data: Path, model: str) -> list[tuple[float, float]]:
 
 
 def _line(points: Sequence[tuple[float, float]]) -> Line:
-    """(bytes per sample, bytes of none)."""
+    """(bytes per sample, bytes at batch size 0)."""
     slope, offset = np.polyfit([x for x, _ in points], [y for _, y in points], 1)
     return float(slope), float(offset)
 
@@ -117,12 +121,12 @@ def _at(line: Line, batch_size: float | None) -> float | None:
     return None if batch_size is None else line[0] * batch_size + line[1]
 
 
-def _with(zoo: Zoo, memory: Mapping[str, float], device_memory: int, note: str) -> Zoo:
+def _with(workload_set: WorkloadSet, memory: Mapping[str, float], device_memory: int, note: str) -> WorkloadSet:
     workloads = {
         name: replace(workload, memory_bytes=round(memory[name])) if name in memory else workload
-        for name, workload in zoo.workloads.items()
+        for name, workload in workload_set.workloads.items()
     }
-    return replace(zoo, workloads=workloads, device_memory=device_memory, notes=(*zoo.notes, note))
+    return replace(workload_set, workloads=workloads, device_memory=device_memory, notes=(*workload_set.notes, note))
 
 
 def _range(memory: Mapping[str, float]) -> str:

@@ -1,56 +1,60 @@
-"""The workloads that a world's name stands for: measured public data, a folder of one's own measurements, or the law alone.
+"""Workload sets by the name of their world: the entry points `gpuq.worlds` of `gpuq simulate`.
 
-`mps`: pairs under MPS, by the Alnair project. `gavel-p100`: pairs on a P100 under MPS, by Gavel. `law`: see `law.py`. A folder:
-`singles.csv` and `pairs.csv` of the learning issue's format. Leaves: a `Zoo`, with the memory of a device.
+mps         12 PyTorch jobs under MPS, measured by the Alnair project
+gavel-p100  26 jobs on a P100 under MPS, measured by Gavel
+folder      `singles.csv` and `pairs.csv` of a folder, in the form of `gpuq.lab.measured`
+
+The world `law`, which needs no measured data, is the simulator's own.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from gpuq.errors import BadInput
 from gpuq.lab.measured import read_pairs, read_singles
-from gpuq.lab.public import alnair_mps, gavel
-from gpuq.lab.worlds.contention import law_zoo
+from gpuq.lab.public import alnair_mps, folder, gavel
+from gpuq.lab.worlds.from_tables import measured_workloads
 from gpuq.lab.worlds.memory import agreed, from_carma
-from gpuq.sim.worlds.workload_set import Zoo, zoo_of
+from gpuq.sim.worlds.workload_set import WorkloadSet
 
-NAMES = ("mps", "gavel-p100", "law")
 _GIB = 2**30
 # The project's own demonstration of sharing ran on a V100 of 32 GB; all pairs stayed under half of their device's memory.
 _ALNAIR_MEMORY = 32 * _GIB
 _P100_MEMORY = 16 * _GIB
 
 
-def find_zoo(name: str, data: Path | None) -> Zoo:
-    """Raises BadInput for a name or folder that is not there, or without the data that it needs."""
-    if name == "law":
-        return law_zoo()
-    if name in NAMES:
-        if data is None:
-            raise BadInput(
-                f"The world `{name}` is made of measured public data, which is not here.",
-                fix="Set GPUQ_DATA to the folder that holds it, or take the world `law`.",
-            )
-        return from_carma(_mps(data), data, _ALNAIR_MEMORY) if name == "mps" else _gavel_p100(data)
-    folder = Path(name)
-    if not folder.is_dir():
-        raise BadInput(
-            f"There is no world `{name}`.",
-            fix=f"Name one of {', '.join(NAMES)}, or a folder with singles.csv and pairs.csv.",
-        )
-    return zoo_of(folder.name, read_singles(folder / "singles.csv"), read_pairs(folder / "pairs.csv"))
+def open_mps(name: str, environ: Mapping[str, str]) -> WorkloadSet:
+    """Alnair's pairs under MPS, with memory from CARMA's measurements. Raises BadInput without the data."""
+    data = _data(name, environ)
+    measured = measured_workloads(name, alnair_mps.singles(data), alnair_mps.pairs(data))
+    return from_carma(measured, data, _ALNAIR_MEMORY)
 
 
-def _mps(data: Path) -> Zoo:
-    return zoo_of("mps", alnair_mps.singles(data), alnair_mps.pairs(data))
-
-
-def _gavel_p100(data: Path) -> Zoo:
-    zoo = zoo_of(
-        "gavel-p100",
+def open_gavel_p100(name: str, environ: Mapping[str, str]) -> WorkloadSet:
+    """Gavel's pairs on a P100, with memory that agrees with which pairs fitted. Raises BadInput without the data."""
+    data = _data(name, environ)
+    measured = measured_workloads(
+        name,
         [single for single in gavel.singles(data) if single.device_type == "p100"],
         [pair for pair in gavel.pairs(data) if pair.device_type == "p100"],
         [(a, b) for device_type, a, b in gavel.never_fit(data) if device_type == "p100"],
     )
-    return agreed(zoo, data, _P100_MEMORY)
+    return agreed(measured, data, _P100_MEMORY)
+
+
+def open_folder(name: str, environ: Mapping[str, str]) -> WorkloadSet:  # noqa: ARG001 - worlds are opened like this
+    """The tables of the folder `name`, such as `gpuq characterize` writes. Raises BadInput for what cannot be read."""
+    path = Path(name)
+    return measured_workloads(path.name, read_singles(path / "singles.csv"), read_pairs(path / "pairs.csv"))
+
+
+def _data(name: str, environ: Mapping[str, str]) -> Path:
+    data = folder(environ)
+    if data is None:
+        raise BadInput(
+            f"The world `{name}` is made of measured public data, which is not here.",
+            fix="Set GPUQ_DATA to the folder that holds it, or take the world `law`.",
+        )
+    return data

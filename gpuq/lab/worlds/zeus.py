@@ -1,9 +1,8 @@
-"""A day of trainings on four types of GPU with their measured time and power (Zeus, github.com/ml-energy/zeus, Apache-2.0).
+"""A world of four types of GPU with measured time and power (Zeus, github.com/ml-energy/zeus, Apache-2.0), and a trace for it.
 
-Arrives: a folder with `zeus_power.csv`, `zeus_train.csv` and `gavel_isolated.csv`. Leaves: a world and a trace for it. Times
-and power are those at the highest power limit; how long a job is comes from the epochs that a run needed to its goal.
-Speed-ups by the number of GPUs come from Gavel's P100s (github.com/stanford-futuredata/gavel, MIT). Ignores memory, and what
-pairs cost: neither was measured, so nobody shares here.
+The files are `zeus_power.csv`, `zeus_train.csv` and `gavel_isolated.csv`. Times and power are those at the highest power limit;
+a job's length comes from the epochs that a measured run needed to its goal. Speed-ups by number of GPUs come from Gavel's P100s
+(github.com/stanford-futuredata/gavel, MIT). Memory and pairs were not measured, so jobs do not share here.
 """
 
 from __future__ import annotations
@@ -20,23 +19,23 @@ from typing import NamedTuple
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import JobId
 from gpuq.lab.public import rows
-from gpuq.sim.trace import Arrival, Trace
+from gpuq.sim.trace import JobArrival, Trace
 from gpuq.sim.world import Workload, World
 
-# The fastest first, in the order of devices and of their ids, so that whoever takes the first idle GPU takes a good one.
+# The fastest first, in the order of devices and of their ids, so that a policy that takes the first idle GPU takes a fast one.
 TYPES = ("a40", "v100", "rtx6000", "p100")
 REFERENCE = "v100"
 GPUS_PER_HOST = 4
-# No idle power was measured; about what data centre cards report with nobody on them. A choice.
+# A choice: idle power was not measured. About what data centre cards report without a job.
 IDLE_W = 30.0
-# What jobs ask for, and how often. A choice; most jobs of every public trace ask for one.
+# A choice: the numbers of GPUs that jobs ask for, and how often. Most jobs of every public trace ask for one.
 ASKED = {1: 0.6, 2: 0.25, 4: 0.15}
-# A deadline is this many times the job's best duration after its submission, drawn evenly. A choice.
+# A choice: a deadline is this many times the job's best duration after its submission, drawn evenly.
 SLACK = (1.5, 5.0)
 PRIORITIES = (0, 1, 2)
 
-# Which of Gavel's jobs stands for which network: the same kind of network, measured on 1, 2, 4 and 8 GPUs.
-_LIKE = {
+# Network -> the job of Gavel that stands for it: a similar network, measured on 1, 2, 4 and 8 GPUs.
+_SIMILAR = {
     "shufflenetv2": "ResNet-18",
     "resnet50": "ResNet-50",
     "bert_base_uncased": "Transformer",
@@ -62,7 +61,8 @@ class _Training:
 
 
 def zeus(data: Path, *, gpus: int, jobs: int, load: float, seed: int) -> tuple[Trace, World]:
-    """A world of `gpus` GPUs in hosts of four, as many of each type, and Poisson arrivals that ask for `load` of what it can do.
+    """A world of `gpus` GPUs in hosts of four, as many of each type, and Poisson arrivals that ask for `load` of what it can
+    do.
 
     Each job draws a training evenly (network first, then batch size), one of the measured runs' epochs, GPUs, priority and
     deadline. It may be given up to four GPUs, where more than one were measured. The same seed gives the same jobs whatever
@@ -87,7 +87,7 @@ def zeus(data: Path, *, gpus: int, jobs: int, load: float, seed: int) -> tuple[T
         kinds[kind] = name
         best = duration / max(training.workload.speeds.values())
         arrivals.append(
-            Arrival(
+            JobArrival(
                 job=JobId(number),
                 submit_s=now,
                 duration_s=duration,
@@ -108,7 +108,7 @@ def _notes(count: int) -> tuple[str, ...]:
         f"{count} trainings measured on all of {', '.join(TYPES)}, at the highest power limit",
         "epochs: the best goal that half of the runs reached; a job draws one of the runs that did",
         f"GPUs asked for: {', '.join(f'{share:.0%} {asked}' for asked, share in ASKED.items())}; up to {GPUS_PER_HOST} given",
-        f"speed-ups: Gavel's P100, {', '.join(f'{network} as {like}' for network, like in _LIKE.items())}",
+        f"speed-ups: Gavel's P100, {', '.join(f'{network} as {like}' for network, like in _SIMILAR.items())}",
         f"deadline: {low:g} to {high:g} times the duration on the fastest type, drawn evenly",
         f"idle GPU: {IDLE_W:g} W, a choice; each GPU of several draws what one does, a choice",
     )
@@ -161,7 +161,7 @@ def _trainings(data: Path) -> dict[str, _Training]:
             utilization_pct=100.0,
             speeds={kind: reference / seconds for kind, (seconds, _) in by_type.items()},
             powers={kind: watts for kind, (_, watts) in by_type.items()},
-            speedups=_nearest(scaling[_LIKE[setting.network]], setting.batch_size),
+            speedups=_nearest(scaling[_SIMILAR[setting.network]], setting.batch_size),
         )
         trainings[workload.name] = _Training(workload, reference, goals[setting])
     return trainings

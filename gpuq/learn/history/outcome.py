@@ -17,6 +17,7 @@ from gpuq.core.measuring.measurement import HELD_BACK_LIMIT
 from gpuq.core.measuring.slowdown import Basis
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.forecast import Forecast
+from gpuq.messages.outcome import AttemptOutcome
 from gpuq.submission import JobRecord
 
 # No job needs less than a process's own pages, no device has more than 64 TiB: beyond, it is a fault of the reader.
@@ -107,7 +108,7 @@ class AttemptSide(Protocol):
     @property
     def exit_code(self) -> int | None: ...
     @property
-    def actual(self) -> dict[str, Any] | None: ...
+    def actual(self) -> AttemptOutcome | None: ...
     @property
     def measurement(self) -> dict[str, Any] | None: ...
 
@@ -118,19 +119,19 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
     `device_types` (device id -> type) is asked only where the row does not name the type itself.
     """
     actual, started, ended = attempt.actual, attempt.started_at, attempt.ended_at
-    if not isinstance(actual, Mapping) or ended is None or attempt.ending is None or not math.isfinite(ended):
+    if actual is None or ended is None or attempt.ending is None or not math.isfinite(ended):
         return None
-    device_type = actual.get("device_type") or device_types.get(attempt.devices[0] if attempt.devices else "")
+    device_type = actual.device_type or device_types.get(attempt.devices[0] if attempt.devices else "")
     if not isinstance(device_type, str):
         return None
     completed = attempt.ending == Ending.EXITED and attempt.exit_code == 0
-    alone_rate, shared_rate = _positive(actual.get("alone_rate")), _positive(actual.get("shared_rate"))
-    progressed = any(rate is not None for rate in (alone_rate, shared_rate, _positive(actual.get("disturbed_rate"))))
-    utilization = _percent(actual.get("peak_utilization_pct"))
-    utilization_is_bound = bool(actual.get("utilization_is_bound"))
-    disturbed = (_number(actual.get("held_back")) or 0.0) > HELD_BACK_LIMIT
+    alone_rate, shared_rate = _positive(actual.alone_rate), _positive(actual.shared_rate)
+    progressed = any(rate is not None for rate in (alone_rate, shared_rate, _positive(actual.disturbed_rate)))
+    utilization = _percent(actual.peak_utilization_pct)
+    utilization_is_bound = bool(actual.utilization_is_bound)
+    disturbed = (_number(actual.held_back) or 0.0) > HELD_BACK_LIMIT
     partner_kinds = _partner_kinds(actual)
-    shared = bool(actual.get("partners")) or bool(partner_kinds)
+    shared = bool(actual.partners) or bool(partner_kinds)
     return Outcome(
         kind=job.record.kind,
         signature=job.record.signature,
@@ -139,7 +140,7 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         features=attempt.features,
         peak_utilization_pct=None if utilization_is_bound else utilization,
         # A pool that a framework took in advance says nothing of what the job needs.
-        peak_memory_bytes=None if actual.get("peak_memory_is_bound") else _bytes(actual.get("peak_memory_bytes")),
+        peak_memory_bytes=None if actual.peak_memory_is_bound else _bytes(actual.peak_memory_bytes),
         duration_s=_positive(ended - started)
         if completed and started is not None and _runs_whole(job, attempt)
         else None,
@@ -154,8 +155,8 @@ def outcome_from_rows(job: JobSide, attempt: AttemptSide, device_types: Mapping[
         attempt=(attempt.job, attempt.number),
         owner=job.record.owner,
         forecast=_forecast(attempt.launch),
-        sharing=_text(actual.get("sharing")),
-        memory_cause=_text(actual.get("memory_cause")),
+        sharing=_text(actual.sharing),
+        memory_cause=_text(actual.memory_cause),
         power_w=None
         if shared or disturbed or started is None
         else _power(actual, ended - started, len(attempt.devices)),
@@ -170,8 +171,8 @@ def _first_step(measurement: Mapping[str, Any] | None, started: float | None, en
     return None if at is None or started is None or not started < at <= ended else at - started
 
 
-def _power(actual: Mapping[str, Any], seconds: float, devices: int) -> float | None:
-    joules = _positive(actual.get("energy_joules"))
+def _power(actual: AttemptOutcome, seconds: float, devices: int) -> float | None:
+    joules = _positive(actual.energy_joules)
     if joules is None or seconds < _LEAST_METERED_S or not devices:
         return None
     return joules / seconds / devices
@@ -191,10 +192,10 @@ def _outgrew(ending: str, device_type: str) -> bool:
     return ending == Ending.OUT_OF_MEMORY or (on_cores and ending == Ending.HOST_OUT_OF_MEMORY)
 
 
-def impossible(actual: Mapping[str, Any]) -> str | None:
+def impossible(actual: AttemptOutcome) -> str | None:
     """The first measured value that cannot be right, by its name; None where all can. Unknown is not impossible."""
     for name, believed in (("peak_memory_bytes", _bytes), ("peak_utilization_pct", _percent), ("slowdown", _slowdown)):
-        value = actual.get(name)
+        value = getattr(actual, name)
         if value is not None and believed(value) is None:
             return name
     return None
@@ -210,34 +211,32 @@ def _forecast(launch: Mapping[str, Any]) -> Forecast | None:
         return None
 
 
-def _partner_kinds(actual: Mapping[str, Any]) -> tuple[str, ...]:
+def _partner_kinds(actual: AttemptOutcome) -> tuple[str, ...]:
     """Each kind once, sorted: which of them came first is chance."""
-    kinds = actual.get("partner_kinds")
+    kinds: object = actual.partner_kinds  # of a damaged row anything
     if not isinstance(kinds, Sequence) or isinstance(kinds, str):
         return ()
     return tuple(sorted({kind for kind in kinds if isinstance(kind, str)}))
 
 
-def _slowdowns(actual: Mapping[str, Any], partner_kinds: tuple[str, ...]) -> Slowdowns:
-    """The slowdown beside each kind that was there as the only partner for a while.
+def _slowdowns(actual: AttemptOutcome, partner_kinds: tuple[str, ...]) -> Slowdowns:
+    """The slowdown beside each kind that was the only partner for a while.
 
-    Where that was not told apart, the one of the whole attempt, if only one kind shared the device: beside several, nobody
-    knows whose it was.
+    Where that was not measured, the slowdown of the whole attempt, if only one kind shared the device: beside several kinds it
+    cannot be attributed.
     """
-    told = actual.get("slowdowns")
-    each = [row for row in told if isinstance(row, Mapping)] if isinstance(told, Sequence) else []
-    found = tuple(slowdown for row in each for slowdown in _beside(row.get("kind"), row, ""))
-    if found or len(partner_kinds) != 1 or actual.get("slowdown_basis") == Basis.FOREIGN:
-        return found
-    return tuple(_beside(partner_kinds[0], {**actual, "value": actual.get("slowdown")}, "slowdown_"))
+    each = tuple(slowdown for row in actual.slowdowns for slowdown in _beside(row.kind, row.value, row.low, row.high))
+    if each or len(partner_kinds) != 1 or actual.slowdown_basis == Basis.FOREIGN:
+        return each
+    return _beside(partner_kinds[0], actual.slowdown, actual.slowdown_low, actual.slowdown_high)
 
 
-def _beside(kind: object, row: Mapping[str, Any], prefix: str) -> Slowdowns:
+def _beside(kind: str, measured: object, low_end: object, high_end: object) -> Slowdowns:
     """(kind, value, low, high) if that can be right; an end of the interval on the wrong side is not known."""
-    value = _slowdown(row.get("value"))
-    if not isinstance(kind, str) or value is None:
+    value = _slowdown(measured)
+    if value is None:
         return ()
-    low, high = _positive(row.get(f"{prefix}low")), _positive(row.get(f"{prefix}high"))
+    low, high = _positive(low_end), _positive(high_end)
     return ((kind, value, low if low and low <= value else None, high if high and high >= value else None),)
 
 

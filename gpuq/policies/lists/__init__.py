@@ -1,1 +1,1 @@
-"""List schedulers: sort the queue, place the first job that fits, optionally backfill and preempt."""
+"""List schedulers: sort the queue and start each job that fits, with optional backfill rules and preemption."""

@@ -1,7 +1,7 @@
-"""Who may go ahead of a job that cannot start yet: the second part of a policy out of parts.
+"""Backfill rules of a list scheduler: which jobs may start ahead of one that cannot start yet.
 
-A backfill makes a gate for each pass. The gate is told of each job that could not start, in order, and then says whether
-anybody may still go, and where. Ignores who is first: that is the order's.
+A rule is created for each pass. The list scheduler reports every job that could not start, in queue order, and asks for each
+later candidate whether it may start on some devices.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from gpuq.core.state.job import Job
 from gpuq.policies.lists.size import Sizes
 
 
-class Gate(Protocol):
-    """One pass's answer to who may go ahead."""
+class BackfillPass(Protocol):
+    """The rule during one pass."""
 
     def hold(self, job: Job) -> bool:
-        """This job, the first of those left, could not start. Returns whether anybody after it may go at all."""
+        """Note that this job could not start. Returns whether jobs behind it may start at all in this pass."""
         ...
 
     def allows(self, job: Job, snapshots: tuple[DeviceSnapshot, ...]) -> bool:
-        """Whether this job may have these places, for all that those before it want."""
+        """Whether the job may start on these devices in spite of the jobs that were held."""
         ...
 
 
-Backfill = Callable[[SchedulingContext], Gate]
+Backfill = Callable[[SchedulingContext], BackfillPass]
 
 
 class _Skip:
-    def hold(self, job: Job) -> bool:  # noqa: ARG002 - a gate
+    def hold(self, job: Job) -> bool:  # noqa: ARG002 - the protocol's signature
         return True
 
-    def allows(self, job: Job, snapshots: tuple[DeviceSnapshot, ...]) -> bool:  # noqa: ARG002 - a gate
+    def allows(self, job: Job, snapshots: tuple[DeviceSnapshot, ...]) -> bool:  # noqa: ARG002 - the protocol's signature
         return True
 
 
@@ -45,28 +45,32 @@ class _Strict(_Skip):
         self._context = context
 
     def hold(self, job: Job) -> bool:
+        # A job that fits no device of this cluster would block the queue for ever.
         return not _fits_some_day(self._context, job)
 
 
 class _Easy(_Skip):
+    """One reservation per pass, for the first job that cannot start."""
+
     def __init__(self, context: SchedulingContext) -> None:
         self._context = context
-        self._kept: frozenset[DeviceId] | None = None
+        self._reserved: frozenset[DeviceId] | None = None
         self._free_at = inf
 
     def hold(self, job: Job) -> bool:
-        if self._kept is None and _fits_some_day(self._context, job):
-            self._keep_for(job)
+        if self._reserved is None and _fits_some_day(self._context, job):
+            self._reserve(job)
         return True
 
     def allows(self, job: Job, snapshots: tuple[DeviceSnapshot, ...]) -> bool:
-        if not self._kept or not any(snapshot.device.id in self._kept for snapshot in snapshots):
+        """A job may use reserved devices only if its 90th percentile ends before the reservation begins."""
+        if not self._reserved or not any(snapshot.device.id in self._reserved for snapshot in snapshots):
             return True
         duration = self._sizes.duration(job)
         return duration is not None and self._free_at < inf and self._context.now + duration[1] <= self._free_at
 
-    def _keep_for(self, head: Job) -> None:
-        """The devices of one host that will be free first, and when: nine times in ten, by the forecasts."""
+    def _reserve(self, head: Job) -> None:
+        """Reserve those devices of one host that will be free first, by the 90th percentiles of what runs there."""
         self._sizes = Sizes(self._context)
         hosts: dict[HostId, list[tuple[float, DeviceId]]] = {}
         for snapshot in self._context.snapshots:
@@ -74,30 +78,34 @@ class _Easy(_Skip):
                 hosts.setdefault(snapshot.device.host, []).append((self._free(snapshot), snapshot.device.id))
         first = [sorted(host)[: head.device_count] for host in hosts.values() if len(host) >= head.device_count]
         soonest = min(first, key=lambda devices: (devices[-1][0], devices[0][1]), default=[])
-        self._kept = frozenset(device for _, device in soonest)
+        self._reserved = frozenset(device for _, device in soonest)
         self._free_at = soonest[-1][0] if soonest else inf
 
     def _free(self, snapshot: DeviceSnapshot) -> float:
-        """When nobody will be there; a device given in this pass is one whose newcomer's end is not known."""
+        """The time at which the device will be empty, infinite if unknown."""
+        # A job that got the device in this pass is not among its residents yet, so its end is unknown here.
         if self._context.given(snapshot.device.id):
             return inf
         ends = [self._sizes.ends_at(attempt) for attempt in snapshot.residents]
         return max((inf if end is None else end for end in ends), default=self._context.now)
 
 
-def skip(context: SchedulingContext) -> Gate:  # noqa: ARG001 - every backfill is made like this
-    """What cannot start holds up nobody; the core keeps devices for one that has waited too long."""
+def skip(context: SchedulingContext) -> BackfillPass:  # noqa: ARG001 - the signature of Backfill
+    """Any job may start ahead. The core's reservations still protect a job that has waited too long."""
     return _Skip()
 
 
-def strict(context: SchedulingContext) -> Gate:
-    """Nobody goes ahead of one that cannot start yet, unless that one can never start."""
+def strict(context: SchedulingContext) -> BackfillPass:
+    """No job starts ahead of one that cannot start yet, unless that one can never start on this cluster."""
     return _Strict(context)
 
 
-def easy(context: SchedulingContext) -> Gate:
-    """The first that cannot start gets a reservation: the devices of one host that will be free first. Others may have these
-    only if nine times in ten they end before (EASY backfilling, Lifka 1995, with forecasts for wall-clock requests)."""
+def easy(context: SchedulingContext) -> BackfillPass:
+    """EASY backfilling (Lifka 1995): a reservation for the first job that cannot start.
+
+    Others may use the reserved devices only if they end before it begins. In place of requested wall-clock times it uses the
+    90th percentiles of the forecasts.
+    """
     return _Easy(context)
 
 

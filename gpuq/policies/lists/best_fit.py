@@ -1,17 +1,20 @@
-"""First come, first served, each where it leaves the least over: full devices fill up, whole ones stay free for gangs."""
+"""Best fit: first come, first served, each job on the devices with the least capacity left over.
+
+Busy devices fill up, so that whole devices stay free for gangs.
+"""
 
 from __future__ import annotations
 
 from gpuq.core.scheduling.policy import Policy
 from gpuq.policies.lists import order, placement
-from gpuq.policies.lists.list_scheduler import listed
-from gpuq.policies.spec import Recipe
+from gpuq.policies.lists.list_scheduler import list_scheduler
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 
 def make(scheduling: Scheduling) -> Policy:
-    """The policy, with the settings' ageing of priorities."""
-    return listed(order.priority_first(order.ARRIVAL, scheduling.ageing_s), placement=placement.best_fit)
+    """The policy, with `ageing_s`."""
+    return list_scheduler(order.priority_first(order.ARRIVAL, scheduling.ageing_s), placement=placement.best_fit)
 
 
-RECIPE = Recipe("greedy: each job where it leaves the least over", make, work_conserving=True)
+SPEC = PolicySpec("each job on the devices with the least left over", make, work_conserving=True)

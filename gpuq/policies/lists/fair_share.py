@@ -1,17 +1,20 @@
-"""The owner first who has used the devices least of late (half of it forgotten in a week); within an owner, first come."""
+"""Fair share: the owner with the least recent use of devices first; first come, first served among the jobs of an owner.
+
+Use decays with a half-life of a week.
+"""
 
 from __future__ import annotations
 
 from gpuq.core.scheduling.policy import Policy
 from gpuq.policies.lists import order
-from gpuq.policies.lists.list_scheduler import listed
-from gpuq.policies.spec import Recipe
+from gpuq.policies.lists.list_scheduler import list_scheduler
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 
 def make(scheduling: Scheduling) -> Policy:
-    """The policy, with the settings' ageing of priorities."""
-    return listed(order.priority_first(order.FAIR_SHARE, scheduling.ageing_s))
+    """The policy, with `ageing_s`."""
+    return list_scheduler(order.priority_first(order.FAIR_SHARE, scheduling.ageing_s))
 
 
-RECIPE = Recipe("who used the devices least of late goes first", make, work_conserving=True)
+SPEC = PolicySpec("the owner with the least recent use of devices first", make, work_conserving=True)

@@ -1,17 +1,20 @@
-"""First come, first served, and nobody goes ahead of a job that cannot start yet: what task queues without forecasts do."""
+"""First come, first served without backfilling: no job starts ahead of one that cannot start yet.
+
+This is what task queues without forecasts do, and the baseline of the comparisons in docs/benchmarks.md.
+"""
 
 from __future__ import annotations
 
 from gpuq.core.scheduling.policy import Policy
 from gpuq.policies.lists import backfill, order
-from gpuq.policies.lists.list_scheduler import listed
-from gpuq.policies.spec import Recipe
+from gpuq.policies.lists.list_scheduler import list_scheduler
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 
-def make(scheduling: Scheduling) -> Policy:  # noqa: ARG001 - every policy is made like this
-    """The policy."""
-    return listed(order.ARRIVAL, backfill.strict)
+def make(scheduling: Scheduling) -> Policy:  # noqa: ARG001 - the signature of `PolicySpec.make`
+    """The policy; no setting changes it."""
+    return list_scheduler(order.ARRIVAL, backfill.strict)
 
 
-RECIPE = Recipe("first come, first served, strictly", make)
+SPEC = PolicySpec("first come, first served, strictly", make)

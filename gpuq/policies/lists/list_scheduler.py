@@ -1,7 +1,6 @@
-"""A policy out of parts: an order, a backfill, a placement, and who may be stopped for whom.
+"""List scheduling (Graham 1966): try the waiting jobs in an order and start each on the first devices that admit it.
 
-It tries the jobs in their order, each in its places, best first. Of jobs that get the same verdicts everywhere, only the
-first that cannot start is tried in a pass.
+A list scheduler has four exchangeable parts: a queue order, a backfill rule, a placement and a preemption rule.
 """
 
 from __future__ import annotations
@@ -14,57 +13,60 @@ from gpuq.core.scheduling.policy import Eviction, Policy, Proposal
 from gpuq.core.state.index import SchedulingClass, scheduling_class
 from gpuq.core.state.job import Job
 from gpuq.policies.lists.backfill import Backfill, skip
-from gpuq.policies.lists.order import Order
+from gpuq.policies.lists.order import QueueOrder
 from gpuq.policies.lists.placement import Placement, packed
-from gpuq.policies.lists.preemption import Preemption, nobody
+from gpuq.policies.lists.preemption import Preemption, no_preemption
 
 
-def listed(
-    order: Order, backfill: Backfill = skip, placement: Placement = packed, preemption: Preemption = nobody
+def list_scheduler(
+    order: QueueOrder, backfill: Backfill = skip, placement: Placement = packed, preemption: Preemption = no_preemption
 ) -> Policy:
-    """The policy of these parts."""
+    """The policy with these parts."""
 
     def policy(context: SchedulingContext) -> Iterator[Proposal | Eviction]:
-        gate, room = backfill(context), preemption(context)
-        yield from room.promised()
+        ahead, preempt = backfill(context), preemption(context)
+        # First the jobs for which others were stopped in an earlier pass: otherwise a job of higher rank could take the freed
+        # devices, and the stop would have been in vain.
+        yield from preempt.starts_on_freed_devices()
         for job in in_order(context, order):
+            # A known refusal saves the tries, but not the backfill rule and preemption.
             if not context.refused(job):
                 for snapshots in placement(context, job):
-                    if room.allows(snapshots) and gate.allows(job, snapshots):
+                    if preempt.allows(snapshots) and ahead.allows(job, snapshots):
                         yield Proposal(job, tuple(snapshot.device for snapshot in snapshots))
                         if context.placed(job):
                             break
             if not context.placed(job):
-                yield from room.make(job)
-                if not gate.hold(job):
+                yield from preempt.evictions(job)
+                if not ahead.hold(job):
                     return
 
     return policy
 
 
-def in_order(context: SchedulingContext, order: Order) -> Iterator[Job]:
-    """The waiting jobs, first to last. Ranks are worked out as they are needed, and none for the like of one that was not
-    placed when it was given out: they could not be either."""
+def in_order(context: SchedulingContext, order: QueueOrder) -> Iterator[Job]:
+    """The waiting jobs by rank, except those of a scheduling class of which a job was just tried and not started.
+
+    Jobs of one scheduling class get the same verdicts everywhere, so the rest of the class cannot start in this pass either. This
+    is what keeps a pass over thousands of waiting jobs short. Ranks are computed lazily: a heap holds only the head of each line
+    of jobs that are in order already, as in a k-way merge.
+    """
     rank = order.ranking(context)
-    lines = [(like, iter(jobs)) for like, jobs in _lines(context, order)]
-    heads = [(rank(job), job.id, job, like, line) for like, line in lines for job in (next(line),)]
+    if order.first_come:
+        lines = [(group.scheduling_class, iter(group.jobs)) for group in context.groups]
+    else:
+        lines = [(scheduling_class(job), iter([job])) for job in context.waiting]
+    heads = [(rank(job), job.id, job, class_, line) for class_, line in lines for job in (next(line),)]
     heapify(heads)
     stuck: set[SchedulingClass] = set()
     while heads:
-        _, _, job, like, line = heads[0]
-        if like not in stuck and not context.placed(job):
+        _, _, job, class_, line = heads[0]
+        if class_ not in stuck and not context.placed(job):
             yield job
             if not context.placed(job):
-                stuck.add(like)
-        following = None if like in stuck else next(line, None)
+                stuck.add(class_)
+        following = None if class_ in stuck else next(line, None)
         if following is None:
             heappop(heads)
         else:
-            heapreplace(heads, (rank(following), following.id, following, like, line))
-
-
-def _lines(context: SchedulingContext, order: Order) -> list[tuple[SchedulingClass, list[Job]]]:
-    """The waiting jobs in lines, each first to last by the order, with what the jobs of a line have in common."""
-    if order.first_come:
-        return [(group.scheduling_class, group.jobs) for group in context.groups]
-    return [(scheduling_class(job), [job]) for job in context.waiting]
+            heapreplace(heads, (rank(following), following.id, following, class_, line))

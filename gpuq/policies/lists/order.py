@@ -1,10 +1,7 @@
-"""Who goes first: the first part of a policy out of parts. An order ranks the waiting jobs of one pass; the lowest rank is first.
+"""Queue orders of a list scheduler. An order gives every waiting job a rank at each pass; the lowest rank is tried first.
 
-Arrives: the board of a pass. Leaves: a rank for each job. Each order says whether jobs that differ in nothing but their time
-of submission stand in the order of that time, so that only the first of them needs a rank. Ignores who fits where.
-
-How none is starved. Ranks that mix size and time are a moment: a job of rank r is only overtaken by what was submitted before
-r. Priorities and shares are lifted by waiting.
+How the orders avoid starvation: a rank that mixes size and time is a point in time, so that a job of rank r is overtaken only by
+jobs that were submitted before r. Priorities and fair shares rise with waiting.
 """
 
 from __future__ import annotations
@@ -22,14 +19,18 @@ Ranking = Callable[[Job], Rank]
 
 
 @dataclass(frozen=True)
-class Order:
-    """`ranking` is made anew for each pass. `first_come` as the module says."""
+class QueueOrder:
+    """`ranking` makes the ranking of one pass.
+
+    `first_come`: jobs of one scheduling class, priority and owner rank by their time of submission. Then only the first job of
+    each such group needs a rank, and a pass over a queue of thousands stays cheap.
+    """
 
     ranking: Callable[[SchedulingContext], Ranking]
     first_come: bool = True
 
 
-def _by_arrival(context: SchedulingContext) -> Ranking:  # noqa: ARG001 - every order is made like this
+def _by_arrival(context: SchedulingContext) -> Ranking:  # noqa: ARG001 - the signature of `ranking`
     return lambda job: (job.submitted_at,)
 
 
@@ -44,76 +45,83 @@ def _by_share(context: SchedulingContext) -> Ranking:
     return rank
 
 
-ARRIVAL = Order(_by_arrival)
+ARRIVAL = QueueOrder(_by_arrival)
 """First come, first served."""
 
-FAIR_SHARE = Order(_by_share)
-"""The owner first whose decayed use of devices is least; within an owner, first come."""
+FAIR_SHARE = QueueOrder(_by_share)
+"""The owner with the least decayed use of devices first; first come, first served among the jobs of an owner."""
 
 
-def deadline(unhurried_s: float) -> Order:
-    """The earliest deadline first; what has none counts as due `unhurried_s` after its submission, so that nobody starves it."""
+def deadline(default_s: float) -> QueueOrder:
+    """The earliest deadline first. A job without a deadline counts as due `default_s` after its submission, so it cannot
+    starve."""
 
-    def ranking(context: SchedulingContext) -> Ranking:  # noqa: ARG001 - every order is made like this
-        return lambda job: (job.submitted_at + unhurried_s if job.deadline_at is None else job.deadline_at,)
+    def ranking(context: SchedulingContext) -> Ranking:  # noqa: ARG001 - the signature of `ranking`
+        return lambda job: (job.submitted_at + default_s if job.deadline_at is None else job.deadline_at,)
 
-    return Order(ranking, first_come=False)
+    return QueueOrder(ranking, first_come=False)
 
 
-def shortest(overtaking: float) -> Order:
-    """The least device-time foretold first: rank = submission + overtaking * device-time.
+def shortest(overtaking: float) -> QueueOrder:
+    """The least predicted device-time first, bounded by age: rank = submission + overtaking * device-time, in seconds.
 
-    So a job is only overtaken by what is submitted within `overtaking` times its own device-time. Device-time, since the
-    devices of a gang could serve others meanwhile (Helios' QSSF ranks likewise; SC'21). While nothing is foretold this is
-    first come, first served; a job that nobody knows among known ones counts like the middle one.
+    A job is overtaken only by jobs submitted within `overtaking` times its own device-time. Device-time (duration times devices)
+    and not duration, because the devices of a gang could serve others meanwhile; QSSF of Helios ranks likewise (Hu et al.,
+    SC'21). Jobs without a forecast count as the median job. Without any forecast this is first come, first served.
     """
 
     def ranking(context: SchedulingContext) -> Ranking:
         sizes = Sizes(context)
-        return lambda job: (job.submitted_at + overtaking * sizes.left_or_middle(job),)
+        return lambda job: (job.submitted_at + overtaking * sizes.remaining_or_median(job),)
 
-    return Order(ranking)
+    return QueueOrder(ranking)
 
 
-def least_left() -> Order:
-    """The least device-time left first, whatever has waited: the bound of what an order can give, and it starves."""
+def least_left() -> QueueOrder:
+    """The least remaining device-time first, without regard to age.
+
+    An upper bound for what an order can achieve; long jobs may starve.
+    """
 
     def ranking(context: SchedulingContext) -> Ranking:
         sizes = Sizes(context)
-        return lambda job: (sizes.left_or_middle(job), job.submitted_at)
+        return lambda job: (sizes.remaining_or_median(job), job.submitted_at)
 
-    return Order(ranking, first_come=False)
+    return QueueOrder(ranking, first_come=False)
 
 
-def least_attained(thresholds_s: tuple[float, ...]) -> Order:
-    """The least served first, in queues: a job falls from one to the next as its device-seconds pass a threshold; within a
-    queue, first come (Tiresias' discretised least attained service, NSDI'19). Needs no forecast."""
+def least_attained(thresholds_s: tuple[float, ...]) -> QueueOrder:
+    """Discretised least attained service of Tiresias (Gu et al., NSDI'19): a job's level is the number of thresholds, in
+    device-seconds, that its service has passed; the lowest level first, then first come, first served. Needs no forecast."""
 
-    def ranking(context: SchedulingContext) -> Ranking:  # noqa: ARG001 - every order is made like this
+    def ranking(context: SchedulingContext) -> Ranking:  # noqa: ARG001 - the signature of `ranking`
         return lambda job: (queue_of(job.served_s, thresholds_s), job.submitted_at)
 
-    return Order(ranking, first_come=False)
+    return QueueOrder(ranking, first_come=False)
 
 
 def queue_of(served_s: float, thresholds_s: tuple[float, ...]) -> int:
-    """How many thresholds a service has passed."""
+    """The number of thresholds that `served_s` device-seconds have passed."""
     return sum(served_s >= threshold for threshold in thresholds_s)
 
 
-def priority_first(then: Order, ageing_s: float) -> Order:
-    """The highest priority first, `then` among equals. A job gains one step of priority for each `ageing_s` that it waited,
-    up to the highest that waits and no further: among equals, age says nothing here."""
+def priority_first(then: QueueOrder, ageing_s: float) -> QueueOrder:
+    """The highest priority first, then the order `then`.
+
+    A job gains one step of priority per `ageing_s` seconds of waiting, up to the highest priority in the queue. The cap keeps
+    old jobs from overtaking each other by age alone: among jobs at the top, `then` decides.
+    """
 
     def ranking(context: SchedulingContext) -> Ranking:
         within = then.ranking(context)
         highest = max((group.priority for group in context.groups), default=0)
         return lambda job: (-min(highest, job.priority + (context.now - job.submitted_at) // ageing_s), *within(job))
 
-    return Order(ranking, then.first_come)
+    return QueueOrder(ranking, then.first_come)
 
 
-def named(scheduling: Scheduling) -> Order:
-    """The order that the settings name."""
+def named(scheduling: Scheduling) -> QueueOrder:
+    """The order that `[scheduling] order` names."""
     match scheduling.order:
         case "shortest":
             return shortest(scheduling.overtaking)

@@ -1,9 +1,10 @@
-"""Admission to the queue: who comes while the expected wait is beyond a limit is kept back, so that those let in start in time.
+"""Admission control for the queue: jobs whose expected wait exceeds a limit are deferred, so that admitted jobs start in time.
 
-Arrives: the board; start times foretold by `teller.py`. Leaves: proposals, those let in first, each lot by priority and
-arrival. A job is let in if its wait will most likely (nine times in ten) be within the limit, given only those who are in;
-once in, it stays in. Who is kept back is looked at again, first come first, when half the limit would do; and it starts
-whenever a device would be left idle. Ignores what the core does for one who waited too long: that counts for these too.
+A job is admitted if the 90th percentile of its wait, given only the jobs admitted before it, is within the limit. Admitted jobs
+stay admitted, and start by priority, then by the time of admission. Deferred jobs are judged again in order of submission, and
+start whenever a device would stay idle otherwise.
+
+The core's reservations for jobs that waited too long apply to deferred jobs as well and are not considered here.
 """
 
 from __future__ import annotations
@@ -17,69 +18,80 @@ from gpuq.core.scheduling.policy import Policy, Proposal
 from gpuq.core.state.job import Job, JobId
 from gpuq.core.state.verdict import Rule, Verdict
 from gpuq.policies.estimates.estimator import Teller
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
-# Who was kept back is let in when its wait would be within this share of the limit: others may have come meanwhile.
-_AGAIN = 0.5
-# A look at each pass must be quick: fewer draws, and fewer comers in each, than where users are told.
+# A deferred job is admitted when its wait would be within this share of the limit. Less than 1, because jobs that it would
+# delay may have been submitted meanwhile.
+_READMISSION = 0.5
+# Estimates are made at each pass, so they use fewer samples and fewer future arrivals than the estimates shown to users.
 _DRAWS, _COMERS = 10, 20
 
 
 class Queueing:
-    """Remembers whom it let in; after a restart of the dispatcher all are looked at afresh."""
+    """The policy. Keeps the admitted and deferred jobs; after a restart of the dispatcher all jobs are judged again."""
 
     def __init__(self, wait_limit_s: float) -> None:
         self._limit_s = wait_limit_s
         self._teller = Teller(draws=_DRAWS, comers=_COMERS)
-        self._in: dict[JobId, float] = {}
-        self._out: dict[JobId, Verdict] = {}
+        self._admitted_at: dict[JobId, float] = {}
+        self._deferred: dict[JobId, Verdict] = {}
 
     def __call__(self, context: SchedulingContext) -> Iterator[Proposal]:
-        """Those let in, then, on what they leave, those kept back."""
+        """Starts of admitted jobs, then of the others on the devices that are left."""
         self._teller.watch(context)
-        self._in = {job: moment for job, moment in self._in.items() if job in context.state.jobs}
-        self._out = {job: verdict for job, verdict in self._out.items() if job in context.state.jobs}
-        waiting = sorted(context.waiting, key=_order)
-        yield from _start(context, sorted((job for job in waiting if job.id in self._in), key=self._turn))
-        others = [job for job in waiting if job.id not in self._in]
+        self._admitted_at = {job: at for job, at in self._admitted_at.items() if job in context.state.jobs}
+        self._deferred = {job: verdict for job, verdict in self._deferred.items() if job in context.state.jobs}
+        waiting = sorted(context.waiting, key=lambda job: (-job.priority, job.submitted_at, job.id))
+        yield from _start(context, sorted((job for job in waiting if job.id in self._admitted_at), key=self._turn))
+        others = [job for job in waiting if job.id not in self._admitted_at]
         yield from _start(context, others)
         if any(context.placed(job) for job in waiting):
-            self._let_in(context, *(job for job in others if context.placed(job)))
-        else:  # only then does the state say who runs where; a pass that places somebody is followed by another
+            # The state does not show the starts of this pass yet, so waits cannot be estimated from it. A pass that starts
+            # a job is followed by another one.
+            self._admit(context, *(job for job in others if context.placed(job)))
+        else:
             self._judge_all(context, others)
         for job in others:
-            if job.id in self._out:
-                context.defer(job, self._out[job.id])
+            if job.id in self._deferred:
+                context.defer(job, self._deferred[job.id])
 
     def _judge_all(self, context: SchedulingContext, jobs: Sequence[Job]) -> None:
-        again = True
+        """Judge new jobs by the limit, and deferred ones by a share of it until the first that stays deferred.
+
+        The jobs behind that one are deferred too: otherwise short jobs could pass it for ever.
+        """
+        readmitting = True
         for job in jobs:
-            if job.id not in self._out:
+            if job.id not in self._deferred:
                 self._judge(context, job, self._limit_s)
-            elif again:
-                again = self._judge(context, job, self._limit_s * _AGAIN)
+            elif readmitting:
+                readmitting = self._judge(context, job, self._limit_s * _READMISSION)
 
     def _judge(self, context: SchedulingContext, job: Job, limit_s: float) -> bool:
-        """Let it in, or keep it back."""
-        ahead = [replace(other, submitted_at=self._in[other.id]) for other in context.waiting if other.id in self._in]
+        """Admit or defer the job; returns whether it is admitted."""
+        ahead = [
+            replace(other, submitted_at=self._admitted_at[other.id])
+            for other in context.waiting
+            if other.id in self._admitted_at
+        ]
         wait_s = self._teller.among(context, [*ahead, replace(job, submitted_at=context.now)])[job.id].p90_s
         if wait_s <= limit_s:
             self._teller.remember(context, job)
-            self._let_in(context, job)
+            self._admit(context, job)
         else:
             numbers = (("expected_wait_s", wait_s if isfinite(wait_s) else None), ("wait_limit_s", limit_s))
-            self._out[job.id] = Verdict(False, Rule.WAIT_LIMIT, None, numbers)
-        return job.id in self._in
+            self._deferred[job.id] = Verdict(False, Rule.WAIT_LIMIT, None, numbers)
+        return job.id in self._admitted_at
 
-    def _let_in(self, context: SchedulingContext, *jobs: Job) -> None:
+    def _admit(self, context: SchedulingContext, *jobs: Job) -> None:
         for job in jobs:
-            self._in[job.id] = context.now
-            self._out.pop(job.id, None)
+            self._admitted_at[job.id] = context.now
+            self._deferred.pop(job.id, None)
 
     def _turn(self, job: Job) -> tuple[int, float, float, int]:
-        """Who was let in earlier goes first: it was let in by what was ahead of it then."""
-        return (-job.priority, self._in[job.id], job.submitted_at, job.id)
+        """By admission and not by submission: a job was admitted on the expectation of those admitted before it."""
+        return (-job.priority, self._admitted_at[job.id], job.submitted_at, job.id)
 
 
 def _start(context: SchedulingContext, jobs: list[Job]) -> Iterator[Proposal]:
@@ -92,16 +104,12 @@ def _start(context: SchedulingContext, jobs: list[Job]) -> Iterator[Proposal]:
                 break
 
 
-def _order(job: Job) -> tuple[int, float, int]:
-    return (-job.priority, job.submitted_at, job.id)
-
-
 def _make(scheduling: Scheduling) -> Policy:
     return Queueing(scheduling.wait_limit_s)
 
 
-RECIPE = Recipe(
-    "keeps back who would wait too long, so that the others start in time",
+SPEC = PolicySpec(
+    "defers jobs that would wait too long, so that the others start in time",
     _make,
     work_conserving=True,
     starvation_free=False,

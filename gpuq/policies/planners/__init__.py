@@ -1,1 +1,1 @@
-"""Planners: choose the placement of a whole batch of waiting jobs at once."""
+"""Planners: policies that choose for many waiting jobs at once, by optimisation over the assignment problem of `batch.py`."""

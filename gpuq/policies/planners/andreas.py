@@ -1,9 +1,10 @@
-"""ANDREAS: the least cost of energy and lateness, over device types and counts (Filippini et al. 2021, arXiv 2105.05080).
+"""ANDREAS: minimises the cost of energy and lateness over device types and counts (Filippini et al. 2021, arXiv 2105.05080).
 
-Looks at forecasts only: how long and at what power a job runs alone on each type, and how much faster on more devices.
-Every pass plans all that waits afresh (`andreas_plan`) and starts what the plan starts now. Ignores sharing: each job has its
-devices to itself. A job may be kept waiting beside an idle device where a better one is worth it, so it is not work
-conserving; a job that has waited far too long goes first, so nobody starves.
+It uses the forecasts of a job alone: duration and power on each device type, and the speed-up on more devices. Each pass plans
+all waiting jobs again (`andreas_plan.py`) and starts those that the plan starts now.
+
+Jobs share no devices. The policy is not work conserving: a job may wait beside an idle device for a cheaper one. A job that has
+waited far too long goes first, so no job starves.
 """
 
 from __future__ import annotations
@@ -22,121 +23,127 @@ from gpuq.core.state.forecast import Forecast
 from gpuq.core.state.index import device_class
 from gpuq.core.state.job import Job
 from gpuq.core.state.verdict import Numbers, Rule, Verdict
-from gpuq.policies.planners.andreas_plan import Plan, Room, Start, Way, Work, plan
-from gpuq.policies.spec import Recipe
+from gpuq.policies.planners.andreas_plan import (
+    Configuration,
+    HostTimeline,
+    PlannedStart,
+    WaitingJob,
+    randomized_greedy,
+)
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
-# Waiting jobs that one plan looks at, the first to be due; the others are looked at as these start.
+# Waiting jobs in one plan, those that are due first. The others are planned once these have started.
 _PLANNED = 96
-# A job that is this many times the limits' patience past its deadline, or its submission if it has none, goes first.
+# A job goes first when it is this many times `patience_s` past its deadline, or past its submission if it has none.
 _AGED = 10.0
-# Each step of priority doubles what lateness costs, up to this many steps.
+# Each step of priority doubles the cost of lateness, up to this many steps.
 _STEPS = 10
-# The error of an end foretold without a spread, as a share of the duration: the scale of a logistic distribution.
+# The least scale of the logistic error of a duration, as a share of the duration: forecasts without a spread are not exact.
 _SPREAD = 0.1
 # The 90th percentile of a logistic distribution lies ln 9 scales above the median.
 _LN_9 = 2.1972
-# What a job is taken to need while nothing is known of any: all alike, so that the first come goes first.
+# The duration of every job while none is forecast: all equal, so that the first submitted goes first.
 _UNKNOWN_S = 3600.0
 _J_PER_KWH = 3.6e6
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """`energy` is money per kWh, `late` money for an hour of lateness of a job of priority 0."""
+    """`energy` is money per kWh, `late` is money per hour of lateness of a job of priority 0."""
 
     energy: float
     late: float
 
     def energy_cost(self, watts: float, seconds: float) -> float:
-        """Of so many watts for so long."""
+        """Money for this power over this time."""
         return self.energy * watts * seconds / _J_PER_KWH
 
     def late_cost_per_s(self, priority: int) -> float:
-        """Of a second of lateness; each step of priority doubles it."""
+        """Money per second of lateness; each step of priority doubles it."""
         return float(self.late * 2.0 ** max(-_STEPS, min(_STEPS, priority)) / 3600.0)
 
 
 class Andreas:
-    """The policy, at some prices. The same board gives the same proposals."""
+    """The policy at these prices. It keeps no state, and its random generator is seeded by the context's time."""
 
     def __init__(self, prices: Prices) -> None:
         self._prices = prices
 
     def __call__(self, context: SchedulingContext) -> Iterator[Proposal]:
-        """What the cheapest plan starts now, in the plan's order."""
-        idle = _idle(context)
+        """The starts that the cheapest plan makes now, in the plan's order."""
+        idle = [s for s in context.snapshots if not s.residents and s.reading and not s.reserved]
         if not idle or not context.waiting:
             return
-        for start in self._plan(context, idle).starts:
+        jobs = sorted(self.waiting_jobs(context), key=lambda w: (not w.aged, w.due_at, w.job.id))[:_PLANNED]
+        rng = Random(f"{context.now}")  # noqa: S311 - a search, not a secret
+        for start in randomized_greedy(jobs, _timelines(context, idle), context.now, rng).starts:
             if start.at <= context.now:
                 yield from _propose(context, start, idle)
-            elif any(way.count <= len(idle) for way in start.work.ways):
-                context.defer(start.work.job, _postponed(start, context.now))
+            elif any(c.count <= len(idle) for c in start.waiting_job.configurations):
+                context.defer(start.waiting_job.job, _postponed(start, context.now))
 
-    def _plan(self, context: SchedulingContext, idle: Sequence[DeviceSnapshot]) -> Plan:
-        works = sorted(self.works(context), key=lambda work: (not work.aged, work.due_at, work.job.id))[:_PLANNED]
-        return plan(works, _rooms(context, idle), context.now, Random(f"{context.now}"))  # noqa: S311 - a search
+    def waiting_jobs(self, context: SchedulingContext) -> list[WaitingJob]:
+        """Every waiting job with its configurations.
 
-    def works(self, context: SchedulingContext) -> list[Work]:
-        """Every waiting job with its ways. A job without a deadline is due as soon as it could have been done."""
+        A job without a deadline is due as soon as it could have ended: then each second of waiting costs.
+        """
         devices = {device_class(snapshot.device): snapshot.device for snapshot in context.snapshots}
         forecasts = {
             job.id: [(device, context.forecast_alone(job, device)) for device in devices.values()]
             for job in context.waiting
         }
-        known = [f.duration_p50_s for found in forecasts.values() for _, f in found if f.duration_p50_s is not None]
+        known = [f.duration_p50_s for of_job in forecasts.values() for _, f in of_job if f.duration_p50_s is not None]
         usual_s = median(known) if known else _UNKNOWN_S
-        works = []
+        waiting_jobs = []
         for job in context.waiting:
-            ways = _ways(job, forecasts[job.id], usual_s, self._prices)
-            shortest = min((way.duration_s for way in ways), default=0.0)
+            configurations = _configurations(job, forecasts[job.id], usual_s, self._prices)
+            shortest = min((configuration.duration_s for configuration in configurations), default=0.0)
             due = job.submitted_at + shortest if job.deadline_at is None else job.deadline_at
             aged = context.now - max(job.deadline_at or 0.0, job.submitted_at) > _AGED * context.limits.patience_s
-            works.append(Work(job, due, self._prices.late_cost_per_s(job.priority), ways, aged))
-        return works
+            late_cost = self._prices.late_cost_per_s(job.priority)
+            waiting_jobs.append(WaitingJob(job, due, late_cost, configurations, aged))
+        return waiting_jobs
 
 
-def _ways(job: Job, forecasts: Sequence[tuple[Device, Forecast]], usual_s: float, prices: Prices) -> tuple[Way, ...]:
-    """On each type with each count that is known to help. A duration that is not known is that of the types where it is, or the
-    usual one; a power likewise, and where none is known energy costs nothing, so that time alone decides."""
+def _configurations(
+    job: Job, forecasts: Sequence[tuple[Device, Forecast]], usual_s: float, prices: Prices
+) -> tuple[Configuration, ...]:
+    """The job on each device type with each count that makes it faster.
+
+    An unknown duration is the longest known one of other types, else `usual_s`. An unknown power is the mean of other types;
+    where none is known energy costs nothing, so that time alone decides.
+    """
     durations = [f.duration_p50_s for _, f in forecasts if f.duration_p50_s is not None]
     powers = [f.power_w for _, f in forecasts if f.power_w is not None]
-    ways = []
+    configurations = []
     for device, forecast in forecasts:
         p50 = forecast.duration_p50_s if forecast.duration_p50_s is not None else max(durations, default=usual_s)
         watts = forecast.power_w if forecast.power_w is not None else (fmean(powers) if powers else 0.0)
         p90 = forecast.duration_p90_s or p50
-        for count, faster in _counts(job, forecast):
-            seconds = p50 / faster
-            spread = max(_SPREAD * seconds, (p90 - p50) / faster / _LN_9)
-            ways.append(Way(device.type, count, seconds, prices.energy_cost(count * watts, seconds), spread))
-    return tuple(ways)
+        for count, speedup in _counts(job, forecast):
+            seconds = p50 / speedup
+            spread = max(_SPREAD * seconds, (p90 - p50) / speedup / _LN_9)
+            energy_cost = prices.energy_cost(count * watts, seconds)
+            configurations.append(Configuration(device.type, count, seconds, energy_cost, spread))
+    return tuple(configurations)
 
 
 def _counts(job: Job, forecast: Forecast) -> Iterator[tuple[int, float]]:
-    """(devices, times faster than on as many as the job asks for), without those that do not help."""
+    """(devices, speed-up over the count that the job asks for), without larger counts that are no faster."""
     speedups = dict(forecast.speedups)
     asked = speedups.get(job.device_count)
     yield job.device_count, 1.0
     best = 1.0
     for count in job.counts[1:]:
-        faster = speedups[count] / asked if asked and count in speedups else 0.0
-        if faster > best:
-            best = faster
-            yield count, faster
+        speedup = speedups[count] / asked if asked and count in speedups else 0.0
+        if speedup > best:
+            best = speedup
+            yield count, speedup
 
 
-def _idle(context: SchedulingContext) -> list[DeviceSnapshot]:
-    return [
-        snapshot
-        for snapshot in context.snapshots
-        if not snapshot.residents and snapshot.reading and not snapshot.reserved
-    ]
-
-
-def _rooms(context: SchedulingContext, idle: Sequence[DeviceSnapshot]) -> list[Room]:
-    """Hosts with devices of one type each; what cannot be read is not there."""
+def _timelines(context: SchedulingContext, idle: Sequence[DeviceSnapshot]) -> list[HostTimeline]:
+    """One timeline per host and device type. Devices without a current reading are left out."""
     free = {snapshot.device.id: context.now for snapshot in idle}
     times: dict[tuple[HostId, str], list[float]] = {}
     for snapshot in context.snapshots:
@@ -145,20 +152,23 @@ def _rooms(context: SchedulingContext, idle: Sequence[DeviceSnapshot]) -> list[R
         ends = [_end(context, attempt) for attempt in snapshot.residents]
         at = free.get(snapshot.device.id, max(ends, default=context.now))
         times.setdefault((snapshot.device.host, snapshot.device.type), []).append(at)
-    return [Room(host, kind, tuple(sorted(found))) for (host, kind), found in times.items()]
+    return [HostTimeline(host, type_, tuple(sorted(free_at))) for (host, type_), free_at in times.items()]
 
 
 def _end(context: SchedulingContext, attempt: Attempt) -> float:
-    """When it is expected to end. One that is over its time is taken to need as long again as it is over: the longer it goes
-    on, the less anybody waits for it."""
+    """The expected end of a running attempt.
+
+    One that has exceeded its forecast by some time is expected to need as much time again: the longer it is overdue, the less a
+    plan should count on its devices.
+    """
     job = context.state.jobs[attempt.id.job]
-    begun = attempt.launched_at if attempt.started_at is None else attempt.started_at
-    expected = begun + expected_s(job, attempt)
+    began = attempt.launched_at if attempt.started_at is None else attempt.started_at
+    expected = began + expected_s(job, attempt)
     return max(expected, context.now + max(1.0, context.now - expected))
 
 
 def expected_s(job: Job, attempt: Attempt) -> float:
-    """How long the attempt takes on the devices it has, as foretold at its start; the usual where nothing was."""
+    """The duration of the attempt on the devices that it has, by the forecast at its start; an hour without a forecast."""
     p50 = attempt.forecast.duration_p50_s
     if p50 is None:
         return _UNKNOWN_S
@@ -167,18 +177,18 @@ def expected_s(job: Job, attempt: Attempt) -> float:
     return p50 * asked / now if asked and now else p50
 
 
-def _propose(context: SchedulingContext, start: Start, idle: Sequence[DeviceSnapshot]) -> Iterator[Proposal]:
-    """The planned devices; where admission refuses them, the other choices that the job has."""
-    job = start.work.job
+def _propose(context: SchedulingContext, start: PlannedStart, idle: Sequence[DeviceSnapshot]) -> Iterator[Proposal]:
+    """The planned devices, and if admission refuses them the job's other choices."""
+    job, configuration = start.waiting_job.job, start.configuration
     here = [
         snapshot.device
         for snapshot in idle
         if snapshot.device.host == start.host
-        and snapshot.device.type == start.way.device_type
+        and snapshot.device.type == configuration.device_type
         and not context.given(snapshot.device.id)
     ]
-    if len(here) >= start.way.count:
-        yield Proposal(job, tuple(here[: start.way.count]))
+    if len(here) >= configuration.count:
+        yield Proposal(job, tuple(here[: configuration.count]))
         if context.placed(job):
             return
         for snapshots in context.choices(job):
@@ -187,10 +197,10 @@ def _propose(context: SchedulingContext, start: Start, idle: Sequence[DeviceSnap
                 return
 
 
-def _postponed(start: Start, now: float) -> Verdict:
+def _postponed(start: PlannedStart, now: float) -> Verdict:
     numbers: Numbers = (
-        ("device_type", start.way.device_type),
-        ("devices", start.way.count),
+        ("device_type", start.configuration.device_type),
+        ("devices", start.configuration.count),
         ("expected_start_s", start.at - now),
         ("expected_cost", start.cost),
     )
@@ -201,4 +211,4 @@ def _make(scheduling: Scheduling) -> Policy:
     return Andreas(Prices(scheduling.energy_price_per_kwh, scheduling.late_price_per_hour))
 
 
-RECIPE = Recipe("the least cost of energy and lateness, over GPU types and counts", _make)
+SPEC = PolicySpec("the least cost of energy and lateness, over GPU types and counts", _make)

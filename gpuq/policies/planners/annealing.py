@@ -1,9 +1,9 @@
-"""Simulated annealing over plans (Kirkpatrick, Gelatt and Vecchi, Science 220, 1983).
+"""Simulated annealing over the plans of a batch (Kirkpatrick, Gelatt and Vecchi, Science 220, 1983).
 
-A move puts one option into the plan, takes out whatever is in its way, and fills what that freed. It is made when the plan gets
-better by it, or with probability exp(change / temperature) when it gets worse. The temperature falls geometrically over a fixed
-number of moves, so that the same batch gives the same plan on any machine. Starts from the greedy plan and ends with the best
-that was met.
+A move puts one option into the plan, takes out the options that are in its way, and fills the freed capacity greedily. A move
+that makes the plan better is kept; one that changes its value by d < 0 is kept with probability exp(d / temperature). The
+temperature falls geometrically over a fixed number of moves, so that the same batch gives the same plan on any machine. The
+search starts from the greedy plan and returns the best plan that it met.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import numpy as np
 from gpuq.core.scheduling.policy import Policy
 from gpuq.policies.planners.batch import Batch, Indices
 from gpuq.policies.planners.plan import SEED, Plan, better, complete, greedy, planner
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 _MOVES = 4_000
 _MOVES_PER_OPTION = 20
-# What is freed is filled from so many options of each job and seat, those worth most per device.
+# Freed capacity is filled from so many options of each job and slot, those with the highest value per device.
 _FILLERS = 24
-# The first temperature is this share of the median of what the plan's options are worth; the last a thousandth of that.
+# The first temperature as a share of the median value of the plan's options, and the last one as a share of the first.
 _HOTTEST = 0.3
 _COOLING = 1e-3
 
@@ -36,12 +36,13 @@ def solve_annealing(batch: Batch, seed: int = SEED, moves: int = _MOVES) -> Plan
 
 
 class _Walk:
-    """A plan on its way; plain lists, since a move touches a handful of numbers."""
+    """The current plan. Plain lists instead of arrays, since a move changes only a handful of numbers."""
 
     def __init__(self, batch: Batch, chosen: Indices) -> None:
         self._batch = batch
         self._value = batch.value.tolist()
-        self._left = batch.room.tolist()
+        # By resource: the capacity left, the options in the plan that use it, and the options to fill it with.
+        self._left = batch.capacity.tolist()
         self._holders: list[list[int]] = [[] for _ in self._left]
         self._fillers: list[list[int]] = [[] for _ in self._left]
         self._uses = [
@@ -60,8 +61,13 @@ class _Walk:
     def anneal(self, rng: np.random.Generator, moves: int) -> Indices:
         """The options of the best plan met in so many moves."""
         hottest = _HOTTEST * float(np.median(self._batch.value[list(self._chosen)]))
-        options = self._drawn(rng, moves)
-        dice = np.log(rng.random(moves)).tolist()
+        # Options to try: every second one uniformly at random, so that each has a chance, the others in proportion to their
+        # value per device, which finds good plans sooner.
+        density = np.maximum(self._batch.density, 0.0)
+        uniform = rng.integers(self._batch.size, size=moves)
+        by_density = rng.choice(self._batch.size, size=moves, p=density / density.sum())
+        options = np.where(np.arange(moves) % 2, uniform, by_density).tolist()
+        log_uniform = np.log(rng.random(moves)).tolist()
         best, best_worth = sorted(self._chosen), self.worth
         for move, option in enumerate(options):
             if option in self._chosen:
@@ -72,26 +78,19 @@ class _Walk:
                 self._take(other)
             put = [option, *self._fill(option, out)]
             change = self.worth - before
-            if change < 0 and dice[move] * hottest * _COOLING ** (move / moves) > change:
+            if change < 0 and log_uniform[move] * hottest * _COOLING ** (move / moves) > change:
                 for other in put:
                     self._take(other)
                 for other in out:
                     self._put(other)
-                self.worth = before
+                self.worth = before  # exactly, without the rounding errors of subtracting and adding
+            # A relative margin, so that rounding errors do not count as progress.
             if self.worth > best_worth * (1 + 1e-12):
                 best, best_worth = sorted(self._chosen), self.worth
         return np.array(best, dtype=np.intp)
 
-    def _drawn(self, rng: np.random.Generator, moves: int) -> list[int]:
-        """Options to try: every second by chance alike, the others by what they are worth per device."""
-        density = np.maximum(self._batch.density, 0.0)
-        alike = rng.integers(self._batch.size, size=moves)
-        valued = rng.choice(self._batch.size, size=moves, p=density / density.sum())
-        drawn: list[int] = np.where(np.arange(moves) % 2, alike, valued).tolist()
-        return drawn
-
     def _in_the_way(self, option: int) -> list[int]:
-        """What has to go before the option fits: of those that hold a room that lacks, the ones worth least."""
+        """Options to take out so that this one fits: of those that use a resource that is short, the least valuable."""
         out: list[int] = []
         for row, count in self._uses[option]:
             missing = count - self._left[row] - sum(self._count(other, row) for other in out)
@@ -104,7 +103,7 @@ class _Walk:
         return out
 
     def _fill(self, option: int, out: list[int]) -> list[int]:
-        """Puts the option in, then what finds room in what those that are out have freed; leaves what it filled in."""
+        """Put the option in, then what fits into the resources that `out` has freed. Returns what was filled in."""
         self._put(option)
         filled = []
         for row in dict.fromkeys(row for other in out for row, _ in self._uses[other]):
@@ -136,4 +135,4 @@ def _make(scheduling: Scheduling) -> Policy:
     return planner(solve_annealing, scheduling)
 
 
-RECIPE = Recipe("plans each pass by simulated annealing", _make, work_conserving=True, starvation_free=False)
+SPEC = PolicySpec("plans each pass by simulated annealing", _make, work_conserving=True, starvation_free=False)

@@ -1,14 +1,17 @@
-"""The assignment problem of one pass: which waiting jobs start now, on which devices, and which two of them side by side.
+"""The assignment problem of one pass, which all planners solve: which waiting jobs to start now, and on which devices.
 
-Arrives: the board. Leaves: options, each of which starts one job, or two that share an idle device (the core starts one per
-device and pass, so the second joins in the next), and the room that all options compete for. A plan is any set of options
-that fits the room. What admission would refuse is no option: `admit` itself was asked about each.
+    maximise    sum of value[o] * x[o]                  over options o, in weighted completions per hour
+    subject to  sum of use[r, o] * x[o] <= capacity[r]  for every resource r
+                x[o] in {0, 1}
 
-The objective: completions per hour, weighted. An option is worth, for each job it starts, weight * 3600 / (expected duration *
-expected slowdown), less what residents lose by their new partner in the same unit. On one machine that is Smith's rule (W. E.
-Smith, Naval Research Logistics Quarterly 3, 1956): most weight per second first, best for the weighted mean completion time.
-A level of priority is worth ten of the one below. Durations under a minute count as a minute; of a job whose duration nobody
-foretells, as the median of the others.
+An option starts one job on the devices that it needs, or two jobs that share an idle device. (The core starts one job per device
+and pass, so the second of a pair joins in the next pass.) A resource is either a job, which can be started once, or a slot:
+equivalent devices, of which an option takes one or several. Only options that `admit` allows are in the problem.
+
+The value of an option is the sum, over the jobs that it starts, of weight * 3600 / (expected duration * expected slowdown), minus
+the same measure of what residents lose by their new partner. On one machine this is Smith's rule (W. E. Smith, Naval Research
+Logistics Quarterly 3, 1956): the most weight per second first minimises the weighted mean completion time. A job weighs ten times
+one of the next lower priority. Durations are at least a minute; an unknown duration counts as the median of the known ones.
 """
 
 from __future__ import annotations
@@ -23,34 +26,28 @@ from gpuq.core.state.job import Job
 
 Numbers = NDArray[np.float64]
 Indices = NDArray[np.intp]
-NOBODY = -1
+NO_PARTNER = -1
 
 
 @dataclass(frozen=True)
-class Seat:
-    """Devices that options may ask for, so many of them: idle ones that are alike, those of them on one host, or a busy one."""
+class Slot:
+    """Devices that are equivalent to an option: idle ones that get the same verdicts, those of them on one host, or a busy
+    one."""
 
     devices: tuple[Device, ...]
     idle: bool
 
 
 @dataclass(frozen=True)
-class Batch:
-    """n jobs, s seats, m options.
+class Options:
+    """m options as arrays.
 
-    `value` (m) is what an option is worth, in weighted completions per hour; `worth` (m, 2) is the part of it that each of its
-    jobs brings, before what residents lose. `first` (m) and `second` (m) index `jobs`: who starts now, and who joins it in the
-    next pass, or NOBODY. `devices` (m) counts the devices it takes. `rows` and `counts`
-    (both m, w) say how much of which room it takes: a row below n is that job (room for one start), row n + k is seat k; unused
-    columns count 0. `room` (n + s) is how much there is.
-
-    For learners. `job_features` (n, 5): expected duration in seconds, peak utilisation in percent, memory needed in GiB, devices
-    wanted, seconds waited. `seat_features` (s, 3): devices, 1 if idle, percent of utilisation committed on the first of them.
-    Unknown is NaN.
+    `value` (m): weighted completions per hour. `worth` (m, 2): the part that the first and the second job bring, before what
+    residents lose. `first`, `second` (m): indices of the jobs; `second` is NO_PARTNER where one job starts alone. `devices` (m):
+    the number of devices taken. `rows`, `counts` (m, w): the resources that an option uses and how much of each, padded with
+    counts of 0. Among n jobs and s slots, row i < n is job i and row n + k is slot k.
     """
 
-    jobs: tuple[Job, ...]
-    seats: tuple[Seat, ...]
     value: Numbers
     worth: Numbers
     first: Indices
@@ -58,35 +55,50 @@ class Batch:
     devices: Indices
     rows: Indices
     counts: Indices
-    room: Indices
+
+
+@dataclass(frozen=True)
+class Batch(Options):
+    """The problem of one pass: n jobs, s slots, m options.
+
+    `capacity` (n + s): 1 for a job, the number of devices for a slot. `weight` (n): by priority.
+
+    The features are for learned policies. `job_features` (n, 5): expected duration in s, peak utilisation in percent, memory in
+    GiB, devices, time waited in s. `slot_features` (s, 3): devices, 1 if idle, utilisation in percent committed on the first
+    device. Unknown values are NaN.
+    """
+
+    jobs: tuple[Job, ...]
+    slots: tuple[Slot, ...]
+    capacity: Indices
     weight: Numbers
     job_features: Numbers
-    seat_features: Numbers
+    slot_features: Numbers
 
     @property
     def size(self) -> int:
-        """How many options there are."""
+        """The number of options."""
         return len(self.value)
 
     @property
     def open_devices(self) -> int:
-        """How many devices the options are about."""
+        """The number of devices that any option uses."""
         used = np.unique(self.rows[self.counts > 0])
-        return len({d.id for row in used[used >= len(self.jobs)] for d in self.seats[row - len(self.jobs)].devices})
+        return len({d.id for row in used[used >= len(self.jobs)] for d in self.slots[row - len(self.jobs)].devices})
 
     @property
     def density(self) -> Numbers:
-        """What each option is worth per device (m)."""
+        """Value per device of each option (m)."""
         return self.value / self.devices
 
     def left(self, chosen: Indices) -> Indices:
-        """The room (n + s) that these options leave; below zero where they do not fit."""
-        left = self.room.copy()
+        """The capacity (n + s) that these options leave; negative where they do not fit together."""
+        left = self.capacity.copy()
         np.subtract.at(left, self.rows[chosen], self.counts[chosen])
         return left
 
     def fit(self, options: Indices, left: Indices) -> NDArray[np.bool_]:
-        """Which of these options each fit, alone, into the room left."""
+        """Which of these options would fit, each by itself, into the capacity `left`."""
         return np.asarray((left[self.rows[options]] >= self.counts[options]).all(axis=1))
 
     def allows(self, chosen: Indices) -> bool:

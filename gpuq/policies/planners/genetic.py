@@ -1,8 +1,10 @@
-"""A genetic algorithm over plans (Holland, Adaptation in Natural and Artificial Systems, 1975).
+"""A genetic algorithm over the plans of a batch (Holland, Adaptation in Natural and Artificial Systems, 1975).
 
-A plan's genes are its options. A child takes one option that is new to it, then those of both parents, but for a few, in an
-order drawn with luck for the valuable; skips what no longer fits; and is filled up greedily. The best survive. The number of
-children is fixed, so that the same batch gives the same plan on any machine. The greedy plan is among the first parents.
+The genes of a plan are its options. A child tries one random option, then the options of both parents except for a random few, in
+a random order that favours valuable ones; it skips what no longer fits and is filled up greedily. The best plans survive.
+
+The number of children is fixed and the random generator seeded, so that the same batch gives the same plan on any machine. The
+greedy plan is in the first population.
 """
 
 from __future__ import annotations
@@ -10,18 +12,20 @@ from __future__ import annotations
 import numpy as np
 
 from gpuq.core.scheduling.policy import Policy
-from gpuq.policies.planners.batch import Batch, Indices, Numbers
+from gpuq.policies.planners.batch import Batch, Indices
 from gpuq.policies.planners.plan import SEED, Plan, complete, greedy, planner
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 _POPULATION = 16
 _GENERATIONS = 30
-# Plans are filled up from the options worth most per device and from each job's best; a few dozen find room.
+# Children are filled up from a pool: so many options with the highest value per device, and each job's best one. A few dozen of
+# them fit, so options beyond these would only cost time.
 _POOL = 400
-_LOST = 0.15
-# How far luck may change what an option seems worth: the standard deviation of its logarithm.
-_LUCK = 0.3
+# The probability that a child loses a gene of its parents.
+_MUTATION = 0.15
+# The order of genes is that of value per device times a log-normal factor with this standard deviation of the logarithm.
+_ORDER_SIGMA = 0.3
 
 
 def solve_genetic(batch: Batch, seed: int = SEED, generations: int = _GENERATIONS) -> Plan:
@@ -29,23 +33,23 @@ def solve_genetic(batch: Batch, seed: int = SEED, generations: int = _GENERATION
     start = greedy(batch)
     if not len(start.chosen):
         return start
-    rng, pool = np.random.default_rng(seed), _pool(batch)
+    order = np.argsort(-batch.density, kind="stable")
+    _, best_of_each_job = np.unique(batch.first[order], return_index=True)
+    pool = np.union1d(order[:_POOL], order[best_of_each_job])
+    rng = np.random.default_rng(seed)
     population = [start, *(_child(start, start, pool, rng) for _ in range(_POPULATION - 1))]
     for _ in range(generations):
         children = [_child(*_parents(population, rng), pool, rng) for _ in range(_POPULATION)]
-        population = sorted(_different([*population, *children]), key=lambda plan: -plan.value)[:_POPULATION]
-    best = population[0]
-    return Plan(batch, complete(batch, best.chosen))
-
-
-def _pool(batch: Batch) -> Indices:
-    order = np.argsort(-batch.density, kind="stable")
-    _, bests = np.unique(batch.first[order], return_index=True)
-    return np.union1d(order[:_POOL], order[bests])
+        # Equal plans count once, or copies of the best one would soon fill the population.
+        different: dict[bytes, Plan] = {}
+        for plan in [*population, *children]:
+            different.setdefault(np.sort(plan.chosen).tobytes(), plan)
+        population = sorted(different.values(), key=lambda plan: -plan.value)[:_POPULATION]
+    return Plan(batch, complete(batch, population[0].chosen))
 
 
 def _parents(population: list[Plan], rng: np.random.Generator) -> tuple[Plan, Plan]:
-    """Two, each the better of two drawn: the population is sorted, the best first."""
+    """Two parents by binary tournament: each is the better of two drawn at random. `population` is sorted, the best first."""
     draws = np.sort(rng.integers(len(population), size=(2, 2)), axis=1)[:, 0]
     return population[draws[0]], population[draws[1]]
 
@@ -53,10 +57,11 @@ def _parents(population: list[Plan], rng: np.random.Generator) -> tuple[Plan, Pl
 def _child(one: Plan, other: Plan, pool: Indices, rng: np.random.Generator) -> Plan:
     batch = one.batch
     genes = np.union1d(one.chosen, other.chosen)
-    genes = genes[rng.random(len(genes)) >= _LOST]
-    order = [rng.choice(pool), *genes[np.argsort(-_lucky(batch.density[genes], rng), kind="stable")]]
-    left, kept = batch.room.copy(), []
-    for option in order:
+    genes = genes[rng.random(len(genes)) >= _MUTATION]
+    first = rng.choice(pool)
+    order = np.argsort(-batch.density[genes] * np.exp(_ORDER_SIGMA * rng.standard_normal(len(genes))), kind="stable")
+    left, kept = batch.capacity.copy(), []
+    for option in [first, *genes[order]]:
         if (left[batch.rows[option]] >= batch.counts[option]).all():
             np.subtract.at(left, batch.rows[option], batch.counts[option])
             kept.append(option)
@@ -64,23 +69,8 @@ def _child(one: Plan, other: Plan, pool: Indices, rng: np.random.Generator) -> P
     return Plan(batch, np.sort(filled))
 
 
-def _lucky(density: Numbers, rng: np.random.Generator) -> Numbers:
-    return density * np.exp(_LUCK * rng.standard_normal(len(density)))
-
-
-def _different(plans: list[Plan]) -> list[Plan]:
-    found: dict[bytes, Plan] = {}
-    for plan in plans:
-        found.setdefault(_key(plan.chosen), plan)
-    return list(found.values())
-
-
-def _key(chosen: Indices) -> bytes:
-    return np.sort(chosen).tobytes()
-
-
 def _make(scheduling: Scheduling) -> Policy:
     return planner(solve_genetic, scheduling)
 
 
-RECIPE = Recipe("plans each pass by a genetic algorithm", _make, work_conserving=True, starvation_free=False)
+SPEC = PolicySpec("plans each pass by a genetic algorithm", _make, work_conserving=True, starvation_free=False)

@@ -1,7 +1,7 @@
-"""Mixed-integer programming: the best plan of the batch, by HiGHS, within a share of the time that a policy has.
+"""Mixed-integer programming: the optimal plan of the batch, by HiGHS, within a share of a policy's time limit.
 
-Starts from the rounded linear program and looks only at options that a better plan may hold. At the limit the best plan found
-so far is used: then the plan depends on how fast the machine is, as those of the other planners do not.
+It starts from the rounded relaxation and searches only among options that a better plan may contain. At the time limit it uses
+the best plan found, so that its plans, unlike those of the other planners, may depend on the speed of the machine.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from gpuq.policies.planners.batch import Batch, Indices
 from gpuq.policies.planners.linear import rounded
 from gpuq.policies.planners.plan import Plan, better, complete, greedy, planner, require_scipy
 from gpuq.policies.planners.relaxed import relax, uses
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
-# The rest is for drawing up the batch, for the linear program, and for what HiGHS does between two looks at the clock.
+# The other half is for building the batch, for the relaxation, and for overruns: HiGHS checks the clock only now and then.
 _SHARE_OF_TIME = 0.5
 
 
 def solve_integer(batch: Batch, time_limit_s: float) -> Plan:
-    """The best plan found within the limit; `bound` equals its value where it is proven to be the best."""
+    """The best plan found within the limit. Its `bound` equals its value if it was proven optimal."""
     start = greedy(batch)
     relaxed = relax(batch, start.chosen)
     if relaxed is None:
@@ -31,21 +31,21 @@ def solve_integer(batch: Batch, time_limit_s: float) -> Plan:
     known = better(rounded(batch, relaxed.shares), start)
     chosen, bound = _search(batch, np.flatnonzero(relaxed.worth_a_look(known.value)), time_limit_s)
     if chosen is not None:
-        # Within the solver's tolerance devices may stay idle that a job of little worth could have.
+        # The solver's tolerance may leave devices idle that a job of little value could use.
         known = better(known, Plan(batch, complete(batch, chosen)))
-    # Options left out can only be part of plans that are worth no more than the one known.
+    # No plan with an excluded option is better than the known one, so the search's bound holds for all plans above that.
     return Plan(batch, known.chosen, bound=min(relaxed.bound, max(bound, known.value)))
 
 
 def _search(batch: Batch, options: Indices, time_limit_s: float) -> tuple[Indices | None, float]:
-    """(the best plan of these options alone, a bound of all such): None, and infinity, where the time was too short."""
+    """(best plan of these options, upper bound of such plans); (None, infinity) if the time is too short to find any."""
     from scipy.optimize import Bounds, LinearConstraint, milp
 
     if not len(options):
         return None, 0.0
     solution = milp(
         -batch.value[options],
-        constraints=LinearConstraint(uses(batch)[:, options], ub=batch.room),
+        constraints=LinearConstraint(uses(batch)[:, options], ub=batch.capacity),
         integrality=np.ones(len(options)),
         bounds=Bounds(0, 1),
         options={"time_limit": time_limit_s, "mip_rel_gap": 0.0},
@@ -60,7 +60,7 @@ def _make(scheduling: Scheduling) -> Policy:
     return planner(solve, scheduling)
 
 
-RECIPE = Recipe(
+SPEC = PolicySpec(
     "plans each pass as an integer program, solved as far as time allows", _make,
     work_conserving=True, starvation_free=False, extra="train",
 )  # fmt: skip

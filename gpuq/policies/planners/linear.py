@@ -1,7 +1,7 @@
-"""Linear programming: the assignment with fractions of options allowed, rounded.
+"""Linear programming: the relaxation of the batch problem (see `relaxed.py`), rounded to a plan.
 
-Options are taken by their share in the solution, the largest first, and what is left over is filled greedily. What the
-solution is worth before rounding is an upper bound of any plan.
+Options are taken by their fraction in the solution, the largest first, as long as they fit; the rest is filled up greedily. The
+value of the solution before rounding is an upper bound of any plan.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from gpuq.core.scheduling.policy import Policy
 from gpuq.policies.planners.batch import Batch, Numbers
 from gpuq.policies.planners.plan import Plan, better, complete, greedy, planner, require_scipy
 from gpuq.policies.planners.relaxed import relax
-from gpuq.policies.spec import Recipe
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
-_NOTHING = 1e-6
+# Smaller fractions are rounding errors of the solver.
+_ZERO = 1e-6
 
 
 def solve_linear(batch: Batch) -> Plan:
-    """The rounded solution, or the greedy plan where that is worth more; `bound` is the solution's value before rounding."""
+    """The better of the rounded solution and the greedy plan, with the relaxation's bound."""
     start = greedy(batch)
     relaxed = relax(batch, start.chosen)
     if relaxed is None:
@@ -30,10 +31,10 @@ def solve_linear(batch: Batch) -> Plan:
 
 
 def rounded(batch: Batch, shares: Numbers) -> Plan:
-    """Options by their share (m), the largest first, equal ones by what they are worth per device; then what still fits."""
-    left, chosen = batch.room.copy(), []
+    """The plan of the options with the largest fractions (m); among equal fractions the highest value per device first."""
+    left, chosen = batch.capacity.copy(), []
     for option in np.lexsort((-batch.density, -np.round(shares, 6))):
-        if shares[option] <= _NOTHING:
+        if shares[option] <= _ZERO:
             break
         if (left[batch.rows[option]] >= batch.counts[option]).all():
             np.subtract.at(left, batch.rows[option], batch.counts[option])
@@ -46,6 +47,6 @@ def _make(scheduling: Scheduling) -> Policy:
     return planner(solve_linear, scheduling)
 
 
-RECIPE = Recipe(
+SPEC = PolicySpec(
     "plans each pass as a linear program, rounded", _make, work_conserving=True, starvation_free=False, extra="train"
 )

@@ -1,6 +1,7 @@
-"""Reinforcement learning: a trained network chooses, job by job, how each is started (`reinforced/`).
+"""Plans each pass by a neural network trained by reinforcement learning.
 
-It was trained elsewhere (`gpuq.lab.sim.train_policy`); here it is only played, greedily, so the same batch gives the same plan.
+The network chooses job by job how each is started (`reinforced/game.py`). It is trained in the laboratory
+(`gpuq.lab.sim.train_policy`). Here its best action is taken every time, so the same batch gives the same plan.
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from gpuq.core.scheduling.policy import Policy
 from gpuq.policies.planners.batch import Batch
 from gpuq.policies.planners.plan import Plan, better, greedy, planner
 from gpuq.policies.planners.reinforced.game import Game
-from gpuq.policies.planners.reinforced.network import SHIPPED, Network, load
-from gpuq.policies.spec import Recipe
+from gpuq.policies.planners.reinforced.network import SHIPPED, PolicyNetwork, load
+from gpuq.policies.spec import PolicySpec
 from gpuq.settings import Scheduling
 
 
-def solve_reinforcement(batch: Batch, network: Network) -> Plan:
-    """The network's plan, or the greedy one where that is worth more: a network may err on what it never saw."""
+def solve_reinforcement(batch: Batch, network: PolicyNetwork) -> Plan:
+    """The better of the network's plan and the greedy one: a network may fail on batches unlike those of its training."""
     return better(played(batch, network), greedy(batch))
 
 
-def played(batch: Batch, network: Network) -> Plan:
-    """The network's plan, whatever it is worth."""
+def played(batch: Batch, network: PolicyNetwork) -> Plan:
+    """The network's own plan."""
     game = Game(batch)
     while not game.over:
         game.act(network.choose(game.observe(), game.allowed()))
@@ -36,6 +37,5 @@ def _make(scheduling: Scheduling) -> Policy:
     return planner(partial(solve_reinforcement, network=network), scheduling)
 
 
-# Not work conserving: a gang that could start beside residents, where that is worth less than it costs them, may be left waiting
-# beside idle devices.
-RECIPE = Recipe("plans each pass by a trained network", _make, starvation_free=False)
+# Not work conserving: where a gang could start beside residents but is worth less than it costs them, devices may stay idle.
+SPEC = PolicySpec("plans each pass by a trained network", _make, starvation_free=False)

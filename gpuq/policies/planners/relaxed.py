@@ -1,8 +1,14 @@
-"""The assignment with fractions of options allowed: a linear program, solved by HiGHS, and what follows from it for whole ones.
+"""The linear relaxation of the batch problem: x[o] may be any fraction. Solved by HiGHS through SciPy.
 
-Thousands of pairs are possible and a few dozen are chosen, so pairs are brought in as the prices of jobs and seats call for
-them (column generation; Gilmore and Gomory, Operations Research 9, 1961). The prices also tell which options no better plan can
-hold (fixing by reduced cost; Dantzig, Fulkerson and Johnson, Operations Research 2, 1954).
+    maximise    sum of value[o] * x[o]
+    subject to  sum of use[r, o] * x[o] <= capacity[r],  x[o] >= 0
+
+A batch has thousands of pairs of which a few dozen are chosen, so pairs are added by column generation (Gilmore and Gomory,
+Operations Research 9, 1961): solve with some of them, price the others by the dual prices p of the resources, add those with a
+positive reduced cost value[o] - sum of use[r, o] * p[r], and repeat.
+
+The prices also give an upper bound of any plan, and the options that no better plan than a known one can contain (fixing by
+reduced cost; Dantzig, Fulkerson and Johnson, Operations Research 2, 1954).
 """
 
 from __future__ import annotations
@@ -13,82 +19,81 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuq.policies.planners.batch import NOBODY, Batch, Indices, Numbers
+from gpuq.policies.planners.batch import NO_PARTNER, Batch, Indices, Numbers
 
 _FIRST_PAIRS = 400
 _MORE_PAIRS = 400
+# After so many rounds the bound is completed from the prices found so far, and is valid though not the tightest.
 _MOST_ROUNDS = 20
-# Relative to what the whole solution is worth.
+# Tolerance relative to the value of the solution.
 _EXACT = 1e-9
 
 
 @dataclass(frozen=True)
 class Relaxed:
-    """`shares` (m): how much of each option. `bound`: no plan is worth more. `gains` (m): what an option is worth beyond the
-    prices of what it takes, at most 0; a plan that holds it is worth at most `bound` plus that."""
+    """`shares` (m): the fraction of each option. `bound`: no plan has a higher value. `gains` (m): reduced costs, at most 0; a
+    plan that contains option o has a value of at most `bound + gains[o]`."""
 
     shares: Numbers
     bound: float
     gains: Numbers
 
     def worth_a_look(self, known: float) -> NDArray[np.bool_]:
-        """Which options (m) a plan worth more than a known one may hold."""
+        """Which options (m) a plan with a higher value than `known` may contain."""
         return np.asarray(self.bound + self.gains > known * (1 - _EXACT))
 
 
 def relax(batch: Batch, start: Indices) -> Relaxed | None:
-    """The best mixture of options; `start` are pairs to begin with. None where there are none, and where the
-    solver gives up."""
+    """The optimum of the relaxation. `start` are options to begin with, such as those of a greedy plan.
+
+    None for a batch without options, and where the solver fails.
+    """
+    from scipy.optimize import linprog
+
     if not batch.size:
         return None
-    matrix, wanted = uses(batch), _first(batch, start)
+    matrix = uses(batch)
+    # Begin with all options of one job and the most valuable pairs.
+    wanted = np.asarray(batch.second == NO_PARTNER)
+    pairs = np.flatnonzero(~wanted)
+    wanted[pairs[np.argsort(-batch.value[pairs], kind="stable")[:_FIRST_PAIRS]]] = True
+    wanted[start] = True
     for _ in range(_MOST_ROUNDS):
         taken = np.flatnonzero(wanted)
-        solution = _solve(batch, matrix, taken)
-        if solution is None:
+        # x <= 1 needs no constraint, because an option uses its job, of which there is one.
+        solution = linprog(
+            -batch.value[taken], A_ub=matrix[:, taken], b_ub=batch.capacity, bounds=(0, None), method="highs"
+        )
+        if solution.x is None:
             return None
-        shares, prices = solution
+        prices: Numbers = -solution.ineqlin.marginals
         gains = batch.value - matrix.T @ prices
-        missing = np.flatnonzero((gains > _EXACT * max(1.0, float(batch.room @ prices))) & ~wanted)
+        missing = np.flatnonzero((gains > _EXACT * max(1.0, float(batch.capacity @ prices))) & ~wanted)
         if not len(missing):
             break
         wanted[missing[np.argsort(-gains[missing], kind="stable")[:_MORE_PAIRS]]] = True
-    whole = np.zeros(batch.size)
-    whole[taken] = shares
-    return _settled(batch, whole, prices, gains)
+    shares = np.zeros(batch.size)
+    shares[taken] = solution.x
+    return _with_bound(batch, shares, prices, gains)
 
 
 def uses(batch: Batch) -> Any:
-    """How much of each room (rows) each option (columns) takes: SciPy's sparse array (n + s, m)."""
+    """How much of each resource (rows) each option (columns) uses, as SciPy's sparse array (n + s, m)."""
     from scipy.sparse import coo_array
 
     options = np.repeat(np.arange(batch.size), batch.rows.shape[1])
-    shape = (len(batch.room), batch.size)
+    shape = (len(batch.capacity), batch.size)
     return coo_array((batch.counts.ravel().astype(np.float64), (batch.rows.ravel(), options)), shape=shape).tocsc()
 
 
-def _first(batch: Batch, start: Indices) -> NDArray[np.bool_]:
-    """All options of one job, and the pairs worth most."""
-    taken = batch.second == NOBODY
-    pairs = np.flatnonzero(~taken)
-    taken[pairs[np.argsort(-batch.value[pairs], kind="stable")[:_FIRST_PAIRS]]] = True
-    taken[start] = True
-    return np.asarray(taken)
+def _with_bound(batch: Batch, shares: Numbers, prices: Numbers, gains: Numbers) -> Relaxed:
+    """Makes the prices dual feasible, which makes their total a valid bound even if column generation ended early.
 
-
-def _solve(batch: Batch, matrix: Any, taken: Indices) -> tuple[Numbers, Numbers] | None:
-    """(shares of the options taken, price of each room) at the optimum."""
-    from scipy.optimize import linprog
-
-    # A job starts once, so no share exceeds 1 anyway.
-    found = linprog(-batch.value[taken], A_ub=matrix[:, taken], b_ub=batch.room, bounds=(0, None), method="highs")
-    return None if found.x is None else (found.x, -found.ineqlin.marginals)
-
-
-def _settled(batch: Batch, shares: Numbers, prices: Numbers, gains: Numbers) -> Relaxed:
-    """Where pairs are still worth more than they cost, the price of who would start is raised by that: a bound all the same."""
+    Every option uses its first job, of which there is one: raising that job's price by the largest positive reduced cost among
+    its options leaves none positive.
+    """
     raised = np.zeros(len(batch.jobs))
     np.maximum.at(raised, batch.first, gains)
-    joins = batch.second != NOBODY
+    joins = batch.second != NO_PARTNER
     cheaper = gains - raised[batch.first] - np.where(joins, raised[np.maximum(batch.second, 0)], 0.0)
-    return Relaxed(shares, float(batch.room @ prices + raised.sum()), np.minimum(cheaper, 0.0))
+    return Relaxed(shares, float(batch.capacity @ prices + raised.sum()), np.minimum(cheaper, 0.0))

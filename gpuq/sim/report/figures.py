@@ -1,7 +1,6 @@
-"""The figures of one run, each with its unit and its definition. What is not known is None, never 0.
+"""The figures of one run, each with its unit and its definition.
 
-Arrives: a `Run`, and the slowdown budget to hold its jobs to. Leaves: frozen `Figures`. A definition stands once, in the field's
-metadata, and is what the page prints.
+A definition stands once, in the field's metadata, and is what the page prints. What is not known is None, never 0.
 """
 
 from __future__ import annotations
@@ -18,13 +17,13 @@ from gpuq.core.measuring.slowdown import packing_saving
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.job import JobState
 from gpuq.settings import Scheduling
-from gpuq.sim.record import JobRun, Run
+from gpuq.sim.record import SimulatedJob, SimulationRun
 from gpuq.sim.report.occupancy import Demand, occupancy, spans
 
 HOUR_S = 3600.0
 BUDGET = 1.2
 """The slowdown that a job may suffer before it counts as over budget, unless the caller says otherwise."""
-# Feitelson and others bound the slowdown of jobs shorter than this, so that one of a second that waited ten does not count ten.
+# Feitelson's bounded slowdown: a shorter job counts as this long, or a job of one second that waited ten would count eleven.
 _SHORTEST_S = 10.0
 
 
@@ -33,8 +32,8 @@ def _figure(label: str, unit: str, says: str) -> Any:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
-    """What came of one contender in one run, or the median of several. Units: `s`, `h` (device-hours), `share`, `kWh`."""
+class RunFigures:
+    """The figures of one candidate in one run, or the medians of several. Units: `s`, `h` (device-hours), `share`, `kWh`."""
 
     policy: str
     trace: str
@@ -80,10 +79,10 @@ class Figures:
         "once, and free to change partners at any moment.",
     )
     gpu_hours_used: float | None = _figure(
-        "device-hours used", "h", "Time in which a device had somebody on it, summed over devices."
+        "device-hours used", "h", "Time in which a device had a job, summed over devices."
     )
     gpu_hours_idle: float | None = _figure(
-        "idle", "h", "Time from the first submission to the last end in which a device had nobody, summed over devices."
+        "idle", "h", "Time from the first submission to the last end in which a device had no job, summed over devices."
     )
     gpu_hours_saved: float | None = _figure(
         "saved",
@@ -94,22 +93,20 @@ class Figures:
     energy_kwh: float | None = _figure(
         "energy", "kWh", "What all devices drew, idle ones too, until the last job's end."
     )
-    idle_energy_kwh: float | None = _figure("of it idle", "kWh", "What devices drew with nobody on them.")
+    idle_energy_kwh: float | None = _figure("of it idle", "kWh", "What devices drew without a job.")
     cost: float | None = _figure(
         "cost",
         "money",
         "Energy at `energy_price_per_kwh`, and each hour that a job ended past its deadline at `late_price_per_hour`, doubled "
         "for each step of its priority; both prices from [scheduling] of the settings.",
     )
-    utilisation: float | None = _figure(
-        "utilisation", "share", "Device-hours used / (devices times makespan): devices with somebody on them."
-    )
+    utilisation: float | None = _figure("utilisation", "share", "Device-hours used / (devices times makespan).")
     ooms: float | None = _figure("out of memory", "count", "Attempts that ended because a device's memory ran out.")
     ooms_per_1000: float | None = _figure("OOMs per 1,000 jobs", "count", "The same per 1,000 jobs submitted.")
     wrongly_shared: float | None = _figure(
         "wrongly admitted",
         "share",
-        "Starts beside a partner after which somebody there was slowed beyond the budget of the settings, or ran out of memory; "
+        "Starts beside a partner after which one of them was slowed beyond the budget of the settings, or ran out of memory; "
         "of all such starts.",
     )
     wrongly_refused: float | None = _figure(
@@ -137,23 +134,25 @@ class Figures:
     )
     unfair_p99: float | None = _figure("p99 of finish-time fairness", "ratio", "Its 99th percentile over jobs.")
     decision_median_s: float | None = _figure(
-        "decision: median", "s", "Real time of one pass: asking, forecasting and deciding."
+        "decision: median", "s", "Real time of one pass: forecasting and deciding."
     )
     decision_p99_s: float | None = _figure("p99", "s", "99th percentile of that.")
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON types; null for what is not known."""
+        """Every field under its name; None for what is not known."""
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
-MEASURED = tuple(one for one in fields(Figures) if one.metadata)
+MEASURED = tuple(one for one in fields(RunFigures) if one.metadata)
 """The fields that are figures, in the order in which they are shown; `metadata` has label, unit and says."""
 
 
-def figures(run: Run, *, budget: float = BUDGET, prices: Scheduling | None = None) -> Figures:
-    """All figures of one run. Without `prices` the settings' defaults count."""
+def figures(run: SimulationRun, *, budget: float = BUDGET, prices: Scheduling | None = None) -> RunFigures:
+    """All figures of one run. `budget`: the slowdown above which a job counts as over budget. `prices` None: the settings'
+    defaults.
+    """
     ended = [job for job in run.jobs if job.ended_at is not None]
-    return Figures(
+    return RunFigures(
         policy=run.policy,
         trace=run.trace,
         world=run.world,
@@ -177,7 +176,7 @@ def figures(run: Run, *, budget: float = BUDGET, prices: Scheduling | None = Non
     )
 
 
-def _times(ended: Sequence[JobRun]) -> dict[str, float | None]:
+def _times(ended: Sequence[SimulatedJob]) -> dict[str, float | None]:
     completions = [job.completion_s for job in ended if job.completion_s is not None]
     waits = [job.wait_s for job in ended if job.wait_s is not None]
     return {
@@ -191,16 +190,16 @@ def _times(ended: Sequence[JobRun]) -> dict[str, float | None]:
     }
 
 
-def _makespan(ended: Sequence[JobRun]) -> float | None:
+def _makespan(ended: Sequence[SimulatedJob]) -> float | None:
     if not ended:
         return None
     return max(job.ended_at or 0.0 for job in ended) - min(job.arrival.submit_s for job in ended)
 
 
-def _slowdowns(jobs: Sequence[JobRun], budget: float) -> dict[str, float | None]:
+def _slowdowns(jobs: Sequence[SimulatedJob], budget: float) -> dict[str, float | None]:
     ran = [(job, found) for job in jobs if (found := job.slowdown) is not None]
     values = [value for _, value in ran]
-    # A hair above the budget is what floating point makes of exactly the budget.
+    # Floating point may put exactly the budget a little above it.
     over = [value for value in values if value > budget + 1e-9]
     shared = [job for job, _ in ran if any(stretch.beside for attempt in job.attempts for stretch in attempt.stretches)]
     return {
@@ -212,7 +211,7 @@ def _slowdowns(jobs: Sequence[JobRun], budget: float) -> dict[str, float | None]
     }
 
 
-def _device_time(run: Run, ended: Sequence[JobRun]) -> dict[str, float | None]:
+def _device_time(run: SimulationRun, ended: Sequence[SimulatedJob]) -> dict[str, float | None]:
     makespan = _makespan(ended)
     if makespan is None:
         return {}
@@ -228,20 +227,20 @@ def _device_time(run: Run, ended: Sequence[JobRun]) -> dict[str, float | None]:
     }
 
 
-def _exclusive_s(job: JobRun) -> float:
-    """Device-seconds that the work done of a job takes alone; work lost does not count."""
+def _exclusive_s(job: SimulatedJob) -> float:
+    """Device-seconds that the job's work so far takes alone, without the work that was lost."""
     if job.state is JobState.COMPLETED:
         return job.arrival.duration_s * job.arrival.devices
     useful_s = sum(attempt.work_s - attempt.lost_s for attempt in job.attempts)
     return min(job.arrival.duration_s, max(0.0, useful_s)) * job.arrival.devices
 
 
-def _memory(jobs: Sequence[JobRun]) -> dict[str, float | None]:
+def _memory(jobs: Sequence[SimulatedJob]) -> dict[str, float | None]:
     ooms = sum(attempt.ending is Ending.OUT_OF_MEMORY for job in jobs for attempt in job.attempts)
     return {"ooms": ooms, "ooms_per_1000": 1000 * ooms / len(jobs) if jobs else None}
 
 
-def _admissions(run: Run) -> dict[str, float | None]:
+def _admissions(run: SimulationRun) -> dict[str, float | None]:
     found = run.admissions
     return {
         "wrongly_shared": _share(found.wrongly_shared, found.shared),
@@ -249,7 +248,7 @@ def _admissions(run: Run) -> dict[str, float | None]:
     }
 
 
-def _fairness(ended: Sequence[JobRun], run: Run) -> dict[str, float | None]:
+def _fairness(ended: Sequence[SimulatedJob], run: SimulationRun) -> dict[str, float | None]:
     by_owner: dict[str, list[float]] = defaultdict(list)
     for job in ended:
         by_owner[job.arrival.owner].append((job.completion_s or 0.0) / max(job.arrival.duration_s, _SHORTEST_S))
@@ -262,7 +261,7 @@ def _fairness(ended: Sequence[JobRun], run: Run) -> dict[str, float | None]:
     }
 
 
-def _finish_time_fairness(job: JobRun, demand: Demand, devices: int) -> float | None:
+def _finish_time_fairness(job: SimulatedJob, demand: Demand, devices: int) -> float | None:
     if job.ended_at is None or job.ended_at <= job.arrival.submit_s or job.arrival.duration_s <= 0:
         return None
     contention = max(1.0, demand.mean(job.arrival.submit_s, job.ended_at) / devices)
@@ -270,17 +269,17 @@ def _finish_time_fairness(job: JobRun, demand: Demand, devices: int) -> float | 
 
 
 def _jain(values: Sequence[float]) -> float | None:
-    """(sum of x)^2 / (n * sum of x^2); None for a single owner, to whom nobody is compared."""
+    """(sum of x)^2 / (n * sum of x^2); None for a single owner, as there is nothing to compare."""
     squares = sum(value * value for value in values)
     return sum(values) ** 2 / (len(values) * squares) if len(values) > 1 and squares > 0 else None
 
 
-def _late(ended: Iterable[JobRun]) -> float | None:
+def _late(ended: Iterable[SimulatedJob]) -> float | None:
     bound = [job for job in ended if job.arrival.deadline_s is not None]
     return _share(sum((job.ended_at or 0.0) > (job.arrival.deadline_s or 0.0) for job in bound), len(bound))
 
 
-def _cost(energy_kwh: float | None, ended: Iterable[JobRun], prices: Scheduling) -> float | None:
+def _cost(energy_kwh: float | None, ended: Iterable[SimulatedJob], prices: Scheduling) -> float | None:
     if energy_kwh is None:
         return None
     late = (

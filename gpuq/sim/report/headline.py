@@ -1,22 +1,19 @@
-"""What a simulation says, in sentences that are only said where they are true.
-
-Arrives: the contender that a page is about, and the one it is compared with. Leaves: sentences, the weightiest first.
-"""
+"""The result of a simulation in sentences, the most important first. Each appears only where it is true."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpuq.sim.report.figures import Figures
-from gpuq.sim.report.labels import count, duration, hours, share
+from gpuq.format import count, hours, share, two_places
+from gpuq.sim.report.figures import RunFigures
 
 
-def headline(main: Figures, baseline: Figures, budget: float) -> list[str]:
-    """The sentences."""
+def headline(main: RunFigures, baseline: RunFigures, budget: float) -> list[str]:
+    """The sentences about `main` compared with `baseline`; `budget` is the slowdown that counts as too much."""
     return [*_saved(main), *_completion(main, baseline), *_slowed(main, budget), *_ended(main, baseline)]
 
 
-def _saved(main: Figures) -> Iterator[str]:
+def _saved(main: RunFigures) -> Iterator[str]:
     if not main.sharing_jobs:
         yield f"Under {main.policy} no two jobs would have shared a device."
     elif main.gpu_hours_saved is not None and main.gpu_hours_used is not None:
@@ -28,41 +25,41 @@ def _saved(main: Figures) -> Iterator[str]:
             yield "Sharing would have saved no GPU-hours."
 
 
-def _of_possible(main: Figures) -> str:
-    """What could be had at most: whether little was saved because little can be."""
+def _of_possible(main: RunFigures) -> str:
+    """The bound on saving, which shows whether little was saved because little could be."""
     if main.possible_saving is None:
         return ""
     return f"; pairs within the limits of the settings could save {share(main.possible_saving)} at most"
 
 
-def _completion(main: Figures, baseline: Figures) -> Iterator[str]:
+def _completion(main: RunFigures, baseline: RunFigures) -> Iterator[str]:
     ours, theirs = main.completion_mean_s, baseline.completion_mean_s
     if ours is None or theirs is None or main.policy == baseline.policy:
         return
-    instead = f"{duration(ours)} under {main.policy} instead of {duration(theirs)} under {baseline.policy}"
-    if duration(ours) == duration(theirs):
-        yield f"A job would have been done in the same mean time, {duration(ours)}."
+    instead = f"{two_places(ours)} under {main.policy} instead of {two_places(theirs)} under {baseline.policy}"
+    if two_places(ours) == two_places(theirs):
+        yield f"A job would have been done in the same mean time, {two_places(ours)}."
     elif ours < theirs:
         yield f"A job would have been done {instead}, in the mean."
     else:
         yield f"A job would have taken longer, in the mean: {instead}."
 
 
-def _slowed(main: Figures, budget: float) -> Iterator[str]:
+def _slowed(main: RunFigures, budget: float) -> Iterator[str]:
     worst, over = main.slowdown_worst, main.over_budget
     if not main.sharing_jobs or worst is None or over is None:
         return
     if worst < 1.0005:
-        yield "Nobody would have been slowed."
+        yield "No job would have been slowed."
     elif over == 0:
-        yield f"Nobody would have been slowed by more than {share(worst - 1)}."
+        yield f"No job would have been slowed by more than {share(worst - 1)}."
     else:
         yield (
             f"{share(over)} of the jobs would have been slowed by more than {share(budget - 1)}, the worst {worst:.2f} times."
         )
 
 
-def _ended(main: Figures, baseline: Figures) -> Iterator[str]:
+def _ended(main: RunFigures, baseline: RunFigures) -> Iterator[str]:
     for one in (main, baseline):
         if one.unfinished:
             yield f"Under {one.policy}, {count(one.unfinished)} of {count(one.jobs)} jobs never ended: figures are of the others."

@@ -1,7 +1,4 @@
-"""Who had which device when: device-seconds that were busy, shared or idle, and how contended a time was.
-
-Arrives: the jobs of a run. Leaves: sums over devices and time. Ignores what the jobs were made of.
-"""
+"""Which attempts had which device when, and the sums of it: busy and shared device-seconds, and how contended a time was."""
 
 from __future__ import annotations
 
@@ -12,41 +9,41 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 from gpuq.core.state.device import DeviceId
-from gpuq.sim.record import AttemptRun, JobRun
+from gpuq.sim.record import SimulatedAttempt, SimulatedJob
 
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """Device-seconds: with somebody there, and with more than one."""
+    """Device-seconds: busy with at least one attempt, and shared by more than one."""
 
     busy_s: float
     shared_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class DeviceSpan:
     """An attempt's time on one device, in virtual seconds."""
 
     start: float
     end: float
-    attempt: AttemptRun
+    attempt: SimulatedAttempt
 
 
-def spans(jobs: Iterable[JobRun], until: float) -> dict[DeviceId, list[Span]]:
-    """Each device's attempts by their start; one that still runs lasts `until` the end of the simulation."""
-    found: dict[DeviceId, list[Span]] = defaultdict(list)
+def spans(jobs: Iterable[SimulatedJob], until: float) -> dict[DeviceId, list[DeviceSpan]]:
+    """Each device's attempts in order of start; one that never ended lasts `until` the end of the simulation."""
+    found: dict[DeviceId, list[DeviceSpan]] = defaultdict(list)
     for job in jobs:
         for attempt in job.attempts:
             end = until if attempt.ended_at is None else attempt.ended_at
             for device in attempt.devices:
-                found[device].append(Span(attempt.started_at, end, attempt))
+                found[device].append(DeviceSpan(attempt.started_at, end, attempt))
     for on_device in found.values():
         on_device.sort(key=lambda span: (span.start, span.end))
     return dict(found)
 
 
-def occupancy(by_device: Iterable[Sequence[Span]]) -> Occupancy:
-    """The sums over all devices."""
+def occupancy(by_device: Iterable[Sequence[DeviceSpan]]) -> Occupancy:
+    """The sums over these devices."""
     busy = shared = 0.0
     for on_device in by_device:
         for start, end, count in _steps((span.start, span.end, 1) for span in on_device):
@@ -58,7 +55,7 @@ def occupancy(by_device: Iterable[Sequence[Span]]) -> Occupancy:
 class Demand:
     """How many devices the jobs in the system, waiting or running, asked for together."""
 
-    def __init__(self, jobs: Iterable[JobRun], until: float) -> None:
+    def __init__(self, jobs: Iterable[SimulatedJob], until: float) -> None:
         steps = _steps(
             (job.arrival.submit_s, until if job.ended_at is None else job.ended_at, job.arrival.devices) for job in jobs
         )

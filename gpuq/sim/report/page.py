@@ -1,6 +1,7 @@
-"""The report as one HTML file that needs nothing else: no script, no link, no network; light or dark as the reader has it.
+"""The report as one HTML file that needs nothing else: no script, no link, no network; light or dark as the reader's system is.
 
-Arrives: a `Report`. Leaves: the page. Every text of the data is escaped; the same report gives the same bytes.
+All text from the data is escaped, and the same report gives the same bytes. HTML and SVG are written by hand, so that the page
+needs no library: `gpuq simulate` promises it with the plain installation.
 """
 
 from __future__ import annotations
@@ -9,11 +10,12 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from pathlib import Path
 
-from gpuq.sim.report.figures import MEASURED, Figures
-from gpuq.sim.report.labels import BY_UNIT, UNKNOWN, duration, share
-from gpuq.sim.report.labels import ratio as written
+from gpuq.format import UNKNOWN, share, two_places
+from gpuq.format import ratio as written
+from gpuq.sim.report.figures import MEASURED, RunFigures
+from gpuq.sim.report.labels import BY_UNIT
 from gpuq.sim.report.plots import Colours, frontier, gantts, slowdowns, times
-from gpuq.sim.report.report import Report, Step
+from gpuq.sim.report.report import ChainStep, SimulationReport
 from gpuq.sim.report.summary import Summary, ratio
 
 _STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
@@ -29,8 +31,8 @@ _TITLES = {
 }  # fmt: skip
 
 
-def page(report: Report) -> str:
-    """The whole page."""
+def page(report: SimulationReport) -> str:
+    """The page as HTML text."""
     says = "".join(f'<p class="says">{escape(sentence)}</p>' for sentence in report.headline)
     body = [
         f"<h1>{escape(report.title)}</h1>",
@@ -53,15 +55,15 @@ def page(report: Report) -> str:
     )
 
 
-def _cards(report: Report) -> str:
+def _cards(report: SimulationReport) -> str:
     ours, theirs = report.summary(report.main).median, report.summary(report.baseline).median
     beside = "" if ours.policy == theirs.policy else " instead of {}"
     cards = [
         (
-            duration(ours.completion_mean_s),
-            "mean time to completion" + beside.format(duration(theirs.completion_mean_s)),
+            two_places(ours.completion_mean_s),
+            "mean time to completion" + beside.format(two_places(theirs.completion_mean_s)),
         ),
-        (duration(ours.wait_mean_s), "mean waiting" + beside.format(duration(theirs.wait_mean_s))),
+        (two_places(ours.wait_mean_s), "mean waiting" + beside.format(two_places(theirs.wait_mean_s))),
         (_value(ours, "gpu_hours_saved"), f"GPU-hours saved, {share(ours.packing_saving)} of the work"),
         (written(ours.slowdown_p95), f"slowdown that 95% of jobs stay under; the worst {written(ours.slowdown_worst)}"),
     ]
@@ -71,7 +73,7 @@ def _cards(report: Report) -> str:
     return f'<div class="cards">{inside}</div>'
 
 
-def _side_by_side(report: Report) -> str:
+def _side_by_side(report: SimulationReport) -> str:
     compared = report.summary(report.baseline).median
     head = "".join(f'<th scope="col">{escape(_TITLES[name])}</th>' for name in _FIRST)
     rows = []
@@ -85,13 +87,13 @@ def _side_by_side(report: Report) -> str:
 
 
 def _ranged(summary: Summary, name: str) -> str:
-    """The median, and the range over seeds where there are several."""
+    """The median as HTML, with the range over seeds below it where there are several."""
     value = escape(_value(summary.median, name))
     low, high = (escape(_value(end, name)) for end in (summary.low, summary.high))
     return value if low == high else f"{value}<small>{low} – {high}</small>"
 
 
-def _steps(report: Report) -> str:
+def _steps(report: SimulationReport) -> str:
     if not report.steps:
         return ""
     rows = [(step.policy, _step(step)) for step in report.steps]
@@ -100,17 +102,17 @@ def _steps(report: Report) -> str:
     return "<h2>What each step brings</h2>" + _table(head, rows, report.main)
 
 
-def _step(step: Step) -> list[str]:
+def _step(step: ChainStep) -> list[str]:
     return [escape(step.adds), escape(step.before), f"x{written(step.completion)}", f"x{written(step.wait)}"]
 
 
-def _pictures(report: Report) -> str:
+def _pictures(report: SimulationReport) -> str:
     names = [summary.policy for summary in report.summaries]
     colours = Colours.of_all(names, report.main, report.baseline)
-    sketches = {found.policy: found for found in report.sketches}
-    shown = [sketches[name] for name in dict.fromkeys((report.baseline, report.main)) if name in sketches]
+    plot_data = {found.policy: found for found in report.plot_data}
+    shown = [plot_data[name] for name in dict.fromkeys((report.baseline, report.main)) if name in plot_data]
     parts = ["<h2>Who had which device</h2>", *gantts(shown)]
-    ordered = [sketches[name] for name in names if name in sketches]
+    ordered = [plot_data[name] for name in names if name in plot_data]
     for what, title in (("completions", "Completion"), ("waits", "Waiting")):
         if drawn := times(ordered, what, colours):
             parts += [f"<h2>{title}</h2>", drawn]
@@ -121,8 +123,8 @@ def _pictures(report: Report) -> str:
     return "\n".join(parts)
 
 
-def _all(report: Report) -> str:
-    """Every figure that somebody knows, a line each."""
+def _all(report: SimulationReport) -> str:
+    """A table with a line for every figure that at least one candidate has."""
     head = "".join(f'<th scope="col">{escape(summary.policy)}</th>' for summary in report.summaries)
     rows, group = [], ""
     for one in MEASURED:
@@ -135,7 +137,7 @@ def _all(report: Report) -> str:
     return _table(head, rows, "")
 
 
-def _definitions(report: Report) -> str:
+def _definitions(report: SimulationReport) -> str:
     listed = "".join(
         f"<dt>{escape(one.metadata['label'])} <small>{one.name}, {escape(one.metadata['unit'])}</small></dt>"
         f"<dd>{escape(one.metadata['says'])}</dd>"
@@ -151,12 +153,12 @@ def _definitions(report: Report) -> str:
     )
 
 
-def _value(found: Figures, name: str) -> str:
+def _value(found: RunFigures, name: str) -> str:
     return BY_UNIT[_BY_NAME[name].metadata["unit"]](getattr(found, name))
 
 
 def _table(head: str, rows: Iterable[tuple[str, Sequence[str]]], chosen: str) -> str:
-    """`head` and cells are HTML; the names of the rows are text."""
+    """An HTML table. `head` and cells are HTML already; the names of the rows are text."""
     body = "".join(
         f'<tr{" class=chosen" if name == chosen else ""}><th scope="row">{escape(name)}</th>'
         + "".join(f"<td>{cell}</td>" for cell in cells)

@@ -1,7 +1,6 @@
-"""What the plots need of a run, thinned, so that it is small beside the run itself: distributions, and a few devices' time.
+"""What the plots need of a run, thinned: distributions at fixed quantiles, and the time of the first devices.
 
-Arrives: a `Run`. Leaves: a `Sketch`. A run of 80,000 jobs is too much for a page; a hundred points of a distribution look the
-same.
+A run of 80,000 jobs is too much for a page and for sending it between processes; 201 points of a distribution look the same.
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuq.sim.record import Run
-from gpuq.sim.report.occupancy import Span, spans
+from gpuq.sim.record import SimulationRun
+from gpuq.sim.report.occupancy import DeviceSpan, spans
 
 POINTS = 201
 _DEVICES = 12
@@ -20,8 +19,8 @@ _BARS = 3000
 
 
 @dataclass(frozen=True, slots=True)
-class Bar:
-    """An attempt on a device, in its lane: partners lie side by side. Seconds from the start of the trace."""
+class TimelineBar:
+    """An attempt on a device; partners lie in lanes side by side. Seconds from the start of the trace."""
 
     job: int
     kind: str
@@ -32,32 +31,32 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One device and who was on it."""
+class DeviceTimeline:
+    """One device and the attempts that it had."""
 
     device: str
     lanes: int
-    bars: tuple[Bar, ...]
+    bars: tuple[TimelineBar, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Sketch:
-    """Distributions at `POINTS` even quantiles from 0 to 1, and the first devices' time."""
+class PlotData:
+    """Distributions at `POINTS` even quantiles from 0 to 1, and the timelines of the first devices."""
 
     policy: str
     seed: int
     completions: tuple[float, ...]
     waits: tuple[float, ...]
     slowdowns: tuple[float, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[DeviceTimeline, ...]
     until: float
 
 
-def sketch(run: Run) -> Sketch:
+def plot_data(run: SimulationRun) -> PlotData:
     """The sketch of one run."""
     by_device = spans(run.jobs, run.ended_at)
     shown = sorted(by_device)[:_DEVICES]
-    return Sketch(
+    return PlotData(
         policy=run.policy,
         seed=run.seed,
         completions=_points([job.completion_s for job in run.jobs if job.completion_s is not None]),
@@ -72,15 +71,15 @@ def _points(values: Sequence[float]) -> tuple[float, ...]:
     return tuple(float(value) for value in np.quantile(values, np.linspace(0, 1, POINTS))) if values else ()
 
 
-def _row(device: str, on_device: Sequence[Span]) -> Row:
-    """Each attempt in the first lane that is free at its start."""
+def _row(device: str, on_device: Sequence[DeviceSpan]) -> DeviceTimeline:
+    """The device's timeline, with each attempt in the first lane that is free at its start."""
     free_at: list[float] = []
     bars = []
-    for place, span in enumerate(on_device[:_BARS]):
+    for index, span in enumerate(on_device[:_BARS]):
         lane = next((lane for lane, at in enumerate(free_at) if at <= span.start), len(free_at))
         free_at[lane : lane + 1] = [span.end]
-        near = on_device[max(0, place - 8) : place + 16]
+        near = on_device[max(0, index - 8) : index + 16]
         shared = any(other is not span and other.start < span.end and span.start < other.end for other in near)
         arrival = span.attempt.arrival
-        bars.append(Bar(arrival.job, arrival.kind, span.start, span.end, lane, shared))
-    return Row(device, max(1, len(free_at)), tuple(bars))
+        bars.append(TimelineBar(arrival.job, arrival.kind, span.start, span.end, lane, shared))
+    return DeviceTimeline(device, max(1, len(free_at)), tuple(bars))

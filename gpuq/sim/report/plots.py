@@ -1,7 +1,4 @@
-"""The page's pictures: devices over time with partners side by side, distributions, slowdown against saving.
-
-Arrives: summaries and sketches. Leaves: figures of HTML, each with a sentence that says what it shows.
-"""
+"""The page's pictures as HTML figures: devices over time, distributions, and slowdown against saving; each with a caption."""
 
 from __future__ import annotations
 
@@ -9,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from gpuq.format import share, two_places
 from gpuq.sim.report import svg
-from gpuq.sim.report.labels import duration, share
-from gpuq.sim.report.plot_data import POINTS, Row, Sketch
+from gpuq.sim.report.plot_data import POINTS, DeviceTimeline, PlotData
 from gpuq.sim.report.summary import Summary
 
 _WIDTH = 880
@@ -19,7 +16,7 @@ _COLOURS = 8
 _LANE = 11
 # The frame of a distribution.
 _LEFT, _TOP, _BASE = 46, 10, 270
-# Below this nobody was slowed: what is left is floating point.
+# Below this no job was slowed: the rest is floating point.
 _NONE = 1.0005
 _REST = "var(--rest)"
 _DASHES = ("", "7 4", "2 3")
@@ -29,33 +26,33 @@ _LETTER = 7.0
 
 @dataclass(frozen=True, slots=True)
 class Colours:
-    """The page's variable for each contender: the one that the page is about stands out, the one compared with is grey."""
+    """The CSS variable and dash of each candidate's colour: `main` stands out, the baseline is grey."""
 
     of: Mapping[str, str]
     dash: Mapping[str, str]
 
     @classmethod
     def of_all(cls, names: Sequence[str], main: str, baseline: str) -> Colours:
-        """Colours that stay with a name through all pictures."""
+        """Colours by name, the same in all pictures."""
         others = [name for name in names if name not in (main, baseline)]
         of = {name: f"var(--c{1 + place % (_COLOURS - 1)})" for place, name in enumerate(others)}
-        # Where colours come round again, lines are broken.
+        # Lines are dashed where colours repeat.
         dash = {name: _DASHES[min(place // (_COLOURS - 1), len(_DASHES) - 1)] for place, name in enumerate(others)}
         return cls({**of, baseline: "var(--other)", main: "var(--c0)"}, dash)
 
 
-def gantts(found: Sequence[Sketch]) -> list[str]:
+def gantts(found: Sequence[PlotData]) -> list[str]:
     """Devices over time, one picture for each sketch, on one scale; kinds have the same colours in all."""
-    until = max((sketch.until for sketch in found), default=0.0)
-    kinds = _longest([row for sketch in found for row in sketch.rows])[: _COLOURS - 1]
+    until = max((plot_data.until for plot_data in found), default=0.0)
+    kinds = _longest([row for plot_data in found for row in plot_data.rows])[: _COLOURS - 1]
     colours = {kind: f"var(--c{place})" for place, kind in enumerate(kinds)}
-    return [_gantt(sketch, until, colours) for sketch in found if until > 0]
+    return [_gantt(plot_data, until, colours) for plot_data in found if until > 0]
 
 
-def _gantt(found: Sketch, until: float, colours: Mapping[str, str]) -> str:
-    """One row for each device, as many lanes as it had jobs at once."""
+def _gantt(found: PlotData, until: float, colours: Mapping[str, str]) -> str:
+    """One row for each device, with as many lanes as it had jobs at once."""
     left = 12 + _LETTER * max((len(_short(row.device)) for row in found.rows), default=4)
-    x = svg.Scale(0.0, until, left, _WIDTH - 20)
+    x = svg.AxisScale(0.0, until, left, _WIDTH - 20)
     lanes = max((row.lanes for row in found.rows), default=1)
     height = max(2 * _LANE, lanes * _LANE) + 5
     base = 6 + height * len(found.rows)
@@ -64,13 +61,13 @@ def _gantt(found: Sketch, until: float, colours: Mapping[str, str]) -> str:
         parts += _device(row, x, 6 + place * height, height - 5, colours)
     shared = sum(bar.end - bar.start for row in found.rows for bar in row.bars if bar.shared)
     total = sum(bar.end - bar.start for row in found.rows for bar in row.bars)
-    says = f"{found.policy}: {len(found.rows)} devices over {duration(until)}"
+    says = f"{found.policy}: {len(found.rows)} devices over {two_places(until)}"
     says += f"; {share(shared / total if total else None)} of the jobs' time beside a partner."
     legend = _legend([*((kind, colour, "") for kind, colour in colours.items()), ("other kinds", _REST, "")], base + 34)
     return _figured(svg.svg(_WIDTH, int(base + 24 + legend[1]), [*parts, *legend[0]], says), says)
 
 
-def _device(row: Row, x: svg.Scale, top: float, height: float, colours: Mapping[str, str]) -> list[str]:
+def _device(row: DeviceTimeline, x: svg.AxisScale, top: float, height: float, colours: Mapping[str, str]) -> list[str]:
     parts = [
         svg.text(x.start - 7, top + height / 2 + 4, _short(row.device), anchor="end", cls="soft"),
         svg.rect(x.start, top, x.end - x.start, height, "var(--track)"),
@@ -79,7 +76,7 @@ def _device(row: Row, x: svg.Scale, top: float, height: float, colours: Mapping[
         lanes = row.lanes if bar.shared else 1
         lane_height = height / lanes
         offset = bar.lane * lane_height if bar.shared else 0.0
-        words = f"job {bar.job}, {bar.kind}, {duration(bar.end - bar.start)}"
+        words = f"job {bar.job}, {bar.kind}, {two_places(bar.end - bar.start)}"
         colour = colours.get(bar.kind, _REST)
         parts.append(
             svg.rect(x(bar.start), top + offset, x(bar.end) - x(bar.start) - 0.5, lane_height - 0.5, colour, words)
@@ -87,27 +84,27 @@ def _device(row: Row, x: svg.Scale, top: float, height: float, colours: Mapping[
     return parts
 
 
-def times(found: Sequence[Sketch], what: str, colours: Colours) -> str:
+def times(found: Sequence[PlotData], what: str, colours: Colours) -> str:
     """The share of jobs that had at most this completion or waiting time; time on a logarithmic scale."""
     lines = _lines(found, what)
     if not lines:
         return ""
     low = max(1.0, min(next((value for value in points if value > 0), points[-1]) for _, points in lines))
     high = max(low * 10, *(points[-1] for _, points in lines))
-    x = svg.Scale(low, high, _LEFT, _WIDTH - 16, log=True)
+    x = svg.AxisScale(low, high, _LEFT, _WIDTH - 16, log=True)
     axis = svg.bottom_axis(x, svg.time_ticks(low, high, log=True), _TOP, _BASE, svg.write_time)
     word = {"completions": "completion", "waits": "waiting"}[what]
-    medians = ", ".join(f"{name} {duration(points[POINTS // 2])}" for name, points in lines)
+    medians = ", ".join(f"{name} {two_places(points[POINTS // 2])}" for name, points in lines)
     return _distribution(lines, x, axis, f"Share of jobs with at most this {word} time. Medians: {medians}.", colours)
 
 
-def slowdowns(found: Sequence[Sketch], budget: float, colours: Colours) -> str:
-    """The share of jobs that were slowed at most this much, by those who let jobs share."""
+def slowdowns(found: Sequence[PlotData], budget: float, colours: Colours) -> str:
+    """The share of jobs that were slowed at most this much; only for candidates that let jobs share."""
     lines = [(name, points) for name, points in _lines(found, "slowdowns") if points[-1] > _NONE]
     if not lines:
         return ""
     high = max(budget * 1.05, *(points[-1] for _, points in lines))
-    x = svg.Scale(1.0, high, _LEFT, _WIDTH - 16)
+    x = svg.AxisScale(1.0, high, _LEFT, _WIDTH - 16)
     axis = svg.bottom_axis(x, svg.even_ticks(1.0, high, 8), _TOP, _BASE, lambda tick: f"{tick:.2f}")
     axis.append(svg.line(x(budget), _TOP, x(budget), _BASE, "budget"))
     most = ", ".join(f"{name} {points[round(0.95 * (POINTS - 1))]:.2f}" for name, points in lines)
@@ -117,14 +114,14 @@ def slowdowns(found: Sequence[Sketch], budget: float, colours: Colours) -> str:
     return _distribution(lines, x, axis, says, colours)
 
 
-def _lines(found: Sequence[Sketch], what: str) -> list[tuple[str, Sequence[float]]]:
-    return [(sketch.policy, points) for sketch in found if (points := getattr(sketch, what))]
+def _lines(found: Sequence[PlotData], what: str) -> list[tuple[str, Sequence[float]]]:
+    return [(plot_data.policy, points) for plot_data in found if (points := getattr(plot_data, what))]
 
 
 def _distribution(
-    lines: Sequence[tuple[str, Sequence[float]]], x: svg.Scale, axis: Sequence[str], says: str, colours: Colours
+    lines: Sequence[tuple[str, Sequence[float]]], x: svg.AxisScale, axis: Sequence[str], says: str, colours: Colours
 ) -> str:
-    y = svg.Scale(0, 1, _BASE, _TOP)
+    y = svg.AxisScale(0, 1, _BASE, _TOP)
     parts = [*svg.left_axis(y, (0, 0.25, 0.5, 0.75, 1), x.start, x.end, share), *axis]
     for name, points in lines:
         along = [(x(value), y(place / (POINTS - 1))) for place, value in enumerate(points)]
@@ -135,7 +132,7 @@ def _distribution(
 
 
 def frontier(found: Sequence[Summary], colours: Colours) -> str:
-    """Each contender by what it cost its jobs (95th percentile of slowdowns) and what it saved of device time."""
+    """Each candidate by what it cost its jobs (95th percentile of slowdowns) and what it saved of device time."""
     known = [
         (one.policy, one.median.slowdown_p95, one.median.packing_saving)
         for one in found
@@ -147,10 +144,10 @@ def frontier(found: Sequence[Summary], colours: Colours) -> str:
     height, left = 340, 56
     highest = max(slowdown for _, slowdown, _ in points)
     savings = [saving for _, _, saving in points]
-    x = svg.Scale(
+    x = svg.AxisScale(
         min(1.0, *(slowdown for _, slowdown, _ in points)), 1 + max(0.05, (highest - 1) * 1.08), left, _WIDTH - 130
     )
-    y = svg.Scale(min(0.0, *savings), max(0.05, max(savings) * 1.1), height - 44, 12)
+    y = svg.AxisScale(min(0.0, *savings), max(0.05, max(savings) * 1.1), height - 44, 12)
     parts = svg.left_axis(y, svg.even_ticks(y.low, y.high), left, x.end, share)
     parts += svg.bottom_axis(x, svg.even_ticks(x.low, x.high, 7), y.end, y.start, lambda tick: f"{tick:.2f}")
     best = _pareto(points)
@@ -167,12 +164,15 @@ def frontier(found: Sequence[Summary], colours: Colours) -> str:
         svg.text((x.start + x.end) / 2, height - 6, "slowdown, 95th percentile of jobs", anchor="middle", cls="soft")
     )
     names = ", ".join(name for name, _, _ in best)
-    says = f"Device time saved against exclusive running, and the slowdown that it cost. Nobody saved more for less than {names}."
+    says = (
+        "Device time saved against exclusive running, and the slowdown that it cost. No candidate saved more for less than "
+        f"{names}."
+    )
     return _figured(svg.svg(_WIDTH, height, parts, says), says)
 
 
 def _pareto(points: Sequence[tuple[str, float, float]]) -> list[tuple[str, float, float]]:
-    """Those that nobody beats in both: least slowdown first, each saving more than all before it."""
+    """The Pareto front: least slowdown first, each saving more than all before it."""
     best: list[tuple[str, float, float]] = []
     for point in sorted(points, key=lambda one: (one[1], -one[2], one[0])):
         if not best or point[2] > best[-1][2] + 1e-12:
@@ -185,7 +185,7 @@ def _front(colours: Colours) -> set[str]:
 
 
 def _legend(entries: Sequence[tuple[str, str, str]], top: float) -> tuple[list[str], float]:
-    """Names with their colours, in rows; and how deep they are."""
+    """(SVG of names with their colours, in rows; their height)."""
     parts, x, y = [], 12.0, top + 10
     for name, colour, dash in entries:
         wide = 34 + _LETTER * len(name)
@@ -197,8 +197,8 @@ def _legend(entries: Sequence[tuple[str, str, str]], top: float) -> tuple[list[s
     return parts, y - top + 12
 
 
-def _longest(rows: Sequence[Row]) -> list[str]:
-    """Kinds by the time they had on these devices, most first."""
+def _longest(rows: Sequence[DeviceTimeline]) -> list[str]:
+    """Kinds by their time on these devices, most first."""
     times: dict[str, float] = {}
     for bar in (bar for row in rows for bar in row.bars):
         times[bar.kind] = times.get(bar.kind, 0.0) + bar.end - bar.start
@@ -206,7 +206,7 @@ def _longest(rows: Sequence[Row]) -> list[str]:
 
 
 def _short(device: str) -> str:
-    """The end of a device's name; a GPU's UUID by its first eight."""
+    """The end of a device's name; of a GPU's UUID the first eight digits."""
     name = device.rpartition("GPU-")[2]
     return name[:8] if name != device else device if len(device) <= 16 else "…" + device[-15:]
 

@@ -1,7 +1,4 @@
-"""Everything that the table, the JSON and the page are made from.
-
-Arrives: the figures and sketches of all runs. Leaves: a `Report`, and it as JSON.
-"""
+"""Everything that the table, the JSON and the page are made from."""
 
 from __future__ import annotations
 
@@ -12,42 +9,43 @@ from typing import Any
 
 from gpuq.sim.report.figures import MEASURED
 from gpuq.sim.report.headline import headline
-from gpuq.sim.report.plot_data import Sketch
+from gpuq.sim.report.plot_data import PlotData
 from gpuq.sim.report.summary import Summary, ratio
 
 
 @dataclass(frozen=True)
-class Report:
-    """One comparison. `main` is the contender that it is about, `baseline` what the others are compared with; `chain` leads from
-    the one to the other: names, and what each adds to the one before it. `sketches` are of the first seed."""
+class SimulationReport:
+    """One comparison. `main` is the candidate that it is about, `baseline` what the others are compared with; `chain` leads
+    from the one to the other: names, and what each adds to the one before it. `plot_data` are of the first seed.
+    """
 
     title: str
     main: str
     baseline: str
     budget: float
     summaries: tuple[Summary, ...]
-    sketches: tuple[Sketch, ...]
+    plot_data: tuple[PlotData, ...]
     chain: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
 
     def summary(self, policy: str) -> Summary:
-        """The summary of one contender."""
+        """The summary of one candidate."""
         return next(one for one in self.summaries if one.policy == policy)
 
     @property
     def headline(self) -> list[str]:
-        """What it says, in sentences."""
+        """The result in sentences."""
         return headline(self.summary(self.main).median, self.summary(self.baseline).median, self.budget)
 
     @property
-    def steps(self) -> list[Step]:
-        """What each link of the chain brought."""
+    def steps(self) -> list[ChainStep]:
+        """What each step of the chain brought."""
         return steps([(self.summary(name), adds) for name, adds in self.chain])
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What one contender has beyond the one before it: its mean completion and waiting against that one's, as ratios."""
+class ChainStep:
+    """One candidate against the one before it in the chain: mean completion and waiting as ratios, None if not known."""
 
     policy: str
     before: str
@@ -56,10 +54,10 @@ class Step:
     wait: float | None
 
 
-def steps(chain: Sequence[tuple[Summary, str]]) -> list[Step]:
-    """One step for each contender after the first."""
+def steps(chain: Sequence[tuple[Summary, str]]) -> list[ChainStep]:
+    """One step for each candidate after the first."""
     return [
-        Step(
+        ChainStep(
             after.policy,
             before.policy,
             adds,
@@ -70,8 +68,8 @@ def steps(chain: Sequence[tuple[Summary, str]]) -> list[Step]:
     ]
 
 
-def to_json(report: Report) -> dict[str, Any]:
-    """As JSON types: figures by name with their definitions, for each contender medians, ranges and every run."""
+def to_json(report: SimulationReport) -> dict[str, Any]:
+    """As JSON types: for each candidate medians, ranges and every run; and the definition of each figure."""
     return {
         "title": report.title,
         "headline": report.headline,

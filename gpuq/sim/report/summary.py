@@ -1,8 +1,4 @@
-"""Several seeds of each contender as one: medians and ranges, and what order and packing each brought.
-
-Arrives: the figures of each run. Leaves: one `Summary` per contender, in the order in which they were named, the first being
-what the others are compared with.
-"""
+"""Several seeds of each candidate as one: the median and range of each figure."""
 
 from __future__ import annotations
 
@@ -11,21 +7,21 @@ from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any
 
-from gpuq.sim.report.figures import MEASURED, Figures
+from gpuq.sim.report.figures import MEASURED, RunFigures
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One contender: the median of each figure over its seeds, the lowest and the highest. None where no seed knew it."""
+    """One candidate: median, lowest and highest of each figure over its seeds. None where no seed has the figure."""
 
-    median: Figures
-    low: Figures
-    high: Figures
-    runs: tuple[Figures, ...]
+    median: RunFigures
+    low: RunFigures
+    high: RunFigures
+    runs: tuple[RunFigures, ...]
 
     @property
     def policy(self) -> str:
-        """The contender's name."""
+        """The candidate's name."""
         return self.median.policy
 
     def to_json(self) -> dict[str, Any]:
@@ -39,9 +35,9 @@ class Summary:
         }
 
 
-def summarise(runs: Iterable[Figures]) -> list[Summary]:
-    """One summary per contender, in the order in which contenders first appear."""
-    by_policy: dict[str, list[Figures]] = {}
+def summarise(runs: Iterable[RunFigures]) -> list[Summary]:
+    """One summary per candidate, in the order in which candidates first appear."""
+    by_policy: dict[str, list[RunFigures]] = {}
     for run in runs:
         by_policy.setdefault(run.policy, []).append(run)
     return [
@@ -50,7 +46,7 @@ def summarise(runs: Iterable[Figures]) -> list[Summary]:
     ]
 
 
-def _over(runs: Sequence[Figures], take: Any) -> Figures:
+def _over(runs: Sequence[RunFigures], take: Any) -> RunFigures:
     values: dict[str, Any] = {}
     for one in MEASURED:
         known = [value for run in runs if (value := getattr(run, one.name)) is not None]
@@ -59,5 +55,5 @@ def _over(runs: Sequence[Figures], take: Any) -> Figures:
 
 
 def ratio(of: float | None, to: float | None) -> float | None:
-    """The first against the second; None where either is not known, or the second is 0."""
+    """`of` / `to`; None where either is not known, or `to` is 0."""
     return of / to if of is not None and to else None

@@ -1,6 +1,7 @@
-"""A little SVG: axes, lines, bars and words that take their colours from the page's variables, light or dark.
+"""A small SVG writer: axes, lines, bars and text that take their colours from the page's CSS variables, light or dark.
 
-Arrives: numbers. Leaves: text of an inline `<svg>`. No script, no font, no link.
+It returns text for an inline `<svg>`, with no script, font or link. A plotting library would be a dependency of the plain
+installation, and its files are larger and do not follow the page's colours.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from gpuq.sim.report.labels import duration
+from gpuq.format import two_places
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
-    """From values to pixels; `log` scales want values above 0 and draw smaller ones at the edge."""
+class AxisScale:
+    """From values to pixels. A `log` scale needs `low` above 0; values outside are drawn at the edge."""
 
     low: float
     high: float
@@ -24,7 +25,7 @@ class Scale:
     log: bool = False
 
     def __call__(self, value: float) -> float:
-        """The pixel."""
+        """The pixel of a value."""
         low, high, at = (self._along(x) for x in (self.low, self.high, value))
         share = (at - low) / (high - low) if high > low else 0.5
         return self.start + min(1.0, max(0.0, share)) * (self.end - self.start)
@@ -34,13 +35,13 @@ class Scale:
 
 
 def svg(width: int, height: int, parts: Sequence[str], title: str) -> str:
-    """The whole picture; `title` says for who cannot see it what it shows."""
+    """The whole picture; `title` describes it for screen readers."""
     body = "".join(parts)
     return f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title, quote=True)}">{body}</svg>'
 
 
 def text(x: float, y: float, words: str, *, anchor: str = "start", cls: str = "") -> str:
-    """Words at a point."""
+    """Text at a point."""
     named = f' class="{cls}"' if cls else ""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{named}>{escape(words)}</text>'
 
@@ -51,31 +52,35 @@ def line(x1: float, y1: float, x2: float, y2: float, cls: str = "grid") -> str:
 
 
 def path(points: Sequence[tuple[float, float]], colour: str, *, dash: str = "", width: float = 2) -> str:
-    """A line through points; `dash` are lengths of its parts and gaps."""
+    """A line through points; `dash` holds the lengths of its parts and gaps."""
     steps = " ".join(f"{'L' if place else 'M'}{x:.1f} {y:.1f}" for place, (x, y) in enumerate(points))
     broken = f' stroke-dasharray="{dash}"' if dash else ""
     return f'<path d="{steps}" fill="none" style="stroke:{colour}" stroke-width="{width}"{broken}/>'
 
 
 def rect(x: float, y: float, width: float, height: float, colour: str, title: str = "") -> str:
-    """A filled box, with words for who points at it."""
+    """A filled box; `title` shows when the pointer is on it."""
     inner = f"<title>{escape(title)}</title>" if title else ""
     shape = f'x="{x:.2f}" y="{y:.1f}" width="{max(width, 0.4):.2f}" height="{height:.1f}" rx="1"'
     return f'<rect {shape} style="fill:{colour}">{inner}</rect>'
 
 
 def dot(x: float, y: float, colour: str, title: str) -> str:
-    """A point, with words for who points at it."""
+    """A point; `title` shows when the pointer is on it."""
     return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5.5" style="fill:{colour}"><title>{escape(title)}</title></circle>'
 
 
-def bottom_axis(x: Scale, ticks: Sequence[float], top: float, base: float, write: Callable[[float], str]) -> list[str]:
+def bottom_axis(
+    x: AxisScale, ticks: Sequence[float], top: float, base: float, write: Callable[[float], str]
+) -> list[str]:
     """Ticks under the picture, with grid lines up to its top."""
     marks = [line(x(tick), top, x(tick), base) for tick in ticks]
     return [*marks, *(text(x(tick), base + 16, write(tick), anchor="middle", cls="soft") for tick in ticks)]
 
 
-def left_axis(y: Scale, ticks: Sequence[float], left: float, right: float, write: Callable[[float], str]) -> list[str]:
+def left_axis(
+    y: AxisScale, ticks: Sequence[float], left: float, right: float, write: Callable[[float], str]
+) -> list[str]:
     """Ticks beside the picture, with grid lines to its right end."""
     marks = [line(left, y(tick), right, y(tick)) for tick in ticks]
     return [*marks, *(text(left - 7, y(tick) + 4, write(tick), anchor="end", cls="soft") for tick in ticks)]
@@ -119,4 +124,4 @@ def write_time(seconds: float) -> str:
     for unit, letter in ((86_400, "d"), (3600, "h"), (60, "m")):
         if seconds >= unit and seconds % unit == 0:
             return f"{seconds / unit:.0f}{letter}"
-    return f"{seconds // 60:.0f}m{seconds % 60:02.0f}" if seconds > 60 else duration(seconds)
+    return f"{seconds // 60:.0f}m{seconds % 60:02.0f}" if seconds > 60 else two_places(seconds)

@@ -1,4 +1,4 @@
-"""The report in a terminal: what it says, one table of all contenders that fits 80 columns, and what each step brought."""
+"""The report in a terminal: headline, one table of all candidates that fits 80 columns, and what each step brought."""
 
 from __future__ import annotations
 
@@ -7,38 +7,38 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gpuq.sim.report.labels import UNKNOWN, count, duration, share
-from gpuq.sim.report.labels import ratio as written
-from gpuq.sim.report.report import Report, Step
+from gpuq.format import UNKNOWN, count, share, two_places
+from gpuq.format import ratio as written
+from gpuq.sim.report.report import ChainStep, SimulationReport
 from gpuq.sim.report.summary import Summary, ratio
 
-# Several seeds have several times as many notes; the page has them all.
+# With several seeds there are several times as many notes: then only the page has them.
 _MOST_NOTES = 12
 _HEAD = (
     "policy", "done: mean", "", "waits: mean", "p99", "slow: p95", "worst", "over", "saved", "OOM", "pass"
 )  # fmt: skip
 
 
-# With gaps of two columns and the time of a pass, as wide as the usual policies' names make it.
+# The width of the table with wider gaps and the time of a pass, for the usual policies' names.
 _ROOMY = 92
 
 
-def show(report: Report, console: Console) -> None:
-    """Print it."""
+def show(report: SimulationReport, console: Console) -> None:
+    """Print the report."""
     for sentence in report.headline:
         console.print(Text(sentence, style="bold"))
     console.print(_table(report, roomy=console.width >= _ROOMY))
     if report.steps:
         console.print(Text("\nWhat each brings:"))
     for step in report.steps:
-        console.print(Text(f"  {said(step)}"))
+        console.print(Text(f"  {step_sentence(step)}"))
     if len(report.notes) <= _MOST_NOTES:
         console.print(Text("\nWhat this rests on:"))
         for note in report.notes:
             console.print(Text(f"· {note}", style="dim"))
 
 
-def _table(report: Report, *, roomy: bool) -> Table:
+def _table(report: SimulationReport, *, roomy: bool) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1 if roomy else 0, 0, 0), show_edge=False)
     columns = len(_HEAD) if roomy else len(_HEAD) - 1
     for place, title in enumerate(_HEAD[:columns]):
@@ -58,20 +58,20 @@ def _cells(summary: Summary, compared: Summary) -> list[str]:
     against = ratio(found.completion_mean_s, compared.median.completion_mean_s)
     return [
         summary.policy,
-        duration(found.completion_mean_s),
+        two_places(found.completion_mean_s),
         UNKNOWN if against is None else f"x{against:.2f}",
-        duration(found.wait_mean_s),
-        duration(found.wait_p99_s),
+        two_places(found.wait_mean_s),
+        two_places(found.wait_p99_s),
         written(found.slowdown_p95),
         written(found.slowdown_worst),
         share(found.over_budget),
         share(found.packing_saving),
         count(found.ooms),
-        duration(found.decision_median_s),
+        two_places(found.decision_median_s),
     ]
 
 
-def said(step: Step) -> str:
-    """A step in a sentence."""
+def step_sentence(step: ChainStep) -> str:
+    """A step of the chain in a sentence."""
     against = f"{step.policy} against {step.before}"
     return f"{step.adds}: completion x{written(step.completion)}, waiting x{written(step.wait)} ({against})"

@@ -1,1 +1,1 @@
-"""Importers: who came when, from gpuq's own history, from a CSV file, and from public traces."""
+"""Traces from gpuq's own record and from CSV files, and what every imported trace goes through."""

@@ -1,7 +1,7 @@
-"""gpuq's own record as a trace: the jobs that ran, when they were submitted, and how long each would have run alone.
+"""gpuq's own record as a trace: when each job was submitted, and how long it would have run alone.
 
-Arrives: ended attempts with their jobs, as `Store.finished_attempts` gives them. Leaves: the last attempt of each job as an
-arrival. The time that it spent beside partners counts for as much work as was measured: divided by its slowdown there.
+Each job counts with its last attempt that ended by itself. Time beside partners is divided by the slowdown measured there, so
+that it counts for as much as the work done in it.
 """
 
 from __future__ import annotations
@@ -16,20 +16,21 @@ from gpuq.core.state.attempt import Ending
 from gpuq.core.state.device import Device
 from gpuq.learn.history.history import History, place_of
 from gpuq.learn.history.outcome import Outcome, outcome_from_rows
-from gpuq.sim.traces.requests import Asked, Imported, imported
+from gpuq.sim.traces.requests import ImportedTrace, TraceJob, imported
 
 Ended = Sequence[tuple[JobRow, AttemptRow]]
-# What ended by itself; what was stopped, lost or ran out of memory says nothing of how long the job would have run.
-_OF_THEMSELVES = frozenset({Ending.EXITED, Ending.TIMED_OUT})
+# The endings of attempts that ended by themselves. One that was stopped, lost or out of memory does not show how long the job
+# would have run.
+_BY_THEMSELVES = frozenset({Ending.EXITED, Ending.TIMED_OUT})
 
 
 @dataclass(frozen=True)
 class Past:
-    """What a record says: its devices, what each attempt taught, and the jobs as a trace."""
+    """A record's devices, the outcome of each attempt, and its jobs as a trace."""
 
     devices: tuple[Device, ...]
     outcomes: tuple[Outcome, ...]
-    trace: Imported
+    trace: ImportedTrace
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class _Run:
 
 
 def past(devices: Iterable[Device], ended: Ended) -> Past:
-    """Raises BadInput for a record in which nothing ended."""
+    """The trace and outcomes of ended attempts and their jobs, oldest first. Raises BadInput where no job ended by itself."""
     found = tuple(devices)
     types: dict[str, str] = {device.id: device.type for device in found}
     outcomes, runs, others = [], {}, set()
@@ -52,7 +53,7 @@ def past(devices: Iterable[Device], ended: Ended) -> Past:
         if outcome is None:
             continue
         outcomes.append(outcome)
-        if attempt.ending in _OF_THEMSELVES and attempt.started_at is not None and attempt.ended_at is not None:
+        if attempt.ending in _BY_THEMSELVES and attempt.started_at is not None and attempt.ended_at is not None:
             runs[job.id] = _Run(job, attempt, outcome, max(1e-3, attempt.ended_at - attempt.started_at))
         else:
             others.add(job.id)
@@ -63,7 +64,7 @@ def past(devices: Iterable[Device], ended: Ended) -> Past:
     for run in runs.values():
         duration, measured = _alone_s(run, history)
         guessed += not measured
-        jobs.append(_asked(run, duration))
+        jobs.append(_trace_job(run, duration))
     notes = [
         f"{len(jobs)} jobs of gpuq's record, each with its last attempt; seconds beside a partner count 1 / slowdown"
     ]
@@ -74,10 +75,10 @@ def past(devices: Iterable[Device], ended: Ended) -> Past:
     return Past(found, tuple(outcomes), imported("history", jobs, notes))
 
 
-def _asked(run: _Run, duration_s: float) -> Asked:
-    """As it asked, but for the devices: those that it had, of which its duration speaks."""
+def _trace_job(run: _Run, duration_s: float) -> TraceJob:
+    """The job as submitted, but with the number of devices that its last attempt had: its duration is for those."""
     record, asked = run.job.record, run.job.record.submission
-    return Asked(
+    return TraceJob(
         record.submitted_at, duration_s, len(run.attempt.devices) or 1, record.owner,
         owner=record.owner, kind=record.kind, priority=asked.priority, deadline_s=asked.deadline_at,
         declared_memory=asked.gpu_memory, preemptible=asked.preemptible,
@@ -85,9 +86,9 @@ def _asked(run: _Run, duration_s: float) -> Asked:
 
 
 def _alone_s(run: _Run, history: History) -> tuple[float, bool]:
-    """(seconds that it would have taken alone, whether all that shared was measured).
+    """(seconds that the attempt would have taken alone, whether that rests on measured slowdowns).
 
-    Each stretch counts by the slowdown measured beside those partners: in this attempt, else of the pair of kinds.
+    Time beside partners is divided by the slowdown measured in this attempt, else by the one measured of the pair of kinds.
     """
     measurement = noun(run.attempt.measurement, Measurement) if run.attempt.measurement else Measurement()
     seconds = sum(segment.seconds for segment in measurement.segments)

@@ -1,7 +1,7 @@
-"""A job as a trace tells of it: when, how long, how many devices; perhaps no kind and no owner. And what is made of that.
+"""Jobs as a trace describes them, and what every imported trace goes through: owners, kinds, load.
 
-Owners and kinds are given by a seeded rule where the trace has none, and arrivals are scaled to a load; the rules are said in
-notes.
+Many traces lack owners and kinds. They are assigned by a seeded rule, arrivals are scaled to a load, and each rule that was
+applied is returned as a note.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from numpy.random import Generator
 
 from gpuq.errors import BadInput
 
-# Of kinds with fewer jobs, how far durations lie apart says little.
+# With fewer jobs of a kind the spread of their durations says little.
 _OFTEN = 5
 _JOBS_PER_OWNER = 100
 _BURST_S = 300.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """One job. Seconds from the trace's start; `group` is its virtual cluster, or what else keeps users apart.
+class TraceJob:
+    """One job of a trace. Times are seconds on the trace's clock; `group` is its virtual cluster, or what else separates users.
 
-    `share_pct` is the part of a device that it asked for, or keeps busy, where the trace says so. `preemptible` None is as
-    whoever plays it wants it.
+    `share_pct`: the part of a device that it asks for or keeps busy, where the trace says so. `preemptible` None: as the
+    `ScenarioOptions` say.
     """
 
     submit_s: float
@@ -44,29 +44,29 @@ class Asked:
 
     @property
     def work_s(self) -> float:
-        """Device-seconds."""
+        """Device-seconds of work."""
         return self.duration_s * self.devices
 
 
 @dataclass(frozen=True)
-class Imported:
-    """What an importer gives: jobs, first come first, and what people should know of them."""
+class ImportedTrace:
+    """What an importer returns: jobs in order of submission, and notes for people."""
 
     name: str
-    jobs: tuple[Asked, ...]
+    jobs: tuple[TraceJob, ...]
     notes: tuple[str, ...] = ()
 
 
-def imported(name: str, jobs: Iterable[Asked], notes: Sequence[str]) -> Imported:
-    """In the order of submission. Raises BadInput for none."""
+def imported(name: str, jobs: Iterable[TraceJob], notes: Sequence[str]) -> ImportedTrace:
+    """The jobs in order of submission. Raises BadInput for an empty trace."""
     found = tuple(sorted(jobs, key=lambda job: job.submit_s))
     if not found:
         raise BadInput(f"{name}: there is no job to play.", fix="Name a trace with jobs that ran on a device.")
-    return Imported(name, found, tuple(notes))
+    return ImportedTrace(name, found, tuple(notes))
 
 
-def narrow(jobs: Sequence[Asked], most_devices: int) -> tuple[list[Asked], list[str]]:
-    """Those of no more devices than a host has, and what was left out. Raises BadInput where that leaves none."""
+def narrow(jobs: Sequence[TraceJob], most_devices: int) -> tuple[list[TraceJob], list[str]]:
+    """The jobs of at most `most_devices` devices, and a note on those left out. Raises BadInput where that leaves none."""
     kept = [job for job in jobs if job.devices <= most_devices]
     if not kept:
         raise BadInput(f"Every job wants more than {most_devices} devices.", fix="Play it on more devices.")
@@ -74,22 +74,22 @@ def narrow(jobs: Sequence[Asked], most_devices: int) -> tuple[list[Asked], list[
     return kept, [f"left out: {of(wide, jobs)} want more than the {most_devices} devices of a host"] if wide else []
 
 
-def of(some: Sequence[Asked], everyone: Sequence[Asked]) -> str:
-    """How many these are of all, in words."""
-    time = sum(job.work_s for job in some) / sum(job.work_s for job in everyone)
-    return f"{len(some)} jobs ({len(some) / len(everyone):.2%}, {time:.0%} of device time)"
+def of(some: Sequence[TraceJob], all_jobs: Sequence[TraceJob]) -> str:
+    """`some` as a part of `all_jobs`, in words."""
+    time = sum(job.work_s for job in some) / sum(job.work_s for job in all_jobs)
+    return f"{len(some)} jobs ({len(some) / len(all_jobs):.2%}, {time:.0%} of device time)"
 
 
-def consecutive(jobs: Sequence[Asked], count: int, chance: Generator) -> tuple[list[Asked], list[str]]:
-    """So many jobs in a row, from a drawn start; all where there are no more."""
+def consecutive(jobs: Sequence[TraceJob], count: int, random: Generator) -> tuple[list[TraceJob], list[str]]:
+    """`count` consecutive jobs from a drawn start, or all where there are no more."""
     if count >= len(jobs):
         return list(jobs), []
-    first = int(chance.integers(len(jobs) - count + 1))
+    first = int(random.integers(len(jobs) - count + 1))
     return list(jobs[first : first + count]), [f"jobs {first + 1} to {first + count} of {len(jobs)}: a drawn start"]
 
 
-def from_zero(jobs: Sequence[Asked], factor: float = 1.0) -> list[Asked]:
-    """Submissions counted from the first one, and multiplied; deadlines keep their distance from the submission."""
+def from_zero(jobs: Sequence[TraceJob], factor: float = 1.0) -> list[TraceJob]:
+    """Submission times from the first one, multiplied by `factor`; deadlines keep their distance from the submission."""
     first = jobs[0].submit_s
     moved = []
     for job in jobs:
@@ -99,14 +99,14 @@ def from_zero(jobs: Sequence[Asked], factor: float = 1.0) -> list[Asked]:
     return moved
 
 
-def load_of(jobs: Sequence[Asked], devices: int) -> float | None:
-    """Work asked for / what the devices can do from the first submission to the last; None for jobs of one moment."""
+def load_of(jobs: Sequence[TraceJob], devices: int) -> float | None:
+    """Device-seconds asked for / device-seconds between first and last submission; None if all were submitted at once."""
     span = jobs[-1].submit_s - jobs[0].submit_s
     return sum(job.work_s for job in jobs) / (devices * span) if span > 0 else None
 
 
-def scaled(jobs: Sequence[Asked], devices: int, load: float) -> tuple[list[Asked], str]:
-    """Submissions stretched (or pressed) so that the load is this one, and that in words."""
+def scaled(jobs: Sequence[TraceJob], devices: int, load: float) -> tuple[list[TraceJob], str]:
+    """Submission times multiplied so that the load is `load`, and a note that says so."""
     as_is = load_of(jobs, devices)
     found = from_zero(jobs, 1.0 if as_is is None else as_is / load)
     days = found[-1].submit_s / 86_400
@@ -117,11 +117,11 @@ def scaled(jobs: Sequence[Asked], devices: int, load: float) -> tuple[list[Asked
     )
 
 
-def owned(jobs: Sequence[Asked], chance: Generator) -> list[Asked]:
-    """Each job with an owner of its group and a kind, where it has none: owner, decade of duration, device count, share.
+def owned(jobs: Sequence[TraceJob], random: Generator) -> list[TraceJob]:
+    """The jobs with an owner and a kind where the trace has none.
 
-    A group has an owner per hundred jobs. What a group submits less than five minutes apart with one device count is one
-    owner's.
+    A group has one owner per hundred jobs; jobs of one group and device count less than five minutes apart have the same owner.
+    A kind is owner, decade of duration, device count and share.
     """
     owners = {group: math.ceil(count / _JOBS_PER_OWNER) for group, count in Counter(j.group for j in jobs).items()}
     last: dict[tuple[str, int], tuple[float, str]] = {}
@@ -131,44 +131,44 @@ def owned(jobs: Sequence[Asked], chance: Generator) -> list[Asked]:
         if owner is None:
             before, owner = last.get((job.group, job.devices), (-math.inf, ""))
             if job.submit_s - before > _BURST_S:
-                owner = f"{job.group}-{int(chance.integers(owners[job.group])) + 1}"
+                owner = f"{job.group}-{int(random.integers(owners[job.group])) + 1}"
             last[job.group, job.devices] = (job.submit_s, owner)
         found.append(replace(job, owner=owner, kind=job.kind or _kind(owner, job)))
     return found
 
 
-def _kind(owner: str, job: Asked) -> str:
-    """A decade of duration is wide: p90 / p50 is then 1.2 to 1.5 in the median of Philly's kinds.
-
-    Within user and group of PAI's production jobs it is 1.6, in the five groups of the sample that have five instances.
-    """
+def _kind(owner: str, job: TraceJob) -> str:
+    # A decade of duration is wide enough to be realistic: p90 / p50 within a kind is then 1.2 to 1.5 in the median of Philly's
+    # kinds. Within user and group of PAI's production jobs it is 1.6 (five groups of five instances or more).
     decade = 10 ** math.floor(math.log10(max(1.0, job.duration_s)) + 1e-9)
     share = "" if job.share_pct is None else f" {job.share_pct:.0f}%"
     return f"{owner} {decade}s x{job.devices}{share}"
 
 
-def about_kinds(before: Sequence[Asked], after: Sequence[Asked]) -> list[str]:
-    """How owners and kinds came about, and how far durations within a kind lie apart."""
+def about_kinds(before: Sequence[TraceJob], after: Sequence[TraceJob]) -> list[str]:
+    """Notes on how owners and kinds were assigned, and on the spread of durations within a kind."""
     owners, kinds = len({job.owner for job in after}), Counter(job.kind for job in after)
-    apart, often = spread(after)
+    ratio, often = spread(after)
     drawn = any(job.owner is None for job in before)
     named = all(job.kind is not None for job in before)
-    told = [
+    notes = [
         f"{owners} owners: one per {_JOBS_PER_OWNER} jobs of a group, which has what it submits less than five minutes apart "
         "with one device count"
         if drawn
         else f"{owners} owners, as in the trace",
         f"{len(kinds)} kinds, " + ("as in the trace" if named else "by owner, decade of duration and device count"),
     ]
-    if apart is not None:
-        told.append(
-            f"{often:.0%} of jobs are of kinds with {_OFTEN} or more, whose durations have p90 / p50 of {apart:.2f} in the median"
+    if ratio is not None:
+        notes.append(
+            f"{often:.0%} of jobs are of kinds with {_OFTEN} or more, whose durations have p90 / p50 of {ratio:.2f} in the median"
         )
-    return told
+    return notes
 
 
-def spread(jobs: Sequence[Asked]) -> tuple[float | None, float]:
-    """(p90 / p50 of the durations of a kind, the median over kinds of five jobs or more; the share of jobs in those)."""
+def spread(jobs: Sequence[TraceJob]) -> tuple[float | None, float]:
+    """(median over kinds of p90 / p50 of their durations, share of jobs in those kinds); only kinds of five jobs or more
+    count.
+    """
     kinds: dict[str | None, list[float]] = defaultdict(list)
     for job in jobs:
         kinds[job.kind].append(job.duration_s)

@@ -1,8 +1,7 @@
-"""A trace as a CSV file that anybody can bring: `submit_s, duration_s, num_gpus, kind, user, deadline_s, priority`.
+"""A trace as a CSV file: `submit_s, duration_s, num_gpus, kind, user, deadline_s, priority`, in any order.
 
-Arrives: such a file, columns in any order; only `submit_s` and `duration_s` must be there. Leaves: its jobs. Raises `BadInput`
-with the line and what to write there. A blank `num_gpus` is 1, and 0.5 is half of one; without a kind, a job's kind is its
-user, decade of duration and device count.
+Only `submit_s` and `duration_s` are required; docs/simulate.md describes the columns. What cannot be read raises `BadInput`
+with its line and what to write there.
 """
 
 from __future__ import annotations
@@ -10,27 +9,28 @@ from __future__ import annotations
 from pathlib import Path
 
 from gpuq.learn.history.rows import Row, read_rows
-from gpuq.sim.traces.requests import Asked, Imported, imported
+from gpuq.sim.traces.requests import ImportedTrace, TraceJob, imported
 
 COLUMNS = ("submit_s", "duration_s", "num_gpus", "kind", "user", "deadline_s", "priority")
 _MOST_PRIORITY = 1000
-_NOBODY = "somebody"
+# The owner of jobs without one.
+_DEFAULT_USER = "somebody"
 
 
-def read(path: Path) -> Imported:
-    """The jobs of the file. Jobs without a duration are left out, and counted."""
-    found, endless = [], 0
+def read(path: Path) -> ImportedTrace:
+    """The jobs of the file. Jobs without a duration are left out, and a note counts them."""
+    found, without_duration = [], 0
     for row in read_rows(path, ("submit_s", "duration_s"), described_in="docs/simulate.md"):
-        job = _asked(row)
+        job = _trace_job(row)
         if job is None:
-            endless += 1
+            without_duration += 1
         else:
             found.append(job)
-    notes = [f"left out: {endless} jobs with no duration"] if endless else []
+    notes = [f"left out: {without_duration} jobs with no duration"] if without_duration else []
     return imported(path.name, found, notes)
 
 
-def _asked(row: Row) -> Asked | None:
+def _trace_job(row: Row) -> TraceJob | None:
     submit, duration = row.moment("submit_s"), row.above_zero("duration_s")
     if submit is None:
         raise row.wrong("submit_s is blank", "Write seconds, on any clock, or a time such as 2026-11-21T14:30:00Z.")
@@ -40,17 +40,17 @@ def _asked(row: Row) -> Asked | None:
             f"deadline_s is {deadline:g}, before submit_s {submit:g}", "Write it on the same clock, not as a time span."
         )
     devices, share = _devices(row)
-    user = row.text("user") or _NOBODY
+    user = row.text("user") or _DEFAULT_USER
     if duration is None:
         return None
-    return Asked(
+    return TraceJob(
         submit, duration, devices, user,
         owner=user, kind=row.text("kind") or None, share_pct=share, deadline_s=deadline, priority=_priority(row),
     )  # fmt: skip
 
 
 def _devices(row: Row) -> tuple[int, float | None]:
-    """(how many, percent of one if it is less)."""
+    """(number of devices, percent of one device for a part of one, else None)."""
     count = row.above_zero("num_gpus") or 1.0
     if count < 1:
         return 1, 100 * count
@@ -60,7 +60,7 @@ def _devices(row: Row) -> tuple[int, float | None]:
 
 
 def _priority(row: Row) -> int:
-    """`Row.number` knows no negative numbers, and priorities may be."""
+    """A whole number from -1000 to 1000. `Row.number` refuses negative numbers, so the sign is handled here."""
     text = row.text("priority")
     minus = text.startswith("-") and len(text) > 1
     value = Row(row.path, row.line, {"priority": text.removeprefix("-")}).number("priority") if minus else None

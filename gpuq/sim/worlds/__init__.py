@@ -1,1 +1,1 @@
-"""Where a world's truth comes from: measured singles and pairs, the memory they need, and the machines they run on."""
+"""The workloads, pair slowdowns and devices that worlds are made of."""

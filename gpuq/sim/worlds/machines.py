@@ -1,4 +1,4 @@
-"""Hosts full of equal devices, as a world's machines."""
+"""Hosts full of equal devices."""
 
 from __future__ import annotations
 

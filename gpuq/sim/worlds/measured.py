@@ -1,8 +1,7 @@
-"""The world as gpuq's own record measured it: each kind alone, pairs of kinds together, on the site's devices.
+"""The world as gpuq's own record measured it: each kind is a workload of its own, on the site's devices.
 
-Arrives: what attempts taught (`learn.outcome`), and devices. Leaves: a `World` whose workloads are the kinds themselves. A pair
-that was never measured costs what the contention law says of the two utilisations, and a kind whose utilisation is not known is
-taken to want all of a device: what nobody saw is not free.
+What was never measured is not taken to be free: a pair without a measurement costs what the contention model says of the two
+utilisations, and a kind of unknown utilisation is assumed to use all of a device.
 """
 
 from __future__ import annotations
@@ -19,13 +18,14 @@ from gpuq.learn.history.outcome import Outcome
 from gpuq.learn.interference.law import slowdown as law
 from gpuq.sim.world import Workload, World
 
+# The utilisation of a kind of which none was measured.
 _UNKNOWN_PCT = 100.0
 
 
 def measured_world(
     kinds: Iterable[str], outcomes: Sequence[Outcome], devices: Sequence[Device], restart_s: float
 ) -> World:
-    """The world of these kinds. Raises nothing: what is not measured follows the rules above, and the notes count it."""
+    """The world of these kinds. What was not measured follows the rules above, and the notes count it."""
     names = sorted(set(kinds))
     runs: dict[str, list[Outcome]] = defaultdict(list)
     for outcome in outcomes:
@@ -90,7 +90,7 @@ def _by_law(workloads: dict[str, Workload], pair: tuple[str, str]) -> float:
 
 
 def _alone(runs: Sequence[Outcome]) -> Sequence[Outcome]:
-    """Those with no partner, as a partner takes from the peak; all where there is none."""
+    """The runs without a partner, since a partner lowers the peak; all runs where there are none."""
     return [run for run in runs if not run.shared and run.whole] or runs
 
 

@@ -1,33 +1,32 @@
-"""Measured jobs as workloads of a world: those of which every pair was measured, in both directions.
+"""The workloads that stand behind a trace's kinds: what each needs, and how much each pair slows each other.
 
-Arrives: singles and pairs of the learning issue's format (`gpuq.lab.measured`), of one device type and one way of sharing.
-Leaves: a `Zoo`. Raises BadInput where too little was measured. A pair that is not known is never taken for one that costs
-nothing: its jobs are left out, and the notes say which.
+A trace says when jobs come and how long they run, seldom what they are made of. A `WorkloadSet` supplies that; the scenario
+builder assigns each kind one of its workloads. `law_workloads` is the set that needs no measured data.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from gpuq.errors import BadInput
-from gpuq.lab.evaluate.tidy import Measurement, combined, combined_pairs, tidy
-from gpuq.lab.measured import Pair, Single
+from gpuq.learn.interference.law import slowdown
 from gpuq.sim.world import Workload
 
 # The slowdown of two that do not fit on one device together.
 OUT_OF_MEMORY = math.inf
-# Of a device that nobody described: more than any measured job needs. With it, only what does not fit together is felt.
-SOME_MEMORY = 80 * 2**30
-Directed = dict[tuple[str, str], float]
+# The memory of a device that nothing describes. It is more than any measured job needs, so only pairs that are known not to fit
+# together run out of memory there.
+DEFAULT_DEVICE_MEMORY = 80 * 2**30
+LAW_UTILIZATIONS = tuple(range(10, 101, 10))
 
 
 @dataclass(frozen=True)
-class Zoo:
-    """Workloads by name, the slowdown of each beside each (and beside itself), and where they were measured.
+class WorkloadSet:
+    """Workloads by name, and the slowdown of each beside each (itself included), on devices of one type.
 
-    `device_memory` is the memory of such a device in bytes.
+    `pairs[a, b]` is the slowdown of `a` beside `b`. `sharing` is how two share a device there, None where it is not known.
+    `device_memory` is in bytes.
     """
 
     name: str
@@ -36,131 +35,19 @@ class Zoo:
     workloads: Mapping[str, Workload]
     pairs: Mapping[tuple[str, str], float]
     notes: tuple[str, ...] = ()
-    device_memory: int = SOME_MEMORY
+    device_memory: int = DEFAULT_DEVICE_MEMORY
 
 
-def zoo_of(
-    name: str,
-    singles: Sequence[Single],
-    pairs: Sequence[Pair],
-    never_fit: Collection[tuple[str, str]] = (),
-) -> Zoo:
-    """The workloads of these tables. `never_fit` names pairs that ran out of memory together, each once. Raises BadInput."""
-    table = tidy(singles, pairs)
-    measured = combined_pairs(table.pairs)
-    device_type, sharing = _one_group(name, measured)
-    slowdowns, sides = _directed(measured, never_fit)
-    closed = _closed(slowdowns)
-    if not closed:
-        raise BadInput(
-            f"{name}: of no job was every pair measured, itself included, in both directions.",
-            fix="Measure the missing pairs, or name a file of singles and pairs that has them.",
-        )
-    profiles = {single.job: single for single in combined(table.singles) if single.device_type == device_type}
-    utilizations, notes = _utilizations(closed, profiles, slowdowns)
-    names = sorted(utilizations)
-    return Zoo(
-        name, device_type, sharing,
-        {job: _workload(job, profiles.get(job), utilizations[job]) for job in names},
-        {(job, beside): slowdowns[job, beside] for job in names for beside in names},
-        (*_left_out(sides, closed), *notes),
+def law_workloads() -> WorkloadSet:
+    """Ten workloads of 10 to 100% utilisation whose pairs cost what the contention model (`learn.interference.law`) says.
+
+    For traces where there is no measured data. What a simulation with them says of sharing is no better than that model. Memory
+    is not known, so no job runs out of it.
+    """
+    utilizations = {f"busy {level}%": float(level) for level in LAW_UTILIZATIONS}
+    return WorkloadSet(
+        "law", "any GPU", None,
+        {name: Workload(name, name, None, level) for name, level in utilizations.items()},
+        {(a, b): slowdown(utilizations[a], utilizations[b]) or 1.0 for a in utilizations for b in utilizations},
+        ("nothing in this world was measured: utilisations are 10 to 100%, pairs cost what the contention law says",),
     )  # fmt: skip
-
-
-def _one_group(name: str, measured: Sequence[Measurement]) -> tuple[str, str | None]:
-    groups = sorted({pair.group for pair in measured}, key=str)
-    if len(groups) != 1:
-        told = ", ".join(f"{kind} / {sharing or 'sharing not said'}" for kind, sharing in groups) or "none"
-        raise BadInput(
-            f"{name}: a world has one type of device with one way of sharing, these pairs have {len(groups)}: {told}.",
-            fix="Keep the rows of one device_type and one sharing.",
-        )
-    return groups[0]
-
-
-def _directed(
-    measured: Sequence[Measurement], never_fit: Collection[tuple[str, str]]
-) -> tuple[Directed, tuple[str, ...]]:
-    """Slowdowns by (job, beside), and all jobs that pairs speak of."""
-    found: dict[tuple[str, str], list[float]] = {}
-    jobs = {job for pair in never_fit for job in pair}
-    for pair in measured:
-        jobs |= {pair.a.job, pair.b.job}
-        # A job beside itself has two readings of one thing.
-        for row in pair.directed():
-            found.setdefault((row.job.job, row.beside.job), []).append(row.slowdown)
-    slowdowns = {key: sum(values) / len(values) for key, values in found.items()}
-    for a, b in never_fit:
-        slowdowns[a, b] = slowdowns[b, a] = OUT_OF_MEMORY
-    return slowdowns, tuple(sorted(jobs))
-
-
-def _closed(slowdowns: Directed) -> list[str]:
-    """The largest set found of jobs that know each other: the job with most gaps goes until there are none."""
-    jobs = sorted({job for pair in slowdowns for job in pair})
-    while jobs:
-        gaps = {
-            job: sum(((job, other) not in slowdowns) + ((other, job) not in slowdowns) for other in jobs)
-            for job in jobs
-        }
-        worst = max(jobs, key=lambda job: gaps[job])
-        if not gaps[worst]:
-            break
-        jobs.remove(worst)
-    return jobs
-
-
-def _left_out(jobs: Sequence[str], closed: Collection[str]) -> list[str]:
-    missing = [job for job in jobs if job not in closed]
-    said = f"{len(closed)} of {len(jobs)} jobs have every pair measured in both directions"
-    return [f"{said}; left out: {', '.join(missing)}" if missing else said]
-
-
-def _utilizations(
-    jobs: Sequence[str], profiles: Mapping[str, Single], slowdowns: Directed
-) -> tuple[dict[str, float], list[str]]:
-    """Measured, or from the slowdowns where it was not; see `_by_law`."""
-    measured = {
-        job: profiles[job].utilization_pct
-        for job in jobs
-        if job in profiles and profiles[job].utilization_pct is not None
-    }
-    found = {job: value for job, value in measured.items() if value is not None}
-    unknown = [job for job in jobs if job not in found]
-    if not unknown:
-        return found, []
-    for job in unknown:
-        own = slowdowns[job, job]
-        if math.isfinite(own):
-            found[job] = _by_law(own, None)
-    guessed = [job for job in unknown if job not in found]
-    known = dict(found)
-    for job in guessed:
-        beside = [
-            _by_law((slowdowns[job, other] + slowdowns[other, job]) / 2, known[other])
-            for other in known
-            if math.isfinite(slowdowns[job, other])
-        ]
-        if beside:
-            found[job] = sorted(beside)[len(beside) // 2]
-    notes = [
-        f"{len(unknown)} jobs have no measured utilisation: half of what two of it slow each other by, at most 100%, since by "
-        "the law of sums two equal jobs take max(1, 2u) times as long"
-    ]
-    if guessed:
-        notes.append(f"median over its other partners by the same law, as two of it do not fit: {', '.join(guessed)}")
-    return found, notes
-
-
-def _by_law(slowdown: float, other: float | None) -> float:
-    """Percent. The law of sums: together they take (u + other) times as long; `other` None is a job like itself."""
-    share = slowdown * 50 if other is None else slowdown * 100 - other
-    return min(100.0, max(1.0, share))
-
-
-def _workload(job: str, single: Single | None, utilization_pct: float) -> Workload:
-    if single is None:
-        return Workload(job, job, None, utilization_pct)
-    memory = None if single.peak_memory_mib is None else round(single.peak_memory_mib * 2**20)
-    powers = {} if single.power_w is None else {single.device_type: single.power_w}
-    return Workload(job, single.model, single.batch_size, utilization_pct, memory, single.family, powers=powers)

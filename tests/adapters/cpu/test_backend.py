@@ -12,9 +12,9 @@ from dataclasses import replace
 import pytest
 
 from gpuq.adapters.cpu import backend as cpu
-from gpuq.adapters.cpu.backend import CpuBackend, Memory, Ticks
+from gpuq.adapters.cpu.backend import CoreTicks, CpuBackend, MachineMemory
 from gpuq.adapters.cpu.trees import TreeUsage
-from gpuq.adapters.devices import Resident, Snapshot, Usage
+from gpuq.adapters.devices import ResidentProcess, ResidentUsage, Snapshot
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.core.state.job import JobId
@@ -38,7 +38,7 @@ def settings(devices: Devices) -> Settings:
     return replace(load({"GPUQ_HOME": "/nowhere"}), devices=devices, worker=Worker(host="here"))
 
 
-def backend(memory: Callable[[], Memory] | None = None, count: int = 1, total: int = 16 * GIB) -> CpuBackend:
+def backend(memory: Callable[[], MachineMemory] | None = None, count: int = 1, total: int = 16 * GIB) -> CpuBackend:
     devices = {
         Device(DeviceId(f"here/cpu{index}"), HostId("here"), "cpu", "cpu-1", total): (CORE + index,)
         for index in range(count)
@@ -71,7 +71,7 @@ def spawn() -> Iterator[Callable[[str], int]]:
 
 
 def look_until(
-    looker: CpuBackend, residents: list[Resident], good: Callable[[Snapshot], bool], within: float = 15
+    looker: CpuBackend, residents: list[ResidentProcess], good: Callable[[Snapshot], bool], within: float = 15
 ) -> Snapshot:
     deadline = time.monotonic() + within
     while True:
@@ -82,7 +82,7 @@ def look_until(
         time.sleep(0.3)
 
 
-def first_difference(resident: Resident, good: Callable[[Snapshot], bool], within: float = 15) -> Snapshot:
+def first_difference(resident: ResidentProcess, good: Callable[[Snapshot], bool], within: float = 15) -> Snapshot:
     """What a second look sees, the first with a utilisation; later ones smooth what is foreign."""
     deadline = time.monotonic() + within
     while True:
@@ -118,9 +118,9 @@ def test_devices_are_disjoint_sets_of_the_cores_we_may_use(monkeypatch: pytest.M
     assert opened.placement([second.id]).cores == (8, 13, 21)
 
 
-def test_the_devices_promise_the_named_share_of_the_memory(monkeypatch: pytest.MonkeyPatch):
+def test_the_devices_offer_the_configured_share_of_the_memory(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    monkeypatch.setattr(cpu, "machine_memory", lambda: Memory(10 * GIB, 9 * GIB))
+    monkeypatch.setattr(cpu, "machine_memory", lambda: MachineMemory(10 * GIB, 9 * GIB))
     opened = cpu.open_backend(settings(Devices(cpu_count=2, cpu_memory_fraction=0.8)))
     assert [device.total_memory for device in opened.devices()] == [4 * GIB, 4 * GIB]
 
@@ -128,7 +128,7 @@ def test_the_devices_promise_the_named_share_of_the_memory(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     "wrong", [Devices(cpu_count=3), Devices(cpu_cores=3), Devices(cpu_count=0), Devices(cpu_memory_fraction=1.5)]
 )
-def test_what_the_machine_cannot_give_is_refused_with_a_fix(monkeypatch: pytest.MonkeyPatch, wrong: Devices):
+def test_impossible_device_settings_are_refused_with_a_fix(monkeypatch: pytest.MonkeyPatch, wrong: Devices):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     with pytest.raises(BadSettings) as caught:
         cpu.open_backend(settings(wrong))
@@ -146,8 +146,8 @@ def test_a_job_on_two_devices_has_the_cores_of_both_and_an_even_part_of_its_memo
     both = (DEVICE, DeviceId("here/cpu1"))
     assert looker.placement(both).cores == (CORE, CORE + 1)
     pid = spawn(HOLD)
-    alone = backend().read(1, [Resident(attempt(1), pid, (DEVICE,))]).usage[attempt(1)].memory_bytes
-    seen = looker.read(1, [Resident(attempt(1), pid, both)])
+    alone = backend().read(1, [ResidentProcess(attempt(1), pid, (DEVICE,))]).usage[attempt(1)].memory_bytes
+    seen = looker.read(1, [ResidentProcess(attempt(1), pid, both)])
     shared = seen.usage[attempt(1)].memory_bytes
     assert alone is not None
     assert shared is not None
@@ -165,7 +165,7 @@ def test_a_device_that_is_not_here_cannot_be_placed_on():
 
 
 def test_the_first_look_has_memory_but_no_utilisation(spawn: Callable[[str], int]):
-    resident = Resident(attempt(1), spawn(HOLD), (DEVICE,))
+    resident = ResidentProcess(attempt(1), spawn(HOLD), (DEVICE,))
     snapshot = backend().read(12.5, [resident])
     reading = snapshot.readings[DEVICE]
     assert reading.at == 12.5
@@ -175,8 +175,8 @@ def test_the_first_look_has_memory_but_no_utilisation(spawn: Callable[[str], int
 
 
 @pytest.mark.parametrize("code", [BURN, BURN_IN_A_CHILD], ids=["itself", "its child"])
-def test_a_burning_tree_takes_its_device(spawn: Callable[[str], int], code: str):
-    resident = Resident(attempt(1), spawn(code), (DEVICE,))
+def test_a_busy_tree_uses_its_device(spawn: Callable[[str], int], code: str):
+    resident = ResidentProcess(attempt(1), spawn(code), (DEVICE,))
     # Other work may share the core with us; what the device shows busy is what ours and the foreign add up to.
     snapshot = first_difference(resident, lambda seen: used_percent(seen, 1) > 5)
     reading = snapshot.readings[DEVICE]
@@ -188,34 +188,36 @@ def test_a_burning_tree_takes_its_device(spawn: Callable[[str], int], code: str)
     )
 
 
-def test_a_job_has_its_part_of_the_processors_energy_and_none_where_that_is_not_told(spawn: Callable[[str], int]):
-    resident = Resident(attempt(1), spawn(BURN), (DEVICE,))
+def test_a_job_has_its_part_of_the_processors_energy_or_none(spawn: Callable[[str], int]):
+    resident = ResidentProcess(attempt(1), spawn(BURN), (DEVICE,))
     cores = {Device(DEVICE, HostId("here"), "cpu", "cpu-1", GIB): (CORE,)}
-    told = CpuBackend(cores, unpromised=2 * GIB, energy=lambda: 10.0)
-    assert told.read(0.0, [resident]).usage[attempt(1)].energy_joules is None, "nothing to take a difference from"
-    seen = look_until(told, [resident], lambda snapshot: bool(snapshot.usage[attempt(1)].energy_joules))
+    with_energy = CpuBackend(cores, unpromised=2 * GIB, energy=lambda: 10.0)
+    assert with_energy.read(0.0, [resident]).usage[attempt(1)].energy_joules is None, (
+        "nothing to take a difference from"
+    )
+    seen = look_until(with_energy, [resident], lambda snapshot: bool(snapshot.usage[attempt(1)].energy_joules))
     part = seen.usage[attempt(1)].energy_joules
     assert part is not None
     assert 0 < part <= 10
-    untold = CpuBackend(cores, unpromised=2 * GIB, energy=lambda: None)
-    untold.read(0.0, [resident])
+    without_energy = CpuBackend(cores, unpromised=2 * GIB, energy=lambda: None)
+    without_energy.read(0.0, [resident])
     wait_for_ticks()
-    assert untold.read(1.0, [resident]).usage[attempt(1)].energy_joules is None
+    assert without_energy.read(1.0, [resident]).usage[attempt(1)].energy_joules is None
 
 
-def test_a_burning_stranger_is_foreign(spawn: Callable[[str], int]):
+def test_a_busy_foreign_process_is_foreign_load(spawn: Callable[[str], int]):
     spawn(BURN)
     looker = backend()
     snapshot = look_until(looker, [], lambda seen: (seen.readings[DEVICE].foreign_utilization_pct or 0) > 80)
     assert snapshot.readings[DEVICE].foreign_utilization_pct == snapshot.readings[DEVICE].utilization_pct
 
 
-def test_while_a_resident_comes_or_goes_what_is_foreign_stays_as_it_was(spawn: Callable[[str], int]):
+def test_foreign_load_is_kept_while_residents_start_or_end(spawn: Callable[[str], int]):
     looker = backend()
     look_until(looker, [], lambda seen: seen.readings[DEVICE].foreign_utilization_pct is not None)
     wait_for_ticks()
     before = looker.read(1, []).readings[DEVICE].foreign_utilization_pct
-    resident = Resident(attempt(1), spawn(BURN), (DEVICE,))
+    resident = ResidentProcess(attempt(1), spawn(BURN), (DEVICE,))
     wait_for_ticks()
     assert looker.read(2, [resident]).readings[DEVICE].foreign_utilization_pct == before
     known = look_until(looker, [resident], lambda seen: used_percent(seen, 1) > 5).readings[DEVICE]
@@ -223,14 +225,14 @@ def test_while_a_resident_comes_or_goes_what_is_foreign_stays_as_it_was(spawn: C
     assert looker.read(9, []).readings[DEVICE].foreign_utilization_pct == known.foreign_utilization_pct
 
 
-def test_time_of_children_that_ended_still_counts(spawn: Callable[[str], int]):
+def test_cpu_time_of_reaped_children_counts(spawn: Callable[[str], int]):
     code = "\n".join(
         [
             "import subprocess, sys; print('up', flush=True)",
             "while True: subprocess.run([sys.executable, '-c', 'sum(range(10**6))'])",
         ]
     )
-    resident = Resident(attempt(1), spawn(code), (DEVICE,))
+    resident = ResidentProcess(attempt(1), spawn(code), (DEVICE,))
     look_until(backend(), [resident], lambda seen: used_percent(seen, 1) > 5)
 
 
@@ -242,7 +244,7 @@ class Core:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.clock, self.job_s, self.asked = 100.0, 0.0, 0
-        self.ticks = {core: Ticks(0, 0, 0) for core in (0, 1)}
+        self.ticks = {core: CoreTicks(0, 0, 0) for core in (0, 1)}
         self.waits: tuple[float, float] | None = None
         device = Device(DEVICE, HostId("here"), "cpu", "cpu-2", 16 * GIB)
         self.looker = CpuBackend({device: (0, 1)}, 2 * GIB, clock=lambda: self.clock, energy=lambda: None)
@@ -250,12 +252,12 @@ class Core:
         monkeypatch.setattr(self.looker, "_trees", self)
         self.second()
 
-    def second(self, job: float = 0.0, foreign: float = 0.0, stolen: float = 0.0) -> Usage:
+    def second(self, job: float = 0.0, foreign: float = 0.0, stolen: float = 0.0) -> ResidentUsage:
         self.clock += 1
         self.job_s += job
         for core, (busy, gone, total) in self.ticks.items():
-            self.ticks[core] = Ticks(busy + round(50 * (job + foreign)), gone + round(50 * stolen), total + 100)
-        return self.looker.read(0.0, [Resident(attempt(1), 7, (DEVICE,))]).usage[attempt(1)]
+            self.ticks[core] = CoreTicks(busy + round(50 * (job + foreign)), gone + round(50 * stolen), total + 100)
+        return self.looker.read(0.0, [ResidentProcess(attempt(1), 7, (DEVICE,))]).usage[attempt(1)]
 
     def read(self, root: int, at: float) -> TreeUsage:
         return TreeUsage(GIB, self.job_s, memory_is_estimate=False)
@@ -314,13 +316,13 @@ def test_a_job_is_held_back_for_as_long_as_its_threads_waited_side_by_side(
     assert usage.held_back == pytest.approx(held_back, abs=0.02)
 
 
-def test_at_the_first_look_with_foreign_load_it_is_not_known_what_was_taken(core: Core):
+def test_held_back_is_unknown_at_the_first_look_with_foreign_load(core: Core):
     core.second(job=0.5)
     usage = core.second(job=0.5, foreign=1.0)
     assert (usage.foreign_load, usage.held_back) == (pytest.approx(1.0, abs=0.02), None)
 
 
-def test_a_kernel_that_does_not_count_waiting_leaves_it_unknown(core: Core, monkeypatch: pytest.MonkeyPatch):
+def test_held_back_is_unknown_without_schedstat(core: Core, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(cpu, "KERNEL_COUNTS_WAITING", False)
     core.waits = (0.1, 0.1)
     core.second(job=0.5, foreign=0.7)
@@ -339,7 +341,7 @@ def test_time_that_a_hypervisor_took_away_is_taken_from_the_job_in_proportion(co
 
 
 def test_the_memory_of_a_tree_is_what_it_holds(spawn: Callable[[str], int]):
-    resident = Resident(attempt(1), spawn(HOLD), (DEVICE,))
+    resident = ResidentProcess(attempt(1), spawn(HOLD), (DEVICE,))
     snapshot = backend().read(0, [resident])
     held = snapshot.usage[attempt(1)].memory_bytes
     assert held is not None
@@ -349,42 +351,42 @@ def test_the_memory_of_a_tree_is_what_it_holds(spawn: Callable[[str], int]):
 def test_a_root_that_is_gone_has_unknown_usage_and_leaves_its_device_unknown():
     child = subprocess.Popen([sys.executable, "-c", "pass"])
     child.wait()
-    snapshot = backend().read(0, [Resident(attempt(1), child.pid, (DEVICE,))])
+    snapshot = backend().read(0, [ResidentProcess(attempt(1), child.pid, (DEVICE,))])
     assert snapshot.usage[attempt(1)].memory_bytes is None
     assert snapshot.readings[DEVICE].used_memory is None
 
 
-def test_what_others_use_counts_only_beyond_the_unpromised_rest():
-    seen = backend(lambda: Memory(18 * GIB, 17 * GIB)).read(0, []).readings[DEVICE]
+def test_foreign_memory_counts_only_beyond_the_unpromised_rest():
+    seen = backend(lambda: MachineMemory(18 * GIB, 17 * GIB)).read(0, []).readings[DEVICE]
     assert (seen.used_memory, seen.foreign_memory) == (0, 0)
-    seen = backend(lambda: Memory(18 * GIB, 12 * GIB)).read(0, []).readings[DEVICE]
+    seen = backend(lambda: MachineMemory(18 * GIB, 12 * GIB)).read(0, []).readings[DEVICE]
     assert (seen.used_memory, seen.foreign_memory) == (4 * GIB, 4 * GIB)
 
 
 def test_a_machine_without_free_memory_has_full_devices():
-    full = backend(lambda: Memory(34 * GIB, 0), count=2, total=16 * GIB)
+    full = backend(lambda: MachineMemory(34 * GIB, 0), count=2, total=16 * GIB)
     readings = full.read(0, []).readings.values()
     assert [reading.foreign_memory for reading in readings] == [16 * GIB, 16 * GIB]
 
 
 def test_a_resident_within_its_share_is_not_foreign_but_what_it_takes_beyond_is(spawn: Callable[[str], int]):
-    resident = Resident(attempt(1), spawn(HOLD), (DEVICE,))
+    resident = ResidentProcess(attempt(1), spawn(HOLD), (DEVICE,))
     total, used = 16 * GIB, 3 * GIB
-    within = backend(lambda: Memory(total + 2 * GIB, total + 2 * GIB - used)).read(0, [resident])
+    within = backend(lambda: MachineMemory(total + 2 * GIB, total + 2 * GIB - used)).read(0, [resident])
     held = within.usage[attempt(1)].memory_bytes or 0
     assert within.readings[DEVICE].foreign_memory == pytest.approx(GIB - held, abs=2**20)
 
 
 def test_when_one_device_outgrows_its_share_and_fills_the_machine_the_other_is_full_too(spawn: Callable[[str], int]):
-    resident = Resident(attempt(1), spawn(HOLD), (DEVICE,))
-    seen = backend(lambda: Memory(2 * GIB + 2**21, 0), count=2, total=2**20).read(0, [resident]).readings
+    resident = ResidentProcess(attempt(1), spawn(HOLD), (DEVICE,))
+    seen = backend(lambda: MachineMemory(2 * GIB + 2**21, 0), count=2, total=2**20).read(0, [resident]).readings
     assert (seen[DEVICE].used_memory or 0) > 2**20
     assert seen[DeviceId("here/cpu1")].foreign_memory == 2**20
 
 
 def test_the_tightest_cgroup_is_the_machine(tmp_path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(cpu, "_cgroup_memory", lambda: iter([(4 * GIB, 3 * GIB), (10**18, GIB)]))
-    assert cpu.machine_memory() == Memory(4 * GIB, GIB)
+    assert cpu.machine_memory() == MachineMemory(4 * GIB, GIB)
 
 
 def test_cgroup_levels_are_read_up_to_the_root(tmp_path):

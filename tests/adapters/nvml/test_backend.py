@@ -27,13 +27,13 @@ from tests.adapters.stand_in import (
 # --- devices -------------------------------------------------------------------------------------------------------
 
 
-def test_two_gpus_without_the_drivers_own_memory(run: Callable[..., Ran]):
+def test_total_memory_excludes_the_drivers_reserve(run: Callable[..., Ran]):
     ran = run("result = [[d.id, d.index, d.host, d.backend, d.type, d.total_memory] for d in backend.devices()]")
     total = 16 * GIB - GIB // 2
     assert ran.result == [[f"GPU-{index}", str(index), "here", "nvml", "NVIDIA Stub 1000", total] for index in range(2)]
 
 
-def test_a_gpu_cut_into_slices_is_offered_as_its_slices(run: Callable[..., Ran]):
+def test_a_mig_gpu_is_offered_as_its_slices(run: Callable[..., Ran]):
     ran = run(
         "result = [[d.id, d.index, d.type] for d in backend.devices()], look()[0]['MIG-100']",
         start="device 0 mig 2\ndevice 0 used 7\ndevice 0 utilization 50",
@@ -48,7 +48,7 @@ def test_placement_is_by_uuid_and_in_bus_order(run: Callable[..., Ran]):
     assert ran.result == [{"CUDA_DEVICE_ORDER": "PCI_BUS_ID", "CUDA_VISIBLE_DEVICES": "GPU-1,GPU-0"}, None]
 
 
-def test_jobs_of_whole_gpus_are_clients_of_our_mps_if_that_is_wanted(run: Callable[..., Ran]):
+def test_jobs_on_whole_gpus_are_mps_clients_if_configured(run: Callable[..., Ran]):
     ran = run(
         "settings = replace(settings, devices=Devices(mps=True, mps_thread_pct=50))\n"
         "backend = backend.open_backend(settings); found = [backend.placement([d]).env for d in ('GPU-1', 'MIG-100')]\n"
@@ -82,7 +82,7 @@ def test_a_driver_without_a_gpu_is_unreachable(run: Callable[..., Ran], start: s
     assert "nvidia-smi" in ran.result[2]
 
 
-def test_a_container_with_process_numbers_of_its_own_is_warned_of(run: Callable[..., Ran]):
+def test_a_separate_pid_namespace_is_warned_of(run: Callable[..., Ran]):
     ran = run(
         "import gpuq.adapters.nvml.processes as p\n"
         "p._INITIAL_NAMESPACE = os.readlink('/proc/self/ns/pid'); same = p.numbers_are_the_hosts()\n"
@@ -90,7 +90,7 @@ def test_a_container_with_process_numbers_of_its_own_is_warned_of(run: Callable[
         opened=False,
     )
     assert ran.result == [True, False]
-    assert "process numbers of its own" in ran.log
+    assert "its own pid namespace" in ran.log
 
 
 def test_one_lost_gpu_does_not_hide_the_other(run: Callable[..., Ran]):
@@ -102,22 +102,22 @@ def test_one_lost_gpu_does_not_hide_the_other(run: Callable[..., Ran]):
 # --- readings ------------------------------------------------------------------------------------------------------
 
 
-def test_two_residents_are_told_apart_by_their_samples(run: Callable[..., Ran]):
+def test_two_residents_are_distinguished_by_their_samples(run: Callable[..., Ran]):
     ran = run(
         "one, two = tree(), tree()\n"
         "state('device 0 used 9000', 'device 0 utilization 99', f'device 0 compute {one[1]} 3000',\n"
         "      f'device 0 mps {two[1]} 6000', f'device 0 sample {one[1]} 999500000 40')\n"
-        "result = look(Resident(A, one[0], ('GPU-0',)), Resident(B, two[0], ('GPU-0',)))"
+        "result = look(ResidentProcess(A, one[0], ('GPU-0',)), ResidentProcess(B, two[0], ('GPU-0',)))"
     )
     assert ran.result[1] == {"1-1": [3000, 40], "2-1": [6000, 0]}
     assert ran.result[0]["GPU-0"] == [9000, 99, 0, 0]
 
 
-def test_only_samples_since_the_last_look_are_asked_for_and_rubbish_is_not_used(run: Callable[..., Ran]):
+def test_samples_are_requested_since_the_last_look_and_nonsense_is_dropped(run: Callable[..., Ran]):
     ran = run(
         "one, two = tree(), tree()\n"
         "base = ('device 0 used 9000', f'device 0 compute {one[1]} 3000', f'device 0 compute {two[1]} 6000')\n"
-        "residents = Resident(A, one[0], ('GPU-0',)), Resident(B, two[0], ('GPU-0',))\n"
+        "residents = ResidentProcess(A, one[0], ('GPU-0',)), ResidentProcess(B, two[0], ('GPU-0',))\n"
         "state(*base, f'device 0 sample {one[1]} 999500000 40', f'device 0 sample {two[1]} 999500000 2147483632')\n"
         "first = look(*residents)[1]\n"
         "state(*base, f'device 0 sample {one[1]} 999400000 90', f'device 0 sample {two[1]} 1000900000 30')\n"
@@ -136,7 +136,7 @@ def test_what_is_not_supported_is_unknown_and_never_zero(run: Callable[..., Ran]
         f"      'fail 0 nvmlDeviceGetUtilizationRates {NOT_SUPPORTED}',\n"
         f"      'fail 0 nvmlDeviceGetProcessUtilization {NOT_SUPPORTED}',\n"
         f"      'fail 1 nvmlDeviceGetComputeRunningProcesses_v3 {NOT_SUPPORTED}')\n"
-        "result = look(Resident(A, one[0], ('GPU-0',)), Resident(B, two[0], ('GPU-0',)))"
+        "result = look(ResidentProcess(A, one[0], ('GPU-0',)), ResidentProcess(B, two[0], ('GPU-0',)))"
     )
     assert ran.result[1] == {"1-1": [3000, None], "2-1": [None, None]}
     assert ran.result[0]["GPU-0"] == [9000, None, 0, 0]
@@ -145,7 +145,7 @@ def test_what_is_not_supported_is_unknown_and_never_zero(run: Callable[..., Ran]
 
 HIDDEN = """
 one, two = tree(), tree()
-a, b = Resident(A, one[0], ('GPU-0',)), Resident(B, two[0], ('GPU-0',))
+a, b = ResidentProcess(A, one[0], ('GPU-0',)), ResidentProcess(B, two[0], ('GPU-0',))
 state('device 0 used 500', 'device 0 utilization 10', *hide); empty = look()[0]['GPU-0']
 state('device 0 used 500', 'device 0 utilization 4', *hide); before = look(a)[1]['1-1']
 state('device 0 used 3500', 'device 0 utilization 64', *hide); alone = look(a)
@@ -159,29 +159,27 @@ result = empty, before, alone, both
     [f"fail 0 nvmlDeviceGetComputeRunningProcesses_v3 {NOT_SUPPORTED}", "device 0 compute 4194000 2000"],
     ids=["knows no list", "another container's numbers"],
 )
-def test_without_processes_in_sight_a_job_alone_has_what_the_gpu_shows_beyond_before(
-    run: Callable[..., Ran], hide: str
-):
+def test_without_process_list_a_lone_job_has_what_exceeds_the_baseline(run: Callable[..., Ran], hide: str):
     empty, before, alone, both = run(f"hide = [{hide!r}]\n{HIDDEN}").result
     assert empty == [500, 10, 500, 10], "nothing of it is ours"
     assert before == [0, 0], "the level falls with what the GPU shows"
     assert alone == [{"GPU-0": [3500, 64, 500, 4], "GPU-1": [0, 0, 0, 0]}, {"1-1": [3000, 60]}]
-    assert both[1] == {"1-1": [None, None], "2-1": [None, None]}, "whose is whose nobody can tell"
+    assert both[1] == {"1-1": [None, None], "2-1": [None, None]}, "the driver does not say whose they are"
     assert both[0]["GPU-0"] == [5500, 94, 500, 4]
 
 
-def test_without_processes_in_sight_and_no_look_before_it_a_job_has_no_figures(run: Callable[..., Ran]):
+def test_without_process_list_and_baseline_usage_is_unknown(run: Callable[..., Ran]):
     ran = run(
         "root, child = tree()\n"
         "state('device 0 used 3500', 'device 0 utilization 64')\n"
-        "result = look(Resident(A, root, ('GPU-0',)))"
+        "result = look(ResidentProcess(A, root, ('GPU-0',)))"
     )
     assert ran.result == [{"GPU-0": [3500, 64, 3500, None], "GPU-1": [0, 0, 0, 0]}, {"1-1": [None, None]}]
 
 
-def test_a_process_that_came_after_a_job_may_be_its_own_in_a_container(run: Callable[..., Ran]):
+def test_a_later_foreign_process_makes_a_containers_usage_unknown(run: Callable[..., Ran]):
     ran = run(
-        "root, child = tree(); before, after = tree()[1], tree()[1]; mine = Resident(A, root, ('GPU-0',))\n"
+        "root, child = tree(); before, after = tree()[1], tree()[1]; mine = ResidentProcess(A, root, ('GPU-0',))\n"
         "old = 'device 0 used 1000', f'device 0 compute {before} 1000'; state(*old); look()\n"
         "not_yet = look(mine)[1]; state(*old, 'device 0 utilization 70', f'device 0 compute {after} 2000')\n"
         "result = not_yet, look(mine)[1]"
@@ -198,7 +196,7 @@ def test_an_old_driver_without_the_second_memory_call_still_answers(run: Callabl
 def test_a_gpu_whose_driver_fails_is_left_out_logged_once_and_taken_back(run: Callable[..., Ran]):
     ran = run(
         "root, child = tree()\n"
-        f"resident = Resident(A, root, ('GPU-0',))\nstate('fail 0 * {UNKNOWN_ERROR}')\n"
+        f"resident = ResidentProcess(A, root, ('GPU-0',))\nstate('fail 0 * {UNKNOWN_ERROR}')\n"
         "lost = [look(resident) for _ in range(3)]\nstate('device 0 used 5')\nresult = lost, look(resident)"
     )
     lost, back = ran.result
@@ -212,7 +210,7 @@ def test_the_slow_graphics_call_is_made_once_in_ten_seconds(run: Callable[..., R
     ran = run(
         "root, child = tree()\n"
         "state('device 0 used 900', f'device 0 graphics {child} 700')\n"
-        "result = [look(Resident(A, root, ('GPU-0',)), now=NOW + second)[1]['1-1'][0] for second in range(20)]"
+        "result = [look(ResidentProcess(A, root, ('GPU-0',)), now=NOW + second)[1]['1-1'][0] for second in range(20)]"
     )
     assert ran.calls.count("nvmlDeviceGetComputeRunningProcesses_v3") >= 40
     # Two GPUs, twice each in twenty looks; the bindings ask once more for the list itself where there is one.
@@ -223,25 +221,25 @@ def test_the_slow_graphics_call_is_made_once_in_ten_seconds(run: Callable[..., R
 # --- counters of Hopper and newer, and slices ------------------------------------------------------------------------
 
 
-def test_counters_give_activity_and_are_subtracted_the_right_way_round(run: Callable[..., Ran]):
+def test_gpm_samples_are_subtracted_in_order(run: Callable[..., Ran]):
     ran = run(
-        "def told(now):\n"
+        "def reported(now):\n"
         "    r = backend.read(now, []).readings['GPU-0']\n"
         "    return r.utilization_pct, r.vitals.sm_activity_pct, r.vitals.memory_bandwidth_pct\n"
         "base = 'device 0 utilization 99', 'device 0 bus 44'\n"
-        "first = told(NOW); state(*base, 'device 0 gpm 70 55.5 20'); second = told(NOW + 1)\n"
-        "state(*base, 'device 0 gpm 100 60 -1'); third = told(NOW + 2)\n"
+        "first = reported(NOW); state(*base, 'device 0 gpm 70 55.5 20'); second = reported(NOW + 1)\n"
+        "state(*base, 'device 0 gpm 100 60 -1'); third = reported(NOW + 2)\n"
         f"state(*base, 'device 0 gpm 1 1 1', 'fail 0 nvmlGpmSampleGet {NO_PERMISSION}')\n"
-        "result = first, second, third, told(NOW + 3); backend.close()",
+        "result = first, second, third, reported(NOW + 3); backend.close()",
         start="device 0 utilization 99\ndevice 0 bus 44\ndevice 0 gpm 0 0 0",
     )
     assert ran.result == [[99, None, 44], [99, 55.5, 20], [99, pytest.approx(4.5), 44], [99, None, 44]]
     assert ran.calls.count("nvmlGpmSampleAlloc") == ran.calls.count("nvmlGpmSampleFree") == 2
 
 
-def test_a_slice_has_a_utilisation_of_its_own_so_that_its_jobs_peak_is_known(run: Callable[..., Ran]):
+def test_a_mig_slice_has_its_own_utilisation(run: Callable[..., Ran]):
     ran = run(
-        "root, child = tree(); mine = Resident(A, root, ('MIG-100',)); look(mine)\n"
+        "root, child = tree(); mine = ResidentProcess(A, root, ('MIG-100',)); look(mine)\n"
         "state('device 0 mig 2', 'device 0 used 7', f'device 100 compute {child} 7', 'device 100 gpm 80 60 30',\n"
         "      'device 101 gpm 3 2 1', 'device 0 temperature 50', 'device 0 power 300000')\n"
         "seen = backend.read(NOW + 1, [mine]); vitals = asdict(seen.readings['MIG-100'].vitals)\n"
@@ -257,11 +255,11 @@ def test_a_slice_has_a_utilisation_of_its_own_so_that_its_jobs_peak_is_known(run
 # --- the end --------------------------------------------------------------------------------------------------------
 
 
-def test_closing_lets_go_of_the_driver(run: Callable[..., Ran]):
+def test_close_releases_the_driver(run: Callable[..., Ran]):
     assert "nvmlShutdown" in run("backend.close()").calls
 
 
-def test_without_the_library_the_backend_is_unreachable_and_auto_takes_the_cpu(tmp_path: Path):
+def test_without_nvml_the_backend_is_unreachable_and_auto_uses_cpu(tmp_path: Path):
     code = """
 import sys
 from dataclasses import replace

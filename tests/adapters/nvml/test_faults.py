@@ -9,19 +9,19 @@ from tests.adapters.stand_in import (
 )
 
 
-def test_a_programs_own_error_is_told_and_counted_and_the_gpu_stays_well(run: Callable[..., Ran]):
+def test_a_program_error_is_counted_and_the_gpu_stays_well(run: Callable[..., Ran]):
     ran = run(
         "state('event 1 1 31 -1', 'event 2 1 13 -1', 'event 3 1 31 -1')\n"
-        "told = [[f.device, f.xid] for f in backend.faults()], list(backend.faults())\n"
+        "reported = [[f.device, f.xid] for f in backend.faults()], list(backend.faults())\n"
         "r = backend.read(NOW, []).readings\n"
-        "result = told, r['GPU-1'].unwell, r['GPU-1'].vitals.xids, r['GPU-0'].vitals.xids"
+        "result = reported, r['GPU-1'].unwell, r['GPU-1'].vitals.xids, r['GPU-0'].vitals.xids"
     )
-    told, unwell, mine, others = ran.result
-    assert told == [[["GPU-1", 31], ["GPU-1", 13], ["GPU-1", 31]], []], "each once"
+    reported, unwell, mine, others = ran.result
+    assert reported == [[["GPU-1", 31], ["GPU-1", 13], ["GPU-1", 31]], []], "each once"
     assert (unwell, mine, others) == (None, [[13, 1], [31, 2]], [])
 
 
-def test_after_a_fatal_error_a_gpu_is_unwell_until_its_driver_wants_nothing_more(run: Callable[..., Ran]):
+def test_a_fatal_error_makes_a_gpu_unwell_until_the_driver_wants_no_recovery(run: Callable[..., Ran]):
     ran = run(
         "import time as clock\n"
         "began = clock.time(); clock.time = lambda: began + later\n"
@@ -36,13 +36,13 @@ def test_after_a_fatal_error_a_gpu_is_unwell_until_its_driver_wants_nothing_more
     assert well is None
 
 
-def test_a_gpu_that_wants_a_reset_when_we_come_is_unwell_from_the_start(run: Callable[..., Ran]):
+def test_a_gpu_that_wants_a_reset_at_start_is_unwell(run: Callable[..., Ran]):
     start = "device 0 recovery 1\ndevice 1 recovery 0"
     ran = run("result = [r.unwell for r in backend.read(NOW, []).readings.values()]", start=start)
     assert ran.result == ["its driver wants a reset", None]
 
 
-def test_an_error_of_one_slice_is_that_slices_and_one_that_names_none_is_every_slices(run: Callable[..., Ran]):
+def test_an_error_without_a_slice_is_reported_for_every_slice(run: Callable[..., Ran]):
     ran = run(
         "state('device 0 mig 2', 'event 1 0 13 2', 'event 2 0 79 -1')\n"
         "result = [[f.device, f.xid] for f in backend.faults()]",

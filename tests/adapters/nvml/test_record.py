@@ -81,11 +81,11 @@ def state_of(reference: dict[str, Any], *, counted: bool) -> list[str]:
 def check(reference: dict[str, Any], run: Callable[..., Ran]) -> None:
     """A look at a driver that answers so tells what the answers say, and None where it got none."""
     start, later = (state_of(reference, counted=counted) for counted in (False, True))
-    told = run(LOOK.format(later=json.dumps(later)), start="\n".join(start)).result
+    reported = run(LOOK.format(later=json.dumps(later)), start="\n".join(start)).result
     cut = {one["gpu"] for one in reference["devices"] if one["slice"] is not None}
     offered = [one for one in reference["devices"] if one["slice"] is not None or one["gpu"] not in cut]
-    assert len(told) == len(offered)
-    for one, (total, reading) in zip(offered, told, strict=True):
+    assert len(reported) == len(offered)
+    for one, (total, reading) in zip(offered, reported, strict=True):
         calls, vitals = one["calls"], reading["vitals"]
         rates = calls["nvmlDeviceGetUtilizationRates"].get("answer")
         busy, active, bandwidth = (one["gpm"] or {"1": None, "2": None, "10": None}).values()
@@ -108,7 +108,7 @@ def check(reference: dict[str, Any], run: Callable[..., Ran]) -> None:
         assert vitals["xids"] == ([] if reports else None)
 
 
-def test_what_the_stand_in_answers_is_written_down_and_comes_back(run: Callable[..., Ran]):
+def test_record_of_the_stand_in_replays_its_answers(run: Callable[..., Ran]):
     lost = f"\nfail 0 nvmlDeviceGetTemperature {NO_PERMISSION}\nfail 0 nvmlDeviceGetSupportedEventTypes {NOT_SUPPORTED}"
     reference = run(RECORD, start=STATE + lost, opened=False).result
     whole, other, first, second = reference["devices"]
@@ -132,9 +132,7 @@ def test_what_the_stand_in_answers_is_written_down_and_comes_back(run: Callable[
 
 
 @pytest.mark.parametrize("reference", REFERENCES or [pytest.param(None, id="none")])
-def test_the_adapter_says_what_a_real_driver_answered(run: Callable[..., Ran], reference: Path | None):
+def test_the_adapter_matches_a_recorded_driver(run: Callable[..., Ran], reference: Path | None):
     if reference is None:
-        pytest.skip(
-            "nobody has recorded a real driver yet: `python -m gpuq.adapters.nvml.record` on a machine with a GPU"
-        )
+        pytest.skip("no real driver is recorded yet: `python -m gpuq.adapters.nvml.record` on a machine with a GPU")
     check(json.loads(reference.read_text()), run)

@@ -34,15 +34,15 @@ def test_a_gpu_is_under_mps_while_an_mps_server_or_a_client_is_on_it(run: Callab
     ]
 
 
-def test_an_mps_server_is_nobodys_own_and_may_hide_whose_work_it_was(run: Callable[..., Ran]):
+def test_an_mps_server_belongs_to_no_attempt_and_may_hide_utilisation(run: Callable[..., Ran]):
     ran = run(
         "one, two = tree(), tree(); server = mps_server()\n"
         "base = 'device 0 used 9000', 'device 0 utilization 90', f'device 0 compute {server} 30'\n"
         "first = f'device 0 mps {one[1]} 3000'; both = first, f'device 0 mps {two[1]} 6000'\n"
-        "A_, B_ = Resident(A, one[0], ('GPU-0',)), Resident(B, two[0], ('GPU-0',))\n"
+        "A_, B_ = ResidentProcess(A, one[0], ('GPU-0',)), ResidentProcess(B, two[0], ('GPU-0',))\n"
         "state(*base, first); alone = look(A_)\n"
-        "told = f'device 0 sample {one[1]} 999500000 60', f'device 0 sample {two[1]} 999500000 30'\n"
-        "state(*base, *both, *told); apart = look(A_, B_)[1]\n"
+        "reported = f'device 0 sample {one[1]} 999500000 60', f'device 0 sample {two[1]} 999500000 30'\n"
+        "state(*base, *both, *reported); apart = look(A_, B_)[1]\n"
         "state(*base, *both, f'device 0 sample {server} 999600000 90'); result = alone, apart, look(A_, B_)[1]"
     )
     (readings, usage), apart, hidden = ran.result
@@ -56,7 +56,7 @@ def test_an_mps_server_that_was_there_first_is_seen_before_the_first_look(run: C
     assert ran.result == {"GPU-0": "mps", "GPU-1": "time-slicing"}
 
 
-def test_how_a_gpu_is_shared_is_not_known_where_the_driver_lists_no_processes(run: Callable[..., Ran]):
+def test_sharing_is_unknown_without_a_process_list(run: Callable[..., Ran]):
     start = f"fail 0 nvmlDeviceGetComputeRunningProcesses_v3 {NOT_SUPPORTED}"
     ran = run(f"look(); result = ({SHARING})()", start=start)
     assert ran.result == {"GPU-0": None, "GPU-1": "time-slicing"}

@@ -16,7 +16,7 @@ from tests.adapters.stand_in import (
 )
 
 
-def test_power_energy_heat_clocks_and_the_bus_are_told_and_energy_is_shared_out(run: Callable[..., Ran]):
+def test_vitals_are_read_and_energy_is_divided(run: Callable[..., Ran]):
     ran = run(
         "one, two = tree(), tree()\n"
         "def says(energy, power, *more):\n"
@@ -24,7 +24,7 @@ def test_power_energy_heat_clocks_and_the_bus_are_told_and_energy_is_shared_out(
         "          f'device 0 power {power}', 'device 0 temperature 61', 'device 0 throttling 37', *more)\n"
         "busy = (f'device 0 compute {one[1]} 3000', f'device 0 compute {two[1]} 6000',\n"
         "        f'device 0 sample {one[1]} 1001500000 60', f'device 0 sample {two[1]} 1001500000 20')\n"
-        "residents = Resident(A, one[0], ('GPU-0',)), Resident(B, two[0], ('GPU-0',))\n"
+        "residents = ResidentProcess(A, one[0], ('GPU-0',)), ResidentProcess(B, two[0], ('GPU-0',))\n"
         "says(1_000_000, 100_000); backend.read(NOW, residents)\n"
         "says(1_500_000, 500_000, *busy); seen = backend.read(NOW + 2, residents)\n"
         "result = asdict(seen.readings['GPU-0'].vitals), asdict(seen.readings['GPU-1'].vitals), {\n"
@@ -41,7 +41,7 @@ def test_power_energy_heat_clocks_and_the_bus_are_told_and_energy_is_shared_out(
     assert energy == {"1-1": [pytest.approx(325), 100], "2-1": [pytest.approx(175), 100]}
 
 
-def test_a_foreign_process_has_its_part_and_an_old_driver_is_asked_in_its_own_words(run: Callable[..., Ran]):
+def test_foreign_processes_get_a_part_and_old_drivers_use_old_calls(run: Callable[..., Ran]):
     old = "\n".join(
         f"fail 0 {name} {FUNCTION_NOT_FOUND}"
         for name in (
@@ -55,7 +55,7 @@ def test_a_foreign_process_has_its_part_and_an_old_driver_is_asked_in_its_own_wo
         "lines = [*open(os.environ['NVML_STUB_STATE']).read().splitlines(), 'device 0 used 9000', 'device 0 power 200000',\n"
         "         'device 0 throttling 8', f'device 0 compute {one[1]} 3000', f'device 0 compute {stranger} 6000',\n"
         "         f'device 0 sample {one[1]} 1000500000 30', f'device 0 sample {stranger} 1000500000 10']\n"
-        "state(*lines); mine = Resident(A, one[0], ('GPU-0',)); backend.read(NOW, [mine])\n"
+        "state(*lines); mine = ResidentProcess(A, one[0], ('GPU-0',)); backend.read(NOW, [mine])\n"
         "seen = backend.read(NOW + 1, [mine])\n"
         "result = seen.usage[A].memory_bytes, seen.usage[A].energy_joules, seen.readings['GPU-0'].vitals.throttling",
         start=old,
@@ -64,7 +64,7 @@ def test_a_foreign_process_has_its_part_and_an_old_driver_is_asked_in_its_own_wo
 
 
 @pytest.mark.parametrize("code", [NOT_SUPPORTED, NO_PERMISSION, INSUFFICIENT_SIZE, UNKNOWN_ERROR])
-def test_what_is_only_good_to_know_never_costs_a_gpu(run: Callable[..., Ran], code: int):
+def test_failing_vitals_do_not_fail_a_gpu(run: Callable[..., Ran], code: int):
     calls = (
         "PowerUsage", "TotalEnergyConsumption", "Temperature", "CurrentClocksEventReasons", "CurrentClocksThrottleReasons",
         "SupportedEventTypes", "FieldValues",

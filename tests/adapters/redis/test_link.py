@@ -13,7 +13,7 @@ SECRET = "hunter2"
     "url",
     [f"redis://me:{SECRET}@host:6379/0", f"redis://:{SECRET}@host/0", f"unix:///run/r.sock?password={SECRET}"],
 )
-def test_a_password_is_never_shown(url):
+def test_shown_hides_the_password(url):
     assert SECRET not in shown(url)
     with pytest.raises(Unreachable) as caught, reaching(url):
         raise redis.ConnectionError("refused")
@@ -22,7 +22,7 @@ def test_a_password_is_never_shown(url):
 
 
 @pytest.mark.parametrize("make", [async_client, blocking_client])
-def test_not_a_url(make):
+def test_an_invalid_url_is_bad_settings(make):
     with pytest.raises(BadSettings) as caught:
         make(f"http://me:{SECRET}@host/")
     assert SECRET not in caught.value.message
@@ -46,7 +46,7 @@ def test_each_fault_is_unreachable_with_its_fix(error, fix):
     assert fix in caught.value.fix
 
 
-def test_our_own_mistakes_are_not_hidden():
+def test_programming_errors_are_not_translated():
     with pytest.raises(KeyError), reaching("redis://host"):
         raise KeyError("a bug")
 

@@ -1,4 +1,4 @@
-"""One contract for the real bell and its twin; then what RQ does that gpuq is built around, measured on RQ itself."""
+"""One contract for RqOrderSender and the tests' sender in memory; then the behaviour of RQ that gpuq relies on."""
 
 import json
 import os
@@ -17,8 +17,9 @@ from rq.registry import FailedJobRegistry, StartedJobRegistry
 from rq.serializers import JSONSerializer
 
 from gpuq import wire
-from gpuq.adapters.redis.queue import ORDER_TTL_S, MemoryBell, RqBell
+from gpuq.adapters.redis.queue import ORDER_TTL_S, RqOrderSender
 from gpuq.errors import Unreachable
+from tests.support.orders import MemoryOrderSender
 
 KEY = "the key of this gpuq"
 HOST = "node-1.example"
@@ -31,7 +32,7 @@ def order(ring=1, job=42, host=HOST, verb=wire.Verb.LAUNCH):
 class RealPlace:
     def __init__(self, server):
         self.server = server
-        self.bell = RqBell(server.url)
+        self.sender = RqOrderSender(server.url)
 
     def heard(self, host):
         """(RQ id, arguments) of what waits for a host, as an RQ worker would read it."""
@@ -48,27 +49,27 @@ class RealPlace:
 
 class MemoryPlace:
     def __init__(self):
-        self.bell = MemoryBell()
+        self.sender = MemoryOrderSender()
 
     def heard(self, host):
-        return [(rq_id, wire.TASK, [signed], {}) for rq_id, signed in self.bell.rung[host]]
+        return [(rq_id, wire.TASK, [signed], {}) for rq_id, signed in self.sender.sent[host]]
 
     def down(self):
-        self.bell.down = True
+        self.sender.down = True
 
     def up(self):
-        self.bell.down = False
+        self.sender.down = False
 
 
 @pytest.fixture(params=["rq", "memory"])
 def place(request):
     made = MemoryPlace() if request.param == "memory" else RealPlace(request.getfixturevalue("redis_server"))
     yield made
-    made.bell.close()
+    made.sender.close()
 
 
-def test_the_host_hears_one_signed_order_and_nothing_else(place):
-    place.bell.ring(order(), KEY)
+def test_the_host_gets_one_signed_order_and_nothing_else(place):
+    place.sender.send(order(), KEY)
     [(rq_id, function, arguments, named)] = place.heard(HOST)
     assert (rq_id, function, named) == ("launch-42-1-1", wire.TASK, {})
     [signed] = arguments
@@ -77,26 +78,26 @@ def test_the_host_hears_one_signed_order_and_nothing_else(place):
         wire.verify(signed, "another key", HOST)
 
 
-def test_each_host_hears_its_own_in_order(place):
+def test_each_host_gets_its_own_orders_in_order(place):
     for job in (1, 2, 3):
-        place.bell.ring(order(job=job, host="a"), KEY)
-        place.bell.ring(order(job=job, host="b", verb=wire.Verb.STOP), KEY)
+        place.sender.send(order(job=job, host="a"), KEY)
+        place.sender.send(order(job=job, host="b", verb=wire.Verb.STOP), KEY)
     assert [rq_id for rq_id, *_ in place.heard("a")] == ["launch-1-1-1", "launch-2-1-1", "launch-3-1-1"]
     assert [rq_id for rq_id, *_ in place.heard("b")] == ["stop-1-1-1", "stop-2-1-1", "stop-3-1-1"]
     assert place.heard("c") == []
 
 
-def test_a_bell_that_cannot_ring_says_so_and_rings_later(place):
-    place.bell.ring(order(1), KEY)
+def test_send_raises_unreachable_while_redis_is_down_and_works_later(place):
+    place.sender.send(order(1), KEY)
     place.down()
     with pytest.raises(Unreachable):
-        place.bell.ring(order(2), KEY)
+        place.sender.send(order(2), KEY)
     place.up()
-    place.bell.ring(order(3), KEY)
+    place.sender.send(order(3), KEY)
     assert [rq_id for rq_id, *_ in place.heard(HOST)] == ["launch-42-1-1", "launch-42-1-3"]
 
 
-# --- the real bell ----------------------------------------------------------------------------------------------------
+# --- RQ ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -106,8 +107,8 @@ def client(redis_server):
 
 
 @pytest.fixture
-def bell(redis_server):
-    one = RqBell(redis_server.url)
+def sender(redis_server):
+    one = RqOrderSender(redis_server.url)
     yield one
     one.close()
 
@@ -116,8 +117,8 @@ def queue(client, name="q"):
     return Queue(name, connection=client, serializer=JSONSerializer)
 
 
-def test_what_stands_in_redis_is_json_that_goes_away(bell, client):
-    bell.ring(order(), KEY)
+def test_an_order_in_redis_is_json_that_expires(sender, client):
+    sender.send(order(), KEY)
     stored = client.hgetall("rq:job:launch-42-1-1")
     assert json.loads(zlib.decompress(stored[b"data"])) == [wire.TASK, None, [wire.sign(order(), KEY)], {}]
     assert KEY.encode() not in b"".join(stored.values())
@@ -128,23 +129,23 @@ def test_what_stands_in_redis_is_json_that_goes_away(bell, client):
     assert int(stored[b"failure_ttl"]) <= 600
 
 
-def test_a_ring_costs_one_round_trip(bell, client):
-    bell.ring(order(1), KEY)
+def test_send_takes_one_round_trip(sender, client):
+    sender.send(order(1), KEY)
     before = client.info("commandstats")["cmdstat_exec"]["calls"]
     packets = []
-    connection = bell._client.connection_pool.get_connection()
+    connection = sender._client.connection_pool.get_connection()
     send = connection.send_packed_command
     connection.send_packed_command = lambda *a, **k: (packets.append(1), send(*a, **k))[1]
-    bell._client.connection_pool.release(connection)
-    bell.ring(order(2), KEY)
+    sender._client.connection_pool.release(connection)
+    sender.send(order(2), KEY)
     assert (len(packets), client.info("commandstats")["cmdstat_exec"]["calls"] - before) == (1, 1)
 
 
-def test_a_worker_takes_the_order_from_the_queue(bell, client, monkeypatch):
+def test_a_worker_takes_the_order_from_the_queue(sender, client, monkeypatch):
     """RQ's own worker, its own dequeue, our task name: the message arrives whole."""
     followed = []
     monkeypatch.setattr(rq.job, "import_attribute", lambda name: lambda signed: followed.append((name, signed)))
-    bell.ring(order(), KEY)
+    sender.send(order(), KEY)
     SimpleWorker([queue(client, wire.queue_name(HOST))], connection=client, serializer=JSONSerializer).work(burst=True)
     assert followed == [(wire.TASK, wire.sign(order(), KEY))]
 
@@ -153,7 +154,7 @@ def test_a_worker_takes_the_order_from_the_queue(bell, client, monkeypatch):
 
 
 @pytest.mark.parametrize(("queues", "kept"), [(["q"], [b"the-job"]), (["q", "r"], [])])
-def test_killed_in_the_pop_a_worker_of_one_queue_loses_nothing_one_of_two_does(client, queues, kept):
+def test_a_worker_killed_in_the_pop_loses_nothing_unless_it_has_two_queues(client, queues, kept):
     """Hence one queue per host. Killed between the pop and the first look at the job, which is where `fetch` is called."""
     queue(client).enqueue(wire.TASK, job_id="the-job")
 
@@ -178,22 +179,22 @@ def test_killed_in_the_pop_a_worker_of_one_queue_loses_nothing_one_of_two_does(c
     assert Job.fetch("the-job", connection=client, serializer=JSONSerializer).get_status() == "queued"
 
 
-def test_a_lost_unique_id_can_never_ring_again_a_new_ring_can(bell, client):
+def test_a_lost_unique_id_blocks_its_order_and_a_new_id_does_not(sender, client):
     """Hence the ring number in the RQ id."""
     name = wire.queue_name(HOST)
-    bell.ring(order(1), KEY)
+    sender.send(order(1), KEY)
     client.lpop(queue(client, name).key)  # lost after the pop: the hash stays
     with pytest.raises(DuplicateJobError):
         queue(client, name).enqueue_call(wire.TASK, job_id=order(1).rq_id, unique=True)
     assert client.llen(queue(client, name).key) == 0
-    bell.ring(order(2), KEY)
+    sender.send(order(2), KEY)
     assert client.lrange(queue(client, name).key, 0, -1) == [b"launch-42-1-2"]
 
 
-def test_an_order_left_in_the_pop_is_never_given_back_by_rq(bell, client):
+def test_rq_never_redelivers_an_order_lost_in_the_pop(sender, client):
     """Hence the dispatcher's sweep: RQ fails such a job after a minute, it does not put it back."""
     name = wire.queue_name(HOST)
-    bell.ring(order(1), KEY)
+    sender.send(order(1), KEY)
     ours = queue(client, name)
     client.lmove(ours.key, IntermediateQueue.get_intermediate_queue_key(ours.key))
     worker = SimpleWorker([ours], connection=client, serializer=JSONSerializer)
@@ -203,11 +204,11 @@ def test_an_order_left_in_the_pop_is_never_given_back_by_rq(bell, client):
     stuck.cleanup(worker, ours)
     assert (client.llen(ours.key), stuck.get_job_ids()) == (0, [])
     assert FailedJobRegistry(name, connection=client, serializer=JSONSerializer).get_job_ids() == [order(1).rq_id]
-    bell.ring(order(2), KEY)
+    sender.send(order(2), KEY)
     assert client.llen(ours.key) == 1
 
 
-def test_json_does_not_keep_rq_from_running_any_function_named_in_redis(client):
+def test_json_does_not_keep_rq_from_running_any_function(client):
     """Hence the signed order and the worker that follows one task only. `os.getppid` stands for `os.system`."""
     evil = queue(client).enqueue(wire.TASK, {"order": "forged"})
     client.hset(evil.key, "data", zlib.compress(json.dumps(["os.getppid", None, [], {}]).encode()))

@@ -32,7 +32,7 @@ def until(condition, within_s: float = 10.0) -> None:
         time.sleep(0.01)
 
 
-def test_configured_as_the_queue_needs_it(redis_server):
+def test_the_configuration_is_the_one_that_orders_need(redis_server):
     with redis_server.client() as client:
         wanted = {
             "port": "0",
@@ -47,7 +47,7 @@ def test_configured_as_the_queue_needs_it(redis_server):
         assert {name: client.config_get(name)[name] for name in wanted} == wanted
 
 
-def test_nobody_else_can_reach_it(redis_server):
+def test_the_socket_is_private(redis_server):
     home = redis_server.home
     assert mode(home.redis_socket) == 0o700
     assert mode(home.run / "redis.conf") == 0o600
@@ -97,7 +97,7 @@ def test_finding_the_binary_does_not_import_the_wheel():
     assert os.access(executable(), os.X_OK)
 
 
-def test_what_was_written_survives_sigkill(redis_server):
+def test_data_survives_sigkill(redis_server):
     with redis_server.client() as client:
         client.rpush("list", *range(100))
     redis_server.kill()
@@ -118,7 +118,7 @@ def test_a_file_cut_off_by_a_crash_still_loads(redis_server):
         assert (client.get("whole"), client.get("cut")) == (b"1", None)
 
 
-async def test_loading_its_file_is_not_ready(redis_server):
+async def test_a_loading_server_is_not_ready(redis_server):
     with redis_server.client() as client:
         pipe = client.pipeline(transaction=False)
         for number in range(3000):
@@ -134,13 +134,13 @@ async def test_loading_its_file_is_not_ready(redis_server):
         assert client.dbsize() == 3000
 
 
-async def test_not_ready_says_where_to_look(tmp_path):
+async def test_not_ready_names_the_log(tmp_path):
     with pytest.raises(Unreachable) as caught:
-        await wait_ready(f"unix://{tmp_path}/nobody.sock", 0.05)
+        await wait_ready(f"unix://{tmp_path}/absent.sock", 0.05)
     assert "redis.log" in caught.value.fix
 
 
-def test_a_server_left_from_a_crash_is_ended_and_loses_nothing(redis_server):
+def test_a_stale_server_is_ended_without_loss(redis_server):
     with redis_server.client() as client:
         client.set("kept", "1")
     assert end_stale(redis_server.home) == 1
@@ -163,7 +163,7 @@ def test_a_server_whose_socket_is_gone_is_found(redis_server):
     assert redis_server.process.wait(5) == 0
 
 
-def test_a_neighbours_server_is_left_alone(redis_server):
+def test_a_server_of_another_home_is_not_ended(redis_server):
     neighbour = ThrowawayRedis()
     try:
         assert end_stale(neighbour.home) == 0
@@ -172,7 +172,7 @@ def test_a_neighbours_server_is_left_alone(redis_server):
         neighbour.remove()
 
 
-def test_a_process_that_only_sits_in_the_folder_is_left_alone(redis_server):
+def test_another_program_in_the_folder_is_not_ended(redis_server):
     redis_server.stop()
     with subprocess.Popen(["sleep", "60"], cwd=redis_server.home.redis_data) as bystander:
         try:
@@ -182,14 +182,14 @@ def test_a_process_that_only_sits_in_the_folder_is_left_alone(redis_server):
             bystander.kill()
 
 
-def test_a_dead_socket_is_cleared_away(redis_server):
+def test_a_stale_socket_is_removed(redis_server):
     redis_server.kill()
     assert redis_server.home.redis_socket.exists()
     assert end_stale(redis_server.home) == 0
     assert not redis_server.home.redis_socket.exists()
 
 
-def test_a_strangers_socket_is_not_taken(redis_server):
+def test_the_socket_of_another_server_is_a_conflict(redis_server):
     redis_server.stop()
     with socket.socket(socket.AF_UNIX) as stranger:
         stranger.bind(str(redis_server.home.redis_socket))
@@ -199,7 +199,7 @@ def test_a_strangers_socket_is_not_taken(redis_server):
         assert redis_server.home.redis_socket.exists()
 
 
-async def test_supervised_it_comes_back_after_sigkill_with_its_data():
+async def test_a_supervised_server_restarts_with_its_data():
     server = ThrowawayRedis()
     stop = asyncio.Event()
     task = asyncio.create_task(supervise(prepare(server.home), stop))
@@ -218,7 +218,7 @@ async def test_supervised_it_comes_back_after_sigkill_with_its_data():
     assert not server.home.redis_socket.exists()
 
 
-def test_as_a_command_it_becomes_the_server():
+def test_main_becomes_the_server():
     server = ThrowawayRedis()
     environ = {**os.environ, "GPUQ_HOME": str(server.home.root)}
     environ.pop("GPUQ_REDIS_URL", None)

@@ -104,13 +104,13 @@ async def all_there_is(stream, limit=100):
     return ids, messages
 
 
-async def test_every_kind_of_message_comes_as_it_was_sent(stream):
+async def test_every_message_type_round_trips(stream):
     sent = [wire.Ring(), wire.Spooled("node", 7, "Exited", {"exit_code": 3}), wire.Report("node", 7, {"at": 1.5})]
     await stream.add(*sent)
     assert (await all_there_is(stream))[1] == sent
 
 
-async def test_in_order_and_never_more_than_asked_for(stream, opened):
+async def test_messages_come_in_order_and_at_most_limit(stream, opened):
     for message in RINGS:
         await opened().add(message)
     first = await stream.read(0.01, 3)
@@ -118,13 +118,13 @@ async def test_in_order_and_never_more_than_asked_for(stream, opened):
     assert (await all_there_is(stream))[1] == RINGS[3:]
 
 
-async def test_an_empty_inbox_is_an_empty_list_in_time(stream):
+async def test_reading_an_empty_inbox_returns_after_block_s(stream):
     started = time.monotonic()
     assert await stream.read(0.05, 10) == []
     assert 0.03 < time.monotonic() - started < 1.0
 
 
-async def test_a_blocked_read_wakes_at_once(stream, opened):
+async def test_a_blocked_read_returns_at_once_on_a_message(stream, opened):
     reading = asyncio.create_task(stream.read(2.0, 10))
     await asyncio.sleep(0)
     started = time.monotonic()
@@ -133,7 +133,7 @@ async def test_a_blocked_read_wakes_at_once(stream, opened):
     assert time.monotonic() - started < 1.0
 
 
-async def test_after_a_restart_what_was_not_acknowledged_comes_first(stream, opened):
+async def test_unacknowledged_messages_come_first_after_a_restart(stream, opened):
     await stream.add(*RINGS[:4])
     ids, _ = await all_there_is(stream)
     await stream.acknowledge(ids[:2])
@@ -143,7 +143,7 @@ async def test_after_a_restart_what_was_not_acknowledged_comes_first(stream, ope
     assert [message for _, message in await again.read(0.01, 100)] == RINGS[4:]
 
 
-async def test_what_is_owed_comes_in_pages_and_only_once(stream, opened):
+async def test_redelivered_messages_come_in_pages_and_once(stream, opened):
     await stream.add(*RINGS)
     await all_there_is(stream)
     again = opened()
@@ -151,7 +151,7 @@ async def test_what_is_owed_comes_in_pages_and_only_once(stream, opened):
     assert [[message for _, message in page] for page in pages] == [RINGS[:3], RINGS[3:6], RINGS[6:], []]
 
 
-async def test_acknowledged_is_gone(place, stream, opened):
+async def test_acknowledged_messages_are_deleted(place, stream, opened):
     await stream.add(*RINGS)
     ids, _ = await all_there_is(stream)
     await stream.acknowledge(ids)
@@ -161,7 +161,7 @@ async def test_acknowledged_is_gone(place, stream, opened):
     assert await opened().read(0.01, 10) == []
 
 
-async def test_flushed_between_reads(place, stream):
+async def test_reads_work_after_a_flush(place, stream):
     await stream.add(RINGS[0])
     ids, _ = await all_there_is(stream)
     place.flush()
@@ -180,7 +180,7 @@ async def test_a_vanished_group_starts_from_the_first_entry(place, stream):
 
 
 @pytest.mark.parametrize("raw", [None, b"", b"not json", b"\xff\xfe", b'{"type": "evil"}', b"[" * 3000])
-async def test_what_is_no_message_is_dropped_with_a_warning(place, stream, caplog, raw):
+async def test_an_invalid_entry_is_dropped_with_a_warning(place, stream, caplog, raw):
     await stream.add(RINGS[0])
     place.put_raw(raw)
     await stream.add(RINGS[1])
@@ -192,7 +192,7 @@ async def test_what_is_no_message_is_dropped_with_a_warning(place, stream, caplo
     assert place.length() == 0
 
 
-async def test_while_the_server_is_down_everything_says_so_and_then_it_goes_on(place, stream):
+async def test_every_call_is_unreachable_while_the_server_is_down(place, stream):
     await stream.add(*RINGS)
     ids, _ = await all_there_is(stream)
     place.down()
@@ -230,7 +230,7 @@ async def test_the_waiting_list_is_replaced(place, stream, opened):
     assert await opened().waiting() == []
 
 
-async def test_the_view_is_shown_until_it_expires(stream, opened):
+async def test_the_view_expires(stream, opened):
     assert await stream.view() is None
     await stream.set_view(b'{"devices": []}', 60.0)
     assert await opened().view() == b'{"devices": []}'
@@ -277,7 +277,7 @@ async def blocked_read(client, stream):
     return reading
 
 
-async def test_a_read_cancelled_with_its_answer_on_the_way_skips_nothing(redis_server, real):
+async def test_a_cancelled_read_loses_no_message(redis_server, real):
     with redis_server.client() as client:
         reading = await blocked_read(client, real)
         client.xadd(wire.INBOX, {"message": wire.encode(RINGS[0])})  # no await: our loop cannot have seen the answer
@@ -288,7 +288,7 @@ async def test_a_read_cancelled_with_its_answer_on_the_way_skips_nothing(redis_s
     assert (await all_there_is(real))[1] == RINGS[:1]
 
 
-async def test_flushed_while_a_read_waits(redis_server, real):
+async def test_a_waiting_read_survives_a_flush(redis_server, real):
     with redis_server.client() as client:
         reading = await blocked_read(client, real)
         client.flushall()
@@ -297,7 +297,7 @@ async def test_flushed_while_a_read_waits(redis_server, real):
     assert [message for _, message in got] == [RINGS[0]]
 
 
-async def test_killed_while_a_read_waits_then_restarted_with_its_data(redis_server, real):
+async def test_a_waiting_read_survives_a_killed_and_restarted_server(redis_server, real):
     await real.add(RINGS[0])
     await all_there_is(real)
     with redis_server.client() as client:
@@ -371,9 +371,9 @@ async def test_a_hung_server_is_unreachable_in_seconds(redis_server, monkeypatch
     await stream.close()
 
 
-async def test_the_wrong_thing_under_our_key_is_an_error_not_a_crash(redis_server, real):
+async def test_a_key_of_another_type_is_unreachable(redis_server, real):
     with redis_server.client() as client:
-        client.set(wire.INBOX, "somebody's string")
+        client.set(wire.INBOX, "a string of another program")
         client.set(wire.acknowledged_key("node"), "x")
         client.rpush(wire.WAITING, "x", "5")
     with pytest.raises(Unreachable, match="WRONGTYPE"):

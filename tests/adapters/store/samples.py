@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from gpuq.adapters.store.contract import AttemptRow, Commit, Entry, JobChange, Store
@@ -11,7 +12,7 @@ from gpuq.core.state.attempt import Attempt, AttemptId
 from gpuq.core.state.device import DeviceId, HostId
 from gpuq.core.state.job import JobId, JobState, KindId
 from gpuq.core.state.verdict import Rule, Verdict
-from gpuq.submission import JobRecord, Submission
+from gpuq.submission import JobRecord, Submission, to_core
 
 ADMITTED = Verdict(True, Rule.FITS, DeviceId("gpu0"), (("free_bytes", 123),))
 _NUMBERS = [["free_bytes", 1], ["ratio", 0.5], ["load_pct", None]]
@@ -32,15 +33,9 @@ def a_record(key: str | None = None, owner: str = "ada", **submitted: Any) -> Jo
 
 
 def a_change(job: int, state: JobState = JobState.PENDING, attempt: int = 0, **changes: Any) -> JobChange:
-    values: dict[str, Any] = {
-        "state_since": 200.0,
-        "alone": False,
-        "cancel_requested": False,
-        "verdict": None,
-        "reason": None,
-        **changes,
-    }
-    return JobChange(id=JobId(job), state=state, attempt=attempt, **values)
+    verdict, reason = changes.pop("verdict", None), changes.pop("reason", None)
+    values = {"state": state, "attempt": attempt, "since": changes.pop("state_since", 200.0), **changes}
+    return JobChange(replace(to_core(JobId(job), a_record()), **values), verdict, reason)
 
 
 def an_attempt(job: int, number: int = 1, host: str = "host") -> AttemptRow:
@@ -59,7 +54,7 @@ def an_attempt(job: int, number: int = 1, host: str = "host") -> AttemptRow:
         host=host,
         devices=attempt.devices,
         launched_at=210.0,
-        launch=plain(Launch(attempt, ADMITTED, cause=7)),
+        launch=plain(Launch(attempt, ADMITTED)),
         features={"batch": 32},
         model_version="2026-11-20",
     )

@@ -26,7 +26,7 @@ from gpuq.errors import BadSettings
         "postgresql://user:pw@host:port/gpuq",
     ],
 )
-def test_what_is_no_usable_address_is_refused_without_its_password(address: str) -> None:
+def test_an_invalid_address_is_refused_without_showing_its_password(address: str) -> None:
     with pytest.raises(BadSettings) as error:
         parse(address)
     assert "pw" not in error.value.message
@@ -43,7 +43,7 @@ def test_a_relative_path_means_the_same_file_everywhere(monkeypatch: pytest.Monk
     assert parse("sqlite:///gpuq.db").database == str(tmp_path / "gpuq.db")
 
 
-def test_people_are_told_where_but_not_with_which_password() -> None:
+def test_describe_shows_no_password() -> None:
     shown = describe(parse("postgresql://ada:s3cret@db.example:5433/gpuq?sslpassword=s4cret"))
     assert shown == "The PostgreSQL database gpuq at db.example:5433"
 
@@ -94,7 +94,7 @@ def test_the_store_loads_neither_an_orm_nor_alembic() -> None:
         ("import a_part_of_it", "The driver for PostgreSQL cannot be loaded: No module named 'a_part_of_it'."),
     ],
 )
-def test_a_driver_that_cannot_be_had_is_said_with_its_cause(
+def test_a_driver_that_cannot_be_loaded_is_reported_with_its_cause(
     module: str | None, sentence: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "psycopg"]:

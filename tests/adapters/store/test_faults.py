@@ -50,7 +50,7 @@ def in_every_session(monkeypatch: pytest.MonkeyPatch, pragma: str) -> None:
     monkeypatch.setattr(database, "_connect", connect)
 
 
-def test_a_full_database_refuses_and_forgets_nothing(
+def test_a_full_disk_refuses_writes_and_loses_nothing(
     sqlite_url: str, store_of: Callable[[str], Store], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert store_of(sqlite_url).add_jobs([a_record()]) == [1]
@@ -75,16 +75,16 @@ import sys
 from gpuq.adapters.store import open_store
 from gpuq.errors import GpuqError
 from tests.adapters.store.samples import a_record
-store, told = open_store(sys.argv[1]), []
+store, reported = open_store(sys.argv[1]), []
 try:
-    while len(told) < 100_000:
-        told += store.add_jobs([a_record() for _ in range(100)])
+    while len(reported) < 100_000:
+        reported += store.add_jobs([a_record() for _ in range(100)])
 except GpuqError as error:
-    print(type(error).__name__, len(told), error.message, sep="|")
+    print(type(error).__name__, len(reported), error.message, sep="|")
 """
 
 
-def test_every_job_told_before_the_disk_gave_out_is_there(sqlite_url: str) -> None:
+def test_jobs_confirmed_before_the_disk_was_full_are_there(sqlite_url: str) -> None:
     """A real process whose files may not grow beyond 1 MiB: write(2) itself fails."""
 
     def limit() -> None:
@@ -100,12 +100,12 @@ def test_every_job_told_before_the_disk_gave_out_is_there(sqlite_url: str) -> No
         timeout=60,
         preexec_fn=limit,
     )
-    kind, told, message = done.stdout.strip().split("|")
+    kind, reported, message = done.stdout.strip().split("|")
     assert (kind, done.stderr) == ("Failure", "")
     assert "could not be read or written" in message
     with closing(open_store(sqlite_url)) as store:
-        assert [row.id for row in store.jobs()] == list(range(1, int(told) + 1))
-        assert int(told) > 0
+        assert [row.id for row in store.jobs()] == list(range(1, int(reported) + 1))
+        assert int(reported) > 0
 
 
 def test_a_read_only_sqlite_refuses(
@@ -132,7 +132,7 @@ def test_a_read_only_postgresql_refuses(server: Server, store_of: Callable[[str]
     assert store.jobs() == []
 
 
-def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+def test_a_file_of_another_format_is_damaged(tmp_path: Path) -> None:
     content = b"not a database" * 1000
     (tmp_path / "gpuq.db").write_bytes(content)
     for attempt in (open_store, upgrade):
@@ -189,7 +189,7 @@ def test_a_lock_held_too_long_on_postgresql(
     assert store.add_jobs([a_record()]) == [1]
 
 
-def test_no_server(tmp_path: Path) -> None:
+def test_an_absent_server_is_unreachable(tmp_path: Path) -> None:
     for url in (f"postgresql://ada:s3cret@/gpuq?host={tmp_path}", "postgresql://ada:s3cret@127.0.0.1:1/gpuq"):
         with pytest.raises(Unreachable, match="does not answer") as error:
             open_store(url)
@@ -197,7 +197,7 @@ def test_no_server(tmp_path: Path) -> None:
         assert "s3cret" not in error.value.message + error.value.fix
 
 
-def test_no_such_database(server: Server) -> None:
+def test_a_missing_database_is_unreachable(server: Server) -> None:
     with pytest.raises(Unreachable, match="nowhere") as error:
         open_store(server.url("nowhere"))
     assert sound(error.value)
@@ -222,7 +222,7 @@ def test_a_server_that_goes_away_and_comes_back() -> None:
         server.remove()
 
 
-def test_a_record_changed_by_hand_is_a_clear_failure(sqlite_url: str, store_of: Callable[[str], Store]) -> None:
+def test_a_record_changed_by_hand_is_a_failure(sqlite_url: str, store_of: Callable[[str], Store]) -> None:
     store = store_of(sqlite_url)
     store.add_jobs([a_record()])
     with closing(Database(sqlite_url)) as each, each.writing() as connection:

@@ -18,7 +18,7 @@ def seqs(entries: list[Entry]) -> list[int]:
     return [entry.seq for entry in entries]
 
 
-def test_entries_come_back_as_they_went(store: Store) -> None:
+def test_entries_round_trip(store: Store) -> None:
     entries = [
         an_entry(1, name="HostReported", body={"host": "é", "used": None, "nested": [1, 2.5, "\x00"]}),
         an_entry(2, 5, name="Started", body=[1]),
@@ -42,7 +42,7 @@ def test_after_and_limit_page_through(store: Store) -> None:
     assert seqs(store.journal(after=7, limit=2)) == [8]
 
 
-def test_only_jobs_leaves_out_what_speaks_of_none(store: Store) -> None:
+def test_only_jobs_leaves_out_entries_without_jobs(store: Store) -> None:
     store.commit(Commit(entries=[an_entry(1), an_entry(2, 1), an_entry(3), an_entry(4, 1, 2)]))
     assert seqs(store.journal(after=0, limit=10, only_jobs=True)) == [2, 4]
     assert seqs(store.journal(after=2, limit=10, only_jobs=True)) == [4]
@@ -69,7 +69,7 @@ def test_every_page_of_a_job_agrees_with_a_plain_search(store: Store) -> None:
         assert found == expected
 
 
-def test_prune_deletes_what_is_older_and_says_how_many(store: Store) -> None:
+def test_prune_deletes_older_entries_and_counts_them(store: Store) -> None:
     store.commit(Commit(entries=[an_entry(seq, 1, 2) for seq in range(1, 8)]))
     assert store.prune_journal(before=4) == 3
     assert store.prune_journal(before=4) == 0
@@ -77,7 +77,7 @@ def test_prune_deletes_what_is_older_and_says_how_many(store: Store) -> None:
     assert seqs(store.journal(after=0, limit=10, job=JobId(2))) == [4, 5, 6, 7]
 
 
-def test_prune_never_takes_the_newest(store: Store) -> None:
+def test_prune_keeps_the_newest_entry(store: Store) -> None:
     store.commit(Commit(entries=[an_entry(1), an_entry(2)]))
     assert store.prune_journal(before=100) == 1
     assert store.last_seq() == 2
@@ -92,7 +92,7 @@ def test_ids_are_packed_in_runs(jobs: tuple[int, ...], text: str | None) -> None
 
 
 @given(st.lists(st.integers(1, 60), min_size=1))
-def test_packed_ids_come_back_and_are_found(jobs: list[int]) -> None:
+def test_packed_ids_round_trip_and_are_found(jobs: list[int]) -> None:
     text = pack(jobs)
     assert text is not None
     assert list(unpack(text)) == jobs

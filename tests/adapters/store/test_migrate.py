@@ -20,13 +20,15 @@ from sqlalchemy.schema import CreateIndex, CreateTable
 
 import gpuq
 from gpuq.adapters.store import migrate, open_store
-from gpuq.adapters.store.contract import Store
+from gpuq.adapters.store.contract import Commit, Store
 from gpuq.adapters.store.database import Database
 from gpuq.adapters.store.migrate import check, downgrade, exclusive, main, revision, upgrade
 from gpuq.adapters.store.schema import HEAD, metadata
+from gpuq.core.state.attempt import StopReason
 from gpuq.core.state.device import Device, DeviceId, HostId
+from gpuq.core.state.job import JobState
 from gpuq.errors import SchemaMismatch
-from tests.adapters.store.samples import a_record
+from tests.adapters.store.samples import a_change, a_record, launched
 
 ROOT = Path(gpuq.__file__).parent.parent
 
@@ -83,9 +85,7 @@ def test_down_and_up_again(empty_url: str) -> None:
         assert store.add_jobs([a_record()]) == [1]
 
 
-def test_devices_of_an_older_record_are_kept_and_shared_nobody_knows_how(
-    empty_url: str, store_of: Callable[[str], Store]
-) -> None:
+def test_devices_of_an_older_schema_keep_an_unknown_sharing(empty_url: str, store_of: Callable[[str], Store]) -> None:
     upgrade(empty_url)
     downgrade(empty_url, "0001")
     change(
@@ -93,6 +93,23 @@ def test_devices_of_an_older_record_are_kept_and_shared_nobody_knows_how(
     )
     upgrade(empty_url)
     assert store_of(empty_url).devices() == [Device(DeviceId("gpu0"), HostId("h"), "nvml", "A", 7, None, None)]
+
+
+def test_stops_under_way_during_the_upgrade_get_the_reason_that_was_inferred_before(
+    empty_url: str, store_of: Callable[[str], Store]
+) -> None:
+    upgrade(empty_url)
+    with closing(open_store(empty_url)) as store:
+        cancelled, preempted, running = (launched(store).job for _ in range(3))
+        completing = [
+            a_change(cancelled, JobState.COMPLETING, 1, cancel_requested=True),
+            a_change(preempted, JobState.COMPLETING, 1),
+        ]
+        store.commit(Commit(jobs=completing))
+    downgrade(empty_url, "0004")
+    upgrade(empty_url)
+    reasons = {row.job: row.stop_reason for row in store_of(empty_url).live_attempts()}
+    assert reasons == {cancelled: StopReason.CANCELLED, preempted: StopReason.PREEMPTED, running: None}
 
 
 def test_alembic_finds_no_difference_to_the_tables(database_url: str) -> None:
@@ -152,13 +169,13 @@ def test_a_database_that_was_never_set_up_is_refused(empty_url: str) -> None:
     assert "gpuq db upgrade" in error.value.fix
 
 
-def test_opening_makes_no_file(tmp_path: Path) -> None:
+def test_opening_creates_no_file(tmp_path: Path) -> None:
     with pytest.raises(SchemaMismatch):
         open_store(f"sqlite:///{tmp_path}/gpuq.db")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_newer_database_is_refused_and_left_alone(empty_url: str) -> None:
+def test_a_newer_database_is_refused_and_unchanged(empty_url: str) -> None:
     upgrade(empty_url)
     change(empty_url, "UPDATE alembic_version SET version_num = '9999'")
     for attempt in (open_store, check, upgrade):
@@ -191,7 +208,7 @@ def test_a_failed_upgrade_leaves_nothing_behind(empty_url: str, monkeypatch: pyt
     check(empty_url)
 
 
-def test_somebody_elses_tables_are_not_touched(empty_url: str) -> None:
+def test_foreign_tables_are_not_touched(empty_url: str) -> None:
     with exclusive(empty_url) as connection:
         connection.execute(text("CREATE TABLE jobs (theirs INTEGER)"))
     with pytest.raises(Exception, match="jobs"):
@@ -208,7 +225,7 @@ def test_a_new_sqlite_file_is_private(tmp_path: Path) -> None:
     assert (tmp_path / "gpuq.db").stat().st_mode & 0o777 == 0o600
 
 
-def test_the_command_line_says_what_it_did(empty_url: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_main_prints_the_schema(empty_url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--check", empty_url]) == 1
     assert "not been set up" in capsys.readouterr().err
     assert main([empty_url]) == 0

@@ -14,9 +14,12 @@ import pytest
 from sqlalchemy import text
 
 from gpuq.adapters.store import database, open_store
-from gpuq.adapters.store.contract import AttemptRow, Commit, LaunchSpec, Selection, Store
+from gpuq.adapters.store.contract import AttemptRow, Commit, Selection, Store
+from gpuq.codec import noun
+from gpuq.core.state.actions import Launch
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.job import ACTIVE, ENDED, JobId, JobState
+from gpuq.daemon.restore import job_from_row
 from gpuq.errors import NotFound
 from gpuq.submission import MAX_MOMENT
 from tests.adapters.store.samples import WAITS, a_change, a_record, an_attempt, an_end, an_entry, launched
@@ -88,9 +91,7 @@ def test_requests_about_many_jobs_are_all_kept_or_none(queue: Store) -> None:
     assert len(queue.requests(100)) == len(before) + 2
 
 
-def test_a_number_that_was_taken_when_any_was_is_read_as_the_most_that_is_taken_now(
-    database_url: str, store_of: Callable[[str], Store]
-) -> None:
+def test_stored_numbers_beyond_todays_limits_are_clamped(database_url: str, store_of: Callable[[str], Store]) -> None:
     store = store_of(database_url)
     [job] = store.add_jobs([a_record(deadline_at=2.0e9, time_limit_s=60.0)])
     with closing(database.Database(database_url)) as other, other.writing() as connection:
@@ -134,7 +135,7 @@ def test_a_change_is_read_back(store: Store) -> None:
     store.commit(Commit(jobs=[change]))
     row = store.job(job)
     assert row is not None
-    assert {name: getattr(row, name) for name in msgspec.structs.asdict(change)} == msgspec.structs.asdict(change)
+    assert (job_from_row(row), row.verdict, row.reason) == (change.job, change.verdict, change.reason)
 
 
 def test_attempts_come_back_as_launched_and_as_ended(store: Store) -> None:
@@ -162,28 +163,29 @@ def test_finished_attempts_are_those_that_started_and_ended(store: Store) -> Non
     assert [attempt.job for _, attempt in store.finished_attempts(since=330.0)] == [1]
 
 
-def test_what_owners_had_is_told_oldest_end_first(store: Store) -> None:
+def test_services_are_ordered_by_end(store: Store) -> None:
     jobs = store.add_jobs([a_record() for _ in range(3)])
     store.commit(Commit(launched=[an_attempt(job) for job in jobs]))
     one, two, never = (AttemptId(job, 1) for job in jobs)
     store.commit(Commit(started=[(each, 220.0, "/log") for each in (one, two)]))
     store.commit(Commit(ended=[(one, an_end(330.0)), (two, an_end(310.0)), (never, an_end(320.0))]))
-    told = store.services(since=0.0)
-    assert [(had.job, had.started_at, had.ended_at) for had in told] == [(2, 220.0, 310.0), (1, 220.0, 330.0)]
-    assert {had.owner for had in told} == {a_record().owner}
-    assert {had.devices for had in told} == {len(an_attempt(one.job).devices)}
+    reported = store.services(since=0.0)
+    assert [(had.job, had.started_at, had.ended_at) for had in reported] == [(2, 220.0, 310.0), (1, 220.0, 330.0)]
+    assert {had.owner for had in reported} == {a_record().owner}
+    assert {had.devices for had in reported} == {len(an_attempt(one.job).devices)}
     assert [had.job for had in store.services(since=320.0)] == [1]
 
 
 # --- the fenced start
 
 
-def test_a_claim_gives_what_is_needed_to_start(store: Store) -> None:
+def test_a_claim_returns_the_launch_spec(store: Store) -> None:
     attempt = launched(store)
-    spec = store.claim(attempt, "host", "boot-1", 215.0)
-    assert spec == LaunchSpec(
-        attempt=attempt, record=a_record(), devices=("gpu0", "gpu1"), promised=(2**34, 2**33), shares=True
-    )
+    claimed = store.claim(attempt, "host", "boot-1", 215.0)
+    assert claimed is not None
+    record, launched_attempt = claimed
+    assert record == a_record()
+    assert launched_attempt == noun(an_attempt(attempt.job).launch, Launch).attempt
     (row,) = store.attempts(attempt.job)
     assert (row.claimed_at, row.boot_id) == (215.0, "boot-1")
 
@@ -233,7 +235,7 @@ def test_of_many_claims_at_once_one_wins(open_record: Callable[[], Store]) -> No
         assert sum(claim is not None for claim in claims) == 1
 
 
-def test_a_stop_and_a_claim_at_once_leave_one_story(open_record: Callable[[], Store]) -> None:
+def test_concurrent_stop_and_claim_agree(open_record: Callable[[], Store]) -> None:
     """Whoever is first: an attempt that was ended before its claim is never claimed."""
     dispatcher, worker = open_record(), open_record()
     for seq in range(1, 21):

@@ -24,7 +24,7 @@ def test_submissions_get_ids_in_their_order_and_a_request_each(store: Store) -> 
     ]
 
 
-def test_a_submission_comes_back_as_it_was(store: Store) -> None:
+def test_a_submission_round_trips(store: Store) -> None:
     record = a_record("key", gpu_memory=2**40, max_slowdown=1.2, name="naïve \U0001f9e0", time_limit_s=0.5)
     (job,) = store.add_jobs([record])
     row = store.job(job)
@@ -57,7 +57,7 @@ def test_a_key_twice_in_one_batch_is_one_job(store: Store) -> None:
     assert len(store.jobs()) == 3
 
 
-def test_keys_of_different_owners_do_not_meet_and_no_key_is_no_key(store: Store) -> None:
+def test_idempotency_keys_are_per_owner(store: Store) -> None:
     assert store.add_jobs([a_record("a", owner="ada"), a_record("a", owner="bob"), a_record(), a_record()]) == [
         1,
         2,
@@ -82,7 +82,7 @@ def test_racing_submitters_with_one_key_make_one_job(open_record: Callable[[], S
     assert len(stores[0].jobs()) == 20
 
 
-def test_a_request_is_handed_out_until_it_is_handled(store: Store) -> None:
+def test_a_request_is_returned_until_it_is_handled(store: Store) -> None:
     (job,) = store.add_jobs([a_record()])
     cancel = store.add_request("cancel", job, "ada", 101.0, {})
     model = store.add_request("model", None, "root", 102.0, {"version": "v2"})

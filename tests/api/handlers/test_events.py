@@ -33,7 +33,7 @@ async def take(answer: aiohttp.ClientResponse, count: int) -> list[tuple[int, st
     return found
 
 
-async def test_from_the_beginning_and_on(endpoint: Endpoint) -> None:
+async def test_the_stream_starts_at_0_and_continues(endpoint: Endpoint) -> None:
     endpoint.store.tell("Submitted", {"job": 1}, 1)
     endpoint.store.tell("Woke", {})
     endpoint.store.tell("Launch", {"cause": 1}, 1)
@@ -48,7 +48,7 @@ async def test_from_the_beginning_and_on(endpoint: Endpoint) -> None:
     assert data["seq"] == 4
 
 
-async def test_nothing_is_missed_or_seen_twice_over_a_reconnect(endpoint: Endpoint) -> None:
+async def test_a_reconnect_misses_and_repeats_nothing(endpoint: Endpoint) -> None:
     for number in range(1, 1201):
         endpoint.store.tell("Submitted", {}, number)
     async with endpoint.socket.get("/api/v1/events?after=0") as answer:
@@ -58,7 +58,7 @@ async def test_nothing_is_missed_or_seen_twice_over_a_reconnect(endpoint: Endpoi
     assert first + second == list(range(1, 1201))
 
 
-async def test_without_a_place_it_begins_now(endpoint: Endpoint) -> None:
+async def test_without_an_id_the_stream_begins_now(endpoint: Endpoint) -> None:
     endpoint.store.tell("Submitted", {}, 1)
     async with endpoint.socket.get("/api/v1/events") as answer:
         assert await answer.content.readline() == b": after 1\n"
@@ -67,7 +67,7 @@ async def test_without_a_place_it_begins_now(endpoint: Endpoint) -> None:
 
 
 @pytest.mark.parametrize("by", ["after", "Last-Event-ID"])
-async def test_who_has_seen_more_than_a_backup_knows_is_told_and_goes_on(endpoint: Endpoint, by: str) -> None:
+async def test_an_id_beyond_the_newest_gets_rewound(endpoint: Endpoint, by: str) -> None:
     endpoint.store.tell("Submitted", {}, 1)
     query, headers = ("?job=1&after=5000", {}) if by == "after" else ("?job=1", {"Last-Event-ID": "5000"})
     async with endpoint.socket.get(f"/api/v1/events{query}", headers=headers) as answer:
@@ -77,7 +77,7 @@ async def test_who_has_seen_more_than_a_backup_knows_is_told_and_goes_on(endpoin
         assert [(seq, name) for seq, name, _ in await take(answer, 1)] == [(2, "Launch")]
 
 
-async def test_who_has_seen_the_newest_is_told_nothing_of_a_backup(endpoint: Endpoint) -> None:
+async def test_the_newest_id_gets_no_rewound(endpoint: Endpoint) -> None:
     endpoint.store.tell("Submitted", {}, 1)
     async with endpoint.socket.get("/api/v1/events?after=1") as answer:
         endpoint.store.tell("Launch", {}, 1)
@@ -103,9 +103,7 @@ def put_back(store: FaultyStore, last: int, newest: int) -> None:
 
 @pytest.mark.parametrize("by", ["after", "Last-Event-ID"])
 @pytest.mark.parametrize("newest", [2, 5, 9])
-async def test_who_has_seen_what_a_backup_lost_is_told_even_when_its_number_was_given_again(
-    endpoint: Endpoint, by: str, newest: int
-) -> None:
+async def test_a_reused_number_with_another_moment_gets_rewound(endpoint: Endpoint, by: str, newest: int) -> None:
     for _ in range(5):
         endpoint.store.tell("Submitted", {}, 1)
     async with endpoint.socket.get("/api/v1/events?after=4") as answer:
@@ -122,7 +120,7 @@ async def test_who_has_seen_what_a_backup_lost_is_told_even_when_its_number_was_
         assert [name for _, name, _ in await take(answer, 1)] == ["Archive"]
 
 
-async def test_whose_last_event_is_older_than_the_backup_misses_nothing(endpoint: Endpoint) -> None:
+async def test_an_id_older_than_the_backup_misses_nothing(endpoint: Endpoint) -> None:
     for _ in range(5):
         endpoint.store.tell("Submitted", {}, 1)
     async with endpoint.socket.get("/api/v1/events?after=1") as answer:
@@ -133,7 +131,7 @@ async def test_whose_last_event_is_older_than_the_backup_misses_nothing(endpoint
     assert found == [(3, "Launch"), (4, "Launch"), (5, "Launch"), (6, "Launch")]
 
 
-async def test_whose_last_event_was_cut_from_the_journal_is_told(endpoint: Endpoint) -> None:
+async def test_a_pruned_id_gets_rewound(endpoint: Endpoint) -> None:
     for _ in range(3):
         endpoint.store.tell("Submitted", {}, 1)
     async with endpoint.socket.get("/api/v1/events?after=0") as answer:
@@ -160,7 +158,7 @@ async def test_a_comment_keeps_the_line_open(endpoint: Endpoint, monkeypatch: py
     assert events.EventSourceResponse.DEFAULT_PING_INTERVAL == 15
 
 
-async def test_a_record_that_goes_away_and_comes_back(endpoint: Endpoint) -> None:
+async def test_the_stream_survives_an_absent_database(endpoint: Endpoint) -> None:
     tries: list[int] = []
     journal = endpoint.store.journal
 
@@ -177,7 +175,7 @@ async def test_a_record_that_goes_away_and_comes_back(endpoint: Endpoint) -> Non
     assert len(tries) >= 3
 
 
-async def test_who_comes_back_while_the_record_is_away_waits_for_it(endpoint: Endpoint) -> None:
+async def test_a_reconnect_waits_for_an_absent_database(endpoint: Endpoint) -> None:
     endpoint.store.tell("Submitted", {}, 1)
     endpoint.store.refuse = Unreachable("The database does not answer.")
     async with (

@@ -124,7 +124,7 @@ def test_the_daemons_gpus_count_and_not_what_this_shell_can_load(
     assert (doctor._nvml({"cpu"}).status, doctor._nvml(None).status) == ("note", "note")
 
 
-def test_settings_that_are_wrong_are_broken_and_names_that_are_none_are_noted(gpuq: Command, healthy: FakeApi) -> None:
+def test_wrong_settings_are_broken_and_unknown_names_are_noted(gpuq: Command, healthy: FakeApi) -> None:
     noted = checks(gpuq("doctor", "--json", GPUQ_ADMISSION_MAX_SLOWDWN="1.2"))["settings"]
     assert (noted["status"], "GPUQ_ADMISSION_MAX_SLOWDOWN?" in noted["found"]) == ("note", True)
     (healthy.home / "config.toml").write_text("[admission]\nresidents_per_device = -3\n")
@@ -133,6 +133,15 @@ def test_settings_that_are_wrong_are_broken_and_names_that_are_none_are_noted(gp
     assert (done.code, found["status"]) == (1, "broken")
     said = f"{healthy.home}/config.toml sets `residents_per_device` under [admission] to -3"
     assert found["found"] == f"{said}; it must be a whole number of at least 1."
+
+
+def test_removed_setting_is_a_note(gpuq: Command, healthy: FakeApi) -> None:
+    (healthy.home / "config.toml").write_text("[scheduling]\novertaking = 20\n")
+    done = gpuq("doctor", "--json")
+    check = checks(done)["settings"]
+    assert check["status"] == "note"
+    assert f"`overtaking` under [scheduling] in {healthy.home}/config.toml is no setting any more" in check["found"]
+    assert done.err == ""
 
 
 def service(healthy: FakeApi, *, supervisor: int, crashes_s_ago: list[float], lives_s: float | None) -> None:
@@ -165,7 +174,7 @@ def service(healthy: FakeApi, *, supervisor: int, crashes_s_ago: list[float], li
         ([4000, 3900, 3800], 3790, "ok", None),
     ],
 )
-def test_a_service_that_ends_again_and_again_is_broken_with_its_last_words(
+def test_a_service_that_keeps_crashing_is_broken_with_its_last_words(
     gpuq: Command, healthy: FakeApi, crashes_s_ago: list[float], lives_s: float | None, status: str, fix: str | None
 ) -> None:
     service(healthy, supervisor=os.getpid(), crashes_s_ago=crashes_s_ago, lives_s=lives_s)
@@ -176,7 +185,7 @@ def test_a_service_that_ends_again_and_again_is_broken_with_its_last_words(
         assert "no driver." in found["found"]
 
 
-def test_what_a_supervisor_that_is_gone_wrote_does_not_count(gpuq: Command, healthy: FakeApi) -> None:
+def test_the_status_of_a_dead_supervisor_does_not_count(gpuq: Command, healthy: FakeApi) -> None:
     with subprocess.Popen(["true"]) as gone:
         pass
     service(healthy, supervisor=gone.pid, crashes_s_ago=[3, 2, 1], lives_s=None)
@@ -213,10 +222,10 @@ def test_a_check_that_fails_itself_is_reported(monkeypatch: pytest.MonkeyPatch, 
 
     monkeypatch.setattr("shutil.disk_usage", fail)
     found = {check.part: check for check in doctor.local_checks(Home(home))}
-    assert (found["disk"].status, found["disk"].found) == ("note", "could not be looked at: Input/output error")
+    assert (found["disk"].status, found["disk"].found) == ("note", "could not be checked: Input/output error")
 
 
-def test_a_home_that_is_not_there_yet_is_no_fault(tmp_path: Path) -> None:
+def test_a_missing_home_is_no_fault(tmp_path: Path) -> None:
     found = {check.part: check for check in doctor.local_checks(Home(tmp_path / "later"))}
     assert found["home"].status == "note"
     assert "gpuq up" in (found["home"].fix or "")

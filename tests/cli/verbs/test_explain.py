@@ -11,7 +11,7 @@ from tests.cli.conftest import Command, FakeApi
 
 
 def explanation(job_id: int, state: str, verdict: dict[str, object] | None, **more: object) -> dict[str, object]:
-    told = {
+    output = {
         "id": job_id,
         "state": state,
         "sentence": "It waits.",
@@ -19,60 +19,60 @@ def explanation(job_id: int, state: str, verdict: dict[str, object] | None, **mo
         "position": None,
         "waiting": None,
     }
-    return {**told, "device": None, "partners": [], "forecast": None, "attempts": [], **more}
+    return {**output, "device": None, "partners": [], "forecast": None, "attempts": [], **more}
 
 
-def test_explain_says_why_nobody_is_paused(gpuq: Command, api: FakeApi) -> None:
+def test_explain_says_why_no_partner_is_paused(gpuq: Command, api: FakeApi) -> None:
     why = "never so far, since job 43 beside it was not submitted with --blink"
     api.on("GET", "/api/v1/jobs/42/explanation", explanation(42, "RUNNING", None, blink=why))
     assert why in gpuq("explain", "42", COLUMNS="300").out
 
 
 def test_explain_shows_the_sum_that_refuses(gpuq: Command, api: FakeApi) -> None:
-    told = explanation(45, "PENDING", samples.OVERLOAD, position=2, waiting=3, forecast=samples.FORECAST)
-    api.on("GET", "/api/v1/jobs/45/explanation", told)
+    output = explanation(45, "PENDING", samples.OVERLOAD, position=2, waiting=3, forecast=samples.FORECAST)
+    api.on("GET", "/api/v1/jobs/45/explanation", output)
     out = gpuq("explain", "45", COLUMNS="200").out
     assert out.startswith(
         "job 45 waits: position 2 of 3; 1 ahead; expected start: unknown, there is no calibrated estimate yet.\n"
         "When it was last looked at: PredictedLoad on cpu0: peak utilisation 54% + 53% = 107% > 100%, beside job 41.\n"
     )
     assert "9.0 GiB (at most 9.8 GiB)" in out
-    assert gpuq("explain", "45", "--json").json == told
+    assert gpuq("explain", "45", "--json").json == output
 
 
 def test_the_first_in_line_reads_its_verdict_first(gpuq: Command, api: FakeApi) -> None:
     soon = {"p50_unix": time.time() + 3000.0, "p90_unix": time.time() + 8000.0}
-    told = explanation(45, "PENDING", samples.OVERLOAD, position=1, waiting=3, expected_start=soon)
-    api.on("GET", "/api/v1/jobs/45/explanation", told)
+    output = explanation(45, "PENDING", samples.OVERLOAD, position=1, waiting=3, expected_start=soon)
+    api.on("GET", "/api/v1/jobs/45/explanation", output)
     out = gpuq("explain", "45", COLUMNS="200").out
     assert out.startswith("job 45 waits: PredictedLoad on cpu0: ")
     assert "It is the first of 3 waiting jobs; expected start: in about 50m, nine times in ten within 2h13m." in out
 
 
 def test_a_job_far_behind_reads_its_position_first_at_80_columns(gpuq: Command, api: FakeApi) -> None:
-    told = explanation(150, "PENDING", samples.OVERLOAD, position=134, waiting=172)
-    api.on("GET", "/api/v1/jobs/150/explanation", told)
+    output = explanation(150, "PENDING", samples.OVERLOAD, position=134, waiting=172)
+    api.on("GET", "/api/v1/jobs/150/explanation", output)
     assert gpuq("explain", "150").out.startswith(
         "job 150 waits: position 134 of 172; 133 ahead; expected start: unknown,"
     )
 
 
-def test_the_budget_is_told_to_be_that_of_the_expected_slowdown(gpuq: Command, api: FakeApi) -> None:
+def test_the_budget_is_compared_with_the_expected_slowdown(gpuq: Command, api: FakeApi) -> None:
     """A bound of 32% beside a budget of 15% was read as a broken promise."""
     numbers = {**samples.FITS["numbers"], "expected_slowdown": 1.03, "upper_slowdown": 1.32}
     verdict = {**samples.FITS, "numbers": numbers}
-    told = explanation(42, "RUNNING", verdict, device="box/cpu0", device_name="cpu0", partners=[43])
-    api.on("GET", "/api/v1/jobs/42/explanation", told)
+    output = explanation(42, "RUNNING", verdict, device="box/cpu0", device_name="cpu0", partners=[43])
+    api.on("GET", "/api/v1/jobs/42/explanation", output)
     out = gpuq("explain", "42", COLUMNS="400").out
     assert "slowdown 3% expected (at most 32%), and the budget for what is expected is 15%." in out
     beyond = {**numbers, "resident_slowdown": 1.02, "slowdown_evidence": "measured", "upper_limit": 1.45}
-    told["verdict"] = {**verdict, "rule": "KnownPair", "numbers": beyond}
+    output["verdict"] = {**verdict, "rule": "KnownPair", "numbers": beyond}
     assert "is expected is 15%, for the bound 45%;" in gpuq("explain", "42", COLUMNS="400").out
 
 
 def test_explain_says_why_it_runs_beside_another(gpuq: Command, api: FakeApi) -> None:
-    told = explanation(42, "RUNNING", samples.FITS, device="box/cpu0", device_name="cpu0", partners=[43])
-    api.on("GET", "/api/v1/jobs/42/explanation", told)
+    output = explanation(42, "RUNNING", samples.FITS, device="box/cpu0", device_name="cpu0", partners=[43])
+    api.on("GET", "/api/v1/jobs/42/explanation", output)
     out = gpuq("explain", "42", COLUMNS="300").out
     assert out.startswith(
         "job 42 runs on cpu0 beside 43 because it fitted beside job 43: peak utilisation 54% + 33% = 87% <= 100%"
@@ -127,7 +127,7 @@ def test_explain_says_why_it_runs_beside_another(gpuq: Command, api: FakeApi) ->
         ("RuleOfTomorrow", False, {"some_bytes": 2**30}, "the server's words"),
     ],
 )
-def test_every_rule_in_words(
+def test_every_rule_has_a_sentence(
     gpuq: Command, api: FakeApi, rule: str, admitted: bool, numbers: dict[str, object], expected: str
 ) -> None:
     verdict = {"admitted": admitted, "rule": rule, "device": "d", "numbers": numbers, "sentence": "the server's words"}
@@ -139,8 +139,8 @@ def test_every_rule_in_words(
 def test_explain_of_an_unknown_kind_has_no_empty_table(gpuq: Command, api: FakeApi) -> None:
     unknown = {**dict.fromkeys(samples.FORECAST), "evidence": "none"}
     for forecast in (None, unknown):
-        told = explanation(45, "PENDING", samples.OVERLOAD, forecast=forecast)
-        api.on("GET", "/api/v1/jobs/45/explanation", told)
+        output = explanation(45, "PENDING", samples.OVERLOAD, forecast=forecast)
+        api.on("GET", "/api/v1/jobs/45/explanation", output)
         out = gpuq("explain", "45").out
         assert "none: nothing like it has run yet" in out
         assert "peak memory" not in out

@@ -60,16 +60,16 @@ def test_wait_looks_until_the_end_and_gives_the_jobs_code(gpuq: Command, api: Fa
 
 
 @pytest.mark.parametrize(
-    ("reason", "told"),
+    ("reason", "shown"),
     [
         ("ended with exit code 9", ""),
         ("it printed no loss", " (it printed no loss)"),
         ("ended with exit code 9: OSError: disk full", " (OSError: disk full)"),
     ],
 )
-def test_an_end_is_not_told_twice(gpuq: Command, api: FakeApi, reason: str, told: str) -> None:
+def test_an_end_is_reported_once(gpuq: Command, api: FakeApi, reason: str, shown: str) -> None:
     api.on("GET", "/api/v1/jobs", listed({**samples.ended(42, "FAILED", 9), "reason": reason}))
-    assert gpuq("wait", "42").err == f"gpuq: job 42 ended FAILED with exit code 9{told}.\n"
+    assert gpuq("wait", "42").err == f"gpuq: job 42 ended FAILED with exit code 9{shown}.\n"
 
 
 def test_wait_for_several_gives_the_largest_code(gpuq: Command, api: FakeApi) -> None:
@@ -125,7 +125,7 @@ def test_follow_copies_bytes_as_they_are_and_ends_with_the_jobs_code(gpuq: Comma
     assert last.query["offset"] == "16"
 
 
-def test_follow_goes_on_where_the_connection_broke(gpuq: Command, api: FakeApi) -> None:
+def test_follow_continues_where_the_connection_broke(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/jobs/42", samples.running(42), samples.ended(42, "COMPLETED", 0))
     api.on("GET", LOGS, Reply(cut_after=b"half a li"), Reply(raw=b"ne\n"))
     done = gpuq("logs", "-f", "42")
@@ -178,7 +178,7 @@ def test_follow_waits_for_a_daemon_that_restarts(gpuq: Command, home: Path) -> N
     assert out.replace(b"one\n", b"") == b"two\n"
 
 
-def test_a_log_that_lies_elsewhere_is_said_once_and_the_end_is_waited_for(gpuq: Command, api: FakeApi) -> None:
+def test_a_log_on_another_host_is_noted_once(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/jobs/42", samples.running(42), samples.running(42), samples.ended(42, "COMPLETED", 0))
     api.on("GET", LOGS, problem(404, 3, "The log is not here.", "It ran on host b."))
     done = gpuq("logs", "-f", "42")
@@ -213,8 +213,8 @@ def test_json_logs_are_valid_json_whatever_the_job_wrote(gpuq: Command, api: Fak
     api.on("GET", "/api/v1/jobs/42", samples.ended(42, "COMPLETED", 0))
     headers = {"X-Gpuq-Next-Offset": "4", "X-Gpuq-Attempt": "1"}
     api.on("GET", LOGS, lambda r: Reply(raw=b"a\xff\x00\n"[int(r.query["offset"]) :], headers=headers))
-    told = gpuq("logs", "42", "--json").json
-    assert told == {"id": 42, "state": "COMPLETED", "exit_code": 0, "attempt": 1, "log": "a\ufffd\x00\n"}
+    shown = gpuq("logs", "42", "--json").json
+    assert shown == {"id": 42, "state": "COMPLETED", "exit_code": 0, "attempt": 1, "log": "a\ufffd\x00\n"}
 
 
 @pytest.fixture
@@ -242,7 +242,7 @@ def test_logs_are_of_the_last_attempt_and_mention_the_earlier_ones(gpuq: Command
     )
 
 
-def test_an_earlier_attempt_can_be_asked_for(gpuq: Command, twice: FakeApi) -> None:
+def test_an_earlier_attempt_can_be_selected(gpuq: Command, twice: FakeApi) -> None:
     done = gpuq("logs", "42", "--attempt", "1", "-n", "1")
     assert (done.code, done.out, done.err) == (0, "first\n", "")
     assert gpuq("logs", "42", "--attempt", "1", "--json").json["log"] == "a\nfirst\n"

@@ -28,7 +28,7 @@ def test_the_list_says_which_is_chosen_and_what_is_missing(gpuq: Command, api: F
 
 
 def test_the_chosen_one_comes_first_and_no_description_is_cut(gpuq: Command, api: FakeApi) -> None:
-    words = "priority, then the shortest foretold; packs by what pairs of jobs cost each other, as measured or learned"
+    words = "priority, then the shortest predicted; packs by what pairs of jobs cost each other, as measured or learned"
     policies = [{**policy, "summary": words} for policy in samples.POLICIES["policies"]]
     api.on("GET", "/api/v1/policies", {**samples.POLICIES, "policies": policies})
     lines = gpuq("policy", "list").out.splitlines()
@@ -37,7 +37,7 @@ def test_the_chosen_one_comes_first_and_no_description_is_cut(gpuq: Command, api
     assert all(len(line) <= 80 for line in lines)
 
 
-def test_a_replaced_policy_is_told_with_its_reason(gpuq: Command, api: FakeApi) -> None:
+def test_a_replaced_policy_is_printed_with_its_reason(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/policies", samples.REPLACED)
 
     done = gpuq("policy")
@@ -47,9 +47,9 @@ def test_a_replaced_policy_is_told_with_its_reason(gpuq: Command, api: FakeApi) 
     assert "`fair` is replaced by `packed`: it failed: KeyError: 'ada'" in done.err
 
 
-def test_a_chosen_policy_that_does_not_exist_is_told(gpuq: Command, api: FakeApi) -> None:
-    api.on("GET", "/api/v1/policies", {**samples.POLICIES, "chosen": "nobody"})
-    assert "the settings name `nobody`, which is none of these" in gpuq("policy").err
+def test_a_chosen_policy_that_does_not_exist_is_reported(gpuq: Command, api: FakeApi) -> None:
+    api.on("GET", "/api/v1/policies", {**samples.POLICIES, "chosen": "absent"})
+    assert "the settings name `absent`, which is none of these" in gpuq("policy").err
 
 
 def test_one_policy_with_its_claims_and_settings(gpuq: Command, api: FakeApi) -> None:
@@ -57,20 +57,20 @@ def test_one_policy_with_its_claims_and_settings(gpuq: Command, api: FakeApi) ->
 
     shown = gpuq("policy", "show", "fair").out
     assert "half_life_s = 604800.0" in shown
-    assert "gpuq.policies.fair:RECIPE of gpuq-daemon 0.1.0" in shown
+    assert "gpuq.policies.fair:SPEC of gpuq-daemon 0.1.0" in shown
     shown = gpuq("policy", "show", "integer").out
     assert "not claimed: every job that fits" in shown
     assert "`integer` needs scipy." in shown
     assert gpuq("policy", "show", "--json").json["name"] == "packed", "the chosen one when none is named"
 
 
-def test_what_makes_no_sense(gpuq: Command, api: FakeApi) -> None:
+def test_contradicting_arguments_are_refused(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/policies", samples.POLICIES)
-    assert gpuq("policy", "show", "nobody").code == 3
+    assert gpuq("policy", "show", "absent").code == 3
     assert gpuq("policy", "list", "fair").code == 2
 
 
-def test_without_a_daemon_it_tells_what_is_installed(gpuq: Command, home: Path) -> None:
+def test_without_a_daemon_it_lists_what_is_installed(gpuq: Command, home: Path) -> None:
     done = gpuq("policy", "--json")
 
     assert done.code == 0
@@ -78,4 +78,4 @@ def test_without_a_daemon_it_tells_what_is_installed(gpuq: Command, home: Path) 
     assert "packed" in {policy["name"] for policy in done.json["policies"]}
     assert "no daemon answers" in done.err
     assert gpuq("policy", GPUQ_SCHEDULING_POLICY_TIME_LIMIT_S="soon").code == 2
-    assert gpuq("policy", "--host", f"unix://{home}/nobody.sock").code == 4
+    assert gpuq("policy", "--host", f"unix://{home}/absent.sock").code == 4

@@ -65,7 +65,7 @@ PREDICTION = {
 }
 
 
-def test_predict_tells_what_it_believes_from_what_and_how_surely(gpuq: Command, api: FakeApi) -> None:
+def test_predict_prints_forecast_and_evidence(gpuq: Command, api: FakeApi) -> None:
     api.on("POST", "/api/v1/predict", PREDICTION)
     done = gpuq("predict", "--beside", "ada:bert.py", "--device-type", "NVIDIA T4", "--", "true", COLUMNS="200")
     assert done.code == 0
@@ -90,7 +90,7 @@ def test_predict_tells_what_it_believes_from_what_and_how_surely(gpuq: Command, 
         "It may share a device, and could now.",
     ):
         assert part in done.out, part
-    assert "precision" not in done.out, "what is not known is not told as if it were"
+    assert "precision" not in done.out, "an unknown value is left out"
     assert gpuq("predict", "--json", "--", "true").json == PREDICTION
     assert all(len(line) <= 80 for line in gpuq("predict", "--", "true").out.splitlines())
 
@@ -150,8 +150,8 @@ def test_predict_exits_with_7_for_what_can_never_run(gpuq: Command, api: FakeApi
 
 
 def test_predict_says_now_only_where_a_device_would_take_it(gpuq: Command, api: FakeApi) -> None:
-    def starts(**told: object) -> str:
-        api.on("POST", "/api/v1/predict", {**PREDICTION, **told})
+    def starts(**output: object) -> str:
+        api.on("POST", "/api/v1/predict", {**PREDICTION, **output})
         out = gpuq("predict", "--", "true", COLUMNS="200").out
         return next((line.partition("starts")[2].strip() for line in out.splitlines() if "  starts " in line), "")
 
@@ -164,7 +164,7 @@ def test_predict_says_now_only_where_a_device_would_take_it(gpuq: Command, api: 
     assert starts(never_fits="It needs 5 devices.", free_devices=[]) == ""
 
 
-def test_a_first_run_is_not_told_that_no_device_is_idle(gpuq: Command, api: FakeApi) -> None:
+def test_a_first_run_has_no_message_that_no_device_is_idle(gpuq: Command, api: FakeApi) -> None:
     """Beside the one busy device of eight it said: no device is idle."""
     numbers = {"newcomer": "0", "evidence": "none"}
     verdict = {**samples.OVERLOAD, "rule": "FirstRunExclusive", "device_name": "gpu0", "numbers": numbers}
@@ -175,7 +175,7 @@ def test_a_first_run_is_not_told_that_no_device_is_idle(gpuq: Command, api: Fake
     assert "idle" not in out
 
 
-def test_devices_that_answer_alike_are_told_of_once(gpuq: Command, api: FakeApi) -> None:
+def test_devices_with_equal_answers_are_merged(gpuq: Command, api: FakeApi) -> None:
     numbers = {"residents": 2, "limit": 2}
     partners = [{**PARTNER, "job": 43, "expected_slowdown": None, "partner_slowdown": None}]
     places = [

@@ -1,4 +1,4 @@
-"""`gpuq show`: what is told of one job."""
+"""`gpuq show`: everything about one job."""
 
 from __future__ import annotations
 
@@ -54,11 +54,11 @@ def test_show_says_what_foreign_load_has_spoiled(
     actual = {**samples.NO_ACTUAL, "peak_utilization_pct": 99.0, **spoiled}
     api.on("GET", "/api/v1/jobs/42", samples.ended(42, "COMPLETED", 0, actual=actual))
     out = gpuq("show", "42").out
-    told = " ".join(out.split())
-    assert f"other processes kept {much} busy" in told
-    assert "its utilisation is only known to be at most what is shown" in told
-    assert "at most 99%" in told
-    assert "4.2 steps/s" in told
+    output = " ".join(out.split())
+    assert f"other processes kept {much} busy" in output
+    assert "its utilisation is only known to be at most what is shown" in output
+    assert "at most 99%" in output
+    assert "4.2 steps/s" in output
     assert all(len(line) <= 80 for line in out.splitlines())
 
 
@@ -88,7 +88,7 @@ def test_show_lists_attempts_when_there_was_more_than_one(gpuq: Command, api: Fa
     assert "2026-11-20 22:30:00  1:00" in out
 
 
-def test_show_of_a_job_that_nothing_is_known_of(gpuq: Command, api: FakeApi) -> None:
+def test_show_of_a_job_without_forecast_and_measurement(gpuq: Command, api: FakeApi) -> None:
     api.on("GET", "/api/v1/jobs/1", samples.job(1, name=None))
     assert "nothing is known of this kind yet" in gpuq("show", "1").out
 
@@ -109,7 +109,7 @@ def test_show_says_what_a_slowdown_rests_on_and_what_else_says(gpuq: Command, ap
     assert "measured by blinks" in out
 
 
-def test_show_tells_energy_and_a_memory_that_is_only_a_bound(gpuq: Command, api: FakeApi) -> None:
+def test_show_has_energy_and_marks_a_memory_bound(gpuq: Command, api: FakeApi) -> None:
     actual = {"energy_joules": 360_000.0, "idle_joules": 90_000.0, "peak_memory_bytes": 60 * 2**30}
     job = samples.running(42, actual={**samples.NO_ACTUAL, **actual, "peak_memory_is_bound": True})
     api.on("GET", "/api/v1/jobs/42", job)

@@ -132,7 +132,7 @@ def test_every_option_reaches_the_body(gpuq: Command, taken: FakeApi, script: Pa
     assert {name: body[name] for name in expected} == expected
 
 
-def test_what_was_not_said_is_left_to_the_server(gpuq: Command, taken: FakeApi, script: Path) -> None:
+def test_options_that_were_not_given_are_left_to_the_server(gpuq: Command, taken: FakeApi, script: Path) -> None:
     gpuq("submit", "train.py")
     assert {"priority", "gpus", "max_slowdown", "gpu_memory", "time_limit_s", "git_sha"}.isdisjoint(submitted(taken))
 
@@ -211,13 +211,13 @@ def test_a_folder_that_may_not_be_entered_is_refused_at_once(tmp_path: Path) -> 
     closed.chmod(0o600)
     try:
         for folder in (closed, closed / "inner"):
-            said = as_nobody(lambda folder=folder: job_options._working_folder(str(folder), tmp_path))
+            said = as_other_user(lambda folder=folder: job_options._working_folder(str(folder), tmp_path))
             assert said == f"you may not enter the folder {folder}."
     finally:
         closed.rmdir()
 
 
-def as_nobody(call: Callable[[], object]) -> str:
+def as_other_user(call: Callable[[], object]) -> str:
     """The error of `call` in a process that does not have root's rights; blank for none."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -267,7 +267,7 @@ def test_an_argument_that_is_no_utf8_is_refused(gpuq: Command, taken: FakeApi, s
     assert "word 2 of the command is not valid UTF-8" in done.err
 
 
-def test_anything_may_follow_two_dashes(gpuq: Command, taken: FakeApi, script: Path) -> None:
+def test_any_command_may_follow_two_dashes(gpuq: Command, taken: FakeApi, script: Path) -> None:
     assert gpuq("submit", "--", "bash", "-c", "echo $HOME; exit 3").code == 0
     command = submitted(taken)["command"]
     assert command[0].startswith("/")
@@ -292,7 +292,7 @@ def test_an_executable_script_runs_itself(gpuq: Command, taken: FakeApi) -> None
     assert submitted(taken)["command"] == [str(script), "a b"]
 
 
-def test_a_lost_answer_is_asked_for_again_under_the_same_key(gpuq: Command, api: FakeApi, script: Path) -> None:
+def test_a_lost_answer_is_requested_again_with_the_same_key(gpuq: Command, api: FakeApi, script: Path) -> None:
     api.on("POST", "/api/v1/jobs", Reply(cut=True), Reply(cut=True), Reply({"id": 42}, 201))
     done = gpuq("submit", "train.py")
     assert (done.code, done.out) == (0, "42\n")
@@ -307,7 +307,7 @@ def test_two_submissions_have_two_keys(gpuq: Command, taken: FakeApi, script: Pa
     assert len({request.headers["Idempotency-Key"] for request in taken.requests}) == 2
 
 
-def test_a_refusal_is_not_tried_again(gpuq: Command, api: FakeApi, script: Path) -> None:
+def test_a_refusal_is_not_repeated(gpuq: Command, api: FakeApi, script: Path) -> None:
     api.on("POST", "/api/v1/jobs", problem(422, 7, "The job asks for 900 GiB.", "Ask for less."))
     done = gpuq("submit", "--gpu-mem", "900G", "train.py")
     assert (done.code, done.out) == (7, "")
@@ -347,7 +347,7 @@ def test_ten_thousand_lines_go_in_bounded_requests_in_order(gpuq: Command, taken
     assert len({request.headers["Idempotency-Key"] for request in taken.requests}) == len(taken.requests)
 
 
-def test_ids_taken_before_a_failure_are_still_told(gpuq: Command, api: FakeApi) -> None:
+def test_ids_before_a_failure_are_printed(gpuq: Command, api: FakeApi) -> None:
     refusal = problem(503, 4, "The database does not answer.", "Wait.")
     api.on("POST", "/api/v1/jobs", Reply({"ids": [*range(1, 501)]}, 201), refusal)
     done = gpuq("submit", "--stdin", stdin="true\n" * 600)

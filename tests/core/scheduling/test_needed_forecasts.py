@@ -40,7 +40,7 @@ def test_pairs_known_under_one_way_of_sharing_open_no_device_shared_in_another()
         answers: dict[Question, Forecast] = {}
         while questions := needed_forecasts(play.state, answers, play.limits, play.now):
             answers.update({question: answer(question) for question in questions})
-        for action in decide(play.state, answers, play.limits, packed, play.now, cause=1):
+        for action in decide(play.state, answers, play.limits, packed, play.now):
             apply(play.state, action, play.now)
             play.done.append(action)
 

@@ -94,7 +94,7 @@ def test_cancelling_a_running_job_stops_its_attempt_first() -> None:
     play = one_running().happen(CancelRequested(JobId(1), "ada"))
     assert play.job_state(1) is JobState.RUNNING
 
-    assert play.decide() == [Stop(AttemptId(JobId(1), 1), StopReason.CANCELLED, 1)]
+    assert play.decide() == [Stop(AttemptId(JobId(1), 1), StopReason.CANCELLED)]
     assert play.job_state(1) is JobState.COMPLETING
 
     play.happen(an_exit(1, Ending.STOPPED, 143))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gpuq.lab.campaign.ledger import MEASURED, Part, Run
-from gpuq.lab.campaign.work import Job
+from gpuq.lab.campaign.ledger import MEASURED, MeasuredJob, MeasuredRun
+from gpuq.lab.campaign.workload_list import WorkloadJob
 
 # Steps take so long; twice as long while somebody else beats in the same folder. So a pair costs each a slowdown of 2.
-_CONTENDER = """
+_CONTENDING = """
 import os, sys, time
 from pathlib import Path
 import gpuq
@@ -27,32 +27,32 @@ _SILENT = "import time; time.sleep(600)"
 _SHORT = "import gpuq; gpuq.step(); print('{\"steps\": 1}')"
 
 
-def contender(folder: Path, seconds: float = 0.004, model: str = "contender", size: int = 1) -> Job:
+def contending(folder: Path, seconds: float = 0.004, model: str = "contender", size: int = 1) -> WorkloadJob:
     folder.mkdir(exist_ok=True)
-    return _job(model, size, _CONTENDER, str(folder), str(seconds))
+    return _job(model, size, _CONTENDING, str(folder), str(seconds))
 
 
-def crashing() -> Job:
+def crashing() -> WorkloadJob:
     return _job("crashing", 1, _CRASH)
 
 
-def hungry() -> Job:
+def hungry() -> WorkloadJob:
     return _job("hungry", 1, _HUNGRY)
 
 
-def silent() -> Job:
+def silent() -> WorkloadJob:
     return _job("silent", 1, _SILENT)
 
 
-def short() -> Job:
+def short() -> WorkloadJob:
     return _job("short", 1, _SHORT)
 
 
-def _job(model: str, size: int, program: str, *words: str) -> Job:
-    return Job(model, size, ("{python}", "-c", program, *words), "scripted")
+def _job(model: str, size: int, program: str, *words: str) -> WorkloadJob:
+    return WorkloadJob(model, size, ("{python}", "-c", program, *words), "scripted")
 
 
-def as_list(*jobs: Job) -> str:
+def as_list(*jobs: WorkloadJob) -> str:
     """The TOML of these jobs, as a person would write it."""
     tables = []
     for job in jobs:
@@ -64,11 +64,13 @@ def as_list(*jobs: Job) -> str:
     return "\n".join(tables)
 
 
-def a_job(model: str = "net", size: int = 8, family: str = "pictures", script: str = "train.py") -> Job:
-    return Job(model, size, (sys.executable, script, str(size)), family)
+def a_job(model: str = "net", size: int = 8, family: str = "pictures", script: str = "train.py") -> WorkloadJob:
+    return WorkloadJob(model, size, (sys.executable, script, str(size)), family)
 
 
-def a_run(*jobs: Job, outcome: str = MEASURED, width: float | None = 0.01, at: float = 1e9, **shown: object) -> Run:
+def a_run(
+    *jobs: WorkloadJob, outcome: str = MEASURED, width: float | None = 0.01, at: float = 1e9, **shown: object
+) -> MeasuredRun:
     """A run of one job alone, or of two; each was slowed by 1.5 there. `shown` goes to every part."""
     alone = len(jobs) == 1
     values: dict[str, object] = {
@@ -81,10 +83,10 @@ def a_run(*jobs: Job, outcome: str = MEASURED, width: float | None = 0.01, at: f
         **shown,
     }
     parts = tuple(
-        Part(job=job.name, digest=job.digest, **(values if outcome == MEASURED else {}))  # type: ignore[arg-type]
+        MeasuredJob(job=job.name, digest=job.digest, **(values if outcome == MEASURED else {}))  # type: ignore[arg-type]
         for job in jobs
     )
-    return Run(
+    return MeasuredRun(
         device="box/cpu0",
         device_type="cpu-1",
         sharing="time-slicing",

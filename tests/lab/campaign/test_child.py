@@ -11,12 +11,12 @@ import pytest
 
 from gpuq.adapters.devices import Placement
 from gpuq.lab.campaign.child import Child, end_leftovers, signals_held_back, start
-from tests.lab.campaign.jobs import contender, silent
+from tests.lab.campaign.jobs import contending, silent
 
 
 @pytest.fixture
 def child(tmp_path: Path):
-    own = start(contender(tmp_path / "beats"), tmp_path / "0", Placement({}, None), os.environ, lambda: 0.0)
+    own = start(contending(tmp_path / "beats"), tmp_path / "0", Placement({}, None), os.environ, lambda: 0.0)
     yield own
     own.ask_to_end()
     own.end(2.0)
@@ -55,7 +55,7 @@ def test_a_child_is_moved_with_all_its_threads(child: Child):
     assert all(os.sched_getaffinity(int(thread)) == {core} for thread in threads)
 
 
-def test_the_environment_of_the_caller_is_handed_on_without_what_is_gpuqs(tmp_path: Path):
+def test_environment_is_passed_on_without_gpuqs_variables(tmp_path: Path):
     program = "import os, sys; print(sorted(n for n in os.environ if n.startswith('GPUQ_')), os.environ['MINE'])"
     job = replace(silent(), command=("{python}", "-c", program), env=(("MINE", "yes"),))
     own = start(job, tmp_path / "0", Placement({}, None), {**os.environ, "GPUQ_TOKEN": "secret"}, lambda: 0.0)
@@ -63,7 +63,7 @@ def test_the_environment_of_the_caller_is_handed_on_without_what_is_gpuqs(tmp_pa
     assert (tmp_path / "0" / "output.log").read_text().strip() == "['GPUQ_PROGRESS'] yes"
 
 
-def test_what_a_killed_campaign_left_is_found_and_ended(child: Child, tmp_path: Path):
+def test_processes_of_a_killed_campaign_are_found_and_ended(child: Child, tmp_path: Path):
     wait_for_steps(child, 1)
     assert end_leftovers(tmp_path / "0") == 1
     assert child.process.wait() == -9

@@ -15,7 +15,7 @@ import pytest
 from gpuq.adapters.lock import take_lock
 from gpuq.adapters.process import with_environment
 from gpuq.lab.measured import read_pairs, read_singles
-from tests.lab.campaign.jobs import as_list, contender, crashing, silent
+from tests.lab.campaign.jobs import as_list, contending, crashing, silent
 from tests.support import forked
 
 QUICK = [
@@ -34,7 +34,7 @@ class Campaign:
         self.out, self.list = folder / "out", folder / "list.toml"
         self.environ = {**os.environ, "GPUQ_HOME": str(folder / "home")}
         self.list.write_text(
-            as_list(contender(folder / "beats"), crashing(), contender(folder / "beats", model="other"))
+            as_list(contending(folder / "beats"), crashing(), contending(folder / "beats", model="other"))
         )
 
     def command(self, *words: str) -> list[str]:
@@ -122,8 +122,8 @@ def test_a_killed_campaign_goes_on_where_it_stopped_and_ends_what_was_left_runni
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_asked_to_stop_it_ends_what_runs_and_keeps_what_is_measured(campaign: Campaign, number: int):
-    campaign.list.write_text(as_list(contender(campaign.out.parent / "beats"), silent()))
+def test_sigterm_ends_the_processes_and_keeps_earlier_runs(campaign: Campaign, number: int):
+    campaign.list.write_text(as_list(contending(campaign.out.parent / "beats"), silent()))
     stopped = campaign.start()
     while len(campaign.runs()) < 1 or not campaign.left_over():
         assert stopped.poll() is None, stopped.stderr.read()
@@ -137,11 +137,11 @@ def test_asked_to_stop_it_ends_what_runs_and_keeps_what_is_measured(campaign: Ca
     assert len(read_singles(campaign.out / "singles.csv")) == 1
 
 
-def test_when_its_time_is_over_it_stops_cleanly_and_says_how_to_go_on(campaign: Campaign):
+def test_after_its_time_it_stops_and_prints_the_command_to_go_on(campaign: Campaign):
     beats = campaign.out.parent / "beats"
-    campaign.list.write_text(as_list(contender(beats)))
+    campaign.list.write_text(as_list(contending(beats)))
     campaign.run("--pairs=0")
-    campaign.list.write_text(as_list(contender(beats), silent()))
+    campaign.list.write_text(as_list(contending(beats), silent()))
     done = campaign.run("--pairs=0", "--for=3s")
     assert done.returncode == 0, done.stderr
     assert campaign.runs() == ["contender 1"]
@@ -175,7 +175,7 @@ def test_two_campaigns_do_not_share_a_folder(campaign: Campaign):
         (["--cores=1000"], 2, "--cores 1000"),
     ],
 )
-def test_what_cannot_be_is_said_with_its_fix(campaign: Campaign, words: list[str], code: int, said: str):
+def test_impossible_options_are_refused_with_a_fix(campaign: Campaign, words: list[str], code: int, said: str):
     done = campaign.run(*words)
     assert done.returncode == code
     assert said in done.stderr
@@ -198,7 +198,7 @@ def test_the_verb_becomes_the_campaign(campaign: Campaign):
 @pytest.mark.parametrize(
     "words", [["--pairs=few"], ["--tight=0"], ["--for=soon"], ["--repeats=0"], ["--host=http://x"]]
 )
-def test_the_verb_says_at_once_what_makes_no_sense(campaign: Campaign, words: list[str]):
+def test_verb_refuses_invalid_options_before_starting(campaign: Campaign, words: list[str]):
     done = gpuq(campaign, str(campaign.list), *words)
     assert done.returncode == 2
     assert not campaign.out.exists()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpuq.lab.campaign.files import equal_work_saving, write_tables
 from gpuq.lab.campaign.ledger import DISTURBED, FAILED, OUT_OF_MEMORY
-from gpuq.lab.campaign.made import session
+from gpuq.lab.campaign.session import session
 from gpuq.lab.characterize.packing import costs
 from gpuq.lab.characterize.source import read_folder
 from gpuq.lab.measured import read_pairs, read_singles
@@ -74,7 +74,7 @@ def test_two_equal_jobs_save_by_the_time_until_the_second_ends(one: float, other
     assert equal_work_saving(2, 2) == 0
 
 
-def test_how_it_was_made_is_beside_them(folder: Path):
+def test_session_is_written_beside_the_tables(folder: Path):
     (made,) = json.loads((folder / "made.json").read_text())
     assert made["arguments"] == ["list.toml", "--out", "here"]
     assert made["at"].startswith("2001-")

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from gpuq.errors import BadInput, Failure
 from gpuq.lab.campaign.ledger import Ledger
-from gpuq.lab.campaign.made import session
+from gpuq.lab.campaign.session import session
 from tests.lab.campaign.jobs import a_job, a_run
 from tests.support.nouns import a_device
 
@@ -28,7 +28,7 @@ def test_runs_and_sessions_come_back_in_their_order(tmp_path: Path):
     again.close()
 
 
-def test_what_a_job_said_of_itself_comes_back(tmp_path: Path):
+def test_summary_of_a_job_is_read_back(tmp_path: Path):
     ledger = Ledger(tmp_path / "runs.jsonl")
     run = a_run(a_job())
     ledger.add(replace(run, parts=(replace(run.parts[0], summary={"steps": 3, "asked": {"lr": 0.1}}),)))
@@ -79,7 +79,7 @@ def test_half_a_line_of_a_killed_campaign_is_cut_off_and_the_next_is_whole(tmp_p
     assert [run.parts[0].job for run in Ledger(ledger.path).runs] == ["net 8", "net 32"]
 
 
-def test_a_file_of_somebody_else_is_left_as_it_is(tmp_path: Path):
+def test_file_of_another_program_is_not_changed(tmp_path: Path):
     path = tmp_path / "runs.jsonl"
     path.write_text('{"epoch": 1}\n')
     with pytest.raises(BadInput, match="line 1"):
@@ -87,7 +87,7 @@ def test_a_file_of_somebody_else_is_left_as_it_is(tmp_path: Path):
     assert path.read_text() == '{"epoch": 1}\n'
 
 
-def test_a_folder_that_cannot_be_written_to_is_said(tmp_path: Path):
+def test_unwritable_folder_is_an_error_with_a_fix(tmp_path: Path):
     (tmp_path / "file").touch()
     with pytest.raises(Failure, match="cannot be written"):
         Ledger(tmp_path / "file" / "runs.jsonl")

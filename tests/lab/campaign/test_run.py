@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from gpuq.adapters.devices import Placement, Resident, Snapshot, Usage
+from gpuq.adapters.devices import Placement, ResidentProcess, ResidentUsage, Snapshot
 from gpuq.adapters.process import with_environment
 from gpuq.core.state.device import Reading
+from gpuq.lab.campaign.device import MeasuringDevice
 from gpuq.lab.campaign.ledger import DISTURBED, FAILED, MEASURED, OUT_OF_MEMORY
-from gpuq.lab.campaign.place import Place
+from gpuq.lab.campaign.monitor import RunMonitor
 from gpuq.lab.campaign.run import Bench
 from gpuq.lab.campaign.timing import Timing
-from gpuq.lab.campaign.watch import Watch
-from tests.lab.campaign.jobs import contender, crashing, hungry, short, silent
+from tests.lab.campaign.jobs import contending, crashing, hungry, short, silent
 from tests.support.nouns import a_device
 
 DEVICE = a_device("box/cpu0", type="cpu-1")
@@ -32,14 +32,14 @@ class Twin:
 
     def __init__(self) -> None:
         self.foreign = 0.0
-        self.residents: list[Resident] = []
+        self.residents: list[ResidentProcess] = []
 
     def devices(self):
         return (DEVICE,)
 
-    def read(self, now: float, residents: Sequence[Resident]) -> Snapshot:
+    def read(self, now: float, residents: Sequence[ResidentProcess]) -> Snapshot:
         self.residents = list(residents)
-        usage = {one.attempt: Usage(2**20, 37.0) for one in residents}
+        usage = {one.attempt: ResidentUsage(2**20, 37.0) for one in residents}
         return Snapshot({DEVICE.id: Reading(now, 2**21, 50.0, 0, self.foreign)}, usage)
 
     def placement(self, devices) -> Placement:
@@ -64,8 +64,8 @@ def bench(tmp_path: Path, twin: Twin):
 
 
 def a_bench(folder: Path, twin: Twin, timing: Timing = QUICK, check=lambda: None) -> Bench:
-    place = Place(DEVICE, twin.placement((DEVICE.id,)))
-    return Bench(Watch(twin, place, folder / "work", os.environ, timing, check))
+    target = MeasuringDevice(DEVICE, twin.placement((DEVICE.id,)))
+    return Bench(RunMonitor(twin, target, folder / "work", os.environ, timing, check))
 
 
 def left_in(folder: Path) -> list[object]:
@@ -77,7 +77,7 @@ def left_in(folder: Path) -> list[object]:
 
 
 def test_a_job_alone_is_known_by_its_rate_and_its_peaks(bench: Bench, twin: Twin, tmp_path: Path):
-    run = bench.alone(contender(tmp_path / "beats"), None)
+    run = bench.alone(contending(tmp_path / "beats"), None)
     (part,) = run.parts
     assert (run.outcome, run.reason) == (MEASURED, None)
     assert part.alone_rate is not None
@@ -92,7 +92,7 @@ def test_a_job_alone_is_known_by_its_rate_and_its_peaks(bench: Bench, twin: Twin
 @pytest.mark.quiet
 def test_two_that_slow_each_other_are_measured_against_their_own_rates_alone(bench: Bench, tmp_path: Path):
     """Each takes twice as long beside the other. The first is alone while the second is paused: nobody else was measured."""
-    one, other = contender(tmp_path / "beats"), contender(tmp_path / "beats", 0.006, "other")
+    one, other = contending(tmp_path / "beats"), contending(tmp_path / "beats", 0.006, "other")
     run = bench.pair(one, other, "time-slicing")
     assert (run.outcome, run.sharing, run.values) == (MEASURED, "time-slicing", 2)
     for part in run.parts:
@@ -103,7 +103,7 @@ def test_two_that_slow_each_other_are_measured_against_their_own_rates_alone(ben
 
 @pytest.mark.quiet
 def test_two_that_do_not_meet_are_not_slowed(bench: Bench, tmp_path: Path):
-    run = bench.pair(contender(tmp_path / "here"), contender(tmp_path / "there"), None)
+    run = bench.pair(contending(tmp_path / "here"), contending(tmp_path / "there"), None)
     assert [part.slowdown for part in run.parts] == [pytest.approx(1, rel=0.25)] * 2
 
 
@@ -111,7 +111,7 @@ def test_each_process_is_another_resident_to_the_backend(bench: Bench, twin: Twi
     """Else the processor time of the one would be taken from that of the other."""
     seen = []
     for _ in range(2):
-        bench.alone(contender(tmp_path / "beats"), None)
+        bench.alone(contending(tmp_path / "beats"), None)
         seen.append(twin.residents[0].attempt)
     assert seen[0] != seen[1]
 
@@ -123,14 +123,14 @@ def test_a_crash_is_noted_with_its_reason(bench: Bench):
     assert run.parts[0].exit_code == 1
 
 
-def test_out_of_memory_is_told_from_a_crash_and_ends_its_partner(bench: Bench, tmp_path: Path):
-    run = bench.pair(contender(tmp_path / "beats"), hungry(), None)
+def test_out_of_memory_is_distinguished_from_a_crash_and_ends_the_pair(bench: Bench, tmp_path: Path):
+    run = bench.pair(contending(tmp_path / "beats"), hungry(), None)
     assert run.outcome == OUT_OF_MEMORY
     assert "hungry 1" in run.reason
     assert "9 TiB" in run.reason
 
 
-def test_a_workload_that_ends_by_itself_is_told_to_go_on(bench: Bench):
+def test_workload_that_ends_by_itself_fails_with_a_hint(bench: Bench):
     run = bench.alone(short(), None)
     assert run.outcome == FAILED
     assert "train on" in run.reason
@@ -149,20 +149,20 @@ def test_a_program_that_is_not_there_is_noted(bench: Bench, tmp_path: Path):
     assert "/no/such/program" in run.reason
 
 
-def test_what_others_use_makes_a_run_disturbed(bench: Bench, twin: Twin, tmp_path: Path):
+def test_foreign_load_makes_a_run_disturbed(bench: Bench, twin: Twin, tmp_path: Path):
     twin.foreign = 55.0
-    run = bench.alone(contender(tmp_path / "beats"), None)
+    run = bench.alone(contending(tmp_path / "beats"), None)
     assert (run.outcome, run.foreign_utilization_pct) == (DISTURBED, 55.0)
 
 
 def test_a_rate_that_is_never_tight_is_noted_as_such_when_its_time_is_over(tmp_path: Path, twin: Twin):
     hurried = replace(QUICK, tight=1e-9, most_s=0.6)
-    run = a_bench(tmp_path, twin, hurried).alone(contender(tmp_path / "beats"), None)
+    run = a_bench(tmp_path, twin, hurried).alone(contending(tmp_path / "beats"), None)
     assert (run.outcome, run.steady) == (MEASURED, False)
     assert run.parts[0].alone_rate is not None
 
 
-def test_a_stop_in_the_middle_passes_through_and_leaves_nothing(tmp_path: Path, twin: Twin):
+def test_exception_of_check_passes_through_and_leaves_no_process(tmp_path: Path, twin: Twin):
     class Stopped(Exception):
         pass
 
@@ -171,5 +171,5 @@ def test_a_stop_in_the_middle_passes_through_and_leaves_nothing(tmp_path: Path, 
             raise Stopped
 
     with pytest.raises(Stopped):
-        a_bench(tmp_path, twin, check=check).pair(contender(tmp_path / "beats"), silent(), None)
+        a_bench(tmp_path, twin, check=check).pair(contending(tmp_path / "beats"), silent(), None)
     assert not left_in(tmp_path)

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from gpuq.lab.characterize.table import Column, Row, Table, Together
+from gpuq.lab.characterize.table import FeatureColumn, FeatureTable, MeasuredPair, MeasuredRow
 
 BATCHES = (2, 32, 128, 256, 1024)
-FEATURES = (Column("batch", before=True), Column("power"), Column("boots", shut_out="counts since boot"))
+FEATURES = (
+    FeatureColumn("batch", before=True),
+    FeatureColumn("power"),
+    FeatureColumn("boots", shut_out="counts since boot"),
+)
 
 
-def table(rows: Sequence[Row], features: Sequence[Column] = FEATURES) -> Table:
-    columns = (Column("util", most=100.0), Column("memory"), *features)
-    return Table("Test GPU", columns, tuple(rows), "util", "memory", "batch")
+def table(rows: Sequence[MeasuredRow], features: Sequence[FeatureColumn] = FEATURES) -> FeatureTable:
+    columns = (FeatureColumn("util", most=100.0), FeatureColumn("memory"), *features)
+    return FeatureTable("Test GPU", columns, tuple(rows), "util", "memory", "batch")
 
 
-def row(series: str, batch: float | None, **values: float | None) -> Row:
-    return Row(f"{series} {batch}", series, batch, {"batch": batch, **values})
+def row(series: str, batch: float | None, **values: float | None) -> MeasuredRow:
+    return MeasuredRow(f"{series} {batch}", series, batch, {"batch": batch, **values})
 
 
-def site(series: int = 4, batches: Sequence[int] = BATCHES) -> Table:
+def site(series: int = 4, batches: Sequence[int] = BATCHES) -> FeatureTable:
     """Jobs that use more of everything with each doubling, the later series more than the earlier ones."""
     return table(
         [
@@ -37,9 +41,9 @@ def site(series: int = 4, batches: Sequence[int] = BATCHES) -> Table:
     )
 
 
-def pair(a: str = "x 1", b: str = "y 1", **changes: object) -> Together:
+def pair(a: str = "x 1", b: str = "y 1", **changes: object) -> MeasuredPair:
     values: dict[str, object] = {
         "device_type": "Test GPU", "sharing": None, "job_a": a, "job_b": b, "place_a": ("x", 1.0), "place_b": ("y", 1.0),
         "slowdown_a": 1.2, "slowdown_b": 1.5,
     }  # fmt: skip
-    return Together(**{**values, **changes})  # type: ignore[arg-type]
+    return MeasuredPair(**{**values, **changes})  # type: ignore[arg-type]

@@ -99,21 +99,13 @@ def test_nothing_to_describe_is_exit_code_2_with_its_fix(tmp_path: Path):
         (("--surprise",), "unrecognized"),
     ],
 )
-def test_what_makes_no_sense_is_refused_by_the_client(tmp_path: Path, words: tuple[str, ...], sentence: str):
+def test_invalid_options_are_refused_by_the_command(tmp_path: Path, words: tuple[str, ...], sentence: str):
     done = gpuq(tmp_path, *words)
     assert done.returncode == 2
     assert sentence in done.stderr
 
 
-def test_a_missing_library_is_told_with_the_command_that_brings_it(
-    monkeypatch: pytest.MonkeyPatch, capsys, tables: Path
-):
-    monkeypatch.setattr(command, "find_spec", lambda name: None if name == "scipy" else name)
-    assert command.main(["--data", str(tables)]) == 1
-    assert capsys.readouterr().err == "gpuq: scipy is not installed.\n  Run `pip install 'gpuq-daemon[train]'`.\n"
-
-
-def test_what_nobody_foresaw_is_a_sentence_too(monkeypatch: pytest.MonkeyPatch, capsys, tables: Path):
+def test_unexpected_error_is_a_sentence(monkeypatch: pytest.MonkeyPatch, capsys, tables: Path):
     def fail(data: object) -> None:
         raise ZeroDivisionError("so it is")
 

@@ -6,11 +6,11 @@ import pytest
 
 from gpuq.lab.characterize.groups import cluster
 from gpuq.lab.characterize.synthetic import SyntheticRow
-from gpuq.lab.characterize.table import Table
+from gpuq.lab.characterize.table import FeatureTable
 from tests.lab.characterize.tables import row, table
 
 
-def heaps() -> Table:
+def heaps() -> FeatureTable:
     levels = {"busy": (90.0, 9000.0), "idle": (5.0, 500.0), "middle": (50.0, 5000.0)}
     return table(
         [

@@ -9,12 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuq.lab.characterize.relevance import rank
-from gpuq.lab.characterize.table import Column
+from gpuq.lab.characterize.table import FeatureColumn
 from tests.lab.characterize.tables import row, site, table
 
 
 def five(**columns: list[float | None]):
-    features = [Column("batch", before=True), *(Column(name) for name in columns if name not in ("util", "memory"))]
+    features = [
+        FeatureColumn("batch", before=True),
+        *(FeatureColumn(name) for name in columns if name not in ("util", "memory")),
+    ]
     return table(
         [row("net", 2.0**i, **{name: values[i] for name, values in columns.items()}) for i in range(5)], features
     )
@@ -53,7 +56,7 @@ def test_no_leak_is_chosen_whatever_the_values(values: list[float]):
 
 
 def test_what_says_the_same_again_is_ranked_but_not_chosen():
-    features = [Column("power"), Column("twice"), Column("batch", before=True)]
+    features = [FeatureColumn("power"), FeatureColumn("twice"), FeatureColumn("batch", before=True)]
     rows = [
         row("net", float(i % 7 + 1), util=float(i), power=i + 3.0 * (i % 3), twice=2 * (i + 3.0 * (i % 3)) + 1.0)
         for i in range(30)

@@ -11,9 +11,9 @@ import pytest
 from gpuq.lab.characterize import characterize
 from gpuq.lab.characterize.page import page
 from gpuq.lab.characterize.plots import Plot, plots
-from gpuq.lab.characterize.report import Report, to_json
+from gpuq.lab.characterize.report import CharacterizationReport, to_json
 from gpuq.lab.characterize.source import read_folder
-from gpuq.lab.characterize.table import Data, Table
+from gpuq.lab.characterize.table import Data, FeatureTable
 from gpuq.lab.characterize.text import text
 from gpuq.lab.public import alnair
 from gpuq.lab.public import folder as public_folder
@@ -24,18 +24,18 @@ NASTY = '<script>alert("$x$")</script>\x1b[31m'
 
 
 @pytest.fixture(scope="module")
-def whole() -> Report:
+def whole() -> CharacterizationReport:
     between = pair("net0 8", f"{NASTY} 8", place_a=("net0", 8.0), place_b=("net3", 256.0))
     beyond = pair("net1 4096", "net2 2", place_a=("net1", 4096.0), place_b=("net2", 2.0))
     return characterize(Data(NASTY, (site(),), (between, beyond), ("A note & more.",)))
 
 
 @pytest.fixture(scope="module")
-def drawn(whole: Report) -> list[Plot]:
+def drawn(whole: CharacterizationReport) -> list[Plot]:
     return plots(whole)
 
 
-def test_each_step_leads_to_the_next(whole: Report):
+def test_each_step_leads_to_the_next(whole: CharacterizationReport):
     (found,) = whole.tables
     assert found.attributes[:2] == ("util", "memory")
     assert "boots" not in found.attributes
@@ -44,7 +44,7 @@ def test_each_step_leads_to_the_next(whole: Report):
     assert sum(len(group.members) for group in found.clusters.groups) == 20 + 16
 
 
-def test_pairs_find_their_cluster_between_collected_batch_sizes_and_none_beyond(whole: Report):
+def test_pairs_find_their_cluster_between_collected_batch_sizes_and_none_beyond(whole: CharacterizationReport):
     between, beyond = whole.packing[0].pairs
     assert None not in between.clusters
     assert beyond.clusters[0] is None
@@ -61,7 +61,7 @@ def test_pairs_of_another_type_of_device_are_placed_only_where_there_is_no_choic
     other = pair(device_type="Other GPU", place_a=("net0", 32.0), place_b=("net3", 32.0))
     one = characterize(Data("here", (site(),), (other,)))
     assert one.packing[0].clusters_from == "Test GPU"
-    second = Table("Third GPU", site().columns, site().rows, "util", "memory", "batch")
+    second = FeatureTable("Third GPU", site().columns, site().rows, "util", "memory", "batch")
     assert characterize(Data("here", (site(), second), (other,))).packing[0].clusters_from is None
 
 
@@ -83,7 +83,7 @@ def test_few_rows_break_nothing(rows: list):
     assert page(found, plots(found)).startswith("<!doctype html>")
 
 
-def test_the_same_data_give_the_same_bytes(whole: Report, drawn: list[Plot]):
+def test_the_same_data_give_the_same_bytes(whole: CharacterizationReport, drawn: list[Plot]):
     data = Data("here", (site(),), (pair(),))
     assert to_json(characterize(data)) == to_json(characterize(data))
     assert [plot.png for plot in plots(whole)] == [plot.png for plot in drawn]
@@ -113,7 +113,7 @@ class Strict(HTMLParser):
         assert self.open.pop() == tag
 
 
-def test_the_page_stands_alone_and_escapes_what_users_wrote(whole: Report, drawn: list[Plot]):
+def test_the_page_stands_alone_and_escapes_what_users_wrote(whole: CharacterizationReport, drawn: list[Plot]):
     written = page(whole, drawn)
     parser = Strict()
     parser.feed(written)
@@ -129,20 +129,20 @@ def test_the_page_stands_alone_and_escapes_what_users_wrote(whole: Report, drawn
     assert "\x1b" not in written
 
 
-def test_the_text_moves_no_cursor(whole: Report):
+def test_the_text_moves_no_cursor(whole: CharacterizationReport):
     assert "\x1b" not in text(whole)
     assert "Clusters: " in text(whole)
 
 
 @pytest.fixture(scope="module")
-def seed() -> Report:
+def seed() -> CharacterizationReport:
     found = public_folder()
     if found is None or alnair.workloads(found) is None:
         pytest.skip("needs the measured public data: set GPUQ_DATA to its folder")
     return characterize(read_folder(found))
 
 
-def test_the_seeds_data_give_the_seeds_count_of_clusters(seed: Report):
+def test_the_seeds_data_give_the_seeds_count_of_clusters(seed: CharacterizationReport):
     (found,) = seed.tables
     assert (found.rows, found.series) == (49, 15)
     assert found.clusters is not None
@@ -152,13 +152,13 @@ def test_the_seeds_data_give_the_seeds_count_of_clusters(seed: Report):
     }
 
 
-def test_no_counter_since_boot_is_chosen_from_the_seeds_data(seed: Report):
+def test_no_counter_since_boot_is_chosen_from_the_seeds_data(seed: CharacterizationReport):
     chosen = {name for ranking in seed.tables[0].rankings for name in ranking.chosen}
     assert {"MaGTSAMP", "MaGPUPR"} <= chosen
     assert not [name for name in chosen if name.startswith(("CS_", "SCT_", "DU_", "NIO"))]
 
 
-def test_held_back_rows_prefer_other_ways_than_the_round_trip_does(seed: Report):
+def test_held_back_rows_prefer_other_ways_than_the_round_trip_does(seed: CharacterizationReport):
     for target in ("MGUP", "MGMAP"):
         every = [one for one in seed.tables[0].interpolation if one.column == target]
         used, returned = (next(one for one in every if getattr(one, mark)) for mark in ("used", "best_round_trip"))
@@ -168,7 +168,7 @@ def test_held_back_rows_prefer_other_ways_than_the_round_trip_does(seed: Report)
         assert used.held_back.rmse < returned.held_back.rmse
 
 
-def test_the_two_inconsistent_pairs_of_the_seed_are_found(seed: Report):
+def test_the_two_inconsistent_pairs_of_the_seed_are_found(seed: CharacterizationReport):
     (packing,) = seed.packing
     assert len(packing.pairs) == 34
     assert {(one.job_a, one.job_b) for one in packing.pairs if one.against} == {

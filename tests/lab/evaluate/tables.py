@@ -5,14 +5,14 @@ from __future__ import annotations
 import random
 from itertools import combinations_with_replacement
 
-from gpuq.lab.measured import Pair, Single
+from gpuq.lab.measured import PairMeasurement, SingleMeasurement
 
 MODELS = {"ResNet50": 60.0, "VGG16": 80.0, "LSTM": 30.0, "BERT": 50.0, "DCGAN": 15.0, "GPT2": 70.0}
 
 
-def singles(device_type: str = "V100", batches: tuple[int, ...] = (16, 64)) -> list[Single]:
+def singles(device_type: str = "V100", batches: tuple[int, ...] = (16, 64)) -> list[SingleMeasurement]:
     return [
-        Single(
+        SingleMeasurement(
             device_type,
             f"{model}:{batch}",
             model,
@@ -26,14 +26,16 @@ def singles(device_type: str = "V100", batches: tuple[int, ...] = (16, 64)) -> l
     ]
 
 
-def pairs(alone: list[Single], sharing: str | None = "mps", seed: int = 0, noise: float = 0.03) -> list[Pair]:
+def pairs(
+    alone: list[SingleMeasurement], sharing: str | None = "mps", seed: int = 0, noise: float = 0.03
+) -> list[PairMeasurement]:
     draw = random.Random(seed)
 
-    def slowdown(a: Single, b: Single) -> float:
+    def slowdown(a: SingleMeasurement, b: SingleMeasurement) -> float:
         load = (a.utilization_pct or 0) + (b.utilization_pct or 0)
         return max(1.0, load / 100) * 1.05 * draw.lognormvariate(0, noise)
 
     return [
-        Pair(a.device_type, sharing, a.job, b.job, slowdown(a, b), slowdown(b, a))
+        PairMeasurement(a.device_type, sharing, a.job, b.job, slowdown(a, b), slowdown(b, a))
         for a, b in combinations_with_replacement(alone, 2)
     ]

@@ -10,13 +10,15 @@ import pytest
 
 from gpuq.lab.evaluate import baselines
 from gpuq.lab.evaluate.answers import Directed
-from gpuq.lab.measured import Single
+from gpuq.lab.measured import SingleMeasurement
 
 DEVICE = "Test GPU"
 
 
-def single(job: str, model: str | None = None, batch: float | None = None, utilization: float | None = None) -> Single:
-    return Single(DEVICE, job, model or job, batch_size=batch, utilization_pct=utilization)
+def single(
+    job: str, model: str | None = None, batch: float | None = None, utilization: float | None = None
+) -> SingleMeasurement:
+    return SingleMeasurement(DEVICE, job, model or job, batch_size=batch, utilization_pct=utilization)
 
 
 def square(slowdown: dict[tuple[str, str], float], utilization: dict[str, float] | None = None) -> list[Directed]:
@@ -24,7 +26,7 @@ def square(slowdown: dict[tuple[str, str], float], utilization: dict[str, float]
     return [Directed(alone[a], alone[b], value) for (a, b), value in slowdown.items()]
 
 
-def asked(*names: str, utilization: Sequence[float | None] = ()) -> list[tuple[Single, Single]]:
+def asked(*names: str, utilization: Sequence[float | None] = ()) -> list[tuple[SingleMeasurement, SingleMeasurement]]:
     values = [*utilization, None, None][:2]
     return [(single(names[0], utilization=values[0]), single(names[1], utilization=values[1]))]
 
@@ -39,7 +41,7 @@ def test_the_rule_admits_up_to_a_hundred_percent_and_orders_by_the_sum() -> None
     assert np.isnan(answer.point[2])
 
 
-def test_the_constant_is_the_median_and_its_bound_covers_what_was_seen() -> None:
+def test_constant_is_the_median_and_its_bound_covers_the_training_rows() -> None:
     rows = square({("a", "b"): 1.0, ("b", "a"): 1.2, ("a", "c"): 2.0})
     answer = baselines.constant(rows)(asked("x", "y"))
     assert answer.point[0] == pytest.approx(1.2)
@@ -76,7 +78,7 @@ def test_the_forest_learns_from_profiles_alone() -> None:
     assert heavy > 1.4
 
 
-def test_the_forest_says_nothing_where_nothing_was_measured_alone() -> None:
+def test_forest_has_no_answer_without_measurements_alone() -> None:
     rows = square({("a", "b"): 1.5, ("b", "a"): 1.2, ("a", "c"): 1.1})
     assert np.isnan(baselines.forest(rows)(asked("a", "b")).point).all()
 
@@ -113,12 +115,12 @@ def test_another_model_gets_its_family_and_a_lone_row_its_value() -> None:
     assert answer([single("q", "resnet50", 8), single("r", "lstm", 64)]).point == pytest.approx([20, 90])
 
 
-def test_a_line_that_falls_below_nothing_ends_at_nothing() -> None:
+def test_extrapolated_line_is_clipped_at_zero() -> None:
     answer = baselines.same_model([single("a", "m", 2), single("b", "m", 4)], np.array([5.0, 50.0]))
     assert answer([single("q", "m", 1)]).point == pytest.approx([0])
 
 
 @pytest.mark.parametrize("method", list(baselines.SINGLE_BASELINES.values()))
-def test_with_nothing_measured_nothing_is_said(method: object) -> None:
+def test_baselines_without_rows_have_no_answer(method: object) -> None:
     answer = method([], np.array([]))([single("a")])  # type: ignore[operator]
     assert answer.point == pytest.approx([nan], nan_ok=True)

@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuq.errors import BadInput
+from gpuq.lab.evaluate.clean import CleanTables, clean, work
 from gpuq.lab.evaluate.holdout import MOST_FOLDS, by_model, by_pair, by_time, few_of_a_job, few_pairs, hold_out
-from gpuq.lab.evaluate.tidy import Table, tidy, work
-from gpuq.lab.measured import Pair, Single
+from gpuq.lab.measured import PairMeasurement, SingleMeasurement
 from tests.lab.evaluate import tables
 
 names = st.sampled_from([f"job{i}" for i in range(6)])
 slowdowns = st.one_of(st.none(), st.floats(0.9, 4))
 pair_rows = st.builds(
-    Pair,
+    PairMeasurement,
     st.sampled_from(["V100", "K80"]),
     st.sampled_from(["mps", None]),
     names,
@@ -26,18 +26,20 @@ pair_rows = st.builds(
     slowdowns,
     st.floats(1, 5),
 )
-single_rows = st.builds(Single, st.sampled_from(["V100", "K80"]), names, st.sampled_from(["m", "n", "o", ""]))
-drawn = st.builds(tidy, st.lists(single_rows, max_size=12), st.lists(pair_rows, max_size=25))
+single_rows = st.builds(
+    SingleMeasurement, st.sampled_from(["V100", "K80"]), names, st.sampled_from(["m", "n", "o", ""])
+)
+drawn = st.builds(clean, st.lists(single_rows, max_size=12), st.lists(pair_rows, max_size=25))
 
 
-def whole() -> Table:
+def whole() -> CleanTables:
     alone = tables.singles()
-    return tidy(alone, tables.pairs(alone))
+    return clean(alone, tables.pairs(alone))
 
 
 @settings(max_examples=60)
 @given(drawn)
-def test_a_model_held_out_is_nowhere_in_what_is_known(table: Table) -> None:
+def test_held_out_model_is_in_no_training_row(table: CleanTables) -> None:
     models = [{model for pair in split.asked for model in pair.models} for split in by_model(table).pairs]
     for split, asked in zip(by_model(table).pairs, models, strict=True):
         held = asked - {model for pair in split.known for model in pair.models}
@@ -49,7 +51,7 @@ def test_a_model_held_out_is_nowhere_in_what_is_known(table: Table) -> None:
 
 @settings(max_examples=60)
 @given(drawn)
-def test_by_pair_each_row_is_asked_once_and_its_repeats_with_it(table: Table) -> None:
+def test_by_pair_each_row_is_asked_once_and_its_repeats_with_it(table: CleanTables) -> None:
     held = by_pair(table)
     assert sorted(map(repr, (pair for split in held.pairs for pair in split.asked))) == sorted(map(repr, table.pairs))
     for split in held.pairs:
@@ -60,19 +62,21 @@ def test_by_pair_each_row_is_asked_once_and_its_repeats_with_it(table: Table) ->
 
 @settings(max_examples=60)
 @given(drawn)
-def test_few_known_pairs_are_never_among_those_asked(table: Table) -> None:
+def test_few_known_pairs_are_never_among_those_asked(table: CleanTables) -> None:
     for held in (few_pairs(table), few_of_a_job(table)):
         for split in held.pairs:
             assert {pair.key for pair in split.known}.isdisjoint(pair.key for pair in split.asked)
 
 
 def test_a_pair_of_two_models_is_asked_with_either_held_out() -> None:
-    table = tidy([], [Pair("V100", None, "a", "b", 1.1, 1.1), Pair("V100", None, "a", "a", 1.1, 1.1)])
+    table = clean(
+        [], [PairMeasurement("V100", None, "a", "b", 1.1, 1.1), PairMeasurement("V100", None, "a", "a", 1.1, 1.1)]
+    )
     assert sum(len(split.asked) for split in by_model(table).pairs) == 3
 
 
-def test_many_models_are_held_out_in_groups_and_it_is_said() -> None:
-    table = tidy([Single("V100", f"job-{i}x", f"m{i}x") for i in range(100)], [])
+def test_many_models_are_held_out_in_groups_with_a_note() -> None:
+    table = clean([SingleMeasurement("V100", f"job-{i}x", f"m{i}x") for i in range(100)], [])
     held = by_model(table)
     assert len(held.singles) == MOST_FOLDS
     assert "in 24 groups" in held.how
@@ -81,7 +85,7 @@ def test_many_models_are_held_out_in_groups_and_it_is_said() -> None:
 def test_time_is_cut_once_in_the_middle() -> None:
     alone = [replace(single, measured_at=100.0 + place) for place, single in enumerate(tables.singles())]
     together = [replace(pair, measured_at=200.0 + place // 2) for place, pair in enumerate(tables.pairs(alone))]
-    held = by_time(tidy(alone, together))
+    held = by_time(clean(alone, together))
     for (split,) in (held.pairs, held.singles):
         assert max(row.measured_at or 0 for row in split.known) < min(row.measured_at or 0 for row in split.asked)
         assert abs(len(split.known) - len(split.asked)) <= 2
@@ -93,10 +97,10 @@ def test_time_without_times_is_a_sentence() -> None:
 
 
 def test_time_needs_more_than_one_moment_and_leaves_out_rows_without_one() -> None:
-    rows = [Pair("V100", None, "a", "b", 1.1, 1.1, at) for at in (7.0, 7.0, None)]
+    rows = [PairMeasurement("V100", None, "a", "b", 1.1, 1.1, at) for at in (7.0, 7.0, None)]
     with pytest.raises(BadInput, match="all pairs have one measured_at"):
-        by_time(tidy([], rows))
-    held = by_time(tidy([], [*rows, Pair("V100", None, "a", "b", 1.1, 1.1, 9.0)]))
+        by_time(clean([], rows))
+    held = by_time(clean([], [*rows, PairMeasurement("V100", None, "a", "b", 1.1, 1.1, 9.0)]))
     assert [(len(split.known), len(split.asked)) for split in held.pairs] == [(2, 1)]
 
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from gpuq.lab.evaluate.answers import AnswerPairs, AnswerSingles, Directed, Expected, Slowdowns, unknown
+from gpuq.lab.evaluate.clean import clean
 from gpuq.lab.evaluate.figures import Numbers
 from gpuq.lab.evaluate.holdout import by_model, by_pair
 from gpuq.lab.evaluate.judge import Method, judge_pairs, judge_singles, peak_figures, slowdown_figures
-from gpuq.lab.evaluate.tidy import tidy
-from gpuq.lab.measured import Pair, Single
+from gpuq.lab.measured import PairMeasurement, SingleMeasurement
 from tests.lab.evaluate import tables
 
 
@@ -35,7 +35,7 @@ def test_peak_figures_know_that_a_device_has_a_hundred_percent() -> None:
     assert (memory.error, memory.coverage_pct, memory.far_below_pct) == (35, 50, 50)
 
 
-def test_what_a_method_cannot_answer_it_is_not_judged_on() -> None:
+def test_method_is_not_judged_on_questions_without_an_answer() -> None:
     found = peak_figures(np.array([np.nan, 40]), np.array([np.nan, np.nan]), np.array([100.0, 50]), "memory")
     assert (found.n, found.error, found.coverage_pct) == (1, 20, None)
 
@@ -44,18 +44,18 @@ class Spy:
     """Remembers what it was shown, and foretells nothing."""
 
     def __init__(self) -> None:
-        self.shown: list[tuple[Sequence[Directed], Sequence[tuple[Single, Single]]]] = []
-        self.asked: list[Single] = []
+        self.shown: list[tuple[Sequence[Directed], Sequence[tuple[SingleMeasurement, SingleMeasurement]]]] = []
+        self.asked: list[SingleMeasurement] = []
 
     def pairs(self, known: Sequence[Directed]) -> AnswerPairs:
-        def answer(questions: Sequence[tuple[Single, Single]]) -> Slowdowns:
+        def answer(questions: Sequence[tuple[SingleMeasurement, SingleMeasurement]]) -> Slowdowns:
             self.shown.append((known, questions))
             return Slowdowns.of(unknown(len(questions)), unknown(len(questions)))
 
         return answer
 
-    def peaks(self, known: Sequence[Single], measured: Numbers) -> AnswerSingles:
-        def answer(questions: Sequence[Single]) -> Expected:
+    def peaks(self, known: Sequence[SingleMeasurement], measured: Numbers) -> AnswerSingles:
+        def answer(questions: Sequence[SingleMeasurement]) -> Expected:
             self.asked += questions
             return Expected(unknown(len(questions)), unknown(len(questions)))
 
@@ -64,7 +64,7 @@ class Spy:
 
 def test_types_of_devices_and_modes_are_learned_apart() -> None:
     v100, k80 = tables.singles("V100"), tables.singles("K80")
-    table = tidy([*v100, *k80], [*tables.pairs(v100), *tables.pairs(k80), *tables.pairs(k80, None)])
+    table = clean([*v100, *k80], [*tables.pairs(v100), *tables.pairs(k80), *tables.pairs(k80, None)])
     spy = Spy()
     by_group = judge_pairs(by_pair(table).pairs, [Method("spy", pairs=spy.pairs)])
     assert set(by_group) == {None, ("V100", "mps"), ("K80", "mps"), ("K80", None)}
@@ -73,20 +73,20 @@ def test_types_of_devices_and_modes_are_learned_apart() -> None:
         assert devices == {single.device_type for question in questions for single in question}
 
 
-def test_a_job_is_asked_about_with_nothing_that_was_measured_of_it() -> None:
+def test_questions_contain_nothing_that_was_measured() -> None:
     spy = Spy()
-    judge_singles(by_model(tidy(tables.singles(), [])).singles, [Method("spy", utilization=spy.peaks)], "utilization")
+    judge_singles(by_model(clean(tables.singles(), [])).singles, [Method("spy", utilization=spy.peaks)], "utilization")
     assert len(spy.asked) == 12
     for question in spy.asked:
-        assert question == Single("V100", question.job, question.model, question.batch_size)
+        assert question == SingleMeasurement("V100", question.job, question.model, question.batch_size)
 
 
-def test_one_that_knows_the_truth_is_right_and_one_without_an_answer_has_none() -> None:
+def test_perfect_method_has_no_error_and_silent_method_has_no_figures() -> None:
     alone = tables.singles()
-    table = tidy(alone, tables.pairs(alone, noise=0))
+    table = clean(alone, tables.pairs(alone, noise=0))
 
     def truth(known: Sequence[Directed]) -> AnswerPairs:
-        def answer(questions: Sequence[tuple[Single, Single]]) -> Slowdowns:
+        def answer(questions: Sequence[tuple[SingleMeasurement, SingleMeasurement]]) -> Slowdowns:
             sums = np.array([(a.utilization_pct or 0) + (b.utilization_pct or 0) for a, b in questions])
             point = np.maximum(1.0, sums / 100) * 1.05
             return Slowdowns.of(point, point)
@@ -102,8 +102,8 @@ def test_one_that_knows_the_truth_is_right_and_one_without_an_answer_has_none() 
 
 
 def test_nothing_to_judge_is_no_error() -> None:
-    table = tidy([], [])
+    table = clean([], [])
     assert judge_pairs(by_model(table).pairs, [Method("spy", pairs=Spy().pairs)]) == {None: {}}
     assert judge_singles((), [Method("spy", memory=Spy().peaks)], "memory") == {}
-    lonely = tidy([], [Pair("V100", None, "a", "a", 1.2, 1.3)])
+    lonely = clean([], [PairMeasurement("V100", None, "a", "a", 1.2, 1.3)])
     assert judge_pairs(by_model(lonely).pairs, [Method("spy", pairs=Spy().pairs)])[None]["spy"].n == 0

@@ -7,7 +7,7 @@ import pytest
 
 from gpuq.lab.evaluate.answers import Directed
 from gpuq.lab.evaluate.ours import OURS, slowdowns
-from gpuq.lab.measured import Single
+from gpuq.lab.measured import SingleMeasurement
 from tests.lab.evaluate import tables
 
 
@@ -22,7 +22,7 @@ def directed(seed: int = 0) -> list[Directed]:
     ]
 
 
-def test_a_measured_pair_is_foretold_as_it_was_measured() -> None:
+def test_measured_pair_is_predicted_as_measured() -> None:
     rows = directed()
     answer = slowdowns(rows)([(row.job, row.beside) for row in rows])
     measured = np.array([row.slowdown for row in rows])
@@ -31,21 +31,23 @@ def test_a_measured_pair_is_foretold_as_it_was_measured() -> None:
     assert (answer.upper >= answer.point).all()
 
 
-def test_jobs_of_which_nothing_is_known_still_get_an_answer() -> None:
-    answer = slowdowns(directed())([(Single("V100", "new", "new"), Single("V100", "newer", "newer"))])
+def test_unknown_jobs_get_an_answer() -> None:
+    answer = slowdowns(directed())(
+        [(SingleMeasurement("V100", "new", "new"), SingleMeasurement("V100", "newer", "newer"))]
+    )
     assert np.isfinite(answer.point).all()
     assert np.isfinite(answer.upper).all()
 
 
 def test_without_any_pair_there_is_no_answer() -> None:
-    answer = slowdowns([])([(Single("V100", "a", "a"), Single("V100", "b", "b"))])
+    answer = slowdowns([])([(SingleMeasurement("V100", "a", "a"), SingleMeasurement("V100", "b", "b"))])
     assert np.isnan(answer.point).all()
     assert not answer.admits.any()
 
 
 def test_peaks_of_another_batch_size_of_a_known_model() -> None:
     known = tables.singles(batches=(8, 16, 64))
-    question = Single("V100", "VGG16:32", "VGG16", batch_size=32)
+    question = SingleMeasurement("V100", "VGG16:32", "VGG16", batch_size=32)
     assert OURS.utilization is not None
     assert OURS.memory is not None
     utilization = OURS.utilization(known, np.array([single.utilization_pct for single in known]))([question])

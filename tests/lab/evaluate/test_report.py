@@ -17,7 +17,7 @@ from gpuq.lab.evaluate.baselines import (
 )
 from gpuq.lab.evaluate.judge import Method
 from gpuq.lab.evaluate.report import Plain, evaluate, lines, verdict
-from gpuq.lab.measured import Single
+from gpuq.lab.measured import SingleMeasurement
 from tests.lab.evaluate import tables
 
 # A method in our seat that learns at once: what is told of it does not depend on what it is.
@@ -52,7 +52,7 @@ def test_all_pairs_and_singles_are_judged(told: Plain) -> None:
     assert told["baselines"]["rule"]["memory"]["n"] == 0
 
 
-def test_the_table_names_everything_and_fits_the_figures(told: Plain) -> None:
+def test_table_has_every_method_and_figure(told: Plain) -> None:
     text = "\n".join(lines(told))
     for part in ("gpuq", "rule", "forest", "peak memory", "peak utilisation", "AUC", told["verdict"]):
         assert part in text
@@ -75,8 +75,8 @@ def test_singles_alone_do_too() -> None:
     assert told["slowdown"] == {**dict.fromkeys(told["slowdown"]), "n": 0, "pairs": 0}
 
 
-def test_one_row_is_not_judged_and_it_is_said() -> None:
-    told = evaluate([Single("V100", "a", "m")], [], "model")
+def test_single_row_is_not_judged_and_is_noted() -> None:
+    told = evaluate([SingleMeasurement("V100", "a", "m")], [], "model")
     assert told["verdict"].startswith("Nothing could be judged")
     assert any("not judged" in note for note in told["notes"])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from gpuq.lab.measured import Pair
+from gpuq.lab.measured import PairMeasurement
 from gpuq.lab.public import alnair_mps, folder, gavel
 
 MPS_SINGLES = "job,dataset,model,batch_size,gpu_util_pct,iso_time_per_10_steps\nx,d,resnet50,2,40,500\n"
@@ -34,7 +34,7 @@ def test_a_pair_under_mps_has_both_directions_where_both_were_measured(tmp_path)
 def test_pairs_that_did_not_fit_together_are_left_out(tmp_path):
     (tmp_path / "gavel_pairs.csv").write_text(GAVEL_PAIRS)
 
-    assert gavel.pairs(tmp_path) == [Pair("k80", "mps", "A3C", "LM:5", 2.0, 4.0)]
+    assert gavel.pairs(tmp_path) == [PairMeasurement("k80", "mps", "A3C", "LM:5", 2.0, 4.0)]
     assert {(single.device_type, single.job) for single in gavel.singles(tmp_path)} == {
         (gpu, job) for gpu in gavel.GPUS for job in ("A3C", "LM:5")
     }

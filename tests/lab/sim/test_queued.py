@@ -7,7 +7,7 @@ import pytest
 
 from gpuq.lab.sim.queued import batch_of, made_up
 from gpuq.policies.planners.plan import greedy
-from gpuq.sim.scenario import Scenario
+from gpuq.sim.scenario_builder import Scenario
 from tests.sim.small import arrivals, world
 
 
@@ -20,7 +20,7 @@ def test_the_same_seed_makes_the_same_batch_and_another_another() -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_there_are_idle_and_busy_devices_and_pairs_to_choose_from(seed: int) -> None:
     batch = made_up(seed)
-    assert {seat.idle for seat in batch.seats} == {True, False}
+    assert {slot.idle for slot in batch.slots} == {True, False}
     assert (batch.second >= 0).any()
     assert len(greedy(batch).chosen) > 1
 
@@ -28,4 +28,4 @@ def test_there_are_idle_and_busy_devices_and_pairs_to_choose_from(seed: int) -> 
 def test_every_second_device_is_busy_and_no_more_wait_than_asked_for() -> None:
     batch = batch_of(Scenario(arrivals(*["light"] * 9), world(4)), seed=1, most=3)
     assert len(batch.jobs) == 3
-    assert sorted((len(seat.devices), seat.idle) for seat in batch.seats) == [(1, False), (1, False), (2, True)]
+    assert sorted((len(slot.devices), slot.idle) for slot in batch.slots) == [(1, False), (1, False), (2, True)]

@@ -32,7 +32,7 @@ def recording(*judged: Ended, slowdown: float = 1.1) -> Recording:
     )  # fmt: skip
 
 
-def test_what_went_as_measured_is_foretold_to_the_second() -> None:
+def test_run_that_went_as_measured_is_replayed_to_the_second() -> None:
     alone = [ended(10, "full", at=1000, lasts=30), ended(11, "full", at=1000, start=1030, lasts=30)]
     found = replay(recording(*alone))
     assert found.makespans == (60, pytest.approx(60))
@@ -42,20 +42,20 @@ def test_what_went_as_measured_is_foretold_to_the_second() -> None:
 def test_two_that_share_are_slowed_as_they_were_measured_together() -> None:
     together = [ended(10, "half", at=1000, lasts=66), ended(11, "half", at=1000, lasts=66)]
     found = replay(recording(*together))
-    assert [both.foretold.slowdown for both in found.jobs] == pytest.approx([1.1, 1.1])
+    assert [both.simulated.slowdown for both in found.jobs] == pytest.approx([1.1, 1.1])
     assert found.makespan_deviation == pytest.approx(0)
 
 
 def test_what_went_otherwise_shows() -> None:
     found = replay(recording(ended(10, "full", at=1000, lasts=60)))
     (both,) = found.jobs
-    assert (both.lived.slowdown, both.foretold.slowdown) == (2, pytest.approx(1))
+    assert (both.real.slowdown, both.simulated.slowdown) == (2, pytest.approx(1))
     assert both.deviation == found.makespan_deviation == pytest.approx(0.5)
 
 
 def test_ends_and_rates_of_the_judged_jobs_are_not_looked_at() -> None:
     quick, slow = (recording(ended(10, "half", at=1000, lasts=lasts)) for lasts in (60, 600))
-    assert replay(quick).jobs[0].foretold == replay(slow).jobs[0].foretold
+    assert replay(quick).jobs[0].simulated == replay(slow).jobs[0].simulated
 
 
 def test_a_recording_is_kept_as_plain_json(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_real_run_on_two_cpu_devices_and_its_replay_agree() -> None:
     """Recorded by `python -m benchmarks.replay --work turns --keep FILE`; docs/simulate.md says what the replay is given."""
     found = replay(read(RECORDED))
     assert len(found.jobs) == 16
-    assert sum(both.lived.slowdown > 1.1 for both in found.jobs) >= 3, "or there would be nothing to foretell"
+    assert sum(both.real.slowdown > 1.1 for both in found.jobs) >= 3, "or there would be nothing to predict"
     assert found.makespan_deviation <= REACH
     assert max(both.deviation for both in found.jobs) <= REACH
 

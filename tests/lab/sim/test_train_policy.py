@@ -11,7 +11,7 @@ import pytest
 from gpuq.lab.sim import train_policy
 from gpuq.lab.sim.train_policy import against_greedy, main
 from gpuq.policies.planners.reinforced.game import SIZE
-from gpuq.policies.planners.reinforced.network import of_json, to_json
+from gpuq.policies.planners.reinforced.network import load, save
 from tests.policies.planners.test_reinforcement import always
 from tests.policies.shop import drawn
 
@@ -23,18 +23,21 @@ trains = pytest.mark.skipif(
 
 @pytest.mark.skipif(HERE, reason="Stable-Baselines3 is installed here")
 def test_without_the_library_it_says_what_to_install(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(tmp_path / "mine.json"), "--steps", "10"]) == 2
+    assert main([str(tmp_path / "mine.npz"), "--steps", "10"]) == 2
     assert "pip install 'gpuq-daemon[reinforcement]'" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
 
 
 @trains
 @pytest.mark.parametrize("method", train_policy.METHODS)
-def test_what_is_exported_says_what_the_library_says(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exported_network_chooses_the_same_actions_as_the_library(
+    method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(train_policy, "made_up", lambda seed: drawn(seed).batch())
     model = train_policy._model(method, seed=0)
     model.learn(total_timesteps=200)
-    network = of_json(to_json(train_policy.exported(method, model, {"steps": 200, "seed": 0})))
+    save(train_policy.exported(method, model, {"steps": 200, "seed": 0}), tmp_path / "mine.npz")
+    network = load(tmp_path / "mine.npz")
     seen = np.random.default_rng(0).uniform(-1, 1, (20, SIZE)).astype(np.float32)
     theirs = model.predict(seen, deterministic=True)[0]
     assert [int(network.scores(one).argmax()) for one in seen] == theirs.tolist()

@@ -12,7 +12,7 @@ from gpuq.adapters.store.contract import AttemptRow, JobRow
 from gpuq.core.state.job import JobId, JobState
 from gpuq.learn.history.history import outcome_from_rows
 from gpuq.submission import JobRecord
-from tests.learn.world import submission
+from tests.learn.world import recorded, submission
 
 ACTUAL: dict[str, Any] = {
     "peak_utilization_pct": 53.0,
@@ -45,7 +45,7 @@ def rows(actual: dict[str, Any] | None = None, **changes: Any) -> tuple[JobRow, 
     values: dict[str, Any] = {
         "job": JobId(1), "number": 1, "host": "h", "devices": ("h/0",), "launched_at": 1.0, "launch": {},
         "features": {"script_sha256": "a" * 64}, "model_version": None, "started_at": 2.0, "ended_at": 62.0,
-        "ending": "exited", "exit_code": 0, "actual": {**ACTUAL, **(actual or {})},
+        "ending": "exited", "exit_code": 0, "actual": recorded({**ACTUAL, **(actual or {})}),
     }  # fmt: skip
     return job, AttemptRow(**{**values, **changes})
 

@@ -13,10 +13,10 @@ from gpuq.core.state.job import JobId
 from gpuq.policies.estimates.estimator import Teller
 from gpuq.policies.estimates.waiting import ExpectedStart
 from gpuq.policies.lists.packed import packed
-from gpuq.sim.candidate import Contender
+from gpuq.sim.candidate import Candidate
 from gpuq.sim.forecaster import Cold, Oracle
 from gpuq.sim.run import simulate
-from gpuq.sim.trace import Arrival, Trace
+from gpuq.sim.trace import JobArrival, Trace
 from gpuq.sim.world import Workload, World
 
 HOUR = 3600.0
@@ -43,16 +43,16 @@ class Listening:
             self.traffic = traffic.arrivals_per_s
 
 
-def listen(*arrivals: Arrival, cold: bool = False, patience_s: float = 1e9) -> tuple[Listening, dict[JobId, float]]:
+def listen(*arrivals: JobArrival, cold: bool = False, patience_s: float = 1e9) -> tuple[Listening, dict[JobId, float]]:
     policy = Listening()
     limits = Limits(residents_per_device=1, patience_s=patience_s, patience_ratio=0.0)
-    contender = Contender("packed", policy, limits)
-    run = simulate(Trace("told", arrivals), WORLD, Cold() if cold else Oracle(WORLD), contender)
+    candidate = Candidate("packed", policy, limits)
+    run = simulate(Trace("told", arrivals), WORLD, Cold() if cold else Oracle(WORLD), candidate)
     return policy, {job.arrival.job: (job.first_started_at or 0.0) - job.arrival.submit_s for job in run.jobs}
 
 
-def arrival(number: int, at: float, hours: float = 1.0, devices: int = 1) -> Arrival:
-    return Arrival(JobId(number), at * HOUR, hours * HOUR, devices, "w", "ada")
+def arrival(number: int, at: float, hours: float = 1.0, devices: int = 1) -> JobArrival:
+    return JobArrival(JobId(number), at * HOUR, hours * HOUR, devices, "w", "ada")
 
 
 def test_who_comes_while_all_is_taken_is_told_when_something_ends() -> None:

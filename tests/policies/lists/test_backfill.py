@@ -1,4 +1,4 @@
-"""Who may go ahead of a job that cannot start yet. Two devices, one taken for an hour; a gang of two waits first."""
+"""Backfill rules: two devices, one busy for an hour, and a gang of two at the head of the queue."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.events import Submitted
 from gpuq.policies.lists.backfill import NAMED
-from gpuq.policies.lists.list_scheduler import listed
+from gpuq.policies.lists.list_scheduler import list_scheduler
 from gpuq.policies.lists.order import ARRIVAL
 from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_start
 from tests.support.playbook import Playbook
@@ -16,7 +16,7 @@ EXCLUSIVE = Limits(residents_per_device=1, patience_s=float("inf"))
 
 
 def a_gang_waits(backfill: str, *, devices: int = 2, known: bool = True) -> Playbook:
-    play = Playbook(EXCLUSIVE, listed(ARRIVAL, NAMED[backfill]))
+    play = Playbook(EXCLUSIVE, list_scheduler(ARRIVAL, NAMED[backfill]))
     for kind, seconds in (("hour", 3600), ("short", 600), ("long", 7200)):
         play.forecast(kind, a_forecast(duration_p50_s=seconds, duration_p90_s=seconds) if known else a_forecast())
     play.happen(a_report(*(a_device(f"gpu{n}") for n in range(devices))), Submitted(a_job(1, kind="hour"))).settle()
@@ -34,14 +34,14 @@ def a_gang_waits(backfill: str, *, devices: int = 2, known: bool = True) -> Play
         ("easy", "long", False),
     ],
 )
-def test_one_device_is_free_and_the_gang_needs_two(backfill: str, kind: str, goes: bool) -> None:
+def test_job_behind_a_waiting_gang_starts_only_if_the_rule_allows(backfill: str, kind: str, goes: bool) -> None:
     play = a_gang_waits(backfill).happen(Submitted(a_job(3, kind=kind))).settle()
 
     assert (3 in play.launched()) == goes
     assert 2 not in play.launched()
 
 
-def test_with_devices_to_spare_a_reservation_holds_up_nobody() -> None:
+def test_reservation_leaves_other_devices_open() -> None:
     play = a_gang_waits("easy", devices=3)
     assert play.settle().launched()[2] == "gpu1"
 
@@ -49,14 +49,14 @@ def test_with_devices_to_spare_a_reservation_holds_up_nobody() -> None:
     assert 4 not in play.launched(), "there are no devices to spare"
 
 
-def test_a_reservation_without_an_end_in_sight_lets_nobody_in() -> None:
+def test_reservation_with_unknown_begin_admits_no_backfill() -> None:
     play = a_gang_waits("easy", known=False).happen(Submitted(a_job(3, kind="short"))).settle()
 
     assert 3 not in play.launched()
 
 
-def test_with_skipping_one_that_cannot_start_does_not_keep_others_from_sharing() -> None:
-    play = Playbook(Limits(patience_s=float("inf")), listed(ARRIVAL, NAMED["skip"]))
+def test_skip_lets_later_jobs_share_a_device() -> None:
+    play = Playbook(Limits(patience_s=float("inf")), list_scheduler(ARRIVAL, NAMED["skip"]))
     play.forecast("light", a_forecast(20, 1)).forecast("heavy", a_forecast(98, 1)).happen(a_report(a_device()))
     for number, kind in ((1, "light"), (2, "heavy"), (3, "light")):
         play.happen(Submitted(a_job(number, kind=kind))).settle()
@@ -64,8 +64,8 @@ def test_with_skipping_one_that_cannot_start_does_not_keep_others_from_sharing()
 
 
 @pytest.mark.parametrize("backfill", ["strict", "easy"])
-def test_one_that_can_never_start_holds_up_nobody(backfill: str) -> None:
-    play = Playbook(EXCLUSIVE, listed(ARRIVAL, NAMED[backfill])).happen(a_report(a_device()))
+def test_job_that_fits_no_device_blocks_no_other(backfill: str) -> None:
+    play = Playbook(EXCLUSIVE, list_scheduler(ARRIVAL, NAMED[backfill])).happen(a_report(a_device()))
     play.happen(Submitted(a_job(1, device_count=9)), Submitted(a_job(2))).settle()
 
     assert play.launched() == {2: "gpu0"}

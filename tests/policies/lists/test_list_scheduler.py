@@ -1,20 +1,20 @@
-"""A policy out of parts tries the jobs in their order, and of those that are alike only the first that cannot start."""
+"""A list scheduler tries jobs in order, and of a scheduling class only the first that cannot start."""
 
 from __future__ import annotations
 
 from gpuq.core.scheduling.context import SchedulingContext
 from gpuq.core.state.events import Submitted
-from gpuq.policies.lists.list_scheduler import in_order, listed
-from gpuq.policies.lists.order import ARRIVAL, Order
+from gpuq.policies.lists.list_scheduler import in_order, list_scheduler
+from gpuq.policies.lists.order import ARRIVAL, QueueOrder
 from tests.support.nouns import a_device, a_forecast, a_job, a_report
 from tests.support.playbook import Playbook
 
 
-def test_of_jobs_that_are_alike_only_the_first_that_cannot_start_is_tried() -> None:
+def test_one_refused_job_per_scheduling_class_is_tried() -> None:
     tried: list[int] = []
 
     def watching(context: SchedulingContext):
-        for proposal in listed(ARRIVAL)(context):
+        for proposal in list_scheduler(ARRIVAL)(context):
             tried.append(int(proposal.job.id))
             yield proposal
 
@@ -24,24 +24,24 @@ def test_of_jobs_that_are_alike_only_the_first_that_cannot_start_is_tried() -> N
     play.decide()
 
     assert tried == [1, 2]
-    assert play.reason(49) is not None, "the others are told why they wait all the same"
+    assert play.reason(49) is not None, "jobs that were not tried have a reason too"
 
 
-def test_ranks_are_worked_out_for_heads_of_lines_only() -> None:
+def test_first_come_order_ranks_only_the_heads_of_groups() -> None:
     ranked: list[int] = []
 
     def ranking(context: SchedulingContext):
         return lambda job: (ranked.append(int(job.id)), (job.submitted_at,))[1]
 
-    play = Playbook(policy=listed(Order(ranking))).happen(a_report(a_device()))
+    play = Playbook(policy=list_scheduler(QueueOrder(ranking))).happen(a_report(a_device()))
     play.happen(*(Submitted(a_job(number, kind="ab"[number % 2])) for number in range(1, 50)))
     play.decide()
 
     assert len(ranked) < 5
 
 
-def test_lines_that_do_not_stand_in_order_are_ranked_one_by_one() -> None:
-    order = Order(lambda context: lambda job: (-job.submitted_at,), first_come=False)
+def test_other_orders_rank_every_job() -> None:
+    order = QueueOrder(lambda context: lambda job: (-job.submitted_at,), first_come=False)
     seen: list[int] = []
 
     def policy(context: SchedulingContext):

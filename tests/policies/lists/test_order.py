@@ -1,4 +1,4 @@
-"""Who goes first: on one device that one job has at a time, the starts tell the order."""
+"""Queue orders, read off the starts on one device that runs one job at a time."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from gpuq.core.scheduling.limits import Limits
 from gpuq.core.state.events import Submitted
 from gpuq.core.state.job import Job
 from gpuq.policies.lists import order
-from gpuq.policies.lists.list_scheduler import listed
-from gpuq.policies.lists.order import Order
+from gpuq.policies.lists.list_scheduler import list_scheduler
+from gpuq.policies.lists.order import QueueOrder
 from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_start, an_exit
 from tests.support.playbook import Playbook
 
 EXCLUSIVE = Limits(residents_per_device=1, patience_s=float("inf"), stale_after_s=float("inf"))
 
 
-def playing(first: Order, *jobs: Job, at: float = 100.0, **durations: float | None) -> Playbook:
-    play = Playbook(EXCLUSIVE, listed(first))
+def playing(first: QueueOrder, *jobs: Job, at: float = 100.0, **durations: float | None) -> Playbook:
+    play = Playbook(EXCLUSIVE, list_scheduler(first))
     for signature, seconds in durations.items():
         play.forecast(signature, a_forecast(duration_p50_s=seconds, duration_p90_s=seconds))
     play.now = at
@@ -34,19 +34,19 @@ def started(play: Playbook) -> list[int]:
     return list(play.launched())
 
 
-def test_first_come_first_served_whatever_their_ids() -> None:
+def test_arrival_orders_by_submission_not_by_id() -> None:
     play = playing(order.ARRIVAL, a_job(1, submitted_at=3.0), a_job(2, submitted_at=1.0), a_job(3, submitted_at=2.0))
 
     assert started(play) == [2, 3, 1]
 
 
-def test_the_shortest_goes_first_and_devices_count() -> None:
+def test_shortest_orders_by_device_time() -> None:
     jobs = (a_job(1, kind="long"), a_job(2, kind="short"), a_job(3, kind="middle"))
 
     assert started(playing(order.shortest(20), *jobs, long=900, short=30, middle=300)) == [2, 3, 1]
 
 
-def test_a_long_job_is_overtaken_only_for_so_many_times_its_length() -> None:
+def test_shortest_bounds_overtaking_by_the_jobs_own_size() -> None:
     """900 s may be overtaken by 30 s that come within 2 * 870 s, and by none that come later."""
     jobs = [a_job(1, kind="long", submitted_at=0.0)]
     jobs += [a_job(n, kind="short", submitted_at=at) for n, at in ((2, 1700.0), (3, 1760.0))]
@@ -54,17 +54,17 @@ def test_a_long_job_is_overtaken_only_for_so_many_times_its_length() -> None:
     assert started(playing(order.shortest(2), *jobs, at=2000.0, long=900, short=30)) == [2, 1, 3]
 
 
-def test_while_nothing_is_foretold_the_shortest_first_is_first_come() -> None:
+def test_shortest_without_forecasts_is_first_come() -> None:
     assert started(playing(order.shortest(20), *(a_job(n, kind=f"k{n}") for n in (3, 1, 2)))) == [1, 2, 3]
 
 
-def test_a_job_that_nobody_knows_counts_like_the_middle_one() -> None:
+def test_shortest_counts_an_unknown_job_as_the_median() -> None:
     jobs = (a_job(1, kind="long"), a_job(2, kind="new"), a_job(3, kind="short"), a_job(4, kind="long"))
 
     assert started(playing(order.shortest(20), *jobs, long=900, short=30, new=None)) == [3, 1, 2, 4]
 
 
-def test_the_earliest_deadline_goes_first_and_none_is_a_day_away() -> None:
+def test_deadline_counts_no_deadline_as_a_day_away() -> None:
     jobs = (
         a_job(1, submitted_at=0.0),
         a_job(2, submitted_at=0.0, deadline_at=90_000.0),
@@ -74,7 +74,7 @@ def test_the_earliest_deadline_goes_first_and_none_is_a_day_away() -> None:
     assert started(playing(order.deadline(86_400.0), *jobs)) == [3, 1, 2]
 
 
-def test_who_used_the_devices_least_goes_first() -> None:
+def test_fair_share_starts_the_owner_with_least_use() -> None:
     play = playing(order.FAIR_SHARE, a_job(1, owner="ada")).settle()
     play.happen(a_start(1, at=play.now))
     play.happen(an_exit(1), Submitted(a_job(2, owner="ada")), Submitted(a_job(3, owner="bob")), after=600.0)
@@ -82,20 +82,20 @@ def test_who_used_the_devices_least_goes_first() -> None:
     assert started(play) == [1, 3, 2]
 
 
-def test_the_least_served_go_first_and_fall_back_in_steps() -> None:
+def test_least_attained_orders_by_thresholds_of_service() -> None:
     jobs = (a_job(1, served_s=5000.0), a_job(2, served_s=200.0), a_job(3, served_s=100.0))
 
     assert started(playing(order.least_attained((3600.0,)), *jobs)) == [2, 3, 1]
 
 
 @pytest.mark.parametrize(("waited", "first"), [(3 * 3600.0 - 1, 2), (3 * 3600.0 + 1, 1)])
-def test_waiting_raises_a_priority_up_to_the_highest_that_waits(waited: float, first: int) -> None:
+def test_waiting_raises_priority_up_to_the_highest_in_the_queue(waited: float, first: int) -> None:
     low, high = a_job(1, submitted_at=0.0), a_job(2, submitted_at=waited, priority=3)
 
     assert started(playing(order.priority_first(order.ARRIVAL, 3600.0), low, high, at=waited))[0] == first
 
 
-def test_among_equals_age_does_not_undo_the_order_within() -> None:
+def test_age_does_not_change_the_order_among_equal_priorities() -> None:
     jobs = (a_job(1, kind="long", submitted_at=0.0), a_job(2, kind="short", submitted_at=5000.0))
     first = order.priority_first(order.shortest(20), 60.0)
 
@@ -103,7 +103,7 @@ def test_among_equals_age_does_not_undo_the_order_within() -> None:
 
 
 @given(st.lists(st.tuples(st.floats(0, 1000), st.sampled_from(["a", "b", "c"])), min_size=2, max_size=8))
-def test_a_job_is_overtaken_only_by_what_came_within_its_bound(arrivals: list[tuple[float, str]]) -> None:
+def test_no_job_is_overtaken_by_one_submitted_after_its_bound(arrivals: list[tuple[float, str]]) -> None:
     durations = {"a": 10.0, "b": 100.0, "c": 1000.0}
     jobs = [a_job(number, kind=kind, submitted_at=at) for number, (at, kind) in enumerate(arrivals, 1)]
     ranked = started(playing(order.shortest(3), *jobs, at=1000.0, a=10.0, b=100.0, c=1000.0))

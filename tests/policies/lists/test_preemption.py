@@ -1,4 +1,4 @@
-"""Who is stopped for whom: two devices, taken by jobs that may be stopped, and one of a higher priority comes."""
+"""Preemption: two devices are busy with preemptible jobs when a job of a higher priority is submitted."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def stopped(play: Playbook) -> list[int]:
     return [int(a.attempt.job) for a in play.done if isinstance(a, Stop) and a.reason is StopReason.PREEMPTED]
 
 
-def test_the_one_that_lost_least_is_stopped_and_its_device_is_kept() -> None:
+def test_attempt_with_least_work_is_stopped_and_its_device_reserved() -> None:
     play = two_run().happen(Submitted(a_job(3, priority=5))).settle()
     assert stopped(play) == [2], "it has run a minute less"
 
@@ -39,7 +39,7 @@ def test_the_one_that_lost_least_is_stopped_and_its_device_is_kept() -> None:
     assert 4 not in play.launched()
 
 
-def test_what_is_freed_bit_by_bit_for_a_gang_is_given_to_nobody_else() -> None:
+def test_devices_freed_one_by_one_for_a_gang_go_to_no_other_job() -> None:
     play = two_run().happen(Submitted(a_job(3, priority=5, device_count=2))).settle()
     assert sorted(stopped(play)) == [1, 2]
 
@@ -50,18 +50,18 @@ def test_what_is_freed_bit_by_bit_for_a_gang_is_given_to_nobody_else() -> None:
     assert 3 in play.launched()
 
 
-def test_nobody_is_stopped_for_an_equal_nor_for_an_aged_one() -> None:
+def test_equal_or_aged_priority_stops_no_attempt() -> None:
     play = two_run().happen(Submitted(a_job(3)), Submitted(a_job(4, priority=0)), after=10 * 86_400.0).settle()
 
     assert stopped(play) == []
 
 
-def test_nobody_is_stopped_who_did_not_allow_it_or_where_the_site_does_not_want_it() -> None:
+def test_no_stop_without_preemptible_job_or_without_the_setting() -> None:
     for play in (two_run(preemptible=False), two_run(wanted=False)):
         assert stopped(play.happen(Submitted(a_job(3, priority=5))).settle()) == []
 
 
-def test_nobody_is_stopped_for_a_job_that_could_not_start_then() -> None:
+def test_no_stop_for_a_job_that_could_still_not_start() -> None:
     """A foreign process holds the memory that it would need."""
     play = two_run()
     taken = {name: a_reading(used_memory=20 * GIB, foreign_memory=16 * GIB) for name in ("gpu0", "gpu1")}
@@ -71,14 +71,14 @@ def test_nobody_is_stopped_for_a_job_that_could_not_start_then() -> None:
     assert stopped(play.happen(Submitted(a_job(4, priority=5, device_count=3))).settle()) == []
 
 
-def test_room_that_was_made_is_given_up_when_its_job_is_gone() -> None:
+def test_freed_devices_are_released_when_the_job_is_cancelled() -> None:
     play = two_run().happen(Submitted(a_job(3, priority=5))).settle()
     play.happen(an_exit(2, Ending.STOPPED), CancelRequested(JobId(3), "ada"))
 
     assert play.settle().launched()[2] == "gpu1"
 
 
-def test_the_stopped_job_waits_again_and_does_not_stop_who_stopped_it() -> None:
+def test_stopped_job_does_not_stop_its_preemptor() -> None:
     play = two_run().happen(Submitted(a_job(3, priority=5))).settle()
     play.happen(an_exit(2, Ending.STOPPED)).settle()
     play.happen(a_start(3, at=play.now)).settle()
@@ -87,5 +87,5 @@ def test_the_stopped_job_waits_again_and_does_not_stop_who_stopped_it() -> None:
     assert play.reason(2) is not None
 
 
-def test_nobody_stops_anybody_by_default() -> None:
-    assert preemption.for_priority(False) is preemption.nobody
+def test_preemption_is_off_by_default() -> None:
+    assert preemption.for_priority(False) is preemption.no_preemption

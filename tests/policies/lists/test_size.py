@@ -1,4 +1,4 @@
-"""How much a job has left, by what was foretold of it and what it has had."""
+"""Predicted remaining device-time of waiting and running jobs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from tests.support.nouns import a_device, a_forecast, a_job, a_report, a_start
 from tests.support.playbook import Playbook
 
 
-class Seen:
-    """A policy that only looks, and keeps what it saw."""
+class Recorder:
+    """A policy that starts nothing and records the sizes of all jobs."""
 
     def __call__(self, context: SchedulingContext):
         self.sizes = Sizes(context)
-        self.left = {int(job.id): self.sizes.left(job) for job in context.waiting}
-        self.middle = {int(job.id): self.sizes.left_or_middle(job) for job in context.waiting}
-        self.running = {int(a.id.job): (self.sizes.left_of(a), self.sizes.ends_at(a)) for a in _running(context)}
+        self.remaining = {int(job.id): self.sizes.remaining(job) for job in context.waiting}
+        self.or_median = {int(job.id): self.sizes.remaining_or_median(job) for job in context.waiting}
+        self.running = {
+            int(a.id.job): (self.sizes.remaining_of_attempt(a), self.sizes.ends_at(a)) for a in _running(context)
+        }
         return propose_nothing(context)
 
 
@@ -27,8 +29,8 @@ def _running(context: SchedulingContext):
     return context.state.attempts.values()
 
 
-def seen(*jobs, **forecasts) -> Seen:
-    policy = Seen()
+def recorded(*jobs, **forecasts) -> Recorder:
+    policy = Recorder()
     play = Playbook(policy=policy)
     for signature, forecast in forecasts.items():
         play.forecast(signature, forecast)
@@ -36,39 +38,39 @@ def seen(*jobs, **forecasts) -> Seen:
     return policy
 
 
-def lasting(p50: float, p90: float | None = None):
+def forecast(p50: float, p90: float | None = None):
     return a_forecast(duration_p50_s=p50, duration_p90_s=p90)
 
 
 @pytest.mark.parametrize(
     ("served", "left"),
     [(0, 200), (150, 50), (250, 150), (400, 400)],
-    ids=["new", "within its forecast", "one of the long ones", "beyond all that was foretold"],
+    ids=["new", "within its forecast", "one of the long ones", "beyond its 90th percentile"],
 )
-def test_what_is_left_counts_devices_and_what_was_had(served: float, left: float) -> None:
-    told = seen(a_job(1, device_count=2, served_s=served), kind=lasting(100, 200))
+def test_remaining_counts_devices_and_earlier_service(served: float, left: float) -> None:
+    sizes = recorded(a_job(1, device_count=2, served_s=served), kind=forecast(100, 200))
 
-    assert told.left == {1: left}
-
-
-def test_what_nobody_knows_is_not_nothing() -> None:
-    told = seen(a_job(1, kind="a"), a_job(2, kind="b"), a_job(3, kind="c"), a=lasting(10), b=lasting(30))
-
-    assert told.left[3] is None
-    assert told.middle[3] == 20
+    assert sizes.remaining == {1: left}
 
 
-def test_with_nothing_known_all_are_alike() -> None:
-    assert set(seen(a_job(1), a_job(2, kind="other")).middle.values()) == {0.0}
+def test_unknown_job_counts_as_the_median() -> None:
+    sizes = recorded(a_job(1, kind="a"), a_job(2, kind="b"), a_job(3, kind="c"), a=forecast(10), b=forecast(30))
+
+    assert sizes.remaining[3] is None
+    assert sizes.or_median[3] == 20
 
 
-def test_one_that_runs_ends_when_nine_in_ten_would_have() -> None:
-    play = Playbook().forecast("kind", lasting(100, 200)).happen(a_report(a_device()), Submitted(a_job(1))).settle()
+def test_without_forecasts_all_jobs_are_equal() -> None:
+    assert set(recorded(a_job(1), a_job(2, kind="other")).or_median.values()) == {0.0}
+
+
+def test_running_job_ends_at_its_90th_percentile() -> None:
+    play = Playbook().forecast("kind", forecast(100, 200)).happen(a_report(a_device()), Submitted(a_job(1))).settle()
     play.happen(a_start(1, at=100.0), after=60.0)
-    play.policy = told = Seen()
+    play.policy = sizes = Recorder()
     play.decide()
 
-    assert told.running == {1: (40.0, 300.0)}
+    assert sizes.running == {1: (40.0, 300.0)}
 
     play.happen(after=240.0).decide()
-    assert told.running == {1: (300.0, 700.0)}, "it outlived all that: as long again"
+    assert sizes.running == {1: (300.0, 700.0)}, "past its 90th percentile it is expected to last as long again"

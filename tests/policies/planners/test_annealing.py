@@ -1,4 +1,4 @@
-"""Annealing: never worse than where it starts, the same plan from the same seed."""
+"""Annealing: never worse than greedy, repeatable."""
 
 import pytest
 from hypothesis import given
@@ -10,19 +10,19 @@ from tests.policies.shop import Shop, best_of_all, drawn, seeds, tried, work
 
 @tried
 @given(seeds)
-def test_it_fits_and_lies_between_greedy_and_the_best(seed: int) -> None:
+def test_plan_fits_and_lies_between_greedy_and_optimum(seed: int) -> None:
     batch = drawn(seed).batch()
     plan = solve_annealing(batch, seed, moves=200)
     assert batch.allows(plan.chosen)
     assert greedy(batch).value <= plan.value <= best_of_all(batch) * (1 + 1e-12)
 
 
-def test_the_same_seed_gives_the_same_plan() -> None:
+def test_same_seed_gives_same_plan() -> None:
     batch = drawn(7).batch()
     assert list(solve_annealing(batch, 3).chosen) == list(solve_annealing(batch, 3).chosen)
 
 
-def test_it_gives_up_what_greedy_took_for_a_gang_worth_more() -> None:
+def test_gang_of_higher_value_replaces_the_greedy_choice() -> None:
     shop = Shop(2)
     shop.submit(work(1, "heavy", 1.0), work(2, "heavy", 10.0), work(3, "heavy", 0.6, device_count=2))
     assert solve_annealing(shop.batch()).value == pytest.approx(1 / 0.6)

@@ -1,4 +1,4 @@
-"""A plan holds for some minutes; what comes in between is packed after it."""
+"""The plan holds for some minutes; jobs that are submitted meanwhile are packed after it."""
 
 from typing import Any
 
@@ -15,8 +15,8 @@ from tests.policies.shop import NOW, Shop, work
 pytest.importorskip("scipy")
 
 
-class Watched:
-    """A planner that counts its plans."""
+class CountingPlanner:
+    """The greedy planner, with a list of the batches that it planned."""
 
     def __init__(self) -> None:
         self.batches: list[Batch] = []
@@ -34,11 +34,11 @@ def starts(actions: list[Any]) -> list[int]:
     return [action.attempt.id.job for action in actions if isinstance(action, Launch)]
 
 
-def test_it_plans_anew_only_when_the_plan_is_old() -> None:
-    shop, planner = shop_of(1), Watched()
+def test_replans_only_when_the_plan_is_old() -> None:
+    shop, planner = shop_of(1), CountingPlanner()
     policy = Hybrid(Scheduling(plan_every_s=60), planner)
     shop.play(policy)
-    assert not planner.batches  # nobody waits
+    assert not planner.batches  # no job waits
     shop.submit(work(1, "heavy"), work(2, "heavy"))
     for later in (0, 1, 59):
         shop.play(policy, NOW + later)
@@ -47,16 +47,16 @@ def test_it_plans_anew_only_when_the_plan_is_old() -> None:
     assert len(planner.batches) == 3
 
 
-def test_the_plan_looks_at_all_devices_as_if_idle() -> None:
-    shop, planner = shop_of(2), Watched()
+def test_plan_treats_all_devices_as_idle() -> None:
+    shop, planner = shop_of(2), CountingPlanner()
     shop.start(work(9, "heavy"), "h0/0")
     shop.submit(work(1, "heavy"))
     shop.play(Hybrid(Scheduling(), planner))
-    assert sum(seat.idle and len(seat.devices) for seat in planner.batches[0].seats) == 2
+    assert sum(slot.idle and len(slot.devices) for slot in planner.batches[0].slots) == 2
 
 
-def test_the_first_wave_goes_first_and_partners_find_each_other() -> None:
-    """Of four, the light ones would suit anybody, but `middling` has to be with a light one."""
+def test_first_wave_starts_first_and_partners_join() -> None:
+    """Under this budget `middling` may share with a light job only, and `heavy` with none."""
     shop = shop_of(2, max_slowdown=1.08)
     shop.submit(work(1, "middling", 0.1), work(2, "heavy", 0.11), work(3, "light", 1), work(4, "light", 9))
     policy = Hybrid(Scheduling())
@@ -66,7 +66,7 @@ def test_the_first_wave_goes_first_and_partners_find_each_other() -> None:
     assert {1, 3} in beside
 
 
-def test_who_came_after_the_plan_is_packed_where_there_is_room() -> None:
+def test_job_submitted_after_the_plan_is_packed() -> None:
     shop = shop_of(2)
     shop.submit(work(1, "heavy"))
     policy = Hybrid(Scheduling())
@@ -75,7 +75,7 @@ def test_who_came_after_the_plan_is_packed_where_there_is_room() -> None:
     assert starts(shop.play(policy, NOW + 1)) == [2]
 
 
-def test_a_planned_partner_that_has_gone_is_no_matter() -> None:
+def test_planned_partner_that_has_ended_is_ignored() -> None:
     shop = shop_of(1)
     shop.submit(work(1), work(2))
     policy = Hybrid(Scheduling())

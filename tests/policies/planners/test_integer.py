@@ -1,4 +1,4 @@
-"""The integer program finds the best plan there is; where time is too short, what it has is used."""
+"""The integer program finds the optimum; without enough time it uses what it has."""
 
 import pytest
 from hypothesis import given
@@ -14,7 +14,7 @@ pytest.importorskip("scipy")
 
 @tried
 @given(seeds)
-def test_no_plan_is_better_and_it_knows(seed: int) -> None:
+def test_plan_is_optimal_and_its_bound_proves_it(seed: int) -> None:
     batch = drawn(seed).batch()
     plan = solve_integer(batch, 10.0)
     assert batch.allows(plan.chosen)
@@ -22,7 +22,7 @@ def test_no_plan_is_better_and_it_knows(seed: int) -> None:
     assert plan.bound is None or plan.bound == pytest.approx(plan.value)
 
 
-def test_at_the_limit_it_is_no_worse_than_the_rounded_linear_program() -> None:
+def test_plan_at_the_time_limit_is_no_worse_than_the_linear_one() -> None:
     shop = Shop(4, 4)
     shop.submit(*(work(n, ("light", "heavy")[n % 2], hours=1 + n % 7, device_count=1 + n % 3) for n in range(1, 40)))
     batch = shop.batch()
@@ -33,7 +33,7 @@ def test_at_the_limit_it_is_no_worse_than_the_rounded_linear_program() -> None:
     assert plan.bound >= plan.value
 
 
-def test_where_the_solver_gives_up_the_greedy_plan_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_greedy_plan_is_used_if_the_solver_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(integer, "relax", lambda *_: None)
     shop = Shop(1)
     shop.submit(work(1))

@@ -1,4 +1,4 @@
-"""The rounded linear program: never worse than greedy, never above its own bound."""
+"""The rounded linear program: never worse than greedy, never above its bound."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ pytest.importorskip("scipy")
 
 @tried
 @given(seeds)
-def test_it_fits_and_lies_between_greedy_and_its_bound(seed: int) -> None:
+def test_plan_fits_and_lies_between_greedy_and_bound(seed: int) -> None:
     batch = drawn(seed).batch()
     plan = solve_linear(batch)
     assert batch.allows(plan.chosen)
@@ -23,8 +23,8 @@ def test_it_fits_and_lies_between_greedy_and_its_bound(seed: int) -> None:
     assert plan.bound is None or plan.value <= plan.bound * (1 + 1e-9)
 
 
-def test_it_finds_pairs_that_greedy_breaks_up() -> None:
-    """Only who uses little may join the heavy one; greedy gives it to the one worth most, and two are left without a partner."""
+def test_finds_pairs_that_greedy_misses() -> None:
+    """Only light jobs may share with the heavy one. Greedy pairs them otherwise, which leaves two jobs without a partner."""
     shop = Shop(2, limits=Limits(max_slowdown=1.12))
     shop.submit(work(1, "light", 1.0), work(2, "light", 1.01), work(3, "heavy", 1.1), work(4, "middling", 1.02))
     batch = shop.batch()
@@ -32,14 +32,14 @@ def test_it_finds_pairs_that_greedy_breaks_up() -> None:
     assert greedy(batch).value < best_of_all(batch)
 
 
-def test_shares_that_cannot_be_had_whole_are_rounded_down() -> None:
+def test_fractions_that_do_not_fit_are_rounded_down() -> None:
     shop = Shop(1)
     shop.submit(work(1, "heavy"), work(2, "heavy"))
     batch = shop.batch()
     assert len(rounded(batch, np.array([0.5, 0.5])).chosen) == 1
 
 
-def test_where_the_solver_gives_up_the_greedy_plan_stands(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_greedy_plan_is_used_if_the_solver_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(linear, "relax", lambda *_: None)
     shop = Shop(1)
     shop.submit(work(1))

@@ -1,4 +1,4 @@
-"""Two newcomers are foreseen as admission would judge them, once the first of them runs."""
+"""Predicted verdicts for pairs of waiting jobs equal those of admission once the first one runs."""
 
 import pytest
 
@@ -11,8 +11,8 @@ from tests.policies.shop import Shop
 from tests.support.nouns import a_device, a_forecast, a_job, a_reading
 
 DEVICE = a_device(gib=16)
-SORT = (DEVICE.type, DEVICE.sharing)
-PLACE = DeviceSnapshot(DEVICE, (), a_reading())
+DEVICE_CLASS = (DEVICE.type, DEVICE.sharing)
+SNAPSHOT = DeviceSnapshot(DEVICE, (), a_reading())
 LIMITS = Limits()
 
 
@@ -20,32 +20,32 @@ def newcomer(kind: str, load: float = 40.0, gib: float = 4.0, **changes: object)
     return Newcomer(a_job(kind=kind, **changes), a_forecast(load, gib))
 
 
-def seen(newcomer: float, resident: float, **changes: object) -> Forecast:
+def pair_forecast(newcomer: float, resident: float, **changes: object) -> Forecast:
     return Forecast(pairs=(PairCost("b", newcomer, newcomer, resident, resident, **changes),))  # type: ignore[arg-type]
 
 
-def test_of_a_pair_nobody_saw_the_load_decides() -> None:
+def test_load_decides_about_an_unknown_pair() -> None:
     book = PairBook()
-    assert book.expected("a", "b", SORT) is None  # type: ignore[arg-type]
-    assert book.allows(newcomer("a"), newcomer("b"), PLACE, LIMITS)
-    assert not book.allows(newcomer("a", 90), newcomer("b"), PLACE, LIMITS)
+    assert book.expected("a", "b", DEVICE_CLASS) is None  # type: ignore[arg-type]
+    assert book.allows(newcomer("a"), newcomer("b"), SNAPSHOT, LIMITS)
+    assert not book.allows(newcomer("a", 90), newcomer("b"), SNAPSHOT, LIMITS)
 
 
-def test_what_was_seen_counts_whoever_comes_first() -> None:
+def test_evidence_counts_in_both_directions() -> None:
     book = PairBook()
-    book.note("a", SORT, seen(1.02, 1.05))  # type: ignore[arg-type]
-    assert book.expected("a", "b", SORT) == (1.02, 1.05)  # type: ignore[arg-type]
-    assert book.expected("b", "a", SORT) == (1.05, 1.02)  # type: ignore[arg-type]
-    assert book.allows(newcomer("a", 70), newcomer("b", 70), PLACE, LIMITS)
-    assert book.allows(newcomer("b", 70), newcomer("a", 70), PLACE, LIMITS)
+    book.note("a", DEVICE_CLASS, pair_forecast(1.02, 1.05))  # type: ignore[arg-type]
+    assert book.expected("a", "b", DEVICE_CLASS) == (1.02, 1.05)  # type: ignore[arg-type]
+    assert book.expected("b", "a", DEVICE_CLASS) == (1.05, 1.02)  # type: ignore[arg-type]
+    assert book.allows(newcomer("a", 70), newcomer("b", 70), SNAPSHOT, LIMITS)
+    assert book.allows(newcomer("b", 70), newcomer("a", 70), SNAPSHOT, LIMITS)
 
 
-def test_later_evidence_and_other_limits_change_the_answer() -> None:
+def test_new_evidence_and_other_limits_change_the_verdict() -> None:
     book, pair = PairBook(), (newcomer("a"), newcomer("b"))
-    assert book.allows(*pair, PLACE, LIMITS)
-    book.note("a", SORT, seen(1.5, 1.0, evidence=LEARNED))  # type: ignore[arg-type]
-    assert not book.allows(*pair, PLACE, LIMITS)
-    assert book.allows(*pair, PLACE, Limits(max_slowdown=1.6))
+    assert book.allows(*pair, SNAPSHOT, LIMITS)
+    book.note("a", DEVICE_CLASS, pair_forecast(1.5, 1.0, evidence=LEARNED))  # type: ignore[arg-type]
+    assert not book.allows(*pair, SNAPSHOT, LIMITS)
+    assert book.allows(*pair, SNAPSHOT, Limits(max_slowdown=1.6))
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,12 @@ def test_later_evidence_and_other_limits_change_the_answer() -> None:
     ],
     ids=["too much memory", "never shares", "runs alone", "unknown"],
 )
-def test_who_may_not_share_has_no_partner(other: Newcomer) -> None:
-    assert not PairBook().allows(newcomer("a"), other, PLACE, LIMITS)
-    assert not PairBook().allows(other, newcomer("a"), PLACE, LIMITS)
+def test_job_that_may_not_share_has_no_partner(other: Newcomer) -> None:
+    assert not PairBook().allows(newcomer("a"), other, SNAPSHOT, LIMITS)
+    assert not PairBook().allows(other, newcomer("a"), SNAPSHOT, LIMITS)
 
 
-def test_each_partner_adds_its_part_to_a_slowdown() -> None:
+def test_slowdowns_of_several_partners_add_up() -> None:
     pairs = tuple(PairCost(k, v, v, 1.3, 1.3) for k, v in (("a", 1.1), ("b", 1.2)))  # type: ignore[arg-type]
     assert slowdown_beside(Forecast(pairs=pairs)) == pytest.approx(1.3)
     assert slowdown_beside(Forecast()) == USUAL_SLOWDOWN

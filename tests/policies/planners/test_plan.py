@@ -1,4 +1,4 @@
-"""A plan comes down to proposals that the core admits, all of them: it never promises a device or a job twice."""
+"""A plan becomes proposals that the core admits, none with a device or a job twice."""
 
 import builtins
 from collections import Counter
@@ -23,7 +23,7 @@ PLANNERS = ("annealing", "convex", "genetic", "hybrid", "integer", "linear")
 
 @tried
 @given(seeds)
-def test_a_plan_is_admitted_as_it_stands(seed: int) -> None:
+def test_all_proposals_of_a_plan_are_admitted(seed: int) -> None:
     shop = drawn(seed)
     plan = greedy(shop.batch())
     proposals = list(plan.proposals())
@@ -37,27 +37,27 @@ def test_a_plan_is_admitted_as_it_stands(seed: int) -> None:
 
 @tried
 @given(seeds)
-def test_greedy_leaves_nothing_that_fits_and_is_no_better_than_the_best(seed: int) -> None:
+def test_greedy_plan_is_maximal_and_no_better_than_the_optimum(seed: int) -> None:
     batch = drawn(seed).batch()
     plan = greedy(batch)
     assert not batch.fit(np.arange(batch.size), batch.left(plan.chosen)).any()
     assert plan.value <= best_of_all(batch) * (1 + 1e-12)
 
 
-def test_the_second_of_a_pair_joins_in_the_next_pass() -> None:
+def test_second_job_of_a_pair_joins_in_the_next_pass() -> None:
     shop = Shop(1)
     shop.submit(work(1), work(2))
     policy = registry.make(Scheduling(policy="annealing"))
     assert [len(starts(shop.play(policy))) for _ in range(3)] == [1, 1, 0]
 
 
-def test_gangs_find_their_host_whole_though_single_jobs_are_worth_more() -> None:
+def test_gangs_choose_devices_before_more_valuable_single_jobs() -> None:
     shop = Shop(2, 2)
     shop.submit(work(1, "heavy", 0.1), work(2, "heavy", 0.1), work(3, "heavy", 0.4, device_count=2))
     assert starts(shop.play(planner(greedy, Scheduling()))) == [1, 2, 3]
 
 
-def test_options_can_be_taken_by_another_score_and_from_fewer() -> None:
+def test_complete_by_other_score_and_among_fewer_options() -> None:
     shop = Shop(1)
     shop.submit(work(1, "heavy", 1), work(2, "heavy", 2))
     batch = shop.batch()
@@ -66,14 +66,14 @@ def test_options_can_be_taken_by_another_score_and_from_fewer() -> None:
     assert list(complete(batch, NONE, among=np.array([1]))) == [1]
 
 
-def test_a_plan_that_does_not_fit_is_seen() -> None:
+def test_allows_is_false_for_options_that_do_not_fit() -> None:
     shop = Shop(1)
     shop.submit(work(1, "heavy"), work(2, "heavy"))
     batch = shop.batch()
     assert not batch.allows(np.array([0, 1]))
 
 
-def test_what_a_planner_leaves_the_default_places() -> None:
+def test_packing_starts_what_the_plan_leaves() -> None:
     shop = Shop(2)
     shop.submit(work(1, "heavy"), work(2, "heavy"))
     nothing = planner(lambda batch: Plan(batch, NONE), Scheduling())
@@ -81,7 +81,7 @@ def test_what_a_planner_leaves_the_default_places() -> None:
 
 
 @pytest.mark.parametrize("name", PLANNERS)
-def test_every_planner_starts_all_that_fits_again_and_again_alike(name: str) -> None:
+def test_every_planner_starts_all_that_fits_and_is_repeatable(name: str) -> None:
     def played(seed: int) -> list[list[tuple[Any, ...]]]:
         shop = drawn(seed)
         policy = registry.make(Scheduling(policy=name))
@@ -96,13 +96,13 @@ def test_every_planner_starts_all_that_fits_again_and_again_alike(name: str) -> 
 
 
 @pytest.mark.parametrize("name", PLANNERS)
-def test_a_planner_with_nothing_to_plan_proposes_nothing(name: str) -> None:
+def test_planner_without_jobs_proposes_nothing(name: str) -> None:
     shop = Shop(2)
     assert not starts(shop.play(registry.make(Scheduling(policy=name))))
 
 
 @pytest.mark.parametrize("name", ["convex", "hybrid", "integer", "linear"])
-def test_without_scipy_one_is_told_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_scipy_is_an_error_with_a_fix(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     real = builtins.__import__
 
     def missing(module: str, *rest: Any) -> Any:
@@ -120,7 +120,7 @@ def starts(actions: Sequence[Any]) -> list[int]:
     return sorted(action.attempt.id.job for action in actions if isinstance(action, Launch))
 
 
-def test_the_core_may_be_told_to_start_nothing() -> None:
+def test_propose_nothing_starts_nothing() -> None:
     shop = Shop(1)
     shop.submit(work(1))
     assert not starts(shop.play(propose_nothing))

@@ -1,4 +1,4 @@
-"""Fractions of options bound what whole ones can give, and rule out what no better plan holds."""
+"""The relaxation bounds every plan and excludes options that no better plan contains."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ pytest.importorskip("scipy")
 
 @tried
 @given(seeds)
-def test_the_bound_is_above_the_best_plan_and_shares_fit(seed: int) -> None:
+def test_bound_is_above_the_optimum_and_shares_fit(seed: int) -> None:
     batch = drawn(seed).batch()
     start = greedy(batch)
     found = relax(batch, start.chosen)
@@ -23,14 +23,14 @@ def test_the_bound_is_above_the_best_plan_and_shares_fit(seed: int) -> None:
     assert found is not None
     assert found.bound >= best_of_all(batch) * (1 - 1e-9)
     assert found.shares @ batch.value == pytest.approx(found.bound)
-    used = np.zeros(len(batch.room))
+    used = np.zeros(len(batch.capacity))
     np.add.at(used, batch.rows, batch.counts * found.shares[:, None])
-    assert (used <= batch.room + 1e-6).all()
+    assert (used <= batch.capacity + 1e-6).all()
 
 
 @tried
 @given(seeds)
-def test_a_better_plan_holds_only_options_worth_a_look(seed: int) -> None:
+def test_better_plans_contain_only_options_that_are_kept(seed: int) -> None:
     batch = drawn(seed).batch()
     start = greedy(batch)
     found = relax(batch, start.chosen)
@@ -42,7 +42,7 @@ def test_a_better_plan_holds_only_options_worth_a_look(seed: int) -> None:
     assert best_of_all(batch) == pytest.approx(best)
 
 
-def test_the_bound_holds_even_before_all_pairs_are_priced(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bound_holds_before_all_pairs_are_priced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relaxed, "_FIRST_PAIRS", 0)
     monkeypatch.setattr(relaxed, "_MOST_ROUNDS", 1)
     shop = Shop(2)

@@ -9,8 +9,8 @@ from gpuq.core.state.device import DeviceId
 from gpuq.core.state.forecast import UNKNOWN
 from gpuq.core.state.job import JobId, JobState
 from gpuq.core.state.verdict import Rule
-from gpuq.sim.record import AttemptRun, JobRun, Run, Stretch
-from gpuq.sim.trace import Arrival
+from gpuq.sim.record import SimulatedAttempt, SimulatedJob, SimulationRun, Stretch
+from gpuq.sim.trace import JobArrival
 
 
 def a_job(
@@ -24,26 +24,28 @@ def a_job(
     slowdown: float = 1.0,
     owner: str = "ada",
     **arrival: Any,
-) -> JobRun:
+) -> SimulatedJob:
     """A job that ran once, at one slowdown from start to end, and took (end - start) / slowdown of work."""
     work_s = (end - start) / slowdown
-    came = Arrival(
+    came = JobArrival(
         JobId(number), submit, arrival.pop("duration_s", work_s), 1, arrival.pop("kind", "a"), owner, **arrival
     )
-    attempt = AttemptRun(
+    attempt = SimulatedAttempt(
         AttemptId(JobId(number), 1), came, (DeviceId(device),), "T", start, UNKNOWN, Rule.IDLE,
         ended_at=end, ending=Ending.EXITED, stretches=[Stretch(beside, end - start, work_s, slowdown)],
     )  # fmt: skip
-    return JobRun(came, JobState.COMPLETED, start, end, [attempt])
+    return SimulatedJob(came, JobState.COMPLETED, start, end, [attempt])
 
 
-def a_run(*jobs: JobRun, policy: str = "packed", devices: int = 1, seed: int = 1, **changes: Any) -> Run:
+def a_run(
+    *jobs: SimulatedJob, policy: str = "packed", devices: int = 1, seed: int = 1, **changes: Any
+) -> SimulationRun:
     """A run of these jobs."""
     end = max((job.ended_at or 0.0 for job in jobs), default=0.0)
-    return Run("told", "small", policy, seed, devices, jobs=list(jobs), ended_at=end, **changes)
+    return SimulationRun("told", "small", policy, seed, devices, jobs=list(jobs), ended_at=end, **changes)
 
 
-def together(slowdown: float = 1.25, **changes: Any) -> Run:
+def together(slowdown: float = 1.25, **changes: Any) -> SimulationRun:
     """Two jobs of 3600 s that ran side by side on one device from the start."""
     end = 3600 * slowdown
     return a_run(
@@ -53,6 +55,6 @@ def together(slowdown: float = 1.25, **changes: Any) -> Run:
     )
 
 
-def alone(**changes: Any) -> Run:
+def alone(**changes: Any) -> SimulationRun:
     """The same two, one after the other."""
     return a_run(a_job(1, 0, 3600), a_job(2, 3600, 7200, owner="bob"), **{"policy": "exclusive-fifo", **changes})

@@ -9,8 +9,8 @@ import pytest
 from gpuq.core.state.attempt import Ending
 from gpuq.core.state.job import JobState
 from gpuq.settings import Scheduling
-from gpuq.sim.record import Admissions
-from gpuq.sim.report.figures import MEASURED, Figures, figures
+from gpuq.sim.record import AdmissionCounts
+from gpuq.sim.report.figures import MEASURED, RunFigures, figures
 from tests.sim.report.samples import a_job, a_run, alone, together
 
 
@@ -86,7 +86,7 @@ def test_jain_over_owners() -> None:
     assert figures(a_run(a_job(1, 0, 10))).jain is None, "nobody to compare with"
 
 
-def test_finish_time_fairness_asks_what_a_fair_share_would_have_given() -> None:
+def test_finish_time_fairness_compares_with_a_fair_share() -> None:
     """Two want one device: in the first hour contention is 2, in the second 1. The first is done in half a fair share's time,
     the second in 7200 / (3600 * 1.5)."""
     found = figures(alone())
@@ -99,13 +99,13 @@ def test_a_lone_job_on_an_idle_cluster_is_treated_fairly() -> None:
 
 
 def test_wrong_admissions_in_both_directions() -> None:
-    counts = Admissions(shared=4, wrongly_shared=1, refused=10, wrongly_refused=2)
+    counts = AdmissionCounts(shared=4, wrongly_shared=1, refused=10, wrongly_refused=2)
     found = figures(together(admissions=counts))
     assert (found.wrongly_shared, found.wrongly_refused) == (0.25, 0.2)
     assert figures(together()).wrongly_shared is None, "nothing was decided"
 
 
-def test_what_nobody_measured_is_unknown_and_not_zero() -> None:
+def test_unmeasured_figures_are_none_and_not_zero() -> None:
     found = figures(a_run())
     assert found.jobs == 0
     unknown = (
@@ -120,9 +120,9 @@ def test_what_nobody_measured_is_unknown_and_not_zero() -> None:
     assert {getattr(found, name) for name in unknown} == {None}
 
 
-def test_every_figure_says_its_unit_and_what_it_is() -> None:
+def test_every_figure_has_a_unit_and_a_definition() -> None:
     for one in MEASURED:
         assert one.metadata["label"]
         assert one.metadata["unit"] in {"s", "h", "share", "ratio", "count", "kWh", "money"}
         assert one.metadata["says"].endswith("."), one.name
-    assert len({one.name for one in MEASURED}) == len(fields(Figures)) - 5
+    assert len({one.name for one in MEASURED}) == len(fields(RunFigures)) - 5

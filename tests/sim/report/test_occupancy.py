@@ -16,13 +16,13 @@ def test_partners_share_their_overlap() -> None:
     assert (found.busy_s, found.shared_s) == (180, 50)
 
 
-def test_who_never_ended_is_there_until_the_end() -> None:
+def test_attempt_that_never_ended_lasts_until_the_end() -> None:
     job = a_job(1, 0, 1)
     job.attempts[0].ended_at = None
     assert occupancy(spans([job], 40).values()).busy_s == 40
 
 
-def test_demand_is_what_waits_and_runs() -> None:
+def test_demand_counts_waiting_and_running_jobs() -> None:
     """One asks from 0 to 100, another from 50 to 150."""
     demand = Demand([a_job(1, 0, 100), a_job(2, 100, 150, submit=50)], 150)
     assert demand.mean(0, 150) == pytest.approx(200 / 150)

@@ -12,12 +12,12 @@ from xml.etree import ElementTree
 import pytest
 from rich.console import Console
 
-from gpuq.sim.record import Run
+from gpuq.sim.record import SimulationRun
 from gpuq.sim.report.figures import figures
 from gpuq.sim.report.headline import headline
 from gpuq.sim.report.page import page
-from gpuq.sim.report.plot_data import POINTS, sketch
-from gpuq.sim.report.report import Report, to_json
+from gpuq.sim.report.plot_data import POINTS, plot_data
+from gpuq.sim.report.report import SimulationReport, to_json
 from gpuq.sim.report.summary import summarise
 from gpuq.sim.report.table import show
 from tests.sim.report.samples import a_job, a_run, alone, together
@@ -25,18 +25,18 @@ from tests.sim.report.samples import a_job, a_run, alone, together
 CHAIN = (("exclusive-fifo", ""), ("packed-exclusive", "order and backfill"), ("packed", "sharing"))
 
 
-def a_report(*runs: Run, **changes: object) -> Report:
+def a_report(*runs: SimulationRun, **changes: object) -> SimulationReport:
     played = runs or (alone(), alone(policy="packed-exclusive"), together())
     chain = CHAIN if not runs else ()
-    report = Report(
+    report = SimulationReport(
         title="told in small", main="packed", baseline="exclusive-fifo", budget=1.3, chain=chain,
         summaries=tuple(summarise(figures(run, budget=1.3) for run in played)),
-        sketches=tuple(map(sketch, played)), notes=("seed 1 <b>",),
+        plot_data=tuple(map(plot_data, played)), notes=("seed 1 <b>",),
     )  # fmt: skip
     return replace(report, **changes)  # type: ignore[arg-type]
 
 
-def told(report: Report, width: int = 100) -> str:
+def told(report: SimulationReport, width: int = 100) -> str:
     out = StringIO()
     show(report, Console(file=out, width=width, highlight=False))
     return out.getvalue()
@@ -58,22 +58,22 @@ def test_the_table_fits_the_terminal_and_folds_no_name(width: int, has_pass_time
 # --- sentences -----------------------------------------------------------------------------------------------------
 
 
-def test_the_headline_says_what_was_saved_how_much_sooner_and_who_was_slowed() -> None:
+def test_headline_has_saving_completion_and_slowdown() -> None:
     assert a_report().headline == [
         "Sharing would have saved 0.75 GPU-hours, 38% of 2.",
         "A job would have been done 75m under packed instead of 90m under exclusive-fifo, in the mean.",
-        "Nobody would have been slowed by more than 25%.",
+        "No job would have been slowed by more than 25%.",
     ]
 
 
-def test_the_headline_says_what_could_be_saved_at_most_where_that_is_known() -> None:
+def test_headline_has_the_bound_on_saving_where_it_is_known() -> None:
     shared = a_report().summary("packed").median
     assert headline(replace(shared, possible_saving=0.42), shared, 1.2)[0].endswith(
         "38% of 2; pairs within the limits of the settings could save 42% at most."
     )
 
 
-def test_it_says_nothing_that_is_not_true() -> None:
+def test_headline_leaves_out_sentences_that_are_not_true() -> None:
     bad = together(2.5)
     found = headline(figures(bad), figures(alone()), 1.2)
     assert found[0] == "Sharing would have saved no GPU-hours."
@@ -81,7 +81,7 @@ def test_it_says_nothing_that_is_not_true() -> None:
     assert "100% of the jobs would have been slowed by more than 20%, the worst 2.50 times" in found[2]
 
 
-def test_where_nobody_shared_it_says_so_and_nothing_of_slowdowns() -> None:
+def test_headline_without_sharing_has_no_slowdown() -> None:
     found = headline(figures(alone(policy="packed")), figures(alone()), 1.2)
     assert found == [
         "Under packed no two jobs would have shared a device.",
@@ -89,7 +89,7 @@ def test_where_nobody_shared_it_says_so_and_nothing_of_slowdowns() -> None:
     ]
 
 
-def test_jobs_that_never_ended_and_lack_of_memory_are_said() -> None:
+def test_headline_has_unfinished_jobs_and_out_of_memory() -> None:
     waits = a_job(2, 0, 1)
     waits.attempts, waits.ended_at = [], None
     found = headline(figures(a_run(a_job(1, 0, 10), waits)), figures(alone()), 1.2)
@@ -106,7 +106,7 @@ def test_the_table_fits_a_hundred_columns_with_long_names() -> None:
     assert name in shown
 
 
-def test_each_step_of_the_chain_is_said() -> None:
+def test_table_shows_each_step_of_the_chain() -> None:
     shown = told(a_report())
     assert "order and backfill: completion x1.00" in shown
     assert "sharing: completion x0.83, waiting x0.00" in shown
@@ -153,7 +153,7 @@ class Checker(HTMLParser):
         self.texts.append(data)
 
 
-def test_the_page_is_whole_points_nowhere_and_escapes_what_it_was_told() -> None:
+def test_page_is_complete_has_no_links_and_escapes_text() -> None:
     evil = "<script>alert(1)</script>"
     drawn = page(a_report(alone(), together(), a_run(a_job(1, 0, 10, kind=evil), policy="other"), title=evil))
     checker = Checker()
@@ -188,7 +188,7 @@ def test_the_same_report_gives_the_same_page() -> None:
 
 
 @pytest.mark.parametrize("runs", [(a_run(),), (a_run(a_job(1, 0, 0.0)),), (alone(policy="packed"),)])
-def test_little_to_say_is_said_without_failing(runs: tuple[Run, ...]) -> None:
+def test_report_of_a_run_without_jobs_does_not_fail(runs: tuple[SimulationRun, ...]) -> None:
     report = a_report(*runs, baseline="packed", chain=())
     assert "packed" in page(report)
     assert "packed" in told(report)
@@ -198,12 +198,12 @@ def test_little_to_say_is_said_without_failing(runs: tuple[Run, ...]) -> None:
 
 
 def test_partners_lie_side_by_side_and_those_alone_in_the_first_lane() -> None:
-    (row,) = sketch(a_run(a_job(1, 0, 100), a_job(2, 50, 150), a_job(3, 200, 300))).rows
+    (row,) = plot_data(a_run(a_job(1, 0, 100), a_job(2, 50, 150), a_job(3, 200, 300))).rows
     assert [(bar.job, bar.lane, bar.shared) for bar in row.bars] == [(1, 0, True), (2, 1, True), (3, 0, False)]
     assert row.lanes == 2
 
 
 def test_distributions_are_thinned_to_even_quantiles() -> None:
-    found = sketch(a_run(*(a_job(n, 0, n) for n in range(1, 1002))))
+    found = plot_data(a_run(*(a_job(n, 0, n) for n in range(1, 1002))))
     assert len(found.completions) == POINTS
     assert (found.completions[0], found.completions[POINTS // 2], found.completions[-1]) == (1, 501, 1001)

@@ -7,7 +7,7 @@ from gpuq.sim.report.summary import ratio, summarise
 from tests.sim.report.samples import alone, together
 
 
-def test_medians_and_ranges_over_seeds_in_the_order_in_which_contenders_came() -> None:
+def test_medians_and_ranges_over_seeds_in_the_order_in_which_candidates_came() -> None:
     runs = [alone(seed=1), alone(seed=2), *(together(s, seed=n) for n, s in enumerate((1.5, 1.1, 1.2), 1))]
     fifo, packed = summarise(map(figures, runs))
     assert [fifo.policy, packed.policy] == ["exclusive-fifo", "packed"]
@@ -17,6 +17,6 @@ def test_medians_and_ranges_over_seeds_in_the_order_in_which_contenders_came() -
     assert packed.median.energy_kwh is None, "no seed knew it"
 
 
-def test_a_ratio_of_what_is_not_known_is_not_known() -> None:
+def test_ratio_with_an_unknown_value_is_none() -> None:
     assert ratio(3, 2) == 1.5
     assert ratio(None, 2) is ratio(3, None) is ratio(3, 0) is None

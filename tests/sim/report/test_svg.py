@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuq.sim.report.svg import Scale, even_ticks, time_ticks, write_time
+from gpuq.sim.report.svg import AxisScale, even_ticks, time_ticks, write_time
 
 
 @given(low=st.floats(-1e6, 1e6), span=st.floats(1e-6, 1e6))
@@ -24,8 +24,8 @@ def test_times_are_few_and_within(low: float, factor: float, log: bool) -> None:
 
 
 @given(value=st.floats(-1e9, 1e9), log=st.booleans())
-def test_nothing_is_drawn_outside(value: float, log: bool) -> None:
-    assert 10 <= Scale(1, 100, 10, 50, log)(value) <= 50
+def test_values_outside_the_scale_are_drawn_at_its_edge(value: float, log: bool) -> None:
+    assert 10 <= AxisScale(1, 100, 10, 50, log)(value) <= 50
 
 
 @pytest.mark.parametrize(

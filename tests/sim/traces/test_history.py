@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from gpuq.errors import BadInput
-from gpuq.lab.worlds.contention import law_zoo
 from gpuq.sim.scenario import open_scenario
-from gpuq.sim.scenario_builder import Stage
+from gpuq.sim.scenario_builder import ScenarioOptions
 from gpuq.sim.traces.history import of_past
 from gpuq.sim.traces.past import Past, past
+from gpuq.sim.worlds.workload_set import law_workloads
 from tests.sim.rows import ended
 from tests.support.nouns import a_device
 from tests.support.sqlite_record import make_record
@@ -27,23 +27,23 @@ def record() -> Past:
     return past(devices, rows)
 
 
-def test_it_is_played_as_it_was(record: Past) -> None:
-    found = of_past(record, Stage(None), None)
+def test_history_keeps_times_devices_and_measured_pairs(record: Past) -> None:
+    found = of_past(record, ScenarioOptions(None), None)
     assert [job.submit_s for job in found.trace.arrivals] == [0, 100, 200, 200]
     assert found.world.devices == record.devices
     assert found.world.slowdown("a", ["b"]) == 1.5
     assert found.world.slowdown("b", ["a"]) == 1.1
 
 
-def test_on_more_devices_they_are_of_the_commonest_sort(record: Past) -> None:
-    devices = of_past(record, Stage(5), None).world.devices
+def test_further_devices_are_of_the_most_frequent_class(record: Past) -> None:
+    devices = of_past(record, ScenarioOptions(5), None).world.devices
     assert len(devices) == 5
     assert {device.type for device in devices} == {"GPU"}
     assert len({device.host for device in devices}) == 3
 
 
-def test_another_world_stands_behind_the_same_kinds(record: Past) -> None:
-    found = of_past(record, Stage(None), law_zoo())
+def test_kinds_keep_their_names_in_another_world(record: Past) -> None:
+    found = of_past(record, ScenarioOptions(None), law_workloads())
     assert set(found.world.workload_of) == {"a", "b"}
     assert found.world.name == "law"
 

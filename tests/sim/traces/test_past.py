@@ -12,36 +12,36 @@ from tests.support.nouns import a_device
 DEVICES = (a_device("h/0", host="h", type="GPU"),)
 
 
-def test_a_job_that_ran_alone_takes_as_long_as_it_took() -> None:
+def test_duration_alone_is_the_time_that_it_ran() -> None:
     (job,) = past(DEVICES, [ended(1, "a", at=100, start=150, lasts=60)]).trace.jobs
     assert (job.submit_s, job.duration_s, job.kind, job.owner, job.devices) == (100, 60, "a", "ada", 1)
 
 
-def test_what_was_asked_for_is_kept() -> None:
+def test_options_of_the_submission_are_kept() -> None:
     row, attempt = ended(1, "a", at=100)
     asked = replace(row.record.submission, priority=5, deadline_at=400.0, gpu_memory=2**30, preemptible=True)
     (job,) = past(DEVICES, [(replace(row, record=replace(row.record, submission=asked)), attempt)]).trace.jobs
     assert (job.priority, job.deadline_s, job.declared_memory, job.preemptible) == (5, 400, 2**30, True)
 
 
-def test_the_time_beside_a_partner_counts_by_the_measured_slowdown() -> None:
+def test_time_beside_a_partner_is_divided_by_the_measured_slowdown() -> None:
     (job,) = past(DEVICES, [ended(1, "a", lasts=100, beside=(2, "b", 2.0, 0.6))]).trace.jobs
     assert job.duration_s == pytest.approx(40 + 60 / 2)
 
 
-def test_where_this_attempt_says_nothing_the_pairs_other_runs_do() -> None:
+def test_slowdown_missing_in_the_attempt_is_taken_from_other_runs_of_the_pair() -> None:
     known = ended(1, "a", lasts=100, beside=(2, "b", 2.0, 1.0))
     found = past(DEVICES, [known, ended(3, "a", lasts=80, beside=(4, "b", None, 1.0))]).trace
     assert [job.duration_s for job in found.jobs] == [50, 40]
 
 
-def test_a_slowdown_that_nobody_measured_is_counted_and_said() -> None:
+def test_unmeasured_slowdown_leaves_the_duration_and_is_noted() -> None:
     found = past(DEVICES, [ended(1, "a", lasts=80, beside=(2, "b", None, 1.0))]).trace
     assert found.jobs[0].duration_s == 80
     assert any("1 of them shared" in note for note in found.notes)
 
 
-def test_a_job_that_was_started_again_counts_once_with_its_last_attempt() -> None:
+def test_restarted_job_counts_once_with_its_last_attempt() -> None:
     first = ended(1, "a", lasts=5, ending=Ending.OUT_OF_MEMORY, exit_code=1)
     second = ended(1, "a", start=10, lasts=60)
     found = past(DEVICES, [first, second]).trace
@@ -49,7 +49,7 @@ def test_a_job_that_was_started_again_counts_once_with_its_last_attempt() -> Non
     assert not any("left out" in note for note in found.notes)
 
 
-def test_what_was_stopped_is_left_out_and_a_record_of_nothing_else_is_refused() -> None:
+def test_stopped_jobs_are_left_out_and_a_record_without_others_is_refused() -> None:
     stopped = ended(1, "a", ending=Ending.STOPPED, exit_code=None)
     found = past(DEVICES, [stopped, ended(2, "a")]).trace
     assert len(found.jobs) == 1

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from gpuq.errors import BadInput
 from gpuq.sim.traces.requests import (
-    Asked,
+    TraceJob,
     about_kinds,
     consecutive,
     from_zero,
@@ -20,8 +20,10 @@ from gpuq.sim.traces.requests import (
 )
 
 
-def job(submit_s: float = 0.0, duration_s: float = 100.0, devices: int = 1, group: str = "vc", **more: object) -> Asked:
-    return Asked(submit_s, duration_s, devices, group, **more)  # type: ignore[arg-type]
+def job(
+    submit_s: float = 0.0, duration_s: float = 100.0, devices: int = 1, group: str = "vc", **more: object
+) -> TraceJob:
+    return TraceJob(submit_s, duration_s, devices, group, **more)  # type: ignore[arg-type]
 
 
 def test_jobs_come_in_the_order_of_their_submission_and_a_trace_without_any_is_refused() -> None:
@@ -43,7 +45,7 @@ def test_a_job_wider_than_a_host_is_left_out_and_counted_with_its_share_of_the_t
     st.floats(0.1, 2.0),
     st.integers(1, 100),
 )
-def test_the_load_becomes_what_was_asked_for(rows: list[tuple[float, float, int]], load: float, devices: int) -> None:
+def test_scaling_gives_the_requested_load(rows: list[tuple[float, float, int]], load: float, devices: int) -> None:
     jobs = imported("t", [job(*row) for row in rows], []).jobs
     if jobs[-1].submit_s - jobs[0].submit_s < 1:
         return
@@ -52,7 +54,7 @@ def test_the_load_becomes_what_was_asked_for(rows: list[tuple[float, float, int]
     assert load_of(found, devices) == pytest.approx(load)
 
 
-def test_jobs_of_one_moment_keep_it_and_say_so() -> None:
+def test_jobs_submitted_at_once_cannot_be_scaled() -> None:
     found, said = scaled([job(7), job(7)], 4, 0.9)
     assert [one.submit_s for one in found] == [0, 0]
     assert "cannot be set" in said
@@ -63,7 +65,7 @@ def test_a_deadline_keeps_its_distance_from_the_submission() -> None:
     assert (found[1].submit_s, found[1].deadline_s) == (200, 260)
 
 
-def test_a_burst_is_one_owners_and_one_kind() -> None:
+def test_jobs_of_a_burst_have_one_owner_and_one_kind() -> None:
     burst = [job(second) for second in range(0, 400, 10)]
     elsewhere = [job(second, group="other") for second in range(0, 400, 10)]
     found = owned(burst + elsewhere, np.random.default_rng(1))
@@ -76,7 +78,7 @@ def test_a_group_of_many_jobs_has_several_owners() -> None:
     assert {one.owner for one in found} == {"vc-1", "vc-2", "vc-3"}
 
 
-def test_what_the_trace_says_is_kept() -> None:
+def test_owner_and_kind_of_the_trace_are_kept() -> None:
     (found,) = owned([job(owner="ada", kind="resnet")], np.random.default_rng(1))
     assert (found.owner, found.kind) == ("ada", "resnet")
     (found,) = owned([job(owner="ada", share_pct=50.0)], np.random.default_rng(1))

@@ -35,7 +35,7 @@ def test_only_two_columns_are_needed_and_moments_may_be_times(table: Path) -> No
     assert first.owner == second.owner
 
 
-def test_a_part_of_a_gpu_is_one_gpu_kept_busy_in_part(table: Path) -> None:
+def test_fraction_of_a_gpu_is_one_gpu_with_a_share(table: Path) -> None:
     table.write_text("submit_s,duration_s,num_gpus\n0,60,0.25\n")
     (job,) = read(table).jobs
     assert (job.devices, job.share_pct) == (1, 25.0)
@@ -61,7 +61,7 @@ def test_jobs_without_a_duration_are_left_out_and_counted(table: Path) -> None:
         ("submit_s,duration_s,priority\n0,5,0.5\n", 2, "priority is 0.5"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line_and_a_fix(table: Path, text: str, line: int, complaint: str) -> None:
+def test_errors_name_the_line_and_a_fix(table: Path, text: str, line: int, complaint: str) -> None:
     table.write_text(text)
     with pytest.raises(BadInput) as wrong:
         read(table)
@@ -70,7 +70,7 @@ def test_what_is_wrong_is_told_with_its_line_and_a_fix(table: Path, text: str, l
     assert wrong.value.fix
 
 
-def test_a_file_of_nothing_to_play_is_refused(table: Path) -> None:
+def test_file_without_playable_jobs_is_refused(table: Path) -> None:
     table.write_text("submit_s,duration_s\n0,\n")
     with pytest.raises(BadInput, match="no job to play"):
         read(table)

@@ -19,14 +19,14 @@ def world(*rows: Ended) -> World:
     return measured_world(["a", "b"], past(DEVICES, rows).outcomes, DEVICES, 60.0)
 
 
-def test_a_pair_costs_the_median_of_what_was_measured_each_way() -> None:
+def test_slowdown_of_a_pair_is_the_median_per_direction() -> None:
     runs = [ended(number, "a", beside=(9, "b", slowdown, 1.0)) for number, slowdown in enumerate((1.2, 1.4, 3.0))]
     found = world(*runs, ended(9, "b", beside=(1, "a", 1.05, 1.0)))
     assert found.slowdown("a", ["b"]) == pytest.approx(1.4)
     assert found.slowdown("b", ["a"]) == pytest.approx(1.05)
 
 
-def test_a_pair_that_nobody_measured_costs_what_the_law_says_and_is_never_free() -> None:
+def test_unmeasured_pair_costs_what_the_contention_model_says() -> None:
     found = world(ended(1, "a", utilization=70.0), ended(2, "b", utilization=80.0))
     assert found.slowdown("a", ["b"]) == law(70, 80)
     assert found.slowdown("a", ["a"]) > 1

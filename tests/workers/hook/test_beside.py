@@ -30,7 +30,7 @@ def test_a_virtual_environments_sitecustomize_still_runs(run: Run, counter: Path
     assert steps(counter) == 150
 
 
-def test_a_broken_sitecustomize_of_the_user_breaks_as_it_would_without_us(run: Run, tmp_path: Path):
+def test_a_failing_sitecustomize_of_the_user_fails_as_without_the_hook(run: Run, tmp_path: Path):
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "sitecustomize.py").write_text("raise RuntimeError('of their own')")
     done = run("print('runs on')", tmp_path / "own")
@@ -38,7 +38,7 @@ def test_a_broken_sitecustomize_of_the_user_breaks_as_it_would_without_us(run: R
     assert "of their own" in done.stderr
 
 
-def test_the_import_hook_leaves_no_trace_on_what_it_watched(run: Run, tmp_path: Path):
+def test_the_import_hook_restores_the_loader(run: Run, tmp_path: Path):
     torch = library(
         tmp_path, "torch.optim.optimizer", "hooks = []\ndef register_optimizer_step_post_hook(hook): hooks.append(hook)"
     )
@@ -54,7 +54,7 @@ def test_the_import_hook_leaves_no_trace_on_what_it_watched(run: Run, tmp_path: 
     assert done.stdout == "1 SourceFileLoader SourceFileLoader\n"
 
 
-def test_a_library_that_fails_to_import_fails_as_it_would_without_us(run: Run, tmp_path: Path):
+def test_a_failing_import_fails_as_without_the_hook(run: Run, tmp_path: Path):
     torch = library(tmp_path, "torch.optim.optimizer", "raise ImportError('no CUDA')")
     code = "try: import torch.optim.optimizer\nexcept ImportError as error: print(error)"
     assert run(code, torch).stdout == "no CUDA\n"
@@ -72,19 +72,19 @@ def test_the_users_own_usercustomize_still_runs(run: Run, counter: Path, tmp_pat
 
 
 @pytest.mark.parametrize("flag", ["-I", "-E", "-S"])
-def test_a_python_that_takes_nothing_from_us_runs_uncounted_and_that_is_said(run: Run, counter: Path, flag: str):
+def test_isolated_python_runs_uncounted_with_a_reason(run: Run, counter: Path, flag: str):
     done = run("import sys; print('gpuq_progress' in sys.modules, 'sitecustomize' in sys.modules)", flags=(flag,))
     assert done.stdout.startswith("False")
     assert not counter.exists()
     assert "no Python with the step counter has started" in why_not_counted(counter)
 
 
-def test_a_python_without_our_path_runs_uncounted(run: Run, counter: Path):
+def test_python_without_the_hooks_path_runs_uncounted(run: Run, counter: Path):
     run("import os, subprocess, sys\nsubprocess.run([sys.executable, '-c', ''], env={}, check=True)", flags=("-E",))
     assert not counter.exists()
 
 
-def test_a_script_without_a_framework_is_told_what_to_call(run: Run, counter: Path):
+def test_a_script_without_a_framework_gets_the_advice_to_call_step(run: Run, counter: Path):
     run("print('no training')")
     assert steps(counter) is None
     assert why_not_counted(counter).endswith("calls gpuq.step()")
@@ -105,7 +105,7 @@ def test_a_script_without_a_framework_is_told_what_to_call(run: Run, counter: Pa
         ("keras.src.optimizers.base_optimizer", "", "its framework cannot be counted"),
     ],
 )
-def test_a_framework_that_is_there_but_trains_nothing_is_told_apart(
+def test_an_imported_framework_without_training_has_its_own_reason(
     run: Run, counter: Path, tmp_path: Path, module: str, source: str, why: str
 ):
     there = library(tmp_path, module, source)

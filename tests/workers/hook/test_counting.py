@@ -54,7 +54,7 @@ def test_a_counter_that_cannot_be_written_does_not_stop_the_training(run: Run, c
 
 
 @pytest.mark.parametrize("minor", MINOR_VERSIONS)
-def test_other_pythons_count_too(run: Run, counter: Path, minor: int):
+def test_other_python_versions_count(run: Run, counter: Path, minor: int):
     python = find_python(f"python3.{minor}")
     if python is None:
         pytest.skip(f"Python 3.{minor} is not installed")
@@ -86,7 +86,7 @@ def test_ranks_that_train_together_count_their_steps_once(run: Run, counter: Pat
     assert progress.processes == 2
 
 
-def test_a_script_that_counts_itself_is_believed_over_its_optimizers(run: Run, counter: Path, tmp_path: Path):
+def test_gpuq_step_takes_precedence_over_optimizers(run: Run, counter: Path, tmp_path: Path):
     torch = library(tmp_path, "torch.optim.optimizer", "hooks = []\nregister_optimizer_step_post_hook = hooks.append")
     run(
         """
@@ -190,7 +190,7 @@ def test_keras_training_is_counted_to_the_step(run: Run, counter: Path):
     assert steps(counter) == 272
 
 
-def test_the_thread_that_reads_keras_optimizers_spoils_no_capture_of_a_cuda_graph(run: Run):
+def test_reading_keras_optimizers_does_not_break_cuda_graph_capture(run: Run):
     """A stand-in for the driver says in which mode each thread is; 2 is relaxed, and the script's own thread stays as it was."""
     run(
         """

@@ -1,4 +1,4 @@
-"""Blinks seen from the worker service: when, of whom, what is measured, and when nobody is paused, on a made-up clock.
+"""Blinks from the worker service's side, on a made-up clock: when and of which job, what is measured, and when there is none.
 
 Jobs and their shims are played by `World`: it moves the counters and answers requests as time passes.
 """
@@ -42,7 +42,7 @@ class World:
         self.begun = dict.fromkeys((A, B), 1000.0)
         self.pauses: list[tuple[AttemptId, float, float]] = []
         self.answers = True
-        self.told: list[str] = []
+        self.calls: list[str] = []
         self.measured: list[AloneSteps] = []
         self.notes: dict[AttemptId, str] = {}
         self.peers: str | None = None
@@ -88,7 +88,7 @@ class World:
         if steps:
             record = struct.pack("<Qdd", steps, self.begun[resident.attempt], self.now)
             slot = bytes(1).ljust(16, b"\0") + record.ljust(48, b"\0")
-            # In place, as the hook does: to make the file anew each time would be slow.
+            # In place, as the hook does: creating the file each time would be slow.
             with (resident.folder / "progress").open("r+b") as file:
                 file.write(b"GPUQPRG1" + struct.pack("<I", 1).ljust(56, b"\0") + slot)
 
@@ -112,10 +112,10 @@ class World:
     # --- the meters ---
 
     async def pause(self, attempts: Sequence[AttemptId]) -> None:
-        self.told.append("pause")
+        self.calls.append("pause")
 
-    async def go_on(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
-        self.told.append("go on")
+    async def resume(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
+        self.calls.append("go on")
         if measured is not None:
             self.measured.append(measured)
 
@@ -126,7 +126,7 @@ class World:
         async def turns() -> None:
             until = self.now + seconds
             while self.now < until:
-                await blinker.turn()
+                await blinker.poll()
                 self.pass_time(4.0)
 
         asyncio.run(turns())
@@ -138,16 +138,16 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
-def test_each_is_measured_alone_while_the_other_is_paused(world: World) -> None:
+def test_both_partners_are_measured_while_the_other_is_paused(world: World) -> None:
     world.run(world.blinker(), 1000)
     assert {one.attempt for one in world.measured} == {A, B}
     assert {(one.attempt, one.partners) for one in world.measured} == {(A, (B,)), (B, (A,))}
     steps, seconds = sum(one.steps for one in world.measured), sum(one.seconds for one in world.measured)
     assert steps / seconds == pytest.approx(1 / world.step_s, rel=0.02), "as if the other were not there"
-    assert world.told == ["pause", "go on"] * (len(world.told) // 2)
+    assert world.calls == ["pause", "go on"] * (len(world.calls) // 2)
 
 
-def test_the_cost_is_under_one_percent_of_each_jobs_time(world: World) -> None:
+def test_pauses_take_under_one_percent_of_each_jobs_time(world: World) -> None:
     world.run(world.blinker(), 2000)
     for attempt in (A, B):
         paused = [ended - began for who, began, ended in world.pauses if who == attempt]
@@ -155,7 +155,7 @@ def test_the_cost_is_under_one_percent_of_each_jobs_time(world: World) -> None:
         assert sum(paused) < 0.01 * 2000
 
 
-def test_never_both_at_once_and_never_in_step_with_anything(world: World) -> None:
+def test_one_blink_at_a_time_at_exponential_moments(world: World) -> None:
     world.run(world.blinker(), 2000)
     spans = sorted((began, ended) for _, began, ended in world.pauses)
     assert all(ended < later for (_, ended), (later, _) in pairwise(spans))
@@ -176,48 +176,48 @@ def refused(world: World, blinker: Blinker | None = None) -> dict[AttemptId, str
     return world.notes
 
 
-def test_a_site_that_does_not_allow_it_has_none(world: World) -> None:
+def test_no_blink_where_the_site_does_not_allow_it(world: World) -> None:
     assert "`blink` in [worker]" in refused(world, world.blinker(allowed=False))[A]
 
 
-def test_both_have_to_ask_for_it(world: World) -> None:
+def test_no_blink_unless_both_were_submitted_with_blink(world: World) -> None:
     world.residents[1] = replace(world.residents[1], blink=False)
     notes = refused(world)
     assert notes == {A: "job 2 beside it was not submitted with --blink"}
 
 
-def test_a_job_alone_on_its_device_is_left_alone(world: World) -> None:
+def test_no_blink_without_a_partner(world: World) -> None:
     world.residents.pop()
     assert refused(world) == {}
 
 
-def test_jobs_on_several_devices_are_left_alone(world: World) -> None:
+def test_no_blink_of_jobs_on_several_devices(world: World) -> None:
     world.residents[1] = replace(world.residents[1], devices=(DEVICE, DeviceId("here/cpu1")))
     assert refused(world)[A] == "job 2 runs on several devices"
 
 
-def test_three_on_a_device_are_left_alone(world: World, tmp_path: Path) -> None:
+def test_no_blink_with_two_partners(world: World, tmp_path: Path) -> None:
     world.residents.append(world.job(tmp_path, AttemptId(JobId(3), 1)))
     world.steps[AttemptId(JobId(3), 1)], world.begun[AttemptId(JobId(3), 1)] = 0.0, 1000.0
     assert refused(world)[A] == "it has more than one partner"
 
 
-def test_ranks_that_wait_for_each_other_are_left_alone(world: World) -> None:
+def test_no_blink_of_a_job_with_peers(world: World) -> None:
     world.peers = "it is one of several processes (WORLD_SIZE=2)"
     assert refused(world)[A] == "of job 2 beside it: it is one of several processes (WORLD_SIZE=2)"
 
 
-def test_a_job_that_counts_no_steps_is_left_alone_and_cannot_be_measured(world: World) -> None:
+def test_no_blink_of_or_for_a_job_without_counted_steps(world: World) -> None:
     world.step_s = 1e9
     assert "has counted no steps" in refused(world)[A]
 
 
-def test_a_job_that_is_told_to_save_its_work_is_left_alone(world: World) -> None:
+def test_no_blink_of_a_job_that_is_being_stopped(world: World) -> None:
     (world.residents[1].folder / "stop.json").write_text("{}")
     assert refused(world)[A] == "job 2 is being stopped"
 
 
-def test_steps_that_are_too_long_for_any_pause_are_not_waited_for(world: World) -> None:
+def test_no_blink_for_steps_longer_than_a_pause(world: World) -> None:
     world.step_s = 4.0
     assert refused(world)[A] == "a step of its own takes longer than a pause may"
 
@@ -232,21 +232,21 @@ def test_steps_that_are_too_long_for_any_pause_are_not_waited_for(world: World) 
         ("NVIDIA H200", False),
     ],
 )
-def test_under_mps_only_chips_that_keep_clients_apart_are_paused(world: World, type_: str, refuses: bool) -> None:
+def test_under_mps_blinks_need_volta_or_later(world: World, type_: str, refuses: bool) -> None:
     world.device = replace(world.device, type=type_, sharing="mps")
     world.run(world.blinker(), 400)
     assert (not world.pauses) is refuses
 
 
-def test_a_shim_that_does_not_answer_costs_nothing_but_the_measurement(world: World) -> None:
+def test_a_silent_shim_only_loses_the_measurement(world: World) -> None:
     world.answers = False
     world.run(world.blinker(), 1000)
     assert not world.measured
-    assert world.told == ["pause", "go on"] * (len(world.told) // 2)
-    assert world.told
+    assert world.calls == ["pause", "go on"] * (len(world.calls) // 2)
+    assert world.calls
 
 
-def test_what_was_measured_while_somebody_came_counts_for_nobody(world: World, tmp_path: Path) -> None:
+def test_a_measurement_is_dropped_if_partners_changed_meanwhile(world: World, tmp_path: Path) -> None:
     third = world.job(tmp_path, AttemptId(JobId(3), 1))
     world.steps[third.attempt], world.begun[third.attempt] = 0.0, 1000.0
     world.during = lambda: world.residents.append(third) if third not in world.residents else None
@@ -264,7 +264,7 @@ def looks_of(marks: Sequence[float], until: float, every: float = 0.05) -> list[
     return [(at, Progress(n, marks[0], marks[n - 1])) for at in times if (n := sum(mark <= at for mark in marks))]
 
 
-def test_what_was_left_out_at_the_beginning_does_not_count() -> None:
+def test_the_settling_time_is_not_counted() -> None:
     slow, quick = [0.1 * number for number in range(1, 12)], [1.1 + 0.05 * number for number in range(1, 60)]
     steps, seconds = alone_window(looks_of(slow + quick, 5), 1.0, 2.0, 0.25) or (0, 0.0)
     assert steps / seconds == pytest.approx(20)
@@ -283,13 +283,13 @@ def test_a_pause_without_a_step_counts_with_its_time() -> None:
     assert (steps, seconds) == (0, pytest.approx(0.75, abs=0.06))
 
 
-def test_nothing_is_said_of_what_nobody_looked_at() -> None:
+def test_no_window_without_looks() -> None:
     assert alone_window([], 1.0, 2.0, 0.25) is None
     assert alone_window(looks_of([0.5], 1.3), 1.0, 2.0, 0.28) is None
 
 
 @pytest.mark.parametrize("step_s", [0.01, 0.05, 0.12])
-def test_over_random_moments_bursts_and_breaks_come_out_at_their_true_rate(step_s: float) -> None:
+def test_random_moments_measure_the_true_rate_of_uneven_steps(step_s: float) -> None:
     """Twenty quick steps, then a validation of twenty steps' length, on and on: the rate is that of the whole."""
     chance = random.Random(7)
     marks = list(accumulate(step_s * (21 if number % 20 == 0 else 1) for number in range(20_000)))
@@ -306,7 +306,7 @@ def test_over_random_moments_bursts_and_breaks_come_out_at_their_true_rate(step_
 
 
 @given(st.floats(0.001, 10))
-def test_the_pause_is_long_enough_for_the_step_or_there_is_none(step_s: float) -> None:
+def test_pause_length_fits_the_step_or_is_none(step_s: float) -> None:
     found = pause_length(Progress(101, 1.0, 1.0 + 100 * step_s))
     if found is None:
         assert step_s > 1.66
@@ -316,5 +316,5 @@ def test_the_pause_is_long_enough_for_the_step_or_there_is_none(step_s: float) -
         assert length - settle_s >= 2 * step_s * 0.99
 
 
-def test_nobody_knows_the_length_of_a_single_step() -> None:
+def test_pause_length_is_none_after_a_single_step() -> None:
     assert pause_length(Progress(1, 5.0, 5.0)) is None

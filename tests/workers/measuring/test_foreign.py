@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from gpuq_workers.measuring.foreign import Foreign, foreign_load
+from gpuq_workers.measuring.foreign import ForeignLoad, foreign_load
 
-from gpuq.adapters.devices import Usage
+from gpuq.adapters.devices import ResidentUsage
 from gpuq.core.state.device import Reading
 
-UNKNOWN = Usage(None, None)
+UNKNOWN = ResidentUsage(None, None)
 
 
 def gpu(used_pct: float | None, *, visible: bool | None = True) -> Reading:
     return Reading(0.0, 1000, 50.0, 10, used_pct, processes_visible=visible)
 
 
-def test_noise_around_zero_cancels_and_a_short_command_is_not_considerable():
-    foreign = Foreign()
+def test_noise_cancels_and_a_short_command_is_not_considerable():
+    foreign = ForeignLoad()
     for load in (0.05, -0.05, 0.02, -0.02, 0.2):
         foreign.add(load, 0.0)
     assert foreign.mean_load == pytest.approx(0.04)
@@ -26,26 +26,26 @@ def test_noise_around_zero_cancels_and_a_short_command_is_not_considerable():
     assert foreign.mean_held_back == pytest.approx(0.05)
 
 
-def test_where_it_is_not_known_for_how_long_the_job_was_held_back_it_may_be_all_the_load():
-    foreign = Foreign()
+def test_unknown_waiting_counts_as_the_whole_load():
+    foreign = ForeignLoad()
     foreign.add(0.5, None)
     assert foreign.mean_held_back == 0.5
     foreign.add(0.5, 0.1)
     assert foreign.mean_held_back == pytest.approx(0.3)
-    foreign = Foreign()
+    foreign = ForeignLoad()
     foreign.add(3.0, None)
     assert foreign.mean_held_back == 1.0
-    foreign = Foreign()
+    foreign = ForeignLoad()
     foreign.add(None, 0.1)
     assert (foreign.mean_load, foreign.mean_held_back) == (None, None)
 
 
-def test_others_took_no_more_than_they_had_also_if_the_wait_is_counted_a_look_later():
-    foreign = Foreign()
+def test_held_back_is_at_most_the_mean_load_even_if_waits_are_counted_late():
+    foreign = ForeignLoad()
     for load, waited in ((1.0, 0.0), (0.0, 1.0)):
         foreign.add(load, waited)
     assert foreign.mean_held_back == pytest.approx(0.5)
-    foreign = Foreign()
+    foreign = ForeignLoad()
     foreign.add(0.2, 0.9)
     assert foreign.mean_held_back == pytest.approx(0.2), "the rest it waited for its own threads"
 
@@ -61,12 +61,12 @@ def test_others_took_no_more_than_they_had_also_if_the_wait_is_counted_a_look_la
         ([gpu(20.0, visible=False)], 0.2),
         ([], None),
     ],
-    ids=["nobody", "one", "the worse of two", "there, but not read", "all hidden", "hidden, there before", "not read"],
+    ids=["none", "one", "the worse of two", "there, but not read", "all hidden", "hidden, there before", "not read"],
 )
 def test_on_a_gpu_a_job_is_held_back_for_as_long_as_others_use_it(readings: list[Reading], expected: float | None):
     assert foreign_load(UNKNOWN, readings, on_gpu=True) == (expected, expected)
 
 
 def test_on_cores_the_backend_says_both():
-    usage = Usage(1, 50.0, foreign_load=1.0, held_back=0.1)
+    usage = ResidentUsage(1, 50.0, foreign_load=1.0, held_back=0.1)
     assert foreign_load(usage, [gpu(90.0)], on_gpu=False) == (1.0, 0.1)

@@ -1,4 +1,4 @@
-"""A job's life told in looks, one a second on a made-up clock: what is measured of it."""
+"""A job's life reported in looks, one a second on a made-up clock: what is measured of it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import msgspec
 import pytest
-from gpuq_workers.measuring.measure import Look, Meter, State
+from gpuq_workers.measuring.measure import Look, Meter, MeterState
 from gpuq_workers.measuring.progress import Progress
 
 from gpuq.core.measuring.measurement import Measurement, Segment
@@ -76,7 +76,7 @@ def beside(measurement: Measurement, *partners: AttemptId) -> Segment:
 # --- progress ------------------------------------------------------------------------------------------------------
 
 
-def test_windows_give_the_rate_of_the_job():
+def test_windows_measure_the_rate():
     segment = alone(Life().go(61, rate=20).measured)
     assert segment.rate_sum / segment.windows == pytest.approx(20)
     assert segment.rate_square_sum == pytest.approx(400 * segment.windows)
@@ -84,7 +84,7 @@ def test_windows_give_the_rate_of_the_job():
     assert 9 <= segment.windows <= 11
 
 
-def test_a_job_without_a_signal_has_no_steps_and_no_rate():
+def test_without_a_counter_there_are_no_steps_and_no_rate():
     life = Life().go(30)
     assert (life.measured.steps, life.measured.segments, life.measured.first_step_at) == (None, (), None)
     assert life.meter.rate() is None
@@ -116,13 +116,13 @@ def test_partners_have_segments_of_their_own_and_the_slowdown_follows():
 
 def test_the_window_in_which_partners_change_is_in_no_segment():
     life = Life().go(28, rate=20)
-    for turn in range(20):
-        life.go(2, rate=5, partners=(PARTNER,) if turn % 2 else (OTHER,))
+    for poll in range(20):
+        life.go(2, rate=5, partners=(PARTNER,) if poll % 2 else (OTHER,))
     assert [segment.partners for segment in life.measured.segments] == [()]
     assert alone(life.measured).rate_sum / alone(life.measured).windows == pytest.approx(20)
 
 
-def test_a_step_that_began_beside_another_partner_belongs_to_neither():
+def test_a_step_begun_beside_another_partner_is_in_no_window():
     life = Life().go(60, rate=0.125).go(60, rate=0.05, partners=(PARTNER,))
     shared = beside(life.measured, PARTNER)
     assert shared.rate_sum / shared.windows == pytest.approx(0.05)
@@ -135,14 +135,14 @@ def test_the_last_window_counts_if_it_is_half_full():
     assert life.measured.steps == 380
 
 
-def test_a_counter_that_falls_back_starts_the_window_anew():
+def test_a_decreasing_counter_restarts_the_window():
     life = Life().go(30, rate=20)
     life.made, life.first, life.last = 0.0, None, 0.0
     measured = life.go(30, rate=20).measured
     assert alone(measured).rate_sum / alone(measured).windows == pytest.approx(20)
 
 
-def test_the_live_rate_is_that_of_the_last_few_seconds_and_zero_after_a_halt():
+def test_rate_covers_the_last_seconds_and_is_0_after_a_halt():
     life = Life().go(30, rate=20).go(8, rate=4)
     assert life.meter.rate() == pytest.approx(4)
     assert life.go(20).meter.rate() == 0.0
@@ -155,12 +155,12 @@ def test_the_live_rate_of_slow_steps_is_steady():
     assert seen == pytest.approx([0.1] * 40)
 
 
-def test_a_job_seen_only_as_it_ended_has_no_peak_of_memory():
+def test_a_job_sampled_only_at_its_end_has_no_memory_peak():
     assert Life().go(2, memory=0).measured.peak_memory_bytes is None
     assert Life().go(2, memory=0).go(1, memory=5).go(1, memory=0).measured.peak_memory_bytes == 5
 
 
-def test_a_counter_that_lies_does_not_stop_us():
+def test_implausible_counters_raise_nothing():
     meter = Meter()
     for second in range(20):
         progress = Progress(7, 1.0, 2.0 + second)
@@ -223,7 +223,7 @@ def test_beside_a_partner_on_a_full_device_the_peak_is_not_known():
     assert Life().go(60, utilization=50, busy=90, **shared).measured.peak_utilization_pct == pytest.approx(50)
 
 
-def test_time_alone_tells_the_peak_that_a_full_device_hides():
+def test_windows_alone_give_the_peak_that_a_full_device_hides():
     life = Life().go(20, rate=5, utilization=80).go(300, rate=3, utilization=50, busy=100, partners=(PARTNER,))
     assert life.measured.peak_utilization_pct == pytest.approx(80)
 
@@ -274,7 +274,7 @@ def test_a_device_full_of_a_job_needs_no_bound():
     assert rates(measured).alone is None
 
 
-def test_quiet_windows_speak_for_those_beside_foreign_load_if_they_are_many_enough():
+def test_enough_quiet_windows_give_the_peak_despite_foreign_load():
     def mixed(quiet: int, disturbed: int) -> Measurement:
         life = Life().go(1, rate=20).go(5 * quiet, rate=20, utilization=80)
         return life.go(5 * disturbed, rate=10, utilization=40, foreign=1.0, held_back=0.5).measured
@@ -287,13 +287,13 @@ def test_quiet_windows_speak_for_those_beside_foreign_load_if_they_are_many_enou
     assert few.peak_utilization_pct >= 80
 
 
-def test_more_use_beside_foreign_load_than_without_is_a_use_all_the_same():
+def test_a_higher_use_beside_foreign_load_raises_the_peak():
     life = Life().go(1, rate=20).go(50, rate=20, utilization=40)
     measured = life.go(50, rate=20, utilization=60, foreign=1.0, held_back=0.5).measured
     assert (measured.peak_utilization_pct, measured.utilization_is_bound) == (pytest.approx(60), False)
 
 
-def test_busy_phases_that_foreign_load_holds_up_do_not_leave_the_light_ones_as_the_peak():
+def test_busy_phases_slowed_by_foreign_load_are_not_dropped_from_the_peak():
     """Foreign load all the time: it takes nothing of the light phases, and half of the others."""
     life = Life().go(1, rate=20)
     for _ in range(10):
@@ -330,17 +330,17 @@ def test_a_job_too_short_for_a_window_is_judged_by_its_looks():
 
 def test_foreign_load_is_kept_over_a_restart():
     life = Life().go(31, rate=20, utilization=40, foreign=1.0, held_back=0.5)
-    kept = msgspec.json.decode(msgspec.json.encode(life.meter.state), type=State)
+    kept = msgspec.json.decode(msgspec.json.encode(life.meter.state), type=MeterState)
     assert Meter(kept).measurement() == life.measured
 
 
 # --- restart -------------------------------------------------------------------------------------------------------
 
 
-def test_a_restarted_service_goes_on_and_attributes_the_gap_to_no_one():
+def test_a_restart_continues_and_attributes_the_gap_to_no_one():
     first = Life().go(31, rate=20, utilization=70, memory=9000)
     before = first.measured
-    kept = msgspec.json.decode(msgspec.json.encode(first.meter.state), type=State)
+    kept = msgspec.json.decode(msgspec.json.encode(first.meter.state), type=MeterState)
     second = Life(Meter(kept))
     second.clock, second.made, second.first, second.last = (
         first.clock + 60,
@@ -360,14 +360,14 @@ def test_a_restarted_service_goes_on_and_attributes_the_gap_to_no_one():
 # --- blinks --------------------------------------------------------------------------------------------------------
 
 
-def test_no_window_spans_a_pause_neither_of_the_one_nor_of_the_other():
+def test_no_window_spans_a_pause():
     """The one paused makes no steps for a second, the other twice as many: neither shows in the shared rate."""
     paused, measured = Life(), Life()
     for life, within in ((paused, 0.0), (measured, 40.0)):
         life.go(40, rate=20, partners=(PARTNER,))
         life.meter.pause()
         life.go(2, rate=within, partners=(PARTNER,))
-        life.meter.go_on()
+        life.meter.resume()
         life.go(40, rate=20, partners=(PARTNER,))
         shared = beside(life.measured, PARTNER)
         assert shared.rate_sum / shared.windows == pytest.approx(20)
@@ -375,17 +375,17 @@ def test_no_window_spans_a_pause_neither_of_the_one_nor_of_the_other():
         assert shared.windows >= 12
 
 
-def test_what_a_pause_does_to_utilisation_and_memory_does_not_count():
+def test_looks_during_a_pause_are_ignored():
     life = Life().go(30, rate=20, utilization=50.0, partners=(PARTNER,))
     life.meter.pause()
     life.go(30, rate=20, utilization=100.0, memory=9999, partners=(PARTNER,))
-    life.meter.go_on()
+    life.meter.resume()
     measured = life.go(30, rate=20, utilization=50.0, partners=(PARTNER,)).measured
     assert measured.peak_utilization_pct == 50.0
     assert measured.peak_memory_bytes == 1000
 
 
-def test_steps_made_while_the_partner_stood_still_are_a_segment_of_their_own():
+def test_steps_in_a_pause_are_a_segment_of_their_own():
     life = Life().go(30, rate=20, partners=(PARTNER,))
     life.meter.add_blink((PARTNER,), 30, 0.75)
     life.meter.add_blink((PARTNER,), 33, 0.75)
@@ -395,5 +395,5 @@ def test_steps_made_while_the_partner_stood_still_are_a_segment_of_their_own():
     assert found is not None
     assert found.value == pytest.approx(42 / 20)
     assert life.measured.blink == "2 times"
-    again = Meter(msgspec.json.decode(msgspec.json.encode(life.meter.state), type=State))
+    again = Meter(msgspec.json.decode(msgspec.json.encode(life.meter.state), type=MeterState))
     assert again.measurement().blink == "2 times", "after a restart of the worker service too"

@@ -84,13 +84,13 @@ def test_a_connection_to_a_process_of_this_host_may_be_to_a_peer(start: Start, t
     assert found == "it has a connection to a process of this host"
 
 
-def test_only_a_listening_socket_is_nobodys_peer(start: Start, tmp_path: Path) -> None:
+def test_a_listening_socket_is_no_connection_to_a_peer(start: Start, tmp_path: Path) -> None:
     listens = "import socket\ns = socket.socket(); s.bind(('127.0.0.1', 0)); s.listen()\n" + WAITS
     assert why_not_alone(start(listens), tmp_path / "progress") is None
 
 
 @pytest.mark.parametrize(("port", "refused"), [(443, False), (80, False), (29500, True)])
-def test_another_host_may_be_a_peer_unless_it_serves_pages(
+def test_a_connection_to_another_host_is_a_peer_unless_port_80_or_443(
     monkeypatch: pytest.MonkeyPatch, port: int, refused: bool
 ) -> None:
     """No other host is in reach of a test, so the kernel's tables are made up."""
@@ -104,11 +104,13 @@ def test_infiniband_may_lead_to_peers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert peers._of_descriptors([1]) == "it uses InfiniBand"
 
 
-def test_what_cannot_be_looked_at_may_have_peers(monkeypatch: pytest.MonkeyPatch, start: Start, tmp_path: Path) -> None:
+def test_a_process_that_cannot_be_inspected_may_have_peers(
+    monkeypatch: pytest.MonkeyPatch, start: Start, tmp_path: Path
+) -> None:
     def forbidden(_: int) -> Iterator[str]:
         raise PermissionError
 
     root = start()
     wait_for(lambda: why_not_alone(root, tmp_path / "progress") is None)
     monkeypatch.setattr(peers, "_links", forbidden)
-    assert why_not_alone(root, tmp_path / "progress") == "its processes cannot be looked at"
+    assert why_not_alone(root, tmp_path / "progress") == "its processes cannot be inspected"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from gpuq_workers.measuring.prealloc import PoolWatch, asked_by, is_bound
+from gpuq_workers.measuring.prealloc import PoolWatch, is_bound, requested_share
 
 TOTAL = 80_000
 
 
-def pool(*readings: int, asked: float | None = None) -> int | None:
-    watch = PoolWatch(asked)
+def pool(*readings: int, requested: float | None = None) -> int | None:
+    watch = PoolWatch(requested)
     found = [watch.look(reading, TOTAL) for reading in readings]
     return next((value for value in found if value is not None), None)
 
@@ -24,16 +24,16 @@ def pool(*readings: int, asked: float | None = None) -> int | None:
         ((500, 50_000, 50_000), None),  # a large job, not most of the device
     ],
 )
-def test_a_jump_from_nothing_to_most_of_the_device_is_a_pool(readings: tuple[int, ...], expected: int | None):
+def test_a_jump_to_most_of_the_device_is_a_pool(readings: tuple[int, ...], expected: int | None):
     assert pool(*readings) == expected
 
 
 def test_a_pool_that_the_environment_asks_for_is_one_whenever_it_is_reached():
-    assert pool(500, 20_000, 39_000, 40_500, asked=0.5) == 39_000
-    assert pool(500, 20_000, 30_000, asked=0.5) is None
+    assert pool(500, 20_000, 39_000, 40_500, requested=0.5) == 39_000
+    assert pool(500, 20_000, 30_000, requested=0.5) is None
 
 
-def test_a_peak_well_above_the_pool_was_something_else():
+def test_a_peak_well_above_the_pool_is_no_bound():
     assert is_bound(61_000, 60_900)
     assert not is_bound(75_000, 60_900)
     assert not is_bound(61_000, None)
@@ -52,5 +52,7 @@ def test_a_peak_well_above_the_pool_was_something_else():
         ({"XLA_PYTHON_CLIENT_PREALLOCATE": "true", "XLA_PYTHON_CLIENT_ALLOCATOR": "platform"}, None),
     ],
 )
-def test_what_the_submitter_set_is_read_as_the_frameworks_read_it(environment: dict[str, str], expected: float | None):
-    assert asked_by(environment) == expected
+def test_preallocation_variables_are_read_as_the_frameworks_read_them(
+    environment: dict[str, str], expected: float | None
+):
+    assert requested_share(environment) == expected

@@ -12,7 +12,7 @@ import pytest
 from gpuq_workers.measuring.progress import HOOK_FOLDER, Progress, hook_environment, read_progress, why_not_counted
 
 
-def test_a_counter_that_the_job_overwrote_is_said_to_be(counter: Path):
+def test_an_overwritten_counter_file_is_reported_as_such(counter: Path):
     counter.write_bytes(b"something else")
     assert "overwritten" in why_not_counted(counter)
     counter.unlink()
@@ -21,12 +21,12 @@ def test_a_counter_that_the_job_overwrote_is_said_to_be(counter: Path):
 
 
 @pytest.mark.parametrize("raw", [b"", b"GPUQ", b"x" * 16384, b"GPUQPRG1" + b"\xff" * 16376, b"GPUQPRG1" + b"\0" * 200])
-def test_a_file_that_is_none_of_the_hooks_gives_no_signal(counter: Path, raw: bytes):
+def test_a_file_of_another_format_gives_no_progress(counter: Path, raw: bytes):
     counter.write_bytes(raw)
     assert read_progress(counter) is None
 
 
-def test_what_is_no_plain_file_is_not_read(counter: Path, tmp_path: Path):
+def test_only_a_regular_file_is_read(counter: Path, tmp_path: Path):
     assert read_progress(counter) is None
     os.mkfifo(counter)
     assert read_progress(counter) is None
@@ -34,7 +34,7 @@ def test_what_is_no_plain_file_is_not_read(counter: Path, tmp_path: Path):
     assert read_progress(tmp_path / "link") is None
 
 
-def test_a_reader_never_sees_half_a_step(counter: Path):
+def test_a_concurrent_reader_never_sees_a_torn_slot(counter: Path):
     """A writer in full flight: at every look, the time of the last step belongs to the count."""
     code = "import gpuq_progress as g, sys\ng.step(); print(flush=True)\nwhile True: g.step()"
     environ = {**os.environ, **hook_environment({}, counter)}
@@ -54,6 +54,6 @@ def test_a_reader_never_sees_half_a_step(counter: Path):
     assert known[-1].steps > 100_000
 
 
-def test_the_hook_goes_first_and_keeps_the_users_path():
+def test_the_hook_precedes_the_users_pythonpath():
     found = hook_environment({"PYTHONPATH": "/theirs"}, Path("/somewhere/progress"))
     assert found == {"PYTHONPATH": f"{HOOK_FOLDER}:/theirs", "GPUQ_PROGRESS": "/somewhere/progress"}

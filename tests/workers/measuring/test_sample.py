@@ -16,7 +16,7 @@ from gpuq_workers.backend import open_backend
 from gpuq_workers.measuring.progress import hook_environment
 from gpuq_workers.measuring.sample import AloneSteps, Sampler, WatchedResident, read_measurement
 
-from gpuq.adapters.devices import Fault, Placement, Resident, Snapshot, Usage
+from gpuq.adapters.devices import DriverFault, Placement, ResidentProcess, ResidentUsage, Snapshot
 from gpuq.core.measuring.measurement import Measurement, Segment
 from gpuq.core.measuring.slowdown import rates
 from gpuq.core.state.attempt import AttemptId
@@ -32,23 +32,23 @@ class Twin:
     """A backend whose answers are set by hand."""
 
     def __init__(self) -> None:
-        self.usage: dict[AttemptId, Usage] = {}
+        self.usage: dict[AttemptId, ResidentUsage] = {}
         self.missing: set[DeviceId] = set()
-        self.asked: list[Resident] = []
+        self.asked: list[ResidentProcess] = []
         self.closed = False
-        self.told: list[Fault] = []
+        self.pending_faults: list[DriverFault] = []
 
     def devices(self) -> tuple[Device, ...]:
         return tuple(Device(device, HostId("here"), "cpu", "cpu-1", 1000) for device in (DEVICE, SECOND))
 
-    def read(self, now: float, residents: Sequence[Resident]) -> Snapshot:
+    def read(self, now: float, residents: Sequence[ResidentProcess]) -> Snapshot:
         self.asked = list(residents)
         here = {DEVICE, SECOND} - self.missing
         return Snapshot({device: Reading(now, 1, 50.0, 0) for device in sorted(here)}, self.usage)
 
-    def faults(self) -> Sequence[Fault]:
-        told, self.told = self.told, []
-        return told
+    def faults(self) -> Sequence[DriverFault]:
+        faults, self.pending_faults = self.pending_faults, []
+        return faults
 
     def placement(self, devices: Sequence[DeviceId]) -> Placement:
         return Placement({}, None)
@@ -68,7 +68,7 @@ class Bench:
     def resident(self, job: int, *devices: DeviceId) -> WatchedResident:
         folder = self.root / f"{job}-1"
         folder.mkdir(exist_ok=True)
-        self.twin.usage[AttemptId(JobId(job), 1)] = Usage(job * 100, 40.0)
+        self.twin.usage[AttemptId(JobId(job), 1)] = ResidentUsage(job * 100, 40.0)
         return WatchedResident(AttemptId(JobId(job), 1), 1000 + job, devices, folder, 5.0)
 
     def go(self, seconds: int, *residents: WatchedResident):
@@ -90,10 +90,10 @@ def test_a_sample_has_every_device_and_every_resident(bench: Bench):
     assert (first.attempt, first.memory_bytes, first.utilization_pct) == (AttemptId(JobId(1), 1), 100, 40.0)
     assert (first.steps, first.rate, first.started_at) == (None, None, 5.0)
     assert second.memory_bytes == 200
-    assert bench.twin.asked[0] == Resident(AttemptId(JobId(1), 1), 1001, (DEVICE,))
+    assert bench.twin.asked[0] == ResidentProcess(AttemptId(JobId(1), 1), 1001, (DEVICE,))
 
 
-def test_a_job_without_steps_says_why_while_it_runs_and_after(bench: Bench):
+def test_a_job_without_steps_has_a_reason_while_it_runs_and_after(bench: Bench):
     one = bench.resident(1, DEVICE)
     assert "no Python" in (bench.go(1, one).residents[0].not_counted or "")
     (one.folder / "progress").touch()
@@ -110,14 +110,14 @@ def test_a_device_that_does_not_answer_leaves_the_rest_alone(bench: Bench):
     assert sample.residents[0].memory_bytes is None
 
 
-def test_partners_are_the_others_on_a_device_of_ours(bench: Bench):
+def test_partners_share_a_device(bench: Bench):
     one, two, three = bench.resident(1, DEVICE), bench.resident(2, SECOND), bench.resident(3, DEVICE, SECOND)
     bench.go(2, one, two, three)
     assert bench.sampler.finish(one.attempt).partners == (three.attempt,)
     assert bench.sampler.finish(three.attempt).partners == (one.attempt, two.attempt)
 
 
-def test_the_measurement_is_kept_on_disk_for_its_owner_alone(bench: Bench):
+def test_the_saved_measurement_has_mode_0600(bench: Bench):
     one = bench.resident(1, DEVICE)
     bench.go(3, one)
     assert read_measurement(one.folder) is None
@@ -128,9 +128,9 @@ def test_the_measurement_is_kept_on_disk_for_its_owner_alone(bench: Bench):
     assert stat.S_IMODE((one.folder / "measure.json").stat().st_mode) == 0o600
 
 
-def test_a_new_sampler_takes_up_what_the_last_one_kept(bench: Bench, tmp_path: Path):
+def test_a_new_sampler_continues_from_the_saved_state(bench: Bench, tmp_path: Path):
     one = bench.resident(1, DEVICE)
-    bench.twin.usage[one.attempt] = Usage(900, 80.0)
+    bench.twin.usage[one.attempt] = ResidentUsage(900, 80.0)
     bench.go(12, one)
     bench.sampler.close()
     assert bench.twin.closed
@@ -141,31 +141,31 @@ def test_a_new_sampler_takes_up_what_the_last_one_kept(bench: Bench, tmp_path: P
     assert (measured.peak_memory_bytes, measured.peak_utilization_pct) == (900, pytest.approx(80))
 
 
-def test_energy_adds_up_over_looks_and_restarts_and_is_none_where_none_was_told(bench: Bench, tmp_path: Path):
+def test_energy_is_summed_over_looks_and_restarts_and_none_if_unknown(bench: Bench, tmp_path: Path):
     one, two = bench.resident(1, DEVICE), bench.resident(2, SECOND)
-    bench.twin.usage[one.attempt] = Usage(900, 80.0, 50.0, 20.0)
+    bench.twin.usage[one.attempt] = ResidentUsage(900, 80.0, 50.0, 20.0)
     bench.go(10, one, two)
     bench.sampler.close()
     again = Bench(tmp_path)
-    again.twin.usage[one.attempt] = Usage(900, 80.0, 50.0, None)
+    again.twin.usage[one.attempt] = ResidentUsage(900, 80.0, 50.0, None)
     again.go(2, one)
     measured = again.sampler.finish(one.attempt)
     assert (measured.energy_joules, measured.idle_joules) == (600, 200)
     assert bench.sampler.finish(two.attempt).energy_joules is None
 
 
-def test_an_error_of_a_device_is_noted_for_whoever_is_on_it_until_it_has_ended(bench: Bench):
+def test_a_driver_error_is_written_to_the_folders_of_the_devices_attempts(bench: Bench):
     one, two = bench.resident(1, DEVICE), bench.resident(2, SECOND)
-    bench.twin.told = [Fault(DEVICE, 31)]
+    bench.twin.pending_faults = [DriverFault(DEVICE, 31)]
     bench.go(1, one, two)
-    bench.twin.told = [Fault(DEVICE, 79), Fault(SECOND, 13)]
+    bench.twin.pending_faults = [DriverFault(DEVICE, 79), DriverFault(SECOND, 13)]
     bench.sampler.finish(one.attempt)
     lines = [line.split() for line in (one.folder / "xid").read_text().splitlines()]
     assert [number for number, _ in lines] == ["31", "79"]
     assert float(lines[0][1]) == 1e6 + 101
     assert (two.folder / "xid").read_text().split()[0] == "13"
     assert stat.S_IMODE((one.folder / "xid").stat().st_mode) == 0o600
-    bench.twin.told = [Fault(DEVICE, 43)]
+    bench.twin.pending_faults = [DriverFault(DEVICE, 43)]
     bench.go(1, two)
     assert len((one.folder / "xid").read_text().splitlines()) == 2
 
@@ -178,15 +178,13 @@ def test_memory_that_a_framework_took_in_advance_is_a_bound_on_a_gpu_only(
         monkeypatch.setattr(bench.twin, "devices", lambda device=device: (device,))
         one = bench.resident(len(backend), DEVICE)
         for memory in (20, 760, 770):
-            bench.twin.usage[one.attempt] = Usage(memory, 1.0)
+            bench.twin.usage[one.attempt] = ResidentUsage(memory, 1.0)
             bench.go(1, one)
         measured = bench.sampler.finish(one.attempt)
         assert (measured.peak_memory_bytes, measured.peak_memory_is_bound) == (770, expected)
 
 
-def test_what_the_order_has_a_framework_take_is_a_bound_from_the_first_reading_on(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_requested_preallocation_is_a_bound_from_the_first_reading(bench: Bench, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(bench.twin, "devices", lambda: (Device(DEVICE, HostId("here"), "nvml", "x", 1000),))
     for job, env, expected in ((1, {"TF_FORCE_GPU_ALLOW_GROWTH": "0"}, True), (2, {}, False), (3, None, False)):
         one = bench.resident(job, DEVICE)
@@ -194,7 +192,7 @@ def test_what_the_order_has_a_framework_take_is_a_bound_from_the_first_reading_o
             (one.folder / "order.json").write_text('{"env": 3}')
         else:
             Attempt(one.folder).order("train", env=env)
-        bench.twin.usage[one.attempt] = Usage(960, 1.0)
+        bench.twin.usage[one.attempt] = ResidentUsage(960, 1.0)
         bench.go(2, one)
         assert bench.sampler.finish(one.attempt).peak_memory_is_bound is expected
 
@@ -208,14 +206,14 @@ def test_an_attempt_that_ended_while_the_service_was_away_has_what_was_kept(benc
 
 
 @pytest.mark.parametrize("rubbish", [b"", b"{}", b'{"measurement": {}, "state": {"alone": 7}}', b"\xff\xfe"])
-def test_a_broken_measurement_file_starts_anew(bench: Bench, rubbish: bytes):
+def test_an_unreadable_measurement_file_restarts_the_measurement(bench: Bench, rubbish: bytes):
     one = bench.resident(1, DEVICE)
     (one.folder / "measure.json").write_bytes(rubbish)
     bench.go(2, one)
     assert bench.sampler.finish(one.attempt).peak_memory_bytes == 100
 
 
-def test_a_folder_that_is_gone_costs_nothing_but_the_file(bench: Bench):
+def test_a_deleted_folder_only_loses_the_file(bench: Bench):
     one = bench.resident(1, DEVICE)
     one.folder.rmdir()
     bench.go(12, one)
@@ -298,9 +296,7 @@ def test_two_real_jobs_on_one_core_are_measured_slowing_each_other_down(
 
 
 @pytest.mark.quiet
-def test_a_real_process_that_is_not_ours_is_kept_out_of_the_rate_and_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_foreign_load_of_a_real_process_is_kept_out_of_the_rate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """A job alone on a core, then beside a process that gpuq did not start and that takes half of that core."""
     core = max(os.sched_getaffinity(0))
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {core})
@@ -340,13 +336,13 @@ def test_a_real_process_that_is_not_ours_is_kept_out_of_the_rate_and_told(
     assert not spoiled.is_own_rate
 
 
-def test_a_pause_is_told_to_the_meters_of_both_and_what_was_measured_to_one(bench: Bench):
+def test_a_pause_stops_both_meters_and_adds_the_segment_to_one(bench: Bench):
     one, two = bench.resident(1, DEVICE), bench.resident(2, DEVICE)
     bench.go(3, one, two)
     bench.sampler.note(one.attempt, "its partner has peers")
     assert bench.go(1, one, two).residents[0].blink == "never so far, since its partner has peers"
     bench.sampler.pause([one.attempt, two.attempt])
-    bench.sampler.go_on([one.attempt, two.attempt], AloneSteps(one.attempt, (two.attempt,), 30, 0.75))
+    bench.sampler.resume([one.attempt, two.attempt], AloneSteps(one.attempt, (two.attempt,), 30, 0.75))
     bench.sampler.note(one.attempt, "no longer of interest")
     assert bench.go(1, one, two).residents[0].blink == "once"
     measured, other = bench.sampler.finish(one.attempt), bench.sampler.finish(two.attempt)

@@ -1,4 +1,4 @@
-"""Blinks with real processes: who stands still, for how long, and that nobody's death leaves the job standing still."""
+"""Blinks with real processes: what stands still, for how long, and that the job is resumed whatever process dies."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ class Blinked(Attempt):
         return self
 
     def answer(self) -> dict[str, Any]:
-        def told() -> dict[str, Any] | None:
+        def reported() -> dict[str, Any] | None:
             path = self.folder / "blinked.json"
             answer = self.read("blinked.json") if path.exists() else {"id": 0}
             return answer if answer["id"] == self.asked else None
 
-        answer: dict[str, Any] = wait_for(told, what="an answer")
+        answer: dict[str, Any] = wait_for(reported, what="an answer")
         return answer
 
     def pids(self, count: int = 2) -> list[int]:
@@ -106,7 +106,7 @@ def states(pids: list[int]) -> set[bytes]:
     return {tree.state(pid) for pid in pids}
 
 
-def test_the_whole_tree_stands_still_and_goes_on(attempt: Blinked) -> None:
+def test_the_whole_tree_is_stopped_and_resumed(attempt: Blinked) -> None:
     pids = generous(attempt, *python(FAMILY)).pids()
     attempt.ask(0.3)
     wait_for(lambda: states(pids) == {b"T"}, what="both stopped")
@@ -116,7 +116,7 @@ def test_the_whole_tree_stands_still_and_goes_on(attempt: Blinked) -> None:
     wait_for(lambda: b"T" not in states(pids), what="both going on")
 
 
-def test_a_job_that_did_not_ask_for_it_is_never_paused(attempt: Blinked) -> None:
+def test_a_job_submitted_without_blink_is_never_paused(attempt: Blinked) -> None:
     attempt.order(*python(FAMILY)).start()
     attempt.pids()
     attempt.ask(0.001)
@@ -134,7 +134,7 @@ def test_a_pause_that_is_not_earned_yet_is_refused(attempt: Blinked) -> None:
 
 
 @pytest.mark.parametrize("victim", ["helper", "shim"])
-def test_whoever_is_killed_in_the_middle_of_it_the_job_goes_on(attempt: Blinked, victim: str) -> None:
+def test_the_job_is_resumed_if_shim_or_helper_is_killed(attempt: Blinked, victim: str) -> None:
     pids = generous(attempt, *python(FAMILY)).pids()
     attempt.ask(5.0)
     wait_for(lambda: states(pids) == {b"T"}, what="both stopped")
@@ -146,7 +146,7 @@ def test_whoever_is_killed_in_the_middle_of_it_the_job_goes_on(attempt: Blinked,
     wait_for(lambda: gone(helper), what="no helper left")
 
 
-def test_a_helper_that_hangs_is_ended_and_the_job_goes_on(attempt: Blinked) -> None:
+def test_a_hanging_helper_is_killed_and_the_job_resumed(attempt: Blinked) -> None:
     pids = generous(attempt, *python(FAMILY)).pids()
     attempt.ask(0.5)
     wait_for(lambda: states(pids) == {b"T"}, what="both stopped")
@@ -154,7 +154,7 @@ def test_a_helper_that_hangs_is_ended_and_the_job_goes_on(attempt: Blinked) -> N
     wait_for(lambda: b"T" not in states(pids), within_s=5, what="both going on")
 
 
-def test_a_stop_ends_the_pause_and_the_job_hears_of_it_before_the_grace_is_over(attempt: Blinked) -> None:
+def test_a_stop_ends_the_pause_at_once(attempt: Blinked) -> None:
     pids = generous(attempt, *python(HEARS), grace_s=30).pids(1)
     attempt.ask(5.0)
     wait_for(lambda: states(pids) == {b"T"}, what="stopped")
@@ -164,7 +164,7 @@ def test_a_stop_ends_the_pause_and_the_job_hears_of_it_before_the_grace_is_over(
     assert attempt.answer()["why_not"] is not None
 
 
-def test_a_job_that_dies_in_the_pause_ends_as_it_died(attempt: Blinked) -> None:
+def test_a_job_killed_in_a_pause_keeps_its_ending(attempt: Blinked) -> None:
     pids = generous(attempt, *python("import os, time; print(os.getpid(), flush=True); time.sleep(60)")).pids(1)
     attempt.ask(5.0)
     wait_for(lambda: states(pids) == {b"T"}, what="stopped")
@@ -182,21 +182,21 @@ def test_a_signal_for_the_job_cuts_the_pause_short(attempt: Blinked) -> None:
     wait_for(lambda: b"heard" in attempt.log(), within_s=2)
 
 
-def test_what_its_user_stopped_stays_stopped(attempt: Blinked) -> None:
+def test_a_process_stopped_by_its_user_is_not_paused(attempt: Blinked) -> None:
     pids = generous(attempt, *python(FAMILY)).pids()
     os.kill(pids[0], signal.SIGSTOP)
     wait_for(lambda: b"T" in states(pids[:1]))
-    assert attempt.ask(0.1).answer()["why_not"] == "somebody else has stopped it"
+    assert attempt.ask(0.1).answer()["why_not"] == "another program has stopped it"
     assert states(pids[:1]) == {b"T"}
     os.kill(pids[0], signal.SIGCONT)
 
 
-def test_what_its_user_stops_in_the_pause_stays_stopped(attempt: Blinked) -> None:
+def test_a_process_stopped_by_its_user_during_a_pause_stays_stopped(attempt: Blinked) -> None:
     pids = generous(attempt, *python(FAMILY)).pids()
     attempt.ask(5.0)
     wait_for(lambda: states(pids) == {b"T"}, what="both stopped")
     os.kill(pids[0], signal.SIGSTOP)
-    assert attempt.answer()["why_not"] == "somebody else stopped the job meanwhile"
+    assert attempt.answer()["why_not"] == "another program stopped the job meanwhile"
     wait_for(lambda: states(pids[1:]) != {b"T"}, what="the other one going on")
     helper_gone = wait_for(lambda: not _children_but(attempt, pids), what="the helper's end")
     assert helper_gone
@@ -244,26 +244,24 @@ def test_at_no_moment_have_pauses_taken_one_percent(pauses: list[tuple[float, fl
     ],
     ids=["list", "text", "half", "infinite", "words", "deep"],
 )
-def test_a_request_that_makes_no_sense_is_none(tmp_path: Path, asked: str) -> None:
+def test_an_invalid_request_is_ignored(tmp_path: Path, asked: str) -> None:
     (tmp_path / "blink.json").write_text(asked)
-    Blinks(str(tmp_path), True, 1).turn(True)
+    Blinks(str(tmp_path), True, 1).poll(True)
     assert not (tmp_path / "blinked.json").exists()
 
 
-def test_a_pause_that_cannot_be_begun_is_said_and_costs_the_job_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pause_that_cannot_begin_is_answered_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> None:
         raise OSError(24, "Too many open files")
 
     monkeypatch.setattr(blink, "EARN", 0.0)
     monkeypatch.setattr(blink.os, "pipe2", full)
     (tmp_path / "blink.json").write_text(json.dumps({"id": 1, "seconds": 1.0, "until": time.monotonic() + 60}))
-    Blinks(str(tmp_path), True, 1).turn(True)
+    Blinks(str(tmp_path), True, 1).poll(True)
     assert "could be started" in json.loads((tmp_path / "blinked.json").read_text())["why_not"]
 
 
-def test_the_shim_holds_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shim_keeps_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever the worker service asks for: a made-up clock, a helper that is never started, and a request every second."""
     clock, granted = [0.0], []
     monkeypatch.setattr(blink.time, "monotonic", lambda: clock[0])
@@ -272,7 +270,7 @@ def test_the_shim_holds_to_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for number in range(600):
         clock[0] += 1.0
         (tmp_path / "blink.json").write_text(json.dumps({"id": number, "seconds": 1.0, "until": clock[0] + 2}))
-        blinks.turn(True)
+        blinks.poll(True)
     assert granted[0] >= EARN
     assert 3 < len(granted) < 0.01 * clock[0]
 

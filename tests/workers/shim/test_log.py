@@ -73,7 +73,7 @@ def test_a_full_disk_loses_output_and_says_where(tmp_path: Path, monkeypatch: py
     assert stored(tmp_path) == {0: b"a" * 10, 61: b"e" * 5}
 
 
-def test_the_job_goes_on_when_its_log_cannot_be_written(attempt: Attempt) -> None:
+def test_the_job_continues_when_its_log_cannot_be_written(attempt: Attempt) -> None:
     done = attempt.folder.parent / "done"
     attempt.order(*python(f"print('x' * 300_000); open({str(done)!r}, 'w').close()"))
     limited = (
@@ -106,6 +106,6 @@ def test_a_giant_line_passes_through_in_little_memory(attempt: Attempt) -> None:
     assert peak_kib < 24_000
 
 
-def test_bytes_that_are_no_text_are_kept_as_they_are(attempt: Attempt) -> None:
+def test_bytes_that_are_not_text_are_kept(attempt: Attempt) -> None:
     attempt.run(*python("import sys; sys.stdout.buffer.write(bytes(range(256))); sys.stderr.write('err')"))
     assert attempt.log() == bytes(range(256)) + b"err" or attempt.log() == b"err" + bytes(range(256))

@@ -67,7 +67,7 @@ def test_a_missing_interpreter_is_named_as_such(attempt: Attempt) -> None:
     assert "interpreter" in end["reason"]
 
 
-def test_a_missing_directory_is_told_from_a_missing_command(attempt: Attempt) -> None:
+def test_a_missing_directory_differs_from_a_missing_command(attempt: Attempt) -> None:
     end = attempt.run("true", cwd="/no/such/place")
     assert end["exit_code"] == 126
     assert "/no/such/place" in end["reason"]
@@ -103,7 +103,7 @@ def test_the_job_gets_exactly_what_was_ordered(attempt: Attempt) -> None:
     assert {number for number in range(1, 65) if int(seen["ignored"], 16) >> (number - 1) & 1} <= expected
 
 
-def test_a_shell_pipe_breaks_as_it_should(attempt: Attempt) -> None:
+def test_sigpipe_has_its_default_action(attempt: Attempt) -> None:
     """SIGPIPE is at its default: `yes | head` ends instead of printing an error for ever."""
     attempt.run("sh", "-c", "yes | head -n 1; echo after")
     assert attempt.log() == b"y\nafter\n"
@@ -118,7 +118,7 @@ def test_started_names_the_process_and_the_shim(attempt: Attempt) -> None:
         assert int(file.read().rpartition(")")[2].split()[19]) == started["start_ticks"]
 
 
-def test_a_time_limit_that_sigterm_does_not_enforce_says_so(attempt: Attempt) -> None:
+def test_a_time_limit_enforced_by_sigkill_says_so(attempt: Attempt) -> None:
     end = attempt.run("sh", "-c", "trap '' TERM; sleep 61", time_limit_s=0.7)
     assert (end["ending"], end["exit_code"]) == ("timed out", 137)
     assert end["reason"] == (
@@ -160,7 +160,7 @@ def pids_in(attempt: Attempt, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("ring", [True, False])
-def test_a_stop_takes_stubborn_and_detached_children(attempt: Attempt, ring: bool) -> None:
+def test_a_stop_ends_children_that_ignore_sigterm_or_detach(attempt: Attempt, ring: bool) -> None:
     """Also when the signal to the shim got lost: it looks for the file by itself."""
     attempt.order(*python(STUBBORN)).start()
     pids = pids_in(attempt, 4)
@@ -174,7 +174,7 @@ def test_a_stop_takes_stubborn_and_detached_children(attempt: Attempt, ring: boo
     assert all(gone(pid) for pid in pids)
 
 
-def test_a_polite_job_may_clean_up_within_the_grace(attempt: Attempt) -> None:
+def test_a_job_may_clean_up_within_the_grace(attempt: Attempt) -> None:
     code = "trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done"
     attempt.order("sh", "-c", code, grace_s=10).start()
     wait_for(lambda: (attempt.folder / "output.log").exists() and b"ready" in attempt.log())
@@ -186,7 +186,7 @@ def test_a_polite_job_may_clean_up_within_the_grace(attempt: Attempt) -> None:
 
 # --- saving its work -----------------------------------------------------------------------------------------------
 
-# Told by USR1 it writes what it has and leaves with the code it was given; told by TERM it leaves at once with 9.
+# On USR1 it writes what it has and exits with the given code; on TERM it exits at once with 9.
 SAVES = """
 import os, signal, sys, time
 def save(*_):
@@ -206,40 +206,40 @@ def ready(attempt: Attempt, line: bytes = b"ready") -> None:
 def saving(attempt: Attempt, *command: str, grace_s: float = 60) -> Attempt:
     attempt.order(*command, checkpoint_signal=int(signal.SIGUSR1), save_grace_s=grace_s).start()
     ready(attempt)
-    attempt.stop("told to save its work and make room", save=True)
+    attempt.stop("reported to save its work and make room", save=True)
     return attempt
 
 
 @pytest.mark.parametrize("code", [0, 1, 77])
-def test_a_job_that_saved_and_left_was_stopped_whatever_its_exit_code(attempt: Attempt, code: int) -> None:
+def test_a_job_that_exits_after_the_checkpoint_signal_was_stopped(attempt: Attempt, code: int) -> None:
     """Many scripts leave with 0 once they have saved; had they been done, their next start would say so at once."""
     end = saving(attempt, *python(SAVES), str(code)).end()
     assert (end["ending"], end["exit_code"]) == ("stopped", code)
-    assert end["reason"] == "told to save its work and make room"
+    assert end["reason"] == "reported to save its work and make room"
     assert attempt.log().count(b"saved") == 1
 
 
-def test_one_that_saves_and_goes_on_is_ended_when_its_time_is_over(attempt: Attempt) -> None:
+def test_a_job_that_saves_too_long_is_ended_after_the_save_grace(attempt: Attempt) -> None:
     end = saving(attempt, *python(SAVES), grace_s=0.5).end()
-    assert (end["ending"], end["exit_code"]) == ("stopped", 9), "it was told politely a second time"
+    assert (end["ending"], end["exit_code"]) == ("stopped", 9), "it got SIGTERM after the checkpoint signal"
     assert attempt.log().count(b"saved") == 1
 
 
-def test_a_job_that_listens_for_nothing_is_ended_at_once(attempt: Attempt) -> None:
+def test_a_job_without_handler_is_ended_at_once(attempt: Attempt) -> None:
     attempt.order("sh", "-c", "echo ready; sleep 60", save_grace_s=60, checkpoint_signal=int(signal.SIGUSR1)).start()
     ready(attempt)
     attempt.stop(save=True)
     assert attempt.end(10)["ending"] == "stopped"
 
 
-def test_a_training_under_a_shell_is_told_and_the_shell_is_not(attempt: Attempt) -> None:
+def test_the_checkpoint_signal_skips_a_shell_without_handler(attempt: Attempt) -> None:
     shell = 'echo begins; "$@"; echo "the training left with $?"'
     end = saving(attempt, "sh", "-c", shell, "sh", *python(SAVES), "5").end()
     assert end["ending"] == "stopped"
     assert b"the training left with 5" in attempt.log()
 
 
-def test_loader_processes_with_their_parents_handler_do_not_save_too(attempt: Attempt) -> None:
+def test_loader_processes_get_no_checkpoint_signal(attempt: Attempt) -> None:
     forks = SAVES.replace('print("ready", flush=True)', 'os.fork() or time.sleep(0.3)\nprint("ready", flush=True)')
     attempt.order(*python(forks), "0", checkpoint_signal=int(signal.SIGUSR1), save_grace_s=60).start()
     wait_for(lambda: (attempt.folder / "output.log").exists() and attempt.log().count(b"ready") == 2)
@@ -248,11 +248,11 @@ def test_loader_processes_with_their_parents_handler_do_not_save_too(attempt: At
     assert attempt.log().count(b"saved") == 1
 
 
-def test_while_it_saves_the_stops_that_come_again_change_nothing_and_a_plain_one_ends_it(attempt: Attempt) -> None:
+def test_repeated_preemptions_change_nothing_and_a_plain_stop_ends_it(attempt: Attempt) -> None:
     saving(attempt, *python(SAVES))
     ready(attempt, b"saved")
     assert attempt.shim is not None
-    attempt.stop("told to save its work and make room", save=True)
+    attempt.stop("reported to save its work and make room", save=True)
     attempt.shim.send_signal(signal.SIGTERM)
     assert not (attempt.folder / "exit.json").exists()
     attempt.stop("cancelled by bob")
@@ -261,29 +261,29 @@ def test_while_it_saves_the_stops_that_come_again_change_nothing_and_a_plain_one
     assert (end["ending"], end["exit_code"], end["reason"]) == ("stopped", 9, "cancelled by bob")
 
 
-def test_one_that_ended_before_it_was_told_ended_by_itself(attempt: Attempt) -> None:
+def test_an_exit_before_the_checkpoint_signal_is_its_own(attempt: Attempt) -> None:
     attempt.order("sh", "-c", "exit 0").start()
     end = attempt.end()
     attempt.stop(save=True)
     assert (end["ending"], end["exit_code"]) == ("exited", 0)
 
 
-def test_a_paused_job_can_be_stopped_politely(attempt: Attempt) -> None:
+def test_a_stopped_job_gets_sigterm_and_sigcont(attempt: Attempt) -> None:
     attempt.order("sleep", "60", grace_s=10).start()
     os.kill(attempt.started()["pid"], signal.SIGSTOP)
     attempt.stop()
     assert attempt.end(5)["exit_code"] == 143
 
 
-def test_what_the_main_process_leaves_behind_is_ended(attempt: Attempt) -> None:
+def test_processes_left_by_the_main_process_are_ended(attempt: Attempt) -> None:
     code = "setsid sh -c 'echo $$; trap \"\" TERM; while :; do sleep 0.1; done' & sleep 0.3; exit 7"
     end = attempt.run("sh", "-c", code)
     assert (end["ending"], end["exit_code"]) == ("exited", 7)
     assert gone(int(attempt.log()))
 
 
-def test_a_shim_told_to_end_without_a_stop_calls_the_attempt_lost(attempt: Attempt) -> None:
-    """So it is at a shutdown: the job did not fail and nobody cancelled it."""
+def test_a_signalled_shim_without_stop_order_ends_the_attempt_as_lost(attempt: Attempt) -> None:
+    """As at a shutdown of the machine: the job did not fail and was not cancelled."""
     attempt.order("sleep", "60").start()
     attempt.started()
     assert attempt.shim is not None
@@ -291,7 +291,7 @@ def test_a_shim_told_to_end_without_a_stop_calls_the_attempt_lost(attempt: Attem
     assert attempt.end()["ending"] == "lost"
 
 
-def test_an_attempt_stopped_before_it_began_never_starts(attempt: Attempt) -> None:
+def test_an_attempt_stopped_before_its_start_never_starts(attempt: Attempt) -> None:
     attempt.stop()
     end = attempt.run("touch", str(attempt.folder / "ran"))
     assert end["ending"] == "never started"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpuq_workers.shim import oom
 
 
-def test_the_oom_watch_sees_a_rising_counter(tmp_path, monkeypatch) -> None:
+def test_an_increase_of_the_counter_is_noticed(tmp_path, monkeypatch) -> None:
     events, now = tmp_path / "memory.events", [100.0]
     events.write_text("oom 0\noom_kill 4\n")
     monkeypatch.setattr(oom, "_events_file", lambda: str(events))
@@ -19,8 +19,8 @@ def test_the_oom_watch_sees_a_rising_counter(tmp_path, monkeypatch) -> None:
     assert watch.seconds_ago() == 7, "what was seen stays seen"
 
 
-def test_a_look_in_vain_forgets_nothing(tmp_path, monkeypatch) -> None:
-    """Else a kill between that look and the next would be nobody's."""
+def test_a_failed_read_keeps_the_last_value(tmp_path, monkeypatch) -> None:
+    """Otherwise a kill between that look and the next would be missed."""
     events = tmp_path / "memory.events"
     events.write_text("oom_kill 4\n")
     monkeypatch.setattr(oom, "_events_file", lambda: str(events))

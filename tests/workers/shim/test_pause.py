@@ -19,8 +19,8 @@ def test_a_control_group_is_frozen_and_thawed(tmp_path: Path, monkeypatch: pytes
     assert (tmp_path / "cgroup.freeze").read_text() == "1"
     assert frozen.look() is None
     (tmp_path / "cgroup.events").write_text("populated 1\nfrozen 0\n")
-    assert frozen.look() == "somebody else let the job go on meanwhile"
-    frozen.go_on()
+    assert frozen.look() == "another program resumed the job meanwhile"
+    frozen.resume()
     assert (tmp_path / "cgroup.freeze").read_text() == "0"
 
 

@@ -1,27 +1,27 @@
 """Counts the training steps of one job in a small memory-mapped file that the worker reads. Standard library only.
 
-Arrives: `step()` from a script, and what `attach` is told to count: steps of PyTorch optimizers (their global hook), of
-Keras optimizers (`gpuq_progress_keras`) and of JAX programs (`gpuq_progress_jax`). Leaves: the file that GPUQ_PROGRESS
-names. Nothing here may disturb the training: every failure means "not counted".
+Steps come from `step()` in a script, and from what `attach` counts: steps of PyTorch optimizers (their global hook), of Keras
+optimizers (`gpuq_progress_keras`) and of JAX programs (`gpuq_progress_jax`). GPUQ_PROGRESS names the file. Nothing here may
+disturb the training: on every failure the steps are not counted.
 
-The file. Little-endian; made empty by the first Python that the hook got into, so that none of it means "no hook". Then a
-header of 64 bytes: 8 bytes `GPUQPRG1`, the number of slots in use (u32), and what was seen in any process (u32, the bits
-SAW_... below), from which the worker says why nothing is counted. After it one slot of 64 bytes per process that ever
-counted a step:
+The file. Little-endian. The first Python process with the hook creates it empty, so that no file means "no hook". Then a header
+of 64 bytes: 8 bytes `GPUQPRG1`, the number of slots in use (u32), and what was imported in any process (u32, the bits SAW_...
+below), from which the worker explains why nothing is counted. After it one slot of 64 bytes per process that ever counted a
+step:
 
     offset  type  field
-    0       u8    sequence: counts the updates, modulo 256; its lowest bit says which record holds
+    0       u8    sequence: counts the updates, modulo 256; its lowest bit selects the valid record
     4       u32   process id
     8       u32   source: 1 gpuq.step(), 2 PyTorch, 3 Keras, 4 JAX
     16, 40  two records: u64 steps, then f64 CLOCK_MONOTONIC seconds of the first and of the latest step
 
-An update fills the record that does not hold and then moves the sequence on, in one byte, so a reader that finds the
-sequence unchanged has a whole record, even while the writer is stopped or killed in the middle.
+An update writes the other record and then increments the sequence, which is one byte. So a reader that finds the sequence
+unchanged has read a whole record, even if the writer was stopped or killed in between.
 
-Only a process that counts a step takes a slot, so loader processes, which never step, have none. Ranks of one training
-each count the same steps; the reader takes the largest of slots whose times overlap, and the sum of those that follow
-each other. With two optimizers (a GAN) each step of each counts. Once a process calls `gpuq.step()`, that alone counts.
-Optimizers wrapped in others (as in ZeroRedundancyOptimizer) may count twice, which changes no ratio of rates.
+Only a process that counts a step takes a slot, so data loaders have none. Ranks of one training count the same steps each; the
+reader takes the largest of slots whose times overlap, and the sum of those that follow each other. With two optimizers (a GAN)
+the steps of both count. Once a process calls `gpuq.step()`, only those calls count. Optimizers wrapped in others (as in
+ZeroRedundancyOptimizer) may count twice, which changes no ratio of rates.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ SIZE = HEADER_SIZE + SLOTS * SLOT_SIZE
 PROCESS = struct.Struct("<II")
 STEP, TORCH, KERAS, JAX = 1, 2, 3, 4
 SAW_TORCH, SAW_KERAS, SAW_JAX, SAW_JAX_OPTIMIZER = 1, 2, 4, 8
-# A framework whose inner seam is not where we know it; a JAX update that was compiled where its calls are not seen.
+# A framework version whose internals are unknown to us; a JAX update compiled where its calls cannot be seen.
 SAW_UNKNOWN_VERSION, SAW_UPDATE_OUT_OF_SIGHT = 16, 32
 
 
 class _Slot:
-    """The part of the file that one process has to itself."""
+    """This process's slot in the file. Raises OSError if all are taken."""
 
     def __init__(self, path: str) -> None:
         with _locked(path) as view:
@@ -58,23 +58,23 @@ class _Slot:
             struct.pack_into("<I", view, 8, used + 1)
         offset = HEADER_SIZE + used * SLOT_SIZE
         self.octets = memoryview(view)[offset : offset + SLOT_SIZE]
-        # Native numbers: where there are GPUs, these are little-endian ones of eight bytes.
+        # Native numbers, which are little-endian and of eight bytes on every machine with a GPU.
         self.integers, self.times = self.octets.cast("Q"), self.octets.cast("d")
 
     def belongs_to(self, process: int, source: int) -> None:
-        """Say who counts here, and what."""
+        """Write the process id and the source."""
         PROCESS.pack_into(self.octets, 4, process, source)
 
     def begins_at(self, now: float) -> None:
-        """The first step comes now."""
+        """Write the time of the first step."""
         self.times[3] = self.times[6] = now
 
 
 def _counting() -> Callable[[int, int], None]:
-    """What adds steps of a source to a slot of its own, which is taken at the first step.
+    """A function that adds steps of a source to this process's slot, which it takes at the first step.
 
-    What every training step pays lies in one closure, which touches as little memory as can be: the training leaves
-    nothing of it in the caches, so fetching anew what it touches costs ten times as much as working it off.
+    It runs in every training step, so it is one closure that touches little memory: the training evicts that memory from
+    the caches, and fetching it again costs ten times as much as the work itself.
     """
     lock = threading.Lock()
     counts_for = 0
@@ -84,7 +84,7 @@ def _counting() -> Callable[[int, int], None]:
     steps = sequence = 0
 
     def add(count: int, source: int) -> None:
-        """Count `count` more steps. Of threads that step in the same instant, one may go uncounted."""
+        """Count `count` more steps. If two threads step at the same instant, one of the steps may be lost."""
         nonlocal steps, sequence, counts_for, closed
         try:
             if (source != counts_for or count <= 0) and not begin(count, source):
@@ -102,7 +102,7 @@ def _counting() -> Callable[[int, int], None]:
             counts_for, closed = 0, True
 
     def begin(count: int, source: int) -> bool:
-        """Whether to count these. They come from another source than before; what a script counts itself goes first."""
+        """Switch to another source and return whether to count it. `gpuq.step()` takes precedence over all others."""
         nonlocal counts_for, slot, octets, integers, times, steps
         if closed or count <= 0 or counts_for == STEP:
             return False
@@ -121,15 +121,15 @@ def _counting() -> Callable[[int, int], None]:
     return add
 
 
-def _start_anew() -> None:
-    """In the child of a process that counted: its steps are not its parent's, and its slot is another."""
+def _restart() -> None:
+    """In a forked child: it counts its own steps, in a slot of its own."""
     global add  # noqa: PLW0603 - one for each process
     add = _counting()
 
 
 @contextmanager
 def _locked(path: str) -> Iterator[mmap.mmap]:
-    """The file, whole and of the right kind, while no other process changes its header. The map stays open."""
+    """The file's memory map, initialised, while no other process can change the header. The map stays open afterwards."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
@@ -139,7 +139,7 @@ def _locked(path: str) -> Iterator[mmap.mmap]:
         view[:8] = MAGIC
         yield view
     finally:
-        # Not left to `close`: the map holds a copy of the descriptor, and with it the lock.
+        # Unlocked here and not by `close`: the map holds a copy of the descriptor, which would keep the lock.
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
@@ -150,19 +150,19 @@ def step(count: int = 1) -> None:
 
 
 def saw(what: int) -> None:
-    """Leave word of what this process has met, so that nobody must wonder why it counts nothing."""
+    """Record in the header what this process has imported, from which the worker explains why nothing is counted."""
     path = os.environ.get("GPUQ_PROGRESS")
     if not path:
         return
     try:
         with _locked(path) as view:
             struct.pack_into("<I", view, 12, struct.unpack_from("<I", view, 12)[0] | what)
-    except Exception:  # noqa: BLE001, S110 - it may be the script's to say why; the training goes on
+    except Exception:  # noqa: BLE001, S110 - only the explanation is lost; the training must go on
         pass
 
 
 def attach(module: ModuleType) -> None:
-    """Count what this freshly imported module trains, or leave word that it is none we know."""
+    """Count the steps of this freshly imported framework module, or record that its version is unknown."""
     try:
         _attach(module)
     except Exception:  # noqa: BLE001 - the job must run, counted or not
@@ -171,7 +171,7 @@ def attach(module: ModuleType) -> None:
 
 def _attach(module: ModuleType) -> None:
     name = module.__name__
-    # Each framework's own part is imported only where that framework is.
+    # The part for a framework is imported only where the framework is.
     if name == "torch.optim.optimizer":
         saw(SAW_TORCH)
         module.register_optimizer_step_post_hook(lambda *_: add(1, TORCH))
@@ -186,6 +186,6 @@ def _attach(module: ModuleType) -> None:
         gpuq_progress_jax.attach(module)
 
 
-# For steps that were seen, not told: they count until the script calls `step()` itself.
+# Steps that the hook observes; they count until the script calls `step()` itself.
 add = _counting()
-os.register_at_fork(after_in_child=_start_anew)
+os.register_at_fork(after_in_child=_restart)

@@ -1,14 +1,14 @@
-"""Counts the calls of compiled JAX functions that update parameters. What they compute stays as it is, to the bit.
+"""Counts the calls of compiled JAX functions that update parameters. Their results stay the same, to the bit.
 
-JAX runs a function's Python only while it traces it; after that a step is one call of compiled code, from C++. Two seams
-are used. While tracing, `optax.apply_updates` (Equinox's too, and `apply` of a Keras optimizer) tells that the outermost
-compiled function being traced is a training step. And every compiled function of JAX has a slow path, written in Python,
-which runs at the first call and hands C++ what it needs for the next: among it the shape of the outputs, a tree that C++
-builds after each call. Around that tree of a training step goes a node of ours, whose only work is to count when it is
-built, and which leaves nothing of itself in the outputs. So what `jax.jit` returns is JAX's own object, fast path and all.
+JAX runs a function's Python only while it traces it; after that a step is one call of compiled code, from C++. Two places are
+used. While tracing, `optax.apply_updates` (also Equinox's, and `apply` of a Keras optimizer) shows that the outermost compiled
+function being traced is a training step. And every compiled function of JAX has a slow path in Python, which runs at the first
+call and gives C++ what it needs for the next calls; among it the shape of the outputs, a tree that C++ builds after each call.
+Around that tree of a training step we put a node that only counts when it is built and leaves nothing in the outputs. So what
+`jax.jit` returns is JAX's own object, with its fast path.
 
-A call counts one step, also where it holds a whole loop (`lax.scan`). An update outside of compiled code counts at once. Not
-seen: functions compiled ahead of time (`.lower().compile()`), and updates that are written by hand.
+A call counts as one step, even if it holds a whole loop (`lax.scan`). An update outside of compiled code counts at once. Not
+seen are functions compiled ahead of time (`.lower().compile()`) and updates written by hand.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import gpuq_progress
 
 
 def attach(module: ModuleType) -> None:
-    """Take what is needed of this freshly imported module: JAX's C++ part, or one that applies updates."""
+    """Instrument this freshly imported module: JAX's C++ part, or one that applies updates."""
     if module.__name__.startswith("jaxlib."):
         gpuq_progress.saw(gpuq_progress.SAW_JAX)
         _attach_jaxlib(module)
@@ -36,7 +36,7 @@ def attach(module: ModuleType) -> None:
 
 
 def watch_method(owner: type, name: str, calls_per_step: Callable[[Any], int]) -> None:
-    """Calls of this method update parameters; of `calls_per_step` of its object, one does."""
+    """Count the calls of this method of `owner`; `calls_per_step` of its object says how many calls are one step."""
     gpuq_progress.saw(gpuq_progress.SAW_JAX_OPTIMIZER)
     setattr(owner, name, _watching(getattr(owner, name), lambda self, *_: calls_per_step(self)))
 
@@ -44,7 +44,7 @@ def watch_method(owner: type, name: str, calls_per_step: Callable[[Any], int]) -
 def _attach_jaxlib(module: ModuleType) -> None:
     original = module.pjit
     if hasattr(original, "__wrapped__"):
-        return  # one of the two modules has it from the other
+        return  # one of the two modules re-exports the other's
 
     @functools.wraps(original)
     def pjit(name: str, function: Any, slow_path: Any, *rest: Any, **named: Any) -> Any:
@@ -54,7 +54,7 @@ def _attach_jaxlib(module: ModuleType) -> None:
 
 
 class _Steps:
-    """How often one compiled function has stepped."""
+    """Counts the steps of one compiled function."""
 
     def __init__(self, calls_per_step: int) -> None:
         self._per_step = calls_per_step
@@ -67,7 +67,7 @@ class _Steps:
 
 
 class _Frame:
-    """A slow path under way, and the steps of its function if an update was seen in it."""
+    """A slow path that is running, and the steps of its function if an update was seen in it."""
 
     __slots__ = ("steps",)
 
@@ -76,7 +76,7 @@ class _Frame:
 
 
 class _Thread(threading.local):
-    """The slow paths under way in this thread, outermost first; how deep it is in functions that update."""
+    """The slow paths that run in this thread, outermost first, and the nesting depth of updating functions."""
 
     def __init__(self) -> None:
         self.frames: list[_Frame] = []
@@ -84,7 +84,7 @@ class _Thread(threading.local):
 
 
 class _SlowPath:
-    """JAX's slow path of one compiled function; afterwards counts what it ran, and what C++ will run."""
+    """Wraps JAX's slow path of one compiled function: counts that call, and makes C++ count the later ones."""
 
     __slots__ = ("_function", "_slow_path")
 
@@ -105,7 +105,7 @@ class _SlowPath:
             return answer
 
     def __reduce__(self) -> Any:
-        # Pickled, a compiled function is as it was without us, and can be loaded where we are not.
+        # Pickles as the original slow path, so that it can be loaded where this hook is not installed.
         return operator.getitem, ((self._slow_path,), 0)
 
     def _judge(self, seen: _Steps | None, answer: Any) -> Any:
@@ -113,7 +113,7 @@ class _SlowPath:
         if steps is None:
             return answer
         if _thread.frames:
-            # Not a call of its own: the function around it is being traced.
+            # Not a call of its own: it runs while the function around it is traced.
             outer = _thread.frames[-1]
             outer.steps = outer.steps or steps
             return answer
@@ -126,10 +126,10 @@ class _SlowPath:
 
 
 def _steps_of(function: Any, seen: _Steps | None, outputs: Any) -> _Steps | None:
-    """The steps that this call belongs to; None where it is no training step.
+    """The counter of this call; None if it is no training step.
 
-    Where no update was seen, the function may have been traced before: for another `jax.jit` of it, or for data on another
-    device. Then its outputs have the shape of a step's; those of the same function asked to evaluate rarely have.
+    Where no update was seen, the function may have been traced before, for another `jax.jit` of it or for data on another
+    device. Then its outputs have the shape of a step's outputs, which an evaluation by the same function rarely has.
     """
     if seen is None and function not in _known:
         return None
@@ -141,11 +141,11 @@ def _steps_of(function: Any, seen: _Steps | None, outputs: Any) -> _Steps | None
 
 
 class _Outputs:
-    """The node around the outputs of a training step. No instance of it ever holds any."""
+    """The tree node around the outputs of a training step. Its instances never hold outputs."""
 
 
 def _counting_tree(steps: _Steps) -> Any:
-    """The tree of one leaf that counts whenever it is built."""
+    """A tree of one leaf that counts a step whenever it is built."""
     tree_util = sys.modules["jax._src.tree_util"]
     if not _registered:
         tree_util.register_pytree_node(_Outputs, _take_apart, _build)
@@ -166,7 +166,7 @@ def _build(steps: _Steps, outputs: Any) -> Any:
 
 
 def _watching(update: Any, calls_per_step: Callable[..., int]) -> Any:
-    """The function that updates parameters, and a note of it."""
+    """`update`, followed by a note that parameters were updated."""
 
     @functools.wraps(update)
     def watched(*arguments: Any, **named: Any) -> Any:
@@ -175,7 +175,7 @@ def _watching(update: Any, calls_per_step: Callable[..., int]) -> Any:
             result = update(*arguments, **named)
         finally:
             _thread.updates -= 1
-        if not _thread.updates:  # a loss scale's optimizer applies another inside of itself
+        if not _thread.updates:  # an optimizer with loss scaling applies another one inside
             with contextlib.suppress(Exception):  # the job must run, counted or not
                 _note(arguments, named, calls_per_step(*arguments))
         return result

@@ -1,13 +1,13 @@
-"""Counts the steps of Keras optimizers. On JAX by the calls of the compiled step, elsewhere by reading `iterations`.
+"""Counts the steps of Keras optimizers: on JAX by the calls of the compiled step, elsewhere by reading `iterations`.
 
-Wrapped calls of an optimizer run only while TensorFlow traces, so every optimizer is noted where it is made, and a thread
-reads its `iterations` a few times a second. On JAX Keras keeps them in the compiled state and writes them back only now and
-then; there `gpuq_progress_jax` counts.
+A wrapped optimizer call runs only while TensorFlow traces. So every optimizer is registered where it is made, and a thread reads
+its `iterations` a few times a second. On JAX Keras keeps them in the compiled state and writes them back only now and then;
+there `gpuq_progress_jax` counts.
 
-What the thread reads while a step writes it. `iterations` is one aligned number, on PyTorch copied in place: a read gives the
-old one or the new one, never parts of both, and what it missed the next look finds. (With Keras 3.15 on PyTorch 2.13, CPU, six
-million reads during 9,000 steps, compiled ones too, never went back or failed.) On a GPU the read waits, in this thread alone,
-for what was queued before; that was not tried.
+The thread reads while a step may write. `iterations` is one aligned number, on PyTorch copied in place, so a read returns the
+old value or the new one, and the next look finds what it missed. (With Keras 3.15 on PyTorch 2.13, CPU, six million reads during
+9,000 steps, compiled ones too, never went back or failed.) On a GPU the read waits, in this thread alone, for the work queued
+before it; that was not tried.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ def _watch_construction(base: Any) -> None:
 
 
 class _Watched:
-    """One Keras optimizer: its iteration variable, which outlives it here so that its last steps are not missed."""
+    """One Keras optimizer. Its iteration variable is kept after the optimizer is freed, so that the last steps are counted."""
 
     def __init__(self, optimizer: Any) -> None:
         self.optimizer = weakref.ref(optimizer)
-        # Not the property: that computes with tensors when gradients accumulate, and this is read from a thread.
+        # Not the property, which computes with tensors when gradients accumulate: this is read from another thread.
         self._variable = optimizer._iterations
         self._per_step = optimizer.gradient_accumulation_steps or 1
         self._last = 0
@@ -70,7 +70,7 @@ class _Watched:
         """Steps since the last look; 0 when they cannot be read now, or when `iterations` was set from outside."""
         try:
             iterations = int(self._variable.numpy()) // self._per_step
-        except Exception:  # noqa: BLE001 - a variable may be on its way to another device; the next look will tell
+        except Exception:  # noqa: BLE001 - it may be moving to another device; the next look reads it
             return 0
         now = time.monotonic()
         new, most = iterations - self._last, _MOST_STEPS_PER_S * (now - self._read_at + _POLL_EVERY_S)
@@ -79,13 +79,13 @@ class _Watched:
 
 
 class _Watch:
-    """Reads `iterations` of every Keras optimizer that was made, and adds what is new to the counter."""
+    """Reads `iterations` of every Keras optimizer and adds the increase to the counter."""
 
     def __init__(self) -> None:
-        self.start_anew()
+        self.restart()
 
-    def start_anew(self) -> None:
-        """In a forked child: no thread, and optimizers that are not its own to count."""
+    def restart(self) -> None:
+        """The state of a forked child: no thread, and no optimizers yet."""
         self._lock = threading.Lock()
         self._watched: list[_Watched] = []
         self._stop = threading.Event()
@@ -102,10 +102,10 @@ class _Watch:
                 atexit.register(self._finish, os.getpid())
 
     def poll(self) -> None:
-        """One look at all of them."""
+        """Read every optimizer once."""
         with self._lock:
             owners = [(watched, watched.optimizer()) for watched in self._watched]
-            # A MultiOptimizer counts its steps itself; its parts would count them again.
+            # A MultiOptimizer counts its steps itself; counting its parts as well would double them.
             parts = {id(part) for _, owner in owners for part in getattr(owner, "_inner_optimizers", ())}
             new = sum(watched.new_steps() for watched, owner in owners if id(owner) not in parts)
             self._watched = [watched for watched, owner in owners if owner is not None]
@@ -114,7 +114,7 @@ class _Watch:
     def _run(self) -> None:
         relaxed = False
         while not self._stop.wait(_POLL_EVERY_S):
-            relaxed = relaxed or _let_captures_be()
+            relaxed = relaxed or _relax_captures()
             self.poll()
 
     def _finish(self, process: int) -> None:
@@ -124,11 +124,11 @@ class _Watch:
             self.poll()
 
 
-def _let_captures_be() -> bool:
-    """Whether from now on what this thread reads from a GPU spoils no CUDA graph that another thread is capturing.
+def _relax_captures() -> bool:
+    """Let this thread read from a GPU while another thread captures a CUDA graph; returns whether that is set.
 
-    `torch.cuda.graph` captures in the mode "global": whoever waits for the GPU meanwhile, in any thread, makes the capture fail,
-    unless the mode of that thread is relaxed. A driver that the job has not loaded is not loaded for this.
+    `torch.cuda.graph` captures in the mode "global": a thread that waits for the GPU meanwhile makes the capture fail, unless
+    that thread's own mode is relaxed. The CUDA driver is not loaded for this if the job has not loaded it.
     """
     with contextlib.suppress(Exception):
         driver = ctypes.CDLL("libcuda.so.1", os.RTLD_NOLOAD | os.RTLD_NOW)
@@ -137,4 +137,4 @@ def _let_captures_be() -> bool:
 
 
 _watch = _Watch()
-os.register_at_fork(after_in_child=_watch.start_anew)
+os.register_at_fork(after_in_child=_watch.restart)

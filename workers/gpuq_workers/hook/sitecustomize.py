@@ -1,8 +1,8 @@
-"""The first thing every Python process of a job imports: makes sure its training steps are counted.
+"""Imported first by every Python process of a job: has its training steps counted.
 
-The worker puts this folder first on the job's PYTHONPATH. Without GPUQ_PROGRESS it does nothing; with it, it only waits
-for PyTorch, Keras or JAX to be imported, and lets `gpuq_progress` count then. It imports none, never raises, and hands
-over to the `sitecustomize` that would have been found without it. Python 3.7 and newer, standard library only.
+The worker puts this folder first on the job's PYTHONPATH. Without GPUQ_PROGRESS it does nothing. With it, it waits until PyTorch,
+Keras or JAX is imported and then attaches `gpuq_progress`. It imports none of them, never raises, and runs the `sitecustomize`
+that Python would have found without it. Python 3.7 and newer, standard library only.
 """
 
 # Every process of a job pays for what is imported here, and pathlib is slow to import.
@@ -31,13 +31,13 @@ _WATCHED = (
 
 
 class _Finder:
-    """Finds no module of its own: lends the watched ones a loader that tells `gpuq_progress` once they are there."""
+    """An import hook for the watched modules: wraps their loader so that `gpuq_progress` is attached after the import."""
 
     def __init__(self) -> None:
         self.waiting = set(_WATCHED)
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """The spec that the other finders give, with our loader around theirs."""
+        """The spec of the other finders, its loader wrapped by ours; None for modules that are not watched."""
         if name not in self.waiting:
             return None
         for finder in list(sys.meta_path):
@@ -51,7 +51,7 @@ class _Finder:
 
 
 class _Loader:
-    """Another loader, and a word to `gpuq_progress` after it has run. Gives way to the other one again then."""
+    """Wraps another loader, attaches `gpuq_progress` after it has run, and puts the other loader back."""
 
     def __init__(self, loader: object, waiting: set[str]) -> None:
         self._loader = loader
@@ -61,7 +61,7 @@ class _Loader:
         return getattr(self._loader, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """As the other loader does."""
+        """Delegate to the wrapped loader."""
         return self._loader.create_module(spec)  # type: ignore[attr-defined, no-any-return]
 
     def exec_module(self, module: ModuleType) -> None:
@@ -70,7 +70,7 @@ class _Loader:
         self._loader.exec_module(module)  # type: ignore[attr-defined]
         if module.__name__ not in self._waiting:
             return
-        # Not before: somebody may only have asked where the module is.
+        # Not in find_spec: a program may only have asked where the module is.
         self._waiting.discard(module.__name__)
         try:
             import gpuq_progress
@@ -80,26 +80,26 @@ class _Loader:
             pass
 
 
-def _say_hello() -> None:
-    """The counter's file, empty: the hook is here, should nobody count."""
+def _create_file() -> None:
+    """Create the counter's file, empty, which shows that the hook is installed even if no step is ever counted."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0)
     os.close(os.open(os.environ["GPUQ_PROGRESS"], flags, 0o600))
 
 
 def _offer_step() -> None:
-    """`import gpuq; gpuq.step()` works without gpuq installed; an installed one is found first."""
+    """Make `import gpuq; gpuq.step()` work without gpuq installed; an installed gpuq is found first."""
     fallback = os.path.join(_HERE, "fallback")
     if fallback not in sys.path:
         sys.path.append(fallback)
 
 
 def _hand_over() -> None:
-    """Run the next `sitecustomize` on the path, in our place, as if we were not there. Its errors are its own."""
+    """Run the next `sitecustomize` on the path in our place. Its errors propagate."""
     path = [entry for entry in sys.path if os.path.abspath(entry) != _HERE]
     spec = PathFinder.find_spec("sitecustomize", path)
     if spec is None or spec.loader is None:
         return
-    from importlib.util import module_from_spec  # takes longer than all else here, so only where it is needed
+    from importlib.util import module_from_spec  # slow to import, so only where it is needed
 
     module = module_from_spec(spec)
     sys.modules["sitecustomize"] = module
@@ -110,7 +110,7 @@ if os.environ.get("GPUQ_PROGRESS"):
     try:
         sys.meta_path.insert(0, _Finder())
         _offer_step()
-        _say_hello()
+        _create_file()
     except Exception:  # noqa: BLE001, S110 - the job must run, counted or not
         pass
 _hand_over()

@@ -1,17 +1,16 @@
-"""Now and then pause one of two partners for a second, to measure the other alone: the cost of sharing, by experiment.
+"""Blinks: pause one of two partners for about a second, to measure the other alone. The cost of sharing, by experiment.
 
-Arrives: the attempts that run here, their devices, a random generator. Leaves: requests to shims, which do the pausing
-(`shim/blink.py`), and for the sampler the steps that the other one made meanwhile, or why nobody is paused for it.
+Requests go to the shims, which do the pausing (`shim/blink.py`); the sampler gets the steps that the other job made meanwhile,
+or why no partner is paused. Both partners must have been submitted with `--blink`, and the site must allow it. The moments are
+exponentially distributed after the time in which a pause is earned, so that no phase of a training is met more often than it
+lasts. At most one blink at a time runs on a host.
 
-Both partners must have been submitted with `--blink`, and the site must allow it. Moments are random and memoryless, beyond the
-time in which a pause is earned, so that no phase of a training is met more often than it lasts. One blink at a time on a host.
-
-What counts. The partner needs a moment to stand still, and on a GPU what it had already launched has to drain, while the
-other one's caches and pipelines fill: the first quarter of a second of each pause, or the first step if that is longer, is
-left out (`SETTLE_S`). Of the rest, steps are counted and the seconds added up over all pauses. A window begins and ends in
-the middle of a step: where that step began not longer ago than was left out, the window is reckoned from its beginning,
-at both ends alike. At random moments the two ends are alike, so this takes away the noise of cut steps and no more: also of
-steps of uneven length, and of a validation now and then, the sums have the right ratio. A pause without any step counts too.
+What counts. A partner needs a moment to stand still, on a GPU the work that it had launched has to drain, and the other job's
+caches and pipelines fill. So the first quarter of a second of each pause, or the first step if that is longer, is dropped
+(`SETTLE_S`). Of the rest, steps and seconds are summed over all pauses. A window begins and ends in the middle of a step. If
+that step began no longer ago than the dropped time, the window is counted from the begin of the step, at both ends alike. At
+random moments both ends have the same distribution, so this only removes the noise of cut steps and leaves the ratio of the sums
+unbiased, also for steps of uneven length and occasional validations. A pause without a step counts as well.
 """
 
 from __future__ import annotations
@@ -33,44 +32,44 @@ from gpuq_workers.measuring.progress import Progress, read_progress
 from gpuq_workers.measuring.sample import AloneSteps, WatchedResident, partners_of
 from gpuq_workers.shim.blink import EARN, LONGEST_S
 
-log = logging.getLogger("gpuq.blink")
+log = logging.getLogger(__name__)
 
 PAUSE_S = 1.0
 SETTLE_S = 0.25
-# So many steps of the other one should fit, and so many have to.
+# A pause should hold this many steps of the measured job, and must hold this many.
 _STEPS_WANTED, _STEPS_NEEDED = 4, 2
 _LOOK_EVERY_S = 0.05
 _SHIM_COMES_WITHIN_S, _ANSWER_WITHIN_S = 2.0, 4.0
 _WARM_AFTER_S = 10.0
 _TRY_AGAIN_S = 10.0
-# On older chips than Volta, MPS clients share one context, and one that stands still may hold up the other.
+# Before Volta, MPS clients share one context, and a stopped client may block the other.
 _VOLTA_OR_LATER = re.compile(
     r"\b(TITAN (V|RTX)|V100S?|T4G?|T\d{3,4}|GTX 16\d\d|RTX|[AL]\d+[ASG]?|H[12]00|GH200|G?B\d{3})\b"
 )
 
 Glance = tuple[float, Progress]
-"""When, and what the step counter said then."""
+"""(CLOCK_MONOTONIC seconds, the step counter at that time)."""
 
 
 class Meters(Protocol):
-    """`gpuq_workers.measuring.watch.Watch`, as far as blinks need it."""
+    """The part of `gpuq_workers.measuring.sampler_thread.SamplerThread` that blinks need."""
 
     async def pause(self, attempts: Sequence[AttemptId]) -> None:
-        """Count nothing of these from now on."""
+        """Count nothing of these attempts until `resume`."""
         ...
 
-    async def go_on(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
-        """Count again, and this too."""
+    async def resume(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
+        """Count these attempts again, and add what was measured."""
         ...
 
     async def note(self, attempt: AttemptId, why_not: str) -> None:
-        """Say why nobody is paused to measure this one."""
+        """Record why no partner is paused to measure this attempt."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
-    """Who would be paused, and who measured meanwhile, on the one device that both have."""
+class PausedPair:
+    """The partner to pause and the job to measure meanwhile; they share one device."""
 
     paused: WatchedResident
     measured: WatchedResident
@@ -78,7 +77,7 @@ class Pair:
 
 @dataclass
 class Blinker:
-    """Chooses the moments, and sees each blink through. For one event loop."""
+    """Chooses the moments and carries out each blink. For one event loop."""
 
     allowed: bool
     residents: Callable[[], Sequence[WatchedResident]]
@@ -93,24 +92,24 @@ class Blinker:
     _next: dict[AttemptId, float] = field(default_factory=dict)
     _noted: dict[AttemptId, str] = field(default_factory=dict)
 
-    async def turn(self) -> None:
-        """If a moment has come, blink; returns when that is over."""
+    async def poll(self) -> None:
+        """Carry out the blinks whose moment has come; returns when they are over."""
         residents = self.residents()
         here = {resident.attempt for resident in residents}
         self._next = {attempt: at for attempt, at in self._next.items() if attempt in here}
         self._noted = {attempt: note for attempt, note in self._noted.items() if attempt in here}
-        for asked in residents:
-            partners = partners_of(asked, residents)
-            if not asked.blink or not partners:
+        for measured in residents:
+            partners = partners_of(measured, residents)
+            if not measured.blink or not partners:
                 continue
-            pair = self._pair(asked, partners)
+            pair = self._pair(measured, partners)
             if isinstance(pair, str):
-                await self._note(asked.attempt, pair)
+                await self._note(measured.attempt, pair)
             elif self._is_time(pair.paused.attempt):
                 await self._try(pair)
 
-    def _pair(self, measured: WatchedResident, partners: Sequence[WatchedResident]) -> Pair | str:
-        """Whom to pause to measure this one, or why nobody."""
+    def _pair(self, measured: WatchedResident, partners: Sequence[WatchedResident]) -> PausedPair | str:
+        """The pair for measuring this job, or why no partner can be paused."""
         if not self.allowed:
             return "its host does not allow it (`blink` in [worker])"
         if len(partners) > 1:
@@ -124,7 +123,7 @@ class Blinker:
         device = next((one for one in self.devices() if one.id == measured.devices[0]), None)
         if device is None or (device.sharing == "mps" and not _VOLTA_OR_LATER.search(device.type)):
             return "one client of MPS that stands still may hold up the other on such a device"
-        return Pair(partner, measured)
+        return PausedPair(partner, measured)
 
     async def _note(self, attempt: AttemptId, why_not: str) -> None:
         if self._noted.get(attempt) != why_not:
@@ -138,12 +137,12 @@ class Blinker:
         return now >= self._next[attempt]
 
     def _random_moment(self, after: float, seconds: float) -> float:
-        """A moment once a pause of so many seconds is earned: exponential from there, so that it has no rhythm."""
-        # A little more than earned: the shim keeps the account, and its pause ends later than is reckoned here.
+        """A moment after a pause of `seconds` is earned, exponentially distributed so that it follows no rhythm."""
+        # 2% more than earned, because the shim keeps the account and its pause ends a little later than estimated here.
         return after + EARN * seconds * 1.02 + self.chance.expovariate(1 / (EARN * seconds))
 
-    async def _try(self, pair: Pair) -> None:
-        """Blink, if the two of them are fit for it now."""
+    async def _try(self, pair: PausedPair) -> None:
+        """Blink if both jobs are ready for it; otherwise record why not and choose a later moment."""
         paused = pair.paused.attempt
         early = await asyncio.to_thread(_too_early, pair, self.clock())
         if early is not None:
@@ -158,8 +157,8 @@ class Blinker:
         self._next[paused] = self._random_moment(self.clock() + length[0], length[0])
         await self._measure(pair, *length)
 
-    def _length(self, pair: Pair) -> tuple[float, float] | str:
-        """How long to pause the one to measure the other, as `pause_length` has it, or why not at all."""
+    def _length(self, pair: PausedPair) -> tuple[float, float] | str:
+        """(seconds of the pause, seconds to drop) as from `pause_length`, or why there can be none."""
         peers = self.peers(pair.paused)
         if peers is not None:
             return f"of job {pair.paused.attempt.job} beside it: {peers}"
@@ -167,44 +166,50 @@ class Blinker:
         length = None if progress is None else pause_length(progress)
         return length or "a step of its own takes longer than a pause may"
 
-    async def _measure(self, pair: Pair, seconds: float, settle_s: float) -> None:
-        """Blink, while the meters of both stand still."""
+    async def _measure(self, pair: PausedPair, seconds: float, settle_s: float) -> None:
+        """Blink while the meters of both jobs count nothing."""
         both = (pair.paused.attempt, pair.measured.attempt)
         await self.meters.pause(both)
         measured: AloneSteps | None = None
         try:
             measured = await self._blink(pair, seconds, settle_s)
         except OSError as error:
-            log.warning("attempt %s could not be asked to pause: %s", pair.paused.attempt, error)
+            log.warning(
+                "a pause could not be requested: %s",
+                error,
+                extra={"action": "blink", "attempt": str(pair.paused.attempt)},
+            )
         finally:
-            await self.meters.go_on(both, measured)
+            await self.meters.resume(both, measured)
 
-    async def _blink(self, pair: Pair, seconds: float, settle_s: float) -> AloneSteps | None:
-        """One pause, from the request to what was measured in it; None if nothing was."""
+    async def _blink(self, pair: PausedPair, seconds: float, settle_s: float) -> AloneSteps | None:
+        """One pause, from the request to the steps measured in it; None if nothing was measured."""
         folder = AttemptFolder(pair.paused.folder, pair.paused.attempt)
         began = self.clock()
-        number = int(began * 1000)  # rises, also over restarts of this process: the shim takes no number twice
+        number = int(began * 1000)  # rises across restarts of this process, because the shim accepts no number twice
         folder.ask_blink(number, seconds, began + _SHIM_COMES_WITHIN_S)
         looks: list[Glance] = []
         answer = None
         while answer is None and self.clock() < began + seconds + _ANSWER_WITHIN_S:
             await self.sleep(_LOOK_EVERY_S)
-            told = folder.blinked()
-            answer = told if told is not None and told.id == number else None
+            found = folder.blinked()
+            answer = found if found is not None and found.id == number else None
             progress = _progress(pair.measured)
             if progress is not None:
                 looks.append((self.clock(), progress))
         if [one.attempt for one in partners_of(pair.measured, self.residents())] != [pair.paused.attempt]:
-            return None  # somebody came or went meanwhile
+            return None  # a partner started or ended meanwhile
         return self._measured(pair, answer, looks, settle_s)
 
     def _measured(
-        self, pair: Pair, answer: BlinkAnswer | None, looks: Sequence[Glance], settle_s: float
+        self, pair: PausedPair, answer: BlinkAnswer | None, looks: Sequence[Glance], settle_s: float
     ) -> AloneSteps | None:
         if answer is None or answer.why_not is not None or answer.began is None or answer.ended is None:
             why_not = answer.why_not if answer else "its shim did not answer"
             log.info(
-                "attempt %s was not measured in a pause of %s: %s", pair.measured.attempt, pair.paused.attempt, why_not
+                "nothing was measured in a pause: %s",
+                why_not,
+                extra={"action": "blink", "attempt": str(pair.measured.attempt), "paused": str(pair.paused.attempt)},
             )
             return None
         found = alone_window(looks, answer.began, answer.ended, settle_s)
@@ -212,7 +217,7 @@ class Blinker:
 
 
 def alone_window(looks: Sequence[Glance], began: float, ended: float, settle_s: float) -> tuple[int, float] | None:
-    """Steps, and the seconds that they took, in a pause from `began` to `ended`; None if nobody looked."""
+    """(steps, seconds) measured in a pause from `began` to `ended`; None without looks in it."""
     inside = [look for look in looks if began + settle_s <= look[0] <= ended]
     if len(inside) < 2:
         return None
@@ -242,8 +247,8 @@ def pause_length(progress: Progress) -> tuple[float, float] | None:
     return min(LONGEST_S, max(PAUSE_S, settle_s + _STEPS_WANTED * step_s)), settle_s
 
 
-def _too_early(pair: Pair, now: float) -> str | None:
-    """Why not now: both have to be well into their training, and nobody may want one of them back."""
+def _too_early(pair: PausedPair, now: float) -> str | None:
+    """Why not now, None if now: both jobs must have trained for a while, and neither may be about to stop."""
     for one in (pair.paused, pair.measured):
         progress = _progress(one)
         if progress is None:

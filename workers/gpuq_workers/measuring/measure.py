@@ -1,27 +1,27 @@
-"""The arithmetic of one attempt's measurement: peaks, and progress per set of partners.
+"""The arithmetic of one attempt's measurement: peaks, and progress for each set of partners.
 
-Arrives: one look a second (usage, partners, the step counter). Leaves: a `Measurement`, and the state it is made from as
-plain data, so that a restarted worker service goes on where the last one stopped; the gap between is attributed to no one.
-Knows no clock and no file. Times are CLOCK_MONOTONIC seconds unless they say otherwise.
+`Meter` takes one look a second (usage, partners, step counter) and gives a `Measurement`. Its state is plain data, so that a
+restarted worker service continues; the gap between is attributed to no one. No clock and no file is used here. Times are
+CLOCK_MONOTONIC seconds unless stated otherwise.
 
-Peak utilisation is the 95th percentile of 5 s means after the first step (of all of them, without a signal). Beside a
-partner on a device with nothing left to give, a job gets less than it wants: such windows say nothing about its peak. So
-a job that was never alone, on a device that was full for more than one window in twenty, has no known peak.
+Peak utilisation is the 95th percentile of 5 s means after the first step, or of all means for a job without counted steps.
+Beside a partner on a fully used device a job gets less than it wants, so such windows say nothing about its peak. A job that was
+never alone, on a device that was full in more than one window in twenty, has no known peak.
 
-Foreign load. Windows in which processes that gpuq did not start were hardly at work are the job's own. Of the others it is known
-which part of the job's time was taken at most: if that is little over all of them together, they count too, else their rates
-are kept apart, and their utilisation only bounds the job's peak. They are judged together and not one by one, for a job
-suffers most in its busiest phases, and to keep the rest would make it look lighter than it is.
+Foreign load. Windows in which processes that gpuq did not start hardly ran are the job's own. For the other windows the largest
+part of the job's time that was taken is known. If it is small over all of them together, they count as well; otherwise their
+rates are kept apart and their utilisation only bounds the job's peak. They are judged together and not one by one: a job loses
+most in its busiest phases, and keeping only the quiet windows would make it look lighter than it is.
 
-Energy is summed over the looks. It is known from the first look that told any; a look that tells none adds none.
+Energy is the sum over the looks, known from the first look that has it; a look without it adds nothing.
 
-A framework may take most of a GPU at once and hand it out itself (TensorFlow all of it, JAX three quarters, unless told
-otherwise). Then the highest reading is no need of the job, only a bound on it: `prealloc.py` says when.
+A framework may allocate most of a GPU at once and manage it itself (TensorFlow all of it, JAX three quarters, by default). Then
+the highest reading is only an upper bound on the job's need; `prealloc.py` detects that.
 
-Progress windows run from one observed step to another at least `window_s` later, so slow steps make longer windows, not
-rates of zero. The first window after the first step is left out (compilation, filling caches), and so is every window in
-which the partners changed. While a partner or the job itself is paused (`measuring/blink.py`) nothing here counts, and no
-window spans a pause: what was measured in it comes as a segment of its own.
+Progress windows run from one observed step to another at least `window_s` later, so slow steps make longer windows instead of
+rates of zero. The first window after the first step is dropped (compilation, cold caches), and so is every window in which the
+partners changed. While the job or its partner is paused (`measuring/blink.py`) nothing is counted and no window spans the
+pause; what was measured in the pause becomes a segment of its own.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dataclasses import dataclass, field, replace
 
 from gpuq.core.measuring.measurement import HELD_BACK_LIMIT, Measurement, Segment
 from gpuq.core.state.attempt import AttemptId
-from gpuq_workers.measuring.foreign import Foreign
+from gpuq_workers.measuring.foreign import ForeignLoad
 from gpuq_workers.measuring.prealloc import PoolWatch, is_bound
 from gpuq_workers.measuring.progress import Progress
 
@@ -41,13 +41,13 @@ _FULL_PCT = 98.0
 _PERCENTILE = 0.95
 _BINS_PER_PCT = 10
 _MOST_SEGMENTS = 200
-# So many of the windows have to be without foreign load, for their peak to stand for those of all.
+# The peak of the windows without foreign load stands for all windows only if they are at least this share of them.
 _LEAST_QUIET = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One attempt at one moment. `at` is wall time, `clock` monotonic; usage and `busy_pct` are those of its busiest device.
+    """One attempt at one moment. `at` is wall time, `clock` monotonic; usage and `busy_pct` are of its busiest device.
 
     `memory_is_estimate`, `foreign_load` and `held_back` are as in `gpuq.adapters.devices.Usage`.
     """
@@ -68,11 +68,11 @@ class Look:
 
 
 @dataclass(slots=True)
-class State:
-    """What is kept of an attempt between looks. Histograms count 5 s means in tenths of a percent.
+class MeterState:
+    """An attempt's sums between looks. Histograms map tenths of a percent to the number of 5 s means.
 
-    Windows beside considerable foreign load are in neither `alone` nor `shared`, but in `disturbed` with what was read, and in
-    `at_most` with what the job would have used without that load, at most.
+    Windows with considerable foreign load are in neither `alone` nor `shared`. `disturbed` has them as they were read, `at_most`
+    with the most that the job would have used without that load.
     """
 
     alone: dict[int, int] = field(default_factory=dict)
@@ -80,7 +80,7 @@ class State:
     full_windows: int = 0
     disturbed: dict[int, int] = field(default_factory=dict)
     at_most: dict[int, int] = field(default_factory=dict)
-    foreign: Foreign = field(default_factory=Foreign)
+    foreign: ForeignLoad = field(default_factory=ForeignLoad)
     peak_memory_bytes: int | None = None
     estimated_memory_bytes: int | None = None
     steps: int | None = None
@@ -96,23 +96,23 @@ class State:
 
 @dataclass(slots=True)
 class _Mean:
-    """The 5 s of utilisation now under way."""
+    """The current 5 s mean of utilisation."""
 
     since: float
     total: float = 0.0
     count: int = 0
     busy: float = 0.0
     shared: bool = False
-    foreign: Foreign = field(default_factory=Foreign)
+    foreign: ForeignLoad = field(default_factory=ForeignLoad)
 
     @property
     def is_full(self) -> bool:
-        """Whether the device had nothing left to give."""
+        """Whether the device was fully used, so that the job may have got less than it wanted."""
         return self.busy / self.count >= _FULL_PCT
 
     @property
     def most(self) -> float:
-        """Percent that the job would have used without the foreign load, at most."""
+        """The most that the job would have used without the foreign load, in percent."""
         left = 1.0 - (self.foreign.mean_held_back or 0.0)
         mean = self.total / self.count
         return 100.0 if (self.shared and self.is_full) or mean >= 100.0 * left else mean / left
@@ -120,7 +120,7 @@ class _Mean:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """A window of progress, which has no end yet: where the counter stood when it began, and beside whom."""
+    """An open window of progress: the step counter and the time at its begin, and the partners."""
 
     steps: int
     since: float
@@ -130,21 +130,23 @@ class _Window:
 class Meter:
     """Measures one attempt, look by look."""
 
-    def __init__(self, state: State | None = None, window_s: float = WINDOW_S, asked: float | None = None) -> None:
-        """`asked`: the part of a device that the job's environment tells its framework to take at once, None for none."""
-        self.state = state or State()
-        self._pool = PoolWatch(asked)
+    def __init__(
+        self, state: MeterState | None = None, window_s: float = WINDOW_S, requested: float | None = None
+    ) -> None:
+        """`requested`: the share of a device that the job's environment makes its framework allocate at once; None for none."""
+        self.state = state or MeterState()
+        self._pool = PoolWatch(requested)
         self._window_s = window_s
         self._mean: _Mean | None = None
         self._window: _Window | None = None
         self._before: _Window | None = None
-        self._window_foreign = Foreign()
+        self._window_foreign = ForeignLoad()
         self._recent: deque[Progress] = deque(maxlen=64)
         self._last: Look | None = None
         self._paused = False
 
     def look(self, look: Look) -> None:
-        """Take one look into account."""
+        """Add one look."""
         if self._paused:
             return
         state = self.state
@@ -162,18 +164,18 @@ class Meter:
         self._last = look
 
     def pause(self) -> None:
-        """Count nothing from now on: the job or its partner is about to be paused."""
+        """Ignore looks until `resume`: the job or its partner is about to be paused."""
         self._paused = True
         self._window = self._before = self._mean = None
         self._recent.clear()
 
-    def go_on(self) -> None:
-        """Count again."""
+    def resume(self) -> None:
+        """Count looks again."""
         self._paused = False
 
     def add_blink(self, partners: tuple[AttemptId, ...], steps: int, seconds: float) -> None:
-        """Steps that were made within so many seconds in which these partners, all that there were, stood still."""
-        now = Foreign()
+        """Add a segment measured in a pause: `steps` within `seconds` while `partners`, all of them, stood still."""
+        now = ForeignLoad()
         if self._last is not None:
             now.add(self._last.foreign_load, self._last.held_back)
         self._add(_segment(partners, seconds, steps, now, blink=True))
@@ -181,7 +183,7 @@ class Meter:
         self.state.blink = "once" if count == 1 else f"{count} times"
 
     def finish(self, progress: Progress | None) -> Measurement:
-        """The measurement of an attempt that is over; `progress` is the counter's last word."""
+        """The measurement of an attempt that has ended; `progress` is the last state of its step counter."""
         if self._last is not None and progress is not None:
             self._take_progress(replace(self._last, progress=progress), progress)
             self._close_window(progress, self._window_s / 2)
@@ -190,7 +192,7 @@ class Meter:
         return self.measurement()
 
     def measurement(self) -> Measurement:
-        """What is known up to now."""
+        """The measurement up to now."""
         state = self.state
         utilization, utilization_is_bound = self._peak_utilization()
         memory = state.peak_memory_bytes or state.estimated_memory_bytes
@@ -213,7 +215,7 @@ class Meter:
         )
 
     def rate(self) -> float | None:
-        """Steps per second over the last few seconds; 0 for a job that has come to a halt, None without a signal."""
+        """Steps per second over the last few seconds; 0 for a job that stopped stepping, None if no steps are counted."""
         if len(self._recent) < 2 or self._last is None:
             return None
         newest = self._recent[-1]
@@ -228,7 +230,7 @@ class Meter:
     # --- memory, utilisation ---
 
     def _take_memory(self, look: Look) -> None:
-        if not look.memory_bytes:  # nothing runs in no memory: a 0 was read while the job came or went
+        if not look.memory_bytes:  # a 0 is read while the job starts or ends: every process has some memory
             return
         if look.memory_is_estimate:
             self.state.estimated_memory_bytes = max(look.memory_bytes, self.state.estimated_memory_bytes or 0)
@@ -240,14 +242,14 @@ class Meter:
             self._mean = _Mean(look.clock)
             return
         mean = self._mean
-        # As with memory: the job was not on its device yet, or not any more.
+        # With 0 bytes the job is not on its device yet, or no more.
         if look.utilization_pct is not None and look.memory_bytes != 0:
             mean.total += look.utilization_pct
             mean.busy += look.busy_pct or 0.0
             mean.count += 1
             mean.shared = mean.shared or bool(look.partners)
             mean.foreign.add(look.foreign_load, look.held_back)
-        # A look may come a little early; five looks at one a second are one window.
+        # A look may come a little early, and five looks at one a second shall make one window.
         if look.clock - mean.since >= 0.9 * WINDOW_S:
             self._close_mean(mean)
             self._mean = _Mean(look.clock)
@@ -264,7 +266,7 @@ class Meter:
             self.state.full_windows += 1
 
     def _peak_utilization(self) -> tuple[float | None, bool]:
-        """The peak, and whether it is only what the job needs at most."""
+        """(peak, whether it is only an upper bound)."""
         state = self.state
         quiet = sum(state.alone.values()) + sum(state.shared.values())
         disturbed = sum(state.disturbed.values())
@@ -280,7 +282,7 @@ class Meter:
         return (read, False) if read >= (1 - HELD_BACK_LIMIT) * most else (most, True)
 
     def _quiet_peak(self) -> float | None:
-        """The peak by the windows without foreign load."""
+        """The peak of the windows without foreign load; None where a full device hid it, or there are none."""
         alone, shared = _percentile(self.state.alone), _percentile(self.state.shared)
         if alone is None and self.state.full_windows > (1 - _PERCENTILE) * sum(self.state.shared.values()):
             return None
@@ -301,7 +303,7 @@ class Meter:
         state = self.state
         if state.first_step_at is None:
             state.first_step_at = look.at - (look.clock - progress.first_step_at)
-            # What went before was imports and loading; the peak is that of the training.
+            # Looks before the first step measured imports and loading; the peak is that of the training.
             state.alone, state.shared, state.full_windows, self._mean = {}, {}, 0, None
             state.disturbed, state.at_most = {}, {}
         state.steps = progress.steps
@@ -322,12 +324,12 @@ class Meter:
             self._recent.append(progress)
 
     def _open_window(self, look: Look, progress: Progress) -> None:
-        """Begin at the next step that is seen from now on: the step under way may have begun beside other partners."""
+        """Open a window at the next step seen from now on: the current step may have begun beside other partners."""
         here = _Window(progress.steps, progress.last_step_at, look.partners)
         if self._before is None or self._before.partners != look.partners:
             self._before = here
         elif progress.last_step_at - progress.first_step_at >= self._window_s and here.steps != self._before.steps:
-            self._window, self._before, self._window_foreign = here, None, Foreign()
+            self._window, self._before, self._window_foreign = here, None, ForeignLoad()
 
     def _close_window(self, progress: Progress, at_least_s: float) -> None:
         window = self._window
@@ -336,7 +338,7 @@ class Meter:
         seconds, steps = progress.last_step_at - window.since, progress.steps - window.steps
         self._add(_segment(window.partners, seconds, steps, self._window_foreign))
         self._window = _Window(progress.steps, progress.last_step_at, window.partners)
-        self._window_foreign = Foreign()
+        self._window_foreign = ForeignLoad()
 
     def _add(self, new: Segment) -> None:
         segments = self.state.segments
@@ -354,7 +356,7 @@ def _added(sum_: float | None, more: float | None) -> float | None:
 
 
 def _segment(
-    partners: tuple[AttemptId, ...], seconds: float, steps: int, foreign: Foreign, *, blink: bool = False
+    partners: tuple[AttemptId, ...], seconds: float, steps: int, foreign: ForeignLoad, *, blink: bool = False
 ) -> Segment:
     """One window of progress."""
     rate = steps / seconds
@@ -386,7 +388,7 @@ def _together(*histograms: dict[int, int]) -> dict[int, int]:
 
 
 def _percentile(bins: dict[int, int]) -> float | None:
-    """The smallest value that 95% of the means do not exceed; the largest of fewer than twenty."""
+    """The smallest value that 95% of the means do not exceed: for fewer than twenty, the largest. None for no means."""
     rank = math.ceil(_PERCENTILE * sum(bins.values()))
     for key in sorted(bins):
         rank -= bins[key]

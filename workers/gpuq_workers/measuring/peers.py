@@ -1,8 +1,7 @@
-"""Whether the processes of a job may have peers that would wait for them: such a job is not to be paused alone.
+"""Whether processes of a job may have peers that would wait for them: such a job must not be paused alone.
 
-The root of its tree and its progress file arrive; a reason leaves, None for a job without peers. Ranks of one training
-(torchrun, mpirun, Horovod, a cluster of TensorFlow or JAX) wait for each other in every step, and give up when one is silent;
-so whatever looks like it counts, and what cannot be looked at too.
+Ranks of one training (torchrun, mpirun, Horovod, a cluster of TensorFlow or JAX) wait for each other in every step and fail when
+one is silent for long. So everything that looks like a peer counts, and so does a process that cannot be inspected.
 """
 
 from __future__ import annotations
@@ -14,15 +13,15 @@ from pathlib import Path
 from gpuq.adapters.process import descendants, started_with
 from gpuq_workers.measuring.progress import counting_processes
 
-# How many they are; "1" is nobody else.
+# Variables with the number of ranks; "1" means no other.
 _SIZES = frozenset(
     {"WORLD_SIZE", "LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "HOROVOD_SIZE", "SLURM_NTASKS"}
 )
-# Who is told one of these, and no number of them, may be one of several.
+# A process with one of these and without a number of ranks may be one of several.
 _ROLES = frozenset(
     {"RANK", "MASTER_ADDR", "TF_CONFIG", "JAX_COORDINATOR_ADDRESS", "NCCL_COMM_ID", "PMIX_RANK", "PMI_RANK"}
 )
-# Servers of files and pages answer whenever they are asked, and wait for nobody.
+# Servers of files and web pages only answer requests, so they do not wait for the job.
 _SERVERS = frozenset({80, 443})
 _ESTABLISHED = "01"
 _SOCKET = re.compile(r"socket:\[(\d+)\]")
@@ -31,22 +30,22 @@ Connection = tuple[str, str]
 
 
 def why_not_alone(root_pid: int, progress_file: Path) -> str | None:
-    """Why the tree below `root_pid` should not be paused by itself; None where nothing speaks against it."""
+    """Why the process tree below `root_pid` must not be paused alone; None if it may be."""
     processes = descendants(root_pid)
     if len(counting_processes(progress_file).intersection(processes)) > 1:
         return "several of its processes count steps, so they may wait for each other"
     try:
         return _of_environments(processes) or _of_descriptors(processes)
     except PermissionError:
-        return "its processes cannot be looked at"
+        return "its processes cannot be inspected"
 
 
 def _of_environments(processes: Iterable[int]) -> str | None:
     for pid in processes:
-        told = dict(_environment(pid))
-        sizes = {name: told[name] for name in _SIZES.intersection(told)}
+        environment = dict(_environment(pid))
+        sizes = {name: environment[name] for name in _SIZES.intersection(environment)}
         several = [f"{name}={size}" for name, size in sizes.items() if size != "1"]
-        roles = [] if sizes else sorted(_ROLES.intersection(told))
+        roles = [] if sizes else sorted(_ROLES.intersection(environment))
         if several or roles:
             return f"it is one of several processes ({sorted([*several, *roles])[0]})"
     return None
@@ -79,7 +78,7 @@ def _environment(pid: int) -> Iterator[tuple[str, str]]:
 
 
 def _links(pid: int) -> Iterator[str]:
-    """Where the descriptors of the process lead."""
+    """The targets of the process's descriptors, as `socket:[123]` or a path."""
     try:
         for entry in Path(f"/proc/{pid}/fd").iterdir():
             try:
@@ -91,14 +90,14 @@ def _links(pid: int) -> Iterator[str]:
 
 
 def _connections(processes: Iterable[int]) -> Iterator[tuple[str, Connection]]:
-    """Inode -> (local, remote) of established TCP connections, as the networks of these processes have them."""
+    """(inode, (local, remote)) of the established TCP connections in the network namespaces of these processes."""
     for table in ("tcp", "tcp6"):
         read: set[Path] = set()
         for pid in processes:
             try:
                 network = Path(f"/proc/{pid}/ns/net").readlink()
                 lines = [] if network in read else Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
-            except OSError:  # ended meanwhile; if not, its descriptors cannot be looked at either
+            except OSError:  # it has ended; a process that may not be inspected raised before
                 continue
             read.add(network)
             for fields in map(str.split, lines):
@@ -107,7 +106,7 @@ def _connections(processes: Iterable[int]) -> Iterator[tuple[str, Connection]]:
 
 
 def _plain(address: str) -> str:
-    """As the kernel writes it; an IPv4 address inside IPv6 as IPv4, so that both ends of a connection look alike."""
+    """An IPv4 address inside IPv6 as plain IPv4, so that both ends of a connection compare equal."""
     return address.removeprefix("0000000000000000FFFF0000")
 
 

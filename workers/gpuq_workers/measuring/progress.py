@@ -1,7 +1,6 @@
-"""The step counter of a job, from our side: where the hook lies, and what it has counted.
+"""The step counter of a job, read from outside: where the hook lies, and what it has counted.
 
-Arrives: the file that `hook/gpuq_progress.py` describes; the job may write anything into it, so nothing in it is believed
-unchecked. Leaves: one `Progress`, None without a signal, and then why there is none.
+The file is the one that `hook/gpuq_progress.py` describes. A job may write anything into it, so every value is checked.
 """
 
 from __future__ import annotations
@@ -29,9 +28,9 @@ _SAW_TORCH, _SAW_KERAS, _SAW_JAX, _SAW_JAX_OPTIMIZER, _SAW_UNKNOWN_VERSION, _SAW
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Steps counted so far; CLOCK_MONOTONIC seconds of the first and of the latest one.
+    """Steps counted so far, and CLOCK_MONOTONIC seconds of the first and of the latest.
 
-    `processes` is how many processes counted at the same time; `steps` is then the most that any of them counted.
+    `processes` is the number of processes that counted at the same time; `steps` is then the largest of their counts.
     """
 
     steps: int
@@ -41,14 +40,14 @@ class Progress:
 
 
 def hook_environment(environ: Mapping[str, str], progress_file: Path) -> dict[str, str]:
-    """What the hook needs in a job's environment: itself first on PYTHONPATH, and the name of the counter's file."""
+    """Variables for a job's environment: the hook first on PYTHONPATH, and the path of the counter's file."""
     rest = environ.get("PYTHONPATH")
     path = f"{HOOK_FOLDER}{os.pathsep}{rest}" if rest else str(HOOK_FOLDER)
     return {"PYTHONPATH": path, "GPUQ_PROGRESS": str(progress_file)}
 
 
 def read_progress(path: Path) -> Progress | None:
-    """What the job has counted; None when it has counted nothing, or the file is none of the hook's."""
+    """The job's progress; None if no step was counted or the file is not the hook's."""
     raw = _read_regular_file(path)
     if len(raw) < _HEADER_SIZE or not raw.startswith(_MAGIC):
         return None
@@ -66,7 +65,7 @@ def read_progress(path: Path) -> Progress | None:
 
 
 def counting_processes(path: Path) -> frozenset[int]:
-    """The processes that say they have counted a step, also those that have ended since."""
+    """The pids that have counted a step according to the file, ended processes included."""
     raw = _read_regular_file(path)
     if len(raw) < _HEADER_SIZE or not raw.startswith(_MAGIC):
         return frozenset()
@@ -74,7 +73,7 @@ def counting_processes(path: Path) -> frozenset[int]:
 
 
 def why_not_counted(path: Path) -> str:
-    """Why `read_progress` has nothing to tell, in words that end with what to do where something can be done."""
+    """Why `read_progress` returns None, for the user, with what to do where something can be done."""
     if not os.path.lexists(path):
         return "no Python with the step counter has started in it; `python -I`, -E and -S keep the counter out"
     raw = _read_regular_file(path)
@@ -93,7 +92,7 @@ def why_not_counted(path: Path) -> str:
 
 
 def _together(one: Progress, other: Progress) -> Progress:
-    """Processes that count at the same time are ranks of one training: each of them counts every step."""
+    """Merge the counts of processes that ran at the same time: ranks of one training, which count the same steps."""
     last = max(one.last_step_at, other.last_step_at)
     return Progress(max(one.steps, other.steps), one.first_step_at, last, one.processes + other.processes)
 
@@ -103,7 +102,7 @@ def _slots(raw: bytes) -> Iterator[Progress]:
 
 
 def _used(raw: bytes) -> Iterator[tuple[int, Progress]]:
-    """Where each slot lies that makes sense, and what it says."""
+    """(offset, progress) of each slot whose values are plausible."""
     used = min(struct.unpack_from("<I", raw, 8)[0], _SLOTS, (len(raw) - _HEADER_SIZE) // _SLOT_SIZE)
     for index in range(used):
         slot = _HEADER_SIZE + index * _SLOT_SIZE
@@ -113,7 +112,7 @@ def _used(raw: bytes) -> Iterator[tuple[int, Progress]]:
 
 
 def _read_regular_file(path: Path) -> bytes:
-    """The file's bytes, empty when it is not there or not a plain file."""
+    """The file's bytes; empty if it does not exist or is not a regular file."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -129,7 +128,7 @@ def _read_regular_file(path: Path) -> bytes:
 
 
 def _read_steady(descriptor: int) -> bytes:
-    """The slots in use, at a moment in which none of them moved on. A job that moves too fast for that may be torn."""
+    """The slots in use, read until two reads agree on their sequence numbers. A job that counts too fast may be read torn."""
     used = min(int.from_bytes(os.pread(descriptor, 4, len(_MAGIC)), "little"), _SLOTS)
     size = _HEADER_SIZE + used * _SLOT_SIZE
     raw = os.pread(descriptor, size, 0)

@@ -1,9 +1,9 @@
-"""Once a second: what every device and every resident of this host does, and what it adds up to per attempt.
+"""Sample every device and every resident of this host once a second, and add the samples up per attempt.
 
-Arrives: the residents that the worker service watches. Leaves: a `Sample` for the report, and a `Measurement` for each
-attempt that ends. Each attempt's state is kept in `measure.json` in its folder; errors that the driver reports of its
-device while it is there are lines of the file `xid` (`NUMBER UNIX_TIME`). A reading that cannot be taken is None; a folder
-that cannot be written costs the measurement after a restart, nothing else.
+`Sampler.sample` gives a `Sample` for the report, `Sampler.finish` the `Measurement` of an attempt that ended. Each attempt's
+state is saved as `measure.json` in its folder; errors that the driver reports of its device are lines of the file `xid`
+(`NUMBER UNIX_TIME`). A reading that cannot be taken is None. If a folder cannot be written, a restart loses the measurement and
+nothing else.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from gpuq.adapters.devices import Backend, Resident, Snapshot, Usage
+from gpuq.adapters.devices import Backend, ResidentProcess, ResidentUsage, Snapshot
 from gpuq.core.measuring.measurement import Measurement
 from gpuq.core.measuring.slowdown import rates
 from gpuq.core.state.attempt import AttemptId
@@ -27,17 +27,17 @@ from gpuq.core.state.events import ResidentReport
 from gpuq.home import write_private
 from gpuq_workers.attempts import AttemptFolder
 from gpuq_workers.measuring.foreign import foreign_load
-from gpuq_workers.measuring.measure import WINDOW_S, Look, Meter, State
-from gpuq_workers.measuring.prealloc import asked_by
+from gpuq_workers.measuring.measure import WINDOW_S, Look, Meter, MeterState
+from gpuq_workers.measuring.prealloc import requested_share
 from gpuq_workers.measuring.progress import read_progress, why_not_counted
 
-_KEEP_EVERY_S = 5.0
-_log = logging.getLogger("gpuq.sample")
+_SAVE_EVERY_S = 5.0
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedResident:
-    """An attempt that runs here: the root of its tree (the shim), its devices and its folder. `started_at` is wall time."""
+    """An attempt that runs here: the root of its process tree (the shim), its devices and folder. `started_at` is wall time."""
 
     attempt: AttemptId
     root_pid: int
@@ -45,12 +45,12 @@ class WatchedResident:
     folder: Path
     started_at: float | None
     blink: bool = False
-    """Whether its submitter lets it be paused for a moment, and asked for the same of its partners."""
+    """Submitted with `--blink`: it may be paused to measure its partner, and is measured while its partner is paused."""
 
 
 @dataclass(frozen=True, slots=True)
 class AloneSteps:
-    """Steps that an attempt made within so many seconds in which its partners, all that there were, stood still."""
+    """Steps of an attempt within `seconds` in which all its partners stood still."""
 
     attempt: AttemptId
     partners: tuple[AttemptId, ...]
@@ -60,29 +60,29 @@ class AloneSteps:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look at this host, in the words of `HostReported`."""
+    """One look at this host; the fields are those of `HostReported`."""
 
     readings: tuple[tuple[DeviceId, Reading], ...]
     residents: tuple[ResidentReport, ...]
 
 
 @dataclass(slots=True)
-class _Watched:
+class _Measured:
     folder: Path
     meter: Meter
-    kept_at: float
+    saved_at: float
     devices: tuple[DeviceId, ...] = ()
 
 
-class _Kept(msgspec.Struct):
+class _Saved(msgspec.Struct):
     """`measure.json`."""
 
     measurement: Measurement
-    state: State
+    state: MeterState
 
 
 class Sampler:
-    """Looks, and remembers what each attempt's looks add up to."""
+    """Takes samples, and keeps a `Meter` for each attempt."""
 
     def __init__(
         self, backend: Backend, clock: Callable[[], float] = time.monotonic, window_s: float = WINDOW_S
@@ -90,58 +90,58 @@ class Sampler:
         self._backend = backend
         self._clock = clock
         self._window_s = window_s
-        self._watched: dict[AttemptId, _Watched] = {}
+        self._watched: dict[AttemptId, _Measured] = {}
 
     def sample(self, now: float, residents: Sequence[WatchedResident]) -> Sample:
-        """One look; `now` is wall time. Never raises for a device or a job that cannot be read."""
+        """Take one sample; `now` is wall time. Never raises for a device or a job that cannot be read."""
         for resident in residents:
             self._watch(resident)
         self._note_faults(now)
         memory = {device.id: device.total_memory for device in self._backend.devices() if device.backend == "nvml"}
-        snapshot = self._backend.read(now, [Resident(r.attempt, r.root_pid, r.devices) for r in residents])
+        snapshot = self._backend.read(now, [ResidentProcess(r.attempt, r.root_pid, r.devices) for r in residents])
         reports = []
         for resident in residents:
             watched = self._watch(resident)
             look = self._look(now, resident, residents, snapshot, memory)
             watched.meter.look(look)
-            self._keep(watched, look.clock)
+            self._save(watched, look.clock)
             reports.append(_report(resident, look, watched.meter))
         return Sample(tuple(snapshot.readings.items()), tuple(reports))
 
     def pause(self, attempts: Sequence[AttemptId]) -> None:
-        """One of these is about to be paused: until `go_on` nothing that they do counts."""
+        """Count nothing of these attempts until `resume`: one of them is about to be paused."""
         for watched in self._of(attempts):
             watched.meter.pause()
 
-    def go_on(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
-        """The pause is over, and this was measured in it."""
+    def resume(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
+        """Count these attempts again after a pause; `measured` is what was measured in it, if anything."""
         for watched in self._of(attempts):
-            watched.meter.go_on()
+            watched.meter.resume()
         if measured is not None:
             for watched in self._of([measured.attempt]):
                 watched.meter.add_blink(measured.partners, measured.steps, measured.seconds)
 
     def note(self, attempt: AttemptId, why_not: str) -> None:
-        """Why nobody is paused to measure this attempt; of no interest once somebody was."""
+        """Record why no partner is paused to measure this attempt; ignored once one was."""
         for watched in self._of([attempt]):
             if not any(segment.blink for segment in watched.meter.state.segments):
                 watched.meter.state.blink = f"never so far, since {why_not}"
 
     def finish(self, attempt: AttemptId, folder: Path | None = None) -> Measurement:
-        """The measurement of an attempt that is over. `folder` serves where it ended before it was ever sampled here."""
-        self._note_faults(time.time())  # what ended it may have been reported since the last look
+        """The measurement of an attempt that has ended. `folder` is used if this process never sampled it."""
+        self._note_faults(time.time())  # the error that ended it may have been reported since the last look
         watched = self._watched.pop(attempt, None)
         if watched is None:
             if folder is None:
                 return Measurement()
-            watched = _Watched(folder, Meter(_read_state(folder), self._window_s), 0.0)
+            watched = _Measured(folder, Meter(_read_state(folder), self._window_s), 0.0)
         counter = watched.folder / "progress"
         measurement = watched.meter.finish(read_progress(counter))
         _write(watched)
         return measurement if measurement.steps else replace(measurement, not_counted=why_not_counted(counter))
 
     def close(self) -> None:
-        """Keep what is known of every attempt, and let go of the driver."""
+        """Save every attempt's state and close the backend."""
         for watched in self._watched.values():
             _write(watched)
         self._backend.close()
@@ -154,7 +154,7 @@ class Sampler:
         snapshot: Snapshot,
         memory: Mapping[DeviceId, int],
     ) -> Look:
-        usage = snapshot.usage.get(resident.attempt, Usage(None, None))
+        usage = snapshot.usage.get(resident.attempt, ResidentUsage(None, None))
         readings = [snapshot.readings[device] for device in resident.devices if device in snapshot.readings]
         busy = [reading.utilization_pct for reading in readings]
         load, held_back = foreign_load(usage, readings, on_gpu=any(device in memory for device in resident.devices))
@@ -174,41 +174,42 @@ class Sampler:
             held_back=held_back,
         )
 
-    def _of(self, attempts: Sequence[AttemptId]) -> list[_Watched]:
+    def _of(self, attempts: Sequence[AttemptId]) -> list[_Measured]:
         return [self._watched[attempt] for attempt in attempts if attempt in self._watched]
 
-    def _watch(self, resident: WatchedResident) -> _Watched:
+    def _watch(self, resident: WatchedResident) -> _Measured:
         if resident.attempt not in self._watched:
             order = AttemptFolder(resident.folder, resident.attempt).order()
-            asked = None if order is None else asked_by(order.env)
-            meter = Meter(_read_state(resident.folder), self._window_s, asked)
-            self._watched[resident.attempt] = _Watched(resident.folder, meter, self._clock(), resident.devices)
+            requested = None if order is None else requested_share(order.env)
+            meter = Meter(_read_state(resident.folder), self._window_s, requested)
+            self._watched[resident.attempt] = _Measured(resident.folder, meter, self._clock(), resident.devices)
         return self._watched[resident.attempt]
 
     def _note_faults(self, at: float) -> None:
         faults = self._backend.faults()
         labels = {device.id: label(device) for device in self._backend.devices()} if faults else {}
         for fault in faults:
-            _log.warning("%s: the driver reports XID %d", labels.get(fault.device, fault.device), fault.xid)
+            name = labels.get(fault.device, fault.device)
+            _log.warning("%s: the driver reports XID %d", name, fault.xid, extra={"action": "xid", "xid": fault.xid})
             for watched in self._watched.values():
                 if fault.device in watched.devices:
                     _append(watched.folder / "xid", f"{fault.xid} {at:.3f}\n")
 
-    def _keep(self, watched: _Watched, clock: float) -> None:
-        if clock - watched.kept_at >= _KEEP_EVERY_S:
-            watched.kept_at = clock
+    def _save(self, watched: _Measured, clock: float) -> None:
+        if clock - watched.saved_at >= _SAVE_EVERY_S:
+            watched.saved_at = clock
             _write(watched)
 
 
 def partners_of(resident: WatchedResident, residents: Sequence[WatchedResident]) -> list[WatchedResident]:
-    """Those of the residents that share a device with this one."""
+    """The other residents that share a device with this one."""
     own = set(resident.devices)
     return [other for other in residents if other.attempt != resident.attempt and own.intersection(other.devices)]
 
 
 def read_measurement(folder: Path) -> Measurement | None:
-    """What the worker service last wrote of the attempt in `folder`; None when there is nothing sound."""
-    kept = _read_kept(folder)
+    """The measurement last saved in `folder`; None if there is none that can be read."""
+    kept = _read_saved(folder)
     return None if kept is None else kept.measurement
 
 
@@ -227,18 +228,18 @@ def _report(resident: WatchedResident, look: Look, meter: Meter) -> ResidentRepo
     )
 
 
-def _read_state(folder: Path) -> State | None:
-    kept = _read_kept(folder)
+def _read_state(folder: Path) -> MeterState | None:
+    kept = _read_saved(folder)
     return None if kept is None else kept.state
 
 
-def _read_kept(folder: Path) -> _Kept | None:
+def _read_saved(folder: Path) -> _Saved | None:
     try:
-        return msgspec.json.decode((folder / "measure.json").read_bytes(), type=_Kept)
+        return msgspec.json.decode((folder / "measure.json").read_bytes(), type=_Saved)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError) as error:
-        _log.warning("the measurement in %s starts anew: %s", folder, error)
+        _log.warning("the measurement in %s cannot be read and starts again: %s", folder, error)
         return None
 
 
@@ -251,9 +252,9 @@ def _append(path: Path, line: str) -> None:
         _log.warning("%s cannot be written: %s", path, error.strerror)
 
 
-def _write(watched: _Watched) -> None:
+def _write(watched: _Measured) -> None:
     path = watched.folder / "measure.json"
-    body = msgspec.json.encode(_Kept(watched.meter.measurement(), watched.meter.state))
+    body = msgspec.json.encode(_Saved(watched.meter.measurement(), watched.meter.state))
     try:
         # Not forced to the disk: after a crash of the machine the job is gone too.
         write_private(path, body, durable=False)

@@ -1,16 +1,16 @@
-"""Pause the whole job for a moment, when the worker service asks for it, and let it go on whoever is killed meanwhile.
+"""Pauses of the whole job for about a second, requested by the worker service to measure its partner alone.
 
-`blink.json` (`id`, `seconds`, `until`) arrives in the attempt's folder; `blinked.json` leaves: the `id`, between which two
-moments every thread of the job stood still, and `why_not` where it is not to be believed. Moments are CLOCK_MONOTONIC
-seconds, which stand still while the machine is suspended.
+The worker writes `blink.json` (`id`, `seconds`, `until`) into the attempt's folder. The answer is `blinked.json`: the `id`, the
+moments between which every thread of the job stood still, and `why_not` where the pause is not to be used. Moments are
+CLOCK_MONOTONIC seconds, which stop while the machine is suspended.
 
-A helper forked from the shim stops the tree and lets it go on. Should the helper be killed, the shim lets the job go on;
-should the shim be killed, the helper sees its pipe close and does. `shim.pause` is how. Standard library only: this is part of
+A helper forked from the shim stops the process tree and resumes it. If the helper is killed, the shim resumes the job; if the
+shim is killed, the helper sees its pipe close and resumes it. `shim.pause` does the stopping. Standard library only, as all of
 the shim.
 
-The budget is earned first: a pause comes after the job has run for `EARN` times its length, and as much after the last
-one. So at any moment the pauses took less than 1 / (1 + EARN) of the job's time, under 1%. The shim keeps the account, since it
-outlives everybody who might ask.
+A pause needs a budget: the job must have run for `EARN` times the length of the pause since its start or its last pause. So
+pauses take less than 1 / (1 + EARN) of its time at any moment, under 1%. The shim keeps the account, because it lives as long
+as the attempt, which the worker service need not.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _LOOK_EVERY_S, _OVERDUE_AFTER_S = 0.1, 1.0
 
 
 def earned_at(began: float, ended: float, seconds: float) -> float:
-    """When a pause of `seconds` is earned after the last one, or after the job's start (`began` and `ended` are that moment)."""
+    """When a pause of `seconds` may follow one from `began` to `ended`. Before the first, both are the job's start."""
     return ended + EARN * max(ended - began, seconds)
 
 
 class Blinks:
-    """The blinks of one attempt as the shim sees them: one at a time, and none of them keeps the shim waiting."""
+    """The pauses of one attempt as the shim sees them: one at a time, and none of them blocks the shim."""
 
     def __init__(self, folder: str, allowed: bool, main: int) -> None:
         self._folder, self._allowed, self._main = folder, allowed, main
@@ -46,65 +46,65 @@ class Blinks:
         self._seen = -1
         self._began = self._ended = time.monotonic()
 
-    def turn(self, may_begin: bool) -> None:
-        """Begin the blink that is asked for, if any, and end a helper that hangs. Never raises."""
+    def poll(self, may_begin: bool) -> None:
+        """Begin the requested pause, if any, and kill a helper that hangs. Called several times a second; never raises."""
         if self._helper:
             if time.monotonic() > self._overdue_at:
                 self._kill_helper()
             return
         if not self._allowed or not may_begin:
             return
-        asked = _read(f"{self._folder}/blink.json")
-        if asked is None or asked["id"] <= self._seen:
+        request = _read(f"{self._folder}/blink.json")
+        if request is None or request["id"] <= self._seen:
             return
-        self._seen = asked["id"]
-        why_not = self._why_not(asked, time.monotonic())
+        self._seen = request["id"]
+        why_not = self._why_not(request, time.monotonic())
         if why_not is None:
-            self._fork(asked)
+            self._fork(request)
         else:
-            _answer(self._folder, asked["id"], None, why_not)
+            _answer(self._folder, request["id"], None, why_not)
 
     def over(self, pid: int, status: int) -> None:
-        """A child has ended. If it was the helper, its pause is on the account, and what it may have left stopped goes on."""
+        """Take note of a child that ended: if it was the helper, its pause is over; what it may have left stopped is resumed."""
         if pid != self._helper:
             return
         self._close_line()
         self._helper = 0
         self._ended = time.monotonic()
         if status != 0:
-            pause.let_all_go_on(os.getpid(), self._main)  # it was killed
+            pause.resume_all(os.getpid(), self._main)  # it was killed before it could do so
 
     def end(self) -> None:
-        """The job is wanted: it goes on now."""
+        """End a pause now, because the job is to be stopped or to save its work."""
         self._close_line()
 
-    def _why_not(self, asked: dict[str, Any], now: float) -> str | None:
-        if now > asked["until"]:
+    def _why_not(self, request: dict[str, Any], now: float) -> str | None:
+        if now > request["until"]:
             return "the request came too late"
-        if not 0 < asked["seconds"] <= LONGEST_S:
+        if not 0 < request["seconds"] <= LONGEST_S:
             return f"a pause lasts {LONGEST_S:g} s at most"
-        if now < earned_at(self._began, self._ended, asked["seconds"]):
+        if now < earned_at(self._began, self._ended, request["seconds"]):
             return "the last pause, or the start, was too short a while ago"
         return None
 
-    def _fork(self, asked: dict[str, Any]) -> None:
+    def _fork(self, request: dict[str, Any]) -> None:
         shim = os.getpid()
         began = time.monotonic()
         try:
             line, self._helper = _fork_on_a_line()
         except OSError:
-            _answer(self._folder, asked["id"], None, "no process could be started for it")
+            _answer(self._folder, request["id"], None, "no process could be started for it")
             return
         if self._helper == 0:
             failed = 1
             try:
                 _become_helper()
-                _blink(shim, self._main, self._folder, asked, line)
+                _blink(shim, self._main, self._folder, request, line)
                 failed = 0
             finally:
                 os._exit(failed)
         self._line, self._began = line, began
-        self._overdue_at = began + asked["seconds"] + _OVERDUE_AFTER_S
+        self._overdue_at = began + request["seconds"] + _OVERDUE_AFTER_S
 
     def _close_line(self) -> None:
         if self._line >= 0:
@@ -117,7 +117,7 @@ class Blinks:
 
 
 def _fork_on_a_line() -> tuple[int, int]:
-    """(this process's end of a pipe, pid; 0 in the child). The child sees its end close when the parent lets go or dies."""
+    """(own end of a pipe, pid of the child or 0 in the child). The child notices when the parent closes its end or dies."""
     ours, theirs = os.pipe2(os.O_CLOEXEC)
     try:
         pid = os.fork()
@@ -139,8 +139,8 @@ def _become_helper() -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def _blink(shim: int, main: int, folder: str, asked: dict[str, Any], line: int) -> None:
-    """One pause from beginning to end; whatever happens in between, the job goes on at the end."""
+def _blink(shim: int, main: int, folder: str, request: dict[str, Any], line: int) -> None:
+    """One pause from beginning to end. The job is resumed whatever happens in between."""
     paused = pause.pause_of(shim, main)
     stood: tuple[float, float] | None = None
     why_not: str | None = None
@@ -148,22 +148,22 @@ def _blink(shim: int, main: int, folder: str, asked: dict[str, Any], line: int) 
         why_not = paused.stop()
         if why_not is None:
             began = time.monotonic()
-            why_not = _wait(paused, began + asked["seconds"], line)
+            why_not = _wait(paused, began + request["seconds"], line)
             stood = (began, time.monotonic())
     except OSError as error:
         why_not = f"it could not be paused: {error.strerror}"
     finally:
-        paused.go_on()
-    _answer(folder, asked["id"], stood, why_not)
+        paused.resume()
+    _answer(folder, request["id"], stood, why_not)
 
 
 def _wait(paused: pause.Stopped | pause.Frozen, until: float, line: int) -> str | None:
-    """Let the time pass; why the pause ended early or was none."""
+    """Wait until `until`; return why the pause ended early or is not to be used, None for a good one."""
     poller = select.poll()
     poller.register(line, select.POLLIN | select.POLLHUP)
     while (left := until - time.monotonic()) > 0:
         if poller.poll(min(left, _LOOK_EVERY_S) * 1000):
-            return "the job was wanted meanwhile"
+            return "the job was to be stopped meanwhile"
         why_not = paused.look()
         if why_not is not None:
             return why_not
@@ -174,17 +174,17 @@ def _wait(paused: pause.Stopped | pause.Frozen, until: float, line: int) -> str 
 
 
 def _read(path: str) -> dict[str, Any] | None:
-    """The request; None while there is none, or none that makes sense."""
+    """The request; None if there is none or it cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:  # noqa: PTH123
-            asked = json.load(file)
-        return {"id": int(asked["id"]), "seconds": float(asked["seconds"]), "until": float(asked["until"])}
+            request = json.load(file)
+        return {"id": int(request["id"]), "seconds": float(request["seconds"]), "until": float(request["until"])}
     except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
         return None
 
 
 def _answer(folder: str, number: int, stood: tuple[float, float] | None, why_not: str | None) -> None:
-    """Say what came of it, whole or not at all. On a full disk nobody hears of it, and nothing is measured."""
+    """Write the answer atomically. On a full disk there is none, and the pause is not used."""
     began, ended = stood or (None, None)
     with suppress(OSError):
         with open(f"{folder}/blinked.json.new", "w", encoding="utf-8") as file:  # noqa: PTH123

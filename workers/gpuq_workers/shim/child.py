@@ -1,8 +1,8 @@
-"""Start the job's process exactly as ordered: its arguments, directory, environment and cores, and nothing else of ours.
+"""Start the job's process as ordered: its arguments, working directory, environment and cores, and nothing else of ours.
 
-An order arrives; a pid leaves, or StartFailed with the exit code a shell would give (127 not found, 126 not executable).
-By posix_spawn, since forking even a small interpreter takes longer than all the rest of a start. Standard library only: this
-is part of the shim.
+A program that cannot be started raises StartFailed with the exit code that a shell would give: 127 not found, 126 not
+executable. Uses posix_spawn, because forking even a small interpreter takes longer than the rest of a start. Standard library
+only, as all of the shim.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import signal
 from collections.abc import Iterator
 from typing import Any
 
-# Python ignores SIGPIPE and SIGXFSZ, and exec would hand that on.
+# Python ignores SIGPIPE and SIGXFSZ, and an ignored signal stays ignored across exec.
 _SIGNALS = [number for number in signal.valid_signals() if number not in (signal.SIGKILL, signal.SIGSTOP)]
 
 
 class StartFailed(Exception):
-    """The process could not be started; nothing of it runs."""
+    """The process could not be started; none of it runs. `exit_code` is a shell's, `reason` a sentence."""
 
     def __init__(self, exit_code: int, reason: str) -> None:
         super().__init__(reason)
@@ -27,20 +27,21 @@ class StartFailed(Exception):
 
 
 def start(order: dict[str, Any], output: int) -> int:
-    """Start the ordered command in a session of its own, with stdout and stderr on `output`; its pid. Raises StartFailed.
+    """Start the ordered command in a session of its own, stdout and stderr on descriptor `output`. Returns its pid; raises
+    StartFailed.
 
-    Directory and cores are inherited, so the shim takes them on for this moment.
+    A child inherits working directory and cores, so the shim changes its own for a moment.
     """
     own_cores = os.sched_getaffinity(0)
     try:
-        _take_on(order)
+        _enter(order)
         return _spawn(order, output)
     finally:
         os.chdir("/")
         os.sched_setaffinity(0, own_cores)
 
 
-def _take_on(order: dict[str, Any]) -> None:
+def _enter(order: dict[str, Any]) -> None:
     cwd, cores = order["cwd"], order.get("cores")
     try:
         os.chdir(cwd)
@@ -54,7 +55,7 @@ def _take_on(order: dict[str, Any]) -> None:
 
 
 def _spawn(order: dict[str, Any], output: int) -> int:
-    # As execvp: the first candidate that can be executed, and "not permitted" said rather than "not found".
+    # As execvp does: the first candidate that can be executed, and "permission denied" is reported before "not found".
     fault = errno.ENOENT
     for path in _candidates(order["command"][0], order["env"]):
         try:
@@ -66,7 +67,7 @@ def _spawn(order: dict[str, Any], output: int) -> int:
                     (os.POSIX_SPAWN_OPEN, 0, order.get("stdin", "/dev/null"), os.O_RDONLY, 0),
                     (os.POSIX_SPAWN_DUP2, output, 1),
                     (os.POSIX_SPAWN_DUP2, output, 2),
-                    # Every other descriptor of ours closes at exec: Python opens them all so.
+                    # All other descriptors close at exec: Python opens them with O_CLOEXEC.
                 ],
                 setsid=True,
                 setsigmask=(),

@@ -1,9 +1,9 @@
-"""The bounded log of one attempt: what a job prints arrives, files that never exceed the limit together leave.
+"""The output of one attempt in files of bounded total size.
 
 `output.log` keeps the first half of the limit. What comes later goes to segments `output.log.OFFSET`, named by the offset of
-their first byte in the whole output; old segments are deleted so that the latest half of the limit stays. Bytes are never
-looked at: no line is too long, no encoding wrong. A disk that is full loses output, it never holds up or ends the job.
-Standard library only: this is part of the shim.
+their first byte in the whole output; old segments are deleted so that the latest half of the limit stays. Bytes are not
+interpreted, so no line is too long and no encoding wrong. A full disk loses output; it never blocks or ends the job. Standard
+library only, as all of the shim.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _RETRY_AFTER_S = 1.0
 
 
 class BoundedLog:
-    """Takes bytes and never raises. `lost` counts the bytes that could not be written, `fault` says why."""
+    """Takes bytes and never raises. `lost` is the number of bytes that could not be written, `fault` the reason."""
 
     def __init__(self, folder: str, limit_bytes: int, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._path = os.path.join(folder, "output.log")  # noqa: PTH118 - pathlib costs the shim start time and memory
@@ -38,17 +38,17 @@ class BoundedLog:
 
     @property
     def tail(self) -> bytes:
-        """The last bytes of output, 64 KiB of them at most, written or not."""
+        """The last bytes of output, at most 64 KiB, whether or not they could be written."""
         return bytes(self._tail[-_TAIL_BYTES:])
 
     def begin(self) -> None:
-        """Make the file, so that an empty log can be told from one that was deleted."""
+        """Create the file, so that an empty log differs from a deleted one."""
         self._is_open()
 
     def write(self, data: bytes) -> None:
-        """Append to the log; what cannot be written is counted and dropped."""
+        """Append to the log; bytes that cannot be written are dropped and counted in `lost`."""
         self._tail += data[-_TAIL_BYTES:]
-        if len(self._tail) > 2 * _TAIL_BYTES:  # not at every line: moving the rest costs
+        if len(self._tail) > 2 * _TAIL_BYTES:  # rarely, because deleting from the front moves the rest
             del self._tail[:-_TAIL_BYTES]
         view = memoryview(data)
         while view:
@@ -60,7 +60,7 @@ class BoundedLog:
             view = view[taken:]
 
     def close(self, note: str | None = None) -> None:
-        """Append a last line of our own, if there is one, and let go of the file."""
+        """Append `note`, if given, and close the file."""
         if note is not None:
             self._retry_at = 0.0
             self.write(note.encode(errors="replace"))

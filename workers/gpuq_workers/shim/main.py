@@ -1,10 +1,11 @@
-"""Parent of one training process: it starts it, keeps its output, ends it when told to, and writes down how it ended.
+"""The shim: parent of one job's process. It starts the job, keeps its output, ends it on request and records how it ended.
 
-    python -I -S shim/main.py ATTEMPT_DIR      or, with no argument, the folder as one line on stdin: a shim started ahead of time
+    python -I -S shim/main.py ATTEMPT_DIR      without an argument, the folder comes as one line on stdin: a shim started ahead
 
-`order.json` arrives in the folder; `started.json`, `output.log` and `exit.json` leave in it (docs/architecture.md). Nothing
-else in gpuq need be alive for that. Standard library only, no gpuq: a shim starts in a moment, stays small and outlives
-every other process of ours. Creating `exit.json.new` is the right to write `exit.json`: who comes second keeps away.
+It reads `order.json` in the attempt's folder and writes `started.json`, `output.log` and `exit.json` there
+(docs/architecture.md). No other process of gpuq need be alive. Standard library only and no import of gpuq, so that a shim
+starts within milliseconds, stays small and survives every other process of gpuq. Whoever creates `exit.json.new` has the right
+to write `exit.json`; a second process that tries leaves the attempt alone.
 """
 
 from __future__ import annotations
@@ -21,19 +22,20 @@ from types import FrameType
 from typing import Any
 
 if __name__ == "__main__":
-    # Last, so that nothing beside us can stand in for the standard library.
+    # Appended, so that no file beside ours shadows a module of the standard library.
     sys.path.append(os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..")))  # noqa: PTH100, PTH118, PTH120
 
-from gpuq_workers.shim import blink, child, end, mps, oom, tree, words
+from gpuq_workers.shim import blink, child, classify, mps, oom, tree
+from gpuq_workers.shim import error_patterns as endings
 from gpuq_workers.shim.log import BoundedLog
-from gpuq_workers.shim.record import Record
+from gpuq_workers.shim.record import OnceFile
 
 _IDLE_POLL_S, _ENDING_POLL_S, _LOOK_EVERY_S = 0.5, 0.05, 0.3
 _PIPE_BYTES = 1 << 20
 
 
 def main(arguments: list[str]) -> int:
-    """Serve one attempt. The exit code of the shim itself says nothing about the job."""
+    """Serve one attempt. Returns 0; the job's exit code is in `exit.json`."""
     folder = arguments[0] if arguments else sys.stdin.readline().rstrip("\n")
     if not folder:
         return 0
@@ -41,9 +43,9 @@ def main(arguments: list[str]) -> int:
     os.dup2(null, 0)
     os.chdir("/")
     try:
-        exit_record = Record(folder, "exit.json")
+        exit_record = OnceFile(folder, "exit.json")
     except FileExistsError:
-        return 0  # somebody has closed this attempt before us
+        return 0  # the attempt was closed before it started
     Shim(folder, exit_record).serve()
     return 0
 
@@ -51,7 +53,7 @@ def main(arguments: list[str]) -> int:
 class Shim:
     """One attempt from its order to its exit status."""
 
-    def __init__(self, folder: str, exit_record: Record) -> None:
+    def __init__(self, folder: str, exit_record: OnceFile) -> None:
         self._folder = folder
         self._exit = exit_record
         with open(f"{folder}/order.json", encoding="utf-8") as file:  # noqa: PTH123
@@ -63,23 +65,23 @@ class Shim:
         self._signalled = False
         self._oom_kill_s: float | None = None
         self._childless = False
-        self._told_to_end = False
+        self._signalled_to_end = False
         self._saves: str | None = None
         self._save_until = 0.0
         self._ending: tuple[str, str] | None = None
         self._kill_at = 0.0
         self._killed = False
-        self._asked: set[tuple[int, int]] = set()
-        self._parted: set[int] = set()
+        self._terminated: set[tuple[int, int]] = set()
+        self._disconnected: set[int] = set()
         self._look_at = 0.0
         self._deadline: float | None = None
 
     def serve(self) -> None:
-        """Run the command to its end and write that down."""
+        """Run the command to its end and record it."""
         if self._stop_order() is not None:
-            self._write_end(end.Ending(words.NEVER_STARTED, None, "stopped before it was started"))
+            self._write_end(classify.JobEnd(endings.NEVER_STARTED, None, "stopped before it was started"))
             return
-        started = Record(self._folder, "started.json")
+        started = OnceFile(self._folder, "started.json")
         tree.adopt_orphans()
         self._listen()
         self._log.begin()
@@ -88,13 +90,13 @@ class Shim:
             self._main = child.start(self._order, output)
         except child.StartFailed as failure:
             self._log.write(f"[gpuq] {failure.reason}\n".encode(errors="replace"))
-            self._write_end(end.Ending(words.EXITED, failure.exit_code, failure.reason))
+            self._write_end(classify.JobEnd(endings.EXITED, failure.exit_code, failure.reason))
             return
         os.close(output)
         self._blinks = blink.Blinks(self._folder, bool(self._order.get("blink")), self._main)
-        self._say_started(started)
+        self._record_start(started)
         self._watch()
-        self._write_end(self._judge())
+        self._write_end(self._classify())
 
     # --- start ---
 
@@ -107,7 +109,7 @@ class Shim:
             signal.signal(number, self._on_signal)
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        self._told_to_end = True
+        self._signalled_to_end = True
         self._look_at = 0.0
 
     def _open_pipe(self) -> int:
@@ -117,7 +119,7 @@ class Shim:
             fcntl.fcntl(theirs, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         return theirs
 
-    def _say_started(self, record: Record) -> None:
+    def _record_start(self, record: OnceFile) -> None:
         if self._order.get("time_limit_s") is not None:
             self._deadline = time.monotonic() + float(self._order["time_limit_s"])
         with open("/proc/sys/kernel/random/boot_id") as file:  # noqa: PTH123
@@ -151,7 +153,7 @@ class Shim:
                 break
 
     def _pump(self) -> bool:
-        """Move output to the log; False once there is none to come."""
+        """Move output from the pipe to the log; False if there is none now or none will come."""
         try:
             data = os.read(self._output, _PIPE_BYTES)
         except BlockingIOError:
@@ -168,15 +170,15 @@ class Shim:
                     break
                 self._blinks.over(pid, status)
                 if pid == self._main and self._exit_code is None:
-                    self._exit_code, self._signalled = end.exit_code_of(status), os.WIFSIGNALED(status)
+                    self._exit_code, self._signalled = classify.exit_code_of(status), os.WIFSIGNALED(status)
                     self._oom_kill_s = self._memory.seconds_ago()
         except ChildProcessError:
             self._childless = True
         if self._exit_code is not None and not self._childless:
-            self._begin_end(*self._own_end())
+            self._begin_end(*self._ending_of_exit())
 
     def _look(self) -> None:
-        """Every so often: is its time over, was it stopped, is the end making progress?"""
+        """Check the stop order, the time limit and the progress of an end; rate limited by `_look_at`."""
         now = time.monotonic()
         if now < self._look_at:
             return
@@ -186,17 +188,17 @@ class Shim:
         if stop is not None:
             reason, save = stop
             if not save or not self._may_save(reason, now):
-                self._begin_end(words.STOPPED, reason)
-        elif self._told_to_end:
-            self._begin_end(words.LOST, "its supervisor, gpuq's shim process, was asked to end, as at a shutdown")
+                self._begin_end(endings.STOPPED, reason)
+        elif self._signalled_to_end:
+            self._begin_end(endings.LOST, "its supervisor, gpuq's shim process, was asked to end, as at a shutdown")
         elif self._deadline is not None and now >= self._deadline:
-            self._begin_end(words.TIMED_OUT, f"it ran longer than its limit of {self._order['time_limit_s']:g} s")
+            self._begin_end(endings.TIMED_OUT, f"it ran longer than its limit of {self._order['time_limit_s']:g} s")
         if self._ending is not None:
             self._press(now)
-        self._blinks.turn(self._ending is None and self._saves is None and self._exit_code is None)
+        self._blinks.poll(self._ending is None and self._saves is None and self._exit_code is None)
 
     def _stop_order(self) -> tuple[str, bool] | None:
-        """Why it is to end, and whether it may save its work first; None while nobody wants its end."""
+        """(reason, whether it may save its work first) of `stop.json`; None without one. An unreadable file is a plain stop."""
         try:
             with open(f"{self._folder}/stop.json", encoding="utf-8") as file:  # noqa: PTH123
                 order = json.load(file)
@@ -209,18 +211,18 @@ class Shim:
     # --- save ---
 
     def _may_save(self, reason: str, now: float) -> bool:
-        """Tell the job, once; whether it still has time. A job that does not listen for it has nothing to save."""
+        """Send the checkpoint signal once; whether the job still has time. A job without a handler for it gets none."""
         if self._saves is None:
             self._saves = reason
             self._blinks.end()
-            listeners = tree.tell(os.getpid(), int(self._order.get("checkpoint_signal", signal.SIGTERM)))
+            listeners = tree.signal_listeners(os.getpid(), int(self._order.get("checkpoint_signal", signal.SIGTERM)))
             self._save_until = now + (float(self._order.get("save_grace_s", 0.0)) if listeners else 0.0)
         return now < self._save_until
 
-    def _own_end(self) -> tuple[str, str]:
-        """How an end that came by itself counts. One that was told to save was stopped, whatever its exit code: many scripts
-        save and then exit with 0, and only their next start can tell that nothing was left to do."""
-        return (words.EXITED, "") if self._saves is None else (words.STOPPED, self._saves)
+    def _ending_of_exit(self) -> tuple[str, str]:
+        """The ending of a job that exited by itself. After a checkpoint signal it counts as stopped, whatever its exit code: many
+        scripts save and exit with 0, and only their next start shows whether anything was left to do."""
+        return (endings.EXITED, "") if self._saves is None else (endings.STOPPED, self._saves)
 
     # --- end ---
 
@@ -232,38 +234,38 @@ class Shim:
             self._look_at = 0.0
 
     def _press(self, now: float) -> None:
-        """SIGTERM to every descendant once; after the grace SIGKILL to all, again and again until none is left."""
+        """SIGTERM to each descendant once; after the grace SIGKILL to all, repeated until none is left."""
         kill = now >= self._kill_at
         self._killed |= kill and self._exit_code is None
         left = tree.below(os.getpid())
-        self._part_from_mps(left, kill)
+        self._leave_mps(left, kill)
         for one in left:
             if kill:
                 tree.send_signal(*one, signal.SIGKILL)
-            elif one not in self._asked:
-                self._asked.add(one)
+            elif one not in self._terminated:
+                self._terminated.add(one)
                 tree.send_signal(*one, signal.SIGTERM)
-                # A process that is paused would only hear of it when it goes on.
+                # A stopped process handles SIGTERM only once it is resumed.
                 tree.send_signal(*one, signal.SIGCONT)
 
-    def _part_from_mps(self, left: list[tuple[int, int]], kill: bool) -> None:
-        """Before the signal that ends a process: at once for those that have no handler for SIGTERM, before SIGKILL for all."""
-        ends = {pid for pid, _ in left if kill or not tree.handles(pid, signal.SIGTERM)} - self._parted
-        self._parted |= ends
-        mps.part(self._order["env"], ends)
+    def _leave_mps(self, left: list[tuple[int, int]], kill: bool) -> None:
+        """Disconnect from MPS the processes that the next signal ends: those without a SIGTERM handler, or before SIGKILL all."""
+        ends = {pid for pid, _ in left if kill or not tree.handles(pid, signal.SIGTERM)} - self._disconnected
+        self._disconnected |= ends
+        mps.disconnect(self._order["env"], ends)
 
-    def _judge(self) -> end.Ending:
+    def _classify(self) -> classify.JobEnd:
         assert self._exit_code is not None
-        ending, reason = self._ending or self._own_end()
-        if ending == words.EXITED:
-            return end.classify(self._evidence(self._exit_code))
+        ending, reason = self._ending or self._ending_of_exit()
+        if ending == endings.EXITED:
+            return classify.classify(self._evidence(self._exit_code))
         if self._killed:
             reason = f"{reason}; it did not end within {self._order['grace_s']:g} s of SIGTERM and was killed"
-        return end.Ending(ending, self._exit_code, reason)
+        return classify.JobEnd(ending, self._exit_code, reason)
 
-    def _evidence(self, exit_code: int) -> end.Evidence:
+    def _evidence(self, exit_code: int) -> classify.Evidence:
         visible = self._order["env"].get("CUDA_VISIBLE_DEVICES")
-        return end.Evidence(
+        return classify.Evidence(
             exit_code,
             self._log.tail,
             signalled=self._signalled,
@@ -271,7 +273,8 @@ class Shim:
             has_gpu=None if visible is None else visible != "",
         )
 
-    def _write_end(self, end: end.Ending) -> None:
+    def _write_end(self, end: classify.JobEnd) -> None:
+        """Publish `exit.json`; lost output is mentioned there and at the end of the log."""
         reason = end.reason
         if self._log.lost:
             lost = f"{self._log.lost} bytes of output could not be written: {self._log.fault}"

@@ -1,7 +1,7 @@
-"""The kernel's OOM killer: its counter arrives, how long ago it struck leaves.
+"""How long ago the kernel's OOM killer struck, by its counter.
 
-The counter of our own control group where that can be read, else that of the whole machine. Standard library only: this is part
-of the shim.
+Reads the counter of our own control group where it has one, else that of the whole machine. Standard library only, as all of
+the shim.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import suppress
 
 
 class OomWatch:
-    """Notices that it struck."""
+    """Notices increases of the counter; looked at several times a second."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -22,7 +22,7 @@ class OomWatch:
         self._rose_at: float | None = None
 
     def look(self) -> None:
-        """Read the counter; called several times a second. A look at which it cannot be read is as if there were none."""
+        """Read the counter. A look at which it cannot be read changes nothing."""
         now = self._read()
         if now is None:
             return
@@ -31,7 +31,7 @@ class OomWatch:
         self._count = now
 
     def seconds_ago(self) -> float | None:
-        """How long ago it struck last, as far as looks can tell; None if it did not."""
+        """Seconds since the look that noticed the last increase; None if there was none."""
         self.look()
         return None if self._rose_at is None else self._monotonic() - self._rose_at
 

@@ -1,9 +1,9 @@
-"""Hold a job's whole process tree still, and let it go on.
+"""Hold a job's whole process tree still, and resume it.
 
-Arrives: the shim's pid and the job's. Leaves: None while all is well; else, in words, why the job is not to be paused, or no
-longer stands still undisturbed. By the freezer where the job has a control group to itself, else by a signal to each process.
-What somebody else had stopped is not touched, and what somebody else stops in the meantime stays stopped. Standard library only:
-this is part of the shim.
+By the freezer where the job has a control group of its own, else by a stop signal to each process. Methods return None if all
+is well, else a sentence: why the job is not to be paused, or why the pause no longer counts. A process that was stopped by
+another program before is not paused, and one that another program stops meanwhile stays stopped. Standard library only, as all
+of the shim.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from gpuq_workers.shim import tree
 
 _STOPS_WITHIN_S = 0.3
 _GROUPS = "/sys/fs/cgroup"
-# What somebody sends who wants something of the job: it should not wait for its answer.
+# Signals that ask the job for something: whoever sent one should not wait until the pause is over.
 _CALLS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _HALTS = (signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _HALTED = (b"T", b"t")
@@ -28,21 +28,21 @@ Process = tuple[int, int]
 
 
 def pause_of(shim: int, main: int) -> Stopped | Frozen:
-    """A way to pause the job; nothing has happened to it yet."""
+    """The way to pause this job, before anything was done to it."""
     group = _own_group(shim, main)
     if group is not None and os.access(f"{group}/cgroup.freeze", os.W_OK):
         return Frozen(shim, group)
     return Stopped(shim)
 
 
-def let_all_go_on(shim: int, main: int) -> None:
-    """For when nobody knows any more whom a pause had stopped: whoever runs below the shim goes on."""
+def resume_all(shim: int, main: int) -> None:
+    """Resume every process below the shim. For a helper that was killed and took with it the list of those it had stopped."""
     for one in tree.below(shim):
         tree.send_signal(*one, signal.SIGCONT)
     group = _own_group(shim, main)
     if group is not None:
         with suppress(OSError):
-            Frozen(shim, group).go_on()
+            Frozen(shim, group).resume()
 
 
 class Stopped:
@@ -53,13 +53,13 @@ class Stopped:
         self.processes: list[Process] = []
 
     def stop(self) -> str | None:
-        """Stop all of them, parents first; why that cannot be."""
+        """Stop all of them, parents first; None once every thread stands still, else why not."""
         why_not = _refusal(_tree(self._shim))
         if why_not is not None:
             return why_not
         give_up_at = time.monotonic() + _STOPS_WITHIN_S
         while True:
-            # Whoever was not stopped yet may have forked since the list was taken.
+            # A process that was not yet stopped may have forked since the list was taken.
             new = [one for one in _tree(self._shim) if one not in self.processes]
             for one in new:
                 self.processes.append(one)
@@ -71,21 +71,21 @@ class Stopped:
             time.sleep(0.002)
 
     def look(self) -> str | None:
-        """Whether it still stands still, and nobody wants anything of it."""
+        """None while all stand still and no signal waits for them; else why the pause no longer counts."""
         states = {pid: tree.state(pid) for pid, _ in self.processes}
         if all(state in _ENDED for state in states.values()):
             return "the job ended meanwhile"
         if any(state not in _STILL for state in states.values()):
-            return "somebody else let the job go on meanwhile"
+            return "another program resumed the job meanwhile"
         waits = [tree.pending(pid) for pid in states]
         if any(signals & _mask(_CALLS) for signals in waits):
             return "a signal came for the job meanwhile"
-        return "somebody else stopped the job meanwhile" if any(s & _mask(_HALTS) for s in waits) else None
+        return "another program stopped the job meanwhile" if any(s & _mask(_HALTS) for s in waits) else None
 
-    def go_on(self) -> None:
-        """Let all go on, children first, so that no parent hears of a stopped child; not those that somebody else stopped too.
+    def resume(self) -> None:
+        """Resume all but those that another program stopped; children first, so that no parent is notified of a stopped child.
 
-        A stop signal to a stopped process stays pending until it goes on: that is how a stop of another's is seen.
+        A stop signal to a stopped process stays pending until it is resumed, which shows that another program sent one.
         """
         for pid, ticks in reversed(self.processes):
             if not tree.pending(pid) & _mask(_HALTS):
@@ -93,17 +93,17 @@ class Stopped:
 
 
 class Frozen:
-    """The job's control group, frozen. Stops and continuations of others go on beside that."""
+    """The job's control group, frozen. Stop and continue signals of other programs work independently of that."""
 
     def __init__(self, shim: int, group: str) -> None:
         self._shim, self._group = shim, group
 
     def stop(self) -> str | None:
-        """Freeze it; why that cannot be."""
+        """Freeze the group; None once it is frozen, else why not."""
         why_not = _refusal(_tree(self._shim))
         if why_not is not None:
             return why_not
-        self._want("1")
+        self._write("1")
         give_up_at = time.monotonic() + _STOPS_WITHIN_S
         while not self._is_frozen():
             if time.monotonic() > give_up_at:
@@ -112,19 +112,19 @@ class Frozen:
         return None
 
     def look(self) -> str | None:
-        """Whether it still stands still, and nobody wants anything of it."""
+        """None while all stand still and no signal waits for them; else why the pause no longer counts."""
         processes = _tree(self._shim)
         if not processes:
             return "the job ended meanwhile"
         if any(tree.pending(pid) & _mask(_CALLS) for pid, _ in processes):
             return "a signal came for the job meanwhile"
-        return None if self._is_frozen() else "somebody else let the job go on meanwhile"
+        return None if self._is_frozen() else "another program resumed the job meanwhile"
 
-    def go_on(self) -> None:
-        """Thaw it."""
-        self._want("0")
+    def resume(self) -> None:
+        """Thaw the group."""
+        self._write("0")
 
-    def _want(self, frozen: str) -> None:
+    def _write(self, frozen: str) -> None:
         with open(f"{self._group}/cgroup.freeze", "w", encoding="ascii") as file:  # noqa: PTH123
             file.write(frozen)
 
@@ -134,17 +134,17 @@ class Frozen:
 
 
 def _refusal(tree: list[Process]) -> str | None:
-    """Why these are not to be paused now."""
+    """Why these processes are not to be paused now; None if they may be."""
     return next((reason for pid, _ in tree if (reason := _busy(pid))), None) if tree else "the job has ended"
 
 
 def _busy(pid: int) -> str | None:
-    """Why this process is not to be paused now."""
+    """Why this process is not to be paused now; None if it may be."""
     if tree.state(pid) in _HALTED:
-        return "somebody else has stopped it"
+        return "another program has stopped it"
     if tree.pending(pid) & _mask(_CALLS):
         return "a signal waits for it"
-    return "a debugger looks at it" if tree.is_traced(pid) else None
+    return "a debugger is attached to it" if tree.is_traced(pid) else None
 
 
 def _stands_still(pid: int) -> bool:
@@ -157,7 +157,7 @@ def _stands_still(pid: int) -> bool:
 
 
 def _tree(shim: int) -> list[Process]:
-    """Who runs below the shim, without the helper and without those that have ended and wait to be read."""
+    """The processes below the shim, without this helper and without zombies."""
     return [one for one in tree.below(shim) if one[0] != os.getpid() and tree.state(one[0]) not in _ENDED]
 
 
@@ -166,7 +166,7 @@ def _mask(numbers: tuple[signal.Signals, ...]) -> int:
 
 
 def _own_group(shim: int, main: int) -> str | None:
-    """The folder of the job's control group (version 2), if the shim is not in it; None where there is no such."""
+    """The folder of the job's control group (version 2) if it holds all of the job and not the shim; else None."""
     job, ours = _group_of(main), _group_of(shim)
     if job in (None, "/") or f"{ours}/".startswith(f"{job}/"):
         return None

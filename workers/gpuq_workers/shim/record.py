@@ -1,7 +1,7 @@
-"""One JSON file of an attempt's folder, written once: values arrive, a file that is there whole or not at all leaves.
+"""A JSON file of an attempt's folder that is written once, atomically.
 
-Creating `NAME.new` is the right to write `NAME`: it can succeed only once, so of two processes that want to say how an
-attempt ended one comes second, and knows. Standard library only: this is part of the shim.
+Creating `NAME.new` gives the right to write `NAME` and can succeed only once. So of two processes that want to record how an
+attempt ended, the second learns that it is second. Standard library only, as all of the shim.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ import os
 _ROOM_BYTES = 4096
 
 
-class Record:
-    """A record whose room on the disk is taken before it is needed, so that a full disk cannot swallow an exit status."""
+class OnceFile:
+    """A file whose space on disk is allocated early, so that a full disk cannot lose an exit status."""
 
     def __init__(self, folder: str, name: str) -> None:
-        """Raises FileExistsError if somebody else has, or is about to write, this record; OSError if there is no room."""
+        """Raises FileExistsError if another process has written or will write this file, OSError if there is no space."""
         self._folder, self._path = folder, f"{folder}/{name}"
         self._file = os.open(self._path + ".new", os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         if os.path.exists(self._path):  # noqa: PTH110 - pathlib costs the shim start time and memory
@@ -25,7 +25,7 @@ class Record:
         os.write(self._file, b" " * _ROOM_BYTES)
 
     def publish(self, **values: object) -> None:
-        """Write the values over the room kept, to the disk, then give the file its name."""
+        """Write the values into the allocated space, sync them, then rename the file to its name. Raises OSError."""
         os.pwrite(self._file, json.dumps(values).encode().ljust(_ROOM_BYTES), 0)
         os.fsync(self._file)
         os.close(self._file)

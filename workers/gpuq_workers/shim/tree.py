@@ -1,8 +1,7 @@
-"""The shim's view of its own process tree: find every descendant, signal it, never a process that only took over its pid.
+"""The shim's view of its process tree: find all descendants, and signal them without hitting a process that reuses a pid.
 
-The shim is a child subreaper, so children that detach themselves (setsid, double fork) come back to it and are found.
-Standard library only, and no gpuq: the shim must start in a moment and stay small. `gpuq.adapters.process` is the rest of
-gpuq's way to look at processes.
+The shim is a child subreaper, so processes that detach themselves (setsid, double fork) become its children and are found.
+Standard library only, as all of the shim; `gpuq.adapters.process` does the same for the rest of gpuq.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def adopt_orphans() -> None:
-    """From now on, descendants whose parent dies become our own children."""
+    """Make descendants whose parent dies our own children. Raises OSError."""
     if _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER)")
 
 
 def start_ticks(pid: int) -> int | None:
-    """When the process started, in clock ticks since boot; None if it is gone."""
+    """The process's start in clock ticks since boot; None if it is gone."""
     fields = _stat(pid)
     return None if fields is None else int(fields[19])
 
 
 def state(pid: int, thread: int | None = None) -> bytes:
-    """The kernel's letter for what the process, or that thread of it, does (T: stopped, Z: ended); empty if it is gone."""
+    """The kernel's letter for the state of the process or of that thread (T: stopped, Z: zombie); empty if it is gone."""
     fields = _stat(pid, thread)
     return b"" if fields is None else fields[0]
 
@@ -46,24 +45,24 @@ def below(root: int) -> list[tuple[int, int]]:
     return found
 
 
-def tell(root: int, number: int) -> int:
-    """Signal the topmost descendants of `root` that have a handler for it; how many there are.
+def signal_listeners(root: int, number: int) -> int:
+    """Signal the topmost descendants of `root` that have a handler for signal `number`; returns how many.
 
-    Who has none would only be killed by it, as a shell around the script; who stands below one that has, as a loader process of
-    a training, got the handler from there and must not act on it too.
+    A process without a handler, such as a shell around the script, would be killed. One below a process with a handler, such as
+    a data loader of a training, inherited it and must not act on it as well.
     """
     children = _families()
-    told = 0
+    signalled = 0
     waiting = [root]
     while waiting:
         for pid, ticks in children.get(waiting.pop(), []):
             if handles(pid, number):
                 send_signal(pid, ticks, number)
-                send_signal(pid, ticks, signal.SIGCONT)  # a paused one would only hear of it when it goes on
-                told += 1
+                send_signal(pid, ticks, signal.SIGCONT)  # a stopped process handles it only once it is resumed
+                signalled += 1
             else:
                 waiting.append(pid)
-    return told
+    return signalled
 
 
 def send_signal(pid: int, ticks: int, number: int) -> None:
@@ -83,13 +82,13 @@ def handles(pid: int, number: int) -> bool:
 
 
 def pending(pid: int) -> int:
-    """The signals that wait for the process or its main thread, as a mask; 0 if it is gone."""
+    """The mask of signals pending for the process or its main thread; 0 if it is gone."""
     status = _status(pid)
     return int(status.get(b"SigPnd", b"0"), 16) | int(status.get(b"ShdPnd", b"0"), 16)
 
 
 def is_traced(pid: int) -> bool:
-    """Whether a debugger holds the process."""
+    """Whether a debugger is attached to the process."""
     return _status(pid).get(b"TracerPid", b"0") != b"0"
 
 

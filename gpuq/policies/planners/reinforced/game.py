@@ -1,10 +1,11 @@
-"""A batch as a game for one player: job by job, which of a few options it is started by, or that it is put aside.
+"""The batch problem as a game for one player, so that a network can be trained to solve it.
 
-Arrives: a batch. Leaves: observations of one size whatever the batch, and in the end the options chosen. Each turn is about the
-job whose best remaining option is worth most per device; what may be chosen are options of that job that still fit, so
-nothing that admission would refuse. Who always takes the first choice plays the greedy plan.
+Each turn is about the job whose best remaining option has the highest value per device. The player chooses one of up to CHOICES
+options of that job that still fit, or puts the job aside. Admission allows every option of a batch, so the player cannot choose
+what admission would refuse. A player that always takes the first choice plays the greedy plan.
 
-What is observed are ratios, so that a network trained on one site's numbers can play another's.
+Observations have one size whatever the batch, and consist mostly of ratios, so that a network trained on one site's jobs can play
+those of another.
 """
 
 from __future__ import annotations
@@ -12,39 +13,40 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuq.policies.planners.batch import NOBODY, Batch, Indices, Numbers
+from gpuq.policies.planners.batch import NO_PARTNER, Batch, Indices, Numbers
 from gpuq.policies.planners.plan import complete
 
 Observation = NDArray[np.float32]
 
 CHOICES = 8
 SKIP = CHOICES
-# Of the choices, so many are pairs where there are enough of both sorts.
+# The number of pairs among the choices, where there are enough options with and without a partner.
 _PAIRS = 5
 _UNKNOWN = -1.0
+# Observations are clipped to this, since networks extrapolate badly.
 BOUND = 5.0
-# What each number of an observation is: first about the turn, then about each choice.
+# What each number of an observation means: first about the turn, then about each choice. Scales bring typical values near 1.
 ABOUT_TURN = (
-    "log of the seconds foretold / 12", "peak utilisation / 100", "GiB needed / 32", "devices wanted / 8",
-    "worth of the best choice per device / mean of the greedy plan, log10 / 3", "share of room for devices left",
+    "log of the forecast seconds / 12", "peak utilisation / 100", "GiB needed / 32", "devices wanted / 8",
+    "worth of the best choice per device / mean of the greedy plan, log10 / 3", "share of devices left",
     "jobs left per device left, log10 / 2", "next job's worth per device / this one's",
 )  # fmt: skip
 ABOUT_CHOICE = (
     "there is one", "worth per device / the best choice's", "it is a pair", "second's part of the worth",
     "idle", "percent committed / 100", "devices / 8", "this job's best elsewhere, alone / worth",
-    "second's best elsewhere, alone / worth", "worth of who would be the last alone to find room / worth per device",
-    "the same, with two to a device", "room left in the seat / 8",
-    "worth of the best gang that would lose its room / worth",
+    "second's best elsewhere, alone / worth", "worth of the last job that would still fit alone / worth per device",
+    "the same, with two to a device", "devices left in the slot / 8",
+    "worth of the best gang that would no longer fit / worth",
 )  # fmt: skip
 SIZE = len(ABOUT_TURN) + CHOICES * len(ABOUT_CHOICE)
 
 
 class Game:
-    """One episode. `over` says that nothing fits any more; `plan` is then complete."""
+    """One episode, which ends when no option fits any more."""
 
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
-        self._left = batch.room.copy()
+        self._left = batch.capacity.copy()
         self._chosen: list[int] = []
         self._alive = np.argsort(-batch.density, kind="stable")
         self._alone = _alone(batch)
@@ -55,20 +57,20 @@ class Game:
 
     @property
     def over(self) -> bool:
-        """Whether no job is left to decide on."""
+        """Whether the episode has ended."""
         return not self._alive.size
 
     @property
     def plan(self) -> Indices:
-        """The options chosen, and what still fits beside them: jobs that were put aside get what is left."""
+        """The chosen options, completed greedily: jobs that were put aside get what is left."""
         return complete(self._batch, np.array(self._chosen, dtype=np.intp))
 
     def allowed(self) -> NDArray[np.bool_]:
-        """(CHOICES + 1) Which actions name an option, the last being to put the job aside."""
+        """Which actions are possible (CHOICES + 1): each choice that there is, and the last, SKIP, to put the job aside."""
         return np.append(np.arange(CHOICES) < len(self._choices), not self.over)
 
     def act(self, action: int) -> None:
-        """Takes a choice, or puts the job aside. An action that names no choice takes the first."""
+        """Take a choice or, with SKIP, put the job aside. An action beyond the choices takes the first one."""
         if self.over:
             return
         batch, job = self._batch, self._job
@@ -82,17 +84,17 @@ class Game:
         self._turn()
 
     def observe(self) -> Observation:
-        """(SIZE) What `ABOUT_TURN` and `ABOUT_CHOICE` say, within -5 to 5; 0 where there is no choice, -1 for unknown."""
-        seen = np.zeros(SIZE)
+        """The observation (SIZE) of `ABOUT_TURN` and `ABOUT_CHOICE`: 0 where there is no choice, -1 for unknown values."""
+        observed = np.zeros(SIZE)
         if not self.over:
-            seen[: len(ABOUT_TURN)] = self._about_turn()
+            observed[: len(ABOUT_TURN)] = self._about_turn()
             for at, option in enumerate(self._choices):
                 begin = len(ABOUT_TURN) + at * len(ABOUT_CHOICE)
-                seen[begin : begin + len(ABOUT_CHOICE)] = self._about(int(option))
-        return np.clip(np.nan_to_num(seen, nan=_UNKNOWN), -BOUND, BOUND).astype(np.float32)
+                observed[begin : begin + len(ABOUT_CHOICE)] = self._about(int(option))
+        return np.clip(np.nan_to_num(observed, nan=_UNKNOWN), -BOUND, BOUND).astype(np.float32)
 
     def _turn(self) -> None:
-        """Whose turn it is, and its choices, the one worth most per device first."""
+        """Set the job of the turn and its choices, the one with the highest value per device first."""
         if self.over:
             self._choices = self._alive
             return
@@ -100,7 +102,7 @@ class Game:
         self._job = int(batch.first[alive[0]])
         mine = alive[(batch.first[alive] == self._job) | (batch.second[alive] == self._job)]
         self._gangs = alive[batch.devices[alive] > 1]
-        paired = batch.second[mine] != NOBODY
+        paired = batch.second[mine] != NO_PARTNER
         alone = np.flatnonzero(~paired)[: max(CHOICES - _PAIRS, CHOICES - int(paired.sum()))]
         pairs = np.flatnonzero(paired)[: CHOICES - len(alone)]
         self._choices = mine[np.sort(np.concatenate((alone, pairs)))]
@@ -110,48 +112,48 @@ class Game:
         duration, load, memory, devices, _ = batch.job_features[job]
         best = batch.density[self._choices[0]]
         others = self._alive[batch.first[self._alive] != job]
-        room = self._left[n:]
-        waiting, open_devices = int((self._left[:n] > 0).sum()), max(int(room.sum()), 1)
+        left = self._left[n:]
+        waiting, open_devices = int((self._left[:n] > 0).sum()), max(int(left.sum()), 1)
         return [
             np.log1p(duration) / 12, load / 100, memory / 32, devices / 8,
-            np.log10(max(best, 1e-12) / self._usual) / 3, room.sum() / max(batch.room[n:].sum(), 1),
+            np.log10(max(best, 1e-12) / self._usual) / 3, left.sum() / max(batch.capacity[n:].sum(), 1),
             np.log10(waiting / open_devices) / 2, batch.density[others[0]] / best if others.size else 0.0,
         ]  # fmt: skip
 
     def _about(self, option: int) -> list[float]:
         batch, n = self._batch, len(self._batch.jobs)
         value, density, second = float(batch.value[option]), float(batch.density[option]), int(batch.second[option])
-        seat = self._seat(option)
-        room = int(self._left[n + seat])
-        _, idle, committed = batch.seat_features[seat]
-        rivals = self._rivals(seat, second)
-        # Both of a pair bring something: seen from whose turn it is, the other is the second.
-        other = NOBODY if second == NOBODY else int(batch.first[option]) if second == self._job else second
-        part = float(batch.worth[option, 0 if other == batch.first[option] else 1]) if other != NOBODY else 0.0
+        slot = self._slot(option)
+        left = int(self._left[n + slot])
+        _, idle, committed = batch.slot_features[slot]
+        rivals = self._rivals(slot, second)
+        # A pair is an option of both its jobs. The partner is the one that the turn is not about.
+        other = NO_PARTNER if second == NO_PARTNER else int(batch.first[option]) if second == self._job else second
+        part = float(batch.worth[option, 0 if other == batch.first[option] else 1]) if other != NO_PARTNER else 0.0
         return [
-            1.0, density / float(batch.density[self._choices[0]]), float(other != NOBODY), part / value,
-            idle, committed / 100, batch.devices[option] / 8, self._elsewhere(self._job, seat) / value,
-            self._elsewhere(other, seat) / value if other != NOBODY else 0.0,
-            _ranked(rivals, room) / density, _ranked(rivals, 2 * room) / density, room / 8,
+            1.0, density / float(batch.density[self._choices[0]]), float(other != NO_PARTNER), part / value,
+            idle, committed / 100, batch.devices[option] / 8, self._elsewhere(self._job, slot) / value,
+            self._elsewhere(other, slot) / value if other != NO_PARTNER else 0.0,
+            _ranked(rivals, left) / density, _ranked(rivals, 2 * left) / density, left / 8,
             self._displaced(option) / value,
         ]  # fmt: skip
 
-    def _seat(self, option: int) -> int:
-        """The seat that it asks for; of a gang's, the first."""
+    def _slot(self, option: int) -> int:
+        """The slot that the option uses; the first one of a gang."""
         n = len(self._batch.jobs)
         rows = self._batch.rows[option][self._batch.counts[option] > 0]
         return int(rows[rows >= n][0]) - n
 
-    def _rivals(self, seat: int, second: int) -> Numbers:
-        """What each other job that waits is worth alone on the seat, the best first."""
-        there = np.where(self._left[: len(self._batch.jobs)] > 0, self._alone[:, seat], 0.0)
+    def _rivals(self, slot: int, second: int) -> Numbers:
+        """The value of each other waiting job alone on the slot, descending."""
+        there = np.where(self._left[: len(self._batch.jobs)] > 0, self._alone[:, slot], 0.0)
         there[self._job] = 0.0
-        if second != NOBODY:
+        if second != NO_PARTNER:
             there[second] = 0.0
         return -np.sort(-there)
 
     def _displaced(self, option: int) -> float:
-        """What the best gang of another job is worth that would find no room on some host that now has it."""
+        """The value of the best option of another gang that would no longer fit after this option."""
         batch = self._batch
         if not self._gangs.size:
             return 0.0
@@ -161,24 +163,24 @@ class Game:
         lost = others[~batch.fit(others, left)]
         return float(batch.value[lost].max(initial=0.0))
 
-    def _elsewhere(self, job: int, seat: int) -> float:
-        """What the job is worth alone on the best other seat that has room."""
+    def _elsewhere(self, job: int, slot: int) -> float:
+        """The value of the job alone on the best other slot with devices left."""
         n = len(self._batch.jobs)
         there = np.where(self._left[n:] > 0, self._alone[job], 0.0)
-        there[seat] = 0.0
+        there[slot] = 0.0
         return float(there.max())
 
 
 def _ranked(rivals: Numbers, rank: int) -> float:
-    """What the one of this rank is worth, from 1; 0 where there are not so many."""
+    """The value of the rival of this rank, counted from 1; 0 if there are fewer."""
     return float(rivals[rank - 1]) if 0 < rank <= len(rivals) else 0.0
 
 
 def _alone(batch: Batch) -> Numbers:
-    """(n, s) What each job is worth alone on one device of each seat; 0 where it may not, as a gang may nowhere."""
-    n, found = len(batch.jobs), np.zeros((len(batch.jobs), len(batch.seats)))
-    single = np.flatnonzero((batch.second == NOBODY) & (batch.devices == 1))
-    seats = np.where((batch.counts[single] > 0) & (batch.rows[single] >= n), batch.rows[single] - n, -1).max(axis=1)
-    usable = seats >= 0
-    np.maximum.at(found, (batch.first[single][usable], seats[usable]), batch.value[single][usable])
-    return found
+    """The value of each job alone on one device of each slot (n, s); 0 where it may not run so, as a gang never may."""
+    n, values = len(batch.jobs), np.zeros((len(batch.jobs), len(batch.slots)))
+    single = np.flatnonzero((batch.second == NO_PARTNER) & (batch.devices == 1))
+    slots = np.where((batch.counts[single] > 0) & (batch.rows[single] >= n), batch.rows[single] - n, -1).max(axis=1)
+    usable = slots >= 0
+    np.maximum.at(values, (batch.first[single][usable], slots[usable]), batch.value[single][usable])
+    return values

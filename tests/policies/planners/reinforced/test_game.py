@@ -1,4 +1,4 @@
-"""The game offers only what fits; who always takes the first choice plays the greedy plan."""
+"""The game offers only options that fit; taking the first choice each time plays the greedy plan."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 
 from gpuq.policies.planners.plan import greedy
-from gpuq.policies.planners.reinforced.game import ABOUT_TURN, BOUND, CHOICES, SIZE, SKIP, Game
+from gpuq.policies.planners.reinforced.game import ABOUT_CHOICE, ABOUT_TURN, BOUND, CHOICES, SIZE, SKIP, Game
 from tests.policies.shop import Shop, drawn, seeds, tried, work
 
 
 @tried
 @given(seeds)
-def test_the_first_choice_every_time_is_the_greedy_plan(seed: int) -> None:
+def test_first_choice_every_time_is_the_greedy_plan(seed: int) -> None:
     batch = drawn(seed).batch()
     game = Game(batch)
     while not game.over:
@@ -25,7 +25,7 @@ def test_the_first_choice_every_time_is_the_greedy_plan(seed: int) -> None:
 
 @tried
 @given(seeds)
-def test_whatever_is_played_fits_ends_and_leaves_nothing_that_would_fit(seed: int) -> None:
+def test_every_game_ends_with_a_plan_that_is_maximal(seed: int) -> None:
     batch, rng = drawn(seed).batch(), random.Random(seed)
     game, turns = Game(batch), 0
     while not game.over:
@@ -41,7 +41,7 @@ def test_whatever_is_played_fits_ends_and_leaves_nothing_that_would_fit(seed: in
     assert not batch.fit(np.arange(batch.size), batch.left(game.plan)).any()
 
 
-def test_an_action_that_names_no_choice_takes_the_first() -> None:
+def test_action_beyond_the_choices_takes_the_first() -> None:
     shop = Shop(1)
     shop.submit(work(1, "heavy"))
     batch = shop.batch()
@@ -54,27 +54,27 @@ def test_an_action_that_names_no_choice_takes_the_first() -> None:
     assert not game.observe().any()
 
 
-def test_a_job_put_aside_gets_what_is_left() -> None:
+def test_job_put_aside_gets_what_is_left() -> None:
     shop = Shop(2)
     shop.submit(work(1, "heavy", 1), work(2, "heavy", 2))
     game = Game(shop.batch())
     game.act(SKIP)
-    assert not game.over, "now it is the other's turn"
+    assert not game.over, "the next turn is about the other job"
     game.act(SKIP)
     assert game.over
     assert len(game.plan) == 2
 
 
-def test_what_nobody_knows_is_said_to_be_unknown() -> None:
+def test_unknown_duration_is_observed_as_minus_one() -> None:
     shop = Shop(1)
     shop.submit(work(1, "heavy", None))
-    assert Game(shop.batch()).observe()[ABOUT_TURN.index("log of the seconds foretold / 12")] == -1
+    assert Game(shop.batch()).observe()[ABOUT_TURN.index("log of the forecast seconds / 12")] == -1
 
 
-def test_of_many_pairs_room_is_kept_for_running_alone() -> None:
+def test_choices_include_running_alone_beside_many_pairs() -> None:
     shop = Shop(2)
     shop.submit(*(work(number, "light", number) for number in range(1, 15)))
     batch = shop.batch()
     game = Game(batch)
-    pair = 2 + len(ABOUT_TURN) + 12 * np.arange(CHOICES)
+    pair = len(ABOUT_TURN) + ABOUT_CHOICE.index("it is a pair") + len(ABOUT_CHOICE) * np.arange(CHOICES)
     assert 0 < game.observe()[pair].sum() < CHOICES

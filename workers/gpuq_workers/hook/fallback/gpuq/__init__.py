@@ -1,4 +1,4 @@
-"""Stands in for gpuq in jobs whose environment does not have it: `gpuq.step()` counts, and that is all there is."""
+"""Replaces gpuq in jobs whose environment does not have it: offers `gpuq.step()` and nothing else."""
 
 
 def step(count: int = 1) -> None:

@@ -1,0 +1,143 @@
+"""What names and explains a job in one cell of a table: its label and its reason.
+
+The label is the script and the arguments in which jobs of that script differ; a name given with `--name` stands in place of
+the script. Scripts of one name get as much of their folder as tells them apart (`mnist/main.py`, `imagenet/main.py`). The
+reason is the rule that keeps a job waiting, or for one that failed the exit code and the exception.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+
+from gpuq import format as fmt
+from gpuq.cli import console
+from gpuq.cli.client import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# Values of options longer than this are cut to the last part of their path.
+_LONG_VALUE = 16
+_EXIT = re.compile(r"^ended with exit code (\d+)(?:, as `timeout` gives it)?(?:: )?")
+_SIGNAL = re.compile(r"^ended by (signal \d+ \(\w+\))(?:: )?")
+# `[enforce fail at alloc_cpu.cpp:117] . ` names a line of PyTorch's source and precedes the message.
+_NOISE = re.compile(r"\[enforce fail at [^\]]*\]\s*\.?\s*")
+_ALLOCATION = re.compile(r"(?:tried|trying) to allocate [\d.,]+\s?\w+", re.IGNORECASE)
+
+
+def labels(jobs: Sequence[Record]) -> list[console.Cell]:
+    """A label for each job, with shorter forms for narrow columns: long paths cut to their last part, then left out."""
+    split = [split_command(job["command"]) for job in jobs]
+    shown = _script_names({script for script, _ in split})
+    heads = [_own_name(job, script) or shown[script] for job, (script, _) in zip(jobs, split, strict=True)]
+    groups: dict[str, list[int]] = defaultdict(list)
+    for number, head in enumerate(heads):
+        groups[head].append(number)
+    found: dict[int, console.Cell] = {}
+    for head, numbers in groups.items():
+        units = [list(_units(split[number][1])) for number in numbers]
+        common = set(units[0]).intersection(*units[1:])
+        equal = all(set(one) == common for one in units)
+        named = _own_name(jobs[numbers[0]], split[numbers[0]][0]) is not None
+        for number, own in zip(numbers, units, strict=True):
+            # If the jobs do not differ, all arguments are shown, but none behind a name that the submitter chose.
+            kept = ([] if named else own) if equal else [unit for unit in own if unit not in common]
+            plain = [unit for unit in kept if _shortened(unit) == unit]
+            forms = (_text(head, some) for some in (kept, [_shortened(unit) for unit in kept], plain or kept))
+            found[number] = console.Cell.of(*forms)
+    return [found[number] for number in range(len(jobs))]
+
+
+def split_command(command: Sequence[str]) -> tuple[str, list[str]]:
+    """(script, module or program of a command, its arguments)."""
+    head, *rest = command
+    if not head.rpartition("/")[2].startswith("python"):
+        return head, rest
+    for number, word in enumerate(rest):
+        if word == "-m" and number + 1 < len(rest):
+            return rest[number + 1], rest[number + 2 :]
+        if word == "-c":
+            return f"{head.rpartition('/')[2]} -c", rest[number + 1 :]
+        if not word.startswith("-"):
+            return word, rest[number + 1 :]
+    return head, rest
+
+
+def _own_name(job: Record, script: str) -> str | None:
+    """The name that the submitter chose; None for one that gpuq took from the command."""
+    name, program = job.get("name") or "", job["command"][0].rpartition("/")[2]
+    # `python` may have been resolved to `python3.12`.
+    taken = name in (program, script.rpartition("/")[2]) or (name.startswith("python") and program.startswith("python"))
+    return None if not name or taken else str(name)
+
+
+def _script_names(scripts: set[str]) -> dict[str, str]:
+    """The shortest end of each script's path that differs from all others."""
+    found = {}
+    for script in scripts:
+        parts = script.split("/") if script.startswith("/") else [script]
+        for count in range(1, len(parts) + 1):
+            tail = "/".join(parts[-count:])
+            if not any(other != script and f"/{other}".endswith(f"/{tail}") for other in scripts):
+                break
+        found[script] = tail
+    return found
+
+
+def _units(arguments: Sequence[str]) -> Iterator[str]:
+    """The arguments, an option joined with its value: `--lr 0.1` is one."""
+    words = list(arguments)
+    while words:
+        word = words.pop(0)
+        if word.startswith("-") and "=" not in word and words and not _is_option(words[0]):
+            yield f"{_quoted(word)} {_quoted(words.pop(0))}"
+        else:
+            yield _quoted(word)
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and not word[1:2].isdigit()
+
+
+def _quoted(word: str) -> str:
+    return f"'{word}'" if not word or " " in word else word
+
+
+def _shortened(unit: str) -> str:
+    """`--data=…/imagenet` of `--data=/srv/sets/imagenet`."""
+    for sign in (" ", "=", ""):
+        option, found, value = unit.partition(sign) if sign else ("", "", unit)
+        if (found or not sign) and len(value) > _LONG_VALUE and "/" in value.rstrip("/"):
+            return f"{option}{found}…/{value.rstrip('/').rpartition('/')[2]}"
+    return unit
+
+
+def _text(head: str, arguments: Sequence[str]) -> str:
+    return fmt.clean(" ".join((head, *arguments)))
+
+
+# --- reasons ---------------------------------------------------------------------------------------------------------
+
+
+def short_reason(job: Record) -> console.Cell:
+    """The reason for a cell of a table, with a shorter form where there is one; empty for a job that completed."""
+    text = fmt.clean(job.get("reason") or "")
+    if job["state"] == "COMPLETED":
+        return console.Cell("")
+    if job["state"] == "FAILED":
+        return console.Cell(_SIGNAL.sub(r"\1: ", _EXIT.sub(r"exit \1: ", text)).removesuffix(": "))
+    if job["state"] == "OUT_OF_MEMORY":
+        text = _NOISE.sub("", re.sub(r"^(host )?out of memory: ", "", text))
+        allocation = _ALLOCATION.search(text)
+        return console.Cell.of(text, *([allocation[0].lower()] if allocation else []))
+    return console.Cell(text)
+
+
+def full_reason(job: Record) -> str | None:
+    """The reason without the exit code and the state, which are shown beside it; None if nothing is left."""
+    if job["state"] == "COMPLETED" or not job.get("reason"):
+        return None
+    return _EXIT.sub("", fmt.clean(job["reason"])) or None

@@ -1,0 +1,56 @@
+"""The public traces as `gpuq simulate` opens them, by name: the entry points `gpuq.traces`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from gpuq.errors import BadInput
+from gpuq.lab.public import folder
+from gpuq.lab.traces import alibaba, muri, philly
+from gpuq.sim.scenario import PUBLIC_GPUS, PUBLIC_JOBS, PUBLIC_LOAD, find_workloads
+from gpuq.sim.scenario_builder import HOST_DEVICES, Scenario, ScenarioOptions, build_scenario
+from gpuq.sim.traces.requests import ImportedTrace
+
+
+def open_philly(source: str, options: ScenarioOptions, environ: Mapping[str, str]) -> ImportedTrace:
+    """Consecutive jobs of Microsoft's Philly cluster, a stretch for each seed. Raises BadInput without the data."""
+    return _stretch(_data(source, environ), options)
+
+
+def open_alibaba(source: str, options: ScenarioOptions, environ: Mapping[str, str]) -> ImportedTrace:  # noqa: ARG001
+    """The pods of Alibaba's GPU cluster of 2023. Raises BadInput without the data."""
+    return alibaba.pods(_data(source, environ))
+
+
+def open_muri(source: str, options: ScenarioOptions, environ: Mapping[str, str]) -> ImportedTrace:  # noqa: ARG001
+    """One of Muri's traces: `muri:trace2` is the second; without a number the first. Raises BadInput without the data."""
+    return muri.trace(_data(source, environ), source.partition(":")[2] or "trace1")
+
+
+def philly_scenario(  # noqa: PLR0913 - what people choose
+    data: Path, *, pairs: str, gpus: int = PUBLIC_GPUS, load: float = PUBLIC_LOAD, jobs: int = PUBLIC_JOBS,
+    seed: int = 1, preemptible: bool = True,
+) -> Scenario:  # fmt: skip
+    """Philly's jobs in the world `pairs` (`gpuq.lab.worlds.named`), at `load` of what the GPUs do with each job alone.
+
+    The same seed gives the same jobs at every load and in every world. Raises BadInput, and OSError without the data.
+    """
+    found = philly.stretch(data, jobs, min(HOST_DEVICES, gpus), seed)
+    workload_set = find_workloads(pairs, {"GPUQ_DATA": str(data)})
+    return build_scenario(found, workload_set, ScenarioOptions(gpus, load, None, seed, preemptible))
+
+
+def _stretch(data: Path, options: ScenarioOptions) -> ImportedTrace:
+    most = min(options.per_host, options.devices)
+    return philly.stretch(data, options.jobs or PUBLIC_JOBS, most, options.seed)
+
+
+def _data(source: str, environ: Mapping[str, str]) -> Path:
+    data = folder(environ)
+    if data is None:
+        raise BadInput(
+            f"The trace `{source.partition(':')[0]}` is measured public data, which is not here.",
+            fix="Set GPUQ_DATA to the folder that holds it, or play your own: `history`, or a CSV file.",
+        )
+    return data

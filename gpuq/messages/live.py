@@ -1,0 +1,154 @@
+"""The live view: what the dispatcher writes to Redis twice a second, and the API reads.
+
+The dispatcher builds a `LiveView`, `encode` makes it JSON, and the API decodes the same type. Every field but the identities has
+a default, so that an API and a dispatcher of neighbouring versions understand each other. What is unknown is None, never 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import msgspec
+
+from gpuq.core.state.device import Vitals
+from gpuq.core.state.events import ResidentNumbers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveNumbers(ResidentNumbers):
+    """What a running job uses at this moment.
+
+    `not_counted` says why no steps are counted; of several processes that count steps at the same time (`step_processes`),
+    `steps` is the most that any of them counted. `slowdown` is what its present partners cost it so far, as measured, and
+    `slowdown_basis` what that rests on, as in `AttemptOutcome`; `expected_slowdown` what was forecast for them. Slowdowns are
+    time together / time alone, and null without a partner.
+    """
+
+    slowdown: float | None = None
+    slowdown_basis: str | None = None
+    expected_slowdown: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResidentStatus(LiveNumbers):
+    """An attempt on a device: its live numbers, when it started, and the jobs that share the device with it."""
+
+    job: int
+    attempt: int
+    started_at: float | None = None
+    partners: tuple[int, ...] = ()
+
+    @property
+    def numbers(self) -> LiveNumbers:
+        """The live numbers alone."""
+        return LiveNumbers(**{field.name: getattr(self, field.name) for field in fields(LiveNumbers)})
+
+
+class DeviceStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """A device as last read, with the attempts on it. Memory in bytes; `read_at` is None where no fresh reading is known."""
+
+    id: str
+    host: str
+    backend: str
+    type: str
+    total_memory_bytes: int
+    sharing: str | None = None
+    index: str | None = None
+    used_memory_bytes: int | None = None
+    promised_memory_bytes: int | None = None
+    foreign_memory_bytes: int | None = None
+    foreign_utilization_pct: float | None = None
+    utilization_pct: float | None = None
+    unwell: str | None = None
+    reserved: bool = False
+    """Kept free for a job that has waited long."""
+    vitals: Vitals | None = None
+    processes_visible: bool | None = None
+    read_at: float | None = None
+    residents: tuple[ResidentStatus, ...] = ()
+
+
+class PolicyReplacement(msgspec.Struct, frozen=True):
+    """Why the chosen policy was replaced by the default; `at` (Unix seconds) is None where it never served."""
+
+    reason: str
+    at: float | None = None
+
+
+class PolicyStatus(msgspec.Struct, frozen=True):
+    """The policy that the settings name, and the one that proposes now."""
+
+    chosen: str
+    serving: str
+    fault: PolicyReplacement | None = None
+
+
+class DispatcherStatus(msgspec.Struct, frozen=True):
+    """The dispatcher about itself. `pass_seconds` is how long its last scheduling pass took."""
+
+    pid: int | None = None
+    passes: int | None = None
+    pass_seconds: float | None = None
+    model_version: str | None = None
+    policy: PolicyStatus | None = None
+
+
+class KindDrift(msgspec.Struct, frozen=True):
+    """Whether forecasts still hold, of one kind on one type of device or (both blank) of all. Shares from 0 to 1, percent."""
+
+    kind: str = ""
+    device_type: str = ""
+    attempts: int = 0
+    memory_coverage: float | None = None
+    memory_error: float | None = None
+    utilization_error_pct: float | None = None
+    slowdown_error: float | None = None
+    slowdown_coverage: float | None = None
+    alarm: bool = False
+    widened: float = 1.0
+
+
+class DriftStatus(msgspec.Struct, frozen=True):
+    """Drift over all attempts, and the kinds that deviate most. `promised` is the share of jobs that the bounds are made for."""
+
+    promised: float
+    overall: KindDrift
+    kinds_watched: int = 0
+    kinds_in_alarm: int = 0
+    kinds: tuple[KindDrift, ...] = ()
+
+
+class LiveView(msgspec.Struct, frozen=True):
+    """Everything the dispatcher shows, and when it wrote it (Unix seconds)."""
+
+    at: float
+    dispatcher: DispatcherStatus = DispatcherStatus()
+    devices: tuple[DeviceStatus, ...] = ()
+    drift: DriftStatus | None = None
+    starts: dict[int, tuple[float, float]] = {}
+    """Of waiting jobs: unix times of the expected start, the median and the 90th percentile."""
+    newcomer_start: tuple[float, float] | None = None
+    """The same of a job that would be submitted now and ask for one device."""
+
+    @property
+    def reported(self) -> list[str]:
+        """The ids of the devices that a worker reports on now."""
+        return [device.id for device in self.devices if device.read_at is not None]
+
+    def resident(self, job: int) -> ResidentStatus | None:
+        """The job's status on its first device; None if it is on none."""
+        residents = (resident for device in self.devices for resident in device.residents)
+        return next((resident for resident in residents if resident.job == job), None)
+
+
+_decoder = msgspec.json.Decoder(LiveView)
+
+
+def encode(view: LiveView) -> bytes:
+    """The view as JSON."""
+    return msgspec.json.encode(view)
+
+
+def decode(raw: bytes) -> LiveView:
+    """The view in `raw`. Raises msgspec.MsgspecError or UnicodeDecodeError for anything else."""
+    return _decoder.decode(raw)

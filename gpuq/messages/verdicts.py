@@ -1,0 +1,235 @@
+"""What the rules of verdicts mean, in sentences: one table for the API and the command.
+
+Of each rule there is the general sentence (`RULES`), the calculation with the verdict's numbers (`_CALCULATIONS`) and what
+would change the verdict (`WHAT_HELPS`). The names of numbers end in their unit. A rule or a number that is not known here is
+shown by its name, so that a command stays readable with a newer daemon. Standard library only: the command loads it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from gpuq.format import duration, gib, percent, slowdown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Numbers = Mapping[str, Any]
+
+RULES = {
+    "Idle": "The device was idle",
+    "Fits": "It fits beside the jobs on the device",
+    "KnownPair": "It is known how much these kinds of jobs slow each other down, and that is little enough",
+    "Resources": "Every device is taken",
+    "StaleReading": "The device has not been read lately, and an unread device admits nobody",
+    "Unwell": "The device had an error that it must recover from first",
+    "PredictedMemory": "The predicted memory does not fit beside the jobs on the device",
+    "PredictedLoad": "Together, the predicted peak utilisations exceed the limit",
+    "SlowdownBudget": "Sharing would slow a job down by more than its budget",
+    "PackingSaving": "Running the jobs together would save too little time",
+    "FirstRunExclusive": "Nothing is known about this kind of job yet, so its first run gets a device alone",
+    "Exclusive": "One of the jobs does not share",
+    "ForeignProcess": "A process that gpuq did not start uses the device",
+    "UnsafePair": "These kinds of jobs have run out of memory together",
+    "Reserved": "The device is kept free for a job that has waited long",
+    "NeverFits": "No known device could ever run it",
+    "NoDevices": "No device is known yet",
+    "Postponed": "A later start elsewhere is expected to cost less",
+    "WaitLimit": "The expected wait is beyond the limit, so the job is kept back until the queue is shorter",
+}
+
+WHAT_HELPS = {
+    "FirstRunExclusive": "It starts when a device is idle: a first run is measured alone, so that its kind can share then. "
+    "--kind names a known kind.",
+    "PredictedLoad": "It starts when a partner ends, or when a device is idle.",
+    "PredictedMemory": "It starts when memory is freed. --gpu-mem lowers the promise if you know it needs less.",
+    "SlowdownBudget": "--max-slowdown allows more, for it and for its partner.",
+    "PackingSaving": "It starts when that partner ends, or when another device is idle.",
+    "Exclusive": "It starts when a device is idle; --share auto lets jobs share.",
+    "ForeignProcess": "Somebody uses the device without gpuq; `gpuq gpus` shows how much.",
+    "StaleReading": "The device's host does not report; `gpuq doctor` says why.",
+    "Unwell": "`gpuq doctor` says what the device needs: mostly a reset, or a restart of its machine.",
+    "UnsafePair": "It starts when that partner ends, or when another device is idle.",
+    "Reserved": "A job that waited long goes first; then this one.",
+    "NeverFits": "Ask for less memory, or cancel it.",
+    "Postponed": "It starts by itself; an earlier deadline or a higher priority makes waiting dearer.",
+    "WaitLimit": "It starts when fewer wait. `wait_limit_s` in [scheduling] is the limit.",
+    "NoDevices": "Start a worker: `gpuq up`, or the gpuq-worker service.",
+    "Resources": "It starts when a device is free.",
+}
+
+
+def sentence(rule: str, numbers: Numbers, device: str | None) -> str:
+    """The verdict as one general sentence with all its numbers; `device` is the name of the device that it is about."""
+    parts = [f"{label(name)} {quantity(name, value)}" for name, value in numbers.items() if value is not None]
+    if device is not None:
+        parts.insert(0, f"device {device}")
+    text = RULES.get(rule, rule)
+    if rule == "Resources" and "wanted_devices" in numbers:
+        text = "Fewer devices of one host are free than it wants"
+    return f"{text}: {', '.join(parts)}." if parts else f"{text}."
+
+
+def calculation(rule: str, admitted: bool, numbers: Numbers) -> str | None:
+    """The calculation that settled the verdict, as a clause; None where the rule has none or a number for it is missing."""
+    formulate = _CALCULATIONS.get((rule, admitted))
+    try:
+        return formulate(numbers) if formulate else None
+    except (KeyError, TypeError):
+        return None
+
+
+def label(name: str) -> str:
+    """A number's name without its unit: `limit_pct` is `limit`."""
+    for unit in ("_pct", "_bytes", "_s"):
+        if name.endswith(unit):
+            return name.removesuffix(unit).replace("_", " ")
+    return name.replace("_", " ")
+
+
+def quantity(name: str, value: object) -> str:
+    """A number as people write it, by the unit its name ends in."""
+    if not isinstance(value, int | float):
+        return "unknown" if value is None else str(value)
+    if name.endswith("_pct"):
+        return percent(value)
+    if name.endswith("_bytes"):
+        return gib(value)
+    if name.endswith("_s"):
+        return duration(value)
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+# --- the calculations; a missing or null number raises, and the general sentence is shown instead -------------------
+
+
+def _load(n: Numbers) -> str:
+    total = n["newcomer_pct"] + n["committed_pct"]
+    relation = ">" if total > n["limit_pct"] else "<="
+    return f"{n['newcomer_pct']:.0f}% + {n['committed_pct']:.0f}% = {total:.0f}% {relation} {n['limit_pct']:.0f}%"
+
+
+def _memory(n: Numbers) -> str:
+    headroom = n.get("headroom_bytes") or 0
+    total = n["needed_bytes"] + n["committed_bytes"] + headroom
+    relation = ">" if total > n["total_bytes"] else "<="
+    spare = f" + {gib(headroom)} kept free" if headroom else ""
+    committed = f"{gib(n['committed_bytes'])} spoken for"
+    return f"{gib(n['needed_bytes'])} + {committed}{spare} = {gib(total)} {relation} {gib(n['total_bytes'])}"
+
+
+def _overload(n: Numbers) -> str:
+    foreign = n.get("foreign_pct") or 0
+    others = f" and what gpuq did not start ({foreign:.0f}%)" if foreign >= 1 else ""
+    return f"peak utilisation {_load(n)}, beside job {_jobs(n['residents'])}{others}."
+
+
+def _too_much_memory(n: Numbers) -> str:
+    return f"memory {_memory(n)}."
+
+
+def _fits(n: Numbers) -> str:
+    return (
+        f"it fitted beside job {_jobs(n['beside'])}: peak utilisation {_load(n)}; memory {_memory(n)}; "
+        f"slowdown {_expected(n)}{_of_budget(n)}."
+    )
+
+
+def _known_pair(n: Numbers) -> str:
+    return (
+        f"peak utilisation {_load(n)}, but beside job {_jobs(n['beside'])} slowdown {_expected(n)}{_of_budget(n)}; "
+        f"its partner's {slowdown(n['resident_slowdown'])} ({n['slowdown_evidence']}); memory {_memory(n)}."
+    )
+
+
+def _expected(n: Numbers) -> str:
+    """`4% expected (at most 12%)`."""
+    slowdown = n.get("expected_slowdown")
+    if slowdown is None:
+        return "not measured yet"
+    upper = f" (at most {slowdown(n['upper_slowdown'])})" if n.get("upper_slowdown") is not None else ""
+    by_rule = " by the utilisations alone" if n.get("slowdown_evidence") == "rule" else ""
+    return f"{slowdown(slowdown)} expected{by_rule}{upper}"
+
+
+def _of_budget(n: Numbers) -> str:
+    """What the two figures are compared with: only a pair beyond the load rule has a limit for its bound."""
+    budget = f", and the budget for what is expected is {slowdown(n['budget'])}"
+    return budget + (f", for the bound {slowdown(n['upper_limit'])}" if n.get("upper_limit") is not None else "")
+
+
+def _saves_too_little(n: Numbers) -> str:
+    return (
+        f"beside kind {n['beside']} {n['saving']:.0%} of the time would be saved, {n['least_saving']:.0%} are wanted."
+    )
+
+
+def _idle(n: Numbers) -> str:
+    return f"nobody else was on the device; {gib(n['needed_bytes'])} needed of {gib(n['total_bytes'])}."
+
+
+def _first_run(n: Numbers) -> str:
+    return f"too little is known of its kind to share, so it has the device ({gib(n['total_bytes'])}) alone."
+
+
+def _unknown_partner(n: Numbers) -> str:
+    if "resident" in n:
+        return f"job {n['resident']} is there, and too little is known of it to give it a partner."
+    return f"too little is known of its kind to share a device (evidence: {n['evidence']})."
+
+
+def _exclusive(n: Numbers) -> str:
+    return f"job {n['resident']} does not share." if "resident" in n else "this job does not share a device."
+
+
+def _over_budget(n: Numbers) -> str:
+    if "resident" in n:
+        return f"it would slow job {n['resident']} by {slowdown(n['resident_slowdown'])}, {_budget(n)}."
+    return f"it would run {slowdown(n['newcomer_slowdown'])} slower beside a job of kind {n['beside']}, {_budget(n)}."
+
+
+def _budget(n: Numbers) -> str:
+    return (
+        f"whose budget is {slowdown(n['budget'])}" if "resident" in n else f"and its budget is {slowdown(n['budget'])}"
+    )
+
+
+def _full(n: Numbers) -> str:
+    if "wanted_devices" in n:
+        wanted = f"{n['wanted_devices']} devices of one host wanted; {n['busy_devices']} of {n['devices']} are busy"
+        unusable = n.get("unusable_devices")
+        return f"{wanted}, {unusable} unusable: `gpuq doctor` says why." if unusable else f"{wanted}."
+    return f"{n['residents']} jobs are there, and {n['limit']} are the limit."
+
+
+def _unsafe(n: Numbers) -> str:
+    return f"beside kind {n['beside']} one of the two ran out of memory before."
+
+
+def _never(n: Numbers) -> str:
+    if "devices_per_host" in n:
+        return f"{n['wanted_devices']} devices of one host wanted; the most that there are is {n['devices_per_host']}."
+    needed, largest, missing = (gib(n[name]) for name in ("needed_bytes", "largest_device_bytes", "missing_bytes"))
+    return f"{needed} needed, the largest device has {largest}: {missing} are missing."
+
+
+def _jobs(ids: str) -> str:
+    return " and ".join(ids.split())
+
+
+_CALCULATIONS: dict[tuple[str, bool], Callable[[Numbers], str]] = {
+    ("Idle", True): _idle,
+    ("Fits", True): _fits,
+    ("KnownPair", True): _known_pair,
+    ("PackingSaving", False): _saves_too_little,
+    ("FirstRunExclusive", True): _first_run,
+    ("FirstRunExclusive", False): _unknown_partner,
+    ("Resources", False): _full,
+    ("PredictedMemory", False): _too_much_memory,
+    ("PredictedLoad", False): _overload,
+    ("SlowdownBudget", False): _over_budget,
+    ("Exclusive", False): _exclusive,
+    ("UnsafePair", False): _unsafe,
+    ("NeverFits", False): _never,
+}

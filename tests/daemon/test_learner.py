@@ -1,0 +1,53 @@
+"""The dispatcher's forecasts, and that the API shows the same."""
+
+from __future__ import annotations
+
+from gpuq.api.models import ShelfModels
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.forecast import Question
+from gpuq.core.state.job import KindId
+from gpuq.learn.serving.shelf import Shelf
+from gpuq.settings import Learning
+from tests.daemon.harness import Harness, measured
+from tests.support.nouns import a_device
+from tests.support.world import World
+
+
+async def test_api_shows_the_forecast_that_the_dispatcher_decides_with(harness: Harness) -> None:
+    """Also while both follow what ends: alone, beside a kind, and after memory bounds failed so often that they are widened."""
+    device = a_device(sharing="mps")
+    world = World(harness.store, device)
+    models = ShelfModels(harness.store, Shelf(harness.folder / "models"), Learning(), lambda: harness.now)
+    widened = 1.0
+    for gib in (2.0, 2.1, 2.0, 9.0, 9.0, 9.0, 9.0, 9.0):
+        job = harness.submit()
+        await harness.live(world, 3)
+        world.end(AttemptId(job, 1), measurement=measured(10, gib=gib))
+        await harness.live(world, 3)
+        row = harness.store.job(job)
+        assert row is not None
+        kind = KindId(row.record.kind)
+        for beside in ((), (kind,)):
+            question = Question(row.record.signature, kind, device.type, beside, device.sharing)
+            decided_with = harness.dispatcher.parts.learner.answer([question])[question]
+            [shown] = models.beliefs(row.record, [(device, beside)])
+            assert shown.forecast == decided_with
+            assert decided_with.known
+            widened = max(widened, decided_with.widened)
+
+
+async def test_restarted_dispatcher_forecasts_as_before(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    job = harness.submit()
+    await harness.live(world, 3)
+    world.end(AttemptId(job, 1), measurement=measured(10))
+    await harness.live(world, 3)
+    row = harness.store.job(job)
+    assert row is not None
+    question = Question(row.record.signature, KindId(row.record.kind), "A")
+    before = harness.dispatcher.parts.learner
+    harness.start()
+    after = harness.dispatcher.parts.learner
+    after.register(job, row.record)
+    assert after.answer([question]) == before.answer([question])
+    assert after.alone_rate(question.kind, "A") == before.alone_rate(question.kind, "A") is not None

@@ -1,0 +1,45 @@
+"""What a restarted dispatcher knows of attempts that were being stopped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpuq.adapters.store.contract import Commit, JobChange
+from gpuq.core.state.attempt import AttemptId, StopReason
+from gpuq.core.state.job import JobState
+from gpuq.daemon.restore import restore
+from tests.daemon.harness import Harness
+from tests.support.nouns import a_device
+from tests.support.world import World
+
+
+async def test_restart_keeps_the_reason_of_a_stop_under_way(harness: Harness) -> None:
+    world = World(harness.store, a_device())
+    job = harness.submit()
+    await harness.live(world, 3)
+    harness.store.add_request("cancel", job, "ada", harness.now, {})
+    await harness.turn()
+    attempt = AttemptId(job, 1)
+    assert harness.dispatcher.state.attempts[attempt].stopping is StopReason.CANCELLED
+    harness.start()
+    assert harness.dispatcher.state.attempts[attempt].stopping is StopReason.CANCELLED
+    assert harness.dispatcher.state.jobs[job].state is JobState.COMPLETING
+
+
+@pytest.mark.parametrize("cancel_requested", [False, True])
+async def test_reason_is_the_stored_one_also_where_a_cancel_came_later(
+    harness: Harness, cancel_requested: bool
+) -> None:
+    world = World(harness.store, a_device())
+    job = harness.submit()
+    await harness.live(world, 3)
+    attempt = AttemptId(job, 1)
+    assert harness.store.live_attempts()[0].stop_reason is None
+    completing = replace(
+        harness.dispatcher.state.jobs[job], state=JobState.COMPLETING, cancel_requested=cancel_requested
+    )
+    harness.store.commit(Commit(jobs=[JobChange(completing)], stopped=[(attempt, StopReason.PREEMPTED)]))
+    restored = restore(harness.store, harness.now)
+    assert restored.attempts[attempt].stopping is StopReason.PREEMPTED

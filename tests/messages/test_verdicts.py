@@ -1,0 +1,42 @@
+"""One table of sentences for the API and the command."""
+
+from __future__ import annotations
+
+from gpuq.core.state.verdict import Rule
+from gpuq.messages.verdicts import RULES, WHAT_HELPS, calculation, quantity, sentence
+
+
+def test_every_rule_has_a_sentence_and_no_other_has() -> None:
+    assert set(RULES) == set(Rule)
+    assert set(WHAT_HELPS) <= set(Rule)
+
+
+def test_sentence_has_all_known_numbers_with_their_units() -> None:
+    numbers = {
+        "sum_pct": 131.0,
+        "needed_bytes": 3 * 2**29,
+        "wait_s": 90.0,
+        "ratio": 1.234,
+        "beside": "#44",
+        "missing": None,
+    }
+    assert sentence("PredictedLoad", numbers, "gpu3") == (
+        "Together, the predicted peak utilisations exceed the limit: device gpu3, sum 131%, needed 1.5 GiB, wait 1:30, "
+        "ratio 1.23, beside #44."
+    )
+
+
+def test_rule_of_a_newer_daemon_is_shown_by_its_name() -> None:
+    assert sentence("OfTomorrow", {}, None) == "OfTomorrow."
+    assert calculation("OfTomorrow", False, {}) is None
+    assert quantity("of_tomorrow", None) == "unknown"
+
+
+def test_calculation_lacks_where_a_number_is_missing_or_null() -> None:
+    numbers = {"newcomer_pct": 60.0, "committed_pct": 30.0, "limit_pct": 80.0, "residents": "4 5"}
+    assert calculation("PredictedLoad", False, numbers) == (
+        "peak utilisation 60% + 30% = 90% > 80%, beside job 4 and 5."
+    )
+    assert calculation("PredictedLoad", False, {**numbers, "limit_pct": None}) is None
+    assert calculation("PredictedLoad", False, {"newcomer_pct": 60.0}) is None
+    assert calculation("PredictedLoad", True, numbers) is None

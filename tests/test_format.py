@@ -1,0 +1,70 @@
+"""Quantities as text: what each function writes, and that unknown is not zero."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpuq import format as fmt
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(None, "-"), (0, "0:00"), (42.9, "0:42"), (3723, "1:02:03"), (2 * 86400 + 61, "2-00:01:01")]
+)
+def test_duration_is_written_as_slurm_writes_it(seconds: float | None, text: str) -> None:
+    assert fmt.duration(seconds) == text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(12, "12s"), (2870, "48m"), (6000, "1h40m"), (51 * 3600, "2d3h")])
+def test_about_rounds_an_estimate(seconds: float, text: str) -> None:
+    assert fmt.about(seconds) == text
+
+
+def test_unknown_is_a_dash_and_not_a_zero() -> None:
+    assert {fmt.gib(None), fmt.percent(None), fmt.slowdown(None), fmt.rate(None), fmt.local_time(None)} == {"-"}
+    assert fmt.gib(0) == "0 MiB"
+
+
+def test_gib_writes_small_memory_in_mib() -> None:
+    assert fmt.gib(int(9.1 * 2**30)) == "9.1 GiB"
+    assert fmt.gib(50 * 2**20) == "50 MiB"
+    assert fmt.gib(141 * 2**30, "G") == "141G"
+
+
+def test_slowdown_below_1_is_a_negative_percentage() -> None:
+    assert fmt.slowdown(1.04) == "4%"
+    assert fmt.slowdown(0.97) == "-3%"
+    assert fmt.slowdown(0.999) == "0%"
+
+
+@given(st.text())
+def test_clean_leaves_no_control_character(name: str) -> None:
+    assert fmt.clean(name).isprintable()
+
+
+def test_clean_escapes_a_lone_surrogate() -> None:
+    assert fmt.clean("a\udc80\x1b[2J") == "a\\udc80\\x1b[2J"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"),
+        (0.85, "850ms"),
+        (42, "42s"),
+        (720, "12m"),
+        (12000, "3h20"),
+        (52 * 3600, "2d04h"),
+        (200 * 86400, "200d"),
+    ],
+)
+def test_two_places(seconds: float | None, text: str) -> None:
+    assert fmt.two_places(seconds) == text
+
+
+def test_rfc3339_is_utc_to_the_millisecond_and_when_reads_it_back() -> None:
+    assert fmt.rfc3339(1_764_000_000.1234) == "2025-11-24T16:00:00.123Z"
+    assert fmt.when(fmt.rfc3339(1_764_000_000.125)) == 1_764_000_000.125
+    assert fmt.rfc3339_or_none(None) is None
+    assert fmt.when("yesterday") is None

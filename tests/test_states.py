@@ -1,0 +1,14 @@
+"""The groups of job states."""
+
+from gpuq.core.state.job import JobState
+from gpuq.core.state.transitions import Step, allows
+from gpuq.states import ACTIVE, ENDED, MAY_REQUEUE, WAITING
+
+
+def test_each_state_is_in_exactly_one_group():
+    assert set(JobState) == WAITING | ACTIVE | ENDED
+    assert len(WAITING) + len(ACTIVE) + len(ENDED) == len(JobState)
+
+
+def test_the_states_that_may_wait_again_are_those_of_the_transitions():
+    assert {state for state in ENDED if allows(state, Step.REQUEUE)} == MAY_REQUEUE

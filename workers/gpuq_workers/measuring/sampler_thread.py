@@ -1,0 +1,111 @@
+"""Run the sampler in a thread of its own, off the event loop.
+
+A driver may hang in a call. So it is called from one thread only, and the event loop waits for a limited time: then readings
+are missing, which keeps jobs off the devices, but starts and ends are still reported.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Protocol
+
+from gpuq.core.measuring.measurement import Measurement
+from gpuq.core.state.attempt import AttemptId
+from gpuq.core.state.device import Device
+from gpuq_workers.attempts import AttemptFolder
+from gpuq_workers.measuring.sample import AloneSteps, Sample, WatchedResident, read_measurement
+
+log = logging.getLogger(__name__)
+
+_FINISH_WITHIN_S = 5.0
+_SAMPLES_A_READING_LIVES = 3.0
+
+
+class SamplerLike(Protocol):
+    """What this needs of `gpuq_workers.measuring.sample.Sampler`; tests pass their own."""
+
+    def sample(self, now: float, residents: Sequence[WatchedResident]) -> Sample:
+        """Take one sample of all devices and residents."""
+        ...
+
+    def finish(self, attempt: AttemptId, folder: Path | None = None) -> Measurement:
+        """The final measurement of an attempt, which is forgotten then."""
+        ...
+
+    def pause(self, attempts: Sequence[AttemptId]) -> None:
+        """Count nothing of these attempts until `resume`."""
+        ...
+
+    def resume(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
+        """Count these attempts again; `measured` is what was measured in the pause."""
+        ...
+
+    def note(self, attempt: AttemptId, why_not: str) -> None:
+        """Record why no partner is paused to measure this attempt."""
+        ...
+
+
+class SamplerThread:
+    """A sampler in its thread, and its newest sample."""
+
+    def __init__(self, sampler: SamplerLike, list_devices: Callable[[], tuple[Device, ...]], every_s: float) -> None:
+        self._sampler, self._list_devices, self._every_s = sampler, list_devices, every_s
+        self.devices: tuple[Device, ...] = ()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="sampler")
+        self._newest: tuple[float, Sample] | None = None
+
+    @property
+    def sample(self) -> Sample | None:
+        """The newest sample; None if it is older than three sampling periods."""
+        if self._newest is None:
+            return None
+        taken, sample = self._newest
+        return sample if time.monotonic() - taken < max(_SAMPLES_A_READING_LIVES * self._every_s, 1.0) else None
+
+    def looked(self) -> tuple[Sequence[Device], Sample] | None:
+        """The devices and the newest sample; None as for `sample`."""
+        sample = self.sample
+        return None if sample is None else (self.devices, sample)
+
+    async def look(self, residents: Sequence[WatchedResident]) -> None:
+        """Take one sample; returns when it is taken."""
+        loop = asyncio.get_running_loop()
+        self._newest = await loop.run_in_executor(self._thread, self._take, residents)
+
+    def _take(self, residents: Sequence[WatchedResident]) -> tuple[float, Sample]:
+        self.devices = self._list_devices()
+        return time.monotonic(), self._sampler.sample(time.time(), residents)
+
+    async def finish(self, folder: AttemptFolder) -> Measurement:
+        """The final measurement of an attempt. If the sampler hangs, the one last saved in its folder, or an empty one."""
+        loop = asyncio.get_running_loop()
+        work = loop.run_in_executor(self._thread, self._sampler.finish, folder.attempt, folder.path)
+        try:
+            return await asyncio.wait_for(work, _FINISH_WITHIN_S)
+        except TimeoutError:
+            log.warning(
+                "the sampler hangs; the last saved measurement counts",
+                extra={"action": "finish", "attempt": str(folder.attempt)},
+            )
+            return read_measurement(folder.path) or Measurement()
+
+    async def pause(self, attempts: Sequence[AttemptId]) -> None:
+        """`Sampler.pause`; returns after a sample that is being taken."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._sampler.pause, attempts)
+
+    async def resume(self, attempts: Sequence[AttemptId], measured: AloneSteps | None) -> None:
+        """`Sampler.resume` or `Sampler.note`, in the thread."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._sampler.resume, attempts, measured)
+
+    async def note(self, attempt: AttemptId, why_not: str) -> None:
+        """`Sampler.resume` or `Sampler.note`, in the thread."""
+        await asyncio.get_running_loop().run_in_executor(self._thread, self._sampler.note, attempt, why_not)
+
+    def close(self) -> None:
+        """End the thread without waiting for a call that hangs."""
+        self._thread.shutdown(wait=False, cancel_futures=True)
