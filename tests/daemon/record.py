@@ -1,4 +1,4 @@
-"""A real record with finished attempts in it, for the trainer to read."""
+"""A record with finished attempts in it, for the trainer to read."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 
 from gpuq.adapters.store import open_store
 from gpuq.adapters.store.contract import AttemptRow, Commit, JobRow, Store
+from gpuq.adapters.store.memory import MemoryStore
 from gpuq.core.state.attempt import AttemptId
 from gpuq.core.state.device import Device, DeviceId, HostId
 from gpuq.home import Home
@@ -28,9 +29,17 @@ def settings_in(folder: Path, **learning: float) -> Settings:
     )  # fmt: skip
 
 
+def record_of(rows: Sequence[tuple[JobRow, AttemptRow]]) -> Store:
+    """A record in memory, with one device and these attempts."""
+    return _filled(MemoryStore(), rows)
+
+
 def record_in(settings: Settings, rows: Sequence[tuple[JobRow, AttemptRow]] = ()) -> Store:
-    """The record, with one device and these attempts."""
-    store = open_store(settings.database_url)
+    """The record of these settings, with one device and these attempts, for the trainer in a process of its own."""
+    return _filled(open_store(settings.database_url), rows)
+
+
+def _filled(store: Store, rows: Sequence[tuple[JobRow, AttemptRow]]) -> Store:
     store.commit(Commit(devices=[GPU]))
     fill(store, rows)
     return store

@@ -6,6 +6,7 @@ import fcntl
 import json
 import math
 import random
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,16 @@ def settings(tmp_path: Path) -> Settings:
     home = Home(tmp_path / "home")
     home.create()
     return Settings(home=home, redis_url=None, database_url=f"sqlite:///{home.database}")
+
+
+@pytest.fixture(scope="module")
+def first_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A shelf with the model that `world` gives, for tests in which it only has to be there."""
+    home = Home(tmp_path_factory.mktemp("first") / "home")
+    home.create()
+    found = Settings(home=home, redis_url=None, database_url=f"sqlite:///{home.database}")
+    assert train(found, world())["version"] == "v0001"
+    return home.models
 
 
 def test_a_better_model_is_published_and_the_dispatcher_told(settings: Settings):
@@ -100,8 +111,10 @@ def corrupt(kind: str) -> list[tuple[JobRow, AttemptRow]]:
         ("one row, many times", "too little history: 1 finished attempt "),
     ],
 )
-def test_a_history_that_cannot_teach_changes_nothing_and_says_why(settings: Settings, history: str, reason: str):
-    train(settings, world())
+def test_a_history_that_cannot_teach_changes_nothing_and_says_why(
+    settings: Settings, first_models: Path, history: str, reason: str
+):
+    shutil.copytree(first_models, settings.home.models, symlinks=True, dirs_exist_ok=True)
     result = train(settings, corrupt(history))
     assert (result["published"], result["version"]) == (False, "v0001")
     assert reason in result["reason"]

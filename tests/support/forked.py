@@ -51,15 +51,16 @@ def gpuq(
 def _with_verbs() -> Forks:
     from gpuq.cli.main import VERBS
 
-    forks = Forks(*sorted({f"gpuq.cli.verbs.{module}" for module, _ in VERBS.values()}))
-    atexit.register(forks.close)
-    return forks
+    return Forks(*sorted({f"gpuq.cli.verbs.{module}" for module, _ in VERBS.values()}))
 
 
 class Forks:
-    """A helper that has these modules imported, until `close`."""
+    """A helper that has these modules imported, until `close`.
 
-    def __init__(self, *modules: str) -> None:
+    `env` is for what the dynamic linker reads at its start, as LD_LIBRARY_PATH; each run has an environment of its own.
+    """
+
+    def __init__(self, *modules: str, env: Mapping[str, str] | None = None) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="gq-forks-")
         self._address = f"{self._folder.name}/socket"
         listener = socket.socket(socket.AF_UNIX)
@@ -70,12 +71,14 @@ class Forks:
             [sys.executable, "-P", __file__, str(listener.fileno()), *modules],
             pass_fds=[listener.fileno()],
             stdin=subprocess.PIPE,
-            env={**os.environ, "LANG": "C.UTF-8"},
+            env={**os.environ, "LANG": "C.UTF-8", **(env or {})},
         )
         listener.close()
+        atexit.register(self.close)
 
     def close(self) -> None:
-        """End the helper."""
+        """End the helper. It is done at the end of this process too."""
+        atexit.unregister(self.close)
         self._helper.communicate(timeout=10)
         self._folder.cleanup()
 
